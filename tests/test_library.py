@@ -294,7 +294,7 @@ def test_a_table_shows_itself() -> None:
 def test_a_long_table_says_how_much_is_left() -> None:
     table = Table.from_rows(("n",), [(n,) for n in range(100)])
     assert str(table).splitlines()[-1] == "... and 60 more rows"
-    joined = Table.joined([table.head(2), table.head(3)])
+    joined = Table.concatenate([table.head(2), table.head(3)])
     assert (joined["n"], joined.left) == ([0, 1, 0, 1, 2], 97)
 
 

@@ -91,7 +91,7 @@ def _batches(path: Path) -> list[Slices]:
     experiment = _opened([path])
     maker = SliceMaker(experiment.traces, 0, None, Places.of(experiment), SliceOptions(), Losses())
     maker.read()
-    return [item for item in maker.made() if isinstance(item, Slices)]
+    return [item for item in maker.make() if isinstance(item, Slices)]
 
 
 def _with_correlation(batch: Slices) -> Slices:

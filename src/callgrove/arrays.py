@@ -61,8 +61,8 @@ def freeze(array: Array) -> Array:
 
 
 def distinct(*parts: Array) -> Array:
-    """The different numbers in some columns, ascending. Where most of them differ, sorting is far faster than the hash
-    table of `np.unique`: 15 times for a million."""
+    """Return the different numbers in some columns, ascending. Where most of them differ, sorting is far faster than
+    the hash table of `np.unique`: 15 times for a million."""
     values = np.sort(parts[0] if len(parts) == 1 else np.concatenate(parts), kind="stable")
     fresh = np.ones(len(values), np.bool_)
     np.not_equal(values[1:], values[:-1], out=fresh[1:])
@@ -85,7 +85,8 @@ def summable(values: Array) -> Array:
     return wide.astype(np.float64)
 
 
-# Maps from the ids of a whole to those of a part of it: -1 where the part does not have one.
+# -- from ids of a whole to ids of a part ------------------------------------------------------------------------------
+# -1 where the part does not have one.
 
 
 def new_numbers(kept: Ints, n: int) -> Ids:
@@ -100,7 +101,8 @@ def absent_stays(numbers: Ids) -> Ids:
     return np.append(numbers, np.int32(ABSENT))
 
 
-# Rows with equal keys, for columns of millions of rows: by counting where keys are dense, by sorting where not.
+# -- rows with equal keys ----------------------------------------------------------------------------------------------
+# Columns have millions of rows: they are counted where keys are dense, and sorted where not.
 
 
 DENSE = 4  # cells of a table per row that are still cheaper than sorting the rows
@@ -121,8 +123,8 @@ def bundles(sizes: Sequence[int], most: int) -> list[tuple[int, int]]:
 
 
 def pack_columns(*columns: Array, far: int = FAR) -> Ints | None:
-    """One number for each row, equal and in order as its cells are; None where these need more than 62 bits. Cells of a
-    column that lie further apart than `far` are numbered first, which takes long."""
+    """Return one number for each row, equal and in order as its cells are; None where these need more than 62 bits.
+    Cells of a column that lie further apart than `far` are numbered first, which takes long."""
     out: Ints | None = None
     size = 1
     for column in columns:
@@ -135,17 +137,18 @@ def pack_columns(*columns: Array, far: int = FAR) -> Ints | None:
         size *= high - low + 1
         if size > LIMIT:
             return None
-        own = column if low == 0 and column.dtype == np.int64 else column.astype(np.int64) - low
-        out = own if out is None else out * (high - low + 1) + own
+        digits = column if low == 0 and column.dtype == np.int64 else column.astype(np.int64) - low
+        out = digits if out is None else out * (high - low + 1) + digits
     return np.zeros(len(columns[0]), np.int64) if out is None else out
 
 
 def distinct_rows(*columns: Array) -> tuple[Ints, Ints]:
-    """The distinct rows, in order, as a matrix with a row for each column; and the number of every row among them."""
+    """Return the distinct rows, in order, as a matrix with a row for each column; and the number of every row among
+    them."""
     keys = pack_columns(*columns)
     if keys is None:
-        found, number = np.unique(np.stack([c.astype(np.int64) for c in columns]), axis=1, return_inverse=True)
-        return found, number.reshape(-1)
+        different, number = np.unique(np.stack([c.astype(np.int64) for c in columns]), axis=1, return_inverse=True)
+        return different, number.reshape(-1)
     size = int(keys.max(initial=-1)) + 1
     if size <= DENSE * len(keys) + SMALL:
         latest = np.full(size, ABSENT, np.int64)
@@ -158,8 +161,8 @@ def distinct_rows(*columns: Array) -> tuple[Ints, Ints]:
 
 
 def in_order(*columns: Array) -> Ints:
-    """The rows in the order of their cells, equal ones as they stand. A number that ends with that of the row sorts
-    several times faster than rows do, where there is one."""
+    """Return the rows in the order of their cells, equal ones as they stand. A number that ends with that of the row
+    sorts several times faster than rows do, where there is one."""
     keys = pack_columns(*columns, far=LIMIT)
     if keys is None or not len(keys) or (int(keys.max()) + 1) * len(keys) > LIMIT:
         return np.lexsort(columns[::-1])
@@ -204,8 +207,7 @@ class Directory:
         return np.where(self._keys[place] == keys, self._numbers[place], ABSENT)
 
 
-# Passes over a tree given by parents: preorder, depths, sums over subtrees.
-#
+# -- trees given by parents --------------------------------------------------------------------------------------------
 #     parent       -1  0  1  1  0        a root, its children, in preorder
 #     subtree_end   5  4  3  4  5        the subtree of c is the slice [c, subtree_end[c])
 #
@@ -241,7 +243,7 @@ def cycles(parent: Ids) -> Ints:
 
 
 def preorder(parent: Ids) -> Ints:
-    """The order that puts every context before its children and keeps siblings as they were given.
+    """Return the order that puts every context before its children and keeps siblings as they were given.
 
     `parent` may be in any order but must be free of cycles.
     """
@@ -279,7 +281,7 @@ def _is_preorder(parent: Ids) -> bool:
 
 
 def subtree_ends(parent: Ids) -> Ids:
-    """One past the last context of each subtree, for contexts in preorder."""
+    """Return one past the last context of each subtree, for contexts in preorder."""
     ends = list(range(1, len(parent) + 1))
     above = parent.tolist()
     for context in range(len(ends) - 1, -1, -1):
@@ -310,7 +312,7 @@ def levels(depth: Ids) -> list[Ints]:
 def combine_upwards(
     values: Array, parent: Ids, by_level: list[Ints], ufunc: np.ufunc = np.add, out: Array | None = None
 ) -> Array:
-    """Each context's value combined with those of everything below it. Level by level: no cancellation, as a
+    """Return each context's value combined with those of everything below it. Level by level: no cancellation, as a
     difference of running sums would have. `values` may be (contexts) or (contexts x profiles); `out` may be them."""
     if out is None:
         out = values.copy()
@@ -331,7 +333,7 @@ def _combine_rows(out: Array, parent: Ids, by_level: list[Ints], ufunc: np.ufunc
 
 
 def subtract_children(values: Array, owner: Ids) -> Array:
-    """Each context's value less the values of the contexts that it owns (`owner` -1: owned by none).
+    """Return each context's value less the values of the contexts that it owns (`owner` -1: owned by none).
 
     What remains of a difference of equal sums is rounding, not cost: it becomes zero.
     """
@@ -349,7 +351,7 @@ def subtract_children(values: Array, owner: Ids) -> Array:
     return out
 
 
-# Texts that are known by numbers, each once; and from one such list to another.
+# -- texts known by numbers --------------------------------------------------------------------------------------------
 
 
 NOT_YET = -2
@@ -363,7 +365,7 @@ class Names:
         self._number: dict[str, int] = {}
 
     def __call__(self, text: str | None) -> int:
-        """The number of a text; -1 for none."""
+        """Return the number of a text; -1 for none."""
         if text is None:
             return ABSENT
         number = self._number.setdefault(text, len(self.all))
@@ -383,17 +385,17 @@ class Translation:
         self._names = names
         self._known = np.array([ABSENT], np.int32)  # the last entry is what -1, no text, picks
 
-    def numbers(self, own: Ids, strings: Sequence[str]) -> Ids:
-        """Return the numbers of texts in this list; `strings` is the list that `own` numbers."""
+    def numbers(self, ids: Ids, strings: Sequence[str]) -> Ids:
+        """Return the numbers of texts in this list; `strings` is the list that `ids` number."""
         if len(strings) + 1 > len(self._known):
             more = np.full(len(strings) + 1, NOT_YET, np.int32)
             more[: len(self._known) - 1] = self._known[:-1]
             more[-1] = ABSENT
             self._known = more
-        found = self._known.take(own)
-        unknown = found == NOT_YET
+        known = self._known.take(ids)
+        unknown = known == NOT_YET
         if not unknown.any():
-            return found
-        for text in np.unique(own[unknown]).tolist():
+            return known
+        for text in np.unique(ids[unknown]).tolist():
             self._known[text] = self._names(strings[text])
-        return self._known.take(own)
+        return self._known.take(ids)

@@ -50,7 +50,7 @@ class Watched:
             yield from self._inner.blocks(profiles, metrics)
             return
         for row in rows.tolist():
-            found = SparseBlock.joined([b.triples() for b in self._inner.blocks(profiles, np.array([row]))])
+            found = SparseBlock.concatenate([b.triples() for b in self._inner.blocks(profiles, np.array([row]))])
             contexts, profiles_ = (
                 np.arange(int(c.max(initial=0)) + 1, dtype=np.int32) for c in (found.context, found.profile)
             )

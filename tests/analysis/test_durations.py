@@ -73,7 +73,7 @@ def test_memory_does_not_grow_with_repetitions(monkeypatch: pytest.MonkeyPatch) 
     many = Durations()
     for _ in range(200):
         many.add(np.zeros(50, np.int64), np.arange(50))
-    assert sum(len(part[1]) for part in many._counted()) <= 64 + 3 * 50
+    assert sum(len(part[1]) for part in many._list_rows()) <= 64 + 3 * 50
     assert many.statistics().count.tolist() == [10_000]
 
 

@@ -107,14 +107,14 @@ def test_a_map_does_not_run_ahead_of_its_reader() -> None:
 def test_a_reduction_hands_out_few_tasks_and_keeps_few_results(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workers, "LARGEST_BLOCK", 1)
     kept = 0
-    really = workers._Reduction._arrived
+    really = workers._Reduction._receive
 
     def arrived(self: Any, node: Any, result: Any) -> None:
         nonlocal kept
         really(self, node, result)
         kept = max(kept, len(self._waiting))
 
-    monkeypatch.setattr(workers._Reduction, "_arrived", arrived)
+    monkeypatch.setattr(workers._Reduction, "_receive", arrived)
     with Watched(3) as pool:
         Workers(pool, 3).reduce(word, joined, range(2000))
     assert pool.most <= 3 * workers.TASKS_PER_WORKER

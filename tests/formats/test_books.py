@@ -38,7 +38,7 @@ from callgrove.formats.timeline import slices as timeline
 from callgrove.formats.timeline.notes import NoteMaker
 from callgrove.formats.timeline.slices import SliceMaker
 from callgrove.formats.writing.transfer import transfer
-from callgrove.model.books import FEW_ROWS, PIECE, Amount, Books, Ledger, Totals, counted_contexts
+from callgrove.model.books import FEW_ROWS, PIECE, Amount, Books, Ledger, Totals, select_counted_contexts
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.chained_values import Link
 from callgrove.model.contexts import ContextKind
@@ -114,7 +114,7 @@ def small() -> Experiment:
 
 def test_costs_are_the_same_in_every_scope() -> None:
     experiment = small()
-    totals = Totals(tuple(experiment.metrics), None, counted_contexts(experiment.contexts))
+    totals = Totals(tuple(experiment.metrics), None, select_counted_contexts(experiment.contexts))
     for block in experiment.values.blocks():
         totals.add(block)
     assert totals.total[:4].tolist() == [7, 7, 7, 7]
@@ -126,7 +126,7 @@ def test_matrices_count_like_rows() -> None:
     experiment = small()
     matrix = np.array([[7.0, 0.0], [6.0, -3.0], [4.0, 0.0]])
     dense = DenseBlock(1, np.arange(3, dtype=np.int32), np.arange(2, dtype=np.int32), matrix)
-    totals = [Totals(tuple(experiment.metrics), None, counted_contexts(experiment.contexts)) for _ in range(2)]
+    totals = [Totals(tuple(experiment.metrics), None, select_counted_contexts(experiment.contexts)) for _ in range(2)]
     totals[0].add(dense)
     totals[1].add(dense.triples())
     assert totals[0].total.tolist() == totals[1].total.tolist() == [0, 7, 0, 0, 0]
@@ -456,13 +456,15 @@ def test_lost_bytes_are_said(to: str, tmp_path: Path, monkeypatch: pytest.Monkey
 @pytest.mark.parametrize("to", [to for to in SPAN_WRITERS if to != "otf2"])  # which has no place for them
 def test_lost_counters_are_said(to: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     experiment = recorded(tmp_path)
-    values, notes, beside = SpanRecords._combined, NoteMaker._counters, SpanRows._counters_beside
+    values, notes, beside = SpanRecords._combine_instances, NoteMaker._counters, SpanRows._counters_beside
 
     def of_draft(self: SpanRows, chunk: Any) -> Any:
         table, here, row = beside(self, chunk)
         return table, here[1:], row[1:]
 
-    monkeypatch.setattr(SpanRecords, "_combined", lambda *given: tuple(column[1:] for column in values(*given)))
+    monkeypatch.setattr(
+        SpanRecords, "_combine_instances", lambda *given: tuple(column[1:] for column in values(*given))
+    )
     monkeypatch.setattr(NoteMaker, "_counters", lambda *given: list(notes(*given))[1:])
     monkeypatch.setattr(SpanRows, "_counters_beside", of_draft)
     lose_rows(monkeypatch, "pmc_event" if to == "rocpd" else "counter")

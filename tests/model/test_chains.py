@@ -133,7 +133,7 @@ def test_profiles_that_are_left_out_make_the_count_unknown() -> None:
 
 def test_a_chain_has_fillers_where_one_of_its_links_has() -> None:
     class Filled(NoValues):
-        def measured_blocks(self, profiles: Ints | None = None, metrics: Ints | None = None) -> Iterator[Block]:
+        def blocks_without_fillers(self, profiles: Ints | None = None, metrics: Ints | None = None) -> Iterator[Block]:
             yield from ()
 
     none = np.empty(0, np.int32)

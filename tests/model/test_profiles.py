@@ -104,7 +104,7 @@ def test_a_given_name_goes_first_and_summaries_are_called_so() -> None:
     builder.add_profile(ProfileKind.SUMMARY, [(0, 0, 0, 3)])
     builder.add_profile(ProfileKind.THREAD, [(RANK, 1, 1, 0)], name="Master thread")
     found = builder.build().profiles
-    assert [found.label(0), found.label(1), found.described(1)] == ["summary", "Master thread", "rank 1"]
+    assert [found.label(0), found.label(1), found.describe(1)] == ["summary", "Master thread", "rank 1"]
     assert (found.summaries.tolist(), found.measured.tolist()) == ([0], [1])
 
 

@@ -53,7 +53,7 @@ def test_merging_in_any_order_gives_the_same_tree(given_trees: list[Tree]) -> No
     for order in (given_trees, given_trees[::-1]):
         merged = RawTree.of(modules, [columns(order[0])])
         for tree in order[1:]:
-            merged = merged.merged(RawTree.of(modules, [columns(tree)]))
+            merged = merged.merge_with(RawTree.of(modules, [columns(tree)]))
         for name in ("parent", "region", "place", "offset"):
             assert np.array_equal(getattr(merged, name), getattr(whole, name))
     for tree in given_trees:
@@ -65,7 +65,7 @@ def test_modules_are_numbered_anew_when_trees_meet() -> None:
     root = (-1, CODE, 1)
     left = RawTree.of(("/b",), [columns([root, (0, place_of(0), 7)])])
     right = RawTree.of(("/a", "/b"), [columns([root, (0, place_of(0), 7), (0, place_of(1, is_bare=True), 7)])])
-    both = left.merged(right)
+    both = left.merge_with(right)
     assert both.modules == ("/a", "/b")
     assert set(paths_of(both)) == {
         ((CODE, 1),),

@@ -256,7 +256,7 @@ def test_samples_are_stacks_of_functions(made: Callable[[], Experiment]) -> None
     tree, origin = experiment.contexts, int(data["origin"])
     boxes = boxes_of(data)
     for profile, _, line in experiment.traces.lines():
-        where = experiment.profiles.described(profile)
+        where = experiment.profiles.describe(profile)
         own = [box for box in boxes if box[0] == where]
         for at in range(0, len(line) - 1, 7):
             middle = (int(line.time_ns[at]) + int(line.time_ns[at + 1])) / 2 - origin

@@ -64,22 +64,22 @@ class Cells:
     @classmethod
     def of(cls, blocks: Sequence[tuple[int, SparseBlock]], n_inputs: int) -> Cells:
         """From blocks of one value type, each with the number of its input, in ascending order."""
-        rows = SparseBlock.joined([block for _, block in blocks])
+        rows = SparseBlock.concatenate([block for _, block in blocks])
         owner = np.repeat(np.array([number for number, _ in blocks], np.int32), [len(block) for _, block in blocks])
         keys, space = _keys(rows)
-        found = _sort_by_counting(keys, owner, space, n_inputs) if space <= SPARSEST * len(keys) else None
-        once = found is not None
-        if found is None:
+        groups = _sort_by_counting(keys, owner, space, n_inputs) if space <= SPARSEST * len(keys) else None
+        once = groups is not None
+        if groups is None:
             order = np.argsort(keys, kind="stable")
             ordered = keys[order]
-            found = np.flatnonzero(np.append(True, np.diff(ordered) != 0)[: len(keys)]), order
-        starts, order = found
+            groups = np.flatnonzero(np.append(True, np.diff(ordered) != 0)[: len(keys)]), order
+        starts, order = groups
         first = order[starts]
         places = rows.profile[first], rows.context[first], rows.metric[first]
         return cls(*places, starts, rows.value[order], owner[order], n_inputs, once)
 
     def take(self, kept: Bools) -> Cells:
-        """Some of the cells."""
+        """Return some of the cells."""
         rows = np.repeat(kept, self.counts)
         starts = np.cumsum(self.counts[kept]) - self.counts[kept]
         places = self.profile[kept], self.context[kept], self.metric[kept]
@@ -87,7 +87,7 @@ class Cells:
 
 
 def _keys(rows: SparseBlock) -> tuple[Ints, int]:
-    """A number for each cell, ascending by profile, context, metric, and one that all are below."""
+    """Return a number for each cell, ascending by profile, context, metric, and one that all are below."""
     least = [int(column.min()) if len(column) else 0 for column in (rows.profile, rows.context, rows.metric)]
     columns = [
         c.astype(np.int64) - low for c, low in zip((rows.profile, rows.context, rows.metric), least, strict=True)
@@ -100,15 +100,15 @@ def _keys(rows: SparseBlock) -> tuple[Ints, int]:
 
 
 def _sort_by_counting(keys: Ints, owner: Ids, space: int, n_inputs: int) -> tuple[Ints, Ints] | None:
-    """Where each cell starts, and the order that sorts values by cell and input, without comparing keys: every key has
-    a place of its own. None where an input has a cell twice."""
+    """Return where each cell starts, and the order that sorts values by cell and input, without comparing keys: every
+    key has a place of its own. None where an input has a cell twice."""
     present: Ids = np.zeros(space, np.uint8 if n_inputs < 256 else np.int32)
     bounds = np.searchsorted(owner, np.arange(n_inputs + 1))
     earlier = np.empty(len(keys), present.dtype)  # how many inputs before have the cell
     for number in range(n_inputs):
-        own = slice(bounds[number], bounds[number + 1])
-        earlier[own] = present[keys[own]]
-        present[keys[own]] += 1
+        rows = slice(bounds[number], bounds[number + 1])
+        earlier[rows] = present[keys[rows]]
+        present[keys[rows]] += 1
     cells = np.flatnonzero(present > 0)
     counts = present[cells].astype(np.int64)
     if int(counts.sum()) != len(keys):
@@ -146,7 +146,7 @@ def mean_of_present(cells: Cells, aggregation: Aggregation) -> tuple[Array, None
 
 
 def difference(cells: Cells, aggregation: Aggregation) -> tuple[Array, Bools]:
-    """The first input less the second. What is absent counts as 0; of minima and maxima both must be there."""
+    """Return the first input less the second. What is absent counts as 0; of minima and maxima both must be there."""
     values = _as_signed(cells.value)
     with np.errstate(invalid="ignore", over="ignore"):
         out = np.add.reduceat(np.where(cells.owner == 0, values, -values), cells.starts)
@@ -180,7 +180,8 @@ class Differs(Exception):
 
 
 def equal(cells: Cells, aggregation: Aggregation) -> tuple[Array, None]:
-    """The value that all inputs have which measured the metric in that profile; raises `Differs` where they differ."""
+    """Return the value that all inputs have which measured the metric in that profile; raises `Differs` where they
+    differ."""
     value = cells.value
     wanted = np.repeat(cells.starts, cells.counts)
     differs = value != value[wanted]
@@ -223,7 +224,7 @@ def _as_signed(values: Array) -> Array:
 
 
 def made_one(cells: Cells, rule: Rule, metrics: Sequence[Metric]) -> list[SparseBlock]:
-    """Every cell as one value, by a rule."""
+    """Return every cell as one value, by a rule."""
     out = []
     for some, metric in _by_kind(cells, metrics):
         part = _once_per_input(some, metric)
@@ -236,7 +237,7 @@ def made_one(cells: Cells, rule: Rule, metrics: Sequence[Metric]) -> list[Sparse
 
 
 def _by_kind(cells: Cells, metrics: Sequence[Metric]) -> Iterator[tuple[Cells, Metric]]:
-    """The cells by how their values are combined, each with a metric that says so."""
+    """Yield the cells by how their values are combined, each with a metric that says so."""
     kinds: dict[tuple[Aggregation, int], list[int]] = {}
     for row in np.unique(cells.metric).tolist():
         kinds.setdefault((metrics[row].aggregation, id(metrics[row].composite)), []).append(row)
@@ -292,7 +293,7 @@ def lanes(blocks: list[tuple[int, SparseBlock]]) -> list[list[tuple[int, SparseB
 
 
 def _types(blocks: list[tuple[int, SparseBlock]]) -> dict[int, np.dtype[Any]]:
-    """The smallest type for each metric that holds all of its values."""
+    """Return the smallest type for each metric that holds all of its values."""
     types: dict[int, np.dtype[Any]] = {}
     for _, block in blocks:
         for metric in np.unique(block.metric).tolist():

@@ -1,4 +1,4 @@
-"""cut: a call tree with other roots, or without some calls. common: the call tree that all inputs have.
+"""A call tree with other roots or without some calls (`cut`), and the call tree that all inputs have (`common`).
 
     main -- solve -- kernel        roots=["solve"]    solve -- kernel
         `-- write                  prunes=["solve"]   main -- write      main costs what solve did
@@ -24,18 +24,19 @@ from callgrove.algebra.quantities import some
 from callgrove.algebra.selecting import Kept, take_part
 from callgrove.arrays import Array, Bools, Ids, Ints, absent_stays, combine_upwards, depths, levels
 from callgrove.errors import Parameter, UsageError
-from callgrove.model.books import Totals, counted_contexts
+from callgrove.model.books import Totals, select_counted_contexts
 from callgrove.model.contexts import ContextKind, ContextTree
 from callgrove.model.experiment import Experiment
 from callgrove.model.joining import PLACES, unify
 from callgrove.model.metrics import Aggregation, Metric, Scope
 from callgrove.model.scopes import Recipe, recipe
-from callgrove.model.values import SparseBlock, measured_blocks
+from callgrove.model.values import SparseBlock, blocks_without_fillers
 
 __all__ = ["Folded", "FoldedValues", "common", "cut", "outermost", "places"]
 
 
-# The values of a tree without some of its subtrees: what they cost, their callers cost from then on.
+# -- values of a tree without some of its subtrees ---------------------------------------------------------------------
+# What a removed subtree costs, its caller costs from then on:
 #
 #     exclusive, point   values of a removed subtree are combined into the caller
 #     inclusive          stays: the caller's already has it; what is removed goes
@@ -109,9 +110,9 @@ class FoldedValues(TiledValues):
     def start_books(self) -> None:
         super().start_books()
         tree = self._fold.tree
-        self._made = Totals(self._metrics, None, counted_contexts(tree.take(np.flatnonzero(~self._fold.gone))))
+        self._made = Totals(self._metrics, None, select_counted_contexts(tree.take(np.flatnonzero(~self._fold.gone))))
         stays = self._fold.into >= 0  # what went with a whole root is said to be lost
-        counted = {scope: here & stays for scope, here in counted_contexts(tree).items()}
+        counted = {scope: here & stays for scope, here in select_counted_contexts(tree).items()}
         self._given = Totals(self._metrics, None, counted)
 
     def differences(self) -> Iterator[str]:
@@ -127,8 +128,8 @@ class FoldedValues(TiledValues):
 
     def _is_folded(self, metric: Metric) -> bool:
         extreme = metric.aggregation in (Aggregation.MINIMUM, Aggregation.MAXIMUM)
-        own = metric.scope in (Scope.EXCLUSIVE, Scope.POINT) or (extreme and metric.scope != Scope.INCLUSIVE)
-        return own and metric.name not in self._dropped
+        is_exclusive = metric.scope in (Scope.EXCLUSIVE, Scope.POINT) or (extreme and metric.scope != Scope.INCLUSIVE)
+        return is_exclusive and metric.name not in self._dropped
 
     def _is_computed(self, metric: Metric) -> bool:
         if metric.aggregation != Aggregation.SUM or metric.composite is not None:
@@ -136,11 +137,11 @@ class FoldedValues(TiledValues):
         return metric.scope == Scope.FUNCTION or (metric.scope == Scope.INCLUSIVE and metric.name in self._dropped)
 
     def tile(self, profiles: Ints, rows: Ints) -> Iterator[SparseBlock]:
-        own, own_rows = self._own_profiles[profiles], self._own_rows[rows]
+        input_profiles, own_rows = self._own_profiles[profiles], self._own_rows[rows]
         computed = self._computed[own_rows]
         waiting: list[SparseBlock] = []
         if not computed.all():
-            for block in measured_blocks(self._sources[0], own, own_rows[~computed]):
+            for block in blocks_without_fillers(self._sources[0], input_profiles, own_rows[~computed]):
                 part = block.triples()
                 if self._given is not None:
                     self._given.add_rows(self._kept.metrics[part.metric], part.context, part.value)
@@ -151,7 +152,7 @@ class FoldedValues(TiledValues):
         for lane in lanes([(0, block) for block in waiting]):
             yield from made_one(Cells.of(lane, 1), combine_cells, self._metrics)
         for row in own_rows[computed].tolist():
-            yield from self._compute(row, own)
+            yield from self._compute(row, input_profiles)
 
     def _outward(self, block: SparseBlock, place: Ids, chosen: Bools) -> list[SparseBlock]:
         rows = chosen & (place >= 0)
@@ -160,27 +161,27 @@ class FoldedValues(TiledValues):
         profile, metric = self._kept.profiles[block.profile[rows]], self._kept.metrics[block.metric[rows]]
         return [SparseBlock(profile, place[rows].astype(np.int32), metric, block.value[rows])]
 
-    def _compute(self, row: int, own: Ints) -> Iterator[SparseBlock]:
+    def _compute(self, row: int, input_profiles: Ints) -> Iterator[SparseBlock]:
         """A row that is not merely folded, some profiles at a time."""
         step = max(1, TILE_VALUES // max(1, len(self._fold.tree)))
         chosen = np.flatnonzero(self._kept.contexts >= 0)
-        for start in range(0, len(own), step):
-            some = own[start : start + step]
+        for start in range(0, len(input_profiles), step):
+            some = input_profiles[start : start + step]
             values = self._values(self._experiment.metrics[row], row, some)[chosen]
             yield sparse(values, self._kept.profiles[some], int(self._kept.metrics[row]))
 
-    def _values(self, metric: Metric, row: int, own: Ints) -> Array:
+    def _values(self, metric: Metric, row: int, input_profiles: Ints) -> Array:
         tree, n = self._fold.tree, self._fold.tree.n_listed
         if metric.name not in self._dropped:
-            function = matrix(self._experiment, row, own)
+            function = matrix(self._experiment, row, input_profiles)
             if self._given is not None:
                 self._given.add_matrix(int(self._kept.metrics[row]), np.arange(len(function)), function)
             # Not the stored inclusive row: it may be rounded (the XML of HPCToolkit 2.x), and function must add up.
             inclusive = Recipe(row, metric, Scope.INCLUSIVE).apply(function, tree)
-            wide = np.result_type(_signed_type(function), _signed_type(inclusive))
+            wide = np.result_type(_choose_signed_type(function), _choose_signed_type(inclusive))
             return self._fold.move_values(function.astype(wide), inclusive.astype(wide))
         alone = recipe(self._experiment.metrics, metric.name, Scope.EXCLUSIVE)
-        values = alone.apply(matrix(self._experiment, alone.stored, own), tree)
+        values = alone.apply(matrix(self._experiment, alone.stored, input_profiles), tree)
         values = np.where(self._fold.gone[:, None], np.zeros(1, values.dtype), values)
         above = tree.parent if metric.scope == Scope.INCLUSIVE else tree.within
         by_level = tree.levels if metric.scope == Scope.INCLUSIVE else self._fold.nesting
@@ -188,15 +189,14 @@ class FoldedValues(TiledValues):
         return values
 
 
-def _signed_type(values: Array) -> np.dtype[np.generic]:
-    """A type in which differences of these fit."""
+def _choose_signed_type(values: Array) -> np.dtype[np.generic]:
+    """Return a type that holds the differences of these values."""
     if values.dtype.kind == "u" and values.size and int(values.max()) >= 2**63:
         return np.dtype(np.float64)
     return np.dtype(np.int64 if values.dtype.kind in "biu" else np.float64)
 
 
-# Which contexts a text means.
-#
+# -- which contexts a text means ---------------------------------------------------------------------------------------
 # solve                  every context of that name
 # main->solve->kernel    kernel called by solve called by main, wherever that is; lines, loops and call sites in
 #                        between need not be named
@@ -210,16 +210,16 @@ def places(tree: ContextTree, text: str) -> Bools:
     """The contexts of the tree that a text means; none is an error."""
     names = _names(tree)
     if len(text) > 2 and text.startswith("/") and text.endswith("/"):
-        found = _by_pattern(names, text[1:-1])
+        matches = _by_pattern(names, text[1:-1])
     elif text in set(names):
-        found = np.array([name == text for name in names], np.bool_)
+        matches = np.array([name == text for name in names], np.bool_)
     else:
-        found = _by_path(tree, names, text)
-    if not found.any():
+        matches = _by_path(tree, names, text)
+    if not matches.any():
         near = difflib.get_close_matches(text.rpartition("->")[2], set(names), 1)
         hint = f"did you mean {near[0]!r}?" if near else "name a context, a call path like main->solve, or a /pattern/"
         raise UsageError(f"there is no context {text!r}; {hint}")
-    return found
+    return matches
 
 
 def _names(tree: ContextTree) -> list[str]:
@@ -240,13 +240,13 @@ def _by_path(tree: ContextTree, names: list[str], text: str) -> Bools:
     steps = text.split("->")
     between = np.isin(tree.kind[: tree.n_listed], BETWEEN).tolist()
     reached: list[frozenset[int]] = []  # lengths of the beginnings of the path that lead here
-    found = np.zeros(tree.n_listed, np.bool_)
+    matches = np.zeros(tree.n_listed, np.bool_)
     for context, (parent, name) in enumerate(zip(tree.parent[: tree.n_listed].tolist(), names, strict=True)):
         above = reached[parent] if parent >= 0 else frozenset()
         here = {length + 1 for length in above | {0} if length < len(steps) and steps[length] == name}
-        found[context] = len(steps) in here
+        matches[context] = len(steps) in here
         reached.append(frozenset(here | above) if between[context] else frozenset(here))
-    return found
+    return matches
 
 
 def outermost(tree: ContextTree, chosen: Bools) -> Bools:
@@ -258,6 +258,9 @@ def outermost(tree: ContextTree, chosen: Bools) -> Bools:
             out[context] = True
             end = int(tree.subtree_end[context])
     return out
+
+
+# -- cut and common ----------------------------------------------------------------------------------------------------
 
 
 VISITS = ("visits",)  # counts of calls: those of a removed callee are no calls of its caller

@@ -1,4 +1,4 @@
-"""An input's values in the ids of the result, computed one tile at a time when they are asked for."""
+"""Values of a result, computed tile by tile when they are asked for, and its inputs in the ids of the result."""
 
 from __future__ import annotations
 
@@ -11,18 +11,17 @@ import numpy as np
 
 from callgrove.arrays import Array, Ids, Ints
 from callgrove.errors import CallgroveError
-from callgrove.model.books import KeepsBooks, Totals, counted_contexts
+from callgrove.model.books import KeepsBooks, Totals, select_counted_contexts
 from callgrove.model.chained_values import Link
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Aggregation, Metric, Scope
 from callgrove.model.scopes import Recipe
-from callgrove.model.values import Block, DenseBlock, SparseBlock, ValueBackend, measured_blocks
+from callgrove.model.values import Block, DenseBlock, SparseBlock, ValueBackend, blocks_without_fillers
 
 __all__ = ["TILE_VALUES", "Operand", "TiledValues", "is_by_metric", "matrix", "sparse"]
 
 
-# Values that are computed when they are asked for, one tile at a time.
-#
+# -- values computed tile by tile --------------------------------------------------------------------------------------
 # A tile is some profiles and some metric rows, and always all contexts: scopes and folds need whole trees. Where inputs
 # are stored profile by profile a tile is a few profiles with all metrics; where they are stored metric by metric, it is
 # one quantity over all profiles, so that every metric is unpacked once.
@@ -60,7 +59,7 @@ class TiledValues(ABC):
 
     @abstractmethod
     def tile(self, profiles: Ints, rows: Ints) -> Iterator[SparseBlock]:
-        """All values of these profiles and metric rows."""
+        """Yield all values of these profiles and metric rows."""
 
     @property
     def problems(self) -> list[CallgroveError]:
@@ -75,11 +74,11 @@ class TiledValues(ABC):
 
     def profile(self, profile: int, metrics: Ints | None = None) -> SparseBlock:
         rows = np.arange(len(self._metrics)) if metrics is None else metrics
-        return SparseBlock.joined([b for b in self.tile(np.array([profile]), rows) if len(b)])
+        return SparseBlock.concatenate([b for b in self.tile(np.array([profile]), rows) if len(b)])
 
     def context(self, context: int) -> SparseBlock:
         parts = (block.triples() for block in self.blocks())
-        return SparseBlock.joined([b for part in parts if len(b := part.take(part.context == context))])
+        return SparseBlock.concatenate([b for part in parts if len(b := part.take(part.context == context))])
 
     def blocks(self, profiles: Ints | None = None, metrics: Ints | None = None) -> Iterator[Block]:
         chosen = np.arange(self._n_profiles) if profiles is None else profiles
@@ -122,8 +121,11 @@ def is_by_metric(backend: ValueBackend) -> bool:
 
 
 def sparse(matrix: Array, profiles: Array, row: int, neutral: float = 0.0) -> SparseBlock:
-    """What is not neutral of a matrix (contexts x profiles)."""
+    """Return what is not neutral of a matrix (contexts x profiles)."""
     return DenseBlock(row, np.arange(len(matrix), dtype=np.int32), profiles.astype(np.int32), matrix, neutral).triples()
+
+
+# -- inputs in the ids of the result -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -142,37 +144,42 @@ class Operand:
         """Return totals for what the input gives to each row of the result: costs over the input's own tree."""
         none = Metric("", Scope.NONE, aggregation=Aggregation.NONE)
         metrics = [self.ways[row].metric if row in self.ways else none for row in range(n_rows)]
-        return Totals(metrics, None, counted_contexts(self.experiment.contexts))
+        return Totals(metrics, None, select_counted_contexts(self.experiment.contexts))
 
     def blocks(self, profiles: Ints, rows: Ints, given: Totals | None = None) -> Iterator[SparseBlock]:
-        """All values that the input has in these profiles and rows of the result; what is read is added to `given`."""
+        """Yield all values that the input has in these profiles and rows of the result; what is read is added to
+        `given`."""
         ways = {row: self.ways[row] for row in rows.tolist() if row in self.ways}
         if not ways:
             return
         if self.collapsed:
             yield from self._totals(ways, given)
             return
-        own = np.flatnonzero(np.isin(self.profiles, profiles) & (self.profiles >= 0))
-        if not len(own):
+        input_profiles = np.flatnonzero(np.isin(self.profiles, profiles) & (self.profiles >= 0))
+        if not len(input_profiles):
             return
-        yield from self._stored_blocks({row: way.stored for row, way in ways.items() if way.is_stored}, own, given)
+        yield from self._read_stored_blocks(
+            {row: way.stored for row, way in ways.items() if way.is_stored}, input_profiles, given
+        )
         for row, way in ways.items():
             if not way.is_stored:
-                yield from self._computed_blocks(row, way, own, given)
+                yield from self._compute_blocks(row, way, input_profiles, given)
 
     @cached_property
     def _n_measured(self) -> int:
         """Rows that profiles have: to ask for all of them is to ask for everything."""
         return sum(not metric.statistic for metric in self.experiment.metrics)
 
-    def _stored_blocks(self, rows: Mapping[int, int], own: Ints, given: Totals | None) -> Iterator[SparseBlock]:
+    def _read_stored_blocks(
+        self, rows: Mapping[int, int], input_profiles: Ints, given: Totals | None
+    ) -> Iterator[SparseBlock]:
         if not rows:
             return
         metrics = np.full(len(self.experiment.metrics), -1, np.int32)
         metrics[list(rows.values())] = list(rows)
         link = Link(self.experiment.values.backend, self.profiles, self.contexts, metrics)
         wanted = None if len(rows) == self._n_measured else np.array(sorted(rows.values()))
-        for block in measured_blocks(link.backend, own, wanted):
+        for block in blocks_without_fillers(link.backend, input_profiles, wanted):
             part = block.triples()
             if self.reads_scalars and part.value.dtype.names is not None:
                 part = SparseBlock(part.profile, part.context, part.metric, self._scalar(part))
@@ -188,12 +195,14 @@ class Operand:
             out[rows] = self.experiment.values.scalar(metric, block.value[rows])
         return out
 
-    def _computed_blocks(self, row: int, way: Recipe, own: Ints, given: Totals | None) -> Iterator[SparseBlock]:
-        """Another scope than the stored one, some profiles at a time."""
+    def _compute_blocks(
+        self, row: int, way: Recipe, input_profiles: Ints, given: Totals | None
+    ) -> Iterator[SparseBlock]:
+        """Compute a scope that is not stored, some profiles at a time."""
         tree, neutral = self.experiment.contexts, way.metric.aggregation.neutral
         step = max(1, TILE_VALUES // max(1, len(tree)))
-        for start in range(0, len(own), step):
-            some = own[start : start + step]
+        for start in range(0, len(input_profiles), step):
+            some = input_profiles[start : start + step]
             stored = matrix(self.experiment, way.stored, some)
             if given is not None:
                 given.add_matrix(row, np.arange(len(stored)), stored, neutral)
@@ -201,7 +210,7 @@ class Operand:
             yield self._outward(sparse(values, some, row, neutral), row)
 
     def _totals(self, ways: Mapping[int, Recipe], given: Totals | None) -> Iterator[SparseBlock]:
-        """All profiles as one."""
+        """Yield all profiles as one."""
         values = self.experiment.values
         for row, way in ways.items():
             stored = values.totals(way.stored)
@@ -216,17 +225,17 @@ class Operand:
 
     def _outward(self, block: SparseBlock, row: int, profiles: Ids | None = None) -> SparseBlock:
         metrics = np.full(row + 1, row, np.int32)
-        own = self.profiles if profiles is None else profiles
-        return Link(self.experiment.values.backend, own, self.contexts, metrics).outward(block)
+        numbers = self.profiles if profiles is None else profiles
+        return Link(self.experiment.values.backend, numbers, self.contexts, metrics).outward(block)
 
 
 def matrix(experiment: Experiment, row: int, profiles: Ints) -> Array:
-    """One stored row as a matrix (contexts x profiles); absent is neutral. Integers stay integers."""
+    """Return one stored row as a matrix (contexts x profiles); absent is neutral. Integers stay integers."""
     metric = experiment.metrics[row]
     neutral = metric.aggregation.neutral
     place = np.full(len(experiment.profiles), -1)
     place[profiles] = np.arange(len(profiles))
-    blocks = [b.triples() for b in experiment.values.measured_blocks(profiles, np.array([row]))]
+    blocks = [b.triples() for b in experiment.values.blocks_without_fillers(profiles, np.array([row]))]
     kinds = [block.value.dtype for block in blocks]
     dtype = np.result_type(*kinds) if kinds else np.dtype(np.float64)
     if neutral:

@@ -1,4 +1,4 @@
-"""merge, mean, diff: several experiments become one, cell by cell.
+"""Several experiments become one, cell by cell: merge, mean, diff.
 
     merge   everything that the inputs have, in one experiment; where two have a value in the same place, `conflict`
             decides: `error` (they must be equal), `first`, `last`, `sum`
@@ -33,7 +33,7 @@ from callgrove.algebra.quantities import Demands, Plan, plan_metrics, some
 from callgrove.algebra.traces import Renumbered, chain_traces, has_traces, losses_of_traces, set_traces
 from callgrove.arrays import ABSENT, Array, Bools, Ids, Ints, absent_stays, combine_upwards, depths, levels
 from callgrove.errors import Parameter, UsageError, worded
-from callgrove.model.books import Totals, counted_contexts
+from callgrove.model.books import Totals, select_counted_contexts
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.contexts import ContextTree
 from callgrove.model.experiment import Experiment, Severity, Sources
@@ -44,14 +44,14 @@ from callgrove.model.values import SparseBlock
 __all__ = ["CONFLICTS", "IGNORABLE", "MISSING", "CombinedValues", "Matching", "diff", "mean", "merge"]
 
 
-# The values of a combination: those of all inputs, cell by cell, made one by a rule.
+# -- values of a combination -------------------------------------------------------------------------------------------
 
 
 LINEAR = (combine_cells, mean_of_cells, difference)
 
 
 def _weights(rule: Rule, n_inputs: int) -> list[float]:
-    """How often each input counts in a sum, a mean or a difference."""
+    """Return how often each input counts in a sum, a mean or a difference."""
     if rule is difference:
         return [1.0, *([-1.0] * (n_inputs - 1))]
     return [1 / n_inputs if rule is mean_of_cells else 1.0] * n_inputs
@@ -83,7 +83,7 @@ class CombinedValues(TiledValues):
 
     def start_books(self) -> None:
         super().start_books()
-        self._made = Totals(self._metrics, None, counted_contexts(self._tree))
+        self._made = Totals(self._metrics, None, select_counted_contexts(self._tree))
         self._given = [operand.empty_totals(len(self._metrics)) for operand in self._operands]
 
     def differences(self) -> Iterator[str]:
@@ -136,17 +136,17 @@ class CombinedValues(TiledValues):
         except Differs as found:
             raise UsageError(self._conflict(found)) from None
 
-    def _conflict(self, found: Differs) -> str:
-        cells, cell = found.cells, found.cell
+    def _conflict(self, conflict: Differs) -> str:
+        cells, cell = conflict.cells, conflict.cell
         metric = self._metrics[int(cells.metric[cell])]
-        first = self._operands[int(cells.owner[found.one])]
-        left, right = first.experiment, self._operands[found.owner].experiment
-        other = "none" if found.other is None else cells.value[found.other]
-        own = np.flatnonzero(first.profiles == cells.profile[cell])
-        profile = left.profiles.label(int(own[0])) if len(own) else "all profiles"
+        first = self._operands[int(cells.owner[conflict.one])]
+        left, right = first.experiment, self._operands[conflict.owner].experiment
+        other = "none" if conflict.other is None else cells.value[conflict.other]
+        profiles = np.flatnonzero(first.profiles == cells.profile[cell])
+        profile = left.profiles.label(int(profiles[0])) if len(profiles) else "all profiles"
         return worded(
             f"{metric.name} ({metric.scope.word}) of {profile} at {self._tree.path(int(cells.context[cell]))}: "
-            f"{left.path} has {cells.value[found.one]}, {right.path} has {other}; ",
+            f"{left.path} has {cells.value[conflict.one]}, {right.path} has {other}; ",
             Parameter("conflict", "first"),
             ", last or sum decides, ",
             Parameter("system", "side-by-side"),
@@ -154,7 +154,7 @@ class CombinedValues(TiledValues):
         )
 
     def _scopes(self, block: SparseBlock, rows: set[int], profiles: Ints) -> Iterator[SparseBlock]:
-        """What was combined, in the scopes of the result: exclusive values of a base become those of its rows."""
+        """Yield what was combined, in the scopes of the result: exclusive values of a base become those of its rows."""
         bases = np.isin(block.metric, list(self._derived))
         if not bases.all():
             yield block.take(~bases)
@@ -171,13 +171,16 @@ class CombinedValues(TiledValues):
             )
             return
         tree, n = self._tree, self._tree.n_listed
-        own = tree.parent[:n] if scope == Scope.INCLUSIVE else tree.within[:n]
+        owner = tree.parent[:n] if scope == Scope.INCLUSIVE else tree.within[:n]
         by_level = tree.levels if scope == Scope.INCLUSIVE else self._nesting
         used = np.unique(exclusive.profile)
         dense: Array = np.zeros((len(tree), len(used)), exclusive.value.dtype)
         dense[exclusive.context, np.searchsorted(used, exclusive.profile)] = exclusive.value
-        dense[:n] = combine_upwards(dense[:n], own, by_level)
+        dense[:n] = combine_upwards(dense[:n], owner, by_level)
         yield sparse(dense, used, row)
+
+
+# -- merge, mean and diff ----------------------------------------------------------------------------------------------
 
 
 NOT_SEEN = -2
@@ -288,14 +291,14 @@ def diff(
 
 
 def join_experiments(experiments: Sequence[Experiment], matching: Matching, rule: cells.Rule, word: str) -> Experiment:
-    """All that the inputs have; the rule decides where two have a value in one place."""
+    """Return all that the inputs have; the rule decides where two have a value in one place."""
     demands = Demands(word, rule in (cells.first, cells.last), any_unit="unit" in matching.ignore)
     operation = Operation(rule, demands, everywhere=False, keeps_traces=True, keeps_elided=True)
     return combine(experiments, matching, operation, _join_titles(experiments))
 
 
 def combine(experiments: Sequence[Experiment], matching: Matching, operation: Operation, title: str) -> Experiment:
-    """The experiment that an operation makes of its inputs."""
+    """Return the experiment that an operation makes of its inputs."""
     if not experiments:
         raise UsageError(f"{operation.demands.word} needs at least one experiment")
     profiles = match_profiles(experiments, matching.systems)
@@ -310,12 +313,12 @@ def combine(experiments: Sequence[Experiment], matching: Matching, operation: Op
     for metric in plan.metrics:
         builder.add_metric(metric)
     order = absent_stays(builder.order())
-    contexts = [order[own] for own in numbers]
+    contexts = [order[ids] for ids in numbers]
     if keeps_traces:
         _traces(builder, experiments, profiles, contexts, plan)
     operands = [
-        Operand(e, own, places, ways, profiles.collapsed, operation.demands.reads_scalars)
-        for e, own, places, ways in zip(experiments, profiles.maps, contexts, plan.ways, strict=True)
+        Operand(e, profile_map, places, ways, profiles.collapsed, operation.demands.reads_scalars)
+        for e, profile_map, places, ways in zip(experiments, profiles.maps, contexts, plan.ways, strict=True)
     ]
     made = builder.build()
     backend = CombinedValues(operands, plan, made.contexts, len(profiles), operation.rule, operation.everywhere)
@@ -355,7 +358,7 @@ def _contexts(
     operation: Operation,
     profiles: MatchedProfiles,
 ) -> list[Ids]:
-    """The unified tree; gives the number in the builder for every context of each input."""
+    """Add the unified tree, and return the number in the builder for every context of each input."""
     places = tuple(place for place in matching.ignore if place in PLACES)
     unifier = Unifier(builder, ignore=places, by_name=matching.by_name)
     seen = np.zeros(len(profiles), np.bool_)
@@ -375,22 +378,22 @@ def _contexts(
 def _nests_the_same(experiments: Sequence[Experiment], numbers: Sequence[Ids], n_contexts: int) -> bool:
     """Do all trees agree in which context each one is nested? Those of two formats may not."""
     within = np.full(n_contexts, NOT_SEEN, np.int32)
-    for experiment, own in zip(experiments, numbers, strict=True):
+    for experiment, ids in zip(experiments, numbers, strict=True):
         tree, n = experiment.contexts, experiment.contexts.n_listed
-        here = absent_stays(own)[tree.within[:n]]
-        known = within[own[:n]]
+        here = absent_stays(ids)[tree.within[:n]]
+        known = within[ids[:n]]
         if ((known != NOT_SEEN) & (known != here)).any():
             return False
-        within[own[:n]] = here
+        within[ids[:n]] = here
     return True
 
 
 def _shares_a_profile(profiles: MatchedProfiles, number: int, seen: Bools) -> bool:
     """Does an earlier input have one of this one's profiles? Then which of their elided contexts are the same is not
     known."""
-    own = profiles.of_input(number)
-    already = bool(seen[own].any())
-    seen[own] = True
+    taken = profiles.of_input(number)
+    already = bool(seen[taken].any())
+    seen[taken] = True
     return already
 
 
@@ -414,12 +417,12 @@ def _traces(
     plan: Plan,
 ) -> None:
     parts = []
-    for experiment, own, places, ways in zip(experiments, profiles.maps, contexts, plan.ways, strict=True):
+    for experiment, profile_map, places, ways in zip(experiments, profiles.maps, contexts, plan.ways, strict=True):
         metrics = np.full(len(experiment.metrics), ABSENT, np.int32)
         for row, way in ways.items():
             if way.is_stored:
                 metrics[way.stored] = row
-        parts.append(Renumbered(experiment.traces, own, places, metrics))
+        parts.append(Renumbered(experiment.traces, profile_map, places, metrics))
     set_traces(builder, chain_traces(parts, len(profiles)))
     for loss in losses_of_traces(parts):
         builder.warn(Severity.NOTE, f"lost: {loss}")

@@ -77,14 +77,14 @@ def match_profiles(experiments: Sequence[Experiment], systems: Systems) -> Match
     """The profiles and runs of the result."""
     if systems == Systems.COLLAPSE:
         return _collapse(experiments)
-    found = _Found()
+    matches = _Matches()
     maps = []
     for number, experiment in enumerate(experiments):
         if systems == Systems.SIDE_BY_SIDE:
-            found.forget()
-        maps.append(found.add(number, experiment))
-    source, own, run = (np.array(column, np.int32) for column in found.columns)
-    out = MatchedProfiles(tuple(maps), source, own, run, tuple(found.runs))
+            matches.forget()
+        maps.append(matches.add(number, experiment))
+    source, profile, run = (np.array(column, np.int32) for column in matches.columns)
+    out = MatchedProfiles(tuple(maps), source, profile, run, tuple(matches.runs))
     if systems == Systems.STRICT:
         _demand_the_same(experiments, out)
     return out
@@ -94,8 +94,8 @@ def _demand_the_same(experiments: Sequence[Experiment], matched: MatchedProfiles
     for number, experiment in enumerate(experiments):
         missing = np.setdiff1d(np.arange(len(matched)), matched.of_input(number))
         if len(missing):
-            source, own = int(matched.source[missing[0]]), int(matched.own[missing[0]])
-            label = experiments[source].profiles.label(own)
+            source, profile = int(matched.source[missing[0]]), int(matched.own[missing[0]])
+            label = experiments[source].profiles.label(profile)
             raise UsageError(
                 f"{experiment.path}: has no profile {label!r}, which {experiments[source].path} has; ",
                 Parameter("system", "union"),
@@ -106,15 +106,15 @@ def _demand_the_same(experiments: Sequence[Experiment], matched: MatchedProfiles
 def _collapse(experiments: Sequence[Experiment]) -> MatchedProfiles:
     maps = []
     for experiment in experiments:
-        own = np.full(len(experiment.profiles), ABSENT, np.int32)
-        own[experiment.profiles.measured] = 0
-        maps.append(own)
+        all_to_first = np.full(len(experiment.profiles), ABSENT, np.int32)
+        all_to_first[experiment.profiles.measured] = 0
+        maps.append(all_to_first)
     zero = np.zeros(1, np.int32)
     return MatchedProfiles(tuple(maps), zero, zero - 1, zero, experiments[0].runs[:1], collapsed=True)
 
 
 @dataclass
-class _Found:
+class _Matches:
     """Profiles and runs found so far, by key; `columns` are source, own and run of each."""
 
     columns: tuple[list[int], list[int], list[int]] = field(default_factory=lambda: ([], [], []))
@@ -132,8 +132,8 @@ class _Found:
         profiles = experiment.profiles
         nodes = profiles.identity_list("node")
         measured = profiles.measured.tolist()
-        own = [runs[run] for run in profiles.run[measured].tolist()]
-        keys = [(run, *key) for run, key in zip(own, _keys(profiles), strict=True)]
+        run_of_profile = [runs[run] for run in profiles.run[measured].tolist()]
+        keys = [(run, *key) for run, key in zip(run_of_profile, _keys(profiles), strict=True)]
         groups: dict[Key, list[int]] = {}
         for profile, key in zip(measured, keys, strict=True):
             groups.setdefault(key, []).append(profile)
@@ -141,7 +141,7 @@ class _Found:
         for key, group in groups.items():
             for profile, place in _pair(group, nodes, self._profiles.get(key, [])):
                 out[profile] = place
-        for profile, key, run in zip(measured, keys, own, strict=True):
+        for profile, key, run in zip(measured, keys, run_of_profile, strict=True):
             if out[profile] < 0:
                 out[profile] = self._add(number, profile, run)
                 self._profiles.setdefault(key, []).append((int(out[profile]), nodes[profile]))
@@ -196,16 +196,16 @@ def gather_tuples(experiments: Sequence[Experiment], matched: MatchedProfiles) -
     names = list(experiments[0].profiles.identifiers.names)
     kinds = []
     for experiment in experiments:
-        own = experiment.profiles.identifiers
-        lookup = {k: k for k in range(len(own.names), int(own.kind.max(initial=0)) + 1)}
-        for kind, name in enumerate(own.names):
+        tuples = experiment.profiles.identifiers
+        lookup = {k: k for k in range(len(tuples.names), int(tuples.kind.max(initial=0)) + 1)}
+        for kind, name in enumerate(tuples.names):
             if name not in names:
                 names.append(name)
             lookup[kind] = kind if kind < len(names) and names[kind] == name else names.index(name)
         kinds.append(lookup)
     rows = [
-        [(kinds[source][kind], *rest) for kind, *rest in experiments[source].profiles.identifiers.rows(own)]
-        for source, own in zip(matched.source.tolist(), matched.own.tolist(), strict=True)
+        [(kinds[source][kind], *rest) for kind, *rest in experiments[source].profiles.identifiers.rows(profile)]
+        for source, profile in zip(matched.source.tolist(), matched.own.tolist(), strict=True)
     ]
     return IdentifierTuples.of(rows, tuple(names))
 
@@ -215,14 +215,13 @@ def describe_profiles(experiments: Sequence[Experiment], matched: MatchedProfile
     if matched.collapsed:
         return [(ProfileKind.OTHER, "all profiles")]
     out = []
-    for source, own in zip(matched.source.tolist(), matched.own.tolist(), strict=True):
+    for source, profile in zip(matched.source.tolist(), matched.own.tolist(), strict=True):
         profiles = experiments[source].profiles
-        out.append((ProfileKind(int(profiles.kind[own])), profiles.name[own]))
+        out.append((ProfileKind(int(profiles.kind[profile])), profiles.name[profile]))
     return out
 
 
-# Where the profiles of a result live: the system trees of its inputs as one.
-#
+# -- system trees of several inputs as one -----------------------------------------------------------------------------
 # A profile keeps the place that it has in the input it was taken from. Groups (machines, nodes, processes) of several
 # inputs are one where their parents are and kind, name and rank are equal, unless the inputs stand side by side. Of an
 # input whose profiles are all taken, everything is kept; of others, what lies above their profiles.
@@ -244,9 +243,9 @@ def unite_systems(
 
 
 def _follows_from_identifiers(experiment: Experiment) -> bool:
-    made, own = system_of(experiment.profiles)[0], experiment.system
-    same = np.array_equal(made.parent, own.parent) and (made.kind, made.name) == (own.kind, own.name)
-    return same and not own.attributes and not own.topologies
+    made, system = system_of(experiment.profiles)[0], experiment.system
+    same = np.array_equal(made.parent, system.parent) and (made.kind, made.name) == (system.kind, system.name)
+    return same and not system.attributes and not system.topologies
 
 
 @dataclass
@@ -262,22 +261,22 @@ class _Tree:
 
     def add(self, experiment: Experiment, taken: Mapping[int, int]) -> None:
         """The places of some profiles of an input, each with its number in the result."""
-        own, profiles = experiment.system, experiment.profiles
+        system, profiles = experiment.system, experiment.profiles
         leaf_of = {int(profiles.system[p]): place for p, place in taken.items() if profiles.system[p] >= 0}
         leaves = set(profiles.system.tolist())
-        wanted = own.above(np.array(list(leaf_of), np.int64)) | (len(taken) == len(profiles.measured))
-        numbers = np.full(len(own) + 1, ABSENT, np.int32)  # -1 picks the last entry, which is absent
+        wanted = system.above(np.array(list(leaf_of), np.int64)) | (len(taken) == len(profiles.measured))
+        numbers = np.full(len(system) + 1, ABSENT, np.int32)  # -1 picks the last entry, which is absent
         alike: dict[Key, int] = {}
         for node in np.flatnonzero(wanted).tolist():
-            row = (int(numbers[own.parent[node]]), own.kind[node], own.name[node], int(own.rank[node]))
+            row = (int(numbers[system.parent[node]]), system.kind[node], system.name[node], int(system.rank[node]))
             alike[row] = alike.get(row, 0) + 1
             is_leaf = node in leaves
             numbers[node] = len(self.parent) if is_leaf else self.known.setdefault((*row, alike[row]), len(self.parent))
             if numbers[node] == len(self.parent):
-                self._append(row, own.attributes.get(node))
+                self._append(row, system.attributes.get(node))
         for node, place in leaf_of.items():
             self.leaves[place] = numbers[node]
-        self.topologies += [t for topology in own.topologies if len((t := topology.renumber(numbers)).system)]
+        self.topologies += [t for topology in system.topologies if len((t := topology.renumber(numbers)).system)]
 
     def _append(self, row: tuple[int, str, str, int], attributes: Mapping[str, str] | None) -> None:
         if attributes:

@@ -23,7 +23,7 @@ from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Aggregation, Metric, Scope, time_unit
 from callgrove.model.scopes import Recipe, recipe
 
-__all__ = ["Demands", "Plan", "plan_metrics", "signed_spelling", "some"]
+__all__ = ["Demands", "Plan", "plan_metrics", "some", "spell_signed_type"]
 
 COMPUTED = (Scope.EXCLUSIVE, Scope.INCLUSIVE)
 NESTED = (Scope.FUNCTION, Scope.LEXICAL)
@@ -69,7 +69,7 @@ class Plan:
 
 
 def plan_metrics(experiments: Sequence[Experiment], profiles: MatchedProfiles, demands: Demands) -> Plan:
-    """The rows of the result of an operation on these inputs."""
+    """Return the rows of the result of an operation on these inputs."""
     plan = Plan(ways=[{} for _ in experiments])
     parents: dict[int, str] = {}
     lacking: dict[tuple[str, ...], list[str]] = {}
@@ -98,7 +98,7 @@ def plan_metrics(experiments: Sequence[Experiment], profiles: MatchedProfiles, d
 
 
 def _demand_one_kind(name: str, holders: Sequence[Experiment], demands: Demands) -> None:
-    """Units and aggregations must be the same; a unit that is not said fits all."""
+    """Raise an error unless units and aggregations are the same; a unit that is not said fits all."""
     first, rest = holders[0], holders[1:]
     one = first.metrics.first(name)
     for experiment in rest:
@@ -129,7 +129,7 @@ def _add_quantity(
     profiles: MatchedProfiles,
     demands: Demands,
 ) -> Iterator[int]:
-    """The rows of one quantity, added to the plan."""
+    """Yield the rows of one quantity, added to the plan."""
     first = next(iter(holders.values())).metrics
     model = first.first(name)
     scopes = _common_scopes(name, holders, demands.same_nesting or len(holders) == 1)
@@ -159,7 +159,7 @@ def _add_quantity(
 
 
 def _add_formula(plan: Plan, name: str, holders: Mapping[int, Experiment], n_inputs: int) -> Iterator[int]:
-    """A derived metric is copied as the formula that it is, where all inputs have the same one."""
+    """Add a derived metric as the formula that it is, where all inputs have the same one; yield its row."""
     models = [e.metrics.first(name) for e in holders.values()]
     if not all(model.is_derived for model in models):
         plan.notes.append(f"lost: metric {name}: is derived in one input and measured in another")
@@ -170,12 +170,12 @@ def _add_formula(plan: Plan, name: str, holders: Mapping[int, Experiment], n_inp
 
 
 def _common_scopes(name: str, holders: Mapping[int, Experiment], same_nesting: bool) -> list[Scope]:
-    """Scopes of the first input that all have or can compute; exclusive where there is no other."""
+    """Return the scopes of the first input that all have or can compute; exclusive where there is no other."""
     first, *rest = (e.metrics for e in holders.values())
     computable = COMPUTED if all(_computes(e, name) for e in holders.values()) else ()
     stored = [s for s in first.scopes(name) if same_nesting or s not in NESTED]
-    found = [s for s in stored if s in computable or all(s in m.scopes(name) for m in rest)]
-    return found or list(computable[:1])
+    scopes = [s for s in stored if s in computable or all(s in m.scopes(name) for m in rest)]
+    return scopes or list(computable[:1])
 
 
 def _computes(experiment: Experiment, name: str) -> bool:
@@ -196,10 +196,10 @@ def _recipe(experiment: Experiment, name: str, scope: Scope) -> Recipe:
 def _share_profiles(holders: Mapping[int, Experiment], profiles: MatchedProfiles) -> bool:
     seen = np.zeros(len(profiles), np.bool_)
     for number in holders:
-        own = profiles.of_input(number)
-        if seen[own].any():
+        taken = profiles.of_input(number)
+        if seen[taken].any():
             return True
-        seen[own] = True
+        seen[taken] = True
     return False
 
 
@@ -208,19 +208,19 @@ def _result(metric: Metric, demands: Demands) -> Metric:
     if demands.dtype == "double":
         dtype = "DOUBLE" if dtype.isupper() else "double"
     elif demands.dtype == "signed":
-        dtype = signed_spelling(dtype)
+        dtype = spell_signed_type(dtype)
     if metric.composite is not None and demands.reads_scalars:
         dtype = "DOUBLE" if metric.dtype.isupper() else "double"
         return replace(metric, dtype=dtype, source_id=None, composite=None, aggregation=Aggregation.SUM)
     return replace(metric, dtype=dtype, source_id=None)
 
 
-def signed_spelling(dtype: str) -> str:
-    """The spelling of the signed type of the same size: UINT64 becomes INT64."""
+def spell_signed_type(dtype: str) -> str:
+    """Return the name of the signed type of the same size: UINT64 becomes INT64."""
     return re.sub(r"^[uU](?=[iI][nN][tT])", "", dtype)
 
 
 def some(names: Sequence[str]) -> str:
-    """The first few of some names."""
+    """Return the first few of some names."""
     more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
     return ", ".join(names[:SHOWN]) + more

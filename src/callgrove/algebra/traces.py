@@ -37,8 +37,7 @@ from callgrove.model.traces.events import (
 __all__ = ["Beside", "Renumbered", "chain_tables", "chain_traces", "losses_of_traces", "set_traces"]
 
 
-# Small tables that stand beside the spans of several inputs (`Traces.tables`), as those of one.
-#
+# -- tables beside the spans of several inputs -------------------------------------------------------------------------
 # Of an input whose profiles are all in the result every row stays; else those of processes that still have a profile,
 # of agents in parts of the traces that still have one, and of things that belong to such a process (`guid`). Rows
 # follow each other, input by input; what numbers them (`places`), or parts of the traces (`agents`), is counted anew.
@@ -89,7 +88,7 @@ class Beside:
             wanted = {row for row in _take_cells(self.places.column("process").plain(), here) if row is not None}
             return np.array([row for row in every.tolist() if row in wanted], np.int64)
         if name == AGENTS:
-            parts = {k for k, own in enumerate(self.traces.parts()) if (self.profiles[own] >= 0).any()}
+            parts = {k for k, profiles in enumerate(self.traces.parts()) if (self.profiles[profiles] >= 0).any()}
             return np.flatnonzero([part in parts for part in table.column(PART).plain()])
         if GUID in table.names and (processes := self.table(PROCESSES)) is not None:
             guids = {None, *processes.column(GUID).plain()}
@@ -117,16 +116,20 @@ def chain_tables(inputs: Sequence[Beside], n_profiles: int) -> Mapping[str, Call
 
 def _join_tables(inputs: Sequence[Beside], name: str) -> Table:
     """The rows of all inputs; columns that only some have are empty elsewhere."""
-    found = [one.table(name) for one in inputs]
-    columns = dict.fromkeys(column for table in found if table is not None for column in table.names)
+    tables = [one.table(name) for one in inputs]
+    columns = dict.fromkeys(column for table in tables if table is not None for column in table.names)
     cells: dict[str, list[object]] = {column: [] for column in columns}
     firsts = _offsets([one.n_parts for one in inputs])
-    for table, first in zip(found, firsts, strict=True):
+    for table, first in zip(tables, firsts, strict=True):
         if table is None:
             continue
         for column in columns:
-            own: list[Any] = table.column(column).plain() if column in table.names else [None] * len(table)
-            cells[column] += [_move_number(part, first) for part in own] if (name, column) == (AGENTS, PART) else own
+            column_cells: list[Any] = table.column(column).plain() if column in table.names else [None] * len(table)
+            cells[column] += (
+                [_move_number(part, first) for part in column_cells]
+                if (name, column) == (AGENTS, PART)
+                else column_cells
+            )
     return Table(tuple(Column(column, values) for column, values in cells.items()))
 
 
@@ -138,13 +141,13 @@ def _places(inputs: Sequence[Beside], n_profiles: int) -> Table:
         assert one.places is not None
         here = np.flatnonzero(one.profiles >= 0)
         for column in (column for column in one.places.columns if column.name in cells):
-            own = _take_cells(column.plain(), here)
+            place_cells = _take_cells(column.plain(), here)
             if column.name in NAMED_BY:
                 numbers = one.numbers(NAMED_BY[column.name])
-                known = [int(numbers[row]) if row in range(len(numbers)) else None for row in own]
-                own = [_move_number(row, firsts[column.name]) for row in known]
+                known = [int(numbers[row]) if row in range(len(numbers)) else None for row in place_cells]
+                place_cells = [_move_number(row, firsts[column.name]) for row in known]
                 firsts[column.name] += int((numbers >= 0).sum())
-            for profile, cell in zip(one.profiles[here].tolist(), own, strict=True):
+            for profile, cell in zip(one.profiles[here].tolist(), place_cells, strict=True):
                 cells[column.name][profile] = cell
     return Table(tuple(Column(name, values) for name, values in cells.items()))
 
@@ -160,6 +163,9 @@ def _move_number(number: int | None, first: int) -> int | None:
 
 def _take_cells(cells: Sequence[Any], rows: Ints) -> list[Any]:
     return [cells[row] for row in rows.tolist()]
+
+
+# -- traces of several inputs as one -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -210,8 +216,8 @@ def _first_come(parts: Sequence[Renumbered], having: Callable[[Renumbered], Ids]
     for part in parts:
         fresh = replace(part, profiles=np.where(np.isin(part.profiles, seen), np.int32(ABSENT), part.profiles))
         out.append(fresh)
-        found = having(part)
-        seen = np.union1d(seen, found[found >= 0])
+        profiles = having(part)
+        seen = np.union1d(seen, profiles[profiles >= 0])
     return out
 
 
@@ -245,11 +251,11 @@ class ChainedSamples:
         self._contexts = [absent_stays(part.contexts) for part in parts]
         for number, part in enumerate(parts):
             assert part.traces.samples is not None
-            own = part.traces.samples
-            self._backends.append(own)
-            profile, metric = part.profiles[own.profile], absent_stays(part.metrics)[own.metric]
-            kept = np.flatnonzero((profile >= 0) & ((own.metric < 0) | (metric >= 0)))
-            rows.append((profile[kept], metric[kept], own.count[kept], np.full(len(kept), number), kept))
+            samples = part.traces.samples
+            self._backends.append(samples)
+            profile, metric = part.profiles[samples.profile], absent_stays(part.metrics)[samples.metric]
+            kept = np.flatnonzero((profile >= 0) & ((samples.metric < 0) | (metric >= 0)))
+            rows.append((profile[kept], metric[kept], samples.count[kept], np.full(len(kept), number), kept))
         self.profile, self.metric, self.count, self._part, self._line = (
             np.concatenate(column) for column in zip(*rows, strict=True)
         )
@@ -260,8 +266,8 @@ class ChainedSamples:
 
     def line(self, line: int, window: Window | None = None) -> Samples:
         part = int(self._part[line])
-        own = self._backends[part].line(int(self._line[line]), window)
-        return Samples(own.time_ns, self._contexts[part][own.context], own.until_ns)
+        samples = self._backends[part].line(int(self._line[line]), window)
+        return Samples(samples.time_ns, self._contexts[part][samples.context], samples.until_ns)
 
 
 class ChainedSpans:
@@ -284,24 +290,26 @@ class ChainedSpans:
 
     def count(self) -> int:
         return sum(
-            self._offsets[k + 1] - self._offsets[k] if self._is_whole(k) else len(self._kept(k))
+            self._offsets[k + 1] - self._offsets[k] if self._is_whole(k) else len(self._find_kept_spans(k))
             for k in range(len(self._parts))
         )
 
     def _is_whole(self, part: int) -> bool:
         return bool((self._parts[part].profiles >= 0).all())
 
-    def _kept(self, part: int) -> Ints:
+    def _find_kept_spans(self, part: int) -> Ints:
         """Spans of an input whose profiles are in the result, in the numbers of the input."""
-        backend, own = self._backends[part], self._parts[part].profiles
-        found = [c["span"][_stay(c["profile"], own)] for c in backend.chunks(("profile",), None, None)]
-        return np.concatenate(found) if found else np.empty(0, np.int64)
+        backend, profiles = self._backends[part], self._parts[part].profiles
+        spans = [c["span"][_stay(c["profile"], profiles)] for c in backend.chunks(("profile",), None, None)]
+        return np.concatenate(spans) if spans else np.empty(0, np.int64)
 
     def chunks(self, columns: Sequence[str], window: Window | None, profiles: Ints | None) -> Iterator[SpanChunk]:
         asked = tuple(dict.fromkeys((*columns, "profile")))
         for number, (part, backend) in enumerate(zip(self._parts, self._backends, strict=True)):
-            own = None if profiles is None else np.flatnonzero(np.isin(part.profiles, profiles) & (part.profiles >= 0))
-            for chunk in backend.chunks(asked, window, own):
+            input_profiles = (
+                None if profiles is None else np.flatnonzero(np.isin(part.profiles, profiles) & (part.profiles >= 0))
+            )
+            for chunk in backend.chunks(asked, window, input_profiles):
                 rows = np.flatnonzero(_stay(chunk["profile"], part.profiles))
                 if len(rows):
                     yield {
@@ -321,12 +329,12 @@ class ChainedSpans:
 
     def parts(self) -> Sequence[Ints]:
         """Those of every input, one after the other; some may be empty."""
-        own = [
+        numbered = [
             input_.profiles[part]
             for input_, backend in zip(self._parts, self._backends, strict=True)
             for part in backend.parts()
         ]
-        return [part[part >= 0].astype(np.int64) for part in own]
+        return [part[part >= 0].astype(np.int64) for part in numbered]
 
     def devices(self, part: int) -> Sequence[Device]:
         first = 0
@@ -349,24 +357,24 @@ class ChainedSpans:
             first += n_parts
 
     def side(self, name: str, part: int | None = None) -> SideTable | None:
-        found = [(number, side) for number, side in self._sides(name, part) if side is not None]
-        if not found:
+        sides = [(number, side) for number, side in self._sides(name, part) if side is not None]
+        if not sides:
             return None
         spans: list[Ints] = []
         columns: dict[str, list[Array | tuple[object, ...]]] = {}
-        shared = set.intersection(*(set(side.columns) for _, side in found))
-        for number, side in found:
+        shared = set.intersection(*(set(side.columns) for _, side in sides))
+        for number, side in sides:
             rows = np.arange(len(side.span))
             if not self._is_whole(number):
-                rows = np.flatnonzero(np.isin(side.span, self._kept(number)))
+                rows = np.flatnonzero(np.isin(side.span, self._find_kept_spans(number)))
             spans.append(side.span[rows] + self._offsets[number])
             for column in (c for c in side.columns if c in shared):
                 columns.setdefault(column, []).append(_take_rows(side.columns[column], rows))
         return SideTable(np.concatenate(spans), {c: _join_columns(parts) for c, parts in columns.items()})
 
 
-def _stay(profile: Array, own: Ids) -> Bools:
-    stay: Bools = (profile < 0) | (absent_stays(own)[profile] >= 0)
+def _stay(profile: Array, new_profiles: Ids) -> Bools:
+    stay: Bools = (profile < 0) | (absent_stays(new_profiles)[profile] >= 0)
     return stay
 
 
@@ -385,19 +393,19 @@ def _counters(parts: Sequence[Renumbered]) -> Counters | None:
     columns: list[Mapping[str, Array]] = []
     names: list[str] = []
     for part in parts:
-        own = part.traces.counters
-        assert own is not None
-        profile = part.profiles[own.profile]
+        counters = part.traces.counters
+        assert counters is not None
+        profile = part.profiles[counters.profile]
         kept = profile >= 0
         columns.append(
             {
                 "profile": profile[kept],
-                "name": own.name[kept] + np.int32(len(names)),
-                "time_ns": own.time_ns[kept],
-                "value": own.value[kept],
+                "name": counters.name[kept] + np.int32(len(names)),
+                "time_ns": counters.time_ns[kept],
+                "value": counters.value[kept],
             }
         )
-        names += own.names
+        names += counters.names
     if not columns:
         return None
     joined = {name: np.concatenate([c[name] for c in columns]) for name in columns[0]}

@@ -25,8 +25,7 @@ from callgrove.model.table import Column as TableColumn
 __all__ = ["CostColumn", "Quantity", "Rows", "ShownColumns", "Statistics", "columns_to_show"]
 
 
-# Quantities over threads, for the rows of a view: sum, count, sum of squares, minimum, maximum.
-#
+# -- statistics over threads, for the rows of a view -------------------------------------------------------------------
 # A row may stand for many contexts (all calls of a function). What a thread spends there is added up first, then
 # threads are combined: the mean of a function is that of its cost per thread, not of the costs of its contexts.
 #
@@ -68,21 +67,21 @@ class Rows:
 
     @classmethod
     def of_contexts(cls, chosen: Ints, owner: Array) -> Rows:
-        """A row for each context chosen; `owner` is the context that shows the exclusive cost of each one."""
+        """Return a row for each context chosen; `owner` is the context that shows the exclusive cost of each one."""
         row = np.full(len(owner), -1, np.int64)
         row[chosen] = np.arange(len(chosen))
-        own = np.flatnonzero(row[owner] >= 0)
+        contexts_in_rows = np.flatnonzero(row[owner] >= 0)
         same = (chosen, np.arange(len(chosen)))
-        return cls(len(chosen), same, (own, row[owner[own]]), same)
+        return cls(len(chosen), same, (contexts_in_rows, row[owner[contexts_in_rows]]), same)
 
     @classmethod
     def of_groups(cls, chosen: Ints, group: Array, outermost: Array, n_groups: int) -> Rows:
-        """A row for each group chosen; `group` is that of every context."""
+        """Return a row for each group chosen; `group` is that of every context."""
         row = np.full(n_groups, -1, np.int64)
         row[chosen] = np.arange(len(chosen))
-        own = np.flatnonzero(row[group] >= 0)
-        top = own[outermost[own]]
-        return cls(len(chosen), (top, row[group[top]]), (own, row[group[own]]))
+        contexts_in_rows = np.flatnonzero(row[group] >= 0)
+        top = contexts_in_rows[outermost[contexts_in_rows]]
+        return cls(len(chosen), (top, row[group[top]]), (contexts_in_rows, row[group[contexts_in_rows]]))
 
 
 @dataclass(frozen=True)
@@ -93,7 +92,7 @@ class Statistics:
     profiles: Ints | None
 
     def of(self, quantities: Iterable[Quantity], rows: Rows) -> dict[Quantity, Floats]:
-        """One number per row, and one more: that of all roots together, in inclusive scope."""
+        """Return one number per row, and one more: that of all roots together, in inclusive scope."""
         out: dict[Quantity, Floats] = {}
         by_threads: dict[Quantity, list[Quantity]] = {}
         for quantity in dict.fromkeys(quantities):
@@ -104,8 +103,8 @@ class Statistics:
             else:
                 out[quantity] = self._read_stored(quantity, rows)
         if by_threads:
-            for base, found in self._over_threads(list(by_threads), rows).items():
-                out.update({quantity: found[quantity.statistic] for quantity in by_threads[base]})
+            for base, statistics in self._over_threads(list(by_threads), rows).items():
+                out.update({quantity: statistics[quantity.statistic] for quantity in by_threads[base]})
         return out
 
     @property
@@ -128,15 +127,15 @@ class Statistics:
         if way is None:
             return np.full(rows.n + 1, np.nan)
         values = way.apply(self.experiment.values.totals(way.stored, self.profiles), self.experiment.contexts)
-        found = self._reduce(values, quantity.scope, rows, way.metric.aggregation)
+        total = self._reduce(values, quantity.scope, rows, way.metric.aggregation)
         return (
-            np.where(found == way.metric.aggregation.neutral, np.nan, found)
+            np.where(total == way.metric.aggregation.neutral, np.nan, total)
             if way.metric.aggregation.neutral
-            else found
+            else total
         )
 
     def _read_stored(self, quantity: Quantity, rows: Rows) -> Floats:
-        """A statistic that only a stored summary has; it says nothing about a choice of profiles."""
+        """Return a statistic that only a stored summary has; it says nothing about a choice of profiles."""
         metrics, profiles = self.experiment.metrics, self.experiment.profiles
         summaries = np.union1d(profiles.summaries, profiles.aggregates)
         key = (quantity.name, quantity.scope, quantity.statistic)
@@ -146,8 +145,8 @@ class Statistics:
         aggregation = metrics[row].aggregation
         if aggregation == Aggregation.NONE:
             aggregation = Aggregation.SUM
-        found = self._reduce(self.experiment.values.dense(int(summaries[0]), row), quantity.scope, rows, aggregation)
-        return np.where(np.isinf(found), 0.0, found)
+        numbers = self._reduce(self.experiment.values.dense(int(summaries[0]), row), quantity.scope, rows, aggregation)
+        return np.where(np.isinf(numbers), 0.0, numbers)
 
     def _reduce(self, values: Array, scope: Scope, rows: Rows, aggregation: Aggregation) -> Floats:
         """Values of contexts as values of rows, and of all roots."""
@@ -160,22 +159,22 @@ class Statistics:
         return out
 
     def _over_threads(self, bases: list[Quantity], rows: Rows) -> dict[Quantity, dict[str, Floats]]:
-        """One pass over the threads: each is read once, and reduced to the rows of the view."""
+        """Return statistics over the threads, in one pass: each is read once, and reduced to the rows of the view."""
         e = self.experiment
         ways = {base: way for base in bases if (way := self._recipe(base, rows)) is not None}
         stored = np.unique([way.stored for way in ways.values()]).astype(np.int64)
-        found = {base: _Accumulated(rows.n + 1) for base in ways}
+        sums = {base: _Accumulated(rows.n + 1) for base in ways}
         for profile in (e.profiles.measured if self.profiles is None else self.profiles).tolist():
-            parts = [block.triples() for block in e.values.measured_blocks(np.array([profile]), stored)]
+            parts = [block.triples() for block in e.values.blocks_without_fillers(np.array([profile]), stored)]
             for base, way in ways.items():
                 values = np.zeros(len(e.contexts))
                 for part in parts:
                     mine = part.take(part.metric == way.stored)
                     np.add.at(values, mine.context, mine.value)
                 whole = way.apply(values, e.contexts)
-                found[base].add(self._reduce(whole, base.scope, rows, Aggregation.SUM))
+                sums[base].add(self._reduce(whole, base.scope, rows, Aggregation.SUM))
         none = dict.fromkeys(COMPUTED, np.full(rows.n + 1, np.nan))
-        return {base: found[base].statistics() if base in found else none for base in bases}
+        return {base: sums[base].statistics() if base in sums else none for base in bases}
 
 
 class _Accumulated:
@@ -197,6 +196,9 @@ class _Accumulated:
         some = self._count > 0
         low, high = np.where(some, self._low, 0.0), np.where(some, self._high, 0.0)
         return {"count": self._count, "sum of squares": self._squares, "min": low, "max": high}
+
+
+# -- columns to show ---------------------------------------------------------------------------------------------------
 
 
 MARKS = {Scope.INCLUSIVE: " (I)", Scope.NONE: ""}  # all others are exclusive in one way or another
@@ -239,11 +241,11 @@ class ShownColumns:
     derived: tuple[str, ...] = field(default=())  # metrics whose formulas are not evaluated
 
     def of_rows(self, rows: Rows) -> tuple[CostColumn, ...]:
-        """The columns for the rows of a view; no value is an empty cell."""
+        """Return the columns for the rows of a view; no value is an empty cell."""
         inclusive = [q.inclusive for q in self.quantities]
-        found = Statistics(self.experiment, self.profiles).of([*self.quantities, *inclusive], rows)
-        values = {k: found[q][:-1] for k, q in enumerate(self.quantities)}
-        totals = {k: found[q][-1:] for k, q in enumerate(inclusive)}
+        statistics = Statistics(self.experiment, self.profiles).of([*self.quantities, *inclusive], rows)
+        values = {k: statistics[q][:-1] for k, q in enumerate(self.quantities)}
+        totals = {k: statistics[q][-1:] for k, q in enumerate(inclusive)}
         return tuple(self._column(shown, values, totals, rows.n) for shown in self.columns)
 
     def _column(self, shown: Shown, values: Mapping[int, Floats], totals: Mapping[int, Floats], n: int) -> CostColumn:
@@ -255,28 +257,28 @@ class ShownColumns:
         return CostColumn(shown.name, cells, np.nan, column.number_format, shown.unit, total)
 
     def _adds_up(self, column: Column) -> bool:
-        """Whether values are shares of a whole: a minimum or maximum is no part of another."""
+        """Return whether values are shares of a whole: a minimum or maximum is no part of another."""
         metrics = self.experiment.metrics
         return column.name not in metrics.quantities or metrics.first(column.name).aggregation == Aggregation.SUM
 
     def _evaluate(self, shown: Shown, values: Mapping[int, Floats], n: int) -> Floats:
-        found = np.broadcast_to(evaluate(shown.formula, values), n).copy()
-        found[~np.isfinite(found)] = np.nan
+        cells = np.broadcast_to(evaluate(shown.formula, values), n).copy()
+        cells[~np.isfinite(cells)] = np.nan
         if shown.column.statistic in SPREADS:  # equal values may seem to spread by less than nothing: rounding
             used = shown.formula.variables()
             touched: Array = np.logical_or.reduce([values[k] != 0 for k in used]) if used else np.zeros(n, np.bool_)
-            found[np.isnan(found) & touched] = 0.0
-        return found
+            cells[np.isnan(cells) & touched] = 0.0
+        return cells
 
 
 def _are_shares(cells: Floats, total: float) -> bool:
-    """Whether all cells are parts of the total; differences are not, as some of them lie below zero."""
+    """Return whether all cells are parts of the total; differences are not, as some of them lie below zero."""
     known = cells[~np.isnan(cells)]
     return bool(np.all(known >= -NEAR * abs(total)) and np.all(known <= (1 + NEAR) * total))
 
 
 def columns_to_show(experiment: Experiment, profiles: Ints | None = None) -> ShownColumns:
-    """The columns to show of an experiment, over all profiles or those given."""
+    """Return the columns to show of an experiment, over all profiles or those given."""
     reader = _Reader(experiment.metrics)
     shown, left_out = [], []
     for column in _choose_columns(experiment.metrics.columns):
@@ -353,7 +355,7 @@ class _Reader:
             return None
 
     def _expand(self, column: Column, above: tuple[Column, ...]) -> Expression:
-        """The formula of a column with those of the columns that it refers to in their places."""
+        """Return the formula of a column with those of the columns that it refers to in their places."""
         if column in above:
             raise KeyError(column.name)
 
@@ -366,7 +368,7 @@ class _Reader:
                 return self.variable(self._rows[node.id])
             return self._expand(self._columns[node.id], (*above, column))
 
-        found = fold(parse(column.formula), combine)
-        if len(above) > 0 and len(postorder(found)) > LARGEST:
+        expression = fold(parse(column.formula), combine)
+        if len(above) > 0 and len(postorder(expression)) > LARGEST:
             raise KeyError(column.name)
-        return found
+        return expression

@@ -58,8 +58,8 @@ class Comparison:
     _steps: tuple[tuple[int, str], ...]
 
     def table(self, limit: int | None = None) -> Table:
-        """Where the first experiment and another one differ, the largest difference first. With more than two there
-        is a row for each of the others, and a column that names it."""
+        """Return where the first experiment and another one differ, the largest difference first. With more than two
+        there is a row for each of the others, and a column that names it."""
         n_others = self.values.shape[1] - 1
         path, other = np.divmod(np.arange(len(self.values) * n_others), max(1, n_others))
         left, right = self.values[path, 0], self.values[path, other + 1]
@@ -87,7 +87,7 @@ class Comparison:
         return Table(tuple(columns), left=len(rows) - len(shown))
 
     def _difference(self, left: Array, right: Array) -> tuple[Array, Floats]:
-        """Left less right, and left divided by right; NaN where there is none."""
+        """Return left less right, and left divided by right; NaN where there is none."""
         with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
             difference = left - right
             if difference.dtype.kind == "f":
@@ -98,7 +98,7 @@ class Comparison:
         return difference, np.where(np.isfinite(ratio), ratio, np.nan)
 
     def path(self, number: int) -> str:
-        """Names from the root, joined by `->`; the middle of very long paths is cut."""
+        """Return the names from the root, joined by `->`; the middle of very long paths is cut."""
         chain: list[str] = []
         while number >= 0:
             number, name = self._steps[number]
@@ -111,16 +111,16 @@ class Comparison:
 
 
 def compare(experiments: Sequence[Experiment], question: Question | None = None) -> Comparison:
-    """The first experiment against each of the others."""
+    """Compare the first experiment against each of the others."""
     asked = question or Question()
     if len(experiments) < 2:
-        raise UsageError("to compare needs two experiments")
+        raise UsageError("comparing needs two experiments")
     metrics = _metrics(experiments, asked)
-    found = [costs(e, name, asked.ranks, asked.threads) for e, name in zip(experiments, metrics, strict=True)]
-    metric, factors = found[0].metric, _factors(found)
-    paths = _Paths(overloads=_overloads(found))
+    sides = [costs(e, name, asked.ranks, asked.threads) for e, name in zip(experiments, metrics, strict=True)]
+    metric, factors = sides[0].metric, _factors(sides)
+    paths = _Paths(overloads=_overloads(sides))
     read = _flat_values if asked.flat else _values
-    parts = [read(paths, cost, asked) for cost in found]
+    parts = [read(paths, cost, asked) for cost in sides]
     parts = [
         (places, values if factor == 1 else values * factor, reached)
         for (places, values, reached), factor in zip(parts, factors, strict=True)
@@ -136,13 +136,13 @@ def compare(experiments: Sequence[Experiment], question: Question | None = None)
         present[places[reached], number] = True
     present &= (table != neutral).any(axis=1)[:, None]
     names = tuple(e.path or e.title for e in experiments)
-    totals = tuple(c.total * factor for c, factor in zip(found, factors, strict=True))
+    totals = tuple(c.total * factor for c, factor in zip(sides, factors, strict=True))
     return Comparison(metric, table, present, totals, names, tuple(metrics), tuple(paths.steps))
 
 
 def _metrics(experiments: Sequence[Experiment], asked: Question) -> list[str]:
-    """What the metric is called in each experiment: as asked for, or the first default one that all have, or the time
-    that each shows first."""
+    """Return what the metric is called in each experiment: as asked for, or the first default one that all have, or the
+    time that each shows first."""
     if asked.metric:
         return _metrics_named(experiments, asked.metric)
     known = [set(e.metrics.quantities) - set(e.metrics.derived) for e in experiments]
@@ -161,7 +161,7 @@ def _metrics(experiments: Sequence[Experiment], asked: Question) -> list[str]:
 
 
 def _metrics_named(experiments: Sequence[Experiment], text: str) -> list[str]:
-    """The metrics that a text names: one for all, or LEFT=RIGHT."""
+    """Return the metrics that a text names: one for all, or LEFT=RIGHT."""
     left, equals, right = text.partition("=")
     if not equals or any(text in name for name in experiments[0].metrics.quantities):
         left = right = text
@@ -175,11 +175,11 @@ def _metrics_named(experiments: Sequence[Experiment], text: str) -> list[str]:
     return names
 
 
-def _factors(found: Sequence[Costs]) -> list[float]:
-    """What the values of each are multiplied with, so that times in different units compare; other units must be the
-    same."""
-    first, factors = found[0].metric, []
-    for cost in found:
+def _factors(sides: Sequence[Costs]) -> list[float]:
+    """Return what the values of each are multiplied with, so that times in different units compare; other units must be
+    the same."""
+    first, factors = sides[0].metric, []
+    for cost in sides:
         metric = cost.metric
         times = time_unit(metric.unit), time_unit(first.unit)
         same = not (first.unit and metric.unit) or first.unit == metric.unit or all(times)
@@ -190,8 +190,8 @@ def _factors(found: Sequence[Costs]) -> list[float]:
     return factors
 
 
-def _overloads(found: Sequence[Costs]) -> frozenset[str]:
-    regions = [cost.tree.regions for cost in found]
+def _overloads(sides: Sequence[Costs]) -> frozenset[str]:
+    regions = [cost.tree.regions for cost in sides]
     return frozenset(one.label(region) for one in regions for region in one.overloads)
 
 
@@ -204,11 +204,11 @@ class _Paths:
     known: dict[tuple[int, str], int] = field(default_factory=dict)
 
     def names(self, tree: ContextTree) -> list[str]:
-        """What the listed contexts are called; of overloads the mangled name is said as well."""
-        found = names(tree)
+        """Return what the listed contexts are called; of overloads the mangled name is said as well."""
+        texts = names(tree)
         if not self.overloads:
-            return found
-        said = ((name, tree.mangled_name(context)) for context, name in enumerate(found))
+            return texts
+        said = ((name, tree.mangled_name(context)) for context, name in enumerate(texts))
         return [f"{name} [{mangled}]" if name in self.overloads and mangled else name for name, mangled in said]
 
     def add(self, above: int, name: str) -> int:
@@ -219,7 +219,7 @@ class _Paths:
 
 
 def _values(paths: _Paths, cost: Costs, asked: Question) -> tuple[Ints, Array, Bools]:
-    """Path, value and whether it was reached, of every context that is shown."""
+    """Return path, value and whether it was reached, of every context that is shown."""
     tree, n = cost.tree, cost.tree.n_listed
     folded = fold_lines(cost, asked.source)
     values = _in_scope(cost, asked, folded.shown)
@@ -233,7 +233,7 @@ def _values(paths: _Paths, cost: Costs, asked: Question) -> tuple[Ints, Array, B
 
 
 def _is_frame(context: int, cost: Costs, called: Sequence[str]) -> bool:
-    """Whether a root only holds the others together, which measurements have and databases do not."""
+    """Tell whether a root only holds the others together, which measurements have and databases do not."""
     return called[context] == ROOT and cost.tree.parent[context] < 0 and not cost.has(cost.exclusive[context])
 
 
@@ -252,7 +252,8 @@ def _flat_values(paths: _Paths, cost: Costs, asked: Question) -> tuple[Ints, Arr
 
 
 def _in_scope(cost: Costs, asked: Question, shown: Bools) -> Array:
-    """The values of the tree in the scope asked for; what lines have of their own is added to what shows them."""
+    """Return the values of the tree in the scope asked for; what lines have of their own is added to what shows
+    them."""
     if asked.scope == Scope.INCLUSIVE:
         return cost.inclusive
     if asked.scope == Scope.EXCLUSIVE:

@@ -47,9 +47,9 @@ class Costs:
         """What all exclusive costs above zero add up to, and all below it."""
         if self.metric.aggregation != Aggregation.SUM:
             return 0.0, 0.0
-        own: Floats = self.exclusive.astype(np.float64)
+        exclusive: Floats = self.exclusive.astype(np.float64)
         with np.errstate(over="ignore", invalid="ignore"):  # a damaged input may hold any number
-            return float(own[own > 0].sum()), float(own[own < 0].sum())
+            return float(exclusive[exclusive > 0].sum()), float(exclusive[exclusive < 0].sum())
 
     @property
     def is_signed(self) -> bool:
@@ -83,8 +83,8 @@ class Costs:
 
     def has(self, values: Array) -> Bools:
         """Which of some costs are there: not zero, or for a minimum or maximum, not absent."""
-        found: Bools = values != self.metric.aggregation.neutral
-        return found
+        has_value: Bools = values != self.metric.aggregation.neutral
+        return has_value
 
     def rank(self, values: Array) -> Floats:
         """Costs to sort by: their sizes. Of a minimum or maximum, what it is; those that are absent are the lowest."""
@@ -130,7 +130,7 @@ def costs(
     )
 
 
-# Metrics that nest: what a metric has beyond its children.
+# -- metrics without their child metrics -------------------------------------------------------------------------------
 
 
 def without_children(experiment: Experiment, quantity: str, scope: Scope, profiles: Ints | None = None) -> Array:
@@ -152,15 +152,15 @@ def _children(experiment: Experiment, quantity: str) -> list[str]:
     """Names of the children that add up, and of those whose values are not known."""
     metrics = experiment.metrics
     rows = {k for k, metric in enumerate(metrics) if metric.name == quantity}
-    found = [m.name for m in metrics if m.parent in rows and _counts(m)]
-    return list(dict.fromkeys(found))
+    names = [m.name for m in metrics if m.parent in rows and _counts(m)]
+    return list(dict.fromkeys(names))
 
 
 def _counts(child: Metric) -> bool:
     return child.is_derived or (child.aggregation == Aggregation.SUM and child.composite is None)
 
 
-# One metric over the system tree: machines, nodes, processes, threads.
+# -- one metric over the system tree -----------------------------------------------------------------------------------
 
 
 def over_system(experiment: Experiment, quantity: str, scope: Scope, context: int) -> Array:

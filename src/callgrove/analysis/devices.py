@@ -109,12 +109,12 @@ class DeviceUses:
     cause_ns: dict[str, Ints]
 
     def going_on(self) -> list[dict[str, int]]:
-        """The time of every device by what went on at once, idle included."""
+        """Return the time of every device by what went on at once, idle included."""
         columns = [*(self.exactly_ns[chosen].tolist() for chosen in SETS), (self.span_ns - self.busy_ns).tolist()]
         return [dict(zip(SET_NAMES, times, strict=True)) for times in zip(*columns, strict=True)]
 
     def __getitem__(self, k: int) -> DeviceUse:
-        own = self.gap_device == k
+        gaps = self.gap_device == k
         exactly = {tuple(CLASSES[c] for c in chosen): int(length[k]) for chosen, length in self.exactly_ns.items()}
         return DeviceUse(
             int(self.n_operations[k]),
@@ -123,14 +123,14 @@ class DeviceUses:
             tuple(exactly[name,] for name in CLASSES),
             {names: length for names, length in exactly.items() if len(names) > 1},
             int(self.most_at_once[k]),
-            self.gap_ns[own],
-            self.gap_start_ns[own],
-            {cause: length[own] for cause, length in self.cause_ns.items()},
+            self.gap_ns[gaps],
+            self.gap_start_ns[gaps],
+            {cause: length[gaps] for cause, length in self.cause_ns.items()},
         )
 
     @classmethod
-    def joined(cls, parts: Iterable[DeviceUses]) -> DeviceUses:
-        """Those of one part after the other."""
+    def concatenate(cls, parts: Iterable[DeviceUses]) -> DeviceUses:
+        """Return the devices of all parts, one part after the other."""
         every = list(parts)
         firsts = np.cumsum([0, *(len(part.span_ns) for part in every)])
         columns = {
@@ -158,7 +158,7 @@ def device_uses(activity: Activity, device: Array, n_devices: int) -> DeviceUses
     sweep = _Sweep.over(activity.start_ns[rows], activity.end_ns[rows], activity.klass[rows], device[rows], n_devices)
     if sweep is None:  # times that lie too far apart
         parts = (device_uses(activity.take(device == k), np.zeros(n, np.int64), 1) for k, n in enumerate(n_operations))
-        return DeviceUses.joined(parts)
+        return DeviceUses.concatenate(parts)
     covered = sweep.measure_coverage()
     ends_gap = sweep.ends_gap
     ending = activity.take(rows[ends_gap])
@@ -181,8 +181,8 @@ def _in_order(activity: Activity, device: Array) -> Ints:
     """Operations that take any time, by device and start."""
     lasting = activity.end_ns > activity.start_ns
     rows = None if lasting.all() else np.flatnonzero(lasting)
-    start, own = (activity.start_ns, device) if rows is None else (activity.start_ns[rows], device[rows])
-    order = in_order(own, start)
+    start, device_of_row = (activity.start_ns, device) if rows is None else (activity.start_ns[rows], device[rows])
+    order = in_order(device_of_row, start)
     return order if rows is None else rows[order]
 
 
@@ -210,9 +210,9 @@ class _Sweep:
         moves = np.cumsum(span + 1) - (span + 1)
         moves[used] -= start[first[used]]
         for k in used.tolist():
-            own = slice(first[k], first[k + 1])
-            start[own] += moves[k]
-            end[own] += moves[k]
+            part = slice(first[k], first[k + 1])
+            start[part] += moves[k]
+            end[part] += moves[k]
         return cls(start, end, klass, device, first, span, np.maximum.accumulate(end))
 
     @property
@@ -225,15 +225,15 @@ class _Sweep:
     def measure_coverage(self) -> dict[tuple[int, ...], Ints]:
         """By set of classes, for each device: for how long any of them went on."""
         present = {k for k in range(len(CLASSES)) if (self.klass == k).any()}
-        found: dict[tuple[int, ...], Ints] = {(): np.zeros(len(self.span_ns), np.int64)}
+        coverage: dict[tuple[int, ...], Ints] = {(): np.zeros(len(self.span_ns), np.int64)}
         for chosen in reversed(SETS):
             some = tuple(k for k in chosen if k in present)
-            if some not in found:
-                found[some] = self._measure_some(some, len(some) == len(present))
-        return {chosen: found[tuple(k for k in chosen if k in present)] for chosen in SETS}
+            if some not in coverage:
+                coverage[some] = self._measure_some(some, len(some) == len(present))
+        return {chosen: coverage[tuple(k for k in chosen if k in present)] for chosen in SETS}
 
     def _measure_some(self, chosen: tuple[int, ...], every: bool) -> Ints:
-        """Some operations at a time: what is computed of them fits into caches."""
+        """Return the coverage by some classes, some operations at a time: what is computed of them fits into caches."""
         wanted = np.zeros(len(CLASSES), np.bool_)
         wanted[list(chosen)] = True
         sums, latest = np.zeros(len(self.start) + 1, np.int64), self.start[0]
@@ -250,7 +250,7 @@ class _Sweep:
         return lengths
 
     def most_at_once(self) -> Ints:
-        """How many operations went on at once; those that end when others start are over by then.
+        """Return how many operations went on at once; those that end when others start are over by then.
 
         When operation j starts there are more than m at once if the end j - m, of all ends in order, comes later.
         """
@@ -280,7 +280,7 @@ def _exactly(covered: dict[tuple[int, ...], Ints]) -> dict[tuple[int, ...], Ints
 
 
 def _causes(ending: Activity, gap_start: Ints, gap_end: Ints) -> dict[str, Ints]:
-    """How much of each gap was before, during and after the call that launched the operation which ends it."""
+    """Return how much of each gap was before, during and after the call that launched the operation which ends it."""
     linked = ending.linked
     length = gap_end - gap_start
     late = np.clip(ending.call_start_ns, gap_start, gap_end) - gap_start

@@ -62,7 +62,7 @@ class Durations:
         self._n_binned = 0
 
     def __getstate__(self) -> dict[str, object]:
-        """What waits in fewer bytes, for those who send it to another process."""
+        """Return what waits in fewer bytes, for those who send it to another process."""
         waiting = [(_narrow(group), _narrow(duration), _narrow(times)) for group, duration, times in self._waiting]
         return {**self.__dict__, "_waiting": waiting}
 
@@ -72,7 +72,7 @@ class Durations:
 
     def merge(self, other: Durations, number: Ints | None = None) -> None:
         """Everything that another one has gathered; its group g is number[g]."""
-        for group, duration, times in other._counted():
+        for group, duration, times in other._list_rows():
             if number is not None:
                 group = int(number[group]) if isinstance(group, int) else number.take(group)
             self._keep((group, duration, times))
@@ -92,7 +92,7 @@ class Durations:
         """Count what is short in cells, and put together what else is equal."""
         if len(self._bins) or self._n_waiting >= MANY:
             self._waiting = [self._count(*rows) for rows in self._waiting]
-        rest = _together(self._waiting)
+        rest = _count_equal(self._waiting)
         self._waiting = [rest]
         self._n_waiting = self._n_sorted = len(rest[0])
 
@@ -100,18 +100,20 @@ class Durations:
         """Add to the cells, some rows at a time; what is too long for these, or of too many groups, is left."""
         left: list[Counted] = []
         for first in range(0, len(duration), PIECE):
-            own = group if isinstance(group, int) else group[first : first + PIECE]
+            groups_here = group if isinstance(group, int) else group[first : first + PIECE]
             length = duration[first : first + PIECE]
             often = None if times is None else times[first : first + PIECE]
-            is_short = _short(own, length)
+            is_short = _short(groups_here, length)
             if is_short is not None:
                 others = np.flatnonzero(~is_short)
-                left.append(_take_rows(own, length, often, others))
+                left.append(_take_rows(groups_here, length, often, others))
                 length, often = length[is_short], None if often is None else often[is_short]
-                own = own if isinstance(own, int) else own[is_short]
+                groups_here = groups_here if isinstance(groups_here, int) else groups_here[is_short]
             if len(length):
-                self._make_room((own if isinstance(own, int) else int(own.max())) + 1, often, len(length))
-                self._add(own, length, often)
+                self._make_room(
+                    (groups_here if isinstance(groups_here, int) else int(groups_here.max())) + 1, often, len(length)
+                )
+                self._add(groups_here, length, often)
         if not left:
             return 0, np.empty(0, np.int64), None
         groups, lengths, counts = (np.concatenate(columns) for columns in zip(*left, strict=True))
@@ -135,8 +137,8 @@ class Durations:
             more[: len(self._bins)] = self._bins
             self._bins = more
 
-    def _counted(self) -> list[Rows]:
-        """All that was gathered."""
+    def _list_rows(self) -> list[Rows]:
+        """Return all that was gathered: what the cells count, and what waits."""
         if not len(self._bins):
             return self._waiting
         used = np.flatnonzero(self._bins)
@@ -147,14 +149,14 @@ class Durations:
         """Group by group where durations are in cells: all of them at once would take much memory."""
         if len(self._bins) or self._n_waiting >= MANY:
             self._compact()
-        group, duration, times = _together(self._waiting)
+        group, duration, times = _count_equal(self._waiting)
         bounds = np.searchsorted(group, np.arange(len(self._bins) + 1)).tolist()
         parts = []
         for number, (first, last) in enumerate(pairwise(bounds)):
             short = np.flatnonzero(self._bins[number])
             binned = np.full(len(short), number), short, self._bins[number][short].astype(np.int64)
             parts.append(
-                _statistics(*_together([binned, (group[first:last], duration[first:last], times[first:last])]))
+                _statistics(*_count_equal([binned, (group[first:last], duration[first:last], times[first:last])]))
             )
         parts.append(_statistics(group[bounds[-1] :], duration[bounds[-1] :], times[bounds[-1] :]))
         columns = ([getattr(part, name) for part in parts] for name in Statistics.__dataclass_fields__)
@@ -191,10 +193,10 @@ def _short(group: Ints | int, duration: Ints) -> Bools | None:
 
 
 def _take_rows(group: Ints | int, duration: Ints, times: Ints | None, rows: Ints | slice = slice(None)) -> Counted:
-    """All three columns of some rows."""
+    """Return all three columns of some rows."""
     length = duration[rows].astype(np.int64)
-    own = np.full(len(length), group, np.int64) if isinstance(group, int) else group[rows].astype(np.int64)
-    return own, length, np.ones(len(length), np.int64) if times is None else times[rows].astype(np.int64)
+    groups = np.full(len(length), group, np.int64) if isinstance(group, int) else group[rows].astype(np.int64)
+    return groups, length, np.ones(len(length), np.int64) if times is None else times[rows].astype(np.int64)
 
 
 def _narrow(column: Any) -> Any:
@@ -209,7 +211,7 @@ def _narrow(column: Any) -> Any:
     return column.astype(np.int32)
 
 
-def _together(parts: Sequence[Rows]) -> Counted:
+def _count_equal(parts: Sequence[Rows]) -> Counted:
     """Sorted by group and duration, equal ones counted once."""
     if not parts:
         return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int64)

@@ -111,13 +111,16 @@ def _costs(experiment: Experiment, metric: str) -> tuple[Array, Array]:
 
 def _long(experiment: Experiment, metrics: Sequence[str]) -> dict[str, Numbers | Words]:
     """Return the columns of the long frame: contexts by profile, then the metrics."""
-    found = {metric: _costs(experiment, metric) for metric in metrics}
+    costs = {metric: _costs(experiment, metric) for metric in metrics}
     neutral = {metric: experiment.metrics.first(metric).aggregation.neutral for metric in metrics}
-    has = {metric: (own != neutral[metric]) | (all_ != neutral[metric]) for metric, (own, all_) in found.items()}
+    has = {
+        metric: (exclusive != neutral[metric]) | (all_ != neutral[metric])
+        for metric, (exclusive, all_) in costs.items()
+    }
     shape = experiment.contexts.n_listed, len(experiment.profiles.measured)
     context, place = np.nonzero(np.logical_or.reduce(list(has.values())) if has else np.zeros(shape, np.bool_))
     columns = {**_profile_columns(experiment, place), **_context_columns(experiment, context)}
-    for metric, pair in found.items():
+    for metric, pair in costs.items():
         for name, matrix in zip((metric, metric + INCLUSIVE), pair, strict=True):
             values = matrix[context, place]
             present: Bools = has[metric][context, place]

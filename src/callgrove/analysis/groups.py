@@ -64,7 +64,7 @@ class Groups:
         return self._combine(costs, costs.inclusive, np.flatnonzero(outermost(self.of, costs.tree)))
 
     def rows(self, chosen: Ints, tree: ContextTree) -> Rows:
-        """Some groups as rows of a view."""
+        """Return some groups as rows of a view."""
         return Rows.of_groups(chosen, self.of, outermost(self.of, tree), len(self))
 
     def _combine(self, costs: Costs, values: Array, contexts: Ints) -> Array:
@@ -75,7 +75,7 @@ class Groups:
 
 
 def nearest(tree: ContextTree, anchors: Bools) -> Ids:
-    """The closest anchor at or above every context of the tree; roots are anchors always."""
+    """Return the closest anchor at or above every context of the tree; roots are anchors always."""
     owner: list[int] = []
     for context, (above, anchor) in enumerate(zip(tree.parent[: len(anchors)].tolist(), anchors.tolist(), strict=True)):
         owner.append(context if anchor or above < 0 else owner[above])
@@ -83,7 +83,7 @@ def nearest(tree: ContextTree, anchors: Bools) -> Ids:
 
 
 def functions_of(tree: ContextTree) -> Ids:
-    """The context of the function that each context belongs to; what is called, not nested, stands by itself."""
+    """Return the context of the function that each context belongs to; what is called, not nested, stands by itself."""
     n = tree.n_listed
     anchors: Bools = np.isin(tree.kind[:n], FUNCTIONS) | (tree.relation[:n] != Relation.LEXICAL)
     return nearest(tree, anchors)
@@ -111,15 +111,15 @@ def _by_key(key: Array) -> Groups:
 
 
 def _region_keys(tree: ContextTree, owner: Ids) -> Ints:
-    """A key per context that is the region of its owner; owners without a region stand alone."""
+    """Return a key per context that is the region of its owner; owners without a region stand alone."""
     region = tree.region[owner].astype(np.int64)
     return np.where(region >= 0, region, len(tree.regions) + owner.astype(np.int64))
 
 
 def by_function(tree: ContextTree) -> Groups:
     owner = functions_of(tree)
-    found = _by_key(_region_keys(tree, owner))
-    return Groups(found.of, owner[found.first].astype(np.int64))
+    groups = _by_key(_region_keys(tree, owner))
+    return Groups(groups.of, owner[groups.first].astype(np.int64))
 
 
 def by_context(tree: ContextTree) -> Groups:
@@ -140,18 +140,18 @@ def by_loop(tree: ContextTree) -> Groups:
     n = tree.n_listed
     anchors: Bools = np.isin(tree.kind[:n], (*FUNCTIONS, ContextKind.LOOP)) | (tree.relation[:n] != Relation.LEXICAL)
     owner = nearest(tree, anchors)
-    found = _by_key(_region_keys(tree, owner))
-    return Groups(found.of, owner[found.first].astype(np.int64))
+    groups = _by_key(_region_keys(tree, owner))
+    return Groups(groups.of, owner[groups.first].astype(np.int64))
 
 
 def _by_column(column: str) -> Callable[[ContextTree], Groups]:
-    def grouped(tree: ContextTree) -> Groups:
+    def group_by_column(tree: ContextTree) -> Groups:
         n = tree.n_listed
-        own = tree.column(column)[:n].astype(np.int64)
-        inherited = own[functions_of(tree)]
-        return _by_key(np.where(own >= 0, own, inherited))
+        numbers = tree.column(column)[:n].astype(np.int64)
+        inherited = numbers[functions_of(tree)]
+        return _by_key(np.where(numbers >= 0, numbers, inherited))
 
-    return grouped
+    return group_by_column
 
 
 GROUPINGS: dict[str, Callable[[ContextTree], Groups]] = {
@@ -171,8 +171,7 @@ def group(tree: ContextTree, by: str) -> Groups:
     return GROUPINGS[by](tree)
 
 
-# What some groups of contexts cost in each profile.
-#
+# -- costs of groups by profile ----------------------------------------------------------------------------------------
 # Exclusive cost is a sum over stored values: each counts once, and once less where it is contained in another that
 # counts (`Recipe.weights`). So values are read once and added up as they come, block by block; nothing is laid out as
 # contexts x profiles.
@@ -195,7 +194,7 @@ def exclusive_by_profile(
     column = np.full(len(experiment.profiles), -1, np.int64)
     column[chosen] = np.arange(len(chosen))
     out = np.zeros((len(groups), len(chosen)))
-    for block in experiment.values.measured_blocks(chosen, np.array([way.stored])):
+    for block in experiment.values.blocks_without_fillers(chosen, np.array([way.stored])):
         _add(out, block, weights, column)
     return out
 

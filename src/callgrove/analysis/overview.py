@@ -1,4 +1,4 @@
-"""What is in an experiment. Looks at tables and, for the hottest function, at a stored summary where there is one."""
+"""What is in an experiment, for `info`: read off its tables; the hottest function off a stored summary."""
 
 from __future__ import annotations
 
@@ -106,14 +106,16 @@ def _distinct(experiment: Experiment, column: str) -> int:
 
 def _hottest(experiment: Experiment) -> Hottest | None:
     try:
-        found = costs(experiment)
+        all_costs = costs(experiment)
     except UsageError:  # no metric, or none that can be added up
         return None
-    table = top(found, limit=1)
+    table = top(all_costs, limit=1)
     for name, exclusive, percent in zip(
         table.column("name").plain(), table.column("exclusive").plain(), table.column("percent").plain(), strict=True
     ):
         if exclusive is not None:
-            signs = found.gain_and_loss if found.is_signed else (0.0, 0.0)
-            return Hottest(found.metric.name, found.metric.unit, name, exclusive, percent, found.total, *signs)
+            signs = all_costs.gain_and_loss if all_costs.is_signed else (0.0, 0.0)
+            return Hottest(
+                all_costs.metric.name, all_costs.metric.unit, name, exclusive, percent, all_costs.total, *signs
+            )
     return None

@@ -54,14 +54,14 @@ def summarise(
     sections: Sequence[str] = SECTIONS,
     ignore_digits: bool = False,
 ) -> Summary:
-    """The whole trace, or some profiles of it, or a window of time; what other sections need may be left out. Names
-    that differ in digits alone, such as those of steps, may count as one."""
+    """Sum up the whole trace, or some profiles of it, or a window of time; what other sections need may be left out.
+    Names that differ in digits alone, such as those of steps, may count as one."""
     total = Summary(tuple(by))
     asked = not DEVICE_SECTIONS.isdisjoint(sections)
     every = _tasks(experiment, tuple(by), window, mode, profiles)
     tasks = [replace(task, with_devices=asked, ignore_digits=ignore_digits) for task in every]
-    found = map(of_part, tasks) if len(tasks) < 2 else workers.map(of_part, tasks, label="summing up")
-    for part in found:
+    parts = map(of_part, tasks) if len(tasks) < 2 else workers.map(of_part, tasks, label="summing up")
+    for part in parts:
         total.merge(part)
     return total
 
@@ -85,11 +85,14 @@ def _tasks(
         bundle = np.concatenate(parts[first:end])
         rows = None if profiles is None else np.flatnonzero(np.isin(bundle, profiles))
         if rows is None or len(rows):
-            own = places.take(bundle).apart(np.repeat(np.arange(end - first), [len(p) for p in parts[first:end]]))
-            yield Task(traces.split(first, end), None, own, rows, by, window, mode)
+            places_of_bundle = places.take(bundle).keep_parts_apart(
+                np.repeat(np.arange(end - first), [len(p) for p in parts[first:end]])
+            )
+            yield Task(traces.split(first, end), None, places_of_bundle, rows, by, window, mode)
 
 
-# The rows of a summary: by section, the largest total first.
+# -- tables of a summary -----------------------------------------------------------------------------------------------
+# Rows stand by section, the largest total first.
 #
 # table       all sections in one, for programs
 # tables      one per section with the columns that it has, for people
@@ -128,38 +131,38 @@ def table(summary: Summary, sections: Sequence[str] = SECTIONS, limit: int | Non
     shown = [row for rows in by_section.values() for row in rows[:limit]]
     left = sum(len(rows) for rows in by_section.values()) - len(shown)
     divided = (by.value for by in summary.by)
-    return _made(summary, shown, left, ("section", "name", "count", "total_ns", "percent", *divided))
+    return _make_table(summary, shown, left, ("section", "name", "count", "total_ns", "percent", *divided))
 
 
 def tables(summary: Summary, sections: Sequence[str] = SECTIONS, limit: int | None = None) -> Iterator[Table]:
-    """One for each section that has rows, at most `limit` of them; the section is the heading of the names."""
+    """Yield a table for each section that has rows, with at most `limit` of them, headed by the name of the section."""
     for section, rows in _by_section(summary, sections).items():
-        own = [by.value for by in summary.by if by in DIVIDES.get(section, summary.by)]
-        made = _made(summary, rows[:limit], len(rows) - len(rows[:limit]), ("name", *own))
+        divisions = [by.value for by in summary.by if by in DIVIDES.get(section, summary.by)]
+        made = _make_table(summary, rows[:limit], len(rows) - len(rows[:limit]), ("name", *divisions))
         columns = [replace(c, name=section) if c.name == "name" else c for c in made.columns if c.name != "section"]
         yield replace(made, columns=tuple(columns))
 
 
 def sections_of(summary: Summary, sections: Sequence[str] = SECTIONS) -> list[str]:
-    """The sections that have rows."""
+    """Return the sections that have rows."""
     return list(_by_section(summary, sections))
 
 
 def _by_section(summary: Summary, sections: Sequence[str]) -> dict[str, list[Row]]:
     """Rows in their order."""
-    found: dict[str, list[Row]] = {section: [] for section in SECTIONS if section in sections}
+    by_section: dict[str, list[Row]] = {section: [] for section in SECTIONS if section in sections}
     for row in _rows(summary):
-        if row["section"] in found:
-            found[row["section"]].append(row)
+        if row["section"] in by_section:
+            by_section[row["section"]].append(row)
     divided = tuple(by.value for by in summary.by)
-    for section, rows in found.items():
+    for section, rows in by_section.items():
         if section not in LISTED:
             rows.sort(key=lambda row: _rank(row, divided))
-    return {section: rows for section, rows in found.items() if rows}
+    return {section: rows for section, rows in by_section.items() if rows}
 
 
-def _made(summary: Summary, rows: Sequence[Row], left: int, always: Sequence[str]) -> Table:
-    """The columns in use, those named in `always` in any case."""
+def _make_table(summary: Summary, rows: Sequence[Row], left: int, always: Sequence[str]) -> Table:
+    """Return the columns in use, those named in `always` in any case."""
     divided = tuple(by.value for by in summary.by)
     places = tuple(name for name in ("run", "rank", "agent") if name not in divided)
     names = (*FIRST_COLUMNS[:2], *divided, *places, *FIRST_COLUMNS[2:], *LAST_COLUMNS)
@@ -239,7 +242,8 @@ def _busy_row(device: DeviceSums) -> Row:
 
 
 def _overlap_rows(summary: Summary) -> Iterator[Row]:
-    """What went on at once on all devices together, or on those of each rank or agent; percent is of their time."""
+    """Yield what went on at once on all devices together, or on those of each rank or agent; percent is of their
+    time."""
     lengths: dict[tuple[Division, str], int] = {}
     spans: dict[Division, int] = {}
     for device in summary.devices:
@@ -286,7 +290,7 @@ def _percent(part: int, whole: int) -> float | None:
     return 100.0 * part / whole if whole else None
 
 
-# How much memory of each device was in use at most, and when; what was never freed.
+# -- peaks of memory, and what was never freed -------------------------------------------------------------------------
 
 
 COLUMNS = ("profile", "kind", LABEL, "end_ns")
@@ -298,12 +302,12 @@ def memory_peaks(
 ) -> list[MemoryPeak]:
     """Of every process and device with allocations. In a window, what is in use when it begins counts too."""
     traces, places = experiment.traces, Places.of(experiment)
-    found: list[MemoryPeak] = []
-    for part, own in enumerate(traces.parts()):
-        chosen = own if profiles is None else np.intersect1d(own, profiles)
+    peaks: list[MemoryPeak] = []
+    for part, profiles_of_part in enumerate(traces.parts()):
+        chosen = profiles_of_part if profiles is None else np.intersect1d(profiles_of_part, profiles)
         if len(chosen):
-            found += _of_part(traces, part, chosen, places, window)
-    return sorted(found, key=lambda peak: (peak.run, peak.rank, peak.device, peak.level))
+            peaks += _of_part(traces, part, chosen, places, window)
+    return sorted(peaks, key=lambda peak: (peak.run, peak.rank, peak.device, peak.level))
 
 
 def _of_part(traces: Traces, part: int, profiles: Ints, places: Places, window: Window | None) -> Iterator[MemoryPeak]:
@@ -319,11 +323,18 @@ def _of_part(traces: Traces, part: int, profiles: Ints, places: Places, window: 
         table, place = sides.of(some)
         process = places.process[some["profile"]]
         for number in np.unique(process).tolist():
-            own = np.flatnonzero(process == number)
-            first = some["profile"][own[0]]
+            spans_of_process = np.flatnonzero(process == number)
+            first = some["profile"][spans_of_process[0]]
             ranks[number] = int(places.rank[first]), int(places.run[first])
             memory = memories.setdefault(number, MemoryInUse())
-            _add(memory, traces, {name: column[own] for name, column in some.items()}, table, place[own], levels)
+            _add(
+                memory,
+                traces,
+                {name: column[spans_of_process] for name, column in some.items()},
+                table,
+                place[spans_of_process],
+                levels,
+            )
     names = list(levels)
     for number, memory in memories.items():
         for device, level, times, values in memory.until(FOR_EVER):

@@ -84,18 +84,18 @@ class _Spans:
 
 
 def of_part(task: Task) -> Summary:
-    """Everything about one part."""
+    """Return the summary of one part."""
     summary = Summary(task.by)
-    found = _read(task, summary)
-    if found is not None:
-        spans, strings = _spans_in_window(*found, task, summary), _strings(task.traces)
+    every = _read(task, summary)
+    if every is not None:
+        spans, strings = _spans_in_window(*every, task, summary), _strings(task.traces)
         _add_durations(summary, task, spans, strings)
         if task.with_devices:
-            _add_devices(summary, task, spans, strings, found[0])
+            _add_devices(summary, task, spans, strings, every[0])
     _add_counters(summary, task)
     if isinstance(task.traces.spans_backend, FindsLater):
-        found = task.traces.spans_backend.warnings
-        summary.damage = [warning.text for warning in found if warning.severity == Severity.DAMAGE]
+        warnings = task.traces.spans_backend.warnings
+        summary.damage = [warning.text for warning in warnings if warning.severity == Severity.DAMAGE]
     task.traces.release()
     return summary
 
@@ -111,8 +111,8 @@ def _among(kind: Ids, kinds: Sequence[SpanKind]) -> Array:
 
 
 def _read(task: Task, summary: Summary) -> tuple[_Spans, Array] | None:
-    """All spans, and which of them can be measured. Calls and markers are looked for among all: they may lie outside of
-    the window."""
+    """Return all spans, and which of them can be measured. Calls and markers are looked for among all: they may lie
+    outside of the window."""
     wanted = (*COLUMNS, *(["category"] if By.DOMAIN in task.by else []))
     columns = _columns(task, (*wanted, "span"))
     if columns is None:
@@ -138,7 +138,7 @@ def _read(task: Task, summary: Summary) -> tuple[_Spans, Array] | None:
 
 
 def _columns(task: Task, names: Sequence[str]) -> dict[str, Array] | None:
-    """All spans of the task; None where there are none. Who knows how many there are needs the memory once."""
+    """Return all spans of the task; None where there are none. Who knows how many there are needs the memory once."""
     chunks = task.traces.spans([name for name in names if name != "span"], None, task.profiles)
     first = next(chunks, None)
     if first is None:
@@ -181,28 +181,28 @@ def _calls(columns: dict[str, Array], valid: Array, places: Places) -> Array:
     rows = np.flatnonzero(_among(kind, ON_DEVICE))
     api = np.flatnonzero(_among(kind, LAUNCHING) & valid)
     out = np.full(len(kind), ABSENT, np.int32 if len(kind) < 2**31 else np.int64)
-    own, theirs = (places.process.take(columns["profile"][some]).astype(np.int64) for some in (rows, api))
-    found = launch_calls(correlation[rows], own, correlation[api], theirs, start[api], start[rows])
-    out[rows] = np.append(api, ABSENT)[found]
+    process, theirs = (places.process.take(columns["profile"][some]).astype(np.int64) for some in (rows, api))
+    call = launch_calls(correlation[rows], process, correlation[api], theirs, start[api], start[rows])
+    out[rows] = np.append(api, ABSENT)[call]
     return out
 
 
 def _markers(columns: dict[str, Array], valid: Array, calls: Array) -> Ints:
-    """The name of the innermost marker around a span's call, or around a host span itself."""
+    """Return the name of the innermost marker around a span's call, or around a host span itself."""
     outer = np.flatnonzero((columns["kind"] == SpanKind.MARKER) & valid)
     host = np.where(calls >= 0, calls, np.arange(len(calls)))
     start, end, profile = columns["start_ns"], columns["end_ns"], columns["profile"]
-    found = enclosing(
+    marker = enclosing(
         (start[outer], end[outer]),
         (start[host], end[host]),
         profile[outer],
         profile[host],
     )
-    names = np.append(columns[LABEL][outer], ABSENT).astype(np.int64)[found]
+    names = np.append(columns[LABEL][outer], ABSENT).astype(np.int64)[marker]
     return np.where(_among(columns["kind"], ON_DEVICE) & (calls < 0), ABSENT, names)
 
 
-# -- durations by name -----------------------------------------------------------------------------------------------
+# -- durations by name -------------------------------------------------------------------------------------------------
 
 
 def _add_durations(summary: Summary, task: Task, spans: _Spans, strings: Sequence[str]) -> None:
@@ -210,14 +210,14 @@ def _add_durations(summary: Summary, task: Task, spans: _Spans, strings: Sequenc
         return
     columns = [_divide(by, spans, task.places, strings) for by in summary.by]
     groups, number = distinct_rows(spans.kind, spans.name, *columns)
-    own = np.array([_key(summary, task, group, strings) for group in groups.T.tolist()], np.int64)[number]
-    summary.durations.add(own, spans.end_ns - spans.start_ns)
+    keys = np.array([_key(summary, task, group, strings) for group in groups.T.tolist()], np.int64)[number]
+    summary.durations.add(keys, spans.end_ns - spans.start_ns)
     for side in ("copy", "alloc"):
-        _add_sizes(summary, task.traces.side(side, task.side), spans, own)
+        _add_sizes(summary, task.traces.side(side, task.side), spans, keys)
 
 
 def _divide(by: By, spans: _Spans, places: Places, strings: Sequence[str]) -> Ints:
-    """What divides rows, as a number for each span; -1 is nothing."""
+    """Return what divides rows, as a number for each span; -1 is nothing."""
     if by is By.DOMAIN:
         return _domains(spans.category, strings)
     if by is By.MARKER:
@@ -227,7 +227,7 @@ def _divide(by: By, spans: _Spans, places: Places, strings: Sequence[str]) -> In
 
 
 def _domains(category: Ids, strings: Sequence[str]) -> Ints:
-    """The first string that has the same first word, for each category."""
+    """Return the first string that has the same first word, for each category."""
     words: dict[str, int] = {}
     used = np.unique(category[category >= 0]).tolist()
     first = np.full(len(strings) + 1, ABSENT, np.int64)
@@ -257,14 +257,14 @@ def _name(text: str, task: Task) -> str:
     return DIGITS.sub(ANY_DIGITS, text) if task.ignore_digits else text
 
 
-def _add_sizes(summary: Summary, table: SideTable | None, spans: _Spans, own: Ints) -> None:
+def _add_sizes(summary: Summary, table: SideTable | None, spans: _Spans, keys_of_spans: Ints) -> None:
     if table is None or "bytes" not in table.columns:
         return
     row = _rows_of(spans.span, table.span)
     sizes = np.asarray(table.columns["bytes"]).astype(np.int64)
     here = np.flatnonzero((row >= 0) & (sizes >= 0))
     here = here[~spans.is_cut[row[here]]]
-    keys, number = distinct_rows(own[row[here]])
+    keys, number = distinct_rows(keys_of_spans[row[here]])
     columns = (sizes[here], np.ones(len(here), np.int64), (spans.end_ns - spans.start_ns)[row[here]])
     sums = np.zeros((len(columns), keys.shape[1]), np.int64)
     for total, column in zip(sums, columns, strict=True):
@@ -274,14 +274,14 @@ def _add_sizes(summary: Summary, table: SideTable | None, spans: _Spans, own: In
 
 
 def _rows_of(span: Ints, asked: Ints) -> Ints:
-    """The row of every span that is asked for; -1 where it is not there. One part's spans rise as a rule."""
+    """Return the row of every span that is asked for; -1 where it is not there. One part's spans rise as a rule."""
     if not len(span) or (span[1:] <= span[:-1]).any():
         return Directory(span, np.arange(len(span)))[asked]
     row = np.minimum(np.searchsorted(span, asked), len(span) - 1)
     return np.where(span[row] == asked, row, ABSENT)
 
 
-# -- devices ---------------------------------------------------------------------------------------------------------
+# -- devices -----------------------------------------------------------------------------------------------------------
 
 
 def _add_devices(summary: Summary, task: Task, spans: _Spans, strings: Sequence[str], every: _Spans) -> None:
@@ -317,7 +317,7 @@ def _add_devices(summary: Summary, task: Task, spans: _Spans, strings: Sequence[
 
 
 def _divisions(task: Task, columns: Sequence[Ints], n_rows: int, strings: Sequence[str]) -> tuple[list[Division], Ints]:
-    """The different divisions of rows, and which of them each row is in; one where nothing divides."""
+    """Return the different divisions of rows, and which of them each row is in; one where nothing divides."""
     if not columns:
         return [()], np.zeros(n_rows, np.int64)
     groups, number = distinct_rows(*columns)
@@ -341,8 +341,8 @@ def _add_latencies(
 
 
 def _devices_of(profile: Ids, places: Places) -> tuple[Ints, Ids]:
-    """The devices that operations on these profiles ran on, by process and agent: a profile of each; and the device of
-    each operation."""
+    """Return the devices that operations on these profiles ran on, by process and agent: a profile of each; and the
+    device of each operation."""
     _, of_profile = distinct_rows(places.process, places.agent)
     first = np.full(len(of_profile), len(profile))  # the operation that comes first
     device = of_profile.take(profile)
@@ -363,9 +363,9 @@ def _longest_gaps(uses: DeviceUses, ranks: Ints, agents: Ints, runs: Ints) -> It
     order = np.lexsort((uses.gap_start_ns[rows], agents[device], ranks[device], runs[device], -uses.gap_ns[rows]))
     for k in rows[order[:n]].tolist():
         parts = {cause: int(uses.cause_ns[cause][k]) for cause in CAUSES if uses.cause_ns[cause][k]}
-        own = int(uses.gap_device[k])
-        place = int(ranks[own]), int(agents[own])
-        yield Gap(*place, int(uses.gap_start_ns[k]), int(uses.gap_ns[k]), parts, int(runs[own]))
+        device_number = int(uses.gap_device[k])
+        place = int(ranks[device_number]), int(agents[device_number])
+        yield Gap(*place, int(uses.gap_start_ns[k]), int(uses.gap_ns[k]), parts, int(runs[device_number]))
 
 
 def _process_lengths(spans: _Spans, places: Places) -> Ints:

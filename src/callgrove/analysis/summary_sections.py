@@ -167,10 +167,10 @@ class Summary:
         self.sizes[key] = self.sizes[key] + sizes if key in self.sizes else sizes
 
     def find_undivided(self, sections: Iterable[str]) -> dict[By, list[str]]:
-        """Those of some sections that something asked for does not divide."""
+        """Return by division those of some sections that it does not apply to."""
         chosen = list(sections)
-        found = {by: [name for name in chosen if name in DIVIDES and by not in DIVIDES[name]] for by in self.by}
-        return {by: names for by, names in found.items() if names}
+        sections_of = {by: [name for name in chosen if name in DIVIDES and by not in DIVIDES[name]] for by in self.by}
+        return {by: names for by, names in sections_of.items() if names}
 
     def add_gaps(self, gaps: Iterable[Gap]) -> None:
         """Keep those that are among the longest."""
@@ -215,10 +215,10 @@ class Places:
         return cls(process.astype(np.int32), columns["rank"], columns["gpu_device"], columns["gpu_stream"], run)
 
     def take(self, profiles: Ints) -> Places:
-        """Those of some profiles, which are numbered from 0 then."""
+        """Return the places of some profiles, which are numbered from 0 then."""
         return Places(*(getattr(self, name)[profiles] for name in self.__dataclass_fields__))
 
-    def apart(self, part: Ints) -> Places:
+    def keep_parts_apart(self, part: Ints) -> Places:
         """Return these places with processes that are different ones in different parts, whatever ranks these claim."""
         _, process = distinct_rows(part, self.process)
         return replace(self, process=process.astype(np.int32))

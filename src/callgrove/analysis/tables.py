@@ -27,7 +27,7 @@ from callgrove.model.traces.events import Samples, SpanKind, Traces
 __all__ = ["TABLES", "Selection", "counter_tables", "export", "metric_rows", "n_rows", "sample_tables", "span_tables"]
 
 
-# What happened over time, as tables: samples, spans and counters.
+# -- samples, spans and counters ---------------------------------------------------------------------------------------
 
 
 SPAN_NAMES = ("profile", "kind", "category", "name", "start_ns", "end_ns", "depth", "correlation")
@@ -96,6 +96,9 @@ def counter_tables(traces: Traces, profiles: Ints | None = None) -> Iterator[Tab
     )
 
 
+# -- tables of an experiment -------------------------------------------------------------------------------------------
+
+
 MOST_TEXT = 1 << 25  # characters of paths in one chunk: a hundred C++ names may take 50 kB
 
 
@@ -113,7 +116,7 @@ class Selection:
 
 
 def export(experiment: Experiment | Study, table: str, selection: Selection | None = None) -> Iterator[Table]:
-    """One table in chunks; there is at least one chunk, so that an empty table has its columns."""
+    """Yield one table in chunks; there is at least one chunk, so that an empty table has its columns."""
     if table not in TABLES:
         raise UsageError(f"there is no table {table!r}; there are {', '.join(TABLES)}")
     chosen = selection or Selection()
@@ -127,7 +130,7 @@ def export(experiment: Experiment | Study, table: str, selection: Selection | No
 
 
 def n_rows(experiment: Experiment | Study, table: str, selection: Selection) -> int | None:
-    """How many rows a table has, where that is known without making it."""
+    """Return how many rows a table has, where that is known without making it."""
     if isinstance(experiment, Study):
         return int(experiment.present.sum()) if table == "series" else experiment.points.size
     if table == "contexts":
@@ -142,7 +145,7 @@ def n_rows(experiment: Experiment | Study, table: str, selection: Selection) -> 
 
 
 def _points(study: Study) -> Table:
-    """The parameters of each point, which stands for its runs."""
+    """Return the parameters of each point, which stands for its runs."""
     n_points, n = study.points.shape
     return Table(
         (
@@ -196,7 +199,7 @@ def _profiles(experiment: Experiment, selection: Selection) -> Iterator[Table]:
 
 
 def _host(experiment: Experiment, profile: int) -> str | None:
-    """The name of the host, where the system tree has it."""
+    """Return the name of the host, where the system tree has it."""
     leaf = int(experiment.profiles.system[profile])
     for place in experiment.system.path(leaf) if leaf >= 0 else []:
         if host := experiment.system.attributes.get(place, {}).get("hostname"):
@@ -205,7 +208,7 @@ def _host(experiment: Experiment, profile: int) -> str | None:
 
 
 def _identifiers(experiment: Experiment, profile: int) -> str | None:
-    """The identifier tuple in words: `NODE 8323328/0 RANK 2 THREAD 0` (physical/logical, or the only number)."""
+    """Return the identifier tuple in words: `NODE 8323328/0 RANK 2 THREAD 0` (physical/logical, or the only number)."""
     tuples = experiment.profiles.identifiers
     words = [
         f"{tuples.name(kind)} {logical if interpretation == 3 else f'{physical}/{logical}'}"
@@ -240,21 +243,22 @@ def _contexts(experiment: Experiment, selection: Selection) -> Iterator[Table]:
 
 
 def _path_chunks(tree: ContextTree) -> Iterator[tuple[int, list[str]]]:
-    """The paths of all contexts in chunks, each with the number of its first context; there is at least one chunk."""
-    first, found, size = 0, list[str](), 0
+    """Yield the paths of all contexts in chunks, each with the number of its first context; there is at least one
+    chunk."""
+    first, paths, size = 0, list[str](), 0
     for path in _paths(tree):
-        found.append(path)
+        paths.append(path)
         size += len(path)
-        if len(found) == CHUNK or size > MOST_TEXT:
-            yield first, found
-            first, found, size = first + len(found), [], 0
-    if found or not first:
-        yield first, found
+        if len(paths) == CHUNK or size > MOST_TEXT:
+            yield first, paths
+            first, paths, size = first + len(paths), [], 0
+    if paths or not first:
+        yield first, paths
 
 
 def _paths(tree: ContextTree) -> Iterator[str]:
-    """The path of every context in order, as `ContextTree.path` gives it; the open contexts are kept, so that a deep
-    tree costs no more than a flat one."""
+    """Yield the path of every context in order, as `ContextTree.path` gives it; the open contexts are kept, so that a
+    deep tree costs no more than a flat one."""
     half = LONGEST_PATH // 2
     chain: list[tuple[int, str, str]] = []  # (end of the subtree, label, path) of the open contexts
     for context, end in enumerate(tree.subtree_end.tolist()):

@@ -50,9 +50,9 @@ class View:
         all_metrics: bool = False,
     ) -> View:
         """Compute the costs of one metric, over the profiles chosen."""
-        found = costs(experiment, metric, ranks, threads, runs)
+        view_costs = costs(experiment, metric, ranks, threads, runs)
         chosen = choose_profiles(experiment, ranks, threads, runs)
-        return cls(found, columns_to_show(experiment, chosen) if all_metrics else None, chosen)
+        return cls(view_costs, columns_to_show(experiment, chosen) if all_metrics else None, chosen)
 
     def explain(self, table: Table) -> Table:
         """Return the table with a title and notes. A table that is empty because of damage is an error."""
@@ -64,10 +64,10 @@ class View:
         return replace(
             table,
             title=title,
-            notes=(*_note_added_up(experiment, self.profiles), *self._left_out(), *_damage(experiment)),
+            notes=(*_note_added_up(experiment, self.profiles), *self._note_left_out(), *_damage(experiment)),
         )
 
-    def _left_out(self) -> Iterator[str]:
+    def _note_left_out(self) -> Iterator[str]:
         if self.columns is None:
             return
         for names, what in (
@@ -91,13 +91,13 @@ def _damage(experiment: Experiment) -> list[str]:
     return [f"damaged: {problem}" for problem in experiment.damage_met]
 
 
-def comparison_table(found: Comparison, experiments: list[Experiment], limit: int | None) -> Table:
+def comparison_table(comparison: Comparison, experiments: list[Experiment], limit: int | None) -> Table:
     """Return what `diff` shows, with the totals of all sides as its title."""
-    unit = found.metric.unit
-    sides = zip(found.names, found.totals, strict=True)
+    unit = comparison.metric.unit
+    sides = zip(comparison.names, comparison.totals, strict=True)
     totals = ", ".join(f"{total:,.6g} {unit}".rstrip() + f" in {name}" for name, total in sides)
     notes = dict.fromkeys(note for one in experiments for note in (*_note_added_up(one), *_damage(one)))
-    return replace(found.table(limit), title=f"{found.metric.name}: {totals}", notes=tuple(notes))
+    return replace(comparison.table(limit), title=f"{comparison.metric.name}: {totals}", notes=tuple(notes))
 
 
 def export_table(experiment: Experiment, name: str, chosen: Selection, limit: int | None) -> Table:
@@ -111,7 +111,7 @@ def export_table(experiment: Experiment, name: str, chosen: Selection, limit: in
     told: list[str] = []
     said = replace(chosen, tell=told.append, complain=lambda text: told.append(f"unexplained: {text}"))
     parts = export(experiment, name, said)
-    made = Table.joined(parts if limit is None else first_rows(parts, limit, n_rows(experiment, name, said)))
+    made = Table.concatenate(parts if limit is None else first_rows(parts, limit, n_rows(experiment, name, said)))
     return replace(made, notes=(*told, *_damage(experiment)))
 
 
@@ -134,7 +134,7 @@ def summary_of_run(
         if unknown := [one for one in given if one not in known]:
             raise UsageError(f"there is no {word} {unknown[0]!r}; there are {', '.join(known)}")
     profiles, chosen = choose_profiles(experiment, ranks), tuple(sections) or SECTIONS
-    found = summarise(
+    summary = summarise(
         experiment,
         [By(one) for one in by],
         window,
@@ -144,14 +144,14 @@ def summary_of_run(
         ignore_digits=ignore_digits,
     )
     if "memory" in sections:  # it takes all events once more
-        found.memory = memory_peaks(experiment, profiles, window)
-    undivided = found.find_undivided(sections_of(found, chosen)).items()
+        summary.memory = memory_peaks(experiment, profiles, window)
+    undivided = summary.find_undivided(sections_of(summary, chosen)).items()
     notes = [
         f"{' and '.join(names)} cannot be divided by {one.value}: these rows are of all" for one, names in undivided
     ]
-    if found.n_flagged:
+    if summary.n_flagged:
         notes.append(
-            f"{found.n_flagged:,} of {found.n_read:,} spans have times that no clock shows; they are in no sum"
+            f"{summary.n_flagged:,} of {summary.n_read:,} spans have times that no clock shows; they are in no sum"
         )
-    damage = [f"damaged: {text}" for text in dict.fromkeys(found.damage)]
-    return replace(table(found, chosen, limit), notes=(*notes, *damage, *_damage(experiment)))
+    damage = [f"damaged: {text}" for text in dict.fromkeys(summary.damage)]
+    return replace(table(summary, chosen, limit), notes=(*notes, *damage, *_damage(experiment)))

@@ -14,14 +14,14 @@ import numpy as np
 
 from callgrove.arrays import Array, Ints
 from callgrove.errors import UsageError
-from callgrove.model.books import Totals, counted_contexts
+from callgrove.model.books import Totals, select_counted_contexts
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Metric, Scope
 from callgrove.model.scopes import SOURCES, Recipe, matrices, recipe
 from callgrove.model.table import CHUNK, Column, Table
 from callgrove.model.values import SparseBlock, is_set
 
-__all__ = ["left_out", "metric_rows", "silent", "value_tables"]
+__all__ = ["describe_left_out", "metric_rows", "silent", "value_tables"]
 
 SHOWN = 5  # names in one sentence
 MOST_CELLS = 1 << 24  # of the matrices that scopes are computed in
@@ -32,7 +32,7 @@ def silent(text: str) -> None:
 
 
 def metric_rows(experiment: Experiment) -> tuple[list[Metric], dict[tuple[str, Scope], int]]:
-    """All metric rows, the stored ones first, and where each computed (quantity, scope) stands."""
+    """Return all metric rows, the stored ones first, and where each computed (quantity, scope) stands."""
     metrics = experiment.metrics
     rows, computed = list(metrics), {}
     for quantity in metrics.quantities:
@@ -64,15 +64,15 @@ def value_tables(
     do not add up to what they were computed from."""
     if quantity is not None:
         experiment.metrics.require_values(quantity)
-    for text in left_out(experiment, scope) if quantity is None else ():
+    for text in describe_left_out(experiment, scope) if quantity is None else ():
         tell(text)
     composite = any(m.composite is not None for m in experiment.metrics)
     if profiles is not None:
         experiment.values.demand_known(profiles)
     if scope == "stored":
-        blocks = _stored_blocks(experiment, profiles, quantity)
+        blocks = _read_stored_blocks(experiment, profiles, quantity)
     else:
-        blocks = _computed_blocks(experiment, profiles, quantity, _scope(scope), tell, complain)
+        blocks = _compute_blocks(experiment, profiles, quantity, _scope(scope), tell, complain)
     empty = True
     for block in blocks:
         for first in range(0, len(block), CHUNK):
@@ -82,7 +82,7 @@ def value_tables(
         yield _value_table(experiment, SparseBlock.empty(), composite)
 
 
-def left_out(experiment: Experiment, scope: str = "stored") -> list[str]:
+def describe_left_out(experiment: Experiment, scope: str = "stored") -> list[str]:
     """Say which metrics have no values in a scope, for each reason in one sentence."""
     metrics = experiment.metrics
     derived, composite = list(metrics.derived), []
@@ -120,8 +120,8 @@ def _value_table(experiment: Experiment, block: SparseBlock, composite: bool) ->
     return Table((*columns, Column("fields", fields)) if composite else columns)
 
 
-def _stored_blocks(experiment: Experiment, profiles: Ints | None, quantity: str | None) -> Iterator[SparseBlock]:
-    """Everything as stored, summaries included unless profiles were chosen."""
+def _read_stored_blocks(experiment: Experiment, profiles: Ints | None, quantity: str | None) -> Iterator[SparseBlock]:
+    """Yield all values as they are stored; summaries are among them unless profiles were chosen."""
     chosen = np.arange(len(experiment.profiles)) if profiles is None else profiles
     wanted = None
     if quantity is not None:
@@ -130,7 +130,7 @@ def _stored_blocks(experiment: Experiment, profiles: Ints | None, quantity: str 
         yield block.triples()
 
 
-def _computed_blocks(
+def _compute_blocks(
     experiment: Experiment,
     profiles: Ints | None,
     quantity: str | None,
@@ -138,7 +138,7 @@ def _computed_blocks(
     tell: Callable[[str], None],
     complain: Callable[[str], None],
 ) -> Iterator[SparseBlock]:
-    """Every quantity in one scope, profile by profile: stored where it is, else computed over the tree."""
+    """Yield every quantity in one scope, profile by profile; what is not stored is computed over the tree."""
     names = experiment.metrics.quantities if quantity is None else (quantity,)
     ways = [way for name in names if (way := _possible(experiment, name, scope)) is not None]
     if not ways:
@@ -149,18 +149,18 @@ def _computed_blocks(
     chosen = experiment.profiles.measured if profiles is None else profiles
     room = max(1, MOST_CELLS // max(1, len(ways) * len(experiment.contexts)))
     unfit: set[str] = set()
-    counted = counted_contexts(experiment.contexts)
+    counted = select_counted_contexts(experiment.contexts)
     given = Totals(tuple(experiment.metrics), None, counted)
     made = Totals([way.row for way in ways], None, counted)
     for first in range(0, len(chosen), room):
         band = chosen[first : first + room]
-        found = _matrices(experiment, ways, band, unfit, given)
+        by_row = _matrices(experiment, ways, band, unfit, given)
         for number, way in enumerate(ways):
-            if (matrix := found.get(way.stored)) is not None:
+            if (matrix := by_row.get(way.stored)) is not None:
                 made.add_matrix(number, np.arange(len(matrix)), matrix, way.metric.aggregation.neutral)
         for column, profile in enumerate(band.tolist()):
             for way, row in zip(ways, rows, strict=True):
-                if (matrix := found.get(way.stored)) is not None:
+                if (matrix := by_row.get(way.stored)) is not None:
                     yield _one(matrix[:, column], way, profile, row)
     for number, way in enumerate(ways):
         if made.adds_up[number] and given.adds_up[way.stored] and not made.agrees(number, given, way.stored):
@@ -175,25 +175,25 @@ def _computed_blocks(
 def _matrices(
     experiment: Experiment, ways: Sequence[Recipe], profiles: Ints, unfit: set[str], given: Totals
 ) -> dict[int, Array]:
-    """The values of all ways; what is read is added to `given`. Composite values that cannot be combined are left out,
-    and `unfit` gets the reasons."""
+    """Return the values of all ways; what is read is added to `given`. Composite values that cannot be combined are
+    left out, and `unfit` gets the reasons."""
     values, tree = experiment.values, experiment.contexts
-    found = matrices(values, tree, [way for way in ways if way.metric.composite is None], profiles, given)
+    by_row = matrices(values, tree, [way for way in ways if way.metric.composite is None], profiles, given)
     for way in ways:
         if way.metric.composite is not None:
             try:
-                found |= matrices(values, tree, [way], profiles)
+                by_row |= matrices(values, tree, [way], profiles)
             except UsageError as error:
                 unfit.add(f"{way.metric.name} ({way.metric.dtype}): {error}")
-    return found
+    return by_row
 
 
-def _one(found: Array, way: Recipe, profile: int, row: int) -> SparseBlock:
+def _one(values: Array, way: Recipe, profile: int, row: int) -> SparseBlock:
     neutral = way.metric.aggregation.neutral
-    there = found != neutral if found.dtype.names is None else is_set(found)
+    there = values != neutral if values.dtype.names is None else is_set(values)
     contexts = np.flatnonzero(there).astype(np.int32)
     n = len(contexts)
-    return SparseBlock(np.full(n, profile, np.int32), contexts, np.full(n, row, np.int32), found[contexts])
+    return SparseBlock(np.full(n, profile, np.int32), contexts, np.full(n, row, np.int32), values[contexts])
 
 
 def _plain(value: Any) -> Any:

@@ -34,12 +34,12 @@ __all__ = [
 ]
 
 
-# The columns that tables of contexts share: name, kind, file, line, module.
+# -- columns that describe contexts ------------------------------------------------------------------------------------
 
 
 def describe_contexts(tree: ContextTree, contexts: Sequence[int], parameters: bool = True) -> tuple[Column, ...]:
-    """One row per context; absent cells are empty. A row that stands for a group is named without parameters. Functions
-    that nothing but their mangled names tells apart have these in brackets: `f [_Z1fi]`."""
+    """Return one row per context; absent cells are empty. A row that stands for a group is named without parameters.
+    Functions that nothing but their mangled names tells apart have these in brackets: `f [_Z1fi]`."""
     chosen = list(contexts)
     regions = tree.regions
     names = [tree.label(c) if parameters else tree.name(c) for c in chosen]
@@ -61,6 +61,9 @@ def describe_contexts(tree: ContextTree, contexts: Sequence[int], parameters: bo
         Column("line", lines, ABSENT),
         Column("module", [regions.modules[m] if m >= 0 else None for m in modules]),
     )
+
+
+# -- call tree, from the roots down ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -104,8 +107,8 @@ def exclusive_of(costs: Costs, owner: Ids) -> Array:
 def top_down(
     costs: Costs, source: bool = False, limit: int | None = None, columns: ShownColumns | None = None
 ) -> Table:
-    """The call tree in preorder, the costliest child first (by size, where costs are signed); percent is of inclusive
-    cost.
+    """Return the call tree in preorder, the costliest child first (by size, where costs are signed); percent is of
+    inclusive cost.
 
     Contexts without any cost at or below them are left out. A limit keeps the contexts with the highest inclusive cost
     and all that lies above them. `columns` are shown of the same rows.
@@ -130,7 +133,7 @@ def top_down(
 
 
 def _heaviest(folded: Folded, costly: Ints, ranks: Floats, limit: int) -> Ints:
-    """The `limit` contexts with the highest inclusive cost, each with everything above it."""
+    """Return the `limit` contexts with the highest inclusive cost, each with everything above it."""
     kept: set[int] = set()
     for context in costly[np.lexsort((costly, -ranks[costly]))].tolist():
         chain = []
@@ -164,7 +167,7 @@ def _walk_tree(folded: Folded, chosen: Ints, ranks: Floats) -> Ints:
 
 
 def _source_text(costs: Costs, order: Ints, source: bool) -> tuple[Column, ...]:
-    """The text of each context's line, where a copy of the source is at hand."""
+    """Return the text of each context's line, where a copy of the source is at hand."""
     if not source:
         return ()
     tree: ContextTree = costs.tree
@@ -180,8 +183,7 @@ def _source_text(costs: Costs, order: Ints, source: bool) -> tuple[Column, ...]:
     return (Column("source", cells),)
 
 
-# The call tree from the costly functions up: who called them, and how much of their cost came that way.
-#
+# -- callers, from costly functions up ---------------------------------------------------------------------------------
 # A full tree of callers has a row for every suffix of every call path, which may be many more than there are contexts.
 # It is grown from the costliest row on, so that a limit bounds the work and not only the print.
 
@@ -233,13 +235,13 @@ def grow_callers(costs: Costs, limit: int | None = None) -> Callers:
         raise UsageError(f"{costs.metric.name} is a {word}, no sum: it cannot be divided among callers")
     tree = costs.tree
     owner, groups = functions_of(tree), group(tree, "function")
-    own = np.zeros(tree.n_listed, costs.exclusive.dtype)
-    np.add.at(own, owner, costs.exclusive)
+    exclusive = np.zeros(tree.n_listed, costs.exclusive.dtype)
+    np.add.at(exclusive, owner, costs.exclusive)
     anchors = np.flatnonzero(owner == np.arange(tree.n_listed))
     once = outermost(groups.of, tree)[anchors]
     reached = np.where(once, costs.inclusive[anchors], 0)
     caller = np.where(tree.parent[: tree.n_listed] >= 0, owner[np.maximum(tree.parent[: tree.n_listed], 0)], -1)
-    roots = [r for r in _split(groups.of, anchors, own[anchors], reached, 0) if r.exclusive.any()]
+    roots = [r for r in _split(groups.of, anchors, exclusive[anchors], reached, 0) if r.exclusive.any()]
     taken, left = _grow(roots, groups.of, caller, limit)
     rows = _walk_callers(taken)
     columns = [_totals(rows)[:, k] for k in (0, 1)]
@@ -268,8 +270,8 @@ def _split(of: Ids, at: Ints, exclusive: Array, inclusive: Array, depth: int) ->
 
 
 def _grow(roots: list[Row], of: Ids, caller: Ids, limit: int | None) -> tuple[list[Row], list[Row]]:
-    """Take the costliest row again and again and put its callers up for choice; gives the functions that were taken
-    and the rows that were not. A caller never costs more than what it calls, so rows stay connected."""
+    """Take the costliest row again and again and put its callers up for choice; return the functions that were
+    taken and the rows that were not. A caller never costs more than what it calls, so rows stay connected."""
     taken: list[Row] = []
     count = 0
     heap = [(-row.weight, number, row, taken) for number, row in enumerate(roots)]
@@ -312,7 +314,7 @@ def _totals(rows: list[Row]) -> Array:
     return np.array([row.totals() for row in rows]).reshape(len(rows), 2)
 
 
-# The flat profile: where the cost is, whoever called.
+# -- flat profile ------------------------------------------------------------------------------------------------------
 
 
 def top(costs: Costs, by: str = "function", limit: int | None = None, columns: ShownColumns | None = None) -> Table:
@@ -338,7 +340,7 @@ def top(costs: Costs, by: str = "function", limit: int | None = None, columns: S
 
 
 def describe_groups(costs: Costs, by: str, contexts: list[int]) -> tuple[Column, ...]:
-    """What groups are called, each of which one of its contexts stands for."""
+    """Return what groups are called, each of which one of its contexts stands for."""
     columns = describe_contexts(costs.tree, contexts, parameters=by == "context")
     return _only(by, contexts, columns) if by in ("file", "module") else columns
 
@@ -358,7 +360,8 @@ def _only(by: str, contexts: list[int], columns: tuple[Column, ...]) -> tuple[Co
     )
 
 
-# The hot path: from the costliest root along the costliest calls, as long as one call dominates.
+# -- hot path ----------------------------------------------------------------------------------------------------------
+# It leads from the costliest root along the costliest calls, as long as one call dominates.
 
 
 def hot_path(costs: Costs, share: float = 0.5, columns: ShownColumns | None = None) -> Table:

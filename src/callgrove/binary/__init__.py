@@ -1,11 +1,13 @@
 """Bytes without meaning: where they come from and how they are read safely.
 
-    sources.py   a file, a folder or a set of files, by content and not by name
-    files.py     one memory-mapped file, every access checked; parts of files; sparse ids to dense ones
-    archives.py  the members of a tar archive; compressed bytes, never inflated beyond a limit
-    xml.py       XML as a stream, entities refused
-    text_rows.py rows of text made of columns, many at once
-    sqlite/      a SQLite file: pages, records, tables, many files at once, and SQLite's own way to it
+The modules, in the order to read them:
+
+    sources.py    a file, a folder or a set of files, by content and not by name
+    files.py      one memory-mapped file, every access checked; parts of files; sparse ids to dense ones
+    archives.py   the members of a tar archive; compressed bytes, never inflated beyond a limit
+    xml.py        XML as a stream, entities refused
+    text_rows.py  rows of text made of columns, many at once
+    sqlite/       a SQLite file: pages, records, tables, many files at once, and SQLite's own way to it
 
 Nothing here trusts a number that it read.
 """

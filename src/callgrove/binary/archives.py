@@ -119,7 +119,7 @@ class Archive:
         return archive
 
     def bytes_of(self, member: Member) -> bytes:
-        """A copy of what is there of a member."""
+        """Return a copy of what is there of a member."""
         return self.file.copy(member.offset, member.size - member.missing, member.name)
 
 
@@ -129,7 +129,7 @@ def is_archive(block: bytes) -> bool:
 
 
 def headers(file: FileBytes, notes: list[str], most: int | None = None) -> Iterator[Member]:
-    """Every member in the file's order, `most` blocks at most; headers only are looked at."""
+    """Yield every member in the file's order, `most` blocks at most; headers only are looked at."""
     at, name, size, n_zeros = 0, "", None, 0
     for _ in islice(iter(int, 1), most):
         if at + BLOCK > file.size:
@@ -210,7 +210,7 @@ def _text(file: FileBytes, start: int, length: int) -> str:
 
 
 def _apply_extension(text: str, name: str, size: int | None) -> tuple[str, int | None]:
-    """What a PAX header says of the member that follows: lines `LENGTH KEY=VALUE`."""
+    """Return what a PAX header says of the member that follows: lines `LENGTH KEY=VALUE`."""
     for line in text.split("\n"):
         key, equals, value = line.partition(" ")[2].partition("=")
         if equals and key == "path":
@@ -220,7 +220,8 @@ def _apply_extension(text: str, name: str, size: int | None) -> tuple[str, int |
     return name, size
 
 
-# Compressed bytes from strangers: inflated up to a limit and never beyond.
+# -- compressed bytes --------------------------------------------------------------------------------------------------
+# They are inflated up to a limit and never beyond.
 #
 # `inflate` takes one zlib stream that must hold exactly the size announced. `gunzip` inflates a whole gzip file into an
 # unnamed temporary file, which vanishes with the process. Both use isal where it is installed (the extra `fast`).
@@ -240,32 +241,33 @@ PIECE = 1 << 20
 
 
 def inflate(stream: Any, size: int) -> bytes | str:
-    """The bytes of one zlib stream, or, in words, what is wrong with it. At most one byte more than `size` is made."""
+    """Return the bytes of one zlib stream, or, in words, what is wrong with it. At most one byte more than `size` is
+    made."""
     machine = engine.decompressobj()
     try:
-        found: bytes = machine.decompress(stream, size + 1)
-        if len(found) == size and not machine.eof:  # the checksum may still be ahead
-            found += machine.decompress(machine.unconsumed_tail, 1)
+        content: bytes = machine.decompress(stream, size + 1)
+        if len(content) == size and not machine.eof:  # the checksum may still be ahead
+            content += machine.decompress(machine.unconsumed_tail, 1)
     except _BROKEN as error:
         return f"a broken stream ({error})"
-    if len(found) > size:
+    if len(content) > size:
         return f"a stream of more than {size} bytes"
-    if len(found) < size:
-        return f"a stream of {len(found)} bytes"
-    return found if machine.eof else "a stream that has no end"
+    if len(content) < size:
+        return f"a stream of {len(content)} bytes"
+    return content if machine.eof else "a stream that has no end"
 
 
 def gunzip_head(head: bytes, most: int) -> bytes:
-    """What the first bytes of a gzip file inflate to, at most so many; empty where they are none."""
+    """Return what the first bytes of a gzip file inflate to, at most so many; empty where they are none."""
     try:
-        found: bytes = engine.decompressobj(GZIP).decompress(head, most)
+        content: bytes = engine.decompressobj(GZIP).decompress(head, most)
     except _BROKEN:
         return b""
-    return found
+    return content
 
 
 def gunzip_bytes(path: Path, section: str, data: bytes, most: int) -> bytes:
-    """All bytes of a gzip file, at most so many. A file of several parts is inflated whole."""
+    """Return all bytes of a gzip file, at most so many. A file of several parts is inflated whole."""
     with tempfile.SpooledTemporaryFile(max_size=1 << 26) as out:
         _pour(path, section, data, out, most)
         out.seek(0)
@@ -273,7 +275,7 @@ def gunzip_bytes(path: Path, section: str, data: bytes, most: int) -> bytes:
 
 
 def gunzip(file: FileBytes, section: str, most: int) -> FileBytes:
-    """A gzip file, inflated into an unnamed temporary file of at most so many bytes."""
+    """Return a gzip file, inflated into an unnamed temporary file of at most so many bytes."""
     with tempfile.TemporaryFile() as out:
         _pour(file.path, section, memoryview(file.buffer), out, most)
         out.flush()
@@ -289,13 +291,13 @@ def _pour(path: Path, section: str, data: Any, out: IO[bytes], most: int) -> Non
         piece = machine.unconsumed_tail or data[at : at + PIECE]
         at += 0 if machine.unconsumed_tail else len(piece)
         try:
-            found = machine.decompress(piece, PIECE)
+            content = machine.decompress(piece, PIECE)
         except _BROKEN as error:
             raise CorruptFile(path, section, offset=at, expected="gzip data", found=str(error)) from None
-        done += len(found)
+        done += len(content)
         if done > most:
             raise RefusedInput(f"{path}: {section}: inflates to more than {most} bytes, which are not read")
-        out.write(found)
+        out.write(content)
         if machine.eof:
             rest = bytes(machine.unused_data)
             at -= len(rest)

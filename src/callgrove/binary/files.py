@@ -73,9 +73,9 @@ class FileBytes:
         return np.frombuffer(self._buffer, kind, count, offset)
 
     def record(self, dtype: npt.DTypeLike, offset: int, section: str) -> Record:
-        """One structured record."""
-        found: Record = self.array(dtype, 1, offset, section)[0]
-        return found
+        """Return one structured record."""
+        record: Record = self.array(dtype, 1, offset, section)[0]
+        return record
 
     def read_strided(
         self, dtype: np.dtype[Any], stride: int, count: int, offset: int, section: str
@@ -91,9 +91,9 @@ class FileBytes:
             return np.empty(0, dtype)
         return np.ndarray((count,), dtype, self._buffer, offset, (stride,))
 
-    def shared(self, at: npt.NDArray[Any], sizes: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-        """Ranges that begin inside of an earlier one, of ranges that all lie in the file. They are looked for only
-        where all together are longer than the file: a small one could otherwise be read without end."""
+    def find_overlaps(self, at: npt.NDArray[Any], sizes: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+        """Return which ranges begin inside an earlier one. All of them lie in the file; overlaps are looked for only
+        where the ranges add up to more than the file, which could otherwise be read without end."""
         starts, lengths = at.astype(np.int64), sizes.astype(np.int64)
         out = np.zeros(len(starts), np.bool_)
         if int(lengths.sum()) > self.size:
@@ -103,14 +103,14 @@ class FileBytes:
         return out
 
     def copy(self, offset: int, size: int, section: str) -> bytes:
-        """A copy of `size` bytes."""
+        """Return a copy of `size` bytes."""
         offset, size = int(offset), int(size)
         self.check(offset, size, section)
         self.bytes_viewed += size
         return bytes(self._buffer[offset : offset + size])
 
     def text(self, offset: int, section: str) -> str:
-        """The NUL-terminated UTF-8 string at `offset`; broken bytes are kept as escapes."""
+        """Return the NUL-terminated UTF-8 string at `offset`; broken bytes are kept as escapes."""
         offset = int(offset)
         self.check(offset, 1, section)
         end = self._buffer.find(b"\0", offset, offset + LONGEST_STRING)
@@ -121,7 +121,7 @@ class FileBytes:
         return bytes(self._buffer[offset:end]).decode("utf-8", "backslashreplace")
 
     def tail(self, size: int) -> bytes:
-        """The last `size` bytes, or all of a shorter file."""
+        """Return the last `size` bytes, or all of a shorter file."""
         return bytes(self._buffer[max(0, self.size - size) :])
 
     def forget(self) -> None:
@@ -145,11 +145,11 @@ def _open(path: Path) -> Buffer:
     try:
         file = os.open(path, OPENING)
         try:
-            found = os.fstat(file)
-            if not stat.S_ISREG(found.st_mode):
-                raise ValueError("Is a directory" if stat.S_ISDIR(found.st_mode) else "not a regular file")
-            if found.st_size <= SMALL:
-                return os.read(file, found.st_size)
+            about = os.fstat(file)
+            if not stat.S_ISREG(about.st_mode):
+                raise ValueError("Is a directory" if stat.S_ISDIR(about.st_mode) else "not a regular file")
+            if about.st_size <= SMALL:
+                return os.read(file, about.st_size)
             return mmap.mmap(file, 0, access=mmap.ACCESS_READ)
         finally:
             os.close(file)
@@ -158,7 +158,8 @@ def _open(path: Path) -> Buffer:
         raise InputError(f"{path}: cannot be read: {reason}") from error
 
 
-# A part of a file that somebody else wrote, and how it gets into another file without passing through this process.
+# -- parts of files ----------------------------------------------------------------------------------------------------
+# A part that another process wrote gets into another file without passing through this process.
 #
 # FilePart(path, offset, size)     in the order in which it was written
 # part.append_to(file)             by the kernel where it can, else piece by piece
@@ -176,12 +177,12 @@ class FilePart:
     size: int
 
     def array(self, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-        """What it holds as items of a type."""
+        """Return what it holds as items of a type."""
         kind = np.dtype(dtype)
-        found = np.fromfile(self.path, kind, self.size // kind.itemsize, offset=self.offset)
-        if found.nbytes != self.size:
-            raise self._cut(found.nbytes)
-        return found
+        values = np.fromfile(self.path, kind, self.size // kind.itemsize, offset=self.offset)
+        if values.nbytes != self.size:
+            raise self._cut(values.nbytes)
+        return values
 
     def append_to(self, target: BinaryIO) -> None:
         """Copy it to where a file that is open for writing stands. It may be a part of that very file, further on."""
@@ -205,7 +206,8 @@ class FilePart:
         return os.path.samestat(Path(self.path).stat(), os.fstat(target.fileno()))
 
     def _by_kernel(self, source: int, target: int, start: int) -> int:
-        """How much the kernel copied: nothing between some file systems, on some systems, or onto the part itself."""
+        """Return how much the kernel copied: nothing between some file systems, on some systems, or onto the part
+        itself."""
         done = 0
         try:
             while done < self.size:
@@ -217,13 +219,14 @@ class FilePart:
             return done
         return done
 
-    def _cut(self, found: int) -> CorruptFile:
+    def _cut(self, n_bytes: int) -> CorruptFile:
         return CorruptFile(
-            Path(self.path), "part", offset=self.offset, expected=f"{self.size} bytes", found=f"{found} bytes"
+            Path(self.path), "part", offset=self.offset, expected=f"{self.size} bytes", found=f"{n_bytes} bytes"
         )
 
 
-# From the ids that a file uses to dense ones, without trusting the ids to be small.
+# -- sparse ids to dense ones ------------------------------------------------------------------------------------------
+# Ids of a file need not be small.
 
 
 Ints = npt.NDArray[np.int64]
@@ -256,8 +259,8 @@ class IdMap:
             ids = ids.astype(np.int64)  # a search with mixed signs would compare doubles
         if self._table is not None:
             if not len(ids) or (int(ids.max()) < len(self._table) and int(ids.min()) >= 0):
-                found: npt.NDArray[np.int32] = self._table[ids]
-                return found
+                dense: npt.NDArray[np.int32] = self._table[ids]
+                return dense
             inside = (ids >= 0) & (ids < len(self._table))
             return np.where(inside, self._table[np.where(inside, ids, 0)], -1).astype(np.int32)
         if not len(self._keys):
@@ -266,5 +269,5 @@ class IdMap:
         return np.where(self._keys[at] == ids, self._values[at], -1).astype(np.int32)
 
     def one(self, id_: int) -> int:
-        """The dense number of one id, or -1."""
+        """Return the dense number of one id, or -1."""
         return int(self[np.array([id_ & 0xFFFF_FFFF_FFFF_FFFF], np.uint64)][0])

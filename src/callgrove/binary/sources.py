@@ -32,12 +32,12 @@ class Source:
 
     @classmethod
     def of(cls, path: str | Path) -> Source:
-        """The source at `path`; a missing one is an error here and nowhere later."""
+        """Return the source at `path`; a missing one is an error here and nowhere later."""
         return cls(_existing(path))
 
     @classmethod
     def of_all(cls, paths: Sequence[str | Path]) -> Source:
-        """The source that several paths make together."""
+        """Return the source that several paths make together."""
         first, *more = map(_existing, paths)
         return cls(first, tuple(more))
 
@@ -48,11 +48,11 @@ class Source:
     @property
     def name(self) -> str:
         """What it is called, also where it was named by its place alone, as `.` or `..`."""
-        own = self.path.name
-        return own if own not in ("", "..") else self.path.resolve().name or str(self.path)
+        last = self.path.name
+        return last if last not in ("", "..") else self.path.resolve().name or str(self.path)
 
     def inside(self, path: Path) -> Source:
-        """A source in this one, whose heads count as those of this one."""
+        """Return a source in this one, whose heads count as those of this one."""
         return Source(path, (), self._heads, self._asked)
 
     @cached_property
@@ -70,7 +70,7 @@ class Source:
         return self.is_folder and os.path.isfile(self.path / name)  # noqa: PTH113 - Path asks with errors
 
     def head(self, size: int, name: str = "") -> bytes:
-        """The first bytes of the file, or of the folder's file `name`; empty where there is none."""
+        """Return the first bytes of the file, or of the folder's file `name`; empty where there is none."""
         path = self.path / name if name else self.path
         if self._asked.get(path, -1) >= min(size, HEAD_BUDGET):  # a shorter file has no more
             return self._heads[path][:size]
@@ -83,7 +83,7 @@ class Source:
         return self._heads[path][:size]
 
     def bytes(self, name: str = "") -> FileBytes:
-        """The file, or the folder's file `name`, mapped."""
+        """Return the file, or the folder's file `name`, mapped."""
         return FileBytes(self.path / name if name else self.path)
 
 

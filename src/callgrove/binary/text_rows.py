@@ -3,7 +3,7 @@
 A cell is a field of bytes of one width, filled up with NUL, which is no character of any text here. A block of rows is
 one array of such cells; taking the NULs out of its bytes leaves the text:
 
-    joined(n, [integers(ids), b",", names.cells(numbers), b"\\n"])    -> b'17,"main"\\n4,"solve"\\n...'
+    join_fields(n, [integers(ids), b",", names.cells(numbers), b"\\n"])    -> b'17,"main"\\n4,"solve"\\n...'
 
 Nothing here makes a Python object per cell; texts are encoded once each.
 """
@@ -43,7 +43,7 @@ NARROWEST = 8  # bytes of a text
 
 
 def _groups() -> npt.NDArray[np.uint32]:
-    """The digits of 0 to 9999: first as what a number begins with, then as what follows other digits."""
+    """Return the digits of 0 to 9999: first as what a number begins with, then as what follows other digits."""
     number = np.arange(GROUP)
     inner = (np.stack([number // 1000, number // 100 % 10, number // 10 % 10, number % 10], 1) + ord("0")).astype(
         np.uint8
@@ -110,20 +110,20 @@ def _fraction(value: float) -> bytes:
 
 
 def hexadecimals(values: Array) -> Cells:
-    """All 16 digits."""
+    """Return all 16 digits."""
     data = np.asarray(values).astype(np.int64, copy=False).astype(">i8").view(np.uint8).reshape(len(values), 8)
     return _cells(_HEX[data])
 
 
 def _cells(matrix: Array) -> Cells:
-    """The rows of a matrix as cells."""
+    """Return the rows of a matrix as cells."""
     whole = np.ascontiguousarray(matrix)
     width = whole.shape[1] * whole.itemsize
     return whole.view(f"S{width}").reshape(len(matrix)) if len(matrix) else np.empty(0, "S1")
 
 
 def where(kept: Bools, cells: Cells | bytes, other: bytes = b"") -> Cells:
-    """The cells, or another text where they do not apply."""
+    """Return the cells, or another text where they do not apply."""
     return np.where(kept, cells, np.bytes_(other))
 
 
@@ -141,7 +141,7 @@ class Texts:
         self._arrays: dict[int, tuple[Cells, int]] = {}
 
     def cells(self, numbers: npt.NDArray[np.integer]) -> Cells:
-        """The text of every row."""
+        """Return the text of every row."""
         self._encode(numbers)
         width: Ints = self._width[numbers]
         widths = np.unique(width).tolist()
@@ -156,7 +156,7 @@ class Texts:
         return out
 
     def widths(self, numbers: npt.NDArray[np.integer]) -> Ints:
-        """How much room the text of every row takes."""
+        """Return how much room the text of every row takes."""
         self._encode(numbers)
         out: Ints = self._width[numbers]
         return out
@@ -178,7 +178,7 @@ class Texts:
             table.append(text)
 
     def _array(self, width: int) -> Cells:
-        """The table of one width, with room for more, so that adding texts stays cheap."""
+        """Return the table of one width, with room for more, so that adding texts stays cheap."""
         texts = self._tables[width]
         room, n = self._arrays.get(width, (np.zeros(16, f"S{width}"), 0))
         if n < len(texts):
@@ -206,7 +206,7 @@ def _layout(fields: Sequence[Cells | bytes]) -> np.dtype[np.void]:
 
 
 def join_fields(n: int, fields: Sequence[Cells | bytes]) -> bytes:
-    """The text of n rows: their fields one after the other."""
+    """Return the text of n rows: their fields one after the other."""
     if not n:
         return b""
     layout = _layout(fields)

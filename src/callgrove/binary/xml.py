@@ -20,7 +20,7 @@ CHUNK = 1 << 16
 
 
 def new_parser(path: Path | str) -> expat.XMLParserType:
-    """A parser that refuses entities; set its handlers, then give it to `parse` or `pieces`."""
+    """Return a parser that refuses entities; set its handlers, then give it to `parse` or `pieces`."""
     parser = expat.ParserCreate()
     parser.buffer_text = True
 

@@ -22,9 +22,10 @@ every engine and for every number of workers, even where combining is not exactl
 Under MPI every process runs the whole program. Enter `executor` before anything else is done: the processes that are
 workers stay inside until the work is over, and end there.
 
-module         what is there
-workers.py     `map` and `reduce` on a pool, or in this process where there is none
-engines.py     what to run on, and workers of it: processes, MPI, Dask
+The modules, in the order to read them:
+
+    workers.py  `map` and `reduce` on a pool, or in this process where there is none
+    engines.py  what work is done on: this process, a pool of processes, MPI, Dask
 """
 
 from __future__ import annotations

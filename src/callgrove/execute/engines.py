@@ -1,4 +1,4 @@
-"""What to run on (this process, a pool of processes, MPI, Dask), and workers of it."""
+"""Engines, on which work is done: this process, a pool of processes on this machine, MPI, Dask."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 
-# A pool of processes on this machine.
+# -- a pool of processes on this machine -------------------------------------------------------------------------------
 
 
 def usable_cores() -> int:
@@ -60,7 +60,7 @@ def process_workers(n: int, preload: Sequence[str]) -> Iterator[Workers]:
 
 
 def _start_of_processes(preload: Sequence[str]) -> Any:
-    """A server that has imported what is needed, and from which processes are forked; where there is none, each
+    """Return a server that has imported what is needed, and from which processes are forked; where there is none, each
     process imports everything by itself."""
     if "forkserver" not in multiprocessing.get_all_start_methods():
         return multiprocessing.get_context("spawn")
@@ -119,7 +119,7 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-# Workers on other machines: the processes of an MPI program, or those of a Dask cluster.
+# -- workers on other machines: MPI, Dask ------------------------------------------------------------------------------
 
 
 DASK_TIMEOUT = "30s"
@@ -128,7 +128,7 @@ DASK_ADDRESS = re.compile(r"([a-z]+://)?(\[[0-9a-fA-F:.%]+\]|[^:/\s]+):\d+")
 
 
 def _import_optional(module: str) -> Any:
-    """An optional package, untyped: whether it is installed must not matter to those who check types."""
+    """Return an optional package, untyped: whether it is installed must not matter to those who check types."""
     return importlib.import_module(module)
 
 
@@ -185,7 +185,8 @@ def _is_news(record: logging.LogRecord) -> bool:
 
 
 def _ready(client: Any, pool: Executor, address: str) -> int:
-    """How many tasks the cluster runs at a time. Its workers must be there, and must be able to run what we send."""
+    """Return how many tasks the cluster runs at a time. Its workers must be there, and must be able to run what we
+    send."""
     try:
         client.wait_for_workers(1, timeout=DASK_TIMEOUT)
     except TimeoutError as error:
@@ -204,6 +205,9 @@ def _ready(client: Any, pool: Executor, address: str) -> int:
 
 def _our_version() -> str:
     return __version__
+
+
+# -- engines -----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

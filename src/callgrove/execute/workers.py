@@ -1,4 +1,4 @@
-"""Those who do the work: the same results, to the byte, whoever they are."""
+"""Workers: they map and reduce tasks, with the same results to the byte on every engine."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def _fold(
     items: Sequence[Item],
     report: Callable[[int], None] | None = None,
 ) -> Result:
-    """The tree of the package's docstring in one process. At most log2(n) results are kept."""
+    """Reduce in one process, in the order of the tree in the package's docstring. At most log2(n) results are kept."""
     pending: list[tuple[int, Result]] = []  # (height, result); heights fall from left to right
     for done, item in enumerate(items, 1):
         height, result = 0, function(item)
@@ -180,7 +180,7 @@ class _Reduction(Generic[Item, Result]):
                         started += 1
                 for future in wait(self._running, return_when=FIRST_COMPLETED).done:
                     node = self._running.pop(future)
-                    self._arrived(node, future.result())
+                    self._receive(node, future.result())
                     if node[0] == 0:
                         done += len(self._items[node[1] * self._block : (node[1] + 1) * self._block])
                         report(done)
@@ -190,7 +190,7 @@ class _Reduction(Generic[Item, Result]):
         items = self._items[block * self._block : (block + 1) * self._block]
         self._running[self._pool.submit(_fold, self._function, self._combine, items)] = (0, block)
 
-    def _arrived(self, node: Node, result: Result) -> None:
+    def _receive(self, node: Node, result: Result) -> None:
         height, number = node
         while height + 1 < len(self._counts) and number == self._counts[height] - 1 and number % 2 == 0:
             height, number = height + 1, number // 2  # the last one, without a neighbour

@@ -1,18 +1,21 @@
 """Formats: one package per tool, found through the registry.
 
-interface.py   what a format is: match, read, dump, check, write
-registry.py    the list of formats, and opening a path
-detection.py   which format a path holds, and files that are not supported; folders.py the one input in a folder
-run_names.py   names of runs that say their parameters
-plugins.py     formats that other packages bring
-writing/       from an experiment to a target
-hpctoolkit/    HPCToolkit databases: pre-release, released and legacy
-hpcrun/        HPCToolkit measurements, traces and structure files
-cube/          Cube 4 of Score-P, Scalasca and CubeLib
-extrap/        Extra-P's files of series
-runs/          folders of runs in any of these formats
-gpu/           GPU traces in SQLite: rocpd, its draft, RPD, Nsight Systems
-timeline/      traces for viewers: Perfetto, Chrome, OTF2
-rocprof_csv/   the CSV files of rocprofv3
-columnar/      our own folder of Parquet tables
+The modules, in the order to read them:
+
+    interface.py  what a format is: match, read, dump, check, write
+    registry.py   the list of formats, and opening a path
+    detection.py  which format a path holds, and files that are not supported
+    folders.py    the one input in a folder
+    run_names.py  names of runs that say their parameters
+    plugins.py    formats that other packages bring
+    writing/      from an experiment to a target
+    hpctoolkit/   HPCToolkit databases: pre-release, released and legacy
+    hpcrun/       HPCToolkit measurements, traces and structure files
+    cube/         Cube 4 of Score-P, Scalasca and CubeLib
+    extrap/       Extra-P's files of series
+    runs/         folders of runs in any of these formats
+    gpu/          GPU traces in SQLite: rocpd, its draft, RPD, Nsight Systems
+    timeline/     traces for viewers: Perfetto, Chrome, OTF2
+    rocprof_csv/  the CSV files of rocprofv3
+    columnar/     our own folder of Parquet tables
 """

@@ -17,7 +17,7 @@ from callgrove.formats.interface import Format, Grade, Match
 if TYPE_CHECKING:
     from callgrove.formats.interface import Entry
 
-__all__ = ["Claim", "claims_on", "formats_named_like", "is_sure", "stranger", "strongest"]
+__all__ = ["Claim", "claims_on", "describe_unsupported", "formats_named_like", "is_sure", "strongest"]
 
 
 Claim = tuple[Format, Match]
@@ -27,7 +27,8 @@ NAMES_LOOKED_AT = 256  # of those in a folder
 
 
 def formats_named_like(source: Source, entries: Sequence[Entry]) -> list[Entry]:
-    """The formats whose files or folders have such names. An ending does not count for names that are another's."""
+    """Return the formats whose files or folders have such names. An ending does not count for names that are
+    another's."""
     names = _names(source)
     whole = {name for entry in entries for name in entry.usual_names if not name.startswith(".")}
 
@@ -39,19 +40,19 @@ def formats_named_like(source: Source, entries: Sequence[Entry]) -> list[Entry]:
 
 
 def _names(source: Source) -> list[str]:
-    """The name of a file, or some of those in a folder."""
+    """Return the name of a file, or some of those in a folder."""
     if not source.is_folder:
         return [source.path.name]
     try:
-        with os.scandir(source.path) as found:
-            return [one.name for one in islice(found, NAMES_LOOKED_AT)]
+        with os.scandir(source.path) as entries:
+            return [one.name for one in islice(entries, NAMES_LOOKED_AT)]
     except OSError:  # formats will say what is wrong
         return []
 
 
 def claims_on(source: Source, *groups: Sequence[Entry]) -> tuple[list[Claim], list[str]]:
-    """The claims of formats, and which ones could not be asked. A group is asked, and its formats are loaded, only if
-    nobody before is sure."""
+    """Return the claims of formats, and which ones could not be asked. A group is asked, and its formats are loaded,
+    only if nobody before is sure."""
     claims: list[Claim] = []
     missing: list[str] = []
     for entries in groups:
@@ -85,12 +86,12 @@ def _claim_of(entry: Entry, source: Source) -> Claim | None:
 
 
 def strongest(source: Source, ours: Sequence[Claim], missing: Sequence[str], theirs: Sequence[Claim] = ()) -> Claim:
-    """The claim of the highest grade. A tie, or no claim, is an error that says so. `theirs` are claims of plug-ins,
-    which may read what we know as a stranger."""
+    """Return the claim of the highest grade. A tie, or no claim, is an error that says so. `theirs` are claims of
+    plug-ins, which may read what we know as unsupported."""
     claims = [*ours, *theirs]
     best = max((match.grade for _, match in claims), default=None)
     if best is None or (best < Grade.EXACT and not source.is_folder and not is_sure(source, theirs)):
-        _refuse_stranger(source)
+        _refuse_unsupported(source)
     if best is None:
         unable = f"; these formats could not be tried: {', '.join(missing)}" if missing else ""
         raise NotRecognised(f"{_explain_unrecognised(source)}; see `callgrove formats`{unable}")
@@ -101,10 +102,10 @@ def strongest(source: Source, ours: Sequence[Claim], missing: Sequence[str], the
     return winners[0]
 
 
-def _refuse_stranger(source: Source) -> None:
-    """What an input is that no format reads; loaded only where nothing is sure of the content."""
+def _refuse_unsupported(source: Source) -> None:
+    """Raise an error that says what an input is that no format reads."""
 
-    if other := _readable(source.path, lambda: stranger(source)):
+    if other := _readable(source.path, lambda: describe_unsupported(source)):
         raise NotRecognised(f"{source.path}: {other}")
 
 
@@ -120,14 +121,15 @@ def _explain_unrecognised(source: Source) -> str:
 
 
 def _readable(path: Path, look: Callable[[], T]) -> T:
-    """What a look at a path gives. Detection passes over what may not be read; here somebody asks why."""
+    """Return what a look at a path gives. Detection passes over what may not be read; here somebody asks why."""
     try:
         return look()
     except OSError as error:
         raise InputError(f"{path}: {error.strerror or error}") from error
 
 
-# Files that people hand to callgrove and that it does not read: what they are, and what to do instead.
+# -- files of other tools ----------------------------------------------------------------------------------------------
+# They are not read; a message says what they are, and what to do instead.
 #
 # Most are traces that it writes itself. Like formats, they are known by their content; only where other programs' files
 # have no mark of their own, by their names.
@@ -161,7 +163,7 @@ WRITTEN = "which callgrove writes and does not read; open what it was made of"
 
 
 def _is_perfetto(source: Source) -> bool:
-    """Packets follow each other: a tag, a length of variable size, that many bytes."""
+    """Tell whether packets follow each other: a tag, a length of variable size, that many bytes."""
     data, at, n = source.head(LOOKED_AT), 0, 0
     if data.isascii():  # a text that begins with an empty line
         return False
@@ -184,7 +186,7 @@ def _is_chrome(source: Source) -> bool:
 
 
 def _is_archive(source: Source) -> bool:
-    """A tar archive, as it is or compressed with gzip."""
+    """Tell whether this is a tar archive, as it is or compressed with gzip."""
     head = source.head(TAR_HEADER)
     if head.startswith(GZIP):
         try:
@@ -198,8 +200,8 @@ def _begins(*marks: bytes) -> Callable[[Source], bool]:
     return lambda source: source.head(8).startswith(marks)
 
 
-def _of_another(source: Source) -> str:
-    """What one of the others says of a file, by how it begins."""
+def _describe_by_head(source: Source) -> str:
+    """Return what a file of another tool is, by how it begins; empty where that is not known."""
     head = source.head(LOOKED_AT)
     return next((text for mark, text in OTHERS.items() if re.match(mark, head)), "")
 
@@ -221,7 +223,7 @@ PACKED: Known = (
     (_begins(b"\x28\xb5\x2f\xfd"), f"is compressed; {UNPACK} with unzstd"),
 )
 OF_CUBE = (".cubex", ".cube.gz")  # they are packed as well, and their reader tells what is wrong with them
-STRANGERS: Known = (
+UNSUPPORTED: Known = (
     (_is_chrome, f"is a Chrome trace (JSON), {WRITTEN}, or look at it on ui.perfetto.dev"),
     (_is_otf2, f"is an OTF2 archive, {WRITTEN}, or look at it with Vampir or otf2-print"),
     (lambda source: CSV_HEADER.match(source.head(64)) is not None, f"is a CSV file of rocprofv3, {WRITTEN}; {ROCPD}"),
@@ -238,7 +240,7 @@ STRANGERS: Known = (
 )
 
 
-def stranger(source: Source) -> str:
-    """What an input is that no format reads, and what to do; empty where that is not known either."""
+def describe_unsupported(source: Source) -> str:
+    """Return what an input is that no format reads, and what to do; empty where that is not known either."""
     packed = () if source.path.name.endswith(OF_CUBE) else PACKED
-    return next((text for is_it, text in (*packed, *STRANGERS) if is_it(source)), "") or _of_another(source)
+    return next((text for is_it, text in (*packed, *UNSUPPORTED) if is_it(source)), "") or _describe_by_head(source)

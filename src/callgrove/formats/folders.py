@@ -24,25 +24,25 @@ MOST_NAMED = 5  # in a message
 
 
 def only_input(folder: Source, detect: Detect, made_of: MadeOf) -> Source | None:
-    """The one input in a folder, or in a folder of it; None where there is none. Several are an error that names them.
-    Only what a format is sure of counts; `made_of` tells which formats a tool makes of one."""
+    """Return the one input in a folder, or in a folder of it; None where there is none. Several are an error that names
+    them. Only what a format is sure of counts; `made_of` tells which formats a tool makes of one."""
     if not folder.is_folder:
         return None
     named: dict[Path, str] = {}
     tries = iter(range(MOST_TRIED))
     for entry in _entries(folder.path):
         named |= _inputs_at(entry, detect, tries)
-    found = without_ingredients(named, made_of)
-    if len(found) > 1:
-        names = ", ".join(str(path.relative_to(folder.path)) for path in found[:MOST_NAMED])
-        more = ", ..." if len(found) > MOST_NAMED else ""
-        raise NotRecognised(f"{folder.path}: holds several inputs: {names}{more}; ", _how_to_open(folder, found))
-    return Source(found[0]) if found else None
+    inputs = without_ingredients(named, made_of)
+    if len(inputs) > 1:
+        names = ", ".join(str(path.relative_to(folder.path)) for path in inputs[:MOST_NAMED])
+        more = ", ..." if len(inputs) > MOST_NAMED else ""
+        raise NotRecognised(f"{folder.path}: holds several inputs: {names}{more}; ", _how_to_open(folder, inputs))
+    return Source(inputs[0]) if inputs else None
 
 
-def _how_to_open(folder: Source, found: Sequence[Path]) -> str:
+def _how_to_open(folder: Source, inputs: Sequence[Path]) -> str:
     """Name one; or, where each lies in an entry of its own and these differ in numbers, say how runs are named."""
-    entries = [path.relative_to(folder.path).parts[0] for path in found]
+    entries = [path.relative_to(folder.path).parts[0] for path in inputs]
     pattern = suggest_pattern(entries) if len(set(entries)) == len(entries) else ""
     if not pattern:
         return "name one of them"
@@ -50,11 +50,11 @@ def _how_to_open(folder: Source, found: Sequence[Path]) -> str:
     return worded(as_runs, Parameter("folder_pattern", pattern))
 
 
-def without_ingredients(found: Mapping[Path, str], made_of: MadeOf) -> list[Path]:
+def without_ingredients(inputs: Mapping[Path, str], made_of: MadeOf) -> list[Path]:
     """Inputs, each with the name of its format, but for what one of the others was made of: measurements beside their
     database are the same run."""
-    formats = set(found.values())
-    return [path for path, name in found.items() if formats.isdisjoint(made_of(name))]
+    formats = set(inputs.values())
+    return [path for path, name in inputs.items() if formats.isdisjoint(made_of(name))]
 
 
 def _inputs_at(path: Path, detect: Detect, tries: Iterator[int]) -> dict[Path, str]:

@@ -492,8 +492,8 @@ def _open_points(
         raise UsageError(f"every path needs its point: there are {len(paths)} paths and {len(points)} points")
     module = importlib.import_module("callgrove.formats.runs.folder")  # by name, as all that belongs to a format
     given = [(point, str(path)) for point, path in zip(points, paths, strict=True)]
-    found: Experiment = module.open_points(given, from_format, options)
-    return found
+    experiment: Experiment = module.open_points(given, from_format, options)
+    return experiment
 
 
 def open_paths(
@@ -523,6 +523,6 @@ def check(path: str | Path, from_format: str = "", *, salvage: bool = False) -> 
 
     callgrove.check("lulesh.d")
     """
-    _, found = check_path(path, from_format, ReadOptions(salvage))
-    rows = [(p.severity.value, p.file, p.section, p.text.removeprefix(f"{path}: ")) for p in found]
+    _, problems = check_path(path, from_format, ReadOptions(salvage))
+    rows = [(p.severity.value, p.file, p.section, p.text.removeprefix(f"{path}: ")) for p in problems]
     return Table.from_rows(("severity", "file", "place", "problem"), rows)

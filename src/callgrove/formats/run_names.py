@@ -53,9 +53,9 @@ class NamedRun:
 
 
 def parse_name(name: str) -> NamedRun | None:
-    """The parameters in a name; None where there are none."""
-    found = _REPETITION.search(name)
-    stem, repetition = (name[: found.start()], int(found[1])) if found else (name, None)
+    """Return the parameters in a name; None where there are none."""
+    match = _REPETITION.search(name)
+    stem, repetition = (name[: match.start()], int(match[1])) if match else (name, None)
     parts = stem.split(".")
     for skipped in range(len(parts)):
         pairs = _pairs(".".join(parts[skipped:]))
@@ -66,10 +66,10 @@ def parse_name(name: str) -> NamedRun | None:
 
 def parse_named_file(name: str) -> NamedRun | None:
     """Parse a name that may have an ending, like `app.p4.r1.cubex`."""
-    found = parse_name(name)
+    run = parse_name(name)
     ending = _ENDING.search(name)
-    if found is not None or ending is None:
-        return found
+    if run is not None or ending is None:
+        return run
     shorter = parse_name(name[: ending.start()])
     return replace(shorter, name=name) if shorter is not None else None
 
@@ -79,12 +79,12 @@ def _pairs(text: str) -> dict[str, float]:
     pairs: dict[str, float] = {}
     at = 0
     while at < len(text):
-        found = _PAIR.match(text, at)
-        name = found[1].strip("_-= ") if found else ""
-        if found is None or not name or name in pairs:
+        match = _PAIR.match(text, at)
+        name = match[1].strip("_-= ") if match else ""
+        if match is None or not name or name in pairs:
             return {}
-        pairs[name] = float(found[2].replace(",", "."))
-        at = found.end()
+        pairs[name] = float(match[2].replace(",", "."))
+        at = match.end()
         while at < len(text) and text[at] in _DELIMITERS and not _PAIR.match(text, at):
             at += 1
     return pairs
@@ -106,8 +106,8 @@ def parse_point(text: str) -> dict[str, float]:
 
 
 def by_pattern(names: Iterable[str], pattern: str) -> list[NamedRun]:
-    """The parameters by a pattern like `run_{n}_{ranks}ranks`; `{r}` is the repetition, which may follow as `.r1`
-    where the pattern does not have it."""
+    """Return the parameters by a pattern like `run_{n}_{ranks}ranks`; `{r}` is the repetition, which may follow as
+    `.r1` where the pattern does not have it."""
     parts = _BRACES.split(pattern)
     words = parts[1::2]
     parameters = [word for word in words if word != REPETITION]
@@ -117,11 +117,11 @@ def by_pattern(names: Iterable[str], pattern: str) -> list[NamedRun]:
     repeated = "" if REPETITION in words else r"(?:[._]r(?P<repetition>\d+))?"
     runs = []
     for name in names:
-        found = re.fullmatch(text + repeated + r"(?:\.[A-Za-z][\w-]*)?", name)
-        if found is None:
+        match = re.fullmatch(text + repeated + r"(?:\.[A-Za-z][\w-]*)?", name)
+        if match is None:
             raise InputError(f"{name}: does not follow the pattern {pattern!r}")
-        numbers = [number for group, number in enumerate(found.groups(), 1) if group != _group_of_repetition(found)]
-        repetition = found["repetition"]
+        numbers = [number for group, number in enumerate(match.groups(), 1) if group != _group_of_repetition(match)]
+        repetition = match["repetition"]
         point = dict(zip(parameters, map(float, numbers), strict=True))
         runs.append(NamedRun(name, point, int(repetition) if repetition else None))
     return runs
@@ -131,8 +131,8 @@ def _group(word: str) -> str:
     return r"(?P<repetition>\d+)" if word == REPETITION else _NUMBER
 
 
-def _group_of_repetition(found: re.Match[str]) -> int:
-    return found.re.groupindex["repetition"]
+def _group_of_repetition(match: re.Match[str]) -> int:
+    return match.re.groupindex["repetition"]
 
 
 def suggest_pattern(names: Sequence[str]) -> str:
@@ -160,7 +160,7 @@ def _follow(names: Sequence[str], pattern: str) -> bool:
 
 
 def by_table(names: Iterable[str], table: Path) -> list[NamedRun]:
-    """The parameters by a CSV file: the folder, then a column for each parameter."""
+    """Return the parameters by a CSV file: the folder, then a column for each parameter."""
     try:
         with table.open(encoding="utf-8-sig", newline="") as file:
             rows = [row for row in csv.reader(file) if row]
@@ -214,7 +214,7 @@ def agree_on_parameters(runs: Sequence[NamedRun], strict: bool) -> tuple[list[Na
 
 
 def as_extra_p_reads(name: str) -> list[tuple[str, float]] | None:
-    """The pairs that Extra-P 4.2.5 finds in a name; None where it fails."""
+    """Return the pairs that Extra-P 4.2.5 finds in a name; None where it fails."""
     start, end = name.find(".") + 1, name.find(".r")
     words = re.split(r"([0-9.,]+)", name[start : end if end != -1 else None])
     if len(words) <= 1:

@@ -41,8 +41,8 @@ __all__ = [
     "KeepsBooks",
     "Ledger",
     "Totals",
-    "counted_contexts",
     "is_equal",
+    "select_counted_contexts",
 ]
 
 VALUES, SAMPLES, SPANS = "values", "samples", "spans"
@@ -55,15 +55,15 @@ FEW_ROWS, N_SUMS = 8, 8  # rows that are counted one by one, and sums of each
 ADDED = (Scope.EXCLUSIVE, Scope.POINT, Scope.NONE, Scope.FUNCTION, Scope.INCLUSIVE)  # scopes that have a cost
 
 
-def counted_contexts(tree: ContextTree) -> dict[Scope, Bools]:
+def select_counted_contexts(tree: ContextTree) -> dict[Scope, Bools]:
     """Return for each scope the contexts whose values add up to the cost of the whole tree."""
-    own = tree.listed
+    listed = tree.listed
     return {
-        Scope.EXCLUSIVE: own,
-        Scope.POINT: own,
-        Scope.NONE: own,
-        Scope.FUNCTION: own & (tree.within < 0),
-        Scope.INCLUSIVE: own & (tree.parent < 0),
+        Scope.EXCLUSIVE: listed,
+        Scope.POINT: listed,
+        Scope.NONE: listed,
+        Scope.FUNCTION: listed & (tree.within < 0),
+        Scope.INCLUSIVE: listed & (tree.parent < 0),
     }
 
 
@@ -372,7 +372,7 @@ class Books:
     @classmethod
     def of(cls, metrics: Metrics, tree: ContextTree | None = None, *, one_to_one: bool = False) -> Books:
         """Return empty books: of all values, or of their costs over a tree."""
-        counted = None if tree is None else counted_contexts(tree)
+        counted = None if tree is None else select_counted_contexts(tree)
         given, passed = (Ledger(Totals(tuple(metrics), None, counted)) for _ in range(2))
         has_elided = tree is not None and tree.n_listed < len(tree)
         return cls(metrics, given, passed, one_to_one, has_elided=has_elided)

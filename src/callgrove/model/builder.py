@@ -76,7 +76,7 @@ class ExperimentBuilder(ContextBuilder):
         source_id: int = ABSENT,
         attributes: Iterable[tuple[str, str]] = (),
     ) -> int:
-        """One profile with its identifier tuple; gives its number."""
+        """Add one profile with its identifier tuple, and return its number."""
         self._profile_rows.append((run, int(kind), name, source_id))
         self._tuples.append(list(identifiers))
         self._profile_attributes.append(tuple(attributes))
@@ -144,11 +144,11 @@ class ExperimentBuilder(ContextBuilder):
     # -- making it ---------------------------------------------------------------------------------------------
 
     def validate(self) -> list[str]:
-        """Every broken invariant, in words; empty when the experiment is sound."""
+        """Return every broken invariant, in words; empty when the experiment is sound."""
         return self._check()[0]
 
     def build(self) -> Experiment:
-        """The experiment, or InvalidExperiment with every broken invariant."""
+        """Return the experiment, or InvalidExperiment with every broken invariant."""
         problems, experiment, blocks = self._check()
         if problems or experiment is None:
             raise InvalidExperiment(problems)
@@ -157,8 +157,8 @@ class ExperimentBuilder(ContextBuilder):
         return replace(experiment, values=replace(experiment.values, backend=backend))
 
     def _check(self) -> tuple[list[str], Experiment | None, list[SparseBlock]]:
-        """What is broken, the experiment without its values, and the values held here. Broken contexts are checked
-        by themselves; a list of roots then stands for them, so that everything else is checked as well."""
+        """Return what is broken, the experiment without its values, and the values held here. Broken contexts are
+        checked by themselves; a list of roots then stands for them, so that everything else is checked as well."""
         problems = self._problems_of_contexts()
         final = np.arange(self.n_contexts, dtype=np.int32) if problems else self.order()
         try:
@@ -208,11 +208,11 @@ class ExperimentBuilder(ContextBuilder):
         return replace(profiles, system=leaves), system
 
     def _map_blocks(self, final: Ids) -> list[SparseBlock]:
-        """The values held here with final contexts; ids that are not one of a context stay as they are."""
-        found = []
+        """Return the values held here with final contexts; ids that are not one of a context stay as they are."""
+        mapped = []
         for block in self._blocks:
             known = (block.context >= 0) & (block.context < len(final))
             context = block.context.copy()
             context[known] = final[block.context[known]]
-            found.append(replace(block, context=context))
-        return found
+            mapped.append(replace(block, context=context))
+        return mapped

@@ -22,8 +22,8 @@ from callgrove.model.values import (
     NoValues,
     SparseBlock,
     ValueBackend,
+    blocks_without_fillers,
     has_fillers,
-    measured_blocks,
 )
 
 __all__ = ["ChainedValues", "Link", "in_memory"]
@@ -39,7 +39,7 @@ class Link:
     metrics: Ids
 
     def outward(self, block: SparseBlock) -> SparseBlock:
-        """A block of the backend in the ids of the whole."""
+        """Return a block of the backend in the ids of the whole."""
         mapped = SparseBlock(
             self.profiles[block.profile],
             self.contexts[block.context],
@@ -51,8 +51,8 @@ class Link:
         return mapped if kept.all() else mapped.take(kept)
 
     def choose_metrics(self, metrics: Ints | None) -> Ints | None:
-        """The backend's own rows for some metrics of the whole. All that the whole has may be less than the backend
-        has: the rest is not even read."""
+        """Return the backend's own rows for some metrics of the whole. All that the whole has may be less than the
+        backend has: the rest is not even read."""
         if metrics is None and (self.metrics >= 0).all():
             return None
         return np.flatnonzero(self.metrics >= 0) if metrics is None else self.inward(self.metrics, metrics)
@@ -68,7 +68,7 @@ class Link:
         return DenseBlock(int(self.metrics[block.metric]), contexts, profiles, matrix, block.neutral, fillers)
 
     def inward(self, mapping: Ids, wanted: Ints) -> Ints:
-        """Which of the backend's ids mean one of the wanted ids of the whole."""
+        """Return which of the backend's ids mean one of the wanted ids of the whole."""
         return np.flatnonzero(np.isin(mapping, wanted) & (mapping >= 0))
 
 
@@ -93,32 +93,34 @@ class ChainedValues:
         return sum(known) if len(known) == len(counts) else None
 
     def summarises(self, metric: int) -> bool:
-        own = [(link.backend, link.inward(link.metrics, np.array([metric])).tolist()) for link in self._links]
-        found = [backend.summarises(row) for backend, rows in own for row in rows]
-        return bool(found) and all(found)
+        rows_of_links = [(link.backend, link.inward(link.metrics, np.array([metric])).tolist()) for link in self._links]
+        answers = [backend.summarises(row) for backend, rows in rows_of_links for row in rows]
+        return bool(answers) and all(answers)
 
     def profile(self, profile: int, metrics: Ints | None = None) -> SparseBlock:
-        found = [
-            link.outward(link.backend.profile(own, link.choose_metrics(metrics)))
+        blocks = [
+            link.outward(link.backend.profile(number, link.choose_metrics(metrics)))
             for link in self._links
-            for own in link.inward(link.profiles, np.array([profile])).tolist()
+            for number in link.inward(link.profiles, np.array([profile])).tolist()
         ]
-        return SparseBlock.joined([b for b in found if len(b)])
+        return SparseBlock.concatenate([b for b in blocks if len(b)])
 
     def context(self, context: int) -> SparseBlock:
-        found = [
-            link.outward(link.backend.context(own))
+        blocks = [
+            link.outward(link.backend.context(number))
             for link in self._links
-            for own in link.inward(link.contexts, np.array([context])).tolist()
+            for number in link.inward(link.contexts, np.array([context])).tolist()
         ]
-        return SparseBlock.joined([b for b in found if len(b)])
+        return SparseBlock.concatenate([b for b in blocks if len(b)])
 
     def blocks(self, profiles: Ints | None = None, metrics: Ints | None = None) -> Iterator[Block]:
-        return self._blocks(profiles, metrics, lambda link, own, wanted: link.backend.blocks(own, wanted))
+        return self._blocks(profiles, metrics, lambda link, numbers, wanted: link.backend.blocks(numbers, wanted))
 
-    def measured_blocks(self, profiles: Ints | None = None, metrics: Ints | None = None) -> Iterator[Block]:
+    def blocks_without_fillers(self, profiles: Ints | None = None, metrics: Ints | None = None) -> Iterator[Block]:
         """Yield blocks without the fillers of links that have any."""
-        return self._blocks(profiles, metrics, lambda link, own, wanted: measured_blocks(link.backend, own, wanted))
+        return self._blocks(
+            profiles, metrics, lambda link, numbers, wanted: blocks_without_fillers(link.backend, numbers, wanted)
+        )
 
     @property
     def has_fillers(self) -> bool:
@@ -126,10 +128,10 @@ class ChainedValues:
 
     def _blocks(self, profiles: Ints | None, metrics: Ints | None, read: ReadLink) -> Iterator[Block]:
         for link in self._links:
-            own = np.flatnonzero(link.profiles >= 0) if profiles is None else link.inward(link.profiles, profiles)
+            numbers = np.flatnonzero(link.profiles >= 0) if profiles is None else link.inward(link.profiles, profiles)
             wanted = link.choose_metrics(metrics)
-            if len(own) and (wanted is None or len(wanted)):
-                for block in read(link, own, wanted):
+            if len(numbers) and (wanted is None or len(wanted)):
+                for block in read(link, numbers, wanted):
                     mapped: Block
                     if isinstance(block, DenseBlock):
                         mapped = link.outward_dense(block)
@@ -141,12 +143,12 @@ class ChainedValues:
 
 def in_memory(blocks: Sequence[SparseBlock], profiles: Profiles, n_contexts: int, n_metrics: int) -> ValueBackend:
     """Values held in memory: one backend, or a chain of one for each value type, so that integers stay exact."""
-    found = [ArrayValues(SparseBlock.joined(part), profiles) for part in _by_type(blocks)]
-    if len(found) <= 1:
-        return found[0] if found else NoValues()
+    backends = [ArrayValues(SparseBlock.concatenate(part), profiles) for part in _by_type(blocks)]
+    if len(backends) <= 1:
+        return backends[0] if backends else NoValues()
     ids = (np.arange(n, dtype=np.int32) for n in (len(profiles), n_contexts, n_metrics))
     maps = tuple(ids)
-    return ChainedValues([Link(backend, *maps) for backend in found])
+    return ChainedValues([Link(backend, *maps) for backend in backends])
 
 
 def _by_type(blocks: Sequence[SparseBlock]) -> list[list[SparseBlock]]:

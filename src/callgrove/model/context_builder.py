@@ -21,8 +21,7 @@ from callgrove.model.experiment import problems_of_contexts
 __all__ = ["COLUMNS", "NO_WITHIN", "ContextBuilder", "RegionTable"]
 
 
-# Regions in the making: each is kept once, and numbered as it comes.
-#
+# -- regions -----------------------------------------------------------------------------------------------------------
 # Most regions are said one by one. Addresses without a name are different: there may be a million of them, known by
 # module and offset alone. Those of a module that come together are kept as columns, with no Python object for each.
 
@@ -56,7 +55,7 @@ class RegionTable:
         return self._n
 
     def number(self, key: Key) -> int:
-        """The number of a region."""
+        """Return the number of a region."""
         if key == _bare(key[KIND], key[MODULE], key[OFFSET]):
             return self._address(key)
         return self._one(key)
@@ -77,7 +76,7 @@ class RegionTable:
         return self._one(key)
 
     def addresses(self, kind: int, module: Ids, offset: Offsets) -> Ids:
-        """The numbers of many addresses: the same as one by one."""
+        """Return the numbers of many addresses: the same as one by one."""
         groups = {(kind, one) for one in np.unique(module).tolist()}
         if any(group in self._known or group in self._said for group in groups):
             keys = (_bare(kind, m, at) for m, at in zip(module.tolist(), offset.tolist(), strict=True))
@@ -99,7 +98,7 @@ class RegionTable:
         return out
 
     def columns(self) -> Sequence[Array]:
-        """All regions, column by column."""
+        """Return all regions, column by column."""
         out = [np.full(self._n, ABSENT, np.int32) for _ in COLUMNS]
         out[OFFSET] = np.zeros(self._n, np.uint64)
         rows = np.fromiter(self._single.values(), np.int64, len(self._single))
@@ -112,8 +111,11 @@ class RegionTable:
 
 
 def _bare(kind: int, module: int, offset: int) -> Key:
-    """The key of an address without a name."""
+    """Return the key of an address without a name."""
     return kind, ABSENT, ABSENT, ABSENT, ABSENT, module, offset, ABSENT, ABSENT, ABSENT
+
+
+# -- contexts ----------------------------------------------------------------------------------------------------------
 
 
 CONTEXT_COLUMNS = ("parent", "kind", "relation", "region", "within", "call_file", "call_line", "source_id")
@@ -127,7 +129,7 @@ class Interner:
         self._ids: dict[str, int] = {}
 
     def __call__(self, text: str) -> int:
-        """The number of a string; the empty string is absent."""
+        """Return the number of a string; the empty string is absent."""
         return self._ids.setdefault(text, len(self._ids)) if text else ABSENT
 
     @property
@@ -151,7 +153,7 @@ class ContextBuilder:
         self._order: Ids | None = None
 
     def file(self, path: str, copied: str = "") -> int:
-        """A source file; `copied` is where its copy lies inside the input."""
+        """Return the number of a source file; `copied` is where its copy lies inside the input."""
         number = self._files(path)
         if copied and number >= 0:
             self._copied[number] = copied
@@ -176,8 +178,8 @@ class ContextBuilder:
         paradigm: str = "",
         details: Mapping[str, str] | None = None,
     ) -> int:
-        """A region; equal ones are the same, and what is said first about their details stays. Overloads may have one
-        name and one place: different mangled names keep them apart."""
+        """Return the number of a region; equal ones are the same, and what is said first about their details stays.
+        Overloads may have one name and one place: different mangled names keep them apart."""
         at = int(NO_OFFSET) if offset is None else offset
         words = self.string(role), self.string(paradigm), self._mangled((details or {}).get(MANGLED, ""))
         key = (int(kind), self.string(name), file, line, end_line, module, at, *words)
@@ -204,7 +206,7 @@ class ContextBuilder:
         parameters: Iterable[tuple[str, str | float]] = (),
         attributes: Mapping[str, str] | None = None,
     ) -> int:
-        """One context; gives its number."""
+        """Add one context, and return its number."""
         number = self.n_contexts
         row = (parent, int(kind), int(relation), region, within, call_file, call_line, source_id)
         for name, value in zip(CONTEXT_COLUMNS, row, strict=True):
@@ -248,7 +250,7 @@ class ContextBuilder:
         return range(first, first + n)
 
     def source_ids(self) -> Ints:
-        """The file's own ids of the contexts added so far, in the order of adding."""
+        """Return the file's own ids of the contexts added so far, in the order of adding."""
         return np.array(self._contexts["source_id"], np.int64)
 
     def order(self) -> Ids:

@@ -137,13 +137,13 @@ class Regions:
     def label(self, region: int) -> str:
         """How a region is called when it is shown. Long names are made anew each time: thousands of lines may share a
         long path."""
-        found = self._known_labels.get(region)
-        if found is None:
+        text = self._known_labels.get(region)
+        if text is None:
             columns = (self.kind, self.name, self.file, self.line, self.module, self.offset)
-            found = self._label(*(int(column[region]) for column in columns))
-            if len(found) <= LONGEST_KEPT:
-                self._known_labels[region] = found
-        return found
+            text = self._label(*(int(column[region]) for column in columns))
+            if len(text) <= LONGEST_KEPT:
+                self._known_labels[region] = text
+        return text
 
     @cached_property
     def _known_labels(self) -> dict[int, str]:

@@ -168,9 +168,9 @@ class Experiment(ExperimentMethods):
         way = recipe(self.metrics, quantity, scope)
         chosen = self.profiles.measured if profiles is None else profiles
         self.values.demand_known(chosen)
-        found = matrices(self.values, self.contexts, [way], chosen).get(way.stored)
-        if found is not None:
-            return found
+        values = matrices(self.values, self.contexts, [way], chosen).get(way.stored)
+        if values is not None:
+            return values
         shape = len(self.contexts), len(chosen)
         if way.metric.composite is not None:
             return np.zeros(shape, way.metric.composite.dtype)
@@ -179,7 +179,7 @@ class Experiment(ExperimentMethods):
     def root_total(self, quantity: str, profiles: Ints | None = None) -> float:
         """Return the inclusive cost of all roots of the tree: what percentages are of."""
         inclusive = self.totals(quantity, Scope.INCLUSIVE, profiles)[self.contexts.roots]
-        return self.metrics.first(quantity).aggregation.combined(inclusive)
+        return self.metrics.first(quantity).aggregation.combine_all(inclusive)
 
     @cached_property
     def default_metric(self) -> str:
@@ -224,14 +224,15 @@ class Experiment(ExperimentMethods):
         return experiment_html(self)
 
 
-# What every experiment must satisfy. Each function lists all that is broken, in words.
+# -- what every experiment must satisfy --------------------------------------------------------------------------------
+# Each function lists all that is broken, in words.
 
 
 def problems_of_contexts(columns: Mapping[str, Sequence[int]], n_regions: int, n_files: int) -> list[str]:
     """What is broken in contexts that are not ordered yet."""
     table = {name: np.asarray(values, np.int64) for name, values in columns.items()}
     n = len(table["parent"])
-    found = [
+    problems = [
         *(text for name in table if name != "source_id" for text in _too_wide(name, table[name])),
         *_outside("contexts", "parent", table["parent"], n),
         *_outside("contexts", "region", table["region"], n_regions),
@@ -243,12 +244,12 @@ def problems_of_contexts(columns: Mapping[str, Sequence[int]], n_regions: int, n
     parent, elided = table["parent"], table["kind"] == ContextKind.ELIDED
     parent = np.where((parent >= ABSENT) & (parent < n), parent, ABSENT)  # wrong ones are named above
     if len(wrong := cycles(parent.astype(np.int32))):
-        found.append(f"contexts: {len(wrong)} lie on or below a cycle, the first is {wrong[0]}")
+        problems.append(f"contexts: {len(wrong)} lie on or below a cycle, the first is {wrong[0]}")
     if len(wrong := np.flatnonzero(elided & (parent >= 0))):
-        found.append(f"contexts: elided context {wrong[0]} has a parent")
+        problems.append(f"contexts: elided context {wrong[0]} has a parent")
     if len(wrong := np.flatnonzero((parent >= 0) & elided[np.maximum(parent, 0)])):
-        found.append(f"contexts: context {wrong[0]} lies below an elided one")
-    return found
+        problems.append(f"contexts: context {wrong[0]} lies below an elided one")
+    return problems
 
 
 def _too_wide(column: str, values: Array) -> Iterator[str]:
@@ -358,8 +359,8 @@ def _values(blocks: Sequence[SparseBlock], experiment: Experiment) -> Iterator[s
     for block in blocks:
         for metric in np.unique(block.metric).tolist():
             types.setdefault(metric, set()).add(block.value.dtype)
-    for metric, found in types.items():
-        if len(found) > 1 and any(t.names is not None for t in found):
+    for metric, dtypes in types.items():
+        if len(dtypes) > 1 and any(t.names is not None for t in dtypes):
             yield f"values: metric {metric} has numbers and composite values, or composite values of several types"
 
 

@@ -11,8 +11,7 @@ Specification: the formula grammar of hpctoolkit-databases.md A.5 and B.2, which
 
     parse(text) -> Expression -> evaluate(expression, columns), render(expression)
 
-A formula is a tree (`expressions`) of Number, Variable and Call; operators are calls named "+", "-", "*", "/", "^" and
-"neg". Long sums make deep trees, so nothing here recurses.
+A formula is a tree of Number, Variable and Call: $1 - -(2) is Call("-", (Variable(1), Call("neg", (Number(2),)))).
 
 NaN is "no value": x/0, 0^-1, the logarithm of what is not positive and the root of a negative number have none, and
 what is computed from no value has none. Columns are computed as doubles, also where they hold integers.
@@ -54,12 +53,7 @@ __all__ = [
 ]
 
 
-# Formula trees: Number, Variable and Call, and the passes over them.
-#
-# Specification: the formula grammar of hpctoolkit-databases.md A.5 and B.2; `formulas` reads and computes them.
-#
-#     Call("-", (Variable(1), Call("neg", (Number(2),))))        $1 - -(2)
-#
+# -- formula trees -----------------------------------------------------------------------------------------------------
 # Operators are calls named "+", "-", "*", "/", "^" and "neg". Long sums make deep trees, so nothing here recurses.
 
 
@@ -82,7 +76,7 @@ class Expression:
     __slots__ = ()
 
     def variables(self) -> frozenset[int]:
-        """The ids of the columns it needs; `$$` has none."""
+        """Return the ids of the columns it needs; `$$` has none."""
         leaves = (node for node in postorder(self) if isinstance(node, Variable))
         return frozenset(leaf.id for leaf in leaves if leaf.id is not None)
 
@@ -136,13 +130,13 @@ class Call(Expression):
 
 
 def takes(name: str, n_args: int) -> bool:
-    """Whether a function can be called with that many arguments."""
+    """Return whether a function can be called with that many arguments."""
     least, most = ARITIES[name]
     return least <= n_args <= most
 
 
 def arity_words(name: str) -> str:
-    """How many arguments a function takes, in words."""
+    """Return how many arguments a function takes, in words."""
     least, most = ARITIES[name]
     if most == MANY:
         return f"at least {least} argument"
@@ -150,7 +144,7 @@ def arity_words(name: str) -> str:
 
 
 def postorder(expression: Expression) -> list[Expression]:
-    """Every node after its arguments."""
+    """Return every node after its arguments."""
     reverse: list[Expression] = []
     stack = [expression]
     while stack:
@@ -171,7 +165,7 @@ def fold(expression: Expression, combine: Callable[[Expression, Sequence[T]], T]
 
 
 def _postfix(expression: Expression) -> tuple[Expression | tuple[str, int], ...]:
-    """The tree without nesting: leaves, and (name, number of arguments) for calls."""
+    """Return the tree without nesting: leaves, and (name, number of arguments) for calls."""
     return tuple((n.name, len(n.args)) if isinstance(n, Call) else n for n in postorder(expression))
 
 
@@ -198,13 +192,16 @@ def renumber(expression: Expression, ids: Mapping[int, int]) -> Expression:
     return fold(expression, combine)
 
 
+# -- from a tree to its text -------------------------------------------------------------------------------------------
+
+
 def render(expression: Expression) -> str:
     """Text that parses back to an equal tree, with as few brackets as that allows."""
     return fold(expression, _render_node)[0]
 
 
 def _render_node(node: Expression, args: Sequence[tuple[str, int]]) -> tuple[str, int]:
-    """The text of a node and how tightly it binds."""
+    """Return the text of a node and how tightly it binds."""
     if isinstance(node, Number):
         text = repr(float(node.value)).removesuffix(".0")
         return text, PRECEDENCES["neg"] if text.startswith("-") else ATOM
@@ -227,6 +224,9 @@ def _render_node(node: Expression, args: Sequence[tuple[str, int]]) -> tuple[str
 def _bracket(part: tuple[str, int], least: int) -> str:
     text, precedence = part
     return text if precedence >= least else f"({text})"
+
+
+# -- from text to a tree -----------------------------------------------------------------------------------------------
 
 
 MAX_NESTING = 200  # open brackets, calls and operators that wait for their right side
@@ -263,7 +263,7 @@ class FormulaError(ValueError):
 
 
 def parse(text: str) -> Expression:
-    """The tree of a formula."""
+    """Return the tree of a formula."""
     if len(text) > MAX_TEXT:
         raise FormulaError(text, MAX_TEXT, f"a formula of at most {MAX_TEXT} characters")
     return _Parser(text).run()
@@ -374,8 +374,11 @@ class _Parser:
         self.operands[opened.n_operands :] = [Call(opened.name, args)]
 
 
+# -- values ------------------------------------------------------------------------------------------------------------
+
+
 def evaluate(expression: Expression, columns: Mapping[int, Array], thread_values: Array | None = None) -> Floats:
-    """The value of a formula for each element of its columns; `$$` is `thread_values`.
+    """Return the value of a formula for each element of its columns; `$$` is `thread_values`.
 
     Only the columns it names are looked up; a missing one is a KeyError. Shapes broadcast; a formula without
     columns gives a single number (zero dimensions).

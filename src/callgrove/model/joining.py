@@ -1,4 +1,4 @@
-"""Several executions as one experiment with several runs; their trees are matched by call path.
+"""Trees matched by call path, and several executions joined to one experiment with several runs.
 
 Contexts are matched by call path (`unify`), metrics by name, scope and statistic; values stay where they are and
 are chained. Traces and copies of sources belong to one execution each and are left there.
@@ -24,8 +24,7 @@ from callgrove.model.runs import Run
 __all__ = ["PLACES", "ROOT", "Unified", "Unifier", "join_runs", "names", "unify"]
 
 
-# Trees of several runs matched by call path.
-#
+# -- matching trees by call path ---------------------------------------------------------------------------------------
 # Two contexts are the same where their parents are and they have equal kind, relation, region (name, file, line,
 # module, offset), call site and parameters. Siblings of one tree that look the same (two call instructions on one line
 # that call one function) stay apart: the first matches the first of the other trees, the second the second.
@@ -66,12 +65,12 @@ def unify(
     merge_equal: bool = False,
     keep_elided: bool = True,
 ) -> Unified:
-    """One tree of many; the options are those of `Unifier`."""
+    """Return one tree of many; the options are those of `Unifier`."""
     builder = ExperimentBuilder("unified")
     unifier = Unifier(builder, ignore=ignore, by_name=by_name, merge_equal=merge_equal, keep_elided=keep_elided)
     numbers = [unifier.add(tree) for tree in trees]
     final = absent_stays(builder.order())
-    return Unified(builder.build().contexts, tuple(final[own] for own in numbers))
+    return Unified(builder.build().contexts, tuple(final[ids] for ids in numbers))
 
 
 class Unifier:
@@ -117,7 +116,7 @@ class Unifier:
         return numbers
 
     def _match(self, tree: ContextTree, slots: Ints, keep_elided: bool) -> tuple[Ids, Ints]:
-        """The number of every context, and which contexts are new, in the order of their numbers."""
+        """Return the number of every context, and which contexts are new, in the order of their numbers."""
         n = tree.n_listed
         above = tree.parent[:n].tolist()
         numbers, fresh = [ABSENT] * len(tree), []
@@ -147,7 +146,7 @@ class Unifier:
         return (ordinal << 31) + keys
 
     def _key_numbers(self, tree: ContextTree, region_keys: list[Key]) -> Ints:
-        """What identifies each context below its parent, as a number that is the same in all trees."""
+        """Return what identifies each context below its parent, as a number that is the same in all trees."""
         n = tree.n_listed
         if self._by_name:
             return np.array([self._number((name,)) for name in names(tree)], np.int64)
@@ -188,10 +187,10 @@ class Unifier:
         return list(zip(*columns, strict=True))
 
     def _match_mangled(self, tree: ContextTree, keys: list[Key]) -> dict[int, str]:
-        """The mangled name by which each region is known: its own, or that of the region that it matches."""
+        """Return the mangled name by which each region is known: its own, or that of the region that it matches."""
         used = _present(tree.region[: tree.n_listed]).tolist()
-        own = {region: tree.regions.mangled_name(region) for region in used} if tree.regions.details else {}
-        if not any(own.values()) and not self._mangled:  # as nearly always
+        mangled_of = {region: tree.regions.mangled_name(region) for region in used} if tree.regions.details else {}
+        if not any(mangled_of.values()) and not self._mangled:  # as nearly always
             self._unmangled.update(keys[region] for region in used)
             return {}
         alike: dict[Key, list[int]] = {}
@@ -199,14 +198,14 @@ class Unifier:
             alike.setdefault(keys[region], []).append(region)
         out: dict[int, str] = {}
         for key, regions in alike.items():
-            said = list(dict.fromkeys(own.get(region, "") for region in regions))
+            said = list(dict.fromkeys(mangled_of.get(region, "") for region in regions))
             known = self._mangled.setdefault(key, [""] if key in self._unmangled else [])
             if len(said) == len(known) and not set(said) & set(known):
                 renamed = dict(zip(said, known, strict=True))
             else:
                 renamed = {name: name for name in said}
                 known += [name for name in said if name not in known]
-            out |= {region: renamed[own.get(region, "")] for region in regions}
+            out |= {region: renamed[mangled_of.get(region, "")] for region in regions}
         return out
 
     def _add_contexts(self, tree: ContextTree, numbers: Ids, fresh: Ints, mangled: dict[int, str]) -> None:
@@ -230,7 +229,7 @@ class Unifier:
             self._builder.describe_context(int(numbers[context]), *given)
 
     def _tables(self, tree: ContextTree, fresh: Ints, mangled: dict[int, str]) -> tuple[Ids, Ids]:
-        """The builder's numbers of the regions and of the files that new contexts need; absent stays absent.
+        """Return the builder's numbers of the regions and of the files that new contexts need; absent stays absent.
 
         Each table is gone through in its own order, so that ids do not depend on how trees were grouped.
         """
@@ -266,46 +265,49 @@ class Unifier:
 
 
 def _details(regions: Regions, region: int, mangled: dict[int, str]) -> dict[str, str]:
-    """The details of a region, with the mangled name by which it is known."""
-    found = dict(regions.details.get(region, {}))
-    if name := mangled.get(region, found.get(MANGLED, "")):
-        found[MANGLED] = name
+    """Return the details of a region, with the mangled name by which it is known."""
+    details = dict(regions.details.get(region, {}))
+    if name := mangled.get(region, details.get(MANGLED, "")):
+        details[MANGLED] = name
     else:
-        found.pop(MANGLED, None)
-    return found
+        details.pop(MANGLED, None)
+    return details
 
 
 def _present(*columns: Ids) -> Ids:
-    """The ids that occur, in order."""
+    """Return the ids that occur, in order."""
     ids: Ids = np.unique(np.concatenate(columns))
     return ids[ids >= 0]
 
 
 def names(tree: ContextTree) -> list[str]:
-    """What the listed contexts are called where formats are compared, parameters included.
+    """Return what the listed contexts are called where formats are compared, parameters included.
 
     An instruction is called by its place, whatever a file says of it; a file's own id, which others do not share, is
     no name; and the two roots that every program has are called the same.
     """
     regions, kinds = tree.region[: tree.n_listed].tolist(), tree.kind[: tree.n_listed].tolist()
-    found: list[str] = []
+    texts: list[str] = []
     for context, (region, kind, parent) in enumerate(zip(regions, kinds, tree.parent.tolist(), strict=False)):
         name = tree.label(context) if region >= 0 else f"<{ContextKind(kind).word}>"
         if kind == ContextKind.INSTRUCTION and region >= 0 and tree.regions.offset[region] != NO_OFFSET:
             module = int(tree.regions.module[region])
             name = f"{tree.regions.modules[module] if module >= 0 else ''}+{int(tree.regions.offset[region]):#x}"
-        found.append(ROOTS.get(name, name) if parent < 0 or found[parent] == ROOT else name)
-    return found
+        texts.append(ROOTS.get(name, name) if parent < 0 or texts[parent] == ROOT else name)
+    return texts
 
 
 def _texts(ids: Ids, table: tuple[str, ...]) -> list[object]:
     return [table[k] if k >= 0 else "" for k in ids.tolist()]
 
 
+# -- joining runs ------------------------------------------------------------------------------------------------------
+
+
 def join_runs(
     parts: Sequence[tuple[Run, Experiment]], format: str, title: str, path: str, warnings: Sequence[InputWarning] = ()
 ) -> Experiment:
-    """One experiment of many; each part becomes one run."""
+    """Return one experiment of many; each part becomes one run."""
     if not parts:
         raise UsageError(f"{path or title}: there is no run to open")
     builder = ExperimentBuilder(format, title=title)
@@ -369,16 +371,16 @@ class _IdentifierNames:
 
 def _add_profiles(builder: ExperimentBuilder, profiles: Profiles, run: int, names: _IdentifierNames) -> Ids:
     numbers = []
-    own = profiles.identifiers
-    kinds = {kind: names.number(own.name(kind)) for kind in set(own.kind.tolist())}
+    tuples = profiles.identifiers
+    kinds = {kind: names.number(tuples.name(kind)) for kind in set(tuples.kind.tolist())}
     for profile in range(len(profiles)):
-        identifiers: list[Identifier] = [(kinds[row[0]], *row[1:]) for row in own.rows(profile)]
+        identifiers: list[Identifier] = [(kinds[row[0]], *row[1:]) for row in tuples.rows(profile)]
         kind = ProfileKind(int(profiles.kind[profile]))
         numbers.append(builder.add_profile(kind, identifiers, run=run, name=profiles.name[profile]))
     return np.array(numbers, np.int32)
 
 
 def _common(attributes: list[dict[str, str]]) -> dict[str, str]:
-    """What all parts say alike."""
+    """Return what all parts say alike."""
     first, *others = attributes
     return {key: value for key, value in first.items() if all(one.get(key) == value for one in others)}

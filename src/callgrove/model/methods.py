@@ -183,8 +183,8 @@ class ExperimentMethods(_Methods):
                 f"{what}=True shows more of contexts; a bottom-up tree has rows of callers, which have none"
             )
         view = View.of(cast("Experiment", self), metric, ranks, threads, runs, all_metrics)
-        found = callers(view.costs, limit) if bottom_up else top_down(view.costs, source, limit, view.columns)
-        return view.explain(found)
+        table = callers(view.costs, limit) if bottom_up else top_down(view.costs, source, limit, view.columns)
+        return view.explain(table)
 
     def hot_path(
         self,
@@ -240,8 +240,8 @@ class ExperimentMethods(_Methods):
         if scope not in {one.word for one in Scope if one.word}:
             raise UsageError(f"there is no scope {scope!r}; there are {', '.join(s.word for s in Scope if s.word)}")
         sides = [cast("Experiment", self), *others]
-        found = compare(sides, Question(metric, Scope(scope), ranks, threads, source, flat))
-        return comparison_table(found, sides, limit)
+        comparison = compare(sides, Question(metric, Scope(scope), ranks, threads, source, flat))
+        return comparison_table(comparison, sides, limit)
 
     def summary(
         self,
@@ -498,7 +498,7 @@ class StudyMethods(_Methods):
         from callgrove.analysis.tables import export
         from callgrove.model.table import Table
 
-        return Table.joined(export(cast("Study", self), table))
+        return Table.concatenate(export(cast("Study", self), table))
 
     def to_pandas(self) -> Any:
         """Return the table of series as a pandas.DataFrame (extra `pandas`)."""

@@ -80,10 +80,10 @@ class Aggregation(StrEnum):
     @property
     def ufunc(self) -> np.ufunc:
         """The combining function; composites and underived values have none."""
-        found = {"sum": np.add, "min": np.minimum, "max": np.maximum}.get(self.value)
-        if found is None:
+        function = {"sum": np.add, "min": np.minimum, "max": np.maximum}.get(self.value)
+        if function is None:
             raise UsageError(f"values with aggregation {self.value!r} cannot be combined as numbers")
-        return found
+        return function
 
     @property
     def neutral(self) -> float:
@@ -95,11 +95,11 @@ class Aggregation(StrEnum):
         with np.errstate(invalid="ignore", over="ignore"):  # values need not be finite
             self.ufunc.at(out, places, values)
 
-    def combined(self, values: Array) -> float:
-        """All values as one; 0 where there is none."""
+    def combine_all(self, values: Array) -> float:
+        """Return all values combined into one; 0 where there is none."""
         with np.errstate(invalid="ignore", over="ignore"):
-            found = float(self.ufunc.reduce(values)) if len(values) else self.neutral
-        return found if found != self.neutral else 0.0
+            total = float(self.ufunc.reduce(values)) if len(values) else self.neutral
+        return total if total != self.neutral else 0.0
 
 
 @dataclass(frozen=True)
@@ -200,7 +200,7 @@ class Metrics:
         return iter(self.rows)
 
     def take(self, rows: Ints) -> Metrics:
-        """Some of the rows, in ascending order. One whose parent is not among them becomes a root."""
+        """Return some of the rows, in ascending order. One whose parent is not among them becomes a root."""
         new = absent_stays(new_numbers(rows, len(self)))
         kept = (self.rows[row] for row in rows.tolist())
         return replace(self, rows=tuple(replace(metric, parent=int(new[metric.parent])) for metric in kept))
@@ -211,7 +211,7 @@ class Metrics:
         return tuple(dict.fromkeys(m.name for m in self.rows if not m.statistic))
 
     def find(self, quantity: str, scope: Scope) -> int | None:
-        """The row of a quantity in a scope."""
+        """Return the row of a quantity in a scope."""
         return next((row for row in self._rows_of.get(quantity, ()) if self.rows[row].scope == scope), None)
 
     @cached_property
@@ -224,7 +224,7 @@ class Metrics:
         return out
 
     def scopes(self, quantity: str) -> tuple[Scope, ...]:
-        """The scopes in which a quantity is stored."""
+        """Return the scopes in which a quantity is stored."""
         return tuple(self.rows[row].scope for row in self._rows_of.get(quantity, ()))
 
     def first(self, quantity: str) -> Metric:
@@ -245,7 +245,7 @@ class Metrics:
                 raise NotEvaluated(metric.name, metric.derivation, shown)
 
     def resolve(self, asked: str) -> str:
-        """The quantity that a user means: its exact name, or the only one that contains the text."""
+        """Return the quantity that a user means: its exact name, or the only one that contains the text."""
         names = self.quantities
         if asked in names:
             return asked
@@ -272,7 +272,7 @@ class Metrics:
         return tuple(sorted(visible, key=lambda name: not self.first(name).is_time))
 
     def default(self, has_cost: Callable[[str], bool] | None = None) -> str:
-        """The first of those shown that has any cost: a time if there is one."""
+        """Return the first of those shown that has any cost: a time if there is one."""
         if not self.shown:
             for name in self.derived[:1]:
                 self.require_values(name)
@@ -293,12 +293,13 @@ def time_unit(unit: str) -> float | None:
 
 
 def unit_factor(unit: str) -> tuple[float, str]:
-    """A unit such as Score-P's `10^-6 s` or `2^10 Bytes` as a number and a plain unit."""
-    found = POWERS.fullmatch(unit.strip())
-    return (float(found[1]) ** int(found[2]), found[3]) if found else (1.0, unit.strip())
+    """Return a unit such as Score-P's `10^-6 s` or `2^10 Bytes` as a number and a plain unit."""
+    match = POWERS.fullmatch(unit.strip())
+    return (float(match[1]) ** int(match[2]), match[3]) if match else (1.0, unit.strip())
 
 
-# Values with several fields, by the names that profilers give them: their scalar reading and how two become one.
+# -- composite values --------------------------------------------------------------------------------------------------
+# Their names are those of profilers; for each: its fields, how two values combine, and its scalar reading.
 #
 # TAU_ATOMIC     n, min, max, sum, sum2      n, sum, sum2 add; min and max over those with n > 0     reads as: sum
 # RATE           numerator, denominator      add                                                     the ratio
@@ -369,7 +370,7 @@ SCALE_FUNC = Composite(
 
 
 def histogram(n_bins: int) -> Composite:
-    """A histogram of so many bins."""
+    """Return a histogram of so many bins."""
     layout = np.dtype([("min", "<f8"), ("max", "<f8"), ("bins", "<f8", (n_bins,))])
     return Composite(layout, lambda values: values["bins"].sum(axis=-1), _histograms)
 
@@ -380,7 +381,7 @@ def n_doubles(count: int) -> Composite:
 
 
 def _scale_function(value: np.void) -> dict[str, Any]:
-    """The terms and measurements that are there, without the empty places after them."""
+    """Return the terms and measurements that are there, without the empty places after them."""
     return {
         "terms": [dict(zip("abcd", term, strict=True)) for term in value["terms"][: value["n_terms"]].tolist()],
         "measurements": [
@@ -395,7 +396,7 @@ SIZED = {"HISTOGRAM": histogram, "NDOUBLES": n_doubles}
 
 
 def composite_named(name: str) -> Composite | None:
-    """The type of that name, such as `TAU_ATOMIC` or `HISTOGRAM(16)`; None where it is not known."""
+    """Return the type of that name, such as `TAU_ATOMIC` or `HISTOGRAM(16)`; None where it is not known."""
     word = " ".join(name.split()).upper()
     sized = re.fullmatch(r"(HISTOGRAM|NDOUBLES) ?\( ?([0-9]{1,7}) ?\)", word)
     if sized and 0 < int(sized[2]) <= MOST_FIELDS:

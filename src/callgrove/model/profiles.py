@@ -102,7 +102,7 @@ class IdentifierTuples:
 
     @classmethod
     def of(cls, tuples: Sequence[Sequence[Identifier]], names: tuple[str, ...] = DEFAULT_ID_NAMES) -> IdentifierTuples:
-        """From lists of (kind, physical, logical, interpretation)."""
+        """Return tuples from lists of (kind, physical, logical, interpretation)."""
         rows = [element for one in tuples for element in one]
         columns = list(zip(*rows, strict=True)) if rows else [(), (), (), ()]
         return cls(
@@ -115,13 +115,13 @@ class IdentifierTuples:
         )
 
     def rows(self, profile: int) -> list[Identifier]:
-        """The tuple of one profile as (kind, physical, logical, interpretation)."""
+        """Return the tuple of one profile as (kind, physical, logical, interpretation)."""
         part = slice(int(self.bounds[profile]), int(self.bounds[profile + 1]))
         columns = (self.kind, self.physical, self.logical, self.interpretation)
         return list(zip(*(c[part].tolist() for c in columns), strict=True))
 
     def take(self, profiles: Ints) -> IdentifierTuples:
-        """The tuples of some profiles."""
+        """Return the tuples of some profiles."""
         lengths = np.diff(self.bounds)[profiles]
         bounds = np.append(0, np.cumsum(lengths))
         rows = np.repeat(self.bounds[profiles] - bounds[:-1], lengths) + np.arange(int(bounds[-1]))
@@ -132,7 +132,7 @@ class IdentifierTuples:
         return self.names[kind] if kind < len(self.names) and self.names[kind] else f"KIND{kind}"
 
     def pick(self, name: str, number: str) -> tuple[Offsets, Bools]:
-        """The `logical` or `physical` number of the first identifier of that name, and where there is one."""
+        """Return the `logical` or `physical` number of the first identifier of that name, and where there is one."""
         kinds = [k for k, known in enumerate(self.names) if known == name]
         rows = np.flatnonzero(np.isin(self.kind, kinds))[::-1]  # the first one is written last and stays
         owner = np.searchsorted(self.bounds, rows, side="right") - 1
@@ -158,7 +158,7 @@ class Profiles:
         return len(self.kind)
 
     def take(self, profiles: Ints) -> Profiles:
-        """Some of the profiles, in the order given."""
+        """Return some of the profiles, in the order given."""
         return Profiles(
             self.run[profiles],
             self.kind[profiles],
@@ -214,7 +214,7 @@ class Profiles:
         return chosen
 
     def identity(self, column: str) -> tuple[Offsets, Bools]:
-        """`node`, `rank`, `thread`, ... of every profile, and where there is one."""
+        """Return `node`, `rank`, `thread`, ... of every profile, and where there is one."""
         return self.identifiers.pick(*IDENTITY[column])
 
     def identity_list(self, column: str) -> list[int | None]:
@@ -223,11 +223,11 @@ class Profiles:
         return [v if p else None for v, p in zip(values.tolist(), present.tolist(), strict=True)]
 
     def label(self, profile: int) -> str:
-        """What a person calls this profile."""
-        return self.name[profile] or self.described(profile)
+        """Return the name of a profile, or a description where it has none."""
+        return self.name[profile] or self.describe(profile)
 
-    def described(self, profile: int) -> str:
-        """A name made from the identifier tuple: `rank 3 thread 1`."""
+    def describe(self, profile: int) -> str:
+        """Return a name made from the identifier tuple: `rank 3 thread 1`."""
         if self.is_summary[profile]:
             return "summary"
         if self.kind[profile] == ProfileKind.AGGREGATE:
@@ -248,11 +248,11 @@ class Profiles:
 
 
 def absent_system(n_profiles: int) -> Ids:
-    """No system tree for any profile."""
+    """Return no system tree (-1) for any profile."""
     return np.full(n_profiles, ABSENT, np.int32)
 
 
-# Where profiles live: machines, nodes, processes, threads, devices; and topologies over them.
+# -- the system tree, and topologies over it ---------------------------------------------------------------------------
 
 
 # The identifiers that make a level of the tree, from the outside in; the innermost thing is the profile itself.
@@ -292,14 +292,15 @@ class System:
         return len(self.parent)
 
     def path(self, node: int) -> list[int]:
-        """The node and everything above it, the outermost last."""
+        """Return the node and everything above it, the outermost last."""
         out = [node]
         while (above := int(self.parent[out[-1]])) >= 0:
             out.append(above)
         return out
 
     def above(self, nodes: Ints | Ids) -> Bools:
-        """True for these nodes and everything above them. Parents come first, so one pass from the end will do."""
+        """Return True for these nodes and everything above them. Parents come first, so one pass from the end will
+        do."""
         out = np.zeros(len(self), np.bool_)
         out[nodes] = True
         for node in range(len(self) - 1, -1, -1):
@@ -308,7 +309,7 @@ class System:
         return out
 
     def take(self, nodes: Ints) -> System:
-        """Some of the nodes, in ascending order, with all above them."""
+        """Return some of the nodes, in ascending order, with all above them."""
         new = absent_stays(new_numbers(nodes, len(self)))
         numbers = nodes.tolist()
         return System(
@@ -323,7 +324,7 @@ class System:
 
 
 def system_of(profiles: Profiles) -> tuple[System, Ids]:
-    """The system tree that identifier tuples describe, and the leaf of every profile.
+    """Return the system tree that identifier tuples describe, and the leaf of every profile.
 
     Groups are shared by equal prefixes; each profile is a leaf of its own, because tuples are not unique.
     """

@@ -65,7 +65,7 @@ def _write_range(first: int, last: int) -> str:
 
 
 def _join_ranges(ranges: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-    """Sorted ranges with those joined that touch or overlap."""
+    """Return sorted ranges with those joined that touch or overlap."""
     joined: list[tuple[int, int]] = []
     for first, last in ranges:
         if joined and first <= joined[-1][1] + 1:
@@ -108,18 +108,18 @@ def choose_runs(runs: Sequence[Run], wanted: Numbers) -> tuple[int, ...]:
     """Return the numbers of the runs that a text names, or that a container has. None at all is an error that lists the
     runs there are."""
     if isinstance(wanted, str):
-        found = _runs_named(runs, wanted)
+        numbers = _runs_named(runs, wanted)
     else:
         chosen = numbers_in(wanted)
-        found = [k for k in range(len(runs)) if k in chosen]
-    if not found:
+        numbers = [k for k in range(len(runs)) if k in chosen]
+    if not numbers:
         there = "1 run" if len(runs) == 1 else f"{len(runs)} runs"
         raise UsageError(f"there is no run {wanted}; there are {there}: {describe_runs(runs)}")
-    return tuple(found)
+    return tuple(numbers)
 
 
 def _runs_named(runs: Sequence[Run], text: str) -> list[int]:
-    """A name counts before a number, and a number before parameters."""
+    """Return the runs that a text names: by name first, then by number, then by parameters."""
     by_name = [k for k, run in enumerate(runs) if text and text in (run.name, run.source)]
     if by_name:
         return by_name
@@ -137,7 +137,7 @@ def _contains(part: re.Match[str], number: int) -> bool:
 
 
 def _point(text: str) -> dict[str, float]:
-    """Numbers by name; empty where the text is no point."""
+    """Return numbers by name; empty where the text is no point."""
     point: dict[str, float] = {}
     for part in text.split(","):
         name, _, number = part.partition("=")

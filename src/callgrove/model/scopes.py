@@ -1,4 +1,4 @@
-"""Exclusive and inclusive values where a file does not store them, and quantities in a scope as matrices.
+"""Scopes that a file does not store, computed from those that it does, and quantities in a scope as matrices.
 
     exclusive   stored, else function(c) - sum of function over the contexts lexically within c,
                 else v(c) - sum of v(children) of an inclusive metric, else point (which lacks elided contexts)
@@ -59,8 +59,8 @@ class Recipe:
         return composite is None or self.is_stored or (upwards and composite.combine is not None)
 
     def apply(self, values: Array, tree: ContextTree, in_place: bool = False) -> Array:
-        """The wanted scope from stored values: of all contexts, or of contexts x profiles. Elided contexts become
-        neutral in what is computed. `in_place`: the values may be overwritten."""
+        """Return the wanted scope from stored values: of all contexts, or of contexts x profiles. Elided contexts
+        become neutral in what is computed. `in_place`: the values may be overwritten."""
         if self.is_stored:
             return values
         if not self.is_possible:
@@ -71,19 +71,20 @@ class Recipe:
             return subtract_children(_as_signed(values), tree.loop_around)
         neutral = self.metric.aggregation.neutral
         # Not np.where(..., neutral): a neutral 0.0 makes doubles of counters, which exceed 2^53.
-        own = values.astype(np.float64, copy=False) if np.isinf(neutral) else summable(values)
-        if own is values and not in_place:
-            own = own.copy()
+        numbers = values.astype(np.float64, copy=False) if np.isinf(neutral) else summable(values)
+        if numbers is values and not in_place:
+            numbers = numbers.copy()
         if tree.n_listed < len(tree):
-            own[tree.n_listed :] = neutral
-        own = self._exclusive(own, tree)
+            numbers[tree.n_listed :] = neutral
+        numbers = self._exclusive(numbers, tree)
         if self.wanted == Scope.EXCLUSIVE:
-            return own
-        return combine_upwards(own, tree.parent, tree.levels, self.metric.aggregation.ufunc, out=own)
+            return numbers
+        return combine_upwards(numbers, tree.parent, tree.levels, self.metric.aggregation.ufunc, out=numbers)
 
     def weights(self, chosen: Bools, tree: ContextTree) -> Floats:
-        """How often each stored value counts in the sum of exclusive cost over the chosen contexts. Where a wider scope
-        is stored, a value that another one contains is taken off where that one is chosen. For sums only."""
+        """Return how often each stored value counts in the sum of exclusive cost over the chosen contexts. Where a
+        wider scope is stored, a value that another one contains is taken off where that one is chosen. For sums
+        only."""
         counts: Floats = (chosen & tree.listed).astype(np.float64)
         if self.is_stored or self.metric.scope == Scope.POINT:
             return counts
@@ -123,18 +124,18 @@ def _as_signed(values: Array) -> Array:
 
 
 def recipe(metrics: Metrics, quantity: str, scope: Scope) -> Recipe:
-    """The best way to a quantity in a scope. Raises NotEvaluated where the quantity is derived."""
+    """Return the best way to a quantity in a scope. Raises NotEvaluated where the quantity is derived."""
     if not metrics.scopes(quantity):
         metrics.resolve(quantity)  # says which there are
     metrics.require_values(quantity)
     if scope not in SOURCES:
-        found = metrics.find(quantity, scope)
-        if found is None:
+        row = metrics.find(quantity, scope)
+        if row is None:
             stored = ", ".join(s.word for s in metrics.scopes(quantity)) or "nothing"
             raise UsageError(f"{quantity} is not stored in scope {scope.word!r}; there is {stored}")
         if scope == Scope.LEXICAL and (function := metrics.find(quantity, Scope.FUNCTION)) is not None:
-            found = function
-        return Recipe(found, metrics[found], scope)
+            row = function
+        return Recipe(row, metrics[row], scope)
     for candidate in SOURCES[scope]:
         index = metrics.find(quantity, candidate)
         if index is not None:
@@ -143,16 +144,15 @@ def recipe(metrics: Metrics, quantity: str, scope: Scope) -> Recipe:
     raise UsageError(f"{quantity} has no {scope.word} values and none they could be computed from; there is {stored}")
 
 
-# Quantities in a scope as matrices, contexts x profiles.
-#
+# -- quantities in a scope as matrices, contexts x profiles ------------------------------------------------------------
 # Blocks come by profile or by metric, sparse or dense; all of some profiles is read in one pass over them.
 
 
 def matrices(
     values: Values, tree: ContextTree, ways: Sequence[Recipe], profiles: Ints, given: Totals | None = None
 ) -> dict[int, Array]:
-    """The wanted scope of each way, by its stored row; rows without any value are left out. What is read is added to
-    `given`.
+    """Return the wanted scope of each way, by its stored row; rows without any value are left out. What is read is
+    added to `given`.
 
     Like every view, and like `Values.totals`, they are made of what was measured: numbers that an input holds in places
     where nothing was measured are not in them. Composite values that do not fit one another raise UsageError.
@@ -161,7 +161,7 @@ def matrices(
     column = np.zeros(len(values.profiles), np.int64)
     column[profiles] = np.arange(len(profiles))
     chosen = {way.stored: way for way in ways}
-    for block in values.measured_blocks(profiles, np.array(list(chosen), np.int64)):
+    for block in values.blocks_without_fillers(profiles, np.array(list(chosen), np.int64)):
         if given is not None:
             given.add(block)
         for metric, part in _by_metric(block):

@@ -1,4 +1,4 @@
-"""A part of an experiment: some profiles, some metrics, a window of its traces. A lazy view, itself an experiment.
+"""A part of an experiment, itself an experiment: some profiles, some metrics, a window of its traces; a lazy view.
 
     experiment.select(ranks={0}, metrics=["CPUTIME (sec)"], window="10%:20%")
 
@@ -63,11 +63,12 @@ __all__ = [
 ]
 
 
-# Traces of some profiles in a window of time, read from those of the whole experiment when asked for.
+# -- traces of some profiles in a window of time -----------------------------------------------------------------------
+# They are read from the traces of the whole experiment, when asked for.
 
 
 def narrow(window: Window | None, inner: Window | None) -> Window | None:
-    """The time that both windows have in common; None is all of it."""
+    """Return the time that both windows have in common; None is all of it."""
     if window is None or inner is None:
         return inner if window is None else window
     start = max(window[0], inner[0])
@@ -100,9 +101,9 @@ class SelectedSamples:
         return self._backend.problems
 
     def line(self, line: int, window: Window | None = None) -> Samples:
-        found = self._backend.line(int(self._lines[line]), narrow(self._window, window))
-        time_ns = found.time_ns if self._window is None else np.maximum(found.time_ns, self._window[0])
-        return Samples(time_ns, self._contexts[found.context], found.until_ns)
+        samples = self._backend.line(int(self._lines[line]), narrow(self._window, window))
+        time_ns = samples.time_ns if self._window is None else np.maximum(samples.time_ns, self._window[0])
+        return Samples(time_ns, self._contexts[samples.context], samples.until_ns)
 
 
 @dataclass(frozen=True)
@@ -119,7 +120,7 @@ class SpanChoice:
         return (*(("kind",) if self.kinds is not None else ()), *(("category",) if self.categories is not None else ()))
 
     def of(self, chunk: SpanChunk, strings: Sequence[str]) -> Bools | None:
-        """The chosen ones of a chunk; None: all."""
+        """Return which spans of a chunk are chosen; None is all."""
         chosen: Bools | None = None
         if self.kinds is not None:
             chosen = np.isin(chunk["kind"], sorted(self.kinds))
@@ -153,7 +154,7 @@ class SelectedSpans:
         return self._backend.strings
 
     def _read(self, columns: Sequence[str], window: Window | None, profiles: Ints) -> Iterator[SpanChunk]:
-        """The chosen spans, with their old numbers."""
+        """Yield the chosen spans, with their old numbers."""
         asked = (*columns, *(name for name in self._choice.columns if name not in columns))
         for chunk in self._backend.chunks(asked, window, profiles):
             chosen = self._choice.of(chunk, self._backend.strings)
@@ -164,29 +165,29 @@ class SelectedSpans:
                 yield kept
 
     @cached_property
-    def _kept(self) -> Ints:
+    def _kept_spans(self) -> Ints:
         """The old numbers of the spans that were kept, ascending."""
         chunks = self._read(("profile",), self._window, self._chosen)
         return np.concatenate([np.empty(0, np.int64), *(chunk["span"] for chunk in chunks)])
 
     def count(self) -> int:
-        return len(self._kept)
+        return len(self._kept_spans)
 
     def chunks(self, columns: Sequence[str], window: Window | None, profiles: Ints | None) -> Iterator[SpanChunk]:
         wanted = self._chosen if profiles is None else np.flatnonzero(np.isin(self._profiles, profiles))
         wanted = wanted[self._profiles[wanted] >= 0]
         for chunk in self._read(columns, narrow(self._window, window), wanted):
-            found = {**chunk, "span": np.searchsorted(self._kept, chunk["span"])}
-            if "profile" in found:
-                found["profile"] = self._profiles[chunk["profile"]]
-            if "context" in found:
-                found["context"] = self._contexts[chunk["context"]]
-            yield found
+            renumbered = {**chunk, "span": np.searchsorted(self._kept_spans, chunk["span"])}
+            if "profile" in renumbered:
+                renumbered["profile"] = self._profiles[chunk["profile"]]
+            if "context" in renumbered:
+                renumbered["context"] = self._contexts[chunk["context"]]
+            yield renumbered
 
     def parts(self) -> Sequence[Ints]:
-        """Those of the whole, in the same order; some may be empty."""
-        own = [self._profiles[part] for part in self._backend.parts()]
-        return [part[part >= 0].astype(np.int64) for part in own]
+        """Return the parts of the whole, in the same order; some may be empty."""
+        kept_parts = [self._profiles[part] for part in self._backend.parts()]
+        return [part[part >= 0].astype(np.int64) for part in kept_parts]
 
     def side(self, name: str, part: int | None = None) -> SideTable | None:
         whole = self._backend.side(name, part)
@@ -195,12 +196,12 @@ class SelectedSpans:
         return self._renumber(whole)
 
     def has_side(self, name: str, part: int) -> bool:
-        """Of the whole: to look at all its rows would take as long as to write them."""
+        """Tell whether the whole has such a table: to look at all its rows would take as long as to write them."""
         return Traces(spans_backend=self._backend).has_side(name, part)
 
     def _renumber(self, whole: SideTable) -> SideTable:
-        part = whole.take(np.flatnonzero(np.isin(whole.span, self._kept)))
-        return SideTable(np.searchsorted(self._kept, part.span), part.columns)
+        part = whole.take(np.flatnonzero(np.isin(whole.span, self._kept_spans)))
+        return SideTable(np.searchsorted(self._kept_spans, part.span), part.columns)
 
     def side_chunks(self, name: str, part: int) -> Iterator[SideTable]:
         for table in Traces(spans_backend=self._backend).side_chunks(name, part):
@@ -208,6 +209,9 @@ class SelectedSpans:
 
     def devices(self, part: int) -> Sequence[Device]:
         return Traces(spans_backend=self._backend).devices(part)
+
+
+# -- choosing a part ---------------------------------------------------------------------------------------------------
 
 
 def choose_profiles(
@@ -246,13 +250,13 @@ def choose_window(
     if span is None:
         raise UsageError(f"{experiment.path}: has no traces, so {words} selects nothing; leave it out")
     text = TimeWindow.parse(window) if isinstance(window, str) else window or TimeWindow("", "")
-    found = text.of(span) if isinstance(text, TimeWindow) else text
+    bounds = text.of(span) if isinstance(text, TimeWindow) else text
     if start_marker or end_marker:
-        found = marker_window(experiment, start_marker, end_marker, found)
-    if found[0] >= found[1] or found[1] <= span[0] or found[0] > span[1]:
+        bounds = marker_window(experiment, start_marker, end_marker, bounds)
+    if bounds[0] >= bounds[1] or bounds[1] <= span[0] or bounds[0] > span[1]:
         lasts = write_duration(span[1] - span[0])
         raise UsageError(f"{experiment.path}: {words} is empty; the traces last {lasts} from {span[0]} on")
-    return found
+    return bounds
 
 
 def span_choice(kinds: Collection[str] | None, categories: Collection[str] | None) -> SpanChoice:
@@ -295,8 +299,8 @@ def select(
 
 
 def time_span(traces: Traces) -> Window | None:
-    """From the first to the last moment of all traces. Of samples, what the file says, or else what is in it; of spans
-    what is in them: a file says when processes began and ended, which may be long before and after."""
+    """Return the time from the first to the last moment of all traces. Of samples, what the file says, or else what is
+    in it; of spans what is in them: a file says when processes began and ended, which may be long before and after."""
     if traces.time_range is not None and traces.spans_backend is None:
         return traces.time_range
     first: list[int] = []
@@ -324,13 +328,14 @@ def _range(traces: Traces, window: Window | None) -> Window | None:
 
 
 def warn_unknown_values(experiment: Experiment) -> InputWarning:
-    """What is said of a part without values, since only those of all profiles together are known."""
+    """Return what is said of a part without values, since only those of all profiles together are known."""
     names = ", ".join(experiment.metrics.quantities)
     return InputWarning(Severity.NOTE, f"lost: values of {names}: only those of all profiles together are known")
 
 
 def _metric_rows(experiment: Experiment, quantities: Sequence[str] | None, profiles: Ints) -> Ints:
-    """Rows of the quantities named; statistics only where a summary, or what stands for one, carries them."""
+    """Return the rows of the quantities named; statistics only where a summary, or what stands for one, carries
+    them."""
     names = None if quantities is None else {experiment.metrics.resolve(name) for name in quantities}
     carriers = np.union1d(experiment.profiles.summaries, experiment.profiles.aggregates)
     has_statistics = bool(np.isin(carriers, profiles).any())
@@ -362,7 +367,7 @@ class _Cut:
         self.new_row = new_numbers(rows, len(whole.metrics))
 
     def find_used_contexts(self) -> Ints:
-        """Contexts with a selected value or sample, all above them, and those that contain their cost."""
+        """Return contexts with a selected value or sample, all above them, and those that contain their cost."""
         tree = self.whole.contexts
         used = np.zeros(len(tree), np.bool_)
         if not len(tree):
@@ -378,8 +383,8 @@ class _Cut:
         return np.flatnonzero(_close_upwards(used, tree))
 
     def _spans_with_contexts(self) -> list[Array]:
-        found = self.traces.spans(("context",), self.window, self.kept_profiles)
-        return [np.unique(chunk["context"]) for chunk in found]
+        chunks = self.traces.spans(("context",), self.window, self.kept_profiles)
+        return [np.unique(chunk["context"]) for chunk in chunks]
 
     def build(self, contexts: Ints) -> Experiment:
         whole = self.whole
@@ -404,7 +409,7 @@ class _Cut:
         )
 
     def _system(self) -> tuple[System, Ids]:
-        """The places of the profiles that were kept, and the new leaf of every old profile."""
+        """Return the places of the profiles that were kept, and the new leaf of every old profile."""
         system, leaves = self.whole.system, self.whole.profiles.system
         kept = leaves[self.kept_profiles]
         nodes = np.flatnonzero(system.above(kept[kept >= 0]))
@@ -422,26 +427,27 @@ class _Cut:
         return Traces(samples, spans, counters, old.time_range, split, self._tables(), old.part_sizes)
 
     def _tables(self) -> dict[str, Callable[[], Table]]:
-        """Tables beside the spans are of processes, agents, ...: they stay. Only places have a row per profile."""
+        """Return the tables beside the spans. Those of processes, agents, ... stay; only places have a row per
+        profile."""
         tables = dict(self.traces.tables)
         if PLACES in tables:
             tables[PLACES] = partial(_rows_of, tables[PLACES], self.kept_profiles)
         return tables
 
     def _part(self, first: int, end: int | None = None) -> Traces:
-        """What was kept of one part, or of several, by itself."""
+        """Return what was kept of one part, or of several, by itself."""
         assert self.traces.split is not None
         parts = self.traces.parts()[first : first + 1 if end is None else end]
         alone, profiles = self.traces.split(first, end), np.concatenate(parts)
-        own = new_numbers(np.flatnonzero(self.new_profile[profiles] >= 0), len(profiles))
+        profile_map = new_numbers(np.flatnonzero(self.new_profile[profiles] >= 0), len(profiles))
         spans = None
         if alone.spans_backend is not None:
-            spans = SelectedSpans(alone.spans_backend, own, np.empty(0, np.int32), self.window, self.spans)
-        return Traces(None, spans, partial(_some_counters, alone, own, self.window))
+            spans = SelectedSpans(alone.spans_backend, profile_map, np.empty(0, np.int32), self.window, self.spans)
+        return Traces(None, spans, partial(_some_counters, alone, profile_map, self.window))
 
 
 def _runs(whole: Experiment, profiles: Profiles) -> tuple[tuple[Run, ...], Profiles]:
-    """The runs that have any of the profiles that were kept, and these with the numbers of their runs."""
+    """Return the runs that have any of the profiles that were kept, and these with the numbers of their runs."""
     before, there = np.unique(whole.profiles.run), np.unique(profiles.run)
     if len(before) == len(there) or not len(there):
         return whole.runs, profiles
@@ -450,13 +456,13 @@ def _runs(whole: Experiment, profiles: Profiles) -> tuple[tuple[Run, ...], Profi
 
 
 def _rows_of(make: Callable[[], Table], rows: Ints) -> Table:
-    """Some rows of a table that is made when it is asked for."""
+    """Return some rows of a table that is made when it is asked for."""
     columns = make().columns
     return Table(tuple(Column(c.name, [c.values[row] for row in rows.tolist()], c.absent) for c in columns))
 
 
 def _counters_of(counters: Counters, profiles: Ids, window: Window | None) -> Counters:
-    """Those of some profiles in a window; `profiles` gives the new number of an old one, or -1."""
+    """Return the counters of some profiles in a window; `profiles` gives the new number of an old one, or -1."""
     kept: Bools = profiles[counters.profile] >= 0
     if window is not None:
         kept &= (counters.time_ns >= window[0]) & (counters.time_ns < window[1])
@@ -470,7 +476,7 @@ def _some_counters(traces: Traces, profiles: Ids, window: Window | None) -> Coun
 
 
 def _close_upwards(used: Bools, tree: ContextTree) -> Bools:
-    """With every context also its parents and what contains its cost, all the way up."""
+    """Return, with every context, also its parents and what contains its cost, all the way up."""
     n = -1
     while n != int(used.sum()):
         n = int(used.sum())
@@ -481,7 +487,7 @@ def _close_upwards(used: Bools, tree: ContextTree) -> Bools:
 
 
 def _metrics(metrics: Metrics, kept: Ints) -> Metrics:
-    """Some rows, and the columns that need no other."""
+    """Return some rows, and the columns that need no other."""
     if len(kept) == len(metrics):
         return metrics
     part = metrics.take(kept)
@@ -497,6 +503,6 @@ def _needs_only(column: MetricColumn, ids: set[int | None]) -> bool:
 
 
 def _sources(sources: Sources, tree: ContextTree) -> Sources:
-    """Copies of files that a context lies in or is called from."""
+    """Return the copies of files that a context lies in or is called from."""
     files = np.union1d(tree.column("file"), tree.call_file).tolist()
     return replace(sources, copies={file: path for file, path in sources.copies.items() if file in files})

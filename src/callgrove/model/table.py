@@ -97,7 +97,7 @@ class Table:
         return cls(tuple(Column(name, values) for name, values in zip(names, cells, strict=True)))
 
     @classmethod
-    def joined(cls, tables: Iterable[Table]) -> Table:
+    def concatenate(cls, tables: Iterable[Table]) -> Table:
         """Return the rows of tables with the same columns, one after the other, as one table."""
         parts = list(tables)
         cells: list[list[Any]] = [[] for _ in parts[0].columns]
@@ -241,9 +241,8 @@ def _plain_cell(cell: Any) -> Any:
     return cell.item() if is_scalar else cell
 
 
-# Texts from files, made visible: a name may hold control characters, escape sequences or half characters.
-#
-# visible("a\x1b[2Jb")   ->  'a\\x1b[2Jb'
+# -- texts from files, made visible ------------------------------------------------------------------------------------
+# A name may hold control characters, escape sequences or half characters: visible("a\x1b[2Jb") is 'a\\x1b[2Jb'.
 
 
 def visible(text: str) -> str:
@@ -257,8 +256,7 @@ def _escape(char: str) -> str:
     return char.encode("unicode_escape").decode("ascii")
 
 
-# What notebooks and `print` show of experiments, studies, tables and models: small, static, and nothing but text.
-#
+# -- how results look in notebooks and in `print` ----------------------------------------------------------------------
 # Nothing is read from a file for it: an experiment of a terabyte is shown at once.
 
 

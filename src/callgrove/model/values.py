@@ -32,9 +32,9 @@ __all__ = [
     "SparseBlock",
     "ValueBackend",
     "Values",
+    "blocks_without_fillers",
     "has_fillers",
     "is_set",
-    "measured_blocks",
 ]
 
 BLOCK_ROWS = 1 << 16  # of values in memory that come at once
@@ -58,12 +58,12 @@ class SparseBlock:
         return self
 
     def take(self, rows: Array | slice) -> SparseBlock:
-        """Some of the rows, by mask, by index or by slice."""
+        """Return some of the rows, by mask, by index or by slice."""
         fillers = None if self.fillers is None else self.fillers[rows]
         return SparseBlock(self.profile[rows], self.context[rows], self.metric[rows], self.value[rows], fillers)
 
     def of_metrics(self, metrics: Ints | None) -> SparseBlock:
-        """The rows of some metrics; None is all."""
+        """Return the rows of some metrics; None is all."""
         return self if metrics is None else self.take(np.isin(self.metric, metrics))
 
     @classmethod
@@ -72,8 +72,8 @@ class SparseBlock:
         return cls(none, none, none, np.empty(0))
 
     @classmethod
-    def joined(cls, blocks: Sequence[SparseBlock]) -> SparseBlock:
-        """One block of many. Numbers of different types become doubles; composite values join only their like."""
+    def concatenate(cls, blocks: Sequence[SparseBlock]) -> SparseBlock:
+        """Return one block of many. Numbers of different types become doubles; composite values need one type."""
         if not blocks:
             return cls.empty()
         kinds = {b.value.dtype for b in blocks}
@@ -99,7 +99,7 @@ class DenseBlock:
         return int(self.matrix.size)
 
     def triples(self) -> SparseBlock:
-        """What is not neutral, profile by profile."""
+        """Return what is not neutral, profile by profile."""
         kept = self.matrix.T != self.neutral if self.matrix.dtype.names is None else is_set(self.matrix.T)
         profile, context = np.nonzero(kept)
         metric = np.full(len(profile), self.metric, np.int32)
@@ -107,7 +107,7 @@ class DenseBlock:
 
 
 def is_set(composite: Array) -> Bools:
-    """Where any field, or any number of a field that is an array, differs from 0."""
+    """Return where any field, or any number of a field that is an array, differs from 0."""
     out = np.zeros(composite.shape, np.bool_)
     for name in composite.dtype.names or ():
         values = composite[name]
@@ -127,27 +127,28 @@ class ValueBackend(Protocol):
         """Damage that streaming met and stepped over; who steps over more adds to it."""
 
     def n_stored(self) -> int | None:
-        """How many values the input announces, where that is known without reading them; `blocks` gives no more."""
+        """Return how many values the input announces, where that is known without reading them; `blocks` gives no
+        more."""
 
     def summarises(self, metric: int) -> bool:
         """Does the stored summary hold this metric, so that what is absent in it is zero? Known without reading."""
 
     def profile(self, profile: int, metrics: Ints | None = None) -> SparseBlock:
-        """All values of one profile, or those of some metrics."""
+        """Return all values of one profile, or those of some metrics."""
 
     def context(self, context: int) -> SparseBlock:
-        """The values of one context in all measured profiles; stored summaries are left out."""
+        """Return the values of one context in all measured profiles; stored summaries are left out."""
 
     def blocks(self, profiles: Ints | None = None, metrics: Ints | None = None) -> Iterator[Block]:
-        """Everything of these profiles and metrics, in the file's order; at most one block is in memory."""
+        """Yield everything of these profiles and metrics, in the file's order; at most one block is in memory."""
 
 
 @runtime_checkable
 class HasFillers(Protocol):
     """A backend whose input holds numbers in places where nothing was measured."""
 
-    def measured_blocks(self, profiles: Ints | None = None, metrics: Ints | None = None) -> Iterator[Block]:
-        """Like `blocks`, with the neutral element in place of such numbers; `fillers` tells where, at least in sums."""
+    def blocks_without_fillers(self, profiles: Ints | None = None, metrics: Ints | None = None) -> Iterator[Block]:
+        """Yield `blocks` with the neutral element in place of such numbers."""
 
 
 def has_fillers(backend: ValueBackend) -> bool:
@@ -155,10 +156,10 @@ def has_fillers(backend: ValueBackend) -> bool:
     return isinstance(backend, HasFillers) and bool(getattr(backend, "has_fillers", True))
 
 
-def measured_blocks(backend: ValueBackend, profiles: Ints | None, metrics: Ints | None) -> Iterator[Block]:
-    """What computed views are made of: everything that is stored, but for fillers."""
+def blocks_without_fillers(backend: ValueBackend, profiles: Ints | None, metrics: Ints | None) -> Iterator[Block]:
+    """Yield what computed views are made of: everything that is stored, without fillers."""
     if isinstance(backend, HasFillers):
-        return backend.measured_blocks(profiles, metrics)
+        return backend.blocks_without_fillers(profiles, metrics)
     return backend.blocks(profiles, metrics)
 
 
@@ -185,7 +186,7 @@ class NoValues:
 
 
 class ArrayValues:
-    """Values in memory. One value type only; `chains` combines several."""
+    """Values in memory. One value type only; chained_values.py combines several."""
 
     def __init__(self, block: SparseBlock, profiles: Profiles) -> None:
         self.problems: list[CallgroveError] = []
@@ -232,7 +233,7 @@ class Values:
     n_contexts: int
 
     def n_stored(self) -> int | None:
-        """How many values the input announces, where that is known without reading them."""
+        """Return how many values the input announces, where that is known without reading them."""
         return self.backend.n_stored()
 
     @property
@@ -266,7 +267,8 @@ class Values:
             raise UsageError(f"values of {label}{more} are not known, only those of all profiles together")
 
     def without_torn(self, profiles: Ints) -> Ints:
-        """A choice of profiles without aggregates of which a part was not chosen: what is left of them is not known."""
+        """Return a choice of profiles without aggregates of which a part was not chosen: what is left of them is not
+        known."""
         aggregates, run = self.profiles.aggregates, self.profiles.run
         if not len(aggregates):
             return profiles
@@ -278,33 +280,33 @@ class Values:
         return len(self.profiles.aggregates) > 0 and not np.isin(profiles, self.known).any()
 
     def profile(self, profile: int) -> SparseBlock:
-        """All values of one profile; reads its block only."""
+        """Return all values of one profile; reads its block only."""
         return self.backend.profile(profile)
 
     def context(self, context: int) -> SparseBlock:
-        """The values of one context in all measured profiles; reads its block only."""
+        """Return the values of one context in all measured profiles; reads its block only."""
         return self.backend.context(context)
 
     def metric(self, metric: int, profiles: Ints | None = None) -> SparseBlock:
-        """All values of one metric, over the measured profiles or those given."""
+        """Return all values of one metric, over the measured profiles or those given."""
         self.metrics.require_values(self.metrics[metric].name)
-        return SparseBlock.joined([b.triples() for b in self.blocks(profiles, np.array([metric]))])
+        return SparseBlock.concatenate([b.triples() for b in self.blocks(profiles, np.array([metric]))])
 
     def blocks(self, profiles: Ints | None = None, metrics: Ints | None = None) -> Iterator[Block]:
         """Everything, in the file's order, over the measured profiles or those given; memory holds one block."""
         return self.backend.blocks(self.profiles.measured if profiles is None else profiles, metrics)
 
-    def measured_blocks(self, profiles: Ints | None = None, metrics: Ints | None = None) -> Iterator[Block]:
+    def blocks_without_fillers(self, profiles: Ints | None = None, metrics: Ints | None = None) -> Iterator[Block]:
         """Yield blocks without numbers that the input has in places where nothing was measured."""
-        return measured_blocks(self.backend, self.profiles.measured if profiles is None else profiles, metrics)
+        return blocks_without_fillers(self.backend, self.profiles.measured if profiles is None else profiles, metrics)
 
     def dense(self, profile: int, metric: int) -> Array:
-        """One metric of one profile over all contexts; absent is neutral."""
+        """Return one metric of one profile over all contexts; absent is neutral."""
         self.metrics.require_values(self.metrics[metric].name)
         return self._spread(self.backend.profile(profile, np.array([metric])), metric)
 
     def totals(self, metric: int, profiles: Ints | None = None) -> Array:
-        """One metric over all contexts, combined over the measured profiles or those given.
+        """Return one metric over all contexts, combined over the measured profiles or those given.
 
         Where a stored summary holds this very combination and nothing was selected, it answers alone.
         """
@@ -321,7 +323,7 @@ class Values:
         if row.composite is not None:
             return self._composite_totals(metric, profiles)
         out: Array | None = None
-        for block in self.measured_blocks(profiles, np.array([metric])):
+        for block in self.blocks_without_fillers(profiles, np.array([metric])):
             context, value = self._fold(metric, block)
             kind = self._wide(metric, value.dtype)
             if out is None:
@@ -344,12 +346,12 @@ class Values:
             return block.contexts, rule.ufunc.reduce(matrix, axis=1)
 
     def columns(self, profiles: Ints | None = None) -> SparseBlock:
-        """Every value as four columns, stored summaries included unless profiles are given. Where the count is known,
-        they are filled in place: nothing is held twice."""
+        """Return every value as four columns, stored summaries included unless profiles are given. Where the count is
+        known, they are filled in place: nothing is held twice."""
         known = self.n_stored() if profiles is None else None
         parts = (b.triples() for b in self.blocks(np.arange(len(self.profiles)) if profiles is None else profiles))
         if known is None:
-            return SparseBlock.joined(list(parts))
+            return SparseBlock.concatenate(list(parts))
         out: SparseBlock | None = None
         at = 0
         for part in parts:
@@ -357,7 +359,9 @@ class Values:
                 profile, context, metric = (np.empty(known, np.int32) for _ in range(3))
                 out = SparseBlock(profile, context, metric, np.empty(known, part.value.dtype))
             if part.value.dtype != out.value.dtype:
-                out = replace(out, value=out.value.astype(SparseBlock.joined([out.take(slice(0)), part]).value.dtype))
+                out = replace(
+                    out, value=out.value.astype(SparseBlock.concatenate([out.take(slice(0)), part]).value.dtype)
+                )
             to = slice(at, at + len(part))
             out.profile[to], out.context[to] = part.profile, part.context
             out.metric[to], out.value[to] = part.metric, part.value
@@ -365,16 +369,17 @@ class Values:
         return SparseBlock.empty() if out is None else out.take(slice(at))
 
     def _summary_of(self, metric: int) -> int | None:
-        """The stored summary profile, if there is exactly one, it covers all runs and carries this metric's sum."""
-        found = self.profiles.summaries
-        if len(found) != 1 or len(np.unique(self.profiles.run)) > 1:
+        """Return the stored summary profile, if there is exactly one, it covers all runs and carries this metric's
+        sum."""
+        summaries = self.profiles.summaries
+        if len(summaries) != 1 or len(np.unique(self.profiles.run)) > 1:
             return None
         is_sum = self.metrics[metric].aggregation == Aggregation.SUM
-        return int(found[0]) if is_sum and self.backend.summarises(metric) else None
+        return int(summaries[0]) if is_sum and self.backend.summarises(metric) else None
 
     def _wide(self, metric: int, dtype: np.dtype[Any]) -> np.dtype[Any]:
-        """The type in which values of a metric are combined: small types would overflow, and only doubles have the
-        infinity that stands for an absent minimum or maximum."""
+        """Return the type in which values of a metric are combined: small types would overflow, and only doubles have
+        the infinity that stands for an absent minimum or maximum."""
         if self.metrics[metric].aggregation.neutral != 0:
             return np.dtype(np.float64)
         return np.dtype({"b": np.int64, "i": np.int64, "u": np.uint64, "f": np.float64}.get(dtype.kind, dtype))
@@ -383,7 +388,8 @@ class Values:
         return np.full(self.n_contexts, self.metrics[metric].aggregation.neutral, self._wide(metric, dtype))
 
     def _spread(self, block: SparseBlock, metric: int) -> Array:
-        """The values of one profile over all contexts. A context may occur twice, where a chain made one of several."""
+        """Return the values of one profile over all contexts. A context may occur twice, where a chain made one of
+        several."""
         row = self.metrics[metric]
         if block.value.dtype.names is not None:
             out: Array = np.zeros(self.n_contexts, block.value.dtype)
@@ -401,12 +407,13 @@ class Values:
         assert composite is not None
         out = np.zeros(self.n_contexts, composite.dtype)
         seen = np.zeros(self.n_contexts, np.bool_)
-        for block in self.measured_blocks(profiles, np.array([metric])):
+        for block in self.blocks_without_fillers(profiles, np.array([metric])):
             self._combine(metric, out, seen, self._composite_folded(metric, block))
         return out
 
     def _composite_folded(self, metric: int, block: Block) -> SparseBlock:
-        """A block, with a matrix combined over its profiles: the right half into the left one, again and again."""
+        """Return a block, with a matrix combined over its profiles: the right half into the left one, again and
+        again."""
         composite = self.metrics[metric].composite
         if isinstance(block, SparseBlock) or composite is None or composite.combine is None:
             return block.triples()
@@ -433,6 +440,6 @@ class Values:
             block = block.take(np.delete(np.arange(len(block)), first))
 
     def scalar(self, metric: int, values: Array) -> Floats:
-        """The scalar reading of values: themselves, or what their composite type says."""
+        """Return the scalar reading of values: themselves, or what their composite type says."""
         composite = self.metrics[metric].composite
         return values if composite is None else composite.scalar(values)

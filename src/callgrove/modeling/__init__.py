@@ -1,8 +1,10 @@
 """Questions asked of a study, as plain functions.
 
-    fitting.py        model_study: a model for every series, and what to know before trusting it
+The modules, in the order to read them:
+
     options.py        how series are modelled
     functions.py      the terms that models are made of, and fitted functions as columns
+    fitting.py        model_study: a model for every series, and what to know before trusting it
     single.py         one parameter: the best term at points that are left out, or two parts
     refining.py       one parameter: exponents found by bisection
     multi.py          several parameters: sums of products of the single terms

@@ -1,4 +1,4 @@
-"""From a study to models: series with the same points are fitted together; and what to know before trusting them."""
+"""From a study to models: what to know before trusting them, and fits of all series with the same points at once."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from callgrove.modeling.single import POINTS_FOR_SEGMENTS, SegmentedFits, Single
 __all__ = ["FEWEST_POINTS", "NOISY", "POOR_FIT", "Caution", "Models", "model_study", "texts"]
 
 
-# What a user has to know about a model before trusting it.
+# -- warnings about models ---------------------------------------------------------------------------------------------
 
 
 FEWEST_POINTS = 5
@@ -65,16 +65,19 @@ _TEXTS = {
 
 
 def texts(bits: int) -> list[str]:
-    """All cautions of one model, in words."""
+    """Return all cautions of one model, in words."""
     return [text for caution, text in _TEXTS.items() if bits & caution]
 
 
 def count_cautions(cautions: Array) -> Iterator[tuple[Caution, str, Array]]:
-    """Each caution that applies to any model, in words, with the numbers of those models."""
+    """Yield each caution that applies to any model, in words, with the numbers of those models."""
     for caution, text in _TEXTS.items():
-        found = np.flatnonzero(cautions & caution)
-        if len(found):
-            yield caution, text, found
+        models = np.flatnonzero(cautions & caution)
+        if len(models):
+            yield caution, text, models
+
+
+# -- models of a study -------------------------------------------------------------------------------------------------
 
 
 SERIES_AT_ONCE = 8_192  # progress is told after each; larger blocks are not faster
@@ -104,7 +107,7 @@ class Models:
         return self.study.metrics[int(self.study.series_metric[self.series[number]])]
 
     def take(self, rows: Array) -> Models:
-        """Some of the models."""
+        """Return some of the models."""
         kept = (self.n_points[rows], self.noise[rows], self.cautions[rows])
         return Models(
             self.study, self.options, self.series[rows], self.functions.take(rows), self.costs.take(rows), *kept
@@ -115,18 +118,18 @@ class Models:
         from callgrove.modeling.model_tables import model_tables
 
         tables = model_tables(self)
-        return Table.joined(tables if limit is None else first_rows(tables, limit, len(self)))
+        return Table.concatenate(tables if limit is None else first_rows(tables, limit, len(self)))
 
     def predict(self, points: Floats) -> Floats:
         """(models x points): what the functions say."""
         return self.functions.evaluate(np.asarray(points, np.float64).reshape(-1, len(self.study.parameters)))
 
     def __repr__(self) -> str:
-        """One line, whatever its size."""
+        """Return one line, whatever its size."""
         return f"<Models: {len(self.series)} over {', '.join(self.study.parameters)}>"
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: the first models."""
+        """Return what a notebook shows: the first models."""
         from callgrove.modeling.model_tables import models_html
 
         return models_html(self)
@@ -155,7 +158,7 @@ class _Fitting:
         n, n_parameters = len(series), len(study.parameters)
         most_terms = 1 if n_parameters == 1 else max(3, n_parameters)
         self.out = FunctionBuilder(study.parameters, n, most_terms)
-        self.costs, self.noise = Costs.unknown(n), np.full(n, np.nan)
+        self.costs, self.noise = Costs.make_unknown(n), np.full(n, np.nan)
         self.n_points, self.cautions = np.zeros(n, np.int64), np.zeros(n, np.int64)
 
     @np.errstate(all="ignore")  # values may be too large to be added up; a term with such an error is never chosen
@@ -221,38 +224,38 @@ class _Fitting:
     def _parameter(self, rows: Ints, line: Line, y: Floats) -> ParameterFits:
         if len(line.x) > 1:
             self._caution_of_line(rows, line.x)
-        found = _MODELERS[self.options.modeler](line.x, line.values(y), self.options)
-        whole = found.whole if isinstance(found, SegmentedFits) else found
+        fits = _MODELERS[self.options.modeler](line.x, line.values(y), self.options)
+        whole = fits.whole if isinstance(fits, SegmentedFits) else fits
         factor, c0, c1 = self._factors(whole), whole.c0, whole.c1
-        for split in found.splits if isinstance(found, SegmentedFits) else ():
+        for split in fits.splits if isinstance(fits, SegmentedFits) else ():
             factor[split.rows], c0[split.rows], c1[split.rows] = self._piecewise(split), 0.0, 1.0
         return ParameterFits(factor, c0, c1)
 
     def _fit_one_parameter(self, rows: Ints, x: Floats, y: Floats) -> None:
-        found = _MODELERS[self.options.modeler](x, y, self.options)
-        whole = found.whole if isinstance(found, SegmentedFits) else found
+        fits = _MODELERS[self.options.modeler](x, y, self.options)
+        whole = fits.whole if isinstance(fits, SegmentedFits) else fits
         factor = self._factors(whole)
         has_term = factor >= 0
         flat, steep = np.flatnonzero(~has_term), np.flatnonzero(has_term)
         self.out.put(rows[flat], whole.c0[flat], np.empty((len(flat), 0)), np.empty((len(flat), 0, 1)))
         self.out.put(rows[steep], whole.c0[steep], whole.c1[steep, None], factor[steep, None, None])
-        for split in found.splits if isinstance(found, SegmentedFits) else ():
+        for split in fits.splits if isinstance(fits, SegmentedFits) else ():
             ones = np.ones((len(split.rows), 1))
             self.out.put(rows[split.rows], ones[:, 0] * 0, ones, self._piecewise(split)[:, None, None])
         self.costs.put(rows, whole.costs)
 
     def _factors(self, fits: SingleFits) -> Ids:
-        """The number of each model's factor, -1 for constants."""
+        """Return the number of each model's factor, -1 for constants."""
         used, back = np.unique(fits.term, return_inverse=True)
         numbers = [-1 if t < 0 else self.out.factor_number(Factor(fits.terms[t])) for t in used.tolist()]
         return np.array(numbers, np.int32)[back.reshape(-1)]
 
     def _piecewise(self, split: Split) -> Ids:
-        found = []
+        factors = []
         for k in range(len(split.rows)):
             pieces = _piece(split.left, k, -np.inf, split.end), _piece(split.right, k, split.start, np.inf)
-            found.append(self.out.factor_number(Factor(pieces=pieces)))
-        return np.array(found, np.int32)
+            factors.append(self.out.factor_number(Factor(pieces=pieces)))
+        return np.array(factors, np.int32)
 
 
 _Modeler = Callable[[Floats, Floats, ModelOptions], SingleFits | SegmentedFits]
@@ -284,5 +287,5 @@ def _noise(study: Study, numbers: Ints, usable: Bools) -> Floats:
     with np.errstate(all="ignore"):
         spread = np.abs((study.maximum[numbers] - study.minimum[numbers]) / study.mean[numbers])
         known &= np.isfinite(spread)
-        found: Floats = np.where(known, spread, 0.0).sum(axis=1) / known.sum(axis=1)
-    return found
+        noise: Floats = np.where(known, spread, 0.0).sum(axis=1) / known.sum(axis=1)
+    return noise

@@ -36,8 +36,7 @@ __all__ = [
 ]
 
 
-# The terms x^i * log2(x)^j that models are made of, in the order in which they are tried.
-#
+# -- terms -------------------------------------------------------------------------------------------------------------
 # The order decides ties. Specification: modeling.md A2.
 
 
@@ -62,11 +61,11 @@ class Exponents(NamedTuple):
 def _usual(logarithms: bool, negative: bool) -> tuple[Exponents, ...]:
     pairs = [Exponents(*map(Fraction, pair.split(":"))) for pair in _USUAL.split()]
     plain = [pair for pair in pairs if not pair.logarithm]
-    found = list(pairs if logarithms else plain)
+    terms = list(pairs if logarithms else plain)
     if negative:
         mirrored = [pair for pair in pairs if pair.logarithm] if logarithms else []
-        found += [Exponents(-pair.power, -pair.logarithm) for pair in (*mirrored, *plain)]
-    return tuple(found)
+        terms += [Exponents(-pair.power, -pair.logarithm) for pair in (*mirrored, *plain)]
+    return tuple(terms)
 
 
 def _terms_of_options(options: ModelOptions) -> list[Exponents]:
@@ -110,6 +109,9 @@ def term_values(terms: Sequence[Exponents], x: Floats) -> Floats:
     return out
 
 
+# -- functions as columns ----------------------------------------------------------------------------------------------
+
+
 FLAT = Exponents(Fraction(0), Fraction(0))
 
 
@@ -132,8 +134,8 @@ class Factor:
 
     def at(self, x: Floats) -> Floats:
         if not self.pieces:
-            found: Floats = term_values([self.exponents], x)[0]
-            return found
+            values: Floats = term_values([self.exponents], x)[0]
+            return values
         out = np.full(x.shape, np.nan)
         for piece in reversed(self.pieces):  # the first that contains a coordinate counts
             inside = (piece.start <= x) & (x <= piece.end)

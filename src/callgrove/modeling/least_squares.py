@@ -36,7 +36,8 @@ __all__ = [
 ]
 
 
-# Least squares for c0 + c1 t with and without each point, prepared once for all series with the same coordinates.
+# -- one term: c0 + c1 t -----------------------------------------------------------------------------------------------
+# The fits with and without each point are prepared once for all series with the same coordinates.
 #
 # For every term: the matrix that turns values into (c0, c1), and the one for every point left out. They are what
 # numpy.linalg.lstsq(A, y, rcond=None) would give for A = [1, t]: where the smaller singular value is below eps *
@@ -70,8 +71,8 @@ class Design:
 
 
 def design(x: Floats, terms: Sequence[Exponents], keep_all: bool = False) -> Design:
-    """Everything about coordinates that does not depend on values. Terms that are kept although they have no finite
-    value everywhere have no finite error either."""
+    """Return everything about coordinates that does not depend on values. Terms that are kept although they have no
+    finite value everywhere have no finite error either."""
     values = term_values(terms, x)
     usable = np.flatnonzero(np.isfinite(values).all(axis=1) | np.bool_(keep_all))
     chosen = tuple(terms[k] for k in usable.tolist())
@@ -87,7 +88,7 @@ def design(x: Floats, terms: Sequence[Exponents], keep_all: bool = False) -> Des
 
 
 def _projections(t: Floats, kept: Bools) -> Floats:
-    """[..., 2, n] for terms [..., n] at the points that are kept [..., n]."""
+    """Return [..., 2, n] for terms [..., n] at the points that are kept [..., n]."""
     rows = kept.sum(axis=-1)
     with np.errstate(all="ignore"):
         mean = np.where(kept, t, 0.0).sum(axis=-1) / rows
@@ -105,7 +106,7 @@ def _projections(t: Floats, kept: Bools) -> Floats:
 
 
 def singular(rows: Floats | int, squares: Floats, spread: Floats) -> tuple[Floats, Bools]:
-    """The square of the larger singular value of [1, t], and whether the smaller one counts.
+    """Return the square of the larger singular value of [1, t], and whether the smaller one counts.
 
     The squares of both add up to rows + sum t^2; their product is the determinant, rows * sum of squared deviations.
     """
@@ -117,7 +118,7 @@ def singular(rows: Floats | int, squares: Floats, spread: Floats) -> tuple[Float
 
 
 def _leading_vector(rows: Floats | int, total: Floats, squares: Floats, largest: Floats) -> tuple[Floats, Floats]:
-    """The unit eigenvector of [[rows, total], [total, squares]] for its larger eigenvalue."""
+    """Return the unit eigenvector of [[rows, total], [total, squares]] for its larger eigenvalue."""
     wide = np.asarray(rows >= squares)
     first = np.where(wide, largest - squares, total)
     second = np.where(wide, total, largest - rows)
@@ -126,11 +127,14 @@ def _leading_vector(rows: Floats | int, total: Floats, squares: Floats, largest:
 
 
 def least_norm(rows: int, total: Floats, squares: Floats, y_total: Floats, ty_total: Floats) -> tuple[Floats, Floats]:
-    """(c0, c1) of least norm where only the larger singular value counts, from sums over the points."""
+    """Return (c0, c1) of least norm where only the larger singular value counts, from sums over the points."""
     largest, _ = singular(rows, squares, np.zeros_like(squares))
     first, second = _leading_vector(rows, total, squares, largest)
     image = (first * y_total + second * ty_total) / largest
     return first * image, second * image
+
+
+# -- several terms -----------------------------------------------------------------------------------------------------
 
 
 SAFETY = 2.0  # singular values this close to the cut-off are left to lstsq
@@ -156,13 +160,13 @@ def centre(values: Floats) -> CentredColumn:
 
 
 def solve(columns: Sequence[CentredColumn], y: CentredColumn, singly: bool = False) -> Floats:
-    """Coefficients [1 + columns, series], the constant first; NaN where there is no solution. `singly` leaves
+    """Return coefficients [1 + columns, series], the constant first; NaN where there is no solution. `singly` leaves
     everything to lstsq, for results that have to agree in the last bit."""
     n, n_series = y.values.shape
     if singly:
-        found = np.empty((len(columns) + 1, n_series))
-        _solve_singly(columns, y, range(n_series), found)
-        return found
+        coefficients = np.empty((len(columns) + 1, n_series))
+        _solve_singly(columns, y, range(n_series), coefficients)
+        return coefficients
     with np.errstate(all="ignore"):
         orthogonal: list[Floats] = []
         squares: list[Floats] = []
@@ -177,18 +181,18 @@ def solve(columns: Sequence[CentredColumn], y: CentredColumn, singly: bool = Fal
             squares.append(_dot(q, q))
             projected.append(_dot(q, rest) / squares[j])
             rest -= projected[j] * q
-        found = np.empty((len(columns) + 1, y.values.shape[1]))
+        coefficients = np.empty((len(columns) + 1, y.values.shape[1]))
         for i in reversed(range(len(columns))):
-            found[i + 1] = projected[i]
+            coefficients[i + 1] = projected[i]
             for j in range(i + 1, len(columns)):
-                found[i + 1] -= upper[i, j] * found[j + 1]
-        found[0] = y.mean - sum(found[j + 1] * column.mean for j, column in enumerate(columns))
+                coefficients[i + 1] -= upper[i, j] * coefficients[j + 1]
+        coefficients[0] = y.mean - sum(coefficients[j + 1] * column.mean for j, column in enumerate(columns))
         cut_off = EPS * max(n, len(columns) + 1)
         unsure = np.flatnonzero(~_surely_regular(columns, squares, n, cut_off))
         if len(unsure):
             unsure = unsure[~_regular(columns, squares, upper, n, unsure, SAFETY * cut_off)]
-    _solve_singly(columns, y, unsure.tolist(), found)
-    return found
+    _solve_singly(columns, y, unsure.tolist(), coefficients)
+    return coefficients
 
 
 def _solve_singly(columns: Sequence[CentredColumn], y: CentredColumn, rows: Iterable[int], out: Floats) -> None:
@@ -238,20 +242,21 @@ def by_lstsq(columns: Sequence[Floats], y: Floats) -> Floats:
     if not np.isfinite(matrix).all():
         return np.full(matrix.shape[1], np.nan)
     try:
-        found, _, rank, _ = np.linalg.lstsq(matrix, y, rcond=None)
+        coefficients, _, rank, _ = np.linalg.lstsq(matrix, y, rcond=None)
         if rank < matrix.shape[1]:
-            found = np.linalg.lstsq(matrix, y, rcond=-1)[0]
+            coefficients = np.linalg.lstsq(matrix, y, rcond=-1)[0]
     except np.linalg.LinAlgError:
         return np.full(matrix.shape[1], np.nan)
-    return np.asarray(found, np.float64)
+    return np.asarray(coefficients, np.float64)
 
 
 def _dot(one: Floats, other: Floats) -> Floats:
-    found: Floats = np.einsum("ns,ns->s", one, other)
-    return found
+    products: Floats = np.einsum("ns,ns->s", one, other)
+    return products
 
 
-# How far functions are from measurements: the error measures, each one number per series.
+# -- error measures ----------------------------------------------------------------------------------------------------
+# Each is one number per series.
 #
 # They are Extra-P's, with their peculiarities: `re` of a constant is that of the last point that is not 0, `ar2` of a
 # constant is 1, `nrss` depends on the order of the points. `mean_relative_error` is the plain mean of |f - y| / |y|
@@ -273,24 +278,25 @@ class Costs:
     mean_relative_error: Floats
 
     @classmethod
-    def unknown(cls, n: int) -> Costs:
+    def make_unknown(cls, n: int) -> Costs:
+        """Return measures of `n` models that are not known yet: NaN everywhere."""
         return cls(*(np.full(n, np.nan) for _ in fields(cls)))
 
     def take(self, rows: Ints) -> Costs:
         return Costs(*(getattr(self, field.name)[rows] for field in fields(self)))
 
     def put(self, rows: Ints | Bools, other: Costs) -> None:
-        """Overwrites some rows; for results in the making."""
+        """Overwrite some rows; for results in the making."""
         for field in fields(self):
             getattr(self, field.name)[rows] = getattr(other, field.name)
 
     def where(self, chosen: Bools, other: Costs) -> Costs:
-        """These where chosen, the others elsewhere."""
+        """Return these where chosen, the others elsewhere."""
         return Costs(*(np.where(chosen, getattr(self, f.name), getattr(other, f.name)) for f in fields(self)))
 
 
 def smape_terms(difference: Floats, predicted: Floats, y: Floats) -> Floats:
-    """|d| / (|y| + |f|) at every point; 0 where both are 0. The first two arrays are used up."""
+    """Return |d| / (|y| + |f|) at every point; 0 where both are 0. The first two arrays are used up."""
     np.abs(predicted, out=predicted)
     predicted += np.abs(y)
     np.abs(difference, out=difference)
@@ -301,7 +307,7 @@ def smape_terms(difference: Floats, predicted: Floats, y: Floats) -> Floats:
 
 
 def constant_costs(y: Floats) -> tuple[Floats, Costs]:
-    """The mean of every series and its errors. `y` is (points x series)."""
+    """Return the mean of every series and its errors. `y` is (points x series)."""
     n = len(y)
     with np.errstate(all="ignore"):
         mean = np.ascontiguousarray(y.T).mean(axis=1)  # summed as Extra-P sums: along one series
@@ -318,7 +324,8 @@ def constant_costs(y: Floats) -> tuple[Floats, Costs]:
 
 
 def left_out_costs(predicted: Floats, y: Floats, rss_constant: Floats, fitted: Floats) -> Costs:
-    """From what is predicted for every point by the fit without it. `fitted` is the function with all points."""
+    """Return the errors of what is predicted for every point by the fit without it. `fitted` is the function with all
+    points."""
     n = len(y)
     with np.errstate(all="ignore"):
         difference = predicted - y
@@ -331,11 +338,11 @@ def left_out_costs(predicted: Floats, y: Floats, rss_constant: Floats, fitted: F
         rrss = (relative * relative).sum(axis=0)
         smape = (smape_terms(difference.copy(), predicted.copy(), y) * 2 / n * 100).sum(axis=0)
         mean_error = _relative(fitted - y, y)[1]
-    return Costs(smape, rss, rrss, nrss, adjusted_r2(rss, rss_constant, n, 1), re, mean_error)
+    return Costs(smape, rss, rrss, nrss, compute_adjusted_r2(rss, rss_constant, n, 1), re, mean_error)
 
 
 def in_sample_costs(predicted: Floats, y: Floats, rss_constant: Floats) -> Costs:
-    """Without leaving points out. SMAPE is over the points where there is anything to compare."""
+    """Return the errors of a fit to all points. SMAPE is over the points where there is anything to compare."""
     n = len(y)
     with np.errstate(all="ignore"):
         difference = predicted - y
@@ -347,11 +354,12 @@ def in_sample_costs(predicted: Floats, y: Floats, rss_constant: Floats) -> Costs
         n_compared = ((np.abs(y) + np.abs(predicted)) != 0).sum(axis=0)
         smape = (smape_terms(difference.copy(), predicted.copy(), y) * 2).sum(axis=0) / n_compared * 100
         mean_error = _relative(predicted - y, y)[1]
-    return Costs(smape, rss, rrss, nrss, adjusted_r2(rss, rss_constant, n, 1), re, mean_error)
+    return Costs(smape, rss, rrss, nrss, compute_adjusted_r2(rss, rss_constant, n, 1), re, mean_error)
 
 
 def multi_costs(predicted: Floats, y: Floats, rss_constant: Floats, n_factors: Ints | int) -> Costs:
-    """Of functions of several parameters. An error at a point that is 0 counts as infinite, none as 0."""
+    """Return the errors of functions of several parameters. An error at a point that is 0 counts as infinite, none as
+    0."""
     n = len(y)
     with np.errstate(all="ignore"):
         difference = predicted - y
@@ -363,19 +371,21 @@ def multi_costs(predicted: Floats, y: Floats, rss_constant: Floats, n_factors: I
         smape = (smape_terms(difference.copy(), predicted.copy(), y) * 2).sum(axis=0) / n * 100
         mean_error = _relative(difference, y)[1]
         rrss, re = (ratio * ratio).sum(axis=0), signed.sum(axis=0) / n
-    return Costs(smape, rss, rrss, np.zeros_like(rss), adjusted_r2(rss, rss_constant, n, n_factors), re, mean_error)
+    return Costs(
+        smape, rss, rrss, np.zeros_like(rss), compute_adjusted_r2(rss, rss_constant, n, n_factors), re, mean_error
+    )
 
 
-def adjusted_r2(rss: Floats, rss_constant: Floats, n: int, n_factors: Ints | int) -> Floats:
-    """The adjusted coefficient of determination."""
+def compute_adjusted_r2(rss: Floats, rss_constant: Floats, n: int, n_factors: Ints | int) -> Floats:
+    """Return the adjusted coefficient of determination."""
     with np.errstate(all="ignore"):
         explained = 1.0 - rss / rss_constant
-        found: Floats = 1.0 - (1.0 - explained) * (n - 1.0) / (np.asarray(n - 1 - n_factors, np.float64))
-        return found
+        adjusted: Floats = 1.0 - (1.0 - explained) * (n - 1.0) / (np.asarray(n - 1 - n_factors, np.float64))
+        return adjusted
 
 
 def _relative(difference: Floats, y: Floats) -> tuple[Floats, Floats]:
-    """difference / y with 0 where y is 0, and the mean of its size over the other points."""
+    """Return difference / y with 0 where y is 0, and the mean of its size over the other points."""
     some = y != 0
     relative: Floats = np.divide(difference, y, out=np.zeros_like(difference), where=some)
     return relative, np.abs(relative).sum(axis=0) / some.sum(axis=0)

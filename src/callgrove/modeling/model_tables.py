@@ -18,7 +18,7 @@ from callgrove.modeling.notation import function_text, order_text, piece_text
 __all__ = ["Subtrees", "model_tables", "models_html", "subtree_sums", "subtree_table"]
 
 
-# Models summed along the call tree: what a call path costs with everything below it.
+# -- models summed along the call tree ---------------------------------------------------------------------------------
 
 
 ARROW = "->"
@@ -71,6 +71,9 @@ def _add_functions(functions: Functions, owner: Ints, member: Ints, n: int) -> F
     factor: Ids = unique[:, 1:].astype(np.int32)
     bounds = np.searchsorted(unique[:, 0], np.arange(n + 1))
     return Functions(functions.parameters, constant, bounds, coefficient, factor, functions.factors)
+
+
+# -- tables of models --------------------------------------------------------------------------------------------------
 
 
 ROWS_AT_ONCE = 16_384
@@ -158,8 +161,8 @@ def _term(functions: Functions, term: TermOf) -> Json:
             pieces[name] = _pieces(factor, name)
         else:
             exponents[name] = _pair(factor.exponents)
-    found: Json = {"coefficient": term.coefficient, "exponents": exponents}
-    return found | {"segments": pieces} if pieces else found
+    entry: Json = {"coefficient": term.coefficient, "exponents": exponents}
+    return entry | {"segments": pieces} if pieces else entry
 
 
 def _pair(exponents: Exponents) -> list[str]:

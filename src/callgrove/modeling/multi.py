@@ -50,17 +50,17 @@ class ParameterFits:
 
 @cache
 def structures(n_terms: int, mixed: bool) -> tuple[Structure, ...]:
-    """The sums of products to try for so many terms."""
+    """Return the sums of products to try for so many terms."""
     every = tuple(range(n_terms))
-    found: list[Structure] = [(every,), tuple((k,) for k in every)]
+    out: list[Structure] = [(every,), tuple((k,) for k in every)]
     if mixed and n_terms == 2:
-        found += [((0,), (0, 1)), ((1,), (0, 1))]
+        out += [((0,), (0, 1)), ((1,), (0, 1))]
     if mixed and n_terms == 3:
-        found += [
+        out += [
             tuple(tuple("xyz".index(letter) for letter in product) for product in text.split("+"))
             for text in _OF_THREE.split()
         ]
-    return tuple(found)
+    return tuple(out)
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,11 +78,11 @@ class _Chunk:
 def combine(
     rows: Ints, points: Floats, y: Floats, fits: list[ParameterFits], options: ModelOptions, out: FunctionBuilder
 ) -> tuple[Costs, Ints]:
-    """Puts the models of series `rows` (of the builder) with values y (series x points) into the builder.
+    """Put the models of series `rows` (of the builder) with values y (series x points) into the builder.
 
-    Returns their errors, and which of them (numbers in `rows`) had no finite model but a constant.
+    Return their errors, and which of them (numbers in `rows`) had no finite model but a constant.
     """
-    costs = Costs.unknown(len(rows))
+    costs = Costs.make_unknown(len(rows))
     influence = np.stack([f.factor >= 0 for f in fits], axis=1)
     kinds, kind = np.unique(influence, axis=0, return_inverse=True)
     failed: list[Ints] = []
@@ -96,8 +96,8 @@ def combine(
             mean, constant = constant_costs(values)
             out.put(rows[chosen], mean, np.empty((len(chosen), 0)), np.empty((len(chosen), 0, out.factor.shape[2])))
             chunk = _Chunk(chosen, parameters, points, values, mean, constant)
-            found, bad = fit(chunk, rows, fits, options, out)
-            costs.put(chosen, found)
+            chunk_costs, bad = fit(chunk, rows, fits, options, out)
+            costs.put(chosen, chunk_costs)
             failed.append(chosen[bad])
     return costs, np.concatenate(failed) if failed else np.empty(0, np.int64)
 
@@ -111,7 +111,7 @@ def _fit_constant(
 def _fit_one_term(
     chunk: _Chunk, rows: Ints, fits: list[ParameterFits], options: ModelOptions, out: FunctionBuilder
 ) -> tuple[Costs, Ints]:
-    """The coefficients of the single model, or new ones from all points if those fit better."""
+    """Return the coefficients of the single model, or new ones from all points if those fit better."""
     parameter = int(chunk.parameters[0])
     fit = fits[parameter]
     factor = fit.factor[chunk.rows]
@@ -144,7 +144,7 @@ _FITTERS: dict[int, _Fitter] = {0: _fit_constant, 1: _fit_one_term}
 def _fit_structures(
     chunk: _Chunk, rows: Ints, fits: list[ParameterFits], options: ModelOptions, out: FunctionBuilder
 ) -> tuple[Costs, Ints]:
-    """The best structure of each series."""
+    """Return the best structure of each series."""
     factors = [fits[p].factor[chunk.rows] for p in chunk.parameters.tolist()]
     single = [
         _values(out, factor, chunk.points[:, p]) for factor, p in zip(factors, chunk.parameters.tolist(), strict=True)
@@ -197,17 +197,17 @@ class _Choice:
         return tie
 
     def put(self, rows: Ints, other: _Choice) -> None:
-        """Overwrites some series."""
+        """Overwrite some series."""
         self.error[rows], self.best[rows] = other.error, other.best
         self.coefficients[:, rows], self.predicted[:, rows] = other.coefficients, other.predicted
 
     def consider(self, number: int, structure: Structure) -> None:
-        """Takes a structure where it is strictly better; the first is taken whatever its terms contribute."""
+        """Take a structure where it is strictly better; the first is taken whatever its terms contribute."""
         parts = [self._product(product) for product in structure]
-        found = solve([column for column, _ in parts], self._y, singly=self._singly)
+        coefficients = solve([column for column, _ in parts], self._y, singly=self._singly)
         y = self._y.values
         with np.errstate(all="ignore"):
-            predicted = self._predict(structure, found)
+            predicted = self._predict(structure, coefficients)
             difference = predicted - y
             if self._by_rss:
                 error = (difference * difference).sum(axis=0)
@@ -216,28 +216,28 @@ class _Choice:
             possible = ~np.isnan(error)
             if number:
                 for k, (_, reach) in enumerate(parts, 1):
-                    possible &= (found[k] != 0) & ~(np.abs(found[k]) * reach < LEAST_CONTRIBUTION)
+                    possible &= (coefficients[k] != 0) & ~(np.abs(coefficients[k]) * reach < LEAST_CONTRIBUTION)
             better = possible & (error < self.error)
         self.second = np.where(possible, np.minimum(self.second, np.where(better, self.error, error)), self.second)
         self.error = np.where(better, error, self.error)
         self.best[better] = number
-        self.coefficients[: len(found), better] = found[:, better]
+        self.coefficients[: len(coefficients), better] = coefficients[:, better]
         self.predicted[:, better] = predicted[:, better]
 
-    def _predict(self, structure: Structure, found: Floats) -> Floats:
-        predicted = np.repeat(found[:1], len(self._y.values), axis=0)
+    def _predict(self, structure: Structure, coefficients: Floats) -> Floats:
+        predicted = np.repeat(coefficients[:1], len(self._y.values), axis=0)
         for k, product in enumerate(structure, 1):
             if self._singly:
-                values = found[k]
+                values = coefficients[k]
                 for position in product:
                     values = values * self._single[position]
                 predicted += values
             else:
-                predicted += found[k] * self._product(product)[0].values
+                predicted += coefficients[k] * self._product(product)[0].values
         return predicted
 
     def _product(self, product: Product) -> tuple[CentredColumn, Floats]:
-        """The values of a product of terms, and the largest part of a measurement that it is."""
+        """Return the values of a product of terms, and the largest part of a measurement that it is."""
         if product not in self._products:
             with np.errstate(all="ignore"):
                 values = self._single[product[0]]
@@ -249,12 +249,12 @@ class _Choice:
 
 
 def _has_zero(y: Floats) -> Bools:
-    found: Bools = (y == 0).any(axis=0)
-    return found
+    has_zero: Bools = (y == 0).any(axis=0)
+    return has_zero
 
 
 def _values(out: FunctionBuilder, factor: Ids, x: Floats) -> Floats:
-    """(points x series): the factor of each series at coordinates."""
+    """Return (points x series): the factor of each series at coordinates."""
     used, back = np.unique(factor, return_inverse=True)
     table = np.stack([out.factor_at(f).at(x) for f in used.tolist()], axis=1)
     return np.ascontiguousarray(table[:, back.reshape(-1)])

@@ -32,7 +32,7 @@ class Style:
 
 
 def function_text(functions: Functions, number: int, style: str = "extrap") -> str:
-    """One function. A constant of 0 is left out, and so is a coefficient of exactly 1."""
+    """Return one function. A constant of 0 is left out, and so is a coefficient of exactly 1."""
     how = STYLES[style]
     terms = list(functions.terms(number))
     constant = float(functions.constant[number])
@@ -48,7 +48,7 @@ def function_text(functions: Functions, number: int, style: str = "extrap") -> s
 
 
 def piece_text(piece: Piece, parameter: str, style: str = "extrap") -> str:
-    """One part of a function in pieces."""
+    """Return one part of a function in pieces."""
     return _piece(STYLES[style], piece, parameter)
 
 
@@ -61,7 +61,7 @@ def _sum(how: Style, constant: float, terms: list[tuple[float, list[str]]]) -> s
 
 
 def _always_plus(parts: list[str]) -> str:
-    """Extra-P writes `+ -2.0`."""
+    """Join terms as Extra-P writes `+ -2.0`."""
     return " + ".join(parts)
 
 
@@ -100,7 +100,7 @@ def _short_number(value: float) -> str:
 
 
 def _python_name(parameter: str) -> str:
-    """A name that Python takes."""
+    """Return a name that Python takes."""
     name = re.sub(r"\W", "_", parameter)
     return f"_{name}" if not name or name[0].isdigit() or keyword.iskeyword(name) else name
 
@@ -136,11 +136,11 @@ def _latex_number(value: float) -> str:
 
 
 def _latex_factors(name: str, exponents: Exponents) -> list[str]:
-    found = []
+    texts = []
     for base, exponent in zip((name, rf"\log_2({name})"), exponents, strict=True):
         if exponent:
-            found.append(base if exponent == 1 else f"{base}^{{{exponent}}}")
-    return found
+            texts.append(base if exponent == 1 else f"{base}^{{{exponent}}}")
+    return texts
 
 
 def _latex_pieces(sums: list[str], pieces: Sequence[Piece], name: str) -> str:
@@ -161,7 +161,8 @@ STYLES = {
 
 
 def order_text(functions: Functions, number: int) -> str:
-    """How the function grows: `O(p^(3/2) * log2(p))`. Of several parameters, all terms that no other one outgrows."""
+    """Return how the function grows: `O(p^(3/2) * log2(p))`. Of several parameters, all terms that no other one
+    outgrows."""
     grown = _growths(functions, number)
     leading = [one for one in grown if not any(_outgrows(other, one) for other in grown)]
     texts = [_growth_text(growth, functions.parameters) for growth in dict.fromkeys(leading)]
@@ -172,15 +173,15 @@ Growth = tuple[Exponents, ...]  # one per parameter
 
 
 def _growths(functions: Functions, number: int) -> list[Growth]:
-    found = [] if functions.constant[number] == 0 else [(FLAT,) * len(functions.parameters)]
+    growths = [] if functions.constant[number] == 0 else [(FLAT,) * len(functions.parameters)]
     for term in functions.terms(number):
         if term.coefficient == 0:
             continue
         one = [FLAT] * len(functions.parameters)
         for parameter, factor in term.factors:
             one[parameter] = _growth_of(factor)
-        found.append(tuple(one))
-    return found
+        growths.append(tuple(one))
+    return growths
 
 
 def _growth_of(factor: Factor) -> Exponents:

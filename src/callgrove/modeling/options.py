@@ -55,16 +55,16 @@ class ModelOptions:
 
 
 def parse_exponents(text: str) -> tuple[Fraction, ...]:
-    """A list like `1/2,1,1.5`."""
+    """Parse a list like `1/2,1,1.5`."""
     try:
-        found = tuple(Fraction(part.strip()) for part in text.split(",") if part.strip())
+        exponents = tuple(Fraction(part.strip()) for part in text.split(",") if part.strip())
     except (ValueError, ZeroDivisionError):
         raise UsageError(f"{text!r} is not a list of exponents like 1/2,1,1.5") from None
-    if any(abs(exponent) > 100 for exponent in found):
+    if any(abs(exponent) > 100 for exponent in exponents):
         raise UsageError(f"{text!r} has an exponent beyond 100, which no cost has")
-    return found
+    return exponents
 
 
-def _one_of(word: str, found: str, known: Sequence[str]) -> None:
-    if found not in known:
-        raise UsageError(f"there is no {word} {found!r}; there are {', '.join(known)}")
+def _one_of(word: str, given: str, known: Sequence[str]) -> None:
+    if given not in known:
+        raise UsageError(f"there is no {word} {given!r}; there are {', '.join(known)}")

@@ -34,7 +34,7 @@ class Target:
 
 
 def target_of(study: Study, values: Mapping[str, float]) -> Target:
-    """The point with these values of parameters; every parameter needs one."""
+    """Return the point with these values of parameters; every parameter needs one."""
     unknown = [name for name in values if name not in study.parameters]
     missing = [name for name in study.parameters if name not in values]
     if unknown or missing:
@@ -51,20 +51,20 @@ def target_of(study: Study, values: Mapping[str, float]) -> Target:
 @np.errstate(over="ignore")  # a value may be as large as numbers go
 def far_from(study: Study, target: Target) -> list[str]:
     """Parameters whose target lies far beyond what was measured, in words."""
-    found = []
+    sentences = []
     largest, smallest = study.points.max(axis=0), study.points.min(axis=0)
     for p, name in enumerate(study.parameters):
         if largest[p] > 0 and target.at[p] > FAR * largest[p]:
             times = target.at[p] / largest[p]
-            found.append(f"{name} = {target.at[p]:g} is {times:.3g} times the largest measured ({largest[p]:g})")
+            sentences.append(f"{name} = {target.at[p]:g} is {times:.3g} times the largest measured ({largest[p]:g})")
         elif smallest[p] > 0 and target.at[p] * FAR < smallest[p]:
-            found.append(f"{name} = {target.at[p]:g} is far below the smallest measured ({smallest[p]:g})")
-    return found
+            sentences.append(f"{name} = {target.at[p]:g} is far below the smallest measured ({smallest[p]:g})")
+    return sentences
 
 
 def predict(models: Models, target: Target, subtrees: bool = False, processes: str | None = None) -> Table:
-    """All models at a target, the largest first: prediction, share of the metric's total, growth since the base point,
-    speed-up and efficiency (where a parameter counts processes), order and function."""
+    """Return all models at a target, the largest first: prediction, share of the metric's total, growth since the base
+    point, speed-up and efficiency (where a parameter counts processes), order and function."""
     study = models.study
     if subtrees:
         sums = subtree_sums(models)
@@ -107,7 +107,7 @@ def _efficiencies(study: Study, target: Target, base: Floats, at: Floats, proces
 
 
 def _totals(models: Models, at: Floats) -> dict[str, float]:
-    """The sum of the predictions of each metric; what is predicted below 0 counts as nothing."""
+    """Return the sum of the predictions of each metric; what is predicted below 0 counts as nothing."""
     values = models.functions.evaluate(at[None])[:, 0]
     positive = np.where(values > 0, values, 0.0)
     sums = np.bincount(models.study.series_metric[models.series], positive, minlength=len(models.study.metrics))
@@ -123,15 +123,16 @@ def _ranking(at: Floats, metrics: tuple[str, ...], study: Study) -> Ints:
     return ranked
 
 
-# Models that fit nearly as well as the chosen one. Where they part ways, a prediction is a guess.
+# -- models that fit nearly as well as the chosen one ------------------------------------------------------------------
+# Where they differ, a prediction is a guess.
 
 
 NEARLY = 1.5  # times the error of the best
 
 
 def runner_ups(models: Models, number: int, at: Floats | None = None) -> Table:
-    """All functions of one parameter whose SMAPE is at most 1.5 times that of the best, the best first, and what they
-    say at a point (without one, at the largest measured)."""
+    """Return all functions of one parameter whose SMAPE is at most 1.5 times that of the best, the best first, and what
+    they say at a point (without one, at the largest measured)."""
     study, series = models.study, int(models.series[number])
     if len(study.parameters) > 1 or models.options.modeler != "default":
         known = "runner-ups are known for the default modeler and one parameter; use "
@@ -142,20 +143,20 @@ def runner_ups(models: Models, number: int, at: Floats | None = None) -> Table:
     target = np.array([[x.max(initial=1.0)]]) if at is None else at.reshape(1, 1)
     builder = FunctionBuilder(study.parameters, 1, 1)
     terms = candidates(x, models.options)
-    found: list[tuple[float, str, str, float]] = []
+    rows: list[tuple[float, str, str, float]] = []
     if len(y):
         plain = constants(y[None])
         builder.put(np.arange(1), plain.c0, np.empty((1, 0)), np.empty((1, 0, 1)))
-        found.append(_row(builder, target, float(plain.costs.smape[0])))
+        rows.append(_row(builder, target, float(plain.costs.smape[0])))
     if len(y) > 1 and terms and plain.costs.rss[0] != 0:
         made = design(x, terms)
         smape, c0, c1 = all_scores(made, y[:, None], models.options)
         for k in np.argsort(smape, kind="stable").tolist():
             factor = np.array([[[builder.factor_number(Factor(made.terms[k]))]]])
             builder.put(np.arange(1), c0[k : k + 1], c1[k : k + 1, None], factor)
-            found.append(_row(builder, target, float(smape[k])))
-    best = min((row[0] for row in found if np.isfinite(row[0])), default=np.nan)
-    near = sorted((row for row in found if row[0] <= NEARLY * best), key=lambda row: row[0])
+            rows.append(_row(builder, target, float(smape[k])))
+    best = min((row[0] for row in rows if np.isfinite(row[0])), default=np.nan)
+    near = sorted((row for row in rows if row[0] <= NEARLY * best), key=lambda row: row[0])
     names = ("smape", "function", "order", "prediction")
     return Table(tuple(Column(name, [row[k] for row in near]) for k, name in enumerate(names)))
 
@@ -165,7 +166,7 @@ def _row(builder: FunctionBuilder, target: Floats, smape: float) -> tuple[float,
     return smape, function_text(functions, 0), order_text(functions, 0), float(functions.evaluate(target)[0, 0])
 
 
-# What a plot of one model shows: the function as curves, and what was measured beside it.
+# -- curves to plot ----------------------------------------------------------------------------------------------------
 
 
 SAMPLES = 121
@@ -197,8 +198,8 @@ class Curves:
 
 
 def curves_of(models: Models, number: int, at: Floats | None = None) -> Curves:
-    """One parameter: one curve. Several: a curve over the first for each value of the second (at most eight), the rest
-    at the values of the first point. `at` is a point that the curves should reach."""
+    """Return the curves to plot. One parameter: one curve. Several: a curve over the first for each value of the second
+    (at most eight), the rest at the values of the first point. `at` is a point that the curves should reach."""
     study, series = models.study, int(models.series[number])
     usable = study.present[series] & np.isfinite(study.measure(models.options.measure)[series])
     points = study.points[usable]
@@ -206,18 +207,18 @@ def curves_of(models: Models, number: int, at: Floats | None = None) -> Curves:
         points = study.points
     last = points[:, 0].max() if at is None else max(points[:, 0].max(), at[0])
     x = _samples(points[:, 0].min(), last)
-    found = []
-    for fixed in _fixed_coordinates(points, at):
+    curves = []
+    for fixed in _choose_fixed_coordinates(points, at):
         there = np.column_stack([x, np.tile(fixed, (len(x), 1))])
         y = models.functions.take(np.array([number])).evaluate(there)[0]
         here = usable & (study.points[:, 1:] == fixed).all(axis=1)
-        found.append(_curve(models, series, here, x, y, _label(study.parameters, fixed)))
+        curves.append(_curve(models, series, here, x, y, _label(study.parameters, fixed)))
     text = function_text(models.functions, number, "short")
     title = models.callpath(number)
     metric = models.metric(number)
     unit = study.units.get(metric, "")
     known = unit and unit != "unknown" and f"({unit})" not in metric
-    return Curves(title, text, study.parameters[0], f"{metric} ({unit})" if known else metric, tuple(found))
+    return Curves(title, text, study.parameters[0], f"{metric} ({unit})" if known else metric, tuple(curves))
 
 
 def _samples(first: float, last: float) -> Floats:
@@ -226,8 +227,8 @@ def _samples(first: float, last: float) -> Floats:
     return np.linspace(first, last, SAMPLES)
 
 
-def _fixed_coordinates(points: Floats, at: Floats | None) -> list[Floats]:
-    """The other coordinates of the curves."""
+def _choose_fixed_coordinates(points: Floats, at: Floats | None) -> list[Floats]:
+    """Return the other coordinates of each curve."""
     if points.shape[1] == 1:
         return [np.empty(0)]
     values = np.unique(points[:, 1])

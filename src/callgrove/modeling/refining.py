@@ -84,7 +84,7 @@ class Pool:
         return self._of_term[term]
 
     def map_rows(self, numbers: Ints, function: Callable[..., int]) -> Ints:
-        """The function of each row of numbers, called once for equal rows."""
+        """Return the function of each row of numbers, called once for equal rows."""
         unique, back = np.unique(numbers.reshape(len(numbers), -1), axis=0, return_inverse=True)
         return np.array([function(*row) for row in unique.tolist()], np.int64)[back.reshape(-1)]
 
@@ -97,19 +97,19 @@ class Pool:
 
 
 def fit_refining(x: Floats, y: Floats, options: ModelOptions) -> SingleFits:
-    """The models of series (series x points) at coordinates x; all values are finite."""
+    """Return the models of series (series x points) at coordinates x; all values are finite."""
     if len(x) < 2:
         return constants(y)
     pool = Pool()
     term = np.full(len(y), -1)
-    found = SingleFits.empty((), len(y))
+    fits = SingleFits.empty((), len(y))
     cells = 3 * len(x) * (len(x) * 2 if len(x) <= MOST_DIRECT_POINTS else 4)
     for rows in chunks(len(y), cells):
         search = _Search(x, np.ascontiguousarray(y[rows].T), options, pool)
         part = search.result()
-        found.put(rows, part)
+        fits.put(rows, part)
         term[rows] = part.term
-    return SingleFits(tuple(pool.terms), term, found.c0, found.c1, found.costs)
+    return SingleFits(tuple(pool.terms), term, fits.c0, fits.c1, fits.costs)
 
 
 class _Search:
@@ -124,14 +124,14 @@ class _Search:
 
     def result(self) -> SingleFits:
         n = self.y.shape[1]
-        found = SingleFits((), np.full(n, -1), self.mean, np.zeros(n), self.constant)
+        fits = SingleFits((), np.full(n, -1), self.mean, np.zeros(n), self.constant)
         if not len(self.rows):
-            return found
+            return fits
         best = self._refine()
         chosen = best.term >= 0
         rows, term, smape = self.rows[chosen], best.term[chosen], best.smape[chosen]
         if not len(rows):
-            return found
+            return fits
         y, constant = self.y[:, rows], self.constant.take(rows)
         made, row = self._design(term)
         c0, c1, costs = fit_chosen(made, row, y, constant, self.options)
@@ -139,8 +139,8 @@ class _Search:
             small = contribution(made.values[row].T, c1, y) < LEAST_CONTRIBUTION
             kept = ~((constant.smape / smape < NOT_CONSTANT) | small)
         rows, term = rows[kept], term[kept]
-        found.put(rows, SingleFits((), term, c0[kept], c1[kept], costs.take(np.flatnonzero(kept))))
-        return found
+        fits.put(rows, SingleFits((), term, c0[kept], c1[kept], costs.take(np.flatnonzero(kept))))
+        return fits
 
     def _refine(self) -> Best:
         n = len(self.rows)
@@ -166,7 +166,7 @@ class _Search:
         return accepted
 
     def _start(self, part: Slice) -> tuple[Ints, Best]:
-        """The best of the coarse exponents, and its neighbours."""
+        """Return the best of the coarse exponents, and its neighbours."""
         numbers = np.array([self.pool.exponent(Fraction(e)) for e in part.start])
         every = np.repeat(numbers[:, None], len(self.rows), axis=1)
         index, best = self._best_of(part, every, self.rows)
@@ -175,7 +175,7 @@ class _Search:
         return numbers[around], best
 
     def _step(self, part: Slice, state: Ints, active: Bools) -> Best:
-        """One round of a slice; `state` [3, series] is moved."""
+        """Do one round of a slice; `state` [3, series] is moved."""
         rows = np.flatnonzero(active)
         left, centre, right = state[:, rows]
         tried = np.stack([self.pool.mediants(left, centre), centre, self.pool.mediants(centre, right)])
@@ -188,8 +188,8 @@ class _Search:
         return whole
 
     def _best_of(self, part: Slice, tried: Ints, rows: Ints) -> tuple[Ints, Best]:
-        """Which of the exponents [choices, series] is best. The first that is valid is taken as it is, later ones must
-        contribute and be better."""
+        """Return which of the exponents [choices, series] is best. The first that is valid is taken as it is, later
+        ones must contribute and be better."""
         exponents = self.pool.exponents
 
         def number(exponent: int) -> int:
@@ -236,19 +236,20 @@ def _first_then_better(error: Floats, valid: Bools, enough: Bools) -> Ints:
 
 
 def _least(bests: Sequence[Best]) -> Best:
-    """The first of the least of several."""
-    found = bests[0].take(np.arange(len(bests[0].term)))
+    """Return the first of the least of several."""
+    best = bests[0].take(np.arange(len(bests[0].term)))
     for other in bests[1:]:
-        better = other.error < found.error
-        found.put(better, other.take(better))
-    return found
+        better = other.error < best.error
+        best.put(better, other.take(better))
+    return best
 
 
 def _improvement(previous: Sequence[Best], step: Sequence[Best]) -> Floats:
-    """The largest improvement of a slice; one that is undefined at first hides the others, as Python's max does."""
+    """Return the largest improvement of a slice; one that is undefined at first hides the others, as Python's max
+    does."""
     with np.errstate(all="ignore"):
         ratios = [before.smape / now.smape for before, now in zip(previous, step, strict=True)]
-        found = ratios[0]
+        largest = ratios[0]
         for ratio in ratios[1:]:
-            found = np.where(ratio > found, ratio, found)
-    return found
+            largest = np.where(ratio > largest, ratio, largest)
+    return largest

@@ -29,7 +29,8 @@ __all__ = [
 ]
 
 
-# Which points the model of a single parameter sees when there are several: the lines along that parameter.
+# -- lines along one parameter -----------------------------------------------------------------------------------------
+# With several parameters, these are the points that the model of a single one is fitted to.
 #
 # Specification: modeling.md A6, step 1.
 
@@ -43,16 +44,16 @@ class Line:
     longest: int  # points on the longest line; 1: the points do not vary this parameter alone
 
     def values(self, y: Floats) -> Floats:
-        """(series x coordinates) from (series x points)."""
+        """Return (series x coordinates) from (series x points)."""
         sizes = {len(group) for group in self.groups}
         if len(sizes) == 1:
-            found: Floats = np.ascontiguousarray(y[:, np.stack(self.groups)]).mean(axis=2)
-            return found
+            means: Floats = np.ascontiguousarray(y[:, np.stack(self.groups)]).mean(axis=2)
+            return means
         return np.stack([np.ascontiguousarray(y[:, group]).mean(axis=1) for group in self.groups], axis=1)
 
 
 def lines_of(points: Floats, selection: str) -> list[Line]:
-    """One line per parameter."""
+    """Return one line per parameter."""
     rows = [tuple(row) for row in points.tolist()]
     longest = [_longest(rows, p) for p in range(points.shape[1])]
     if selection == "smallest":
@@ -65,7 +66,7 @@ def _others(row: Sequence[float], p: int) -> tuple[float, ...]:
 
 
 def _longest(rows: list[tuple[float, ...]], p: int) -> list[list[int]]:
-    """The groups of points that differ in parameter p alone, as far as they are of maximal size."""
+    """Return the groups of points that differ in parameter p alone, as far as they are of maximal size."""
     groups: dict[tuple[float, ...], list[int]] = {}
     for number, row in enumerate(rows):
         groups.setdefault(_others(row, p), []).append(number)
@@ -74,7 +75,7 @@ def _longest(rows: list[tuple[float, ...]], p: int) -> list[list[int]]:
 
 
 def _average_lines(rows: list[tuple[float, ...]], p: int, longest: list[list[int]]) -> Line:
-    """All longest lines as one, as far as they begin at the same coordinate."""
+    """Return all longest lines as one, as far as they begin at the same coordinate."""
     at: dict[float, list[int]] = {}
     for group in longest:
         for number in group:
@@ -86,7 +87,7 @@ def _average_lines(rows: list[tuple[float, ...]], p: int, longest: list[list[int
 
 
 def _smallest(rows: list[tuple[float, ...]], p: int, longest: int) -> Line:
-    """The line with the smallest other coordinates, as the points come."""
+    """Return the line with the smallest other coordinates, as the points come."""
     least = (np.inf,) * (len(rows[0]) - 1)
     chosen: list[int] = []
     for number, row in enumerate(rows):
@@ -98,17 +99,21 @@ def _smallest(rows: list[tuple[float, ...]], p: int, longest: int) -> Line:
     return Line(np.array([rows[number][p] for number in chosen]), tuple(np.array([n]) for n in chosen), longest)
 
 
+# -- strong scaling ----------------------------------------------------------------------------------------------------
+
+
 PROCESS_NAMES = ("p", "procs", "processes", "ranks", "nprocs", "np", "cores", "threads", "nodes", "gpus", "tasks")
 
 
 def falling_parameters(study: Study) -> list[str]:
-    """Parameters along which the total time (else any metric) falls at every step: a sign of strong scaling."""
+    """Return the parameters along which the total time (else any metric) falls at every step: a sign of strong
+    scaling."""
     times = [m for m, name in enumerate(study.metrics) if name.lower() == "time"] or list(range(len(study.metrics)))
-    found = []
+    names = []
     for p, name in enumerate(study.parameters):
         if any(_falls(study, metric, p) for metric in times):
-            found.append(name)
-    return found
+            names.append(name)
+    return names
 
 
 def _falls(study: Study, metric: int, parameter: int) -> bool:
@@ -129,14 +134,15 @@ def _longest_line(study: Study, parameter: int) -> Ints:
 
 
 def process_parameter(study: Study, name: str | None = None) -> int | None:
-    """The number of the parameter that counts processes: the one named, or one called like it."""
+    """Return the number of the parameter that counts processes: the one named, or one called like it."""
     if name is not None:
         return _index(study, name)
     return next((number for number, p in enumerate(study.parameters) if p.lower() in PROCESS_NAMES), None)
 
 
 def total_cost(study: Study, parameter: str) -> Study:
-    """The study with all values multiplied by a parameter. Stored models, which are of other values, are left out."""
+    """Return the study with all values multiplied by a parameter. Stored models, which are of other values, are left
+    out."""
     factor = study.points[:, _index(study, parameter)]
     if (factor < 0).any():
         raise UsageError(f"the parameter {parameter!r} has negative values, so it counts nothing")
@@ -150,7 +156,7 @@ def total_cost(study: Study, parameter: str) -> Study:
 
 
 def along(study: Study, parameter: str) -> Study:
-    """The study as one of a single parameter, for points whose parameters only vary together."""
+    """Return the study as one of a single parameter, for points whose parameters only vary together."""
     column = study.points[:, [_index(study, parameter)]]
     if len(np.unique(column)) < len(column):
         twice = next(x for k, x in enumerate(column[:, 0].tolist()) if x in column[:k, 0])
@@ -173,7 +179,7 @@ class Efficiency:
 
 
 def efficiency(base: Floats, target: Floats, processes: float, scaling: str) -> Efficiency:
-    """From costs at the base and with `processes` times as many processes.
+    """Return the efficiency, from costs at the base and with `processes` times as many processes.
 
     weak     the problem grows with the processes: time should stay, the work done grows with them
     strong   values are totals over all processes: the total should stay, the time is the total by the processes

@@ -47,7 +47,8 @@ __all__ = [
 ]
 
 
-# Terms with equal errors, told apart as Extra-P does: by the rounding of its own arithmetic.
+# -- terms with equal errors -------------------------------------------------------------------------------------------
+# They are told apart as Extra-P does, by the rounding of its own arithmetic.
 #
 # At coordinates such as 1, 2, 4 some terms are multiples of each other. Which of them has the smaller error is decided
 # by the last bit, so for these series the errors are computed once more, number by number, in Extra-P's order.
@@ -102,6 +103,9 @@ def _multiply(coefficient: float, x: float, term: Exponents) -> float:
     return coefficient
 
 
+# -- the constant, or the best term ------------------------------------------------------------------------------------
+
+
 CELLS_AT_ONCE = 100_000  # terms x points x series of a chunk: what stays in the cache
 ROUNDING = 1e-12
 CLEAN, CLEAN_IN_SAMPLE = 0.0005, 0.001  # a constant below this part of the smallest value is taken for 0
@@ -125,7 +129,7 @@ class SingleFits:
 
     @classmethod
     def empty(cls, terms: tuple[Exponents, ...], n: int) -> SingleFits:
-        return cls(terms, np.full(n, -1), np.full(n, np.nan), np.zeros(n), Costs.unknown(n))
+        return cls(terms, np.full(n, -1), np.full(n, np.nan), np.zeros(n), Costs.make_unknown(n))
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,15 +143,15 @@ class Scores:
 
 
 def fit_series(x: Floats, y: Floats, options: ModelOptions) -> SingleFits:
-    """The models of series (series x points) at coordinates x; all values are finite."""
+    """Return the models of series (series x points) at coordinates x; all values are finite."""
     terms = candidates(x, options)
     if len(x) < 2 or not terms:
         return constants(y, terms)
     made = design(x, terms)
-    found = SingleFits.empty(made.terms, len(y))
+    fits = SingleFits.empty(made.terms, len(y))
     for rows in chunks(len(y), len(made.terms) * len(x)):
-        found.put(rows, _fit_chunk(made, np.ascontiguousarray(y[rows].T), options))
-    return found
+        fits.put(rows, _fit_chunk(made, np.ascontiguousarray(y[rows].T), options))
+    return fits
 
 
 def constants(y: Floats, terms: tuple[Exponents, ...] = ()) -> SingleFits:
@@ -175,16 +179,16 @@ def _fit_chunk(made: Design, y: Floats, options: ModelOptions) -> SingleFits:
 
 
 def _score(made: Design, y: Floats, options: ModelOptions) -> Scores:
-    """The errors of every term."""
+    """Return the errors of every term."""
     if not options.cross_validation:
-        found = (made.full.reshape(-1, made.n_points) @ y).reshape(len(made.terms), 2, -1)
-        return in_sample_scores(found[:, 0], found[:, 1], made.values[:, :, None], y)
+        coefficients = (made.full.reshape(-1, made.n_points) @ y).reshape(len(made.terms), 2, -1)
+        return in_sample_scores(coefficients[:, 0], coefficients[:, 1], made.values[:, :, None], y)
     values = made.values[:, :, None]
     if not made.is_direct:
         return left_out_scores(*_fit_without_each(values, y), values, y)
     # one small product per term: a large one would be spread over threads, which costs more than it gains
-    found = made.without.reshape(len(made.terms), -1, made.n_points) @ y
-    c0, c1 = found[:, : made.n_points], found[:, made.n_points :]
+    coefficients = made.without.reshape(len(made.terms), -1, made.n_points) @ y
+    c0, c1 = coefficients[:, : made.n_points], coefficients[:, made.n_points :]
     return left_out_scores(c0, c1, values, y)
 
 
@@ -193,20 +197,21 @@ def all_scores(made: Design, y: Floats, options: ModelOptions) -> tuple[Floats, 
     scores = _score(made, y, options)
     if not options.cross_validation:
         return scores.smape[:, 0], scores.c0[:, 0], scores.c1[:, 0]
-    found = made.full @ y[:, 0]
-    return scores.smape[:, 0], found[:, 0], found[:, 1]
+    coefficients = made.full @ y[:, 0]
+    return scores.smape[:, 0], coefficients[:, 0], coefficients[:, 1]
 
 
 def score_chosen(made: Design, rows: Ints, y: Floats, options: ModelOptions) -> tuple[Scores, Floats]:
-    """The errors of some terms of each series, rows [choices, series], and their values [choices, points, series]."""
+    """Return the errors of some terms of each series, rows [choices, series], and their values [choices, points,
+    series]."""
     values = np.ascontiguousarray(made.values[rows].transpose(0, 2, 1))
     if not options.cross_validation:
-        found = np.einsum("qscj,js->cqs", made.full[rows], y)
-        return in_sample_scores(found[0], found[1], values, y), values
+        coefficients = np.einsum("qscj,js->cqs", made.full[rows], y)
+        return in_sample_scores(coefficients[0], coefficients[1], values, y), values
     if not made.is_direct:
         return left_out_scores(*_fit_without_each(values, y), values, y), values
-    found = np.einsum("qsckj,js->cqks", made.without[rows], y)
-    return left_out_scores(found[0], found[1], values, y), values
+    coefficients = np.einsum("qsckj,js->cqks", made.without[rows], y)
+    return left_out_scores(coefficients[0], coefficients[1], values, y), values
 
 
 def fit_chosen(
@@ -224,8 +229,8 @@ def fit_chosen(
 
 
 def _full_fit(made: Design, row: Ints, y: Floats) -> tuple[Floats, Floats]:
-    """The fit with all points. Where 0 was measured and the constant is 0 but for rounding, errors depend on that
-    rounding: there it is Extra-P's."""
+    """Return the fit with all points. Where 0 was measured and the constant is 0 but for rounding, errors depend on
+    that rounding: there it is Extra-P's."""
     c0, c1 = np.einsum("scp,ps->cs", made.full[row], y)
     unclear = (np.abs(c0) < ROUNDING * np.abs(y).max(axis=0)) & (y == 0).any(axis=0)
     for series in np.flatnonzero(unclear).tolist():
@@ -269,14 +274,14 @@ def _clean_limit(smallest: Floats, part: float) -> Floats:
 def smallest_left(y: Floats) -> Floats:
     """For every point the smallest of the other values (points x series)."""
     two = np.partition(y, 1, axis=0)[:2]
-    found = np.broadcast_to(two[0], y.shape).copy()
+    smallest = np.broadcast_to(two[0], y.shape).copy()
     at = np.argmin(y, axis=0)
-    found[at, np.arange(y.shape[1])] = two[1]
-    return found
+    smallest[at, np.arange(y.shape[1])] = two[1]
+    return smallest
 
 
 def choose(made: Design, slope: Floats, scores: Scores, y: Floats, constant: Costs, options: ModelOptions) -> Ints:
-    """The first of the best terms of every series, -1 where none is better than the constant.
+    """Return the first of the best terms of every series, -1 where none is better than the constant.
 
     `slope` [terms, series] are the coefficients of the fits with all points. A best term that contributes too little is
     rare, so that all terms are looked at only for such series.
@@ -302,10 +307,10 @@ def _first_best(error: Floats, possible: Bools) -> Ints:
 
 
 def contribution(t: Floats, slope: Floats, y: Floats) -> Floats:
-    """The largest part that a term has in a measurement; a measurement of 0 makes it infinite or undefined."""
+    """Return the largest part that a term has in a measurement; a measurement of 0 makes it infinite or undefined."""
     with np.errstate(all="ignore"):
-        found: Floats = np.abs(slope * t / y).max(axis=-2)
-        return found
+        largest: Floats = np.abs(slope * t / y).max(axis=-2)
+        return largest
 
 
 def _fit_without_each(t: Floats, y: Floats) -> tuple[Floats, Floats]:
@@ -330,7 +335,8 @@ def _fit_without_each(t: Floats, y: Floats) -> tuple[Floats, Floats]:
     return c0, c1
 
 
-# Models of one parameter that may change once along the way (Extra-P's segmented modeller).
+# -- segmented models --------------------------------------------------------------------------------------------------
+# The behaviour may change once along the parameter (Extra-P's segmented modeller).
 #
 # A window of five points slides along the coordinates. Where the model of a window fits much worse than the others, or
 # than the one before, the series is split there and each part gets a model of its own.
@@ -365,7 +371,7 @@ class SegmentedFits:
 
 
 def fit_segmented(x: Floats, y: Floats, options: ModelOptions) -> SegmentedFits:
-    """The models of series (series x points) at coordinates x; all values are finite."""
+    """Return the models of series (series x points) at coordinates x; all values are finite."""
     order = np.argsort(x, kind="stable")
     x, y = x[order], np.ascontiguousarray(y[:, order])
     whole = fit_series(x, y, options)
@@ -375,15 +381,15 @@ def fit_segmented(x: Floats, y: Floats, options: ModelOptions) -> SegmentedFits:
     windows = [fit_series(x[w : w + WINDOW], y[:, w : w + WINDOW], options) for w in range(n_windows)]
     nrss = np.abs(np.stack([fits.costs.nrss for fits in windows]))
     split, ends, starts = _splits(nrss)
-    found = []
+    splits = []
     for end, start in sorted(set(zip(ends[split].tolist(), starts[split].tolist(), strict=True))):
         rows = np.flatnonzero(split & (ends == end) & (starts == start))
-        found.append(_split(x, y, rows, end, start, whole, options))
-    return SegmentedFits(whole, tuple(found))
+        splits.append(_split(x, y, rows, end, start, whole, options))
+    return SegmentedFits(whole, tuple(splits))
 
 
 def _splits(nrss: Floats) -> tuple[Bools, Ints, Ints]:
-    """Which series are split, and the last point of the left and the first of the right part.
+    """Return which series are split, and the last point of the left and the first of the right part.
 
     `nrss` is (windows x series). Undefined errors compare as false.
     """
@@ -412,9 +418,9 @@ def _split(x: Floats, y: Floats, rows: Ints, end: int, start: int, whole: Single
 
 def predictions(fits: SingleFits, x: Floats) -> Floats:
     """(series x coordinates)."""
-    found = np.repeat(fits.c0[:, None], len(x), axis=1)
+    predicted = np.repeat(fits.c0[:, None], len(x), axis=1)
     if len(fits.terms):
         values = term_values(fits.terms, x)[np.maximum(fits.term, 0)]
         with np.errstate(all="ignore"):
-            found = np.where((fits.term >= 0)[:, None], found + fits.c1[:, None] * values, found)
-    return found
+            predicted = np.where((fits.term >= 0)[:, None], predicted + fits.c1[:, None] * values, predicted)
+    return predicted

@@ -26,7 +26,7 @@ NAME = "callgrove"  # of a set of models that was made here
 
 
 def read_stored_models(study: Study, name: str | None = None) -> Models:
-    """The models that a study was stored with: those of one set, the last one without a name."""
+    """Return the models that a study was stored with: those of one set, the last one without a name."""
     names = list(dict.fromkeys(model.name for model in study.models))
     if not names:
         raise UsageError(f"{study.path or study.title or 'the study'}: has no stored models; fit some")
@@ -34,7 +34,7 @@ def read_stored_models(study: Study, name: str | None = None) -> Models:
         raise UsageError(f"there is no set of models {name!r}; there are {', '.join(map(repr, names))}")
     chosen = [model for model in study.models if model.name == (names[-1] if name is None else name)]
     builder = FunctionBuilder(study.parameters, len(chosen), max(1, *(len(m.terms) for m in chosen)))
-    costs = Costs.unknown(len(chosen))
+    costs = Costs.make_unknown(len(chosen))
     series = np.empty(len(chosen), np.int64)
     for number, model in enumerate(chosen):
         series[number] = _number(study, model)
@@ -80,29 +80,32 @@ def _exponents_of(terms: Iterable[Term]) -> tuple[tuple[float, Exponents], ...]:
 def to_stored(models: Models, name: str = NAME) -> tuple[StoredModel, ...]:
     """Models as a study stores them. Left out: series without a model, and functions of several parameters with a
     part in pieces, for which files have no place."""
-    found = (_as_stored(models, number, name) for number in range(len(models)))
-    return tuple(model for model in found if model is not None)
+    all_models = (_as_stored(models, number, name) for number in range(len(models)))
+    return tuple(model for model in all_models if model is not None)
 
 
 def with_models(study: Study, models: Models, name: str = NAME) -> Study:
-    """The study with these models instead of what it stored under that name."""
+    """Return the study with these models instead of what it stored under that name."""
     kept = [model for model in study.models if model.name != name]
     modelers: dict[str, Mapping[str, object]] = {**study.modelers, name: _modeler(models)}
     return replace(study, models=(*kept, *to_stored(models, name)), modelers=modelers)
 
 
 def _modeler(models: Models) -> dict[str, object]:
-    """The options under Extra-P's names."""
+    """Return the options under Extra-P's names."""
     options = models.options
-    found: dict[str, object] = {"use_measure": options.measure.upper(), "compare_with_RSS": options.compare_with_rss}
+    options_of_all: dict[str, object] = {
+        "use_measure": options.measure.upper(),
+        "compare_with_RSS": options.compare_with_rss,
+    }
     if len(models.study.parameters) == 1:
         return {
-            **found,
+            **options_of_all,
             "allow_log_terms": options.logarithms,
             "use_crossvalidation": options.cross_validation,
         }
     return {
-        **found,
+        **options_of_all,
         "single_parameter_point_selection": options.selection,
         "allow_combinations_of_sums_and_products": options.mixed,
     }
@@ -143,11 +146,11 @@ def _segments(functions: Functions, terms: tuple[TermOf, ...]) -> Iterable[Segme
         return
     parameter = functions.parameters[0]
     for piece in terms[0].factors[0][1].pieces:
-        own = tuple(Term(c, {parameter: (str(e.power), str(e.logarithm))}) for c, e in piece.terms)
-        yield Segment(piece.start, piece.end, piece_text(piece, parameter), piece.constant, own)
+        piece_terms = tuple(Term(c, {parameter: (str(e.power), str(e.logarithm))}) for c, e in piece.terms)
+        yield Segment(piece.start, piece.end, piece_text(piece, parameter), piece.constant, piece_terms)
 
 
-# Models of a study as a caller asks for them: of some series, of one parameter, stored ones or new ones.
+# -- models as a caller asks for them ----------------------------------------------------------------------------------
 
 
 def prepare(study: Study, along: str | None = None, times: str | None = None) -> Study:
@@ -179,25 +182,27 @@ def choose_series(study: Study, metric: str | None, callpath: str | None) -> Int
         return np.arange(len(study))
     number = None if metric is None else _metric(study, metric)
     pairs = zip(study.series_callpath.tolist(), study.series_metric.tolist(), strict=True)
-    found = [
+    candidates = [
         series
         for series, (c, m) in enumerate(pairs)
         if (number is None or m == number) and (callpath is None or callpath in study.callpaths[c])
     ]
-    if not found:
+    if not candidates:
         wanted = " with that metric" if metric is not None else ""
         nothing = f"no call path{wanted} contains {callpath or ''!r}; "
         raise UsageError(nothing, Parameter('export("series")'), " lists them")
-    exact = [series for series in found if study.callpaths[study.series_callpath[series]] == callpath]
-    return np.array(exact or found, np.int64)
+    exact = [series for series in candidates if study.callpaths[study.series_callpath[series]] == callpath]
+    return np.array(exact or candidates, np.int64)
 
 
 def _metric(study: Study, name: str) -> int:
     """Return the metric of that name, or the only one whose name contains it."""
     if name in study.metrics:
         return study.metrics.index(name)
-    found = [number for number, known in enumerate(study.metrics) if name and name.lower() in known.lower()]
-    if len(found) != 1:
+    matches = [number for number, known in enumerate(study.metrics) if name and name.lower() in known.lower()]
+    if len(matches) != 1:
         known = ", ".join(map(repr, study.metrics))
-        raise UsageError(f"{'several metrics contain' if found else 'there is no metric'} {name!r}; there are {known}")
-    return found[0]
+        raise UsageError(
+            f"{'several metrics contain' if matches else 'there is no metric'} {name!r}; there are {known}"
+        )
+    return matches[0]

@@ -1,19 +1,21 @@
 """Measurement directories to one experiment, on one core or on a cluster: the job of hpcprof.
 
-inputs.py         which files were named, and where the files that they mention lie here
-survey.py         the first pass: what a batch of files holds, and their merged tree
-nodes.py          the nodes of one file, and trees of (module, address) nodes, merged
-resolution.py     from (module, address) to the scopes around it
-binaries.py       symbols of binaries, their debugging information, and the cache of both
-binary_names.py   what a binary says about some addresses; demangled names
-dwarf.py          functions, inlined functions and lines
-gpu_samples.py    the call paths of GPU samples, and their shares
-contexts.py       from the merged tree to the calling context tree
-metrics.py        metric tables of files as metric rows, and the columns to show
-second_pass.py    values and samples of a batch of files
-spool.py          what workers hand to the process that writes, through a folder beside the target
-experiment.py     all of it as an experiment whose values and samples are read when asked for
-conversion.py     both passes on workers, into a writer
+The modules, in the order to read them:
+
+    conversion.py    both passes on workers, into a writer
+    inputs.py        which files were named, and where the files that they mention lie here
+    survey.py        the first pass: what a batch of files holds, and their merged tree
+    nodes.py         trees of (module, address) nodes, merged, and the nodes of one file
+    resolution.py    from (module, address) to the scopes around it
+    binaries.py      symbols of binaries, their debugging information, and the cache of both
+    binary_names.py  what a binary says about some addresses; demangled names
+    dwarf.py         debugging information: functions, inlined functions and lines
+    contexts.py      from the merged tree to the calling context tree
+    gpu_samples.py   the call paths of GPU samples, and their shares
+    metrics.py       metric tables of files as metric rows, and the columns to show
+    second_pass.py   values and samples of a batch of files
+    spool.py         what workers hand to the process that writes, through a folder beside the target
+    experiment.py    all of it as an experiment whose values and samples are read when asked for
 
 Rules: hpcrun-and-prof.md part II, which were compared with what the genuine tool makes of the same files. A node of a
 file is an address in a module; a context is a node's address, or one of the scopes around it, below one parent.

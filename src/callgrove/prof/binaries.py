@@ -1,6 +1,6 @@
 """Names from binaries: where a module has no structure file but lies on this machine; kept in a cache on disk.
 
-    debugging information (DWARF)   functions, inlined functions, lines; `dwarf`
+    debugging information (DWARF)   functions, inlined functions, lines (dwarf.py)
     .symtab, else .dynsym           functions
 
 Debugging information is the binary's own, or that of /usr/lib/debug by build id or by the name in .gnu_debuglink. Only
@@ -37,8 +37,8 @@ from callgrove.prof.dwarf import units_of
 __all__ = ["NameCache", "binary_chains", "default_folder"]
 
 
-# What binaries said about addresses, kept on disk: debugging information takes seconds to read, and programs are
-# measured more than once.
+# -- cache of names on disk --------------------------------------------------------------------------------------------
+# Debugging information takes seconds to read, and programs are measured more than once.
 #
 #     $CALLGROVE_CACHE, else $XDG_CACHE_HOME/callgrove, else ~/.cache/callgrove
 #       names/
@@ -63,7 +63,7 @@ Key = Mapping[str, str]
 
 
 def default_folder() -> Path | None:
-    """Where the cache is; None where there is no place for it."""
+    """Return where the cache is; None where there is no place for it."""
     if chosen := os.environ.get(VARIABLE):
         return Path(chosen).absolute() / "names"
     base = os.environ.get("XDG_CACHE_HOME", "")
@@ -83,7 +83,7 @@ class NameCache:
         self.notes: list[str] = []
 
     def load(self, key: Key) -> BinaryNames:
-        """What is known about a binary: nothing where there is no file, or none that can be used."""
+        """Return what is known about a binary: nothing where there is no file, or none that can be used."""
         path = self._path(key)
         try:
             with path.open("rb") as file:
@@ -123,16 +123,16 @@ class NameCache:
 
     def _tidy(self) -> None:
         """Remove the oldest files where there is too much, and what was never finished."""
-        found: list[tuple[float, int, Path]] = []
+        files: list[tuple[float, int, Path]] = []
         for path in self.folder.iterdir():
             with suppress(OSError):  # another process tidies too
                 about = path.stat()
                 if path.name.endswith(PARTIAL) and time.time() - about.st_mtime > STALE_SEC:
                     path.unlink()
                 elif path.suffix == SUFFIX:
-                    found.append((about.st_mtime, about.st_size, path))
-        total = sum(size for _, size, _ in found)
-        for _, size, path in sorted(found)[:-1]:
+                    files.append((about.st_mtime, about.st_size, path))
+        total = sum(size for _, size, _ in files)
+        for _, size, path in sorted(files)[:-1]:
             if total > self._most_bytes:
                 with suppress(OSError):
                     path.unlink()
@@ -188,13 +188,13 @@ def _unpack(content: bytes, key: Key) -> BinaryNames:
     plain = inflater.decompress(rest, LARGEST_CACHE_FILE)
     if not inflater.eof:
         raise ValueError("it is too large")
-    found = json.loads(plain)
-    if found["key"] != dict(key):
+    stored = json.loads(plain)
+    if stored["key"] != dict(key):
         raise ValueError("it is that of another binary")
-    texts: list[str] = [str(one) for one in found["texts"]]
-    symbols = {int(a): Symbol(int(row), texts[name], int(at)) for a, row, name, at in found["symbols"]}
-    units = {int(at): _unit(files, functions, places, texts) for at, files, functions, places in found["units"]}
-    return BinaryNames({int(address) for address in found["known"]}, symbols, units)
+    texts: list[str] = [str(one) for one in stored["texts"]]
+    symbols = {int(a): Symbol(int(row), texts[name], int(at)) for a, row, name, at in stored["symbols"]}
+    units = {int(at): _unit(files, functions, places, texts) for at, files, functions, places in stored["units"]}
+    return BinaryNames({int(address) for address in stored["known"]}, symbols, units)
 
 
 def _unit(files: list[int], functions: list[Any], places: list[Any], texts: list[str]) -> UnitNames:
@@ -211,6 +211,9 @@ def _unit(files: list[int], functions: list[Any], places: list[Any], texts: list
     return unit
 
 
+# -- binaries ----------------------------------------------------------------------------------------------------------
+
+
 LARGEST = 100 << 20
 MAGIC = b"\x7fELF"
 DEBUG_ROOT = Path("/usr/lib/debug")
@@ -219,14 +222,14 @@ DEBUG_ROOT = Path("/usr/lib/debug")
 def binary_chains(
     path: Path, offsets: Offsets, scopes: ScopeTable, module: int, cache: NameCache | None = None
 ) -> ScopeChains | None:
-    """The scopes around addresses; None where the file says nothing about them."""
+    """Return the scopes around addresses; None where the file says nothing about them."""
     try:
         with ExitStack() as files:
             elf = files.enter_context(_elf(path))
-            found = None if elf is None else _debugging_information(elf, path)
-            if found is None:
+            debugging = None if elf is None else _debugging_information(elf, path)
+            if debugging is None:
                 return None
-            names = _names(elf, path, found, offsets, cache, files)
+            names = _names(elf, path, debugging, offsets, cache, files)
         return chains(names, offsets, scopes, module)
     except (CallgroveError, MemoryError):
         raise
@@ -278,7 +281,7 @@ def _debugging_information(elf: Any, path: Path) -> _Debug | None:
 def _names(
     elf: Any, path: Path, debug: _Debug, offsets: Offsets, cache: NameCache | None, files: ExitStack
 ) -> BinaryNames:
-    """What is known about addresses: from the cache, and about others from the binary."""
+    """Return what is known about addresses: from the cache, and about others from the binary."""
     key = _key(elf, path, debug) if cache is not None else {}
     names = cache.load(key) if cache is not None else BinaryNames()
     missing = names.missing(offsets)
@@ -294,7 +297,7 @@ def _names(
 
 
 def _key(elf: Any, path: Path, debug: _Debug) -> dict[str, str]:
-    """What a binary is known by, and all that names depend on."""
+    """Return what a binary is known by, and all that names depend on."""
     about = path.stat()
     key = {"build id": _build_id(elf), "size": str(about.st_size), "debugging information": debug.word}
     if not key["build id"]:
@@ -314,7 +317,7 @@ def _build_id(elf: Any) -> str:
 
 
 def _debug_file(elf: Any, path: Path) -> Path | None:
-    """Where the debugging information of a stripped binary lies."""
+    """Return where the debugging information of a stripped binary lies."""
     candidates: list[Path] = []
     if id_ := _build_id(elf):
         candidates.append(DEBUG_ROOT / ".build-id" / id_[:2] / f"{id_[2:]}.debug")
@@ -329,7 +332,7 @@ def _debug_file(elf: Any, path: Path) -> Path | None:
 
 
 def _symbols(elf: Any, offsets: Offsets) -> dict[int, Symbol]:
-    """The function that addresses lie in, by the symbol table."""
+    """Return the function that addresses lie in, by the symbol table."""
     table = elf.get_section_by_name(".symtab") or elf.get_section_by_name(".dynsym")
     out: dict[int, Symbol] = {}
     if table is None:
@@ -360,13 +363,14 @@ def _symbol_columns(elf: Any, table: Any) -> tuple[Offsets, Offsets, Offsets]:
 
 
 def _covering(address: int, starts: Offsets, reach: Offsets, order: Any, value: Offsets, size: Offsets) -> int:
-    """The first symbol, in the order of the table, that covers an address. Going back ends where none reaches it."""
+    """Return the first symbol, in the order of the table, that covers an address. Going back ends where none reaches
+    it."""
     at = int(np.searchsorted(starts, np.uint64(address), side="right")) - 1
-    found: list[int] = []
+    symbols: list[int] = []
     while at >= 0 and int(reach[at]) > address:
         symbol = int(order[at])
         first, n = int(value[symbol]), int(size[symbol])
         if first == address or first <= address < first + n - 1:
-            found.append(symbol)
+            symbols.append(symbol)
         at -= 1
-    return min(found, default=ABSENT)
+    return min(symbols, default=ABSENT)

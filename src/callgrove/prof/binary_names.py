@@ -92,13 +92,13 @@ class BinaryNames:
         self.known |= other.known
         self.symbols |= other.symbols
         for at, unit in other.units.items():
-            own = self.units.setdefault(at, unit)
-            own.functions |= unit.functions
-            own.places |= unit.places
+            known = self.units.setdefault(at, unit)
+            known.functions |= unit.functions
+            known.places |= unit.places
 
 
 def chains(names: BinaryNames, offsets: Offsets, scopes: ScopeTable, module: int) -> ScopeChains:
-    """The scopes around addresses, all of which were looked up."""
+    """Return the scopes around addresses, all of which were looked up."""
     wanted = offsets.tolist()
     units = [unit for _, unit in sorted(names.units.items()) if not unit.places.keys().isdisjoint(wanted)]
     joined = _Joined(units, scopes, module)
@@ -158,7 +158,8 @@ class _Joined:
         return self._scopes.line(self._scopes.builder.file(file), line)
 
 
-# C++ names as people write them, by the C++ runtime of this machine.
+# -- demangling --------------------------------------------------------------------------------------------------------
+# It is done by the C++ runtime of this machine.
 
 
 NO_FUNCTIONS = ("T", "G")  # after _Z: tables, thunks, guards
@@ -167,7 +168,7 @@ ANONYMOUS = "(anonymous namespace)"
 
 @lru_cache(maxsize=1)
 def _demangler() -> Any:
-    """The C++ runtime's own, where there is one."""
+    """Return the demangler of the C++ runtime, where there is one."""
     for name in ("libstdc++.so.6", "libc++abi.so.1", ctypes.util.find_library("stdc++")):
         try:
             library = ctypes.CDLL(name) if name else None
@@ -184,7 +185,8 @@ def _demangler() -> Any:
 
 
 def demangle(name: str) -> str:
-    """A C++ name as people write it, with its parameters and without its return type; any other name as it is."""
+    """Return a C++ name as people write it, with its parameters and without its return type; any other name as it
+    is."""
     if not name.startswith("_Z") or _demangler() is None:
         return name
     demangle, free = _demangler()

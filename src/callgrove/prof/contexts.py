@@ -28,8 +28,7 @@ from callgrove.prof.nodes import CODE, IDLE, MAIN, PARTIAL, ROOT, THREAD, UNKNOW
 __all__ = ["ENTRY_NAMES", "Contexts", "ScopeChains", "ScopeTable", "contexts_of"]
 
 
-# What contexts execute: functions, loops, lines, instructions, placeholders, each with a number of its own.
-#
+# -- scopes: what contexts execute -------------------------------------------------------------------------------------
 # Two contexts below one parent are one where their scopes and relations are equal. What makes scopes equal is not
 # always what makes regions equal: two inlined copies of a function are two scopes of one region.
 
@@ -70,7 +69,7 @@ class ScopeTable:
         return np.array(self._region or [ABSENT], np.int32)
 
     def add(self, identity: Hashable, kind: ContextKind, region: int) -> int:
-        """The scope with that identity; what is said first about it stays."""
+        """Return the scope with that identity; what is said first about it stays."""
         number = self._known.setdefault(identity, len(self._kind))
         if number == len(self._kind):
             self._kind.append(kind)
@@ -78,7 +77,7 @@ class ScopeTable:
         return number
 
     def function(self, identity: Hashable, name: str, file: int, line: int, module: int, offset: int | None) -> int:
-        """A function, or an inlined one: `identity` tells copies of it apart."""
+        """Return the scope of a function, or of an inlined one: `identity` tells copies of it apart."""
         return self.add(
             identity, ContextKind.FUNCTION, self._place(ContextKind.FUNCTION, name, file, line, module, offset)
         )
@@ -97,12 +96,12 @@ class ScopeTable:
         return self.builder.region(kind, name, file=file, line=known, module=module, offset=offset)
 
     def entry(self, code: int) -> int:
-        """An entry point."""
+        """Return the scope of an entry point."""
         name = ENTRY_NAMES[code]
         return self.add(("entry", code), ContextKind.ENTRY, self.builder.region(ContextKind.ENTRY, name))
 
     def placeholder(self, code: int) -> int:
-        """What a node of module 0 stands for."""
+        """Return what a node of module 0 stands for."""
         if code == UNKNOWN:
             region = self.builder.region(ContextKind.UNKNOWN, UNKNOWN_FUNCTION)
             return self.add("unknown", ContextKind.UNKNOWN, region)
@@ -120,7 +119,7 @@ class ScopeTable:
 
 
 def concatenate(parts: list[ScopeChains], last: Array, relation: Array) -> ScopeChains:
-    """The chains of all parts, one after the other, each with one more scope at its end."""
+    """Return the chains of all parts, one after the other, each with one more scope at its end."""
     lengths = np.concatenate([np.diff(part.bounds) for part in parts]) if parts else np.empty(0, np.int64)
     bounds = np.append(0, np.cumsum(lengths + 1))
     ends = bounds[1:] - 1
@@ -131,6 +130,9 @@ def concatenate(parts: list[ScopeChains], last: Array, relation: Array) -> Scope
         column[inner] = np.concatenate([getattr(part, one) for part in parts]) if parts else []
         column[ends] = final
     return ScopeChains(bounds, *out)
+
+
+# -- the calling context tree ------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -150,9 +152,9 @@ class Contexts:
 
     def is_elided(self, kind: Ids) -> Bools:
         """Instructions inside of what is known about them; `kind` is that of scopes."""
-        found: Bools = (kind[self.scope] == ContextKind.INSTRUCTION) & (self.relation == Relation.LEXICAL)
-        found[0] = False
-        return found
+        elided: Bools = (kind[self.scope] == ContextKind.INSTRUCTION) & (self.relation == Relation.LEXICAL)
+        elided[0] = False
+        return elided
 
 
 def contexts_of(tree: RawTree, chains: ScopeChains, entry: Ids) -> Contexts:
@@ -196,14 +198,14 @@ class _Growth:
             nodes, above, start, end = nodes[more], above[more], start[more], end[more]
 
     def _step(self, above: Ids, scope: Ids, relation: Ids) -> Ids:
-        """The child of each context with that scope and relation; new ones are made."""
+        """Return the child of each context with that scope and relation; new ones are made."""
         key = (above.astype(np.int64) << 32) | (relation.astype(np.int64) << 30) | scope
-        found, inverse = np.unique(key, return_inverse=True)
-        self.parents.append((found >> 32).astype(np.int32))
-        self.relations.append(((found >> 30) & 3).astype(np.int32))
-        self.scopes.append((found & (1 << 30) - 1).astype(np.int32))
+        keys, inverse = np.unique(key, return_inverse=True)
+        self.parents.append((keys >> 32).astype(np.int32))
+        self.relations.append(((keys >> 30) & 3).astype(np.int32))
+        self.scopes.append((keys & (1 << 30) - 1).astype(np.int32))
         made: Ids = (self.n + inverse).astype(np.int32)
-        self.n += len(found)
+        self.n += len(keys)
         return made
 
     def put_in_order(self) -> Contexts:

@@ -63,23 +63,23 @@ class Converted:
 
 
 def survey_of(request: Request, workers: Workers, progress: Progress = silent, place: Meeting | None = None) -> Survey:
-    """The first pass. A directory without any file that can be read is an error."""
+    """Do the first pass. A directory without any file that can be read is an error."""
     keeps = 0 if workers.are_elsewhere else KEPT_BYTES
     batches = request.inputs.batches(request.flavour, request.only_exe, request.wants_traces, keeps, place)
     watched = _in_files(progress, [len(batch.files) for batch in batches])
     survey = workers.reduce(survey_batch, combine_surveys, batches, label="reading files", progress=watched)
     if survey is None or not survey.files:
         raise _nothing(request, survey)
-    found = {file.folder for file in survey.files}
+    folders = {file.folder for file in survey.files}
     for folder in request.inputs.folders:
-        if str(folder) not in found and not request.only_exe:
+        if str(folder) not in folders and not request.only_exe:
             reasons = [text for path, text in survey.skipped if Path(path).parent == folder]
             raise InputError(f"{folder}: none of its measurement files can be read: {reasons[0]}")
     return survey
 
 
 def _in_files(progress: Progress, sizes: Sequence[int]) -> Progress:
-    """Progress in files, of work that goes on in batches of them."""
+    """Return progress in files, of work that goes on in batches of them."""
     before = [0, *np.cumsum(sizes).tolist()]
     return lambda label, done, total: progress(label, before[done], before[-1])
 
@@ -88,7 +88,9 @@ def _nothing(request: Request, survey: Survey | None) -> InputError:
     where = request.inputs.paths[0]
     if survey is not None and survey.others:
         there, wanted = ", ".join(sorted(set(survey.others))), " or ".join(map(repr, request.only_exe))
-        return InputError(f"{where}: there is no measurement of the program {wanted}; there are of {there}")
+        return InputError(
+            f"{where}: there is no measurement of the program {wanted}; there are measurements of {there}"
+        )
     if survey is None or not survey.skipped:
         return InputError(f"{where}: no measurement file can be read")
     path, reason = survey.skipped[0]
@@ -96,14 +98,14 @@ def _nothing(request: Request, survey: Survey | None) -> InputError:
 
 
 def prepare(request: Request, survey: Survey, progress: Progress = silent) -> Prepared:
-    """The experiment of a survey."""
+    """Return the experiment of a survey."""
     return prepare_experiment(survey, request.inputs, request.attribution, request.flavour, progress)
 
 
 def run_conversion(
     request: Request, writer: Writer, workers: Workers, target: Path, progress: Progress = silent
 ) -> tuple[Survey, Prepared, Converted]:
-    """Both passes, into a writer for the target, which is closed; after an error it is given up."""
+    """Do both passes, into a writer for the target, which is closed; after an error it is given up."""
     try:
         with meeting(target, workers) as place:
             survey = survey_of(request, workers, progress, place)
@@ -122,7 +124,7 @@ def run_conversion(
 def convert(
     ready: Prepared, writer: Writer, workers: Workers, progress: Progress = silent, place: Meeting | None = None
 ) -> Converted:
-    """The second pass. Without a place to meet, workers get the plan with every task and send what they make."""
+    """Do the second pass. Without a place to meet, workers get the plan with every task and send what they make."""
     writer.define(ready.experiment)
     plan, places, n_samples, n_values = ready.plan, None, 0, 0
     if isinstance(writer, TakesPackedSamples):
@@ -131,7 +133,7 @@ def convert(
     if place is not None:
         plan.save(place.plan)
     tasks = _tasks(plan if place is None else place, ready.files, places)
-    work = sent if place is None and workers.are_elsewhere else work_off
+    work = work_off_and_copy if place is None and workers.are_elsewhere else work_off
     watched = _in_files(progress, [len(task.files) for task in tasks])
     measured = np.zeros(len(plan.metrics.is_derived))
     for done in workers.map(work, tasks, label="attributing costs", progress=watched):
@@ -160,7 +162,7 @@ def _differences(plan: Plan, measured: Floats, writer: Writer) -> Iterator[str]:
 
 
 def _write(done: Done, writer: Writer) -> int:
-    """Gives how many samples were left out."""
+    """Write what a task made; return how many samples were left out."""
     n_left_out, block = 0, done.block
     if len(block):
         writer.write(block)
@@ -210,21 +212,21 @@ def _cut(places: SamplePlaces, part: slice) -> SamplePlaces:
 
 
 def work_off(task: Task) -> Done:
-    """The second pass over the files of a task."""
+    """Do the second pass over the files of a task."""
     if isinstance(task.plan, Plan):
-        return _made(task.plan, task)
+        return _convert_files(task.plan, task)
     if not task.plan.is_seen():
         text = "a worker does not see this folder, though others do; put OUT where all nodes see it"
         raise CallgroveError(f"{task.plan.folder}: {text}")
-    return spool(_made(load(str(task.plan.plan)), task), task.plan, task.first, task.places)
+    return spool(_convert_files(load(str(task.plan.plan)), task), task.plan, task.first, task.places)
 
 
-def sent(task: Task) -> Done:
+def work_off_and_copy(task: Task) -> Done:
     """Do a task on a worker that has to send its result."""
-    return work_off(task).kept()
+    return work_off(task).copy_lines()
 
 
-def _made(plan: Plan, task: Task) -> Done:
+def _convert_files(plan: Plan, task: Task) -> Done:
     files = nodes_of_files(plan, task.files)
     points, measured = points_of(plan, files)
     at_root = points.context == 0

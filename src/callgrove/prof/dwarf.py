@@ -4,7 +4,7 @@
 
 The innermost function that covers an address has it. Copies of one function (inlined or not) are one: the smallest of
 their addresses is its own. Lines come from the line table: the last row at or before the address; several rows may have
-that address, and `binary_names` chooses among them. Only units that have an address in question are read.
+that address, and binary_names.py chooses among them. Only units that have an address in question are read.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ class _Rows:
 
 
 def units_of(dwarf: Any, offsets: Offsets) -> dict[int, UnitNames]:
-    """What the units that have some of the addresses say about these. One that does not say where its code is may have
-    any of them."""
+    """Return what the units that have some of the addresses say about these. One that does not say where its code is
+    may have any of them."""
     out: dict[int, UnitNames] = {}
     for unit in dwarf.iter_CUs():
         ranges = list(_ranges(unit.get_top_DIE(), unit, dwarf))
@@ -72,7 +72,7 @@ class _Unit:
         self._read()
 
     def names(self, offsets: Offsets) -> UnitNames:
-        """What is said about addresses."""
+        """Return what is said about addresses."""
         owners, lines = self._owners(offsets), self._lines(offsets)
         frames = {number: self._frames(number) for number in set(owners)}
         places = {
@@ -102,7 +102,7 @@ class _Unit:
             self._add_rows(program, paths)
 
     def _add(self, die: Any, paths: dict[int, str], above: int, depth: int) -> tuple[int, int]:
-        """Note a function that has code; gives what stands above its children."""
+        """Note a function that has code; return what stands above its children."""
         ranges = list(_ranges(die, self._unit, self._dwarf))
         if not ranges:
             return above, depth
@@ -146,7 +146,8 @@ class _Unit:
     # -- looking up --------------------------------------------------------------------------------------------
 
     def _owners(self, offsets: Offsets) -> list[int]:
-        """The innermost function of each address, of several beside each other the first; -1 where there is none."""
+        """Return the innermost function of each address, of several beside each other the first; -1 where there is
+        none."""
         order = np.argsort(offsets, kind="stable")
         wanted = offsets[order]
         owner = np.full(len(offsets), ABSENT, np.int64)
@@ -154,11 +155,11 @@ class _Unit:
             for low, high in self._functions[number].ranges:
                 first, last = np.searchsorted(wanted, np.array([low, high], np.uint64))
                 owner[order[first:last]] = number
-        found: list[int] = owner.tolist()
-        return found
+        owners: list[int] = owner.tolist()
+        return owners
 
     def _lines(self, offsets: Offsets) -> list[tuple[int, tuple[tuple[str, int], ...]]]:
-        """Where the last row at or before each address is, and the lines that rows there have."""
+        """Return where the last row at or before each address is, and the lines that rows there have."""
         address, file = np.array(self._rows.address, np.uint64), np.array(self._rows.file, np.int64)
         line: Ints = np.array(self._rows.line, np.int64)
         order = np.lexsort((line, file, address))
@@ -169,8 +170,8 @@ class _Unit:
         out: list[tuple[int, tuple[tuple[str, int], ...]]] = []
         for begin, end in zip(begins.tolist(), ends.tolist(), strict=True):
             rows = order[begin:end].tolist()
-            found = dict.fromkeys((files[file[row]], int(line[row])) for row in rows if line[row] >= 0)
-            out.append((int(address[rows[0]]) if rows else ABSENT, tuple(found)))
+            places = dict.fromkeys((files[file[row]], int(line[row])) for row in rows if line[row] >= 0)
+            out.append((int(address[rows[0]]) if rows else ABSENT, tuple(places)))
         return out
 
     def _frames(self, number: int) -> tuple[Frame, ...]:
@@ -183,7 +184,7 @@ class _Unit:
 
 
 def _ranges(die: Any, unit: Any, dwarf: Any) -> Iterator[tuple[int, int]]:
-    """The addresses of a description."""
+    """Yield the addresses of a description."""
     low = die.attributes.get("DW_AT_low_pc")
     high = die.attributes.get("DW_AT_high_pc")
     if low is not None and high is not None:
@@ -217,7 +218,7 @@ def _follow_reference(die: Any, word: str) -> Any:
 
 
 def _origin(die: Any) -> Any:
-    """Where a function is described: the end of its chain of origins."""
+    """Return where a function is described: the end of its chain of origins."""
     for _ in range(16):
         above = _follow_reference(die, "DW_AT_abstract_origin")
         if above is None:
@@ -227,7 +228,7 @@ def _origin(die: Any) -> Any:
 
 
 def _entry(die: Any, ranges: Ranges) -> int:
-    """Where a function, or a copy of it, is entered: not always at the lowest of its addresses."""
+    """Return where a function, or a copy of it, is entered: not always at the lowest of its addresses."""
     said = die.attributes.get("DW_AT_entry_pc")
     if said is not None and said.form.startswith("DW_FORM_addr"):
         return int(said.value)
@@ -236,19 +237,19 @@ def _entry(die: Any, ranges: Ranges) -> int:
 
 
 def _number(die: Any, word: str) -> int:
-    found = die.attributes.get(word)
-    return int(found.value) if found is not None else ABSENT
+    attribute = die.attributes.get(word)
+    return int(attribute.value) if attribute is not None else ABSENT
 
 
 def _text(die: Any, word: str) -> str:
-    found = die.attributes.get(word)
-    if found is None or not isinstance(found.value, bytes):
+    attribute = die.attributes.get(word)
+    if attribute is None or not isinstance(attribute.value, bytes):
         return ""
-    return readable(found.value.decode("utf-8", "surrogateescape"))
+    return readable(attribute.value.decode("utf-8", "surrogateescape"))
 
 
 def _paths(program: Any, comp_dir: str) -> dict[int, str]:
-    """The files of a line table by their numbers there, which begin at 0 since DWARF 5 and at 1 before."""
+    """Return the files of a line table by their numbers there, which begin at 0 since DWARF 5 and at 1 before."""
     header = program.header
     version, out = header["version"], {}
     folders = [readable(folder.decode("utf-8", "surrogateescape")) for folder in header["include_directory"]]
@@ -262,7 +263,7 @@ def _paths(program: Any, comp_dir: str) -> dict[int, str]:
 
 
 def _join_path(*parts: str) -> str:
-    """A path of parts, each below those before unless it is absolute; a relative one stays as it is spelled."""
+    """Return a path of parts, each below those before unless it is absolute; a relative one stays as it is spelled."""
     path = ""
     for part in parts:
         path = part if part.startswith("/") or not path else f"{path}/{part}" if part else path

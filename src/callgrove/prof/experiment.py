@@ -42,7 +42,7 @@ from callgrove.prof.survey import Survey, SurveyedFile
 __all__ = ["Attribution", "Prepared", "add_profiles", "prepare_experiment", "with_logical_numbers"]
 
 
-# Files as profiles of the model: identifier tuples with their generated numbers, kinds and names.
+# -- files as profiles -------------------------------------------------------------------------------------------------
 
 
 GPU_KINDS = ("GPUCONTEXT", "GPUSTREAM")
@@ -72,8 +72,8 @@ def with_logical_numbers(tuples: Sequence[Tuple]) -> list[Tuple]:
                 local.setdefault((_before(one, position), kind), set()).add(physical)
             elif how == Interpretation.LOGICAL_GLOBAL:
                 overall.setdefault(kind, set()).add(physical)
-    ranks = {key: _ranks(found) for key, found in local.items()}
-    ranks_overall = {kind: _ranks(found) for kind, found in overall.items()}
+    ranks = {key: _ranks(numbers) for key, numbers in local.items()}
+    ranks_overall = {kind: _ranks(numbers) for kind, numbers in overall.items()}
     out: list[Tuple] = []
     for one in tuples:
         made: list[Identifier] = []
@@ -91,18 +91,21 @@ def _before(one: Tuple, position: int) -> tuple[tuple[int, int], ...]:
     return tuple((kind, physical) for kind, physical, _, _ in one[:position])
 
 
-def _ranks(found: set[int]) -> dict[int, int]:
-    return {physical: rank for rank, physical in enumerate(sorted(found))}
+def _ranks(numbers: set[int]) -> dict[int, int]:
+    return {physical: rank for rank, physical in enumerate(sorted(numbers))}
 
 
 def _id_names(files: Sequence[SurveyedFile]) -> tuple[str, ...]:
-    """The names of identifier kinds, from all dictionaries; what is said first stays."""
+    """Return the names of identifier kinds, from all dictionaries; what is said first stays."""
     named: dict[int, str] = {}
     for kinds in dict.fromkeys(file.id_kinds for file in files):
         for kind, name in kinds:
             if kind < MOST_KINDS:
                 named.setdefault(kind, readable(name))
     return tuple(named.get(kind, "") for kind in range(max(named) + 1)) if named else DEFAULT_ID_NAMES
+
+
+# -- the experiment ----------------------------------------------------------------------------------------------------
 
 
 MOST_NAMED = 4  # binaries in a message
@@ -132,7 +135,7 @@ class Prepared:
 def prepare_experiment(
     survey: Survey, inputs: Inputs, attribution: Attribution, flavour: Flavour, progress: Progress = silent
 ) -> Prepared:
-    """The experiment of a survey that found files."""
+    """Return the experiment of a survey that found files."""
     return _Preparation(survey, inputs, attribution, flavour).prepare(progress)
 
 
@@ -149,7 +152,7 @@ class _Preparation:
     def prepare(self, progress: Progress) -> Prepared:
         self._say_what_is_missing()
         structures = self._structures()
-        described = {path: found for path in self.tree.modules if (found := structures[path]) is not None}
+        described = {path: structure for path in self.tree.modules if (structure := structures[path]) is not None}
         by_number = {n: described[path] for n, path in enumerate(self.tree.modules) if path in described}
         tree, paths = with_paths(self.tree, by_number)
         scopes = ScopeTable(self.builder)
@@ -232,7 +235,7 @@ class _Preparation:
         return Structures(files, self.attribution.structure_files, names)
 
     def _add_contexts(self, contexts: Contexts, scopes: ScopeTable) -> tuple[Ids, Ids]:
-        """Contexts of the model; gives their ids, and those that samples have."""
+        """Add the contexts to the model; return their ids, and those that samples have."""
         elided = contexts.is_elided(scopes.kind)
         region = scopes.region[contexts.scope]
         kind = np.where(contexts.relation == Relation.INLINED, ContextKind.INLINED, scopes.kind[contexts.scope])
@@ -271,14 +274,14 @@ class _Preparation:
 
 
 def _first(paths: Sequence[str]) -> str:
-    """Some of them, and how many there are."""
+    """Return some of them, and how many there are."""
     n_more = len(paths) - MOST_NAMED
     return ", ".join(map(readable, paths[:MOST_NAMED])) + (f" and {n_more} more" if n_more > 0 else "")
 
 
 def _metric_plan(quantities: Quantities, rows: dict[Scope, Ids]) -> MetricPlan:
     is_derived = np.array([quantity.is_derived for quantity in quantities.all], np.bool_)
-    names = (quantities.named(name) for name in ("GINS", "GKER:COUNT", "GKER:SAMPLED_COUNT"))
+    names = (quantities.find(name) for name in ("GINS", "GKER:COUNT", "GKER:SAMPLED_COUNT"))
     return MetricPlan(quantities.of_table, rows, is_derived, *names)
 
 
@@ -299,8 +302,8 @@ class ProfValues:
         return self._of(np.array([profile])).of_metrics(metrics)
 
     def context(self, context: int) -> SparseBlock:
-        found = [block.triples() for block in self.blocks()]
-        return SparseBlock.joined([block.take(block.context == context) for block in found])
+        blocks = [block.triples() for block in self.blocks()]
+        return SparseBlock.concatenate([block.take(block.context == context) for block in blocks])
 
     def blocks(self, profiles: Ints | None = None, metrics: Ints | None = None) -> Iterator[Block]:
         chosen = np.arange(len(self._files)) if profiles is None else profiles

@@ -21,8 +21,7 @@ from callgrove.prof.resolution import Described
 __all__ = ["MOST_TEMPLATES", "CallGraph", "Template", "Templates", "shares", "with_paths"]
 
 
-# Who calls whom in the code of one module, and the call paths that lead to an instruction.
-#
+# -- call graph of one module ------------------------------------------------------------------------------------------
 # GPU samples have an address and no callers. The structure file lists the calls of each function, so the callers that
 # are possible can be found (hpcrun-and-prof.md 8):
 #
@@ -46,7 +45,7 @@ class CallGraph:
 
     @classmethod
     def of(cls, structure: Structure, module: int) -> CallGraph | None:
-        """The calls of a module; None where they are not listed, or lead to what is no function."""
+        """Return the calls of a module; None where they are not listed, or lead to what is no function."""
         calls = structure.calls(module)
         if not structure.modules.has_calls[module] and not len(calls):
             return None
@@ -62,18 +61,18 @@ class CallGraph:
         return cls(_without_recursion(callers, functions))
 
     def templates(self, function: int) -> list[tuple[int, ...]] | None:
-        """The calls on each path down to a function, in the order of the reversed paths; None of too many."""
-        found: list[tuple[int, ...]] = []
+        """Return the calls on each path down to a function, in the order of the reversed paths; None of too many."""
+        templates: list[tuple[int, ...]] = []
         pending: list[tuple[int, tuple[int, ...]]] = [(function, ())]
         while pending:
             here, calls = pending.pop()
             above = self.callers.get(here, [])
             if not above:
-                found.append(calls)
+                templates.append(calls)
             pending += [(caller, (address, *calls)) for address, caller in above]
-            if len(found) + len(pending) > MOST_TEMPLATES:
+            if len(templates) + len(pending) > MOST_TEMPLATES:
                 return None
-        return sorted(found, key=lambda calls: calls[::-1])
+        return sorted(templates, key=lambda calls: calls[::-1])
 
 
 def _without_recursion(callers: dict[int, list[Edge]], functions: Ints) -> dict[int, list[Edge]]:
@@ -90,8 +89,8 @@ def _without_recursion(callers: dict[int, list[Edge]], functions: Ints) -> dict[
 
 
 def _components(callers: dict[int, list[Edge]], functions: Ints) -> tuple[dict[int, int], list[int]]:
-    """The component of each function, named by the function that its search began from, and all those names. Tarjan's
-    algorithm along callers, in the order of the document, without recursion."""
+    """Return the component of each function, named by the function that its search began from, and all those names.
+    Tarjan's algorithm along callers, in the order of the document, without recursion."""
     index: dict[int, int] = {}
     low: dict[int, int] = {}
     component: dict[int, int] = {}
@@ -145,6 +144,9 @@ class Templates:
     of_node: Mapping[int, tuple[Template, ...]]
 
 
+# -- call paths of samples ---------------------------------------------------------------------------------------------
+
+
 class PathFinder:
     """The paths of addresses, module by module."""
 
@@ -154,7 +156,7 @@ class PathFinder:
         self._of_function: dict[tuple[int, int], list[tuple[int, ...]] | None] = {}
 
     def paths(self, module: int, offset: int) -> tuple[bool, list[Path]]:
-        """Whether callers are known, and the paths to an address."""
+        """Return whether callers are known, and the paths to an address."""
         calls = self._calls(module, offset)
         here = (place_of(module), offset)
         if calls is None:
@@ -194,14 +196,14 @@ class _Paths:
 
 
 @dataclass(frozen=True)
-class Found:
+class SamplePaths:
     """Paths by the node of the whole tree that samples hang from, module, offset, whether callers are known."""
 
     tree: RawTree
     rows: tuple[tuple[int, int, int, bool, list[Path]], ...]
 
     def templates(self, contexts: Contexts) -> Templates:
-        """The paths as contexts."""
+        """Return the paths as contexts."""
         out: dict[int, tuple[Template, ...]] = {}
         for parent, module, offset, is_known, paths in self.rows:
             bare = self._node(parent, place_of(module, is_bare=True), offset)
@@ -223,31 +225,32 @@ class Found:
         return int(self.tree.search(parents, region)[0])
 
 
-def with_paths(tree: RawTree, described: Mapping[int, Described]) -> tuple[RawTree, Found]:
-    """The tree with all paths that GPU samples may have, and what they are; `described` are modules by number."""
+def with_paths(tree: RawTree, described: Mapping[int, Described]) -> tuple[RawTree, SamplePaths]:
+    """Return the tree with all paths that GPU samples may have, and what they are; `described` are modules by
+    number."""
     place = tree.place[tree.region]
     bare = np.flatnonzero((place != CODE) & (place % 2 == BARE))
     finder, added = PathFinder(described), _Paths(tree)
-    found: list[tuple[int, int, int, bool, list[Path]]] = []
+    samples: list[tuple[int, int, int, bool, list[Path]]] = []
     for node in bare.tolist():
         module, offset = int(place[node]) // 2 - 1, int(tree.offset[tree.region[node]])
         is_known, paths = finder.paths(module, offset)
         for path in paths:
             added.add(int(tree.parent[node]), path)
-        found.append((int(tree.parent[node]), module, offset, is_known, paths))
-    if not found:
-        return tree, Found(tree, ())
+        samples.append((int(tree.parent[node]), module, offset, is_known, paths))
+    if not samples:
+        return tree, SamplePaths(tree, ())
     above = np.concatenate([tree.parent, np.array(added.above, np.int32)]).astype(np.int32)
     places = np.concatenate([place, np.array(added.place, np.int64)])
     offsets = np.concatenate([tree.offset[tree.region], np.array(added.offset, np.uint64)])
     whole = RawTree.of(tree.modules, [(above, places, offsets)])
     moved = whole.find(above, places, offsets)
-    return whole, Found(whole, tuple((int(moved[parent]), *rest) for parent, *rest in found))  # type: ignore[misc]
+    return whole, SamplePaths(whole, tuple((int(moved[parent]), *rest) for parent, *rest in samples))  # type: ignore[misc]
 
 
 def shares(templates: tuple[Template, ...], ratio: Mapping[int, float], samples: Mapping[int, float]) -> list[float]:
-    """Which part of a value goes to each template. `ratio` of entry contexts: how many times more often the kernel ran
-    than it was sampled, absent where it did not run; `samples` of nodes: instructions sampled there."""
+    """Return which part of a value goes to each template. `ratio` of entry contexts: how many times more often the
+    kernel ran than it was sampled, absent where it did not run; `samples` of nodes: instructions sampled there."""
     factors = [1.0 if t.is_certain else ratio.get(t.entry, 0.0) for t in templates]
     possible = [k for k, factor in enumerate(factors) if factor]
     share = [0.0] * len(templates)

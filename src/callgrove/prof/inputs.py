@@ -48,9 +48,9 @@ class PathRule:
         return cls(pattern, str(Path(after).absolute()).rstrip("/") if after else "", text)
 
     def apply(self, path: str) -> str | None:
-        """The path here, or None where the rule does not concern it."""
-        found = self.pattern.match(path)
-        return self.to + path[found.end() :] if found else None
+        """Return the path here, or None where the rule does not concern it."""
+        match = self.pattern.match(path)
+        return self.to + path[match.end() :] if match else None
 
 
 @dataclass(frozen=True)
@@ -64,13 +64,13 @@ class Inputs:
     @cached_property
     def files(self) -> list[tuple[Path, Path]]:
         """(file, measurement directory) of all files, each once."""
-        found: dict[Path, Path] = {}
+        folder_of: dict[Path, Path] = {}
         for path in self.paths:
             files = self._files_of(path)
             folder = path.resolve() if path.is_dir() else path.resolve().parent
             for file in files:
-                found.setdefault(folder / file.name, folder)
-        return list(found.items())
+                folder_of.setdefault(folder / file.name, folder)
+        return list(folder_of.items())
 
     def _files_of(self, path: Path) -> Sequence[Path]:
         try:
@@ -102,7 +102,7 @@ class Inputs:
     @cached_property
     def _first_places(self) -> list[tuple[str, Path]]:
         """(where a measurement directory lay first, where it lies now)."""
-        found = []
+        places = []
         for folder in self.folders:
             told = folder / ORIGINAL_PATH
             try:
@@ -113,25 +113,26 @@ class Inputs:
             except OSError:
                 continue
             if text.startswith("/"):
-                found.append((text.rstrip("/"), folder))
-        return found
+                places.append((text.rstrip("/"), folder))
+        return places
 
     def candidates(self, path: str) -> list[str]:
-        """Everything that a path of a module or source file may be called: as measured, then where it may lie here."""
-        found = [path]
+        """Return everything that a path of a module or source file may be called: as measured, then where it may lie
+        here."""
+        paths = [path]
         if not path.startswith("/"):
-            found += [str(folder / path) for folder in self.folders]
-            found += [f"{place}/{path}" for place, _ in self._first_places]
-            return found
+            paths += [str(folder / path) for folder in self.folders]
+            paths += [f"{place}/{path}" for place, _ in self._first_places]
+            return paths
         for place, folder in self._first_places:
             if path.startswith(place + "/"):
                 rest = path[len(place) + 1 :]
-                found += [str(folder / rest), rest]
-        found += [moved for rule in self.rules if (moved := rule.apply(path)) is not None]
-        return found
+                paths += [str(folder / rest), rest]
+        paths += [moved for rule in self.rules if (moved := rule.apply(path)) is not None]
+        return paths
 
     def locate(self, path: str) -> Path | None:
-        """The file that a path means here, where it may be opened."""
+        """Return the file that a path means here, where it may be opened."""
         if "\0" in path:
             return None
         for candidate in reversed(self.candidates(path)):
@@ -175,8 +176,8 @@ def _size(path: Path) -> int:
 
 
 def default_target(folder: Path) -> Path:
-    """The database of a measurement directory, named as HPCToolkit names it, in the current folder: measurements may
-    lie where nobody should write."""
+    """Return the database of a measurement directory, named as HPCToolkit names it, in the current folder: measurements
+    may lie where nobody should write."""
     given = Path(os.path.normpath(Path.cwd() / folder)).name
-    found = re.fullmatch(r"(hpctoolkit-.*)-measurements(-.*)?", given)
-    return Path(f"{found[1]}-database{found[2] or ''}" if found else f"{given}-database")
+    match = re.fullmatch(r"(hpctoolkit-.*)-measurements(-.*)?", given)
+    return Path(f"{match[1]}-database{match[2] or ''}" if match else f"{given}-database")

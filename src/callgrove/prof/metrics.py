@@ -33,7 +33,8 @@ from callgrove.model.metrics import Aggregation, Column, Metric, Scope
 __all__ = ["SCOPES", "VARIABLE", "VIEWS", "Quantities", "Quantity", "add_rows", "quantities_of"]
 
 
-# Metric tables of all files as quantities: a quantity is known by its name and description.
+# -- quantities --------------------------------------------------------------------------------------------------------
+# A quantity is known by its name and description.
 #
 # A metric with a formula has no values: it is derived from others, which the formula names by their number in the table
 # (`#n`, in 02.00 also `$n` and `@n`). Here formulas name quantities: `$n`.
@@ -65,7 +66,7 @@ class Quantities:
         self.of_table: dict[tuple[MetricDescription, ...], Ids] = {}
 
     def add(self, table: tuple[MetricDescription, ...], where: str) -> Ids:
-        """The quantity of each metric of a table."""
+        """Return the quantity of each metric of a table."""
         if table not in self.of_table:
             numbers = [self._number(metric) for metric in table]
             for number, metric in zip(numbers, table, strict=True):
@@ -93,7 +94,7 @@ class Quantities:
         if any(part >= len(numbers) for part in parts):
             problem = f"there is no metric {max(parts)} in the table"
         else:
-            formula = REFERENCE.sub(lambda found: f"${numbers[int(found[1])]}", text)
+            formula = REFERENCE.sub(lambda match: f"${numbers[int(match[1])]}", text)
             try:
                 parse(formula)
             except FormulaError as error:
@@ -103,7 +104,8 @@ class Quantities:
         self.all[number] = Quantity(name, metric, True, "" if problem else formula)
 
     def expand(self, formula: str) -> str | None:
-        """A formula over measured quantities alone: formulas in it are written out; None where that has no end."""
+        """Return a formula over measured quantities alone: formulas in it are written out; None where that has no
+        end."""
         for _ in range(DEEPEST):
             parts = {int(one) for one in VARIABLE.findall(formula)}
             nested = [self.all[part] for part in parts if self.all[part].is_derived]
@@ -114,26 +116,29 @@ class Quantities:
             formula = VARIABLE.sub(self._write_out, formula)
         return None  # they refer to each other
 
-    def _write_out(self, found: re.Match[str]) -> str:
-        quantity = self.all[int(found[1])]
-        return f"({quantity.formula})" if quantity.is_derived else found[0]
+    def _write_out(self, match: re.Match[str]) -> str:
+        quantity = self.all[int(match[1])]
+        return f"({quantity.formula})" if quantity.is_derived else match[0]
 
     @property
     def measured(self) -> list[int]:
         return [number for number, quantity in enumerate(self.all) if not quantity.is_derived]
 
-    def named(self, name: str) -> int:
-        """The quantity of that name, or -1."""
+    def find(self, name: str) -> int:
+        """Return the number of the quantity of that name, or -1."""
         return next((number for number, quantity in enumerate(self.all) if quantity.name == name), ABSENT)
 
 
 def quantities_of(tables: Iterable[tuple[str, tuple[tuple[MetricDescription, ...], ...]]]) -> Quantities:
     """Of the metric tables of all epochs of files, given with their paths, in the order of profiles."""
-    found = Quantities()
+    quantities = Quantities()
     for path, epochs in tables:
         for table in epochs:
-            found.add(table, path)
-    return found
+            quantities.add(table, path)
+    return quantities
+
+
+# -- metric rows and columns -------------------------------------------------------------------------------------------
 
 
 SCOPES = (Scope.POINT, Scope.FUNCTION, Scope.LEXICAL, Scope.INCLUSIVE)
@@ -180,12 +185,12 @@ class _Ids:
         return self.base + step * len(self.scopes) + self.scopes.index(scope)
 
     def words(self, scope: Scope) -> dict[str, str]:
-        """How formulas name each statistic."""
+        """Return how formulas name each statistic."""
         return {statistic: f"${self.id(scope, statistic)}" for statistic in self.statistics}
 
 
 def add_rows(builder: ExperimentBuilder, quantities: Quantities, views: Iterable[str]) -> dict[Scope, Ids]:
-    """Metric rows and columns; gives the row of each quantity in each scope, -1 where that is not stored."""
+    """Add metric rows and columns; return the row of each quantity in each scope, -1 where that is not stored."""
     return _Rows(builder, quantities, [c for c in COLUMNS if any(c in VIEWS[view] for view in views)]).add()
 
 
@@ -265,14 +270,14 @@ class _Rows:
                     )
 
     def _formula(self, number: int, quantity: Quantity, word: str, scope: Scope) -> str | None:
-        """The formula of a view over ids of the summary. What is derived is derived from sums."""
+        """Return the formula of a view over ids of the summary. What is derived is derived from sums."""
         if not quantity.is_derived:
             return COLUMNS[word][0].format(**self.ids[number].words(scope))
         text = self.quantities.expand(quantity.formula) if word == "Sum" and quantity.formula else None
         parts = {int(one) for one in VARIABLE.findall(text or "")}
         if text is None or any(scope not in self.ids[part].scopes for part in parts):
             return None
-        return VARIABLE.sub(lambda found: f"${self.ids[int(found[1])].id(scope, SUM)}", text)
+        return VARIABLE.sub(lambda match: f"${self.ids[int(match[1])].id(scope, SUM)}", text)
 
 
 def _scopes(quantity: Quantity) -> tuple[Scope, ...]:

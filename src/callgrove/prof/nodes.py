@@ -45,7 +45,8 @@ __all__ = [
 ]
 
 
-# Trees of nodes that are known by a module and an address, and one tree of many.
+# -- trees of nodes ----------------------------------------------------------------------------------------------------
+# Nodes are known by a module and an address:
 #
 #     place     0                      nodes that are no addresses: `offset` is their code
 #               2 * (module + 1)       addresses in a module, numbered in the order of the modules' paths
@@ -60,7 +61,7 @@ BARE = 1  # added to the place of addresses whose callers are not known
 
 
 def place_of(module: int, is_bare: bool = False) -> int:
-    """The place of addresses in a module."""
+    """Return the place of addresses in a module."""
     return 2 * (module + 1) + is_bare
 
 
@@ -93,19 +94,21 @@ class RawTree:
     def of(cls, modules: tuple[str, ...], trees: Sequence[tuple[Ids, Ints, Offsets]]) -> RawTree:
         """Of trees given by parents (in any order), places and offsets; `modules` are those that places name."""
         regions = Regions()
-        own = [regions.add(place, offset) for _, place, offset in trees]
+        region_of_node = [regions.add(place, offset) for _, place, offset in trees]
         known, maps = regions.all()
-        merged = merge([(above, maps[k][own[k]]) for k, (above, _, _) in enumerate(trees)])
+        merged = merge([(above, maps[k][region_of_node[k]]) for k, (above, _, _) in enumerate(trees)])
         return cls(modules, known.place, known.offset, merged.parent, merged.region)
 
-    def merged(self, other: RawTree) -> RawTree:
-        """One tree of two."""
+    def merge_with(self, other: RawTree) -> RawTree:
+        """Return one tree that has the nodes of both."""
         modules = tuple(sorted({*self.modules, *other.modules}))
         regions = Regions()
         for tree in (self, other):
             regions.add_known(Region(translate(tree.place, place_table(tree.modules, modules)), tree.offset))
         known, maps = regions.all()
-        merged = merge([(tree.parent, own[tree.region]) for tree, own in zip((self, other), maps, strict=True)])
+        merged = merge(
+            [(tree.parent, region_map[tree.region]) for tree, region_map in zip((self, other), maps, strict=True)]
+        )
         return RawTree(modules, known.place, known.offset, merged.parent, merged.region)
 
     @cached_property
@@ -120,7 +123,7 @@ class RawTree:
         return np.searchsorted(self.place, np.arange(last + 2))
 
     def regions_of(self, place: Ints, offset: Offsets) -> Ints:
-        """The region of each (place, offset); -1 where there is none."""
+        """Return the region of each (place, offset); -1 where there is none."""
         out = np.full(len(place), ABSENT, np.int64)
         for one in np.unique(place).tolist():
             if one + 1 >= len(self._bounds):
@@ -135,7 +138,7 @@ class RawTree:
         return out
 
     def find(self, above: Ids, place: Ints, offset: Offsets) -> Ids:
-        """The node of this tree that each node of another one is; -1 where there is none."""
+        """Return the node of this tree that each node of another one is; -1 where there is none."""
         region = self.regions_of(place, offset)
         out = np.full(len(above) + 1, ABSENT, np.int32)  # -1 picks the last: above a root is nothing
         for number, level in enumerate(levels(depths(above))):
@@ -145,11 +148,14 @@ class RawTree:
         return out[:-1]
 
     def search(self, parent: Ids, region: Ints) -> Ids:
-        """The child of each parent (-1: a root) with that region; -1 where there is none."""
+        """Return the child of each parent (-1: a root) with that region; -1 where there is none."""
         wanted = (parent.astype(np.int64) + 1 << 32) | np.maximum(region, 0)
         at = np.minimum(np.searchsorted(self.keys, wanted), len(self) - 1)
-        found = (region >= 0) & (self.keys[at] == wanted) if len(self) else np.zeros(len(region), np.bool_)
-        return np.where(found, at, ABSENT).astype(np.int32)
+        is_here = (region >= 0) & (self.keys[at] == wanted) if len(self) else np.zeros(len(region), np.bool_)
+        return np.where(is_here, at, ABSENT).astype(np.int32)
+
+
+# -- nodes of one file -------------------------------------------------------------------------------------------------
 
 
 ROOT, PARTIAL, UNKNOWN, IDLE, MAIN, THREAD = (
@@ -194,8 +200,8 @@ class _Nodes:
         self.added: list[tuple[int, int]] = []  # parent and code
 
     def _has_code(self, code: int) -> Bools:
-        found: Bools = self.is_code & (self.offset == code)
-        return found
+        has_code: Bools = self.is_code & (self.offset == code)
+        return has_code
 
     def normal(self, flavour: Flavour) -> tuple[Ids, Ints, Offsets]:
         root = self._root()
@@ -221,7 +227,7 @@ class _Nodes:
         )
 
     def _root(self) -> int:
-        """The position of the root; one is added where only outlined ranges have none above them."""
+        """Return the position of the root; one is added where only outlined ranges have none above them."""
         tops = self.above < 0
         wrong = np.flatnonzero(tops & ~self._has_code(ROOT) & ~self.is_outlined)
         if len(wrong):
@@ -259,7 +265,7 @@ class _Nodes:
             self._put(rest, self._add(root, PARTIAL))
 
     def _add(self, above: int, code: int) -> int:
-        """One more node; gives its position."""
+        """Add one more node, and return its position."""
         self.added.append((above, code))
         return len(self.place) + len(self.added) - 1
 

@@ -6,7 +6,7 @@
     the binary       where it is here: debugging information, symbols
     nothing          the instruction alone
 
-hpcrun-and-prof.md 6.2.
+Specification: hpcrun-and-prof.md 6.2.
 """
 
 from __future__ import annotations
@@ -47,8 +47,7 @@ __all__ = [
 ]
 
 
-# Functions of the operating system's kernel, and of interpreted programs.
-#
+# -- kernel symbols and logical files ----------------------------------------------------------------------------------
 # kernel_symbols/vmlinux.HOSTID    text, or xz of it: `address type name [module]` lines, as /proc/kallsyms has them
 # HPCLOGICAL...                    stanzas {u32 id, str function, u8 mangling, str file, u32 line}, big-endian; an
 #                                  address is the id, then a line in 32 bits each
@@ -62,18 +61,20 @@ SMALLEST_STANZA = 4 + 4 + 1 + 4 + 4
 
 
 def kernel_chains(path: Path, offsets: Offsets, scopes: ScopeTable, module: int) -> ScopeChains:
-    """The function around each address: the last that begins at or before it."""
+    """Return the function around each address: the last that begins at or before it."""
     addresses, names = _kernel_symbols(path)
     at = np.searchsorted(addresses, offsets, side="right") - 1
-    found: dict[int, int] = {}
+    scope_of: dict[int, int] = {}
     for row in np.unique(at[at >= 0]).tolist():
         address = int(addresses[row])
-        found[row] = scopes.function(("symbol", module, address), readable(names[row]), ABSENT, ABSENT, module, address)
-    return _one_each([found.get(row, ABSENT) for row in at.tolist()])
+        scope_of[row] = scopes.function(
+            ("symbol", module, address), readable(names[row]), ABSENT, ABSENT, module, address
+        )
+    return _one_each([scope_of.get(row, ABSENT) for row in at.tolist()])
 
 
 def _one_each(scope: list[int]) -> ScopeChains:
-    """One scope, called, or none (-1), for each address."""
+    """Return one scope, called, or none (-1), for each address."""
     column = np.array(scope, np.int32)
     known = column >= 0
     relation = np.full(int(known.sum()), Relation.CALL, np.int32)
@@ -114,7 +115,7 @@ def _text(path: Path) -> str:
 
 
 def logical_chains(path: Path, offsets: Offsets, scopes: ScopeTable, module: int) -> ScopeChains:
-    """The function, and the line where there is one, of each address."""
+    """Return the function, and the line where there is one, of each address."""
     functions = {id_: (name, file, line) for id_, name, file, line in _stanzas(path)}
     bounds, scope, relation = [0], list[int](), list[int]()
     for offset in offsets.tolist():
@@ -143,7 +144,8 @@ def _stanzas(path: Path) -> Iterator[tuple[int, str, str, int]]:
         yield id_, readable(name), readable(cursor.text("file")), cursor.number("u4", "line")
 
 
-# Structure files: found in measurement directories or named, read where they describe a module that was measured.
+# -- structure files ---------------------------------------------------------------------------------------------------
+# They are found in measurement directories, or named by the user.
 #
 # A module is covered as soon as one file describes it: an address that lies in none of its ranges has no scopes, and
 # nothing else is asked. Files that cannot be read are treated as absent, and said.
@@ -157,7 +159,7 @@ NOWHERE = int(NO_OFFSET)
 
 
 def structure_files(folders: Iterable[Path]) -> list[Path]:
-    """The structure files of measurement directories."""
+    """Return the structure files of measurement directories."""
     return [path for folder in folders for path in sorted((folder / FOLDER).glob(f"*{SUFFIX}"))]
 
 
@@ -169,15 +171,15 @@ class Described:
     number: int  # of the module in the structure
 
     def chains(self, offsets: Offsets, scopes: ScopeTable, module: int) -> ScopeChains:
-        """The scopes around each address, from the function to the line."""
-        found = self.structure.chains(self.structure.lookup(self.number, offsets))
-        rows, inverse = np.unique(found.scope, return_inverse=True)
+        """Return the scopes around each address, from the function to the line."""
+        chains = self.structure.chains(self.structure.lookup(self.number, offsets))
+        rows, inverse = np.unique(chains.scope, return_inverse=True)
         made = np.array([self._scope(row, scopes, module) for row in rows.tolist()], np.int32)
-        kind = self.structure.scopes.kind[found.scope]
+        kind = self.structure.scopes.kind[chains.scope]
         relation = np.where(kind == INLINED, Relation.INLINED, Relation.LEXICAL).astype(np.int32)
-        starts = found.bounds[:-1][np.diff(found.bounds) > 0]
+        starts = chains.bounds[:-1][np.diff(chains.bounds) > 0]
         relation[starts] = Relation.CALL
-        return ScopeChains(found.bounds, made[inverse] if len(made) else found.scope, relation)
+        return ScopeChains(chains.bounds, made[inverse] if len(made) else chains.scope, relation)
 
     def _scope(self, row: int, scopes: ScopeTable, module: int) -> int:
         table, text = self.structure.scopes, self.structure.text
@@ -192,9 +194,9 @@ class Described:
         return scopes.line(file, line)
 
     def procedures(self, offsets: Offsets) -> Ids:
-        """The function that each address lies in; -1 where there is none."""
-        found = self.structure.lookup(self.number, offsets)
-        return np.where(found >= 0, self.structure.scopes.procedure[found], ABSENT).astype(np.int32)
+        """Return the function that each address lies in; -1 where there is none."""
+        rows = self.structure.lookup(self.number, offsets)
+        return np.where(rows >= 0, self.structure.scopes.procedure[rows], ABSENT).astype(np.int32)
 
 
 class Structures:
@@ -239,13 +241,16 @@ class Structures:
 
 
 def _module_names(file: Path) -> list[str]:
-    """The modules that a file describes, without parsing it."""
+    """Return the modules that a file describes, without parsing it."""
     with file.open("rb") as opened:
         if not opened.seek(0, 2):
             return []
         with mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as content:
-            found = [match[1] for match in MODULE_NAME.finditer(content)]
-    return [unescape(name.decode("utf-8", "surrogateescape"), ENTITIES) for name in found]
+            names = [match[1] for match in MODULE_NAME.finditer(content)]
+    return [unescape(name.decode("utf-8", "surrogateescape"), ENTITIES) for name in names]
+
+
+# -- from addresses to scopes ------------------------------------------------------------------------------------------
 
 
 Locate = Callable[[str], Path | None]
@@ -266,7 +271,7 @@ class Resolver:
         self._lacks_parser = False
 
     def chains(self, path: str, offsets: Offsets) -> tuple[int, ScopeChains]:
-        """The module's number in the model, and the scopes around addresses in it."""
+        """Return the module's number in the model, and the scopes around addresses in it."""
         module = self.scopes.builder.module(readable(path))
         try:
             return module, self._chains(path, offsets, module)
@@ -285,7 +290,7 @@ class Resolver:
         return self._of_binary(path, offsets, module) or ScopeChains.none(len(offsets))
 
     def _of_binary(self, path: str, offsets: Offsets, module: int) -> ScopeChains | None:
-        """What the module's own file says, where it is here."""
+        """Return what the module's own file says, where it is here."""
         file = self._locate(path)
         if file is None or not os.access(file, os.R_OK):
             self.absent.append(path)
@@ -295,18 +300,18 @@ class Resolver:
         from callgrove.prof.binaries import binary_chains
 
         try:
-            found = binary_chains(file, offsets, self.scopes, module, self._cache)
+            chains = binary_chains(file, offsets, self.scopes, module, self._cache)
         except MissingExtra as error:
             self._lacks_parser = True  # said once
             self.notes.append(str(error))
             return None
-        if found is None or not len(found.scope):
+        if chains is None or not len(chains.scope):
             self.mute.append(path)
-        return found
+        return chains
 
 
 def resolve(tree: RawTree, resolver: Resolver, progress: Progress = silent) -> tuple[ScopeChains, Ids]:
-    """The chains of all regions of a tree, and the scopes of those that are entries directly below the root."""
+    """Return the chains of all regions of a tree, and the scopes of those that are entries directly below the root."""
     scopes, parts = resolver.scopes, list[ScopeChains]()
     last, relation = (np.zeros(len(tree.place), np.int32) for _ in range(2))
     entry = np.full(len(tree.place), ABSENT, np.int32)

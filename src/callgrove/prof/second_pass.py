@@ -56,7 +56,8 @@ __all__ = [
 ]
 
 
-# All that the second pass needs to know, as arrays: workers get it once, in a folder that they map into memory.
+# -- plan of the second pass -------------------------------------------------------------------------------------------
+# Workers get it once, as arrays in a folder that they map into memory.
 #
 # Contexts here are those of `contexts`: level by level, with elided instructions where they belong. `final` gives the
 # ids of the experiment, `layout` says how samples are to be packed: as the target stores them, or in these ids.
@@ -68,12 +69,12 @@ PLAIN = np.dtype([("time", np.int64), ("ctx", np.int32)])
 
 
 def plain_layout(n_contexts: int) -> SampleLayout:
-    """Samples in the ids of the experiment."""
+    """Return the layout of samples in the ids of the experiment."""
     return SampleLayout(PLAIN, np.append(np.arange(n_contexts, dtype=np.int32), np.int32(ABSENT)))
 
 
 def plain_samples(records: Array) -> Samples:
-    """Samples that were packed in the plain layout."""
+    """Return samples that were packed in the plain layout."""
     return Samples(records["time"].copy(), records["ctx"].copy())
 
 
@@ -139,12 +140,15 @@ class Plan:
 
 @lru_cache(maxsize=1)
 def load(folder: str) -> Plan:
-    """The plan that lies in a folder of ours; arrays are mapped, so that the workers of a node share them."""
+    """Return the plan that lies in a folder of ours; arrays are mapped, so that the workers of a node share them."""
     place = Path(folder)
     rest = pickle.loads((place / TABLES).read_bytes())
     # plain arrays: views of a memmap are memmaps again, and all that small ones take is the time to make them
     arrays: dict[str, Any] = {path.stem: np.asarray(np.load(path, mmap_mode="r")) for path in place.glob("*.npy")}
     return Plan(**rest, **arrays)
+
+
+# -- values of a batch of files ----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -157,7 +161,7 @@ class FileNodes:
 
 
 def nodes_of_files(plan: Plan, files: Sequence[FileTables | str]) -> list[FileNodes]:
-    """Files, by their tables or where they lie, with their nodes; all of them are looked up together."""
+    """Return files, by their tables or where they lie, with their nodes; all of them are looked up together."""
     numbers = {path: number for number, path in enumerate(plan.modules)}
     read = [file if isinstance(file, FileTables) else _read(file, numbers, plan) for file in files]
     places = _Places(plan.modules)
@@ -168,9 +172,9 @@ def nodes_of_files(plan: Plan, files: Sequence[FileTables | str]) -> list[FileNo
     starts = np.append(0, np.cumsum(sizes))
     above, place, offset = (np.concatenate(column) for column in zip(*trees, strict=True))
     above = np.where(above < 0, -1, above + np.repeat(starts[:-1], sizes)).astype(np.int32)
-    found = iter(np.split(plan.tree.find(above, place, offset), starts[1:-1]))
+    node_parts = iter(np.split(plan.tree.find(above, place, offset), starts[1:-1]))
     return [
-        FileNodes(one.file, m, tuple(next(found)[: len(epoch.nodes)] for epoch in m.epochs))
+        FileNodes(one.file, m, tuple(next(node_parts)[: len(epoch.nodes)] for epoch in m.epochs))
         for one in read
         for m in (one.measurement,)
     ]
@@ -205,18 +209,18 @@ class Cells:
     value: Floats
 
     @classmethod
-    def joined(cls, parts: Sequence[Cells]) -> Cells:
+    def concatenate(cls, parts: Sequence[Cells]) -> Cells:
         columns = zip(*((p.file, p.context, p.quantity, p.value) for p in parts), strict=True)
         return cls(*(np.concatenate(column) for column in columns))
 
 
 def points_of(plan: Plan, files: Sequence[FileNodes]) -> tuple[Cells, Floats]:
-    """What was measured at each context itself, and what the files hold of each quantity; context 0 is the root, which
-    no scope has values of."""
+    """Return what was measured at each context itself, and what the files hold of each quantity; context 0 is the root,
+    which no scope has values of."""
     totals = np.zeros(len(plan.metrics.is_derived))
     parts = [cells for number, file in enumerate(files) for cells in _of_file(plan, number, file, totals)]
     none = np.empty(0, np.int64)
-    return Cells.joined(parts) if parts else Cells(none, none, none, np.empty(0)), totals
+    return Cells.concatenate(parts) if parts else Cells(none, none, none, np.empty(0)), totals
 
 
 def _of_file(plan: Plan, number: int, file: FileNodes, totals: Floats) -> Iterator[Cells]:
@@ -225,19 +229,20 @@ def _of_file(plan: Plan, number: int, file: FileNodes, totals: Floats) -> Iterat
         totals += np.bincount(quantity, value, len(totals))
         has_context = plan.full[node] >= 0
         context = np.where(moves, plan.first[node], plan.full[node])[has_context].astype(np.int64)
-        own = Cells(np.full(len(context), number), context, quantity[has_context], value[has_context])
-        yield own
+        measured = Cells(np.full(len(context), number), context, quantity[has_context], value[has_context])
+        yield measured
         if not has_context.all():
             bare = ~has_context
-            yield from _share(plan, number, own, node[bare], quantity[bare], value[bare])
+            yield from _share(plan, number, measured, node[bare], quantity[bare], value[bare])
 
 
 def _measure(plan: Plan, file: FileBytes, epoch: Epoch, nodes: Ids) -> tuple[Ids, Ints, Floats, Array]:
-    """Node of the merged tree, quantity, value, and whether it belongs to the function, of all values but zeros."""
+    """Return node of the merged tree, quantity, value, and whether it belongs to the function, of all values but
+    zeros."""
     if not epoch.metrics:
         none = np.empty(0, np.int64)
         return none.astype(np.int32), none, np.empty(0), np.empty(0, np.bool_)
-    node, metric, raw = epoch.place.read(file).stored(epoch.nodes.positions, nodes)
+    node, metric, raw = epoch.place.read(file).list_stored(epoch.nodes.positions, nodes)
     is_real = np.array([m.is_real for m in epoch.metrics], np.bool_)
     period = np.array([m.period or 1 for m in epoch.metrics], np.float64)
     moves = np.array([bool(m.move2proc) for m in epoch.metrics], np.bool_)
@@ -254,10 +259,10 @@ def _measure(plan: Plan, file: FileBytes, epoch: Epoch, nodes: Ids) -> tuple[Ids
     return node[kept], number[kept], value[kept], moves[metric][kept]
 
 
-def _share(plan: Plan, number: int, own: Cells, node: Ids, quantity: Ints, value: Floats) -> Iterator[Cells]:
-    """Values of GPU samples on the call paths that they may have had."""
+def _share(plan: Plan, number: int, measured: Cells, node: Ids, quantity: Ints, value: Floats) -> Iterator[Cells]:
+    """Yield the values of GPU samples on the call paths that they may have had."""
     metrics = plan.metrics
-    runs, sampled_runs = (_by_key(own, which) for which in (metrics.runs, metrics.sampled_runs))
+    runs, sampled_runs = (_by_key(measured, which) for which in (metrics.runs, metrics.sampled_runs))
     ratio = {
         c: runs.get(c, 1.0) / sampled_runs[c] if c in runs and c in sampled_runs else 1.0
         for c in {*runs, *sampled_runs}
@@ -276,7 +281,7 @@ def _share(plan: Plan, number: int, own: Cells, node: Ids, quantity: Ints, value
 
 
 def _by_key(cells: Cells, quantity: int) -> dict[int, float]:
-    """The values of a quantity by context."""
+    """Return the values of a quantity by context."""
     rows = cells.quantity == quantity
     out: dict[int, float] = {}
     for context, value in zip(cells.context[rows].tolist(), cells.value[rows].tolist(), strict=True):
@@ -299,14 +304,14 @@ class Level:
 
 
 def propagate(plan: Plan, points: Cells) -> tuple[Ints, list[Level]]:
-    """The quantities that occur, and all rows with their values, the deepest level first."""
+    """Return the quantities that occur, and all rows with their values, the deepest level first."""
     quantities = np.unique(points.quantity)
     n_contexts = len(plan.above)
     key = points.file * n_contexts + points.context
     rows, inverse = np.unique(key, return_inverse=True)
     column = np.searchsorted(quantities, points.quantity)
     width = len(quantities)
-    own = np.bincount(inverse * width + column, points.value, len(rows) * width).reshape(len(rows), width)
+    sums = np.bincount(inverse * width + column, points.value, len(rows) * width).reshape(len(rows), width)
     depth = plan.depth[rows % n_contexts]
     out: list[Level] = []
     rising = np.empty(0, np.int64), np.empty((0, width)), np.empty((0, width))
@@ -314,7 +319,7 @@ def propagate(plan: Plan, points: Cells) -> tuple[Ints, list[Level]]:
         at = np.flatnonzero(depth == here) if len(out) == 0 or (depth == here).any() else np.empty(0, np.int64)
         keys = distinct(rows[at], rising[0])
         point, inclusive, function = (np.zeros((len(keys), width)) for _ in range(3))
-        point[np.searchsorted(keys, rows[at])] = own[at]
+        point[np.searchsorted(keys, rows[at])] = sums[at]
         inclusive[:] = function[:] = point
         up = np.searchsorted(keys, rising[0])
         with np.errstate(invalid="ignore", over="ignore"):
@@ -327,7 +332,7 @@ def propagate(plan: Plan, points: Cells) -> tuple[Ints, list[Level]]:
 
 
 def _raise_level(plan: Plan, level: Level, n_contexts: int) -> tuple[Ints, Floats, Floats]:
-    """Sums over the children of each parent: keys, inclusive, function."""
+    """Return sums over the children of each parent: keys, inclusive, function."""
     key = level.file * n_contexts + plan.above[level.context]
     starts = np.flatnonzero(np.append(True, key[1:] != key[:-1])) if len(key) else np.empty(0, np.int64)
     if not len(starts):
@@ -338,10 +343,10 @@ def _raise_level(plan: Plan, level: Level, n_contexts: int) -> tuple[Ints, Float
 
 
 def block_of(plan: Plan, points: Cells, profiles: Ints) -> SparseBlock:
-    """All values, in the ids of the experiment; `profiles` are those of the files."""
-    quantities, found = propagate(plan, points)
+    """Return all values, in the ids of the experiment; `profiles` are those of the files."""
+    quantities, levels = propagate(plan, points)
     parts: list[SparseBlock] = []
-    for level in found:
+    for level in levels:
         by_scope = {
             Scope.POINT: level.point,
             Scope.FUNCTION: level.function,
@@ -359,10 +364,11 @@ def block_of(plan: Plan, points: Cells, profiles: Ints) -> SparseBlock:
                     by_scope[scope][row, column],
                 )
             )
-    return SparseBlock.joined(parts)
+    return SparseBlock.concatenate(parts)
 
 
-# The second pass: the trace of a file as samples of contexts, packed as the target stores them (hpcrun-and-prof.md 9).
+# -- samples of a file -------------------------------------------------------------------------------------------------
+# The trace of a file becomes samples of contexts, packed as the target stores them (hpcrun-and-prof.md 9).
 #
 # Samples on nodes that the file does not have, or whose callers are not known, are left out. Of several idle samples
 # one after the other the first is kept, unless the target has a context for them.
@@ -377,9 +383,9 @@ Piece = tuple[Ints, Array]  # times and node ids
 
 
 def pack_samples(plan: Plan, files: Iterable[tuple[int, FileNodes, int]]) -> Iterator[Line]:
-    """The samples of profiles, their files, and at most so many of each, in the layout of the plan; and how many were
-    left out. (A trace that is still being written has more by now than it had in the first pass.) The records of all
-    lines use the same memory: a line is good until the next one is asked for."""
+    """Yield the samples of profiles, their files, and at most so many of each, in the layout of the plan; and how many
+    were left out. (A trace that is still being written has more by now than it had in the first pass.) The records of
+    all lines use the same memory: a line is good until the next one is asked for."""
     records = np.empty(0, plan.layout.record)
     for profile, file, most in files:
         path = Path(file.file.path).with_suffix(TRACE_SUFFIX)
@@ -424,7 +430,7 @@ class _Packing:
         self.measured: Window | None = None
 
     def add(self, pieces: Iterable[Piece]) -> bool:
-        """False where a sample is earlier than the one before it."""
+        """Add pieces of a trace; return False where a sample is earlier than the one before it."""
         times, ids, last = self.records["time"], self.records["ctx"], ABSENT
         for time, node in pieces:
             if time[0] < last or (time[1:] < time[:-1]).any():
@@ -433,7 +439,7 @@ class _Packing:
             self.measured = (self.measured or (int(time[0]), last))[0], last
             self.n_at += np.bincount(at, minlength=len(self.n_at))
             if self.n_at[self.gaps].any():
-                kept = self._kept(at)
+                kept = self._choose_kept(at)
                 time, at = time[kept], at[kept]
             part = slice(self.n, self.n + len(time))
             times[part], ids[part] = time, self.ids.take(at)
@@ -441,19 +447,19 @@ class _Packing:
         return True
 
     def _positions(self, node: Array) -> Ids:
-        """Node ids mean the last epoch that has them."""
+        """Return the positions of node ids, which mean the last epoch that has them."""
         at: Ids | None = None
         start = 0
         for epoch in self.file.measurement.epochs:
-            found = epoch.nodes.positions[node]
-            at = found if at is None else np.where(found >= 0, found + start, at)
+            positions = epoch.nodes.positions[node]
+            at = positions if at is None else np.where(positions >= 0, positions + start, at)
             start += len(epoch.nodes)
         if at is None:
             return np.zeros(len(node), np.int32)
         return np.where(at < 0, start, at) if at.min() < 0 else at
 
-    def _kept(self, at: Ids) -> Bools:
-        """Which samples are neither nowhere nor idle like the one before, which may be that of another piece."""
+    def _choose_kept(self, at: Ids) -> Bools:
+        """Return which samples are neither nowhere nor idle like the one before, which may be that of another piece."""
         kept: Bools = ~self.left_out[at]
         placed = np.flatnonzero(kept)
         idle = self.idle[at[placed]]

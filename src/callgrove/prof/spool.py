@@ -112,7 +112,7 @@ class Done:
     def block(self) -> SparseBlock:
         return self.values.block() if isinstance(self.values, SpooledValues) else self.values
 
-    def kept(self) -> Done:
+    def copy_lines(self) -> Done:
         """Return this result with all lines made."""
         lines = (Line(replace(one, records=_records(one).copy()), n_left_out) for one, n_left_out in self.lines)
         return replace(self, lines=tuple(lines))

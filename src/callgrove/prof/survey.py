@@ -127,7 +127,7 @@ class Survey:
 def combine_surveys(left: Survey, right: Survey) -> Survey:
     """One survey of two."""
     trees = [survey.tree for survey in (left, right) if survey.tree is not None]
-    tree = trees[0].merged(trees[1]) if len(trees) == 2 else trees[0] if trees else None
+    tree = trees[0].merge_with(trees[1]) if len(trees) == 2 else trees[0] if trees else None
     return Survey(
         tree,
         left.files + right.files,
@@ -189,11 +189,11 @@ class _Surveying:
                 self.tables.setdefault(metrics, metrics),
                 n_values,
                 trace,
-                self._kept(tables),
+                self._keep_if_small(tables),
             )
         )
 
-    def _kept(self, tables: FileTables) -> FileTables | None:
+    def _keep_if_small(self, tables: FileTables) -> FileTables | None:
         if tables.file.is_mapped or tables.n_bytes > self.keeps:
             return None
         self.keeps -= tables.n_bytes
@@ -239,7 +239,7 @@ def _check_values(epoch: Epoch, file: FileBytes) -> int:
 
 
 def _doubts(path: Path, measurement: Measurement) -> list[str]:
-    found = []
+    doubts = []
     for epoch in measurement.epochs:
         known = {0, *(module.id for module in epoch.modules)}
         if int(epoch.nodes.lm.max(initial=0)) < len(known) == max(known) + 1:  # the usual case: all are there
@@ -248,9 +248,11 @@ def _doubts(path: Path, measurement: Measurement) -> list[str]:
         outlined = unknown.intersection(OUTLINED)
         if unknown != outlined:
             first = min(unknown - outlined)
-            found.append(f"{path}: cct: module {first} is not in the loadmap; its nodes count as unknown")
+            doubts.append(f"{path}: cct: module {first} is not in the loadmap; its nodes count as unknown")
         if outlined:
-            found.append(f"{path}: cct: nodes about outlined ranges of GPU code count as unknown")
+            doubts.append(f"{path}: cct: nodes about outlined ranges of GPU code count as unknown")
     for table in (epoch.metrics for epoch in measurement.epochs):
-        found += [f"{path}: the period of {readable(m.name)} is 0, which is taken for 1" for m in table if not m.period]
-    return found
+        doubts += [
+            f"{path}: the period of {readable(m.name)} is 0, which is taken for 1" for m in table if not m.period
+        ]
+    return doubts

@@ -26,10 +26,10 @@ from callgrove.query.rocpd_things import sum_relations, thing_relations
 from callgrove.query.rocpd_views import numbers, view_relations
 from callgrove.query.span_tables import span_relations
 
-__all__ = ["Catalog", "exported_relations"]
+__all__ = ["Catalog", "make_export_relations"]
 
 
-# The tables that `export` prints, as relations.
+# -- tables of `export` as relations -----------------------------------------------------------------------------------
 
 
 PROFILES = (
@@ -43,9 +43,9 @@ INTEGERS = re.compile(r"u?int(eger)?\d*(_t)?")
 SERIES = "callpath:t metric:t repetitions mean:r median:r minimum:r maximum:r std:r"
 
 
-def exported_relations(inputs: Sequence[Opened], tell: Callable[[str], None]) -> list[Relation]:
-    """All of them; what columns `series` has, and whether values are integers, depends on the inputs. `tell` hears
-    which metrics have no values in a table that is read."""
+def make_export_relations(inputs: Sequence[Opened], tell: Callable[[str], None]) -> list[Relation]:
+    """Return the tables that `export` prints as relations. Which columns `series` has, and whether values are
+    integers, depends on the inputs. `tell` hears which metrics have no values in a table that is read."""
     ids = {name: name for name in ("profile", "context", "metric", "run")}
     columns = _series_columns(inputs)
     return [
@@ -85,7 +85,7 @@ def _export(table: str, opened: Opened, wanted: Wanted) -> Iterator[Table]:
     return export(opened, table)
 
 
-# -- values -----------------------------------------------------------------------------------------------------------
+# -- values ------------------------------------------------------------------------------------------------------------
 
 
 def _values(inputs: Sequence[Opened], ids: dict[str, str], tell: Callable[[str], None]) -> list[Relation]:
@@ -123,7 +123,7 @@ def _export_values(scope: str, tell: Callable[[str], None], opened: Opened, want
         yield Table((*table.columns[:4], Column("integer", integer, None if whole else NOTHING), *fields))
 
 
-# -- series -----------------------------------------------------------------------------------------------------------
+# -- series ------------------------------------------------------------------------------------------------------------
 
 
 def _parameters(experiment: Experiment) -> list[str]:
@@ -135,7 +135,7 @@ def _names(opened: Opened) -> list[str]:
 
 
 def _series_columns(inputs: Sequence[Opened]) -> dict[str, str]:
-    """A column for each parameter that any input has; a name that is taken gets a number."""
+    """Return a column for each parameter that any input has; a name that is taken gets a number."""
     fixed = [*(field.name for field in fields_of(SERIES)), "input"]
     parameters = list(dict.fromkeys(name for one in inputs for name in _names(one)))
     return dict(zip(parameters, unique_names([*fixed, *parameters])[len(fixed) :], strict=True))
@@ -149,11 +149,14 @@ def _series_fields(columns: dict[str, str]) -> tuple[Field, ...]:
 def _series(columns: dict[str, str], opened: Opened, wanted: Wanted) -> Iterator[Table]:
     """Parameters stand between the first two columns and the last six."""
     study = opened if isinstance(opened, Study) else opened.study()
-    found = study.table()
-    own = dict(zip(study.parameters, found.columns[2:-6], strict=True))
-    nothing = Column("", [None] * len(found))
-    points = [Column(columns[name], own.get(name, nothing).values) for name in columns]
-    yield Table((*found.columns[:2], *points, *found.columns[-6:]))
+    table = study.table()
+    coordinates = dict(zip(study.parameters, table.columns[2:-6], strict=True))
+    nothing = Column("", [None] * len(table))
+    points = [Column(columns[name], coordinates.get(name, nothing).values) for name in columns]
+    yield Table((*table.columns[:2], *points, *table.columns[-6:]))
+
+
+# -- all tables of all inputs ------------------------------------------------------------------------------------------
 
 
 NUMBERED = ("profiles", "metrics", "contexts", "parameters", "series")  # these say which input a row is from
@@ -169,7 +172,7 @@ class Catalog:
     @cached_property
     def relations(self) -> Mapping[str, Relation]:
         """By name, in the order in which they are listed: ours first, then those named like rocprofv3's views."""
-        ours = [self._inputs_table(), *exported_relations(self.inputs, self._tell), *span_relations()]
+        ours = [self._inputs_table(), *make_export_relations(self.inputs, self._tell), *span_relations()]
         theirs = [*view_relations(), *sum_relations(), *thing_relations()]
         return {one.name: _with_input(one) if one.name in NUMBERED else one for one in (*ours, *theirs)}
 
@@ -180,18 +183,18 @@ class Catalog:
     @property
     def n_own(self) -> int:
         """How many tables are ours; the rest is named like views of rocprofv3."""
-        return 1 + len(exported_relations(self.inputs, self._tell)) + len(span_relations())
+        return 1 + len(make_export_relations(self.inputs, self._tell)) + len(span_relations())
 
     def relation(self, name: str) -> Relation:
         """By its name; one that none of the inputs has is an error."""
-        found = self.relations[name]
-        if not any(found.has(one) for one in self.inputs):
+        relation = self.relations[name]
+        if not any(relation.has(one) for one in self.inputs):
             first = self.inputs[0]
             what = (
                 "a study, which has series and parameters" if isinstance(first, Study) else "no study over parameters"
             )
             raise UsageError(f"{first.path}: is {what}, not {name}")
-        return found
+        return relation
 
     def rows(self, name: str, wanted: Wanted) -> Iterator[Table]:
         """Chunks of the columns wanted, with ids numbered through."""
@@ -202,7 +205,7 @@ class Catalog:
                     yield self._show(table, relation, wanted, number)
 
     def n_rows(self, name: str) -> int | None:
-        """How many rows there are, where that is known without reading them."""
+        """Return how many rows there are, where that is known without reading them."""
         relation = self.relations[name]
         counts = [relation.n_rows(one) for one in self.inputs if relation.has(one)]
         return None if None in counts else sum(count for count in counts if count is not None)
@@ -244,7 +247,7 @@ def _with_input(relation: Relation) -> Relation:
 
 
 def _counts(opened: Opened, many: bool) -> dict[str, int]:
-    """How many ids an input has of every kind. Metrics include the rows that can be computed."""
+    """Return how many ids an input has of every kind. Metrics include the rows that can be computed."""
     if not many:
         return {}
     if isinstance(opened, Study):

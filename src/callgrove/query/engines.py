@@ -80,18 +80,18 @@ class SqliteEngine:
         with self._reading_only():
             program = self._connection.execute(f"EXPLAIN {query}").fetchall()
         opened = {one: tables[two] for _, what, one, two, *_ in program if what == "OpenRead" and two in tables}
-        found: dict[str, set[str]] = {name: set() for name in opened.values()}
+        columns_of: dict[str, set[str]] = {name: set() for name in opened.values()}
         for _, what, one, two, *_ in program:
             if what in ("Column", "RowData") and one in opened:
                 names = self._columns[opened[one]]
-                found[opened[one]].update(names[two : two + 1] if what == "Column" else names)
-        return {name: frozenset(columns) for name, columns in found.items()}
+                columns_of[opened[one]].update(names[two : two + 1] if what == "Column" else names)
+        return {name: frozenset(columns) for name, columns in columns_of.items()}
 
     def load(self, relation: Relation, wanted: Wanted, tables: Iterable[Table]) -> None:
         fields = [field for field in relation.fields if field.name in wanted]
         into = f"INSERT INTO {quote(relation.name)} ({', '.join(quote(f.name) for f in fields)})"
         statement = f"{into} VALUES ({', '.join('?' * len(fields))})"
-        with _told_as_room():
+        with _report_lack_of_room():
             self._connection.execute("BEGIN").close()
             for table in tables:
                 cells = [plain_cells(table.column(field.name), field.type) for field in fields]
@@ -120,16 +120,16 @@ class SqliteEngine:
         self._denied = False
         self._connection.set_authorizer(self._authorise)
         try:
-            with _told_as_room():
+            with _report_lack_of_room():
                 yield
         except sqlite3.Warning as error:  # two statements, before Python 3.12
             raise refuse("there is more than one statement") from error
         except sqlite3.Error as error:
-            raise self._told(error) from error
+            raise self._translate_error(error) from error
         finally:
             self._connection.set_authorizer(None)
 
-    def _told(self, error: sqlite3.Error) -> BaseException:
+    def _translate_error(self, error: sqlite3.Error) -> BaseException:
         text = str(error)
         if text == "interrupted":
             return KeyboardInterrupt()
@@ -145,12 +145,12 @@ class SqliteEngine:
 
 
 def _go_on() -> int:
-    """Where Python sees that somebody pressed Ctrl-C; the error ends the query."""
+    """Let Python see that somebody pressed Ctrl-C; the error ends the query."""
     return 0
 
 
 @contextmanager
-def _told_as_room() -> Iterator[None]:
+def _report_lack_of_room() -> Iterator[None]:
     try:
         yield
     except sqlite3.OperationalError as error:
@@ -199,7 +199,8 @@ def _add_functions(connection: sqlite3.Connection) -> None:
     connection.create_aggregate("median", 1, cast(Any, _Median))
 
 
-# DuckDB: tables are in memory as far as a limit allows, beyond that in a temporary folder, deleted at the end.
+# -- DuckDB ------------------------------------------------------------------------------------------------------------
+# Tables are in memory as far as a limit allows, beyond that in a temporary folder, deleted at the end.
 #
 # Which columns a query uses is read off its plan over empty tables, made with no optimiser but the one that drops
 # unused columns. Before the query runs, the engine is told to open no other file, and its configuration is locked.
@@ -275,7 +276,7 @@ class DuckdbEngine:
     @_hear_ctrl_c()
     def uses(self, query: str) -> Mapping[str, Wanted]:
         connection = self._connection
-        with self._told():
+        with self._translate_errors():
             statements = connection.extract_statements(query)
         if len(statements) != 1:
             raise refuse("there is more than one statement" if statements else "there is no statement")
@@ -286,22 +287,22 @@ class DuckdbEngine:
         for name in ("autoinstall_known_extensions", "autoload_known_extensions", "enable_external_access"):
             connection.execute(f"SET {name} = false")  # a plan may look at files already
         connection.execute(f"SET disabled_optimizers = '{others}'")
-        with self._told():
+        with self._translate_errors():
             plans = connection.execute(f"EXPLAIN (FORMAT JSON) {query}").fetchall()
         connection.execute("RESET disabled_optimizers")
-        found: dict[str, set[str]] = {}
+        columns_of: dict[str, set[str]] = {}
         for _, plan in plans:
             for table, columns in _scans(json.loads(plan)):
                 if table in self._tables:
-                    found.setdefault(table, set()).update(columns)
-        return {name: frozenset(columns) for name, columns in found.items()}
+                    columns_of.setdefault(table, set()).update(columns)
+        return {name: frozenset(columns) for name, columns in columns_of.items()}
 
     @_hear_ctrl_c()
     def load(self, relation: Relation, wanted: Wanted, tables: Iterable[Table]) -> None:
         """A table of these columns only, and a view over it with the others, in place of the empty table."""
         narrow, execute = quote(f"loaded {relation.name}"), self._connection.execute
         columns = [f"{quote(f.name)} {DUCKDB_TYPES[f.type]}" for f in relation.fields if f.name in wanted]
-        with self._told_as_room():
+        with self._report_lack_of_room():
             execute("BEGIN")
             execute(f"CREATE TABLE {narrow} ({', '.join(columns)})")
             for batch in self._batches(tables, relation, wanted):
@@ -344,13 +345,13 @@ class DuckdbEngine:
     def ask(self, query: str) -> tuple[Sequence[str], Rows]:
         for name, value in SAFE.items():
             self._connection.execute(f"SET {name} = {value}")
-        with self._told():
+        with self._translate_errors():
             self._wait_for(lambda: self._connection.execute(query))
         return [column[0] for column in self._connection.description], self._fetch()
 
     def _fetch(self) -> Rows:
         while True:
-            with self._told():
+            with self._translate_errors():
                 rows = self._wait_for(lambda: self._connection.fetchmany(FETCHED))
             if not rows:
                 return
@@ -370,15 +371,15 @@ class DuckdbEngine:
         self._end()
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _translate_errors(self) -> Iterator[None]:
         try:
-            with self._told_as_room():
+            with self._report_lack_of_room():
                 yield
         except self._duckdb.Error as error:
             raise Failed(str(error)) from error
 
     @contextmanager
-    def _told_as_room(self) -> Iterator[None]:
+    def _report_lack_of_room(self) -> Iterator[None]:
         try:
             yield
         except (self._duckdb.IOException, self._duckdb.OutOfMemoryException) as error:

@@ -129,8 +129,7 @@ def unique_names(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(out)
 
 
-# Columns as an engine takes them, and an engine's cells as results have them.
-#
+# -- cells for an engine, and from it ----------------------------------------------------------------------------------
 # In a column of integers, what does not fit into 64 bits is NULL; in one of real numbers, what is no number is.
 
 
@@ -138,7 +137,7 @@ LARGEST = 2**63 - 1
 
 
 def numbers_and_nulls(column: Column, type_: Type) -> tuple[Array, Array]:
-    """An array of int64 or float64, and where there is nothing."""
+    """Return an array of int64 or float64, and where there is nothing."""
     values = column.values
     if not isinstance(values, np.ndarray) or values.dtype.kind not in "biuf":
         return _from_cells(column.plain(), type_)
@@ -203,7 +202,7 @@ def plain_cells(column: Column, type_: Type) -> list[Any]:
 
 
 def plain_cell(cell: Any) -> Any:
-    """A cell of a result: numbers, texts and None as they are, truth as 1 and 0, all else as text."""
+    """Return a cell of a result: numbers, texts and None as they are, truth as 1 and 0, all else as text."""
     make = _CELLS.get(type(cell))
     if make is None:
         return str(cell)
@@ -222,7 +221,8 @@ _CELLS: dict[type, Callable[[Any], Any]] = {
 }
 
 
-# What an engine does: it knows tables by their columns, says which of these a query uses, takes them, and answers.
+# -- what an engine does -----------------------------------------------------------------------------------------------
+# It knows tables by their columns, says which of these a query uses, takes them, and answers.
 
 
 ENGINES = ("duckdb", "sqlite")
@@ -233,7 +233,7 @@ Rows = Iterator[Sequence[tuple[Any, ...]]]
 
 
 class Failed(CallgroveError):
-    """What an engine says about a query, in its own words; `complaints` makes a sentence of it."""
+    """What an engine says about a query, in its own words; sql.py makes a sentence of it."""
 
 
 class Engine(Protocol):
@@ -246,20 +246,21 @@ class Engine(Protocol):
         """Tables that queries may name; they are empty so far."""
 
     def uses(self, query: str) -> Mapping[str, Wanted]:
-        """The tables that a query reads, and which columns of each. What is no SELECT, or not one, is refused."""
+        """Return the tables that a query reads, and which columns of each. What is no SELECT, or not one, is
+        refused."""
 
     def load(self, relation: Relation, wanted: Wanted, tables: Iterable[Table]) -> None:
         """Fill these columns of a table; all others are NULL."""
 
     def ask(self, query: str) -> tuple[Sequence[str], Rows]:
-        """The names of the columns, and the rows in chunks."""
+        """Return the names of the columns, and the rows in chunks."""
 
     def close(self) -> None:
         """Delete everything."""
 
 
-def refuse(found: str) -> UsageError:
-    return UsageError(f"{found}: {READ_ONLY}")
+def refuse(reason: str) -> UsageError:
+    return UsageError(f"{reason}: {READ_ONLY}")
 
 
 def quote(name: str) -> str:

@@ -1,6 +1,5 @@
-"""Rocprofv3's views of things (processes, threads, kernel symbols) and what its summaries add up, right.
-
-counters).
+"""Rocprofv3's views of things (processes, threads, kernel symbols), of what spans have many of (arguments, counters),
+and of what its summaries add up.
 
 A counter that was measured in several instances has several rows in `pmc_events` and one in `counters_collection`: the
 sum, or the mean where the tool says that it is no amount (value_type RELATIVE).
@@ -69,14 +68,14 @@ def thing_relations() -> list[Relation]:
     return [
         Relation("processes", "processes, with rank and host", fields_of(PROCESSES), _processes),
         Relation("threads", "threads, each once", fields_of(THREADS, {"profile": "profile"}), _threads),
-        _beside("code_objects", "files with kernels that were loaded", CODE_OBJECTS),
-        _beside("kernel_symbols", "kernels as their files have them", KERNEL_SYMBOLS),
-        _beside("pmc_info", "what counters mean", PMC_INFO),
+        _relation_of_table("code_objects", "files with kernels that were loaded", CODE_OBJECTS),
+        _relation_of_table("kernel_symbols", "kernels as their files have them", KERNEL_SYMBOLS),
+        _relation_of_table("pmc_info", "what counters mean", PMC_INFO),
         *(many.relation for many in MANY),
     ]
 
 
-def _beside(name: str, title: str, columns: str) -> Relation:
+def _relation_of_table(name: str, title: str, columns: str) -> Relation:
     def read(opened: Opened, wanted: Wanted) -> Iterator[Table]:
         assert isinstance(opened, Experiment)
         if (make := opened.traces.tables.get(name)) is not None:
@@ -96,13 +95,15 @@ def _processes(opened: Opened, wanted: Wanted) -> Iterator[Table]:
     example = np.full(len(lanes.processes), ABSENT)
     example[known] = np.flatnonzero(process >= 0)[first]  # a profile of every process that has one
     places = {word: as_column(word, lanes.column(word)).plain() for word in ("rank", "nid")}
-    own = [Column(word, [cells[k] if k >= 0 else None for k in example.tolist()]) for word, cells in places.items()]
+    place_columns = [
+        Column(word, [cells[k] if k >= 0 else None for k in example.tolist()]) for word, cells in places.items()
+    ]
     guids = lanes.processes.column("guid").plain()
     facts = _facts(lanes, "process_facts", [(guid,) for guid in guids])
     times = {"start": lanes.processes.column("init").plain(), "end": lanes.processes.column("fini").plain()}
     for name, usual in times.items():  # families that know one pair of times only
         facts[name] = [given if said is None else said for said, given in zip(facts[name], usual, strict=True)]
-    yield Table((*lanes.processes.columns, *own, *(Column(name, cells) for name, cells in facts.items())))
+    yield Table((*lanes.processes.columns, *place_columns, *(Column(name, cells) for name, cells in facts.items())))
 
 
 def _by_process(lanes: Lanes, word: str) -> dict[str | None, int | None]:
@@ -112,7 +113,8 @@ def _by_process(lanes: Lanes, word: str) -> dict[str | None, int | None]:
 
 
 def _facts(lanes: Lanes, name: str, keys: Sequence[tuple[Any, ...]]) -> dict[str, list[Any]]:
-    """The columns of SYSTEM that a table of facts has for keys (guid, or guid and thread number); None elsewhere."""
+    """Return the columns of SYSTEM that a table of facts has for keys (guid, or guid and thread number); None
+    elsewhere."""
     words = [field.name for field in fields_of(SYSTEM)]
     table = lanes.table(name)
     if table is None:
@@ -135,13 +137,13 @@ def _threads(opened: Opened, wanted: Wanted) -> Iterator[Table]:
     columns = [lane_column(word, lanes.column(word), threads) for word in words]
     guids, numbers = columns[0].plain(), columns[2].plain()
     facts = _facts(lanes, "process_facts", [(guid,) for guid in guids])
-    own = _facts(lanes, "thread_facts", list(zip(guids, numbers, strict=True)))
-    facts |= {name: own[name] for name in ("start", "end")}
+    times = _facts(lanes, "thread_facts", list(zip(guids, numbers, strict=True)))
+    facts |= {name: times[name] for name in ("start", "end")}
     name = lane_column("name", lanes.column("stream"), threads)
     yield Table((*columns, name, Column("profile", threads), *(Column(word, facts[word]) for word in facts)))
 
 
-# -- what spans have many of ------------------------------------------------------------------------------------------
+# -- what spans have many of -------------------------------------------------------------------------------------------
 
 Rows = tuple[Ints, SideTable]  # for every row the number of its span in the chunk, and the rows themselves
 
@@ -166,7 +168,7 @@ class Many:
 def _read(many: Many, opened: Opened, wanted: Wanted) -> Iterator[Table]:
     assert isinstance(opened, Experiment)
     reader = ViewReader(opened, "kernel", [cell for cell in many.cells if cell.field.name in wanted])
-    own = [cell for cell in many.own if cell.field.name in wanted or not wanted]
+    wanted_cells = [cell for cell in many.own if cell.field.name in wanted or not wanted]
     for number, part in enumerate(opened.traces.parts()):
         table = opened.traces.side(many.side, number)
         if table is None:
@@ -174,17 +176,19 @@ def _read(many: Many, opened: Opened, wanted: Wanted) -> Iterator[Table]:
         order = np.argsort(table.span, kind="stable")
         sorted_spans = table.span[order]
         for chunk in opened.traces.spans(sorted(reader.asked), profiles=part):
-            found = _rows_of(chunk, table, order, sorted_spans)
+            rows_of_spans = _rows_of(chunk, table, order, sorted_spans)
             if many.combined is not None:
-                found = many.combined(opened, chunk, found)
-            owner, rows = found
+                rows_of_spans = many.combined(opened, chunk, rows_of_spans)
+            owner, rows = rows_of_spans
             if len(owner):
                 expanded = {name: cells[owner] for name, cells in chunk.items()}
-                yield Table((*reader.columns(expanded), *(_read_column(cell, rows, expanded, reader) for cell in own)))
+                yield Table(
+                    (*reader.columns(expanded), *(_read_column(cell, rows, expanded, reader) for cell in wanted_cells))
+                )
 
 
 def _read_column(cell: Cell, rows: SideTable, chunk: SpanChunk, reader: ViewReader) -> Column:
-    """A column of the rows themselves, or of what they name."""
+    """Return a column of the rows themselves, or of what they name."""
     if cell.origin == "side":
         return side_column(cell.field, cell.source, rows)
     ids = rows.columns.get(cell.source)
@@ -192,7 +196,7 @@ def _read_column(cell: Cell, rows: SideTable, chunk: SpanChunk, reader: ViewRead
 
 
 def _rows_of(chunk: SpanChunk, table: SideTable, order: Ints, spans: Ints) -> Rows:
-    """The rows of a side table that belong to a chunk's spans."""
+    """Return the rows of a side table that belong to a chunk's spans."""
     first, last = (np.searchsorted(spans, chunk["span"], side=s) for s in ("left", "right"))
     n = last - first
     owner = np.repeat(np.arange(len(n)), n)
@@ -201,9 +205,9 @@ def _rows_of(chunk: SpanChunk, table: SideTable, order: Ints, spans: Ints) -> Ro
     return owner, SideTable(table.span[rows], {name: np.asarray(c)[rows] for name, c in table.columns.items()})
 
 
-def _collect_counters(experiment: Experiment, chunk: SpanChunk, found: Rows) -> Rows:
-    """One row per span and counter."""
-    owner, table = found
+def _collect_counters(experiment: Experiment, chunk: SpanChunk, rows_of_spans: Rows) -> Rows:
+    """Return one row per span and counter."""
+    owner, table = rows_of_spans
     if not (whole := table.is_whole).all():
         owner, table = owner[whole], table.take(np.flatnonzero(whole))
     if not len(owner):
@@ -223,9 +227,9 @@ def _collect_counters(experiment: Experiment, chunk: SpanChunk, found: Rows) -> 
     return at, SideTable(chunk["span"][at], made)
 
 
-def _stream_arguments(experiment: Experiment, chunk: SpanChunk, found: Rows) -> Rows:
+def _stream_arguments(experiment: Experiment, chunk: SpanChunk, rows_of_spans: Rows) -> Rows:
     """Arguments called `stream`, and the number of the stream, which is in their JSON."""
-    owner, table = found
+    owner, table = rows_of_spans
     rows = np.flatnonzero(np.asarray(table.columns["name"], object) == "stream")
     kept = table.take(rows)
     texts = np.asarray(kept.columns.get("extdata", np.full(len(rows), None, object)), object).tolist()
@@ -235,10 +239,10 @@ def _stream_arguments(experiment: Experiment, chunk: SpanChunk, found: Rows) -> 
 
 def _stream_number(text: str | None) -> int:
     try:
-        found = json.loads(text or "{}")
+        arguments = json.loads(text or "{}")
     except ValueError:
         return ABSENT
-    number = found.get("stream_id") if isinstance(found, dict) else None
+    number = arguments.get("stream_id") if isinstance(arguments, dict) else None
     return number if isinstance(number, int) and 0 <= number < 2**63 else ABSENT
 
 
@@ -307,8 +311,7 @@ MANY = (
 )
 
 
-# What rocprofv3's views and summaries add up, right: by name, by domain, by device.
-#
+# -- sums by name, by domain and by device -----------------------------------------------------------------------------
 # Specification: gpu-traces.md 3.5. The tool's own views divide integers, add up means, share one hundred percent
 # between host and GPU, and count overlapping operations twice. Here a mean is total / count, a percentage is of its
 # domain, and busy is the length of a union. Spans that end before they start are in no sum.
@@ -371,7 +374,7 @@ def _relation(
 
 
 def _rows(experiment: Experiment, *by: By) -> Iterator[Row]:
-    """The rows of `callgrove summary` that belong to spans, with every column."""
+    """Yield the rows of `callgrove summary` that belong to spans, with every column."""
     made = table(summarise(experiment, by), tuple(SECTIONS))
     names = made.names
     for cells in made.rows():
@@ -430,7 +433,7 @@ def _busy(experiment: Experiment) -> Iterator[Row]:
 
 
 def _agent_ids(experiment: Experiment) -> dict[tuple[int | None, int | None], int]:
-    """The tool's own number of an agent, by rank and number among the GPUs."""
+    """Return the tool's own number of an agent, by rank and number among the GPUs."""
     lanes = Lanes(experiment)
     words = [as_column(word, lanes.column(word)).plain() for word in ("rank", "agent_type_index", "agent_abs_index")]
     return {(rank, index): number for rank, index, number in zip(*words, strict=True) if number is not None}

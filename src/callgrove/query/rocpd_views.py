@@ -47,7 +47,8 @@ __all__ = [
 ]
 
 
-# Where the spans of a profile happened, in the words of rocprofv3's views: one column per word, one row per profile.
+# -- lanes: where the spans of a profile happened ----------------------------------------------------------------------
+# One column per word of rocprofv3's views, one row per profile.
 #
 # What the file itself says stands in `Traces.tables`; an experiment without these still has ranks, devices and streams.
 
@@ -62,7 +63,7 @@ class Lanes:
         self._rows_by_id: dict[str, dict[tuple[str | None, int], int]] = {}
 
     def table(self, name: str) -> Table | None:
-        """A table beside the spans, if there is one."""
+        """Return a table beside the spans, if there is one."""
         if name not in self._tables:
             make = self._experiment.traces.tables.get(name)
             self._tables[name] = None if make is None else make()
@@ -70,8 +71,8 @@ class Lanes:
 
     @cached_property
     def places(self) -> Table | None:
-        found = self.table(PLACES)
-        return found if found is not None and len(found) == len(self._experiment.profiles) else None
+        table = self.table(PLACES)
+        return table if table is not None and len(table) == len(self._experiment.profiles) else None
 
     @cached_property
     def processes(self) -> Table | None:
@@ -82,7 +83,7 @@ class Lanes:
         return self.table("agents")
 
     def agents_of(self, part: int) -> tuple[int, int]:
-        """The row of the first agent of a part of the traces, and how many follow."""
+        """Return the row of the first agent of a part of the traces, and how many follow."""
         parts = [] if self.agents is None else self.agents.column("part").plain()
         return (parts.index(part), parts.count(part)) if part in parts else (0, 0)
 
@@ -91,8 +92,8 @@ class Lanes:
         known = self._ids_of(name)
         guid = lane_column("guid", self.column("guid"), np.array([profile])).plain()[0]
         different, number = np.unique(ids, return_inverse=True)
-        found = np.array([known.get((guid, id_), ABSENT) for id_ in different.tolist()], np.int64)
-        return found[number.reshape(-1)]
+        rows = np.array([known.get((guid, id_), ABSENT) for id_ in different.tolist()], np.int64)
+        return rows[number.reshape(-1)]
 
     def _ids_of(self, name: str) -> dict[tuple[str | None, int], int]:
         if name not in self._rows_by_id:
@@ -108,12 +109,12 @@ class Lanes:
         return np.array([ABSENT if row is None else row for row in self.places.column(what).plain()], np.int64)
 
     def column(self, word: str) -> Array | Coded:
-        """One of the words below, by profile."""
+        """Return one of the words below, by profile."""
         if word not in self._columns:
-            self._columns[word] = self._made(word)
+            self._columns[word] = self._make_column(word)
         return self._columns[word]
 
-    def _made(self, word: str) -> Array | Coded:
+    def _make_column(self, word: str) -> Array | Coded:
         of_process = {"guid": "guid", "pid": "pid", "machine_id": "machine_id", "command": "command"}
         of_agent = {
             "agent_abs_index": "absolute_index",
@@ -143,13 +144,13 @@ class Lanes:
         return np.isin(self._experiment.profiles.kind, (ProfileKind.GPU_STREAM, ProfileKind.QUEUE, ProfileKind.GPU))
 
     def _agent_types(self) -> Coded:
-        found = pick(self.agents, "type", self.rows_of("agent"))
-        if isinstance(found, Coded):
-            return found
+        types = pick(self.agents, "type", self.rows_of("agent"))
+        if isinstance(types, Coded):
+            return types
         return Coded(np.where(self._on_device(), 0, ABSENT), ["GPU"])
 
     def _thread_ids(self) -> Ints:
-        """The number that the system gave a thread."""
+        """Return the number that the system gave a thread."""
         profiles = self._experiment.profiles
         threads = profiles.kind == ProfileKind.THREAD
         if self.places is not None:
@@ -163,12 +164,12 @@ class Lanes:
         return Coded(np.arange(len(profiles)), [name or None for name in profiles.name])
 
     def _hosts(self) -> Coded:
-        found = pick(self.processes, "hostname", self.rows_of("process"))
-        return found if isinstance(found, Coded) else Coded(np.full(len(found), ABSENT), [])
+        names = pick(self.processes, "hostname", self.rows_of("process"))
+        return names if isinstance(names, Coded) else Coded(np.full(len(names), ABSENT), [])
 
 
 def pick(table: Table | None, column: str, rows: Ints) -> Array | Coded:
-    """A column of some rows of a small table; -1 is no row. Texts stay numbers."""
+    """Return a column of some rows of a small table; -1 is no row. Texts stay numbers."""
     if table is None:
         return np.full(len(rows), NOTHING)
     cells = table.column(column).plain()
@@ -183,7 +184,7 @@ def numbers(cells: Sequence[int | None]) -> Ints:
 
 
 def lane_column(name: str, by_profile: Array | Coded, profile: Array) -> Column:
-    """What a lane is called, for the profile of every row."""
+    """Return what a lane is called, for the profile of every row."""
     if isinstance(by_profile, Coded):
         return Column(name, Coded(by_profile.codes[profile], by_profile.strings))
     return Column(name, by_profile[profile], NOTHING)
@@ -191,6 +192,9 @@ def lane_column(name: str, by_profile: Array | Coded, profile: Array) -> Column:
 
 def as_column(name: str, cells: Array | Coded) -> Column:
     return Column(name, cells, None if isinstance(cells, Coded) else NOTHING)
+
+
+# -- views of spans ----------------------------------------------------------------------------------------------------
 
 
 HOST = (SpanKind.API, SpanKind.MARKER, SpanKind.REGION, SpanKind.SYNC, SpanKind.OVERHEAD)
@@ -332,7 +336,7 @@ def view_relations() -> list[Relation]:
 
 
 def _read(view: View, opened: Opened, wanted: Wanted) -> Iterator[Table]:
-    """The rows of a view, chunk by chunk."""
+    """Yield the rows of a view, chunk by chunk."""
     assert isinstance(opened, Experiment)
     reader = ViewReader(opened, view.side, [c for c in view.cells if c.field.name in wanted] or [view.cells[0]])
     times = {"start_ns", "end_ns"} if view.instants is not None else set()
@@ -378,7 +382,7 @@ class ViewReader:
         return {p: k for k, part in enumerate(self._experiment.traces.parts()) for p in part.tolist()}
 
     def levels(self, chunk: SpanChunk) -> Array:
-        """The level of every allocation."""
+        """Return the level of every allocation."""
         table, rows = self._side_rows(self._side_name).of(chunk)
         if table is None or "level" not in table.columns:
             return np.full(len(rows), "", object)
@@ -386,7 +390,7 @@ class ViewReader:
         return known[rows]
 
     def columns(self, chunk: SpanChunk) -> Iterator[Column]:
-        """One after the other, in order."""
+        """Yield the columns of the view for the spans of a chunk, in order."""
         strings = strings_of(self._experiment)
         for cell in self._cells:
             name = cell.field.name
@@ -411,7 +415,8 @@ class ViewReader:
         return self.thing(cell, number, chunk)
 
     def thing(self, cell: Cell, ids: Ints, chunk: SpanChunk) -> Column:
-        """What is to be known of queues, streams or counters, given their ids in the process of a chunk's spans."""
+        """Return what is to be known of queues, streams or counters, given their ids in the process of a chunk's
+        spans."""
         name = THINGS[cell.origin]
         rows = self._lanes.rows_by_id(name, int(chunk["profile"][0]), ids)
         return as_column(cell.field.name, pick(self._lanes.table(name), cell.detail, rows))
@@ -424,7 +429,7 @@ class ViewReader:
 
 
 def _product(cell: Cell, table: SideTable | None, rows: Ints) -> Column:
-    """The product over three axes: how many work-items a grid has."""
+    """Return the product over three axes: how many work-items a grid has."""
     names = [f"{cell.source}_{axis}" for axis in "xyz"]
     if table is None or any(name not in table.columns for name in names):
         return Column(cell.field.name, [None] * len(rows))

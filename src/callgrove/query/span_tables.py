@@ -85,7 +85,7 @@ def span_relations() -> list[Relation]:
 
 
 def strings_of(experiment: Experiment) -> Sequence[str]:
-    """The texts that spans refer to, as far as they are known: more come with every chunk."""
+    """Return the texts that spans refer to, as far as they are known: more come with every chunk."""
     backend = experiment.traces.spans_backend
     assert backend is not None
     return backend.strings
@@ -101,7 +101,7 @@ def _spans(opened: Opened, wanted: Wanted) -> Iterator[Table]:
 
 
 def span_column(name: str, source: str, chunk: Mapping[str, Array], strings: Sequence[str]) -> Column:
-    """A column called `name`, made of the spans' own column `source`."""
+    """Return a column called `name`, made of the spans' own column `source`."""
     if source == "duration_ns":  # spans that are in no sum have none
         start, end = chunk["start_ns"], chunk["end_ns"]
         return Column(name, np.where(usable(start, end), end - start, ABSENT), ABSENT)
@@ -122,7 +122,7 @@ def _side(one: Side, opened: Opened, wanted: Wanted) -> Iterator[Table]:
 
 
 def side_column(field: Field, source: str, table: SideTable, rows: Array | None = None) -> Column:
-    """A column of a side table, or of some of its rows, where -1 is none."""
+    """Return a column of a side table, or of some of its rows, where -1 is none."""
     n = len(table.span) if rows is None else len(rows)
     if source not in table.columns:
         return Column(field.name, [None] * n)
@@ -147,16 +147,16 @@ def _flows(opened: Opened, wanted: Wanted) -> Iterator[Table]:
         valid = usable(cells["start_ns"], cells["end_ns"])
         device = np.flatnonzero(np.isin(cells["kind"], ON_DEVICE))
         calls = np.flatnonzero(np.isin(cells["kind"], LAUNCHING) & valid)
-        own = process[cells["profile"]].astype(np.int64)
-        found = launch_calls(
+        process_of_span = process[cells["profile"]].astype(np.int64)
+        call = launch_calls(
             cells["correlation"][device],
-            own[device],
+            process_of_span[device],
             cells["correlation"][calls],
-            own[calls],
+            process_of_span[calls],
             cells["start_ns"][calls],
             cells["start_ns"][device],
         )
-        known = found >= 0
+        known = call >= 0
         yield Table(
-            (Column("call", cells["span"][calls[found[known]]]), Column("operation", cells["span"][device[known]]))
+            (Column("call", cells["span"][calls[call[known]]]), Column("operation", cells["span"][device[known]]))
         )

@@ -19,7 +19,8 @@ from callgrove.query.relations import ENGINES, Engine, Failed, Relation, Rows, p
 __all__ = ["Answer", "complaint", "default_engine", "engine_of", "meant", "sql", "table_list"]
 
 
-# What an engine says about a query, as one sentence, with the name that was probably meant.
+# -- error messages of engines -----------------------------------------------------------------------------------------
+# Each becomes one sentence, with the name that was probably meant.
 
 
 NO_TABLE = re.compile(r"no such table: (?:main\.|temp\.)?(.+)|Table with name (\S+) does not exist")
@@ -42,16 +43,16 @@ MOST_OWNERS = 4  # tables that are named where many have a column
 def complaint(text: str, relations: Mapping[str, Relation], query: str) -> UsageError:
     """Return the error to raise for what an engine said about a query."""
     first = next((line.strip() for line in text.splitlines() if line.strip()), "it failed")
-    if found := NO_TABLE.search(first):
-        name = found[1] or found[2]
+    if match := NO_TABLE.search(first):
+        name = match[1] or match[2]
         return UsageError(f"there is no table {name!r}; ", meant(name, relations))
     if hint := _missing_quotes(relations, query):
         return UsageError(f"the query cannot be run: {_without_class(first)}; {hint}")
-    if found := NO_COLUMN.search(first):
-        name = (found[1] or found[2] or found[3]).rpartition(".")[2].strip('"')
+    if match := NO_COLUMN.search(first):
+        name = (match[1] or match[2] or match[3]).rpartition(".")[2].strip('"')
         return UsageError(_no_column(name, relations, query))
-    if found := AMBIGUOUS.search(first):
-        name = (found[1] or found[2]).rpartition(".")[2]
+    if match := AMBIGUOUS.search(first):
+        name = (match[1] or match[2]).rpartition(".")[2]
         return UsageError(f"several tables of the query have a column {name!r}; write which one, like t.{name}")
     if NO_ACCESS.search(first):
         return UsageError("a query reads the tables of its inputs only: no other file can be read or written")
@@ -81,8 +82,8 @@ def _no_column(name: str, relations: Mapping[str, Relation], query: str) -> str:
     near = _nearest(name, {column: None for one in used or relations.values() for column in one.names})
     said = f"there is no column {name!r}{where}"
     if any(one.name in owners for one in used):  # another table of the query has it
-        own = [one.name for one in used if one.name in owners]
-        return f"there is no column {name!r} where it is asked for; it is one of {_list_names(own)}"
+        tables = [one.name for one in used if one.name in owners]
+        return f"there is no column {name!r} where it is asked for; it is one of {_list_names(tables)}"
     if near:
         return f"{said}; did you mean {near!r}?"
     if f'"{name}"' in query:
@@ -123,6 +124,9 @@ def _strip_quoted(query: str) -> str:
     return re.sub(r"""\"[^\"]*\"|'[^']*'""", "", query.lower())
 
 
+# -- queries -----------------------------------------------------------------------------------------------------------
+
+
 Progress = Callable[[str, int, int | None], None]
 
 
@@ -158,7 +162,7 @@ class Answer:
             yield from table.rows()
 
     def table(self) -> Table:
-        """All rows at once."""
+        """Return all rows at once."""
         return Table.from_rows(self.names, self.rows())
 
     def _table(self, rows: Sequence[tuple[Any, ...]]) -> Table:
@@ -255,7 +259,7 @@ def default_engine() -> str:
 
 
 def engine_of(name: str) -> Engine:
-    """The engine of that name; each is imported when it is used."""
+    """Return the engine of that name; each is imported when it is used."""
     chosen = name or default_engine()
     if chosen == "duckdb":
         from callgrove.query.engines import DuckdbEngine
@@ -269,7 +273,7 @@ def engine_of(name: str) -> Engine:
 
 
 def table_list(inputs: Sequence[Experiment | Study]) -> Table:
-    """Every column of every table that these inputs can be asked for."""
+    """Return every column of every table that these inputs can be asked for."""
     catalog = Catalog(tuple(inputs))
     rows = []
     for number, relation in enumerate(catalog.relations.values()):

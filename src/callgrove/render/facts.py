@@ -13,7 +13,7 @@ from callgrove.render.units import amount, duration_ns
 __all__ = ["count_of", "facts_of", "next_commands", "quote_word", "study_facts", "study_metrics", "study_next"]
 
 
-# Names as words of a command that can be copied from a screen into a shell.
+# -- names that can be copied into a shell -----------------------------------------------------------------------------
 
 
 NAMED = {"\t": "\\t", "\n": "\\n", "\r": "\\r", "'": "\\'", "\\": "\\\\"}
@@ -33,6 +33,9 @@ def _escape_letter(letter: str) -> str:
     if ord(letter) in BYTES:
         return f"\\x{ord(letter) - 0xDC00:02x}"
     return letter if letter.isprintable() else "".join(f"\\x{byte:02x}" for byte in letter.encode())
+
+
+# -- facts about an experiment -----------------------------------------------------------------------------------------
 
 
 MOST_METRICS = 8
@@ -132,7 +135,7 @@ def next_commands(facts: Overview, path: str, options: Sequence[str] = ()) -> It
         yield f"callgrove export {where} --table contexts"
 
 
-# What is in a study, as words for a person: `info` and reports say the same.
+# -- facts about a study -----------------------------------------------------------------------------------------------
 
 
 MOST_NAMES = 8

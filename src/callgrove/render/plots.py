@@ -20,7 +20,7 @@ from callgrove.render.visible import shorten
 __all__ = ["Axis", "axis_for", "draw_svg", "extrap_report", "model_plot", "picture_format"]
 
 
-# Axes of plots: from numbers to places, and where to put marks.
+# -- axes --------------------------------------------------------------------------------------------------------------
 
 
 WIDE = 30.0  # a larger ratio between largest and smallest is drawn on a logarithmic axis
@@ -48,7 +48,7 @@ class Axis:
 
 
 def axis_for(values: list[float], start: float, end: float) -> Axis:
-    """An axis that shows all values that are finite."""
+    """Return an axis that shows all values that are finite."""
     finite = [v for v in values if isfinite(v)] or [0.0, 1.0]
     low, high = min(finite), max(finite)
     if low > 0 and high / low > WIDE:
@@ -76,6 +76,9 @@ def _round_steps(low: float, high: float) -> list[float]:
     return [k * step for k in range(ceil(low / step), floor(high / step) + 1)]
 
 
+# -- plots of models ---------------------------------------------------------------------------------------------------
+
+
 WIDTH, HEIGHT = 720, 460
 LEFT, RIGHT, TOP, BOTTOM = 80, 700, 70, 400
 COLOURS = (
@@ -92,7 +95,7 @@ MOST_LETTERS = 90
 
 
 def model_plot(plot: Curves) -> str:
-    """One SVG document."""
+    """Return one SVG document."""
     curves = plot.curves
     x = axis_for([v for c in curves for v in (*c.x.tolist(), *c.measured_x.tolist())], LEFT, RIGHT)
     heights = [v for c in curves for v in (*c.y.tolist(), *c.low.tolist(), *c.high.tolist(), *c.measured_y.tolist())]
@@ -142,7 +145,7 @@ def _curve(curve: Curve, x: Axis, y: Axis, colour: str) -> Iterator[str]:
 
 
 def _runs(curve: Curve, y: Axis) -> Iterator[list[tuple[float, float]]]:
-    """The stretches where the function has a value that can be drawn."""
+    """Yield the stretches where the function has a value that can be drawn."""
     run: list[tuple[float, float]] = []
     for at, value in zip(curve.x.tolist(), curve.y.tolist(), strict=True):
         if isfinite(value) and not (y.logarithmic and value <= 0):
@@ -171,7 +174,7 @@ def _text(text: str) -> str:
     return escape(shorten(visible(text), MOST_LETTERS, "…"))
 
 
-# SVG as the kind of picture that a name asks for: SVG itself, or PNG and PDF through the extra `plots`. No I/O.
+# -- pictures: SVG, or PNG and PDF with the extra `plots` --------------------------------------------------------------
 
 
 FORMATS = ("svg", "png", "pdf")
@@ -207,7 +210,7 @@ def draw_svg(svg: str, kind: str) -> bytes:
     return content
 
 
-# Models as Extra-P prints them: call path by call path, metric by metric, with the measurements.
+# -- models as Extra-P prints them -------------------------------------------------------------------------------------
 
 
 def extrap_report(models: Models) -> Iterator[str]:

@@ -29,8 +29,8 @@ __all__ = [
     "json_text",
     "json_value",
     "jsonl_text",
-    "left_out",
     "markdown",
+    "more_rows",
     "reading_float",
     "reading_writers",
 ]
@@ -78,7 +78,7 @@ def cell_texts(column: Column, writers: CellWriters) -> Iterable[str]:
 
 
 def chunks(tables: Iterable[Table]) -> Iterator[Table]:
-    """The tables cut into chunks of bounded length, after a check that all have the same columns."""
+    """Yield the tables cut into chunks of bounded length, after a check that all have the same columns."""
     names: tuple[str, ...] | None = None
     for table in tables:
         if names is not None and table.names != names:
@@ -88,13 +88,13 @@ def chunks(tables: Iterable[Table]) -> Iterator[Table]:
 
 
 def align_right(cells: list[str]) -> list[str]:
-    """The cells padded on the left to the width of the longest."""
+    """Return the cells padded on the left to the width of the longest."""
     width = max(map(len, cells), default=0)
     return [cell.rjust(width) for cell in cells]
 
 
 def is_numeric(column: Column) -> bool:
-    """Whether a column holds numbers and nothing else, so that it is aligned to the right."""
+    """Return whether a column holds numbers and nothing else, so that it is aligned to the right."""
     if isinstance(column, Amounts):
         return True
     dtype = getattr(column.values, "dtype", None)
@@ -104,13 +104,14 @@ def is_numeric(column: Column) -> bool:
     return bool(kinds) and kinds <= _NUMBERS
 
 
-def left_out(left: int) -> str:
+def more_rows(left: int) -> str:
     """`and 12 more`, for rows that a limit cut."""
     return "and more" if left == UNCOUNTED else f"and {left:,} more"
 
 
 def reading_float(value: float) -> str:
-    """A float for people: five significant digits, all digits before the point, an exponent only when it helps."""
+    """Return a float for people: five significant digits, all digits before the point, an exponent only when it
+    helps."""
     if value == 0:
         return "0"
     if 99999.5 <= abs(value) < 1e15:  # .5g would write 1e+05
@@ -132,8 +133,7 @@ def reading_writers(escape: Callable[[str], str]) -> CellWriters:
     )
 
 
-# JSON: an array of objects, one per line, or one object per line without the array (`jsonl`).
-#
+# -- JSON: an array of objects, or one object per line (`jsonl`) -------------------------------------------------------
 # Absent cells and non-finite numbers are null, since JSON has no NaN. Integers keep all their digits. Everything beyond
 # ASCII is escaped, so the text is the same under every locale and safe on every terminal.
 
@@ -174,7 +174,7 @@ def _template(names: Iterable[str]) -> str:
 
 
 def _simpler(value: Any) -> Any:
-    """What `json` does not know: a NumPy array or number becomes Python's, all else its text."""
+    """Return what `json` does not know: a NumPy array or number becomes Python's, all else its text."""
     return _finite(value.tolist()) if hasattr(value, "tolist") else str(value)
 
 
@@ -212,7 +212,8 @@ _JSON_WRITERS = CellWriters(
 )
 
 
-# CSV by RFC 4180 with "\n" line ends: a header, then one line per row; an absent cell is empty.
+# -- CSV ---------------------------------------------------------------------------------------------------------------
+# By RFC 4180 with "\n" line ends: a header, then one line per row; an absent cell is empty.
 #
 # Numbers survive a round trip: floats are the shortest text that reads back equal, `nan` and `inf` included. Cells are
 # data and are written as they are: a name that a spreadsheet would take for a formula stays what it was in the file.
@@ -277,8 +278,7 @@ _CSV_WRITERS = CellWriters(
 )
 
 
-# A Markdown table, to paste into an issue or a report.
-#
+# -- Markdown ----------------------------------------------------------------------------------------------------------
 # Names are escaped so that they show as they are: `operator*`, `vector<int>` and `a|b` would otherwise turn into
 # emphasis, a vanished HTML tag and an extra column. An underscore inside a word needs no escape and gets none.
 
@@ -298,7 +298,7 @@ def markdown(tables: Iterable[Table]) -> Iterator[str]:
             yield "".join(map(_line, zip(*columns, strict=True)))
         left = table.left or left
     if left:
-        yield f"\n{left_out(left)}\n"
+        yield f"\n{more_rows(left)}\n"
 
 
 def _header(table: Table) -> str:

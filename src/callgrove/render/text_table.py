@@ -31,7 +31,7 @@ from callgrove.render.text_formats import (
     cell_texts,
     chunks,
     is_numeric,
-    left_out,
+    more_rows,
     reading_writers,
 )
 from callgrove.render.visible import LEAST_NAME, display_width, indentation, shorten
@@ -69,7 +69,7 @@ class Look:
         return f"{_DIM}{text}{_RESET}" if self.colour else text
 
     def by_sign(self, text: str) -> str:
-        """What became less in green, what became more in red."""
+        """Return what became less in green, what became more in red."""
         if not self.colour or not text.strip():
             return text
         return f"{_LESS if text.lstrip().startswith('-') else _MORE}{text}{_RESET}"
@@ -96,7 +96,7 @@ def text_table(tables: Iterable[Table], look: Look = PLAIN) -> Iterator[str]:
             yield block.lines(columns)
         left = table.left or left
     if left:
-        yield look.dim(look.ellipsis + " " + left_out(left)) + "\n"
+        yield look.dim(look.ellipsis + " " + more_rows(left)) + "\n"
 
 
 def _may_be_cut(column: Column) -> bool:
@@ -142,11 +142,11 @@ class _Layout:
             self.indent = max(self.indent, max(map(indentation, columns[0]), default=0))
 
     def blocks(self) -> list[_Block]:
-        """All columns in one block, or in as many as a terminal needs."""
+        """Return all columns in one block, or in as many as a terminal needs."""
         every = list(range(len(self.names)))
         if self.look.width is None or self._least(every) <= self.look.width:
             return [self._block(every)]
-        names_rows = self._shown_again(self.look.width)
+        names_rows = self._choose_row_names(self.look.width)
         blocks: list[list[int]] = [[]]
         for index in every[len(names_rows) :]:
             if blocks[-1] and self._least([*names_rows, *blocks[-1], index]) > self.look.width:
@@ -154,15 +154,15 @@ class _Layout:
             blocks[-1].append(index)
         return [self._block([*names_rows, *block]) for block in blocks]
 
-    def _shown_again(self, width: int) -> list[int]:
-        """The columns that name the rows of every block: half of the room at most, but one in any case."""
+    def _choose_row_names(self, width: int) -> list[int]:
+        """Return the columns that name the rows in every block: half of the width at most, but always one."""
         n = len(self.names_rows)
         while n > 1 and self._least(self.names_rows[:n]) > width // 2:
             n -= 1
         return self.names_rows[:n]
 
     def _floor(self, index: int) -> int:
-        """The width below which a column is not narrowed as long as there is another way."""
+        """Return the width below which a column is not narrowed as long as there is another way."""
         if self.prose and index == len(self.names) - 1:
             return 0
         least = NARROWEST_CELL if index else NARROWEST_FIRST

@@ -34,7 +34,7 @@ def si(value: float, unit: str = "") -> str:
 
 
 def _power(value: float, unit: str) -> int:
-    """The power of 1000 to divide by."""
+    """Return the power of 1000 to divide by."""
     if value == 0:
         return 0
     digits = floor(log10(_round(value)))
@@ -44,7 +44,7 @@ def _power(value: float, unit: str) -> int:
 
 
 def _round(value: float) -> float:
-    """The size to three digits: 999.6 counts as 1000, since that is how it would be written."""
+    """Return the size to three digits: 999.6 counts as 1000, since that is how it would be written."""
     size = abs(float(f"{value:.2e}"))
     return size if isfinite(size) else abs(value)  # the largest numbers round to infinity
 
@@ -59,7 +59,7 @@ def _three_digits(value: float) -> str:
 
 
 def percent(share: float) -> str:
-    """A share of 1 in percent; what is there but rounds to nothing is `<0.1%`, or `-<0.1%` below zero."""
+    """Return a share of 1 in percent; what is there but rounds to nothing is `<0.1%`, or `-<0.1%` below zero."""
     if 0 < abs(share) < 0.0005:
         return "<0.1%" if share > 0 else "-<0.1%"
     return f"{100 * share:.1f}%"
@@ -69,15 +69,15 @@ _PRINTF = re.compile(r"(?:[^%]|%%){0,40}%[-+ #0]{0,5}\d{0,2}(?:\.\d{1,2})?(?P<ki
 
 
 def printf(number_format: str) -> Callable[[float], str] | None:
-    """How C writes one number in this format; None where the format is not one of a number."""
-    found = _PRINTF.fullmatch(number_format)
-    if found is None:
+    """Return how C writes one number in this format; None where the format is not one of a number."""
+    match = _PRINTF.fullmatch(number_format)
+    if match is None:
         return None
     return lambda value: (number_format % value).strip() if isfinite(value) else str(value)
 
 
 def duration_ns(time_ns: float) -> str:
-    """A time span given in nanoseconds: `850 ns`, `45.1 ms`, `12.3 s`, `2 min 5 s`, `3 h 20 min`."""
+    """Return a time span given in nanoseconds: `850 ns`, `45.1 ms`, `12.3 s`, `2 min 5 s`, `3 h 20 min`."""
     if not isfinite(time_ns) or abs(time_ns) < 120e9:
         return si(time_ns / 1e9, "s")
     sign = "-" if time_ns < 0 else ""
@@ -87,14 +87,14 @@ def duration_ns(time_ns: float) -> str:
     return f"{sign}{hours} h {minutes} min" if hours else f"{sign}{minutes} min {seconds} s"
 
 
-# Costs with their units.
+# -- costs -------------------------------------------------------------------------------------------------------------
 
 
 COUNTED = ("occ", "#")  # how profilers call what has no unit
 
 
 def amount(unit: str) -> Callable[[float], str]:
-    """How a cost of that unit is written: seconds with prefixes, bytes, plain counts."""
+    """Return how a cost of that unit is written: seconds with prefixes, bytes, plain counts."""
     seconds = time_unit(unit)
     if seconds is not None:
         return lambda value: si(value * seconds, "s")
@@ -103,8 +103,7 @@ def amount(unit: str) -> Callable[[float], str]:
     return lambda value: si(value * factor, word)
 
 
-# Bars in text: a share of the whole as a row of blocks.
-#
+# -- bars --------------------------------------------------------------------------------------------------------------
 # bar(0.55, 4)                  ██▏
 # bar(0.55, 4, unicode=False)   ##
 # signed_bar(-0.55, 4)          -██▏
@@ -127,6 +126,6 @@ def bar(share: float, width: int = 10, *, unicode: bool = True) -> str:
 
 
 def signed_bar(share: float, width: int = 10, *, unicode: bool = True) -> str:
-    """The size of a share as a bar behind its sign; nothing has none."""
+    """Return the size of a share as a bar behind its sign; nothing has none."""
     sign = "+" if share > 0 else "-" if share < 0 else " "
     return sign + bar(abs(share), width, unicode=unicode)

@@ -20,7 +20,7 @@ _LEVEL = re.compile(r"\(\d+\) ", re.ASCII)
 
 
 def display_width(text: str) -> int:
-    """How many terminal cells a text takes."""
+    """Return how many terminal cells a text takes."""
     return len(text) if text.isascii() else sum(map(_char_width, text))
 
 
@@ -31,13 +31,13 @@ def _char_width(char: str) -> int:
 
 
 def indentation(text: str) -> int:
-    """How many spaces a text begins with."""
+    """Return how many spaces a text begins with."""
     return len(text) - len(text.lstrip(" "))
 
 
 def shorten(text: str, width: int, ellipsis: str = "…") -> str:
-    """The text in at most `width` cells, its middle cut out: both ends of a long name tell it apart. An indentation
-    stays as long as it leaves room for a name; a deeper level is written as a number: `(12) name`."""
+    """Return the text in at most `width` cells, its middle cut out: both ends of a long name tell it apart. An
+    indentation stays as long as it leaves room for a name; a deeper level is written as a number: `(12) name`."""
     if display_width(text) <= width:
         return text
     if text.startswith(" ") and text.strip(" "):
@@ -60,7 +60,7 @@ def _shorten_indented(indent: int, name: str, width: int, ellipsis: str) -> str:
 
 
 def _fitting(text: str, width: int) -> str:
-    """The longest start of the text that fits."""
+    """Return the longest start of the text that fits."""
     used = 0
     for index, char in enumerate(text):
         used += _char_width(char)

@@ -25,33 +25,33 @@ EXACT = 2**53  # beyond, the numbers of a page have fewer digits than ours
 
 
 def gpu_maker(opened: Experiment | Study, choice: Choice, limits: Limits | None = None) -> GpuMaker | None:
-    """Panels of an experiment with spans."""
+    """Return the maker of panels of an experiment with spans."""
     if isinstance(opened, Study) or not opened.traces.n_spans:
         return None
-    found = summarise(opened, profiles=choose_profiles(opened, choice.ranks, choice.threads))
+    summary = summarise(opened, profiles=choose_profiles(opened, choice.ranks, choice.threads))
     n_runs = len(np.unique(opened.profiles.run)) if len(opened.profiles) else 0
-    return GpuMaker(found, n_runs, limits or Limits()) if found.n_shown else None
+    return GpuMaker(summary, n_runs, limits or Limits()) if summary.n_shown else None
 
 
 class GpuMaker:
     """Sections of a summary, and what each device did."""
 
-    def __init__(self, found: Summary, n_runs: int, limits: Limits) -> None:
-        self._found, self._n_runs, self._limits = found, n_runs, limits
+    def __init__(self, summary: Summary, n_runs: int, limits: Limits) -> None:
+        self._summary, self._n_runs, self._limits = summary, n_runs, limits
 
     def panels(self, detail: Detail) -> Iterator[Panel]:
         most = detail.of(self._limits.section_rows, self._limits.section_rows, LEAST_ROWS)
-        sections = [_section(table) for table in tables(self._found, limit=most)]
-        n_devices = detail.of(len(self._found.devices), self._limits.devices, LEAST_DEVICES)
-        data = {"sections": sections, "devices": self._devices(n_devices), "n_devices": len(self._found.devices)}
-        if self._found.devices:
+        sections = [_section(table) for table in tables(self._summary, limit=most)]
+        n_devices = detail.of(len(self._summary.devices), self._limits.devices, LEAST_DEVICES)
+        data = {"sections": sections, "devices": self._devices(n_devices), "n_devices": len(self._summary.devices)}
+        if self._summary.devices:
             yield Panel("devices", "Overview", data)
-        title = "GPU" if self._found.devices else "Calls"
+        title = "GPU" if self._summary.devices else "Calls"
         yield Panel("gpu", title, data, tuple(self._notes(sections, n_devices)))
 
     def _devices(self, n: int) -> dict[str, Any]:
-        """What went on at once on the first devices, and on all of them together, in ns."""
-        every = sorted(self._found.devices, key=lambda device: (device.run, device.rank, device.agent))
+        """Return what went on at once on the first devices, and on all of them together, in ns."""
+        every = sorted(self._summary.devices, key=lambda device: (device.run, device.rank, device.agent))
         doing = list(dict.fromkeys(name for device in every for name in device.going_on_ns))
         shown = every[:n]
         return {
@@ -74,33 +74,33 @@ class GpuMaker:
         }
 
     def _notes(self, sections: list[dict[str, Any]], n_devices: int) -> Iterator[str]:
-        found = self._found
+        summary = self._summary
         if self._n_runs > 1:
             yield f"{self._n_runs:,} runs are added up here; --run chooses one of them."
         for section in sections:
             if section["left"]:
                 yield f"{section['name']}: {section['left']:,} more rows with less time are left out."
-        if n_devices < len(found.devices):
-            yield f"Of {len(found.devices):,} devices the first {n_devices:,} are shown one by one."
-        if found.n_flagged:
+        if n_devices < len(summary.devices):
+            yield f"Of {len(summary.devices):,} devices the first {n_devices:,} are shown one by one."
+        if summary.n_flagged:
             why = "they end before they start, or have times that no clock shows"
-            yield f"{found.n_flagged:,} of {found.n_read:,} spans are in no sum: {why}."
-        yield from found.damage[:MOST_DAMAGE]
-        if len(found.damage) > MOST_DAMAGE:
-            yield f"{len(found.damage) - MOST_DAMAGE:,} more parts are damaged; `callgrove check` lists them."
-        if found.n_unlinked:
-            yield f"{found.n_unlinked:,} operations have no launching call."
+            yield f"{summary.n_flagged:,} of {summary.n_read:,} spans are in no sum: {why}."
+        yield from summary.damage[:MOST_DAMAGE]
+        if len(summary.damage) > MOST_DAMAGE:
+            yield f"{len(summary.damage) - MOST_DAMAGE:,} more parts are damaged; `callgrove check` lists them."
+        if summary.n_unlinked:
+            yield f"{summary.n_unlinked:,} operations have no launching call."
 
 
 def _section(table: Table) -> dict[str, Any]:
-    """A section by the columns it has; the first one is called like the section and holds names."""
+    """Return a section by the columns it has; the first one is called like the section and holds names."""
     first, *others = table.columns
     columns = [{"name": column.name, "values": _values(column)} for column in others]
     return {"name": first.name, "rows": Texts(first.plain()), "columns": columns, "left": table.left}
 
 
 def _values(column: Column) -> Any:
-    """Numbers, NaN where absent; as text where a page would lose digits of them."""
+    """Return numbers, NaN where absent; as text where a page would lose digits of them."""
     cells = column.plain()
     if any(isinstance(cell, int) and abs(cell) >= EXACT for cell in cells):
         return Texts(["" if cell is None else str(cell) for cell in cells])

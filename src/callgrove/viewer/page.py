@@ -1,6 +1,7 @@
-"""One HTML file with style, script and data inside: columns as a compact document, ES modules as one script.
+"""One HTML file with style, script and data inside: ES modules as one script, the page, columns as a document.
 
-in the very script and style that it holds, and pictures that they make.
+The page loads nothing and sends nothing: its policy allows the very script and style that it holds, and pictures that
+they make.
 """
 
 from __future__ import annotations
@@ -27,10 +28,9 @@ from callgrove.model.table import visible
 __all__ = ["DATA_ID", "Texts", "bundle", "encode", "modules", "page", "style"]
 
 
-# The ES modules of static/ as one script, since pages opened from disk cannot import files.
-#
-# There is no build step: a server gives the modules as they are. They keep to a few forms, which is all that this needs
-# to know of the language, and what a test holds them to:
+# -- ES modules as one script ------------------------------------------------------------------------------------------
+# Pages opened from disk cannot import files. There is no build step: a server gives the modules as they are. They keep
+# to a few forms, which is all that this needs to know of the language, and what a test holds them to:
 #
 #     import { a, b } from "./other.js";        named imports of siblings, at the start of a line
 #     export function a() ...                    exports in front of function, async function, class or const
@@ -50,7 +50,7 @@ _UNSAFE = re.compile(r"</script|<!--", re.IGNORECASE)
 
 @cache
 def modules() -> Mapping[str, str]:
-    """Every module by its name."""
+    """Return every module by its name."""
     folder = files("callgrove.viewer") / "static"
     return {
         entry.name: entry.read_text("utf-8")
@@ -61,12 +61,12 @@ def modules() -> Mapping[str, str]:
 
 @cache
 def style() -> str:
-    """The style sheet."""
+    """Return the style sheet."""
     return (files("callgrove.viewer") / "static" / "theme.css").read_text("utf-8")
 
 
 def bundle(sources: Mapping[str, str], main: str = MAIN) -> str:
-    """The module `main` and all that it needs, in one script."""
+    """Return the module `main` and all that it needs, in one script."""
     done: dict[str, str] = {}
     _add(main, sources, done, ())
     script = '"use strict";\n' + "\n".join(done.values()) + "\n"
@@ -82,14 +82,14 @@ def _add(name: str, sources: Mapping[str, str], done: dict[str, str], above: tup
     if name in above:
         raise ValueError(f"modules import one another: {' -> '.join((*above, name))}")
     text = sources[name]
-    for found in _IMPORT.finditer(text):
-        _add(found[2], sources, done, (*above, name))
+    for match in _IMPORT.finditer(text):
+        _add(match[2], sources, done, (*above, name))
     done[name] = _wrap(name, text)
 
 
 def _wrap(name: str, text: str) -> str:
     body = _COMMENT.sub("", text)
-    body = _IMPORT.sub(lambda found: f"const {{{found[1].replace(' as ', ': ')}}} = {_variable(found[2])};", body)
+    body = _IMPORT.sub(lambda match: f"const {{{match[1].replace(' as ', ': ')}}} = {_variable(match[2])};", body)
     names = _EXPORT.findall(body)
     body = _EXPORT.sub("", body)
     odd = _OTHER.search(body)
@@ -100,6 +100,9 @@ def _wrap(name: str, text: str) -> str:
 
 def _variable(name: str) -> str:
     return re.sub(r"\W", "_", name)
+
+
+# -- the page ----------------------------------------------------------------------------------------------------------
 
 
 DATA_ID = "callgrove-data"
@@ -127,7 +130,7 @@ _PAGE = """\
 
 
 def page(title: str, data: str) -> str:
-    """The page. `data` is what `encode` made: it holds no character that could end its element."""
+    """Return the page. `data` is what `encode` made: it holds no character that could end its element."""
     look, script = style(), bundle(modules())
     policy = (
         f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(look)}'; img-src data: blob:; "
@@ -148,8 +151,7 @@ def _hash(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode("ascii")
 
 
-# A document of columns and texts, small enough to mail.
-#
+# -- document of columns and texts -------------------------------------------------------------------------------------
 # A panel's data is made of plain values, NumPy arrays and `Texts`. In the page it is the same thing again, with typed
 # arrays in place of NumPy's and arrays of strings in place of `Texts` (static/data.js is the other half):
 #
@@ -178,7 +180,7 @@ class Texts:
 
 
 def encode(document: Mapping[str, Any]) -> str:
-    """The document as JSON that may stand inside an HTML script element."""
+    """Return the document as JSON that may stand inside an HTML script element."""
     packer = _Packer()
     body = packer.plain(document)
     strings = packer.strings()
@@ -198,7 +200,7 @@ class _Packer:
         self._numbers: dict[str, int] = {}
 
     def plain(self, value: Any) -> Any:
-        """The value as JSON knows it."""
+        """Return the value as JSON knows it."""
         if isinstance(value, Mapping):
             return {visible(str(key)): self.plain(part) for key, part in value.items()}
         if isinstance(value, np.ndarray):
@@ -235,7 +237,7 @@ class _Packer:
         return at
 
     def strings(self) -> list[int]:
-        """All texts, as a JSON array among the bytes: where it lies, and how long it is."""
+        """Return all texts, as a JSON array among the bytes: where it lies, and how long it is."""
         text = json.dumps(list(self._numbers), ensure_ascii=False, separators=(",", ":")).encode()
         return [self._add(text), len(text)]
 
@@ -244,7 +246,7 @@ class _Packer:
 
 
 def _smallest(array: Array) -> Array:
-    """The array in a type that pages know, one-dimensional and little-endian."""
+    """Return the array in a type that pages know, one-dimensional and little-endian."""
     flat = array.reshape(-1)
     if flat.dtype.kind == "b":
         return flat.astype("<u1")

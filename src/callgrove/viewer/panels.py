@@ -65,13 +65,13 @@ class Detail:
     share: float = 1.0
 
     def of(self, n: int, most: int, least: int = 1) -> int:
-        """How many of `n` things to show, of which no panel shows more than `most`."""
+        """Return how many of `n` things to show, of which no panel shows more than `most`."""
         return min(n, most, max(least, int(min(n, most) * self.share)))
 
 
 @dataclass(frozen=True)
 class Panel:
-    """One view: `kind` says who draws it (static/main.js), `data` is what `encoding` can hold. Panels of one title
+    """One view: `kind` says who draws it (static/main.js), `data` is what `page.encode` takes. Panels of one title
     share a tab, the first of which is Overview. `notes` are sentences to show with it, such as what was left out."""
 
     kind: str
@@ -84,7 +84,7 @@ class PanelMaker(Protocol):
     """Has computed what it shows, and makes panels of it in any detail: cheaply, since it may be asked again."""
 
     def panels(self, detail: Detail) -> Iterable[Panel]:
-        """The panels; none where there is nothing to show."""
+        """Yield the panels; none where there is nothing to show."""
 
 
 @runtime_checkable
@@ -105,7 +105,7 @@ class Unavailable:
         return (Panel("unavailable", self.title, {"reason": self.reason}),)
 
 
-# Processes that say the same of themselves: identifier tuples are not unique, so they are counted.
+# -- numbers for processes with equal identifier tuples ----------------------------------------------------------------
 
 
 def process_numbers(experiment: Experiment) -> list[int]:
@@ -114,7 +114,7 @@ def process_numbers(experiment: Experiment) -> list[int]:
     seen: Counter[tuple[int, str]] = Counter()
     numbers = []
     for profile, run in enumerate(profiles.run.tolist()):
-        key = run, profiles.described(profile)
+        key = run, profiles.describe(profile)
         numbers.append(seen[key])
         seen[key] += 1
     return numbers

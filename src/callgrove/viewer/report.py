@@ -27,7 +27,7 @@ from callgrove.viewer.timeline.maker import timeline_maker
 __all__ = ["DEFAULT_SIZE", "MAKERS", "Input", "Summary", "report", "summary_of"]
 
 
-# What was opened: the first panel of every section.
+# -- first panel: what was opened --------------------------------------------------------------------------------------
 
 
 MOST_MET = 6
@@ -61,12 +61,12 @@ def summary_of(opened: Experiment | Study, paths: Sequence[str]) -> Summary:
     opened_from = [("opened", path) for path in paths[:1]]
     if len(paths) > 1:
         opened_from.append(("and", f"{len(paths) - 1:,} more files"))
-    warnings = (*_met(opened), *((word, text) for word, text in lines if word in _WARNINGS))
+    warnings = (*_list_damage_met(opened), *((word, text) for word, text in lines if word in _WARNINGS))
     others = tuple(command for command in commands if not command.startswith("callgrove report "))
     return Summary(_title(opened.title, paths), (*opened_from, *facts), warnings, others)
 
 
-def _met(opened: Experiment | Study) -> tuple[tuple[str, str], ...]:
+def _list_damage_met(opened: Experiment | Study) -> tuple[tuple[str, str], ...]:
     """Damage that showed only when values and samples were read."""
     if isinstance(opened, Study):
         return ()
@@ -80,10 +80,14 @@ def _met(opened: Experiment | Study) -> tuple[tuple[str, str], ...]:
 
 
 def _title(title: str, paths: Sequence[str]) -> str:
-    """What is called like its file has its folder's name too: every run of Score-P is a `profile.cubex`."""
+    """Return the title, with the folder's name where it is that of the file: every run of Score-P is a
+    `profile.cubex`."""
     path = PurePath(paths[0]) if len(paths) == 1 else PurePath()
     named = path.name == title and path.parent.name not in ("", "..")
     return f"{path.parent.name}/{title}" if named else title
+
+
+# -- sections and the page ---------------------------------------------------------------------------------------------
 
 
 LEAST_SHARE = 1e-6
@@ -153,9 +157,9 @@ def report(
     complain: Callable[[str], None] = _silent,
     wording: Callable[[str], str] = str,
 ) -> str:
-    """The page of some inputs, each with a section of its own, in at most `max_size` bytes. `tell` hears which views
-    are not there, and why; `complain` which of them do not add up to their total. `limits` are those that fit the size,
-    unless given; `wording` spells the parameters that texts name."""
+    """Return the page of some inputs, each with a section of its own, in at most `max_size` bytes. `tell` hears which
+    views are not there, and why; `complain` which of them do not add up to their total. `limits` are those that fit the
+    size, unless given; `wording` spells the parameters that texts name."""
     sections = []
     limits = limits or Limits().for_size(max_size)
     for number, one in enumerate(inputs):

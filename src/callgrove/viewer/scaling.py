@@ -37,7 +37,7 @@ FEWEST_POINTS = 2
 
 
 def scaling_maker(opened: Experiment | Study, choice: Choice, limits: Limits | None = None) -> PanelMaker | None:
-    """Panels of a study, and of an experiment whose runs have parameters."""
+    """Return the maker of panels of a study, and of an experiment whose runs have parameters."""
     if isinstance(opened, Experiment):
         if len(opened.runs) < FEWEST_POINTS or not any(run.parameters for run in opened.runs):
             return None
@@ -47,15 +47,15 @@ def scaling_maker(opened: Experiment | Study, choice: Choice, limits: Limits | N
             )
         except CallgroveError as error:  # every other view still says what is there
             return Unavailable(TITLE, worded("the runs do not make a study: ", error))
-    if reason := _why_not(opened):
+    if reason := _explain_missing_models(opened):
         return Unavailable(TITLE, reason)
     stored = bool(opened.models)
     models = read_stored_models(opened) if stored else model_study(opened)
     return ScalingMaker(models, stored, choice.metric, limits or Limits())
 
 
-def _why_not(study: Study) -> str:
-    """Why a study has no models; empty where it has."""
+def _explain_missing_models(study: Study) -> str:
+    """Return why a study has no models; empty where it has."""
     if not len(study):
         return "nothing was measured"
     if not study.parameters:
@@ -116,7 +116,7 @@ class ScalingMaker:
         }
 
     def _rest(self, rows: Ints) -> Floats:
-        """What the models that are left out predict together for each metric, at the point to begin with."""
+        """Return what the models that are left out predict together for each metric, at the point to begin with."""
         left = np.setdiff1d(np.arange(len(self._models)), rows)
         value = self._models.functions.evaluate(self._target[None])[left, 0]
         metric = self._models.study.series_metric[self._models.series[left]]
@@ -149,7 +149,7 @@ def _unit(study: Study, metric: int) -> str:
 
 
 def _first_metric(study: Study, wanted: str | None) -> int:
-    """The metric asked for, else the time, else the first."""
+    """Return the metric asked for, else the time, else the first."""
     names = [name.lower() for name in study.metrics]
     for name in (wanted or "").lower(), "time":
         if name in names:
@@ -158,7 +158,8 @@ def _first_metric(study: Study, wanted: str | None) -> int:
 
 
 def far_target(study: Study) -> Floats:
-    """A point worth predicting: the largest values measured, with four times the processes (or the first parameter)."""
+    """Return a point worth predicting: the largest values measured, with four times the processes (or the first
+    parameter)."""
     at: Floats = study.points.max(axis=0)
     with np.errstate(over="ignore"):
         at[process_parameter(study) or 0] *= FAR
@@ -166,7 +167,7 @@ def far_target(study: Study) -> Floats:
 
 
 def _rank_models(models: Models, at: Floats) -> Ints:
-    """Models by their share of the metric's total at a point, the largest first."""
+    """Return the numbers of models by their share of the metric's total at a point, the largest first."""
     metric = models.study.series_metric[models.series]
     value = models.functions.evaluate(at[None])[:, 0]
     positive = np.where(value > 0, value, 0.0)

@@ -307,7 +307,7 @@ def test_chunks_may_come_in_any_order(tmp_path: Path) -> None:
             writer.write(
                 SampleChunk(profile, metric, Samples(line.time_ns[one : one + 1], line.context[one : one + 1]))
             )
-    rows = SparseBlock.joined([block.triples() for block in experiment.values.blocks()])
+    rows = SparseBlock.concatenate([block.triples() for block in experiment.values.blocks()])
     for row in reversed(range(len(rows))):
         writer.write(rows.take(slice(row, row + 1)))
     writer.flush()

@@ -27,7 +27,7 @@ def items(experiment: Experiment, **options: object) -> list[Slices | CounterPoi
     places, losses = Places.of(experiment), Losses()
     maker = SliceMaker(experiment.traces, 0, None, places, SliceOptions(**options), losses)  # type: ignore[arg-type]
     maker.read()
-    return list(maker.made())
+    return list(maker.make())
 
 
 # -- memory ------------------------------------------------------------------------------------------------------------
@@ -118,7 +118,7 @@ def test_every_operation_belongs_to_the_innermost_call(
             yield {name: column[first : first + size] for name, column in whole.items()}
 
     launches = Launches(np.zeros(1, np.int64))
-    number = np.concatenate([np.empty(0, np.int64), *(launches.seen(chunk) for chunk in chunks())])
+    number = np.concatenate([np.empty(0, np.int64), *(launches.number_operations(chunk) for chunk in chunks())])
     launches.finish(chunks)
     found = launches.of(0, number, whole)
     launched: dict[int, int] = {}  # flow -> call

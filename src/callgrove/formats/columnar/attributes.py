@@ -50,14 +50,14 @@ class Attributes:
     @classmethod
     def read(cls, folder: Folder) -> Attributes:
         rows = folder.table("attributes").whole()
-        found: dict[str, dict[int, list[tuple[str, str]]]] = {}
+        by_owner: dict[str, dict[int, list[tuple[str, str]]]] = {}
         columns = rows.names("owner"), rows.numbers("number").tolist(), rows.names("name"), rows.names("value")
         for owner, number, name, value in zip(*columns, strict=True):
-            found.setdefault(owner, {}).setdefault(number, []).append((name, value))
-        return cls(found)
+            by_owner.setdefault(owner, {}).setdefault(number, []).append((name, value))
+        return cls(by_owner)
 
     def mappings(self, owner: str, n: int) -> dict[int, dict[str, str]]:
-        """Those of each owner of a kind that there is; numbers beyond are nobody's."""
+        """Return the attributes of each owner of a kind; numbers beyond `n` are left out."""
         return {k: dict(pairs) for k, pairs in self._pairs.get(owner, {}).items() if 0 <= k < n}
 
     def of(self, owner: str, number: int = 0) -> Pairs:

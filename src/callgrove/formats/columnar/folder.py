@@ -36,7 +36,8 @@ from callgrove.model.experiment import InputWarning, Severity
 __all__ = ["BEGINNING", "Folder", "Group", "Manifest", "StoredTable", "warnings_from", "warnings_in"]
 
 
-# The manifest `callgrove.json`: what a folder holds, and what no table has a place for.
+# -- manifest ----------------------------------------------------------------------------------------------------------
+# The file `callgrove.json` says what a folder holds, and what no table has a place for:
 #
 #     {"format": "callgrove", "version": 1, "minor": 1, "holds": "experiment", "title": ..., "origin": {...},
 #      "tables": {"contexts": 1234, ...}, ...}
@@ -82,35 +83,35 @@ class Manifest:
     @classmethod
     def read(cls, folder: Path) -> Manifest:
         path = folder / MANIFEST
-        found = _Json(path, _parse_json(path))
-        if found.get("format", str) != FORMAT_NAME:
+        content = _Json(path, _parse_json(path))
+        if content.get("format", str) != FORMAT_NAME:
             raise NotRecognised(f"{path}: is not the manifest of a callgrove folder")
-        version = found.get("version", int)
+        version = content.get("version", int)
         if version != FORMAT_VERSION:
             newer = "was written by a newer callgrove" if version > FORMAT_VERSION else "has an unknown version"
             raise UnsupportedVersion(
                 f"{path}: {newer}: version {version} of the format, and {FORMAT_VERSION} is read here"
                 + ("; update callgrove" if version > FORMAT_VERSION else "")
             )
-        origin = found.inner("origin")
-        tables = found.get("tables", dict)
+        origin = content.inner("origin")
+        tables = content.get("tables", dict)
         for name, rows in tables.items():
             if not TABLE_NAME.fullmatch(name) or type(rows) is not int or not 0 <= rows < 2**63:
-                raise found.wrong("tables", "names of tables with their numbers of rows", f"{name!r}: {rows!r}")
-        holds = found.get("holds", str)
+                raise content.wrong("tables", "names of tables with their numbers of rows", f"{name!r}: {rows!r}")
+        holds = content.get("holds", str)
         if holds not in ("experiment", "study"):
-            raise found.wrong("holds", "experiment or study", repr(holds))
+            raise content.wrong("holds", "experiment or study", repr(holds))
         return cls(
             holds,
-            found.get("title", str),
+            content.get("title", str),
             (origin.get("format", str), origin.get("version", str)),
             tables,
-            {k: v for k, v in found.content.items() if k not in OWN_KEYS},
-            found.get("minor", int) if "minor" in found.content else 0,
+            {k: v for k, v in content.content.items() if k not in OWN_KEYS},
+            content.get("minor", int) if "minor" in content.content else 0,
         )
 
     def get(self, folder: Path, key: str, kind: type[Any], default: Any = None) -> Any:
-        """One of `more`, which must be of that kind; without a default it must be there."""
+        """Return one of `more`, which must be of that kind; without a default it must be there."""
         if default is not None and key not in self.more:
             return default
         return _Json(folder / MANIFEST, self.more).get(key, kind)
@@ -161,18 +162,19 @@ def warnings_in(warnings: tuple[InputWarning, ...]) -> list[list[str]]:
 
 
 def warnings_from(manifest: Manifest, folder: Path) -> list[InputWarning]:
-    found = []
+    warnings = []
     for one in manifest.get(folder, "warnings", list, []):
         try:
             severity, text = one
-            found.append(InputWarning(Severity(severity), str(text)))
+            warnings.append(InputWarning(Severity(severity), str(text)))
         except (TypeError, ValueError) as error:
             path = folder / MANIFEST
             raise CorruptFile(path, "warnings", expected="pairs of severity and text", found=repr(one)[:60]) from error
-    return found
+    return warnings
 
 
-# One Parquet file of a folder, read row group by row group and checked before it is believed.
+# -- tables ------------------------------------------------------------------------------------------------------------
+# Each is one Parquet file, read row group by row group and checked before it is believed.
 #
 # What pyarrow says of a damaged file becomes one `CorruptFile` that names the file and the row group. Objects hold a
 # path and a few numbers; the file itself is opened when it is needed, so that they can be sent to another process.
@@ -217,13 +219,13 @@ class Group:
             whole = column.unify_dictionaries().combine_chunks()
             if isinstance(whole, arrow().ChunkedArray):  # of no rows
                 return np.empty(0, np.int32), []
-            found = texts(whole.dictionary)
-            if any(text is None for text in found):
+            words = texts(whole.dictionary)
+            if any(text is None for text in words):
                 raise ValueError(f"a dictionary with NULL in column {name}")
-            return numbers(whole.indices, "int32").astype(np.int32), [text or "" for text in found]
+            return numbers(whole.indices, "int32").astype(np.int32), [text or "" for text in words]
 
     def lists(self, name: str) -> Array:
-        """The numbers of lists of equal length, one row each."""
+        """Return the numbers of lists of equal length, one row each."""
         with self._table.reading(self._section):
             column = self._columns.column(name).combine_chunks()
             lengths = column.value_lengths().to_numpy(zero_copy_only=False)
@@ -235,8 +237,8 @@ class Group:
     def cells(self, name: str) -> list[Any]:
         """Anything else, as Python objects."""
         with self._table.reading(self._section):
-            found: list[Any] = self._columns.column(name).to_pylist()
-            return found
+            cells: list[Any] = self._columns.column(name).to_pylist()
+            return cells
 
 
 class StoredTable:
@@ -332,38 +334,41 @@ class StoredTable:
         return np.cumsum([0, *(metadata.row_group(k).num_rows for k in range(metadata.num_row_groups))], dtype=np.int64)
 
     def group(self, number: int, names: Sequence[str]) -> Group:
-        """Some columns of one row group."""
+        """Return some columns of one row group."""
         section = f"row group {number}"
         with self.reading(section):
-            found = self._file.read_row_group(number, columns=list(names), use_threads=False)
-            self._check_rows(section, found, int(np.diff(self.first_rows)[number]), names)
-            return Group(self, section, found)
+            rows = self._file.read_row_group(number, columns=list(names), use_threads=False)
+            self._check_rows(section, rows, int(np.diff(self.first_rows)[number]), names)
+            return Group(self, section, rows)
 
     def groups_of(self, first: int, last: int) -> range:
-        """The row groups that have any of the rows from `first` up to `last`."""
+        """Return the row groups that have any of the rows from `first` up to `last`."""
         if last <= first:
             return range(0)
         begin = int(np.searchsorted(self.first_rows, first, side="right")) - 1
         return range(begin, int(np.searchsorted(self.first_rows, last, side="left")))
 
     def whole(self) -> Group:
-        """Every column that our reader needs, all rows."""
+        """Return every column that our reader needs, all rows."""
         names = [column.name for column in self.columns if not column.shown]
         with self.reading("footer"):
             size = self.path.stat().st_size
             if self.n_rows > max(FREE_ROWS, PER_BYTE * size):
                 raise self.damage("footer", f"rows that {size:,} bytes can hold", f"{self.n_rows:,}")
         with self.reading("rows"):
-            found = self._file.read(columns=names, use_threads=False)
-            self._check_rows("rows", found, self.n_rows, names)
-            return Group(self, "rows", found)
+            rows = self._file.read(columns=names, use_threads=False)
+            self._check_rows("rows", rows, self.n_rows, names)
+            return Group(self, "rows", rows)
 
-    def _check_rows(self, section: str, found: Any, rows: int, names: Sequence[str]) -> None:
-        if found.num_rows != rows:
-            raise self.damage(section, f"{rows:,} rows", f"{found.num_rows:,}")
+    def _check_rows(self, section: str, table: Any, rows: int, names: Sequence[str]) -> None:
+        if table.num_rows != rows:
+            raise self.damage(section, f"{rows:,} rows", f"{table.num_rows:,}")
         for name in names:
-            if found.column(name).null_count and not self.column(name).nullable:
+            if table.column(name).null_count and not self.column(name).nullable:
                 raise self.damage(section, f"a value in every row of {name}", "NULL")
+
+
+# -- folders -----------------------------------------------------------------------------------------------------------
 
 
 T = TypeVar("T")
@@ -386,7 +391,7 @@ class Folder:
         return StoredTable(self.path, name, known, self.manifest.tables[name])
 
     def read_numbered(self, name: str, key: str) -> Group:
-        """A whole table whose first column counts its rows."""
+        """Return a whole table whose first column counts its rows."""
         table = self.table(name)
         rows = table.whole()
         if not np.array_equal(rows.numbers(key), np.arange(len(rows))):
@@ -394,7 +399,7 @@ class Folder:
         return rows
 
     def codes(self, table: StoredTable, rows: Group, column: str, words: Sequence[str]) -> Ids:
-        """The numbers of words."""
+        """Return the numbers of words."""
         ids, texts = rows.words(column)
         known = {word: number for number, word in enumerate(words)}
         if unknown := [text for text in texts if text not in known]:
@@ -405,15 +410,15 @@ class Folder:
 
     def ids(self, table: StoredTable, rows: Group, column: str, n: int, lowest: int = ABSENT) -> Array:
         """Numbers of rows of another table."""
-        found = rows.numbers(column)
-        wrong = np.flatnonzero((found < lowest) | (found >= n))
+        ids = rows.numbers(column)
+        wrong = np.flatnonzero((ids < lowest) | (ids >= n))
         if len(wrong):
             expected = f"numbers below {n}"
-            raise table.damage(f"column {column}", expected, f"{int(found[wrong[0]])} in row {int(wrong[0])}")
-        return found
+            raise table.damage(f"column {column}", expected, f"{int(ids[wrong[0]])} in row {int(wrong[0])}")
+        return ids
 
     def or_warn(self, read: Callable[[], T], otherwise: T) -> T:
-        """What reading gives; where that is damaged, the rest is still worth having."""
+        """Return what reading gives; where that is damaged, the rest is still worth having."""
         try:
             return read()
         except CorruptFile as error:

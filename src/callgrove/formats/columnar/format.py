@@ -24,11 +24,11 @@ from callgrove.model.traces.events import LABEL, PARENT, SIDE_TABLES, SPAN_COLUM
 __all__ = ["FORMAT", "ColumnarFormat", "fields", "problems"]
 
 
-# What a closer look at a folder finds, and its raw structure.
+# -- what `check` and `dump` say of a folder ---------------------------------------------------------------------------
 
 
 def problems(opened: Experiment | Study, folder: Path, progress: Progress) -> Iterator[Problem]:
-    """What was said on opening, then what every row group says."""
+    """Yield what was said on opening, then what every row group says."""
     for warning in opened.warnings:
         yield Problem(warning.severity, folder.name, "tables", warning.text)
     if isinstance(opened, Study):
@@ -39,11 +39,11 @@ def problems(opened: Experiment | Study, folder: Path, progress: Progress) -> It
         progress("checking values", done, max(done, total))
     for _ in opened.traces.lines():
         pass
-    found = list(opened.values.problems)
+    damage = list(opened.values.problems)
     if opened.traces.samples is not None:
-        found += opened.traces.samples.problems
-    found += _collect_damage(opened)
-    for error in found:
+        damage += opened.traces.samples.problems
+    damage += _collect_damage(opened)
+    for error in damage:
         section = error.section if isinstance(error, CorruptFile) else "values"
         yield Problem(Severity.DAMAGE, folder.name, section, str(error))
 
@@ -68,7 +68,7 @@ def _collect_damage(experiment: Experiment) -> Iterator[CallgroveError]:
 
 
 def fields(folder: Path) -> Iterator[Field]:
-    """The manifest, and of every table its row groups: where they begin and how many rows they have."""
+    """Yield the manifest, and of every table its row groups: where they begin and how many rows they have."""
     manifest = Manifest.read(folder)
     for key, value in (("holds", manifest.holds), ("title", manifest.title), *manifest.more.items()):
         yield Field(MANIFEST, "manifest", -1, 0, key, value if isinstance(value, int | str) else json.dumps(value))
@@ -77,6 +77,9 @@ def fields(folder: Path) -> Iterator[Field]:
         yield Field(table.path.name, name, -1, 0, "rows", rows)
         for number, size in enumerate(np.diff(table.first_rows).tolist()):
             yield Field(table.path.name, f"{name} row groups", number, int(table.first_rows[number]), "rows", size)
+
+
+# -- the format --------------------------------------------------------------------------------------------------------
 
 
 LOOKED_AT = 256
@@ -105,7 +108,7 @@ class ColumnarFormat:
         return read_experiment(folder, manifest) if manifest.holds == "experiment" else read_study(folder, manifest)
 
     def open_writer(self, target: Path, options: WriteOptions) -> Writer:
-        """A folder that appears at `target` when the writer is closed."""
+        """Return the writer of a folder that appears at `target` when the writer is closed."""
         return FolderWriter(target, options)
 
     def refuse_target(self, target: Path) -> None:
@@ -116,11 +119,11 @@ class ColumnarFormat:
         return write_study(study, target, options)
 
     def check(self, source: Source, options: ReadOptions) -> Iterator[Problem]:
-        """What reading tells, and what every row group tells."""
+        """Yield what reading tells, and what every row group tells."""
         return problems(self.read(source, options), _folder(source), options.progress)
 
     def dump(self, source: Source) -> Iterator[Field]:
-        """The manifest, and the row groups of every table."""
+        """Yield the manifest, and the row groups of every table."""
         arrow()
         return fields(_folder(source))
 

@@ -54,7 +54,7 @@ def metric_tables(metrics: Metrics) -> Iterator[tuple[str, Mapping[str, Cells]]]
 
 
 def _common_cells(rows: tuple[Metric, ...] | tuple[Column, ...]) -> dict[str, Cells]:
-    """What both tables have."""
+    """Return what both tables have."""
     texts = ("description", "number_format", "formula", "statistic")
     return {
         "source_id": [_fitting(row.source_id) for row in rows],
@@ -74,7 +74,7 @@ def large_ids(metrics: Metrics) -> dict[str, str]:
 
 
 def describe_dtype(dtype: np.dtype[Any]) -> Any:
-    """A type of values as JSON has it: `<f8`, or its fields."""
+    """Return a type of values as JSON has it: `<f8`, or its fields."""
     return dtype.str if dtype.names is None else _fields(dtype)
 
 
@@ -88,14 +88,14 @@ def _fields(dtype: np.dtype[Any]) -> list[Any]:
 
 
 def dtype_of(described: Any) -> np.dtype[Any]:
-    """The way back; ValueError for what is no type of numbers."""
+    """Return the type that `describe_dtype` described; ValueError for what is no type of numbers."""
     try:
-        found: np.dtype[Any] = np.dtype(_description(described))
+        dtype: np.dtype[Any] = np.dtype(_description(described))
     except (TypeError, ValueError, KeyError, RecursionError, OverflowError, MemoryError) as error:
         raise ValueError(f"{str(described)[:60]!r} is no type of values") from error
-    if found.itemsize > LARGEST_VALUE or not found.itemsize or not _is_numeric(found):
+    if dtype.itemsize > LARGEST_VALUE or not dtype.itemsize or not _is_numeric(dtype):
         raise ValueError(f"{str(described)[:60]!r} is no type of numbers")
-    return found
+    return dtype
 
 
 def _description(parsed: Any) -> Any:
@@ -110,7 +110,7 @@ def _is_numeric(dtype: np.dtype[Any]) -> bool:
     return all(_is_numeric(dtype[name].base) for name in dtype.names)
 
 
-# -- the way back ----------------------------------------------------------------------------------------------------
+# -- reading -----------------------------------------------------------------------------------------------------------
 
 
 def read_metrics(folder: Folder, attributes: Attributes) -> Metrics:
@@ -126,7 +126,7 @@ def read_metrics(folder: Folder, attributes: Attributes) -> Metrics:
         if str(row).isdigit() and int(row) < len(rows) and str(text).lstrip("-").isdigit() and len(text) < 1000:
             source_id[int(row)] = int(text)
     cells: dict[str, Any] = {name: texts[name] for name in texts if name != "aggregation"} | flags
-    found = []
+    metrics = []
     for k in range(len(rows)):
         try:
             rule = Aggregation(texts["aggregation"][k])
@@ -137,7 +137,7 @@ def read_metrics(folder: Folder, attributes: Attributes) -> Metrics:
             )
         except ValueError as error:
             raise table.damage(f"row {k}", "a metric", str(error)) from error
-        found.append(
+        metrics.append(
             Metric(
                 scope=scopes[k],
                 aggregation=rule,
@@ -149,9 +149,9 @@ def read_metrics(folder: Folder, attributes: Attributes) -> Metrics:
                 **{name: column[k] for name, column in cells.items()},
             )
         )
-    if len({(m.name, m.scope, m.statistic) for m in found}) < len(found):
+    if len({(m.name, m.scope, m.statistic) for m in metrics}) < len(metrics):
         raise table.damage("rows", "each quantity once in a scope", "one of them twice")
-    return Metrics(tuple(found), folder.or_warn(lambda: _read_columns(folder), ()))
+    return Metrics(tuple(metrics), folder.or_warn(lambda: _read_columns(folder), ()))
 
 
 def _read_columns(folder: Folder) -> tuple[Column, ...]:
@@ -184,8 +184,8 @@ class _FirstField:
         self._name = (dtype.names or ("",))[0]
 
     def __call__(self, values: Array) -> Floats:
-        found = values[self._name]
-        while found.dtype.names is not None:
-            found = found[found.dtype.names[0]]
-        out: Floats = found.reshape(*values.shape, -1).astype(np.float64).sum(axis=-1)
+        field = values[self._name]
+        while field.dtype.names is not None:
+            field = field[field.dtype.names[0]]
+        out: Floats = field.reshape(*values.shape, -1).astype(np.float64).sum(axis=-1)
         return out

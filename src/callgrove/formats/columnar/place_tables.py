@@ -21,7 +21,7 @@ MOST_DIMENSIONS = 1 << 10
 
 
 def place_tables(tables: Experiment, part: Ids) -> Iterator[tuple[str, Mapping[str, Cells]]]:
-    """Every table of these with its columns; `part` is the part of the spans that each profile belongs to."""
+    """Yield every table of these with its columns; `part` is the part of the spans that each profile belongs to."""
     runs = tables.runs
     yield (
         "runs",
@@ -77,19 +77,19 @@ def _identifier_columns(tuples: IdentifierTuples) -> Mapping[str, Cells]:
 
 def _place_columns(system: System) -> Mapping[str, Cells]:
     n = len(system)
-    own = system.source_id if len(system.source_id) else np.full(n, ABSENT, np.int64)
+    source_ids = system.source_id if len(system.source_id) else np.full(n, ABSENT, np.int64)
     return {
         "place": np.arange(n),
         "parent": system.parent,
         "kind": [kind or None for kind in system.kind],
         "name": [name or None for name in system.name],
         "rank": system.rank,
-        "source_id": own,
+        "source_id": source_ids,
     }
 
 
 def _topology_columns(system: System) -> Mapping[str, Cells]:
-    """A row per dimension; a topology without any has one row that says so."""
+    """Return a row per dimension; a topology without any has one row that says so."""
     rows: list[tuple[int, str | None, int, str | None, int, bool | None]] = []
     for number, topology in enumerate(system.topologies):
         names = [*topology.dimension_names, *[None] * len(topology.sizes)]
@@ -121,7 +121,7 @@ def _coordinate_columns(system: System) -> Mapping[str, Cells]:
     return {name: np.concatenate(part or none) for name, part in zip(names, parts, strict=True)}
 
 
-# -- the way back ----------------------------------------------------------------------------------------------------
+# -- reading -----------------------------------------------------------------------------------------------------------
 
 
 def read_runs(folder: Folder, attributes: Attributes) -> tuple[Run, ...]:
@@ -146,7 +146,7 @@ def _read_parameters(folder: Folder, n_runs: int) -> dict[int, dict[str, float]]
 
 
 def read_profiles(folder: Folder, attributes: Attributes, n_runs: int, n_places: int) -> tuple[Profiles, Ids]:
-    """The profiles, and the part of the spans that each belongs to."""
+    """Return the profiles, and the part of the spans that each belongs to."""
     table, rows = folder.table("profiles"), folder.read_numbered("profiles", "profile")
     n = len(rows)
     names = folder.manifest.get(folder.path, "identifier_kinds", list)
@@ -185,7 +185,7 @@ def read_system(folder: Folder, attributes: Attributes) -> System:
     parent = folder.ids(table, rows, "parent", n)
     if (parent >= np.arange(n)).any():
         raise table.damage("column parent", "parents before their children", "another order")
-    own = rows.numbers("source_id")
+    source_ids = rows.numbers("source_id")
     return System(
         freeze(parent),
         rows.names("kind"),
@@ -193,7 +193,7 @@ def read_system(folder: Folder, attributes: Attributes) -> System:
         freeze(rows.numbers("rank")),
         attributes.mappings("place", n),
         folder.or_warn(lambda: _read_topologies(folder, n), ()),
-        freeze(own) if (own != ABSENT).any() else np.empty(0, np.int64),
+        freeze(source_ids) if (source_ids != ABSENT).any() else np.empty(0, np.int64),
     )
 
 
@@ -208,8 +208,8 @@ def _read_topologies(folder: Folder, n_places: int) -> tuple[Topology, ...]:
     places = _read_coordinates(folder, n_places, int(number[-1]) + 1 if len(number) else 0)
     out = []
     for one, (who, where) in enumerate(places):
-        own = np.flatnonzero(number == one)
-        here = own[dimension[own] >= 0].tolist()
+        rows_of_topology = np.flatnonzero(number == one)
+        here = rows_of_topology[dimension[rows_of_topology] >= 0].tolist()
         sizes = tuple(size[here].tolist())
         shape = (len(where) // max(1, len(here)), len(here))
         if len(here) > MOST_DIMENSIONS or shape[0] * shape[1] != len(where) or (len(where) and min(sizes) < 1):
@@ -221,10 +221,15 @@ def _read_topologies(folder: Folder, n_places: int) -> tuple[Topology, ...]:
         dims = tuple(label for label in (labels[k] for k in here) if label is not None)
         out.append(
             Topology(
-                name[int(own[0])], sizes, tuple(periodic[here].tolist()), dims, system[:, 0].copy(), coordinates.copy()
+                name[int(rows_of_topology[0])],
+                sizes,
+                tuple(periodic[here].tolist()),
+                dims,
+                system[:, 0].copy(),
+                coordinates.copy(),
             )
             if here
-            else Topology(name[int(own[0])], (), (), (), np.empty(0, np.int32), np.empty((0, 0), np.int64))
+            else Topology(name[int(rows_of_topology[0])], (), (), (), np.empty(0, np.int32), np.empty((0, 0), np.int64))
         )
     return tuple(out)
 

@@ -27,7 +27,7 @@ Parameters = dict[int, tuple[tuple[str, str | float], ...]]
 
 
 def program_tables(tree: ContextTree) -> Iterator[tuple[str, Mapping[str, Cells]]]:
-    """Every table of these with its columns."""
+    """Yield every table of these with its columns."""
     regions, files = tree.regions, tree.regions.files
     n_files, n_strings, n_modules = len(files.paths), len(regions.strings), len(regions.modules)
     yield "strings", {"string": np.arange(n_strings), "text": regions.strings}
@@ -94,11 +94,11 @@ def _parameter_columns(tree: ContextTree) -> Mapping[str, Cells]:
     }
 
 
-# -- the way back ----------------------------------------------------------------------------------------------------
+# -- reading -----------------------------------------------------------------------------------------------------------
 
 
 def read_contexts(folder: Folder, attributes: Attributes) -> ContextTree:
-    """The tree with its regions; these tables must be whole."""
+    """Return the tree with its regions; these tables must be whole."""
     table = folder.table("contexts")
     rows = folder.read_numbered("contexts", "context")
     regions = _read_regions(folder, attributes)
@@ -175,7 +175,7 @@ def _read_parameters(folder: Folder, n_contexts: int) -> Parameters:
     rows = table.whole()
     context = folder.ids(table, rows, "context", n_contexts, lowest=0)
     columns = rows.texts("text"), rows.cells("integer"), rows.numbers("number").tolist()
-    values = [next((one for one in found if one is not None), np.nan) for found in zip(*columns, strict=True)]
+    values = [next((one for one in row if one is not None), np.nan) for row in zip(*columns, strict=True)]
     cells = list(zip(rows.names("name"), values, strict=True))
     starts = np.flatnonzero(np.append(True, np.diff(context) != 0)).tolist() if len(context) else []
     out: Parameters = {}

@@ -38,18 +38,18 @@ Index = Callable[[StoredTable], TableIndex | None]
 
 
 def version_text(manifest: Manifest) -> str:
-    """The version of a folder, with what it was made from: `1.1 (hpctoolkit-release 4.0)`."""
+    """Return the version of a folder, with what it was made from: `1.1 (hpctoolkit-release 4.0)`."""
     made_from = " ".join(filter(None, manifest.origin))
     version = f"{FORMAT_VERSION}.{manifest.minor}"
     return f"{version} ({made_from})" if made_from else version
 
 
 def origin_of(format_: str, version: str) -> tuple[str, str]:
-    """What an experiment was made from, also where it was a folder before."""
+    """Return what an experiment was made from, also where it was a folder before."""
     if format_ != FORMAT_NAME:
         return format_, version
-    found = re.fullmatch(r"\d+\.\d+ \((\S*) ?(.*)\)", version, re.DOTALL)
-    return (found[1], found[2]) if found else ("", "")
+    match = re.fullmatch(r"\d+\.\d+ \((\S*) ?(.*)\)", version, re.DOTALL)
+    return (match[1], match[2]) if match else ("", "")
 
 
 def read_experiment(path: Path, manifest: Manifest) -> Experiment:
@@ -97,12 +97,12 @@ def _traces(folder: Folder, profiles: Profiles, part: Ids, n_contexts: int, metr
 
 
 def _time_range(folder: Folder) -> Window | None:
-    found = folder.manifest.more.get("time_range")
-    if found is None:
+    stored = folder.manifest.more.get("time_range")
+    if stored is None:
         return None
-    if not (isinstance(found, list) and len(found) == 2 and all(type(one) is int for one in found)):
-        raise CorruptFile(folder.path / MANIFEST, "time_range", expected="two times", found=repr(found)[:60])
-    return found[0], found[1]
+    if not (isinstance(stored, list) and len(stored) == 2 and all(type(one) is int for one in stored)):
+        raise CorruptFile(folder.path / MANIFEST, "time_range", expected="two times", found=repr(stored)[:60])
+    return stored[0], stored[1]
 
 
 @dataclass(frozen=True)
@@ -114,8 +114,8 @@ class StoredAttachment:
 
     def read(self) -> bytes:
         group = self.table.groups_of(self.row, self.row + 1)[0]
-        found: bytes = self.table.group(group, ("data",)).cells("data")[self.row - int(self.table.first_rows[group])]
-        return found
+        data: bytes = self.table.group(group, ("data",)).cells("data")[self.row - int(self.table.first_rows[group])]
+        return data
 
 
 def _attachments(folder: Folder) -> dict[str, Attachment]:

@@ -27,7 +27,7 @@ GROWING = ("span", "start_ns", "end_ns", "time_ns", "context", "region", "string
 
 
 def _sink(folder: Path, name: str) -> Any:
-    """The file of a table; as bytes, as names of files need not be UTF-8."""
+    """Return the file of a table; as bytes, as names of files need not be UTF-8."""
     return arrow().OSFile(bytes(folder / f"{name}.parquet"), "wb")
 
 
@@ -52,7 +52,7 @@ def write_table(
     cells: Mapping[str, Cells],
     written: Callable[[str, Any], None] | None = None,
 ) -> int:
-    """A table that is there as a whole; gives the number of its rows. `written` is told the Arrow table."""
+    """Write a table that is there as a whole, and return the number of its rows. `written` is told the Arrow table."""
     table = table_of(columns, cells)
     with _sink(folder, name) as sink, _open(sink, table.schema) as file:
         file.write_table(table, row_group_size=GROUP_ROWS)
@@ -123,8 +123,7 @@ class GroupWriter:
                 one.close()
 
 
-# Which profiles each row group has: the table `index`, as it is written and as it is asked.
-#
+# -- index: which profiles each row group has --------------------------------------------------------------------------
 # A row for each profile of each row group: how many rows of the group are its own and, for spans, from when to when
 # they go. So the values or spans of one profile are read from the row groups that have any.
 
@@ -144,16 +143,16 @@ class IndexRows:
         self._parts: list[tuple[Array, ...]] = []
 
     def table(self, name: str) -> Callable[[int, RowGroup], None]:
-        """What a writer tells of the row groups of a table."""
+        """Return what a writer calls for each row group of a table."""
         number = len(self._tables)
         self._tables.append(name)
 
-        def written(group: int, rows: RowGroup) -> None:
+        def record_group(group: int, rows: RowGroup) -> None:
             self._add(number, group, rows)
             if self._count is not None:
                 self._count(name, rows)
 
-        return written
+        return record_group
 
     def _add(self, table: int, group: int, rows: RowGroup) -> None:
         profiles, number, counts = np.unique(rows["profile"], return_inverse=True, return_counts=True)
@@ -186,7 +185,7 @@ class TableIndex:
 
     @classmethod
     def read_all(cls, folder: Folder) -> Callable[[StoredTable], TableIndex | None]:
-        """The index of any table, None where it does not agree with that table."""
+        """Return the index of any table, None where it does not agree with that table."""
         rows = folder.table("index").whole()
         ids, names = rows.words("table")
         group, profile, count = (rows.numbers(name) for name in ("row_group", "profile", "rows"))
@@ -194,33 +193,39 @@ class TableIndex:
 
         def of(table: StoredTable) -> TableIndex | None:
             number = names.index(table.name) if table.name in names else -2
-            own = np.flatnonzero(ids == number)
+            entries = np.flatnonzero(ids == number)
             sizes = np.diff(table.first_rows)
-            inside = (group[own] >= 0) & (group[own] < len(sizes)) & (count[own] >= 0)
+            inside = (group[entries] >= 0) & (group[entries] < len(sizes)) & (count[entries] >= 0)
             if not inside.all() or not np.array_equal(
-                np.bincount(group[own], count[own], len(sizes)).astype(np.int64), sizes
+                np.bincount(group[entries], count[entries], len(sizes)).astype(np.int64), sizes
             ):
                 folder.warn(
                     folder.table("index").damage("rows", f"the rows of {table.path.name}", "other numbers of rows")
                 )
                 return None
-            return cls(group[own], profile[own], count[own], start[own], end[own])
+            return cls(
+                group[entries],
+                profile[entries],
+                count[entries],
+                start[entries],
+                end[entries],
+            )
 
         return of
 
     def only(self, profiles: Ints) -> TableIndex:
-        """The rows of some profiles."""
+        """Return the rows of some profiles."""
         kept = np.isin(self._profile, profiles)
         ids, rows, times = (self._group[kept], self._profile[kept]), self._rows[kept], (self._start, self._end)
         return TableIndex(*ids, rows, times[0][kept], times[1][kept])
 
     def rows(self, n_profiles: int) -> Ints:
-        """How many rows each profile has."""
+        """Return how many rows each profile has."""
         known = (self._profile >= 0) & (self._profile < n_profiles)
         return np.bincount(self._profile[known], self._rows[known], n_profiles).astype(np.int64)
 
     def groups(self, profiles: Ints | None, window: Window | None = None) -> Ints:
-        """The row groups that have any row of these profiles that reaches into the window."""
+        """Return the row groups that have any row of these profiles that reaches into the window."""
         kept: Bools = np.ones(len(self._group), np.bool_)
         if profiles is not None:
             kept &= np.isin(self._profile, profiles)

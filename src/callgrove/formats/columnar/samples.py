@@ -49,7 +49,7 @@ class SamplesWriter:
         self._file.abort()
 
     def lines(self) -> Mapping[str, Cells]:
-        """The columns of `sample_lines`."""
+        """Return the columns of `sample_lines`."""
         names = ("profile", "metric", "samples")
         columns = {name: np.array(column, np.int64) for name, column in zip(names, self._lines, strict=True)}
         return {"line": np.arange(len(self._lines[0])), **columns}
@@ -66,18 +66,18 @@ class FolderSamples:
         self.problems: list[CallgroveError] = []
 
     def line(self, line: int, window: Window | None = None) -> Samples:
-        """What is damaged of a line is left out, and kept in `problems`."""
+        """Return the samples of one line; what is damaged is left out, and kept in `problems`."""
         first, last = int(self._bounds[line]), int(self._bounds[line + 1])
         parts = [Samples(np.empty(0, np.int64), np.empty(0, np.int32))]
         for group in self._table.groups_of(first, last):
             start = int(self._table.first_rows[group])
-            own = slice(max(first - start, 0), last - start)
+            part = slice(max(first - start, 0), last - start)
             try:
-                found = self._group(group)
+                samples = self._group(group)
             except CorruptFile as error:
-                self._met(error)
+                self._record_problem(error)
                 continue
-            parts.append(Samples(found.time_ns[own], found.context[own]))
+            parts.append(Samples(samples.time_ns[part], samples.context[part]))
         time_ns, context = (np.concatenate([getattr(p, name) for p in parts]) for name in ("time_ns", "context"))
         return self._check(line, Samples(time_ns, context)).within(window)
 
@@ -91,15 +91,17 @@ class FolderSamples:
         unknown = (samples.context < ABSENT) | (samples.context >= self._n_contexts)
         if unknown.any():
             found = f"{int(unknown.sum())} samples of others, which are left out"
-            self._met(self._table.damage(f"line {line}", f"context ids below {self._n_contexts}", found))
+            self._record_problem(self._table.damage(f"line {line}", f"context ids below {self._n_contexts}", found))
             samples = Samples(samples.time_ns[~unknown], samples.context[~unknown])
         if (np.diff(samples.time_ns) < 0).any():
-            self._met(self._table.damage(f"line {line}", "samples in the order of time", "another order; sorted"))
+            self._record_problem(
+                self._table.damage(f"line {line}", "samples in the order of time", "another order; sorted")
+            )
             order = np.argsort(samples.time_ns, kind="stable")
             samples = Samples(samples.time_ns[order], samples.context[order])
         return samples
 
-    def _met(self, error: CallgroveError) -> None:
+    def _record_problem(self, error: CallgroveError) -> None:
         if str(error) not in {str(known) for known in self.problems}:
             self.problems.append(error)
 

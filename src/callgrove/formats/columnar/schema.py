@@ -135,13 +135,13 @@ STUDY: dict[str, tuple[TableColumn, ...]] = {
 
 
 def value_columns(type_: str, fillers: bool) -> tuple[TableColumn, ...]:
-    """The columns of a table of values whose values are of one type; what composite ones have beside is not here."""
+    """Return the columns of a table of values whose values are of one type; what composite ones have beside is not
+    here."""
     more = f" {FILLER}:bool" if fillers else ""
     return _columns(f"profile:int32 context:int32 metric:int32 value:{type_}{more}")
 
 
-# Texts that Parquet can hold, and back.
-#
+# -- texts that Parquet can hold ---------------------------------------------------------------------------------------
 # Names in files may have bytes that are no UTF-8; in Python these are lone surrogates, which no UTF-8 has. Each becomes
 # two characters: U+10FFFF, which no text has, and the surrogate moved up by 0x100000. A U+10FFFF itself is doubled.
 
@@ -162,26 +162,25 @@ def escape_texts(texts: Sequence[str | None]) -> Sequence[str | None]:
     return [text if text is None else _UNFIT.sub(_move_surrogate, text) for text in texts]
 
 
-def _move_surrogate(found: re.Match[str]) -> str:
-    return MARK + (MARK if found[0] == MARK else chr(ord(found[0]) + UP))
+def _move_surrogate(match: re.Match[str]) -> str:
+    return MARK + (MARK if match[0] == MARK else chr(ord(match[0]) + UP))
 
 
 def unescape_texts(texts: list[str | None]) -> list[str | None]:
-    """The way back."""
+    """Return the texts that `escape_texts` was given."""
     if MARK not in "".join(text for text in texts if text):
         return texts
     return [text if text is None else _MARKED.sub(_back, text) for text in texts]
 
 
-def _back(found: re.Match[str]) -> str:
-    if found[1] == MARK:
+def _back(match: re.Match[str]) -> str:
+    if match[1] == MARK:
         return MARK
-    low = ord(found[1]) - UP
-    return chr(low) if 0xD800 <= low < 0xE000 else found[0]
+    low = ord(match[1]) - UP
+    return chr(low) if 0xD800 <= low < 0xE000 else match[0]
 
 
-# pyarrow at the edge: NumPy columns to Arrow columns and back, with -1 for NULL.
-#
+# -- from NumPy to Arrow and back, with -1 for NULL --------------------------------------------------------------------
 # pyarrow is imported here, when it is needed; everything else of the format works on NumPy arrays and on these
 # functions.
 
@@ -192,7 +191,7 @@ LIST = "list:"  # before the type of what a list has
 
 
 def arrow() -> Any:
-    """The module pyarrow."""
+    """Return the module pyarrow."""
     try:
         import pyarrow
     except ImportError as error:
@@ -201,7 +200,7 @@ def arrow() -> Any:
 
 
 def parquet() -> Any:
-    """The module pyarrow.parquet."""
+    """Return the module pyarrow.parquet."""
     arrow()
     import pyarrow.parquet
 
@@ -217,13 +216,13 @@ class Words:
     def __len__(self) -> int:
         return len(self.ids)
 
-    def used(self) -> Words:
+    def drop_unused_texts(self) -> Words:
         """Return words with only the texts that occur, each once: a dictionary must not have a text twice."""
         used, ids = np.unique(self.ids, return_inverse=True)
         first = int(len(used) > 0 and used[0] < 0)
         numbers: dict[str, int] = {}
-        found = [numbers.setdefault(self.texts[k], len(numbers)) for k in used[first:].tolist()]
-        return Words(np.array([ABSENT] * first + found, np.int64)[ids.reshape(-1)], list(numbers))
+        new_ids = [numbers.setdefault(self.texts[k], len(numbers)) for k in used[first:].tolist()]
+        return Words(np.array([ABSENT] * first + new_ids, np.int64)[ids.reshape(-1)], list(numbers))
 
 
 Cells = Array | Sequence[Any] | Words
@@ -237,8 +236,8 @@ def arrow_type(type_: str) -> Any:
         return pa.list_(pa.string())
     if type_.startswith(LIST):
         return pa.list_(arrow_type(type_.removeprefix(LIST)))
-    found = {TEXT: pa.string(), "binary": pa.binary(), "double": pa.float64(), "bool": pa.bool_()}.get(type_)
-    return found if found is not None else pa.from_numpy_dtype(np.dtype(type_))
+    named_type = {TEXT: pa.string(), "binary": pa.binary(), "double": pa.float64(), "bool": pa.bool_()}.get(type_)
+    return named_type if named_type is not None else pa.from_numpy_dtype(np.dtype(type_))
 
 
 def schema_of(columns: Sequence[TableColumn]) -> Any:
@@ -247,23 +246,24 @@ def schema_of(columns: Sequence[TableColumn]) -> Any:
 
 
 def table_of(columns: Sequence[TableColumn], cells: Mapping[str, Cells]) -> Any:
-    """An Arrow table of the cells."""
+    """Return an Arrow table of the cells."""
     arrays = [column_of(cells[column.name], column) for column in columns]
     return arrow().Table.from_arrays(arrays, schema=schema_of(columns))
 
 
 def column_of(cells: Cells, column: TableColumn) -> Any:
-    """One column. Of numbers, -1 (the largest of uint64, NaN of doubles) is NULL where the column may have NULL."""
+    """Return one column. Of numbers, -1 (the largest of uint64, NaN of doubles) is NULL where the column may have
+    NULL."""
     pa = arrow()
     if isinstance(cells, Words):
-        words = cells.used()
+        words = cells.drop_unused_texts()
         ids = pa.array(words.ids.astype(np.int32), mask=words.ids < 0) if column.nullable else words.ids
         return pa.DictionaryArray.from_arrays(
             pa.array(ids, pa.int32()), pa.array(escape_texts(words.texts), pa.string())
         )
     if column.type in (TEXT, WORD):
-        found = pa.array(escape_texts(list(cells)), pa.string())
-        return found if column.type == TEXT else found.dictionary_encode()
+        texts_column = pa.array(escape_texts(list(cells)), pa.string())
+        return texts_column if column.type == TEXT else texts_column.dictionary_encode()
     if column.type == "texts":
         return pa.array([escape_texts(cell) for cell in cells], arrow_type(column.type))
     if not isinstance(cells, np.ndarray):
@@ -284,7 +284,7 @@ def _absent(values: Array) -> Array:
 
 
 def list_of(values: Array) -> Any:
-    """A column of lists of equal length: of each row, all numbers of the other axes."""
+    """Return a column of lists of equal length: of each row, all numbers of the other axes."""
     pa = arrow()
     flat = np.ascontiguousarray(values).reshape(len(values), -1)
     bounds = np.arange(len(flat) + 1, dtype=np.int32) * flat.shape[1]
@@ -292,7 +292,7 @@ def list_of(values: Array) -> Any:
 
 
 def numbers(column: Any, column_type: str) -> Array:
-    """A column of numbers; NULL is -1, NaN of doubles, and no offset of uint64."""
+    """Return a column of numbers; NULL is -1, NaN of doubles, and no offset of uint64."""
     pa = arrow()
     whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     if isinstance(whole, pa.ChunkedArray):  # without any chunk
@@ -300,10 +300,10 @@ def numbers(column: Any, column_type: str) -> Array:
     if whole.null_count:
         fill: object = {"double": np.nan, "uint64": int(NO_OFFSET), "bool": False}.get(column_type, ABSENT)
         whole = whole.fill_null(pa.scalar(fill, whole.type))
-    found: Array = whole.to_numpy(zero_copy_only=False)
-    return found
+    values: Array = whole.to_numpy(zero_copy_only=False)
+    return values
 
 
 def texts(column: Any) -> list[str | None]:
-    """A column of texts; None is absent."""
+    """Return a column of texts; None is absent."""
     return unescape_texts(column.to_pylist())

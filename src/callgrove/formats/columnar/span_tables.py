@@ -37,8 +37,7 @@ __all__ = [
 ]
 
 
-# Columns of side tables: their types in a folder, found piece by piece.
-#
+# -- types of attribute columns ----------------------------------------------------------------------------------------
 # A side table comes in pieces, and a later one may have a column, or a kind of cell, that no piece before it had: then
 # the type that holds both is the one of the column.
 
@@ -51,7 +50,7 @@ Described = Mapping[str, tuple[str, str]]  # column -> type, and what it is in m
 
 
 def widen_columns(known: Described, piece: SideTable) -> Described:
-    """The columns that hold what they held, and this piece too."""
+    """Return the columns that hold what they held, and this piece too."""
     out = dict(known)
     for name, cells in piece.columns.items():
         kind, container = _kind(cells)
@@ -71,7 +70,7 @@ def _wider(one: str, other: str) -> str:
 
 
 def _kind(cells: Array | Sequence[object]) -> tuple[str, str]:
-    """The type of some cells, and what they are in memory."""
+    """Return the type of some cells, and what they are in memory."""
     container = "array" if isinstance(cells, np.ndarray) else "tuple"
     if isinstance(cells, np.ndarray) and cells.dtype.kind in "iuf":
         signed = cells.dtype.kind == "i" or cells.dtype == np.uint64
@@ -91,13 +90,13 @@ def describe_columns(known: Described) -> list[list[str]]:
 
 
 def columns_of(told: Sequence[Sequence[str]]) -> tuple[TableColumn, ...]:
-    """The columns of a side table as the manifest tells them; -1 and NULL are the same for numbers."""
-    own = (TableColumn(name, TEXT if kind == JSON else kind, True) for name, kind, _ in told)
-    return (TableColumn("span", "int64"), *own)
+    """Return the columns of a side table as the manifest tells them; -1 and NULL are the same for numbers."""
+    columns = (TableColumn(name, TEXT if kind == JSON else kind, True) for name, kind, _ in told)
+    return (TableColumn("span", "int64"), *columns)
 
 
 def fitting(piece: SideTable, told: Sequence[Sequence[str]]) -> dict[str, Array]:
-    """A piece as the arrays that are collected; what it lacks is absent."""
+    """Return a piece as the arrays that are collected; what it lacks is absent."""
     n = len(piece.span)
     out: dict[str, Array] = {"span": piece.span}
     for name, kind, _ in told:
@@ -132,18 +131,21 @@ def texts_as_lists(rows: Mapping[str, Array], columns: Sequence[TableColumn]) ->
     return {name: cells.tolist() if name in texts else cells for name, cells in rows.items()}
 
 
+# -- tables beside spans -----------------------------------------------------------------------------------------------
+
+
 TYPES = ("int64", "double", TEXT, JSON)
 Told = list[tuple[str, str]]  # column and type
 
 
 def write_beside(folder: Path, traces: Traces, n_rows: dict[str, int]) -> dict[str, list[list[str]]]:
-    """Writes all of them; gives what the manifest says of their columns."""
+    """Write all tables beside spans; return what the manifest says of their columns."""
     told: dict[str, list[list[str]]] = {}
     for name, make in traces.tables.items():
         columns = {column.name: column.plain() for column in make().columns}
         told[name] = [[column, _type(cells)] for column, cells in columns.items()]
-        own = {column: _cells(columns[column], kind) for column, kind in told[name]}
-        n_rows[BESIDE + name] = write_table(folder, BESIDE + name, _schema(told[name]), own)
+        table_cells = {column: _cells(columns[column], kind) for column, kind in told[name]}
+        n_rows[BESIDE + name] = write_table(folder, BESIDE + name, _schema(told[name]), table_cells)
     return told
 
 
@@ -204,8 +206,11 @@ def _parse_cell(table: StoredTable, column: str, text: str) -> Any:
         raise table.damage(f"column {column}", "JSON", repr(text[:60])) from error
 
 
+# -- devices -----------------------------------------------------------------------------------------------------------
+
+
 def device_columns(traces: Traces) -> Mapping[str, Cells]:
-    """The table `devices`, part by part."""
+    """Return the table `devices`, part by part."""
     rows = [
         (part, number, device)
         for part in range(len(traces.parts()))
@@ -234,16 +239,19 @@ class StoredDevices:
         kind, name, attributes = (rows.names(name) for name in ("kind", "name", "attributes"))
         cells = zip(process, kind, index, name, attributes, strict=True)
         for part, number, row in zip(parts, numbers, cells, strict=True):
-            own = self._parts.setdefault(part, [])
-            if number != len(own):
-                raise self._table.damage("column device", f"the number {len(own)} of part {part}", str(number))
-            own.append(row)
+            rows_of_part = self._parts.setdefault(part, [])
+            if number != len(rows_of_part):
+                raise self._table.damage("column device", f"the number {len(rows_of_part)} of part {part}", str(number))
+            rows_of_part.append(row)
 
     def only(self, parts: range) -> StoredDevices:
-        """Those of some parts: less to send."""
-        own = StoredDevices.__new__(StoredDevices)
-        own._table, own._parts = self._table, {part: self._parts[part] for part in parts if part in self._parts}
-        return own
+        """Return the devices of some parts: less to send."""
+        part_devices = StoredDevices.__new__(StoredDevices)
+        part_devices._table, part_devices._parts = (
+            self._table,
+            {part: self._parts[part] for part in parts if part in self._parts},
+        )
+        return part_devices
 
     def of(self, part: int) -> Iterator[Device]:
         for process, kind, index, name, text in self._parts.get(part, ()):

@@ -40,7 +40,8 @@ from callgrove.model.traces.events import (
 __all__ = ["FolderSpans", "StoredSides", "read_counters", "read_spans", "split_of"]
 
 
-# What only some spans have, as it lies in a folder: whole parts, or row group by row group.
+# -- attributes of spans -----------------------------------------------------------------------------------------------
+# They are had by whole parts, or row group by row group.
 
 
 INTEGERS = ("int8", "int16", "int32", "int64", "uint64")
@@ -67,10 +68,10 @@ class StoredSides:
             self._places[side, part] = first, first + n
 
     def only(self, parts: Container[int]) -> StoredSides:
-        """Those of some parts: less to send."""
-        own = copy(self)
-        own._places = {key: place for key, place in self._places.items() if key[1] in parts}
-        return own
+        """Return the attributes of some parts: less to send."""
+        sides = copy(self)
+        sides._places = {key: place for key, place in self._places.items() if key[1] in parts}
+        return sides
 
     def has(self, side: str, part: int) -> bool:
         """Does a part have rows of such a table?"""
@@ -105,16 +106,16 @@ class StoredSides:
             yield piece
 
     def _rows(self, side: str, numbers: range, first: int, last: int) -> SideTable:
-        """Those of some row groups that lie between two rows of the table."""
+        """Return the rows of some row groups that lie between two rows of the table."""
         table = self._tables[SIDE + side]
         names = [column.name for column in table.columns]
         groups = [table.group(number, names) for number in numbers]
         begin = int(table.first_rows[numbers[0]]) if groups else first
-        own = slice(max(0, first - begin), max(0, last - begin))
-        span = np.concatenate([np.empty(0, np.int64), *(group.numbers("span") for group in groups)])[own]
+        part = slice(max(0, first - begin), max(0, last - begin))
+        span = np.concatenate([np.empty(0, np.int64), *(group.numbers("span") for group in groups)])[part]
         described = self._described[SIDE + side]
         with table.reading("JSON"):
-            columns = {name: self._cells(groups, name, kind, box)[own] for name, kind, box in described}
+            columns = {name: self._cells(groups, name, kind, box)[part] for name, kind, box in described}
         return SideTable(span, columns)
 
     def _cells(self, groups: Sequence[Group], name: str, kind: str, container: str) -> Any:
@@ -136,13 +137,16 @@ class StoredSides:
 
 def _check_columns(folder: Folder, columns: Any) -> list[tuple[str, str, str]]:
     try:
-        found = [(str(name), str(kind), str(container)) for name, kind, container in columns]
-        if all(kind in (*NUMBERS, "text", TEXTS, JSON) for _, kind, _ in found):
-            return found
+        checked = [(str(name), str(kind), str(container)) for name, kind, container in columns]
+        if all(kind in (*NUMBERS, "text", TEXTS, JSON) for _, kind, _ in checked):
+            return checked
     except (TypeError, ValueError):
         pass
     path = folder.path / MANIFEST
     raise CorruptFile(path, "sides", expected="columns with types", found=repr(columns)[:80], remedy=REMEDY)
+
+
+# -- spans -------------------------------------------------------------------------------------------------------------
 
 
 MOST_PARTS = 1 << 24
@@ -185,13 +189,13 @@ class FolderSpans:
         return self._names.all
 
     def some(self, chosen: range) -> FolderSpans:
-        """Some parts by themselves."""
-        own = np.concatenate([self._parts[number] for number in chosen])
+        """Return some parts by themselves."""
+        profiles = np.concatenate([self._parts[number] for number in chosen])
         bounds = accumulate((len(self._parts[number]) for number in chosen), initial=0)
         parts = [np.arange(*ends) for ends in pairwise(bounds)]
         profile_of = np.full(len(self._profile_of), ABSENT, np.int32)
-        profile_of[own] = np.arange(len(own))
-        index = None if self._index is None else self._index.only(own)
+        profile_of[profiles] = np.arange(len(profiles))
+        index = None if self._index is None else self._index.only(profiles)
         sides = None if self._sides is None else self._sides.only(chosen)
         devices = None if self._devices is None else self._devices.only(chosen)
         n_contexts = self._n_contexts
@@ -212,18 +216,18 @@ class FolderSpans:
         groups = self._groups(None, None)
         return int(self._table.group(groups[0], ("span",)).numbers("span")[0]) if len(groups) else 0
 
-    def _stored_profiles(self, profiles: Ints) -> Ints:
-        """From profiles here to those of the file."""
+    def _find_stored_profiles(self, profiles: Ints) -> Ints:
+        """Return the profiles of the file that these profiles stand for."""
         return np.flatnonzero(np.isin(self._profile_of, profiles) & (self._profile_of >= 0))
 
     def _groups(self, profiles: Ints | None, window: Window | None) -> list[int]:
         if self._index is None:
             return list(range(self._table.n_groups))
-        own = None if profiles is None and self._alone is None else self._profiles(profiles)
-        return [int(number) for number in self._index.groups(own, window)]
+        stored = None if profiles is None and self._alone is None else self._profiles(profiles)
+        return [int(number) for number in self._index.groups(stored, window)]
 
     def _profiles(self, profiles: Ints | None) -> Ints:
-        return np.flatnonzero(self._profile_of >= 0) if profiles is None else self._stored_profiles(profiles)
+        return np.flatnonzero(self._profile_of >= 0) if profiles is None else self._find_stored_profiles(profiles)
 
     def count(self) -> int:
         if self._alone is None:
@@ -242,13 +246,13 @@ class FolderSpans:
             asked.add("name")
         for number in self._groups(profiles, window):
             rows = self._table.group(number, sorted(asked & self._stored_columns))
-            found = {name: self._column(rows, number, name) for name in asked if name not in TEXT_COLUMNS}
-            kept = self._kept(found, window, profiles)
+            stored_columns = {name: self._column(rows, number, name) for name in asked if name not in TEXT_COLUMNS}
+            kept = self._choose_kept(stored_columns, window, profiles)
             if not kept.any():
                 continue
-            out: dict[str, Array] = {"span": found["span"][kept] - self._first}
+            out: dict[str, Array] = {"span": stored_columns["span"][kept] - self._first}
             for name in columns:
-                column = self._text_ids(rows, name) if name in TEXT_COLUMNS else found[name]
+                column = self._text_ids(rows, name) if name in TEXT_COLUMNS else stored_columns[name]
                 out[name] = column[kept]
             yield out
 
@@ -261,11 +265,11 @@ class FolderSpans:
             return np.full(len(rows), ABSENT, np.int64)
         if name == "kind":
             return self._kinds(rows, number)
-        found = rows.numbers(name)
+        values = rows.numbers(name)
         limit = {"profile": len(self._profile_of) - 1, "context": self._n_contexts}.get(name)
-        if limit is not None and len(found) and (int(found.min()) < ABSENT or int(found.max()) >= limit):
+        if limit is not None and len(values) and (int(values.min()) < ABSENT or int(values.max()) >= limit):
             raise self._table.damage(f"row group {number}", f"{name} ids below {limit}", "others")
-        return self._profile_of[found] if name == "profile" and self._alone is not None else found
+        return self._profile_of[values] if name == "profile" and self._alone is not None else values
 
     def _kinds(self, rows: Group, number: int) -> Array:
         ids, words = rows.words("kind")
@@ -275,18 +279,18 @@ class FolderSpans:
 
     def _text_ids(self, rows: Group, name: str) -> Ids:
         ids, words = rows.words(name)
-        own = np.append(self._names.numbers(words), np.int32(ABSENT))[ids]
-        return np.where(own < 0, self._text_ids(rows, "name"), own) if name == LABEL else own
+        text_ids = np.append(self._names.numbers(words), np.int32(ABSENT))[ids]
+        return np.where(text_ids < 0, self._text_ids(rows, "name"), text_ids) if name == LABEL else text_ids
 
-    def _kept(self, found: Mapping[str, Array], window: Window | None, profiles: Ints | None) -> Bools:
-        kept = np.ones(len(found["span"]), np.bool_)
+    def _choose_kept(self, columns: Mapping[str, Array], window: Window | None, profiles: Ints | None) -> Bools:
+        kept = np.ones(len(columns["span"]), np.bool_)
         if window is not None:
-            start, end = found["start_ns"], found["end_ns"]
+            start, end = columns["start_ns"], columns["end_ns"]
             kept &= (start < window[1]) & ((end > window[0]) | (start >= window[0]))
         if profiles is not None:
-            kept &= np.isin(found["profile"], profiles)
+            kept &= np.isin(columns["profile"], profiles)
         elif self._alone is not None:
-            kept &= found["profile"] >= 0
+            kept &= columns["profile"] >= 0
         return kept
 
     def side(self, name: str, part: int | None = None) -> SideTable | None:
@@ -358,22 +362,22 @@ def read_counters(folder: Folder, n_profiles: int) -> Counters | None:
 
 
 def split_of(spans: FolderSpans, counters: Callable[[], Counters | None] | None) -> Split:
-    """The traces of some parts by themselves."""
-    return partial(_alone, spans, counters)
+    """Return the traces of some parts by themselves."""
+    return partial(_traces_of_parts, spans, counters)
 
 
-def _alone(
+def _traces_of_parts(
     spans: FolderSpans, counters: Callable[[], Counters | None] | None, first: int, end: int | None = None
 ) -> Traces:
     chosen = range(first, first + 1 if end is None else end)
-    own = np.concatenate([spans.parts()[number] for number in chosen])
-    return Traces(None, spans.some(chosen), None if counters is None else partial(_select_counters, counters, own))
+    profiles = np.concatenate([spans.parts()[number] for number in chosen])
+    return Traces(None, spans.some(chosen), None if counters is None else partial(_select_counters, counters, profiles))
 
 
-def _select_counters(counters: Callable[[], Counters | None], own: Ints) -> Counters | None:
-    found = counters()
-    if found is None:
+def _select_counters(counters: Callable[[], Counters | None], profiles: Ints) -> Counters | None:
+    whole = counters()
+    if whole is None:
         return None
-    rows, order = np.flatnonzero(np.isin(found.profile, own)), np.argsort(own)
-    profile = order[np.searchsorted(own, found.profile[rows], sorter=order)].astype(np.int32)
-    return Counters(profile, found.name[rows], found.time_ns[rows], found.value[rows], found.names)
+    rows, order = np.flatnonzero(np.isin(whole.profile, profiles)), np.argsort(profiles)
+    profile = order[np.searchsorted(profiles, whole.profile[rows], sorter=order)].astype(np.int32)
+    return Counters(profile, whole.name[rows], whole.time_ns[rows], whole.value[rows], whole.names)

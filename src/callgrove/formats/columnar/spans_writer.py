@@ -41,7 +41,7 @@ KINDS = [kind.word for kind in SpanKind]
 
 
 def parts_of(tables: Experiment) -> Ids:
-    """The part of the spans that each profile belongs to, -1 where to none."""
+    """Return the part of the spans that each profile belongs to, -1 where to none."""
     out = np.full(len(tables.profiles), ABSENT, np.int32)
     for number, part in enumerate(tables.traces.parts()):
         out[part] = number
@@ -78,7 +78,7 @@ class SpansWriter:
         return self._file.close()
 
     def strings(self) -> Mapping[str, Cells]:
-        """The columns of `span_strings`: the texts in the order of their numbers."""
+        """Return the columns of `span_strings`: the texts in the order of their numbers."""
         return {"string": np.arange(len(self._strings)), "text": list(self._strings)}
 
     def abort(self) -> None:
@@ -86,12 +86,12 @@ class SpansWriter:
 
 
 def counter_table(dtype: str) -> tuple[TableColumn, ...]:
-    """The table `counters`, whose values keep their type."""
+    """Return the table `counters`, whose values keep their type."""
     return tuple(replace(c, type=dtype) if c.name == "value" else c for c in EXPERIMENT["counters"])
 
 
 def counter_columns(counters: Counters) -> tuple[str, Mapping[str, Cells]]:
-    """The type of values, and the columns of `counters`."""
+    """Return the type of values, and the columns of `counters`."""
     value = np.asarray(counters.value)
     kind = {"i": "int64", "u": "uint64"}.get(value.dtype.kind, "double")
     return kind, {
@@ -102,7 +102,8 @@ def counter_columns(counters: Counters) -> tuple[str, Mapping[str, Cells]]:
     }
 
 
-# What only some spans have, into a table for each kind of it, piece by piece: memory holds a row group.
+# -- attributes of spans -----------------------------------------------------------------------------------------------
+# Each kind of them has a table, which is written piece by piece: memory holds a row group.
 #
 # Rows of different parts never share a row group, and those of a part rise with their spans.
 
@@ -137,7 +138,7 @@ class SidesWriter:
                 self._books.passed.merge(attempt.passed)
 
     def rows(self) -> Mapping[str, Cells]:
-        """The columns of `span_sides`."""
+        """Return the columns of `span_sides`."""
         side, part, first, rows = zip(*self._places, strict=True) if self._places else ((), (), (), ())
         numbers = {"part": part, "first": first, "rows": rows}
         return {"side": list(side), **{name: np.array(cells, np.int64) for name, cells in numbers.items()}}

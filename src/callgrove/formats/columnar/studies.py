@@ -139,10 +139,10 @@ def _tables(study: Study) -> Iterator[tuple[str, Mapping[str, Cells]]]:
 
 
 def _raw_columns(raw: RawValues, n_points: int) -> Mapping[str, Cells]:
-    """A row per value; a repetition without any has one row without a value."""
+    """Return a row per value; a repetition without any has one row without a value."""
     counts, sizes = np.diff(raw.cell_bounds), np.diff(raw.repetition_bounds)
     cell = np.repeat(np.arange(len(counts)), counts)
-    own = np.arange(len(sizes)) - np.repeat(raw.cell_bounds[:-1], counts)
+    number_in_cell = np.arange(len(sizes)) - np.repeat(raw.cell_bounds[:-1], counts)
     rows = np.maximum(sizes, 1)
     repetition = np.repeat(np.arange(len(sizes)), rows)
     there = np.repeat(sizes > 0, rows)
@@ -153,7 +153,7 @@ def _raw_columns(raw: RawValues, n_points: int) -> Mapping[str, Cells]:
     return {
         "series": series[repetition],
         "point": point[repetition],
-        "repetition": own[repetition],
+        "repetition": number_in_cell[repetition],
         "value": values,
     }
 
@@ -198,7 +198,7 @@ def _plain(value: Any) -> Any:
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
-# -- the way back ----------------------------------------------------------------------------------------------------
+# -- reading -----------------------------------------------------------------------------------------------------------
 
 
 def read_study(path: Path, manifest: Manifest) -> Study:

@@ -33,7 +33,8 @@ from callgrove.model.values import Block, SparseBlock
 __all__ = ["FilledFolderValues", "FolderValues", "ValueLayout", "read_values"]
 
 
-# How values of one type lie in a table: numbers in the column `value`, the fields of composite ones beside it.
+# -- layout of a table -------------------------------------------------------------------------------------------------
+# Numbers are in the column `value`, the fields of composite values beside it.
 #
 # A composite value has its scalar reading in `value`, and a column for each number it is made of: `field_sum`, a list
 # where it is an array (`field_bins`), and `field_terms_a` where it is inside of another.
@@ -62,17 +63,17 @@ class ValueLayout:
     def _leaves(self) -> list[tuple[str, tuple[str, ...], np.dtype[Any], bool]]:
         """Column, path, type and whether it is a list, of every number of a composite value."""
         pending: list[tuple[tuple[str, ...], np.dtype[Any], bool]] = [((), self.dtype, False)]
-        found: list[tuple[str, tuple[str, ...], np.dtype[Any], bool]] = []
+        leaves: list[tuple[str, tuple[str, ...], np.dtype[Any], bool]] = []
         while pending:
             path, dtype, is_list = pending.pop(0)
             if dtype.base.names is None:
                 name = FIELD + "_".join(path)
-                taken = {known for known, *_ in found}
-                found.append((name if name not in taken else f"{name}_{len(found)}", path, dtype.base, is_list))
+                taken = {known for known, *_ in leaves}
+                leaves.append((name if name not in taken else f"{name}_{len(leaves)}", path, dtype.base, is_list))
                 continue
             inner = [(name, dtype.base[name]) for name in dtype.base.names]
             pending = [((*path, name), kind, is_list or bool(kind.shape)) for name, kind in inner] + pending
-        return found if self.dtype.names is not None else []
+        return leaves if self.dtype.names is not None else []
 
     def _field_columns(self) -> tuple[TableColumn, ...]:
         return tuple(
@@ -81,7 +82,7 @@ class ValueLayout:
         )
 
     def encode(self, rows: Mapping[str, Array]) -> Any:
-        """An Arrow table of some rows, in which composite values are structures."""
+        """Return an Arrow table of some rows, in which composite values are structures."""
         if self.dtype.names is None:
             return table_of(self.columns, rows)
         plain = [c for c in self.columns if not c.name.startswith(FIELD)]
@@ -97,7 +98,7 @@ class ValueLayout:
         return arrow().Table.from_arrays([arrays[name] for name in schema.names], schema=schema)
 
     def decode(self, group: Group) -> Array:
-        """The values of a row group."""
+        """Return the values of a row group."""
         if self.dtype.names is None:
             return group.numbers("value")
         out = np.zeros(len(group), self.dtype)
@@ -118,6 +119,9 @@ class ValueLayout:
 
 def _type_name(kind: np.dtype[Any]) -> str:
     return "double" if kind == np.float64 else kind.name
+
+
+# -- values ------------------------------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -162,23 +166,23 @@ class FolderValues:
         return metric in self._summarised
 
     def profile(self, profile: int, metrics: Ints | None = None) -> SparseBlock:
-        found = []
+        blocks = []
         for number, one in enumerate(self._tables):
             for group in one.groups(np.array([profile])).tolist():
                 block = self._group(number, group)
                 part = block.take(block.profile == profile).of_metrics(metrics)
                 if len(part):
-                    found.append(part)
-        return SparseBlock.joined(found)
+                    blocks.append(part)
+        return SparseBlock.concatenate(blocks)
 
     def context(self, context: int) -> SparseBlock:
         """Every row group is looked at: values lie by profile."""
-        found = []
+        blocks = []
         for block in self._stream(None, None):
             part = block.take((block.context == context) & ~self._summary[block.profile])
             if len(part):
-                found.append(part)
-        return SparseBlock.joined(found)
+                blocks.append(part)
+        return SparseBlock.concatenate(blocks)
 
     def blocks(self, profiles: Ints | None = None, metrics: Ints | None = None) -> Iterator[Block]:
         return self._stream(profiles, metrics)
@@ -195,7 +199,7 @@ class FolderValues:
                 try:
                     rows = self._group(number, group, measured).take(slice(max(first - start, 0), last - start))
                 except CorruptFile as error:
-                    self._met(error)
+                    self._record_problem(error)
                     wanted[number].discard(group)
                     continue
                 kept = _choose_rows(rows, profiles, metrics)
@@ -213,9 +217,9 @@ class FolderValues:
 
     def _read(self, number: int, group: int, measured: bool) -> SparseBlock:
         one = self._tables[number]
-        found = one.table.group(group, [*one.layout.needed, *([FILLER] if measured else [])])
-        ids = [found.numbers(name) for name in ("profile", "context", "metric")]
-        block = SparseBlock(ids[0], ids[1], ids[2], one.layout.decode(found))
+        rows = one.table.group(group, [*one.layout.needed, *([FILLER] if measured else [])])
+        ids = [rows.numbers(name) for name in ("profile", "context", "metric")]
+        block = SparseBlock(ids[0], ids[1], ids[2], one.layout.decode(rows))
         fields = zip(ids, ("profile", "context", "metric"), self._limits, strict=True)
         unknown = np.zeros(len(block), np.bool_)
         for column, what, n in fields:
@@ -223,7 +227,7 @@ class FolderValues:
             if what == "metric" and one.layout.metric is not None:
                 wrong |= column != one.layout.metric
             if wrong.any():
-                self._met(
+                self._record_problem(
                     one.table.damage(
                         f"row group {group}",
                         f"{what} ids below {n}",
@@ -235,13 +239,13 @@ class FolderValues:
             block = replace(block, profile=np.where(unknown, np.int32(ABSENT), block.profile))
         if measured and block.value.dtype.names is None:
             neutral = self._neutral[np.where(unknown, 0, block.metric)]
-            filler = found.numbers(FILLER).astype(np.bool_)
+            filler = rows.numbers(FILLER).astype(np.bool_)
             value = block.value if np.isfinite(neutral[filler]).all() else block.value.astype(np.float64)
             fillers = filler if filler.any() else None
             block = replace(block, value=np.where(filler, neutral.astype(value.dtype), value), fillers=fillers)
         return block
 
-    def _met(self, error: CallgroveError) -> None:
+    def _record_problem(self, error: CallgroveError) -> None:
         if str(error) not in {str(known) for known in self.problems}:
             self.problems.append(error)
 
@@ -249,21 +253,21 @@ class FolderValues:
 class FilledFolderValues(FolderValues):
     """Values among which are numbers that nobody measured; see `HasFillers`."""
 
-    def measured_blocks(self, profiles: Ints | None = None, metrics: Ints | None = None) -> Iterator[Block]:
+    def blocks_without_fillers(self, profiles: Ints | None = None, metrics: Ints | None = None) -> Iterator[Block]:
         return self._stream(profiles, metrics, measured=True)
 
 
 def _choose_rows(block: SparseBlock, profiles: Ints | None, metrics: Ints | None) -> Bools | None:
-    """Which rows are wanted; None is all of them."""
+    """Return which rows are wanted; None is all of them."""
     kept: Bools | None = None
     if len(block) and int(block.profile.min()) < 0:
         kept = block.profile >= 0
     if profiles is not None:
-        own = np.isin(block.profile, profiles)
-        kept = own if kept is None else kept & own
+        matches = np.isin(block.profile, profiles)
+        kept = matches if kept is None else kept & matches
     if metrics is not None:
-        own = np.isin(block.metric, metrics)
-        kept = own if kept is None else kept & own
+        matches = np.isin(block.metric, metrics)
+        kept = matches if kept is None else kept & matches
     return None if kept is None or kept.all() else kept
 
 
@@ -274,22 +278,22 @@ def read_values(
     metrics: Metrics,
     index: Callable[[StoredTable], TableIndex | None],
 ) -> FolderValues:
-    """What the manifest says of values; tables that cannot be read are left out, and said."""
+    """Return what the manifest says of values; tables that cannot be read are left out, and said."""
     fillers = folder.manifest.get(folder.path, "fillers", bool, False)
     limits = len(profiles), n_contexts, len(metrics)
-    found: dict[int, ValueTable] = {}
+    tables: dict[int, ValueTable] = {}
     for number, entry in enumerate(folder.manifest.get(folder.path, "values", list)):
         layout = _layout(folder, entry, fillers, limits[2])
         one = folder.or_warn(lambda layout=layout: _value_table(folder, layout, index), None)  # type: ignore[misc]
         if one is not None:
-            found[number] = one
-    numbers = {number: place for place, number in enumerate(found)}
-    runs = folder.or_warn(lambda: _read_runs(folder, found), _one_after_another(found))
+            tables[number] = one
+    numbers = {number: place for place, number in enumerate(tables)}
+    runs = folder.or_warn(lambda: _read_runs(folder, tables), _one_after_another(tables))
     kind = FilledFolderValues if fillers else FolderValues
     summarised = {m for m in folder.manifest.get(folder.path, "summarised", list, []) if isinstance(m, int)}
-    own = [(numbers[number], first, last) for number, first, last in runs]
+    runs_by_place = [(numbers[number], first, last) for number, first, last in runs]
     neutral = np.array([metric.aggregation.neutral for metric in metrics] or [0.0])
-    return kind(list(found.values()), own, limits, profiles.is_summary, summarised, neutral)
+    return kind(list(tables.values()), runs_by_place, limits, profiles.is_summary, summarised, neutral)
 
 
 def _value_table(
@@ -316,25 +320,25 @@ def _layout(folder: Folder, entry: object, fillers: bool, n_metrics: int) -> Val
     raise CorruptFile(path, "values", expected="tables with types of values", found=found, remedy=REMEDY)
 
 
-def _read_runs(folder: Folder, found: dict[int, ValueTable]) -> list[Run]:
-    """The runs of all tables that can be read; they must cover these."""
+def _read_runs(folder: Folder, tables: dict[int, ValueTable]) -> list[Run]:
+    """Return the runs of all tables that can be read; they must cover these."""
     table = folder.table("value_order")
     rows = table.whole()
     columns = [rows.numbers(name).tolist() for name in ("file", "first", "rows")]
-    at = dict.fromkeys(found, 0)
+    at = dict.fromkeys(tables, 0)
     runs: list[Run] = []
     for number, first, length in zip(*columns, strict=True):
-        if number in found:
+        if number in tables:
             if first != at[number] or length <= 0:
                 raise table.damage("rows", "runs that follow one another", f"one from row {first} of table {number}")
             at[number] += length
             runs.append((number, first, first + length))
-    for number, one in found.items():
+    for number, one in tables.items():
         if at[number] != one.table.n_rows:
             expected = f"{one.table.n_rows:,} rows of {one.table.path.name}"
             raise table.damage("rows", expected, f"{at[number]:,}")
     return runs
 
 
-def _one_after_another(found: dict[int, ValueTable]) -> list[Run]:
-    return [(number, 0, one.table.n_rows) for number, one in found.items() if one.table.n_rows]
+def _one_after_another(tables: dict[int, ValueTable]) -> list[Run]:
+    return [(number, 0, one.table.n_rows) for number, one in tables.items() if one.table.n_rows]

@@ -38,7 +38,8 @@ from callgrove.model.values import Block, DenseBlock, SparseBlock, Values, has_f
 __all__ = ["FOLDER", "FolderWriter", "Measured", "ValuesWriter"]
 
 
-# Values into tables, one for each type of value, as they come.
+# -- values ------------------------------------------------------------------------------------------------------------
+# Each type of value has a table, which is written as values come.
 #
 # Which table the next rows are in is kept as runs (`value_order`), so that they come back in the order in which they
 # were given; which profiles each row group has goes to the index.
@@ -97,7 +98,7 @@ class ValuesWriter:
         return list(self._files).index(key), *self._files[key]
 
     def close(self) -> Iterator[tuple[str, int]]:
-        """Finishes the tables; gives the rows of each."""
+        """Finish the tables, and yield the number of rows of each."""
         for layout, file in self._files.values():
             yield layout.table, file.close()
 
@@ -128,6 +129,9 @@ def _native(value: Array) -> Array:
     return np.ascontiguousarray(value, value.dtype.newbyteorder("=") if fits else np.float64)
 
 
+# -- the writer --------------------------------------------------------------------------------------------------------
+
+
 class Measured:
     """Which of the values that are given are only fillers: the same stream of blocks once more, without them.
 
@@ -137,7 +141,7 @@ class Measured:
     def __init__(self, values: Values) -> None:
         self._blocks: Iterator[Block] | None = None
         if has_fillers(values.backend):
-            self._blocks = values.measured_blocks()
+            self._blocks = values.blocks_without_fillers()
         self._neutral = np.array([metric.aggregation.neutral for metric in values.metrics] or [0.0])
 
     @property
@@ -145,27 +149,27 @@ class Measured:
         return self._blocks is not None
 
     def triples(self, block: Block) -> tuple[SparseBlock, Bools | None]:
-        """The values of a block, and which of them nobody measured."""
-        found = block.triples()
+        """Return the values of a block, and which of them nobody measured."""
+        triples = block.triples()
         other = None if self._blocks is None else next(self._blocks, None)
         if other is None:
-            return found, None
+            return triples, None
         if isinstance(block, DenseBlock) and isinstance(other, DenseBlock) and _is_like(block, other):
             kept = block.matrix.T != block.neutral if block.matrix.dtype.names is None else is_set(block.matrix.T)
             measured = other.matrix.T[kept]
             absent = measured == other.neutral if measured.dtype.names is None else ~is_set(measured)
-            return found, absent
+            return triples, absent
         if isinstance(block, SparseBlock) and isinstance(other, SparseBlock) and _is_same(block, other):
             if block.value.dtype.names is not None:
-                return found, None
+                return triples, None
             neutral = self._neutral[block.metric]
-            return found, (other.value == neutral) & (block.value != neutral)
-        return found, None
+            return triples, (other.value == neutral) & (block.value != neutral)
+        return triples, None
 
 
 def _is_same(block: SparseBlock, other: SparseBlock) -> bool:
     pairs = ((block.profile, other.profile), (block.context, other.context), (block.metric, other.metric))
-    return all(np.array_equal(own, theirs) for own, theirs in pairs)
+    return all(np.array_equal(ours, theirs) for ours, theirs in pairs)
 
 
 def _is_like(block: DenseBlock, other: DenseBlock) -> bool:
@@ -281,7 +285,7 @@ class FolderWriter(TargetWriter[PendingFolder, _Open]):
         opened.write("value_order", opened.values.order)
 
     def _close_traces(self, opened: _Open) -> dict[str, object]:
-        """What the manifest says of traces."""
+        """Return what the manifest says of traces."""
         traces = opened.tables.traces
         more: dict[str, object] = {"time_range": None if traces.time_range is None else list(traces.time_range)}
         if opened.samples is not None:

@@ -16,13 +16,17 @@ Deviations that are honoured: 8-byte integers in the tables of compressed data; 
 attribute values and raw `<` in CubePL; checksums that are 32 too low; one more block of zeros after members whose
 size is a multiple of 512; minima and maxima in cells where nothing was measured; counters that went below zero.
 
-    format.py        detection, `check`, `dump`, and what the format can do
-    reading.py       an experiment put together, its values read when asked for
-    anchor.py        anchor.xml as flat tables
-    tables.py        from the anchor to the model: metrics, contexts, system, topologies
-    vocabulary.py    names, data types and row orders of Cube
-    rows.py          index and data of one metric, checked
-    clusters.py      iterations out of clustered call trees
-    writer.py        writes, and tells what a Cube file cannot hold
-    plan.py          what goes where; anchor_writer.py makes the XML; spool.py makes rows out of any order
+The modules, in the order to read them:
+
+    format.py         detection, `check`, `dump`, and what the format can do
+    reading.py        an experiment put together, its values read when asked for
+    anchor.py         anchor.xml as flat tables
+    tables.py         from the anchor to the model: metrics, contexts, system, topologies
+    vocabulary.py     names, data types and row orders of Cube
+    rows.py           index and data of one metric, checked
+    clusters.py       iterations out of clustered call trees
+    writer.py         writes, and tells what a Cube file cannot hold
+    plan.py           where metrics, contexts and locations go in a Cube file
+    anchor_writer.py  its anchor.xml
+    spool.py          rows made of values in any order
 """

@@ -26,8 +26,7 @@ from callgrove.errors import CorruptFile, RefusedInput, UnsupportedVersion
 __all__ = ["Anchor", "Level", "RawCart", "RawMetric", "RawPlace", "RawRegion", "read_anchor", "repair_cubepl"]
 
 
-# Makes XML of what CubeLib writes around CubePL.
-#
+# -- repairing the XML around CubePL -----------------------------------------------------------------------------------
 # Older versions leave attribute values bare (`<cubepl rowwise=false>`), and specifications hold `<` and `&` of
 # expressions as they are. Start tags get quotes, texts get entities; everything else stays to the byte.
 
@@ -61,6 +60,9 @@ def repair_cubepl(xml: bytes) -> bytes:
 
 def _escape(text: bytes) -> bytes:
     return LONE_AMPERSAND.sub(b"&amp;", text).replace(b"<", b"&lt;")
+
+
+# -- tables of the anchor ----------------------------------------------------------------------------------------------
 
 
 Attributes = dict[str, str]
@@ -173,7 +175,7 @@ class Anchor:
 
 
 def read_anchor(path: Path, text: bytes) -> Anchor:
-    """The tables of an anchor, plain already."""
+    """Return the tables of an anchor, plain already."""
     parser = xml.new_parser(f"{path}: anchor.xml")
     reader = _Reader(path, lambda: parser.CurrentLineNumber)
     parser.StartElementHandler = reader.start
@@ -218,7 +220,7 @@ class _Reader:
     def end(self, name: str) -> None:
         self._open.pop()
         if name in TEXTS and self._text is not None:
-            self._said(name, "".join(self._text))
+            self._take_text(name, "".join(self._text))
             self._text = None
         elif name == "cnode":
             self._cnodes.pop()
@@ -249,7 +251,8 @@ class _Reader:
                 raise CorruptFile(self.path, "anchor.xml", expected=f"an element <{section}>", found="none")
 
     def number(self, given: Attributes, key: str, element: str, absent: int | None = None) -> int:
-        """A number among the attributes of an element; without one, `absent`, or an error where there must be one."""
+        """Return a number among the attributes of an element; without one, `absent`, or an error where there must be
+        one."""
         text = given.get(key, "").strip()
         digits = text.removeprefix("-")
         if digits.isascii() and digits.isdigit() and len(digits) < 20 and int(digits) <= LAST_NUMBER:
@@ -326,7 +329,7 @@ class _Reader:
             self.anchor.carts[-1].dims.append(given)
 
     def _holder(self, element: str) -> RawMetric | RawRegion | RawPlace | None:
-        """What a text or an attribute inside of an element belongs to."""
+        """Return what a text or an attribute inside of an element belongs to."""
         if element == "metric" and self._metrics:
             return self.anchor.metrics[self._metrics[-1]]
         if element == "region" and self.anchor.regions:
@@ -335,7 +338,7 @@ class _Reader:
             return self.anchor.places[self._places[-1]]
         return None
 
-    def _said(self, name: str, text: str) -> None:
+    def _take_text(self, name: str, text: str) -> None:
         above = self._open[-1] if self._open else ""
         if name == "murl":
             self.anchor.mirrors.append(text)

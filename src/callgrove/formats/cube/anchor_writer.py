@@ -34,9 +34,9 @@ SPECIAL = re.compile("[&<>\"']")
 
 
 def escape(text: str) -> str:
-    """A text for XML; characters that XML has no place for become U+FFFD."""
+    """Return a text for XML; characters that XML has no place for become U+FFFD."""
     plain = NOT_XML.sub("\ufffd", text) if not text.isascii() or not text.isprintable() else text
-    return SPECIAL.sub(lambda found: ENTITIES[found[0]], plain)
+    return SPECIAL.sub(lambda match: ENTITIES[match[0]], plain)
 
 
 def in_quotes(text: str) -> str:
@@ -58,7 +58,7 @@ def attributes(pairs: Mapping[str, str] | Iterable[tuple[str, str]]) -> str:
 
 
 def anchor_pieces(experiment: Experiment, metrics: MetricPlan, cnodes: CnodePlan, places: Places) -> Iterator[str]:
-    """The whole document, piece by piece."""
+    """Yield the whole document, piece by piece."""
     version = VERSION_WITH_ACCELERATORS if places.has_accelerators else VERSION
     yield f'<?xml version="1.0" encoding="UTF-8"?>\n<cube version="{version}">\n'
     yield _document_attributes(experiment, version, cnodes)
@@ -79,21 +79,21 @@ def anchor_pieces(experiment: Experiment, metrics: MetricPlan, cnodes: CnodePlan
 
 
 def _document_attributes(experiment: Experiment, version: str, cnodes: CnodePlan) -> str:
-    own = {key: value for key, value in experiment.attributes.items() if not key.startswith("cube: ")}
+    kept = {key: value for key, value in experiment.attributes.items() if not key.startswith("cube: ")}
     if not cnodes.keeps_ids:
-        own |= _renumber_clusters(own, cnodes)
-    found = {"CubePL Version": CUBEPL_VERSION, "Cube Version": CUBE_VERSION, CREATOR: f"callgrove {__version__}"}
-    found |= own | {"Cube anchor.xml syntax version": version, WRITTEN_BY: __version__}
-    found.setdefault(CLUSTERING, "OFF")
-    return attributes(found)
+        kept |= _renumber_clusters(kept, cnodes)
+    written = {"CubePL Version": CUBEPL_VERSION, "Cube Version": CUBE_VERSION, CREATOR: f"callgrove {__version__}"}
+    written |= kept | {"Cube anchor.xml syntax version": version, WRITTEN_BY: __version__}
+    written.setdefault(CLUSTERING, "OFF")
+    return attributes(written)
 
 
-def _renumber_clusters(own: dict[str, str], cnodes: CnodePlan) -> dict[str, str]:
-    """The attributes that name cnodes of clusters, with the ids that these have now."""
+def _renumber_clusters(attributes: dict[str, str], cnodes: CnodePlan) -> dict[str, str]:
+    """Return the attributes that name cnodes of clusters, with the ids that these have now."""
     new = dict(zip(map(str, cnodes.tree.source_id.tolist()), map(str, cnodes.id.tolist()), strict=False))
     return {
         key: ",".join(new.get(id_.strip(), id_) for id_ in value.split(","))
-        for key, value in own.items()
+        for key, value in attributes.items()
         if key.startswith(CLUSTERED_IDS)
     }
 
@@ -103,7 +103,7 @@ def _title(experiment: Experiment, section: str) -> str:
     return "" if title is None else f' title="{in_quotes(title)}"'
 
 
-# -- metrics ---------------------------------------------------------------------------------------------------------
+# -- metrics -----------------------------------------------------------------------------------------------------------
 
 
 def _metrics(experiment: Experiment, plan: MetricPlan) -> Iterator[str]:
@@ -145,7 +145,7 @@ def _metric(metric: Metric, planned: PlannedMetric) -> str:
     return "".join([*out, attributes(said.others)])
 
 
-# -- program ---------------------------------------------------------------------------------------------------------
+# -- program -----------------------------------------------------------------------------------------------------------
 
 
 def _regions(tree: ContextTree) -> Iterator[str]:
@@ -206,7 +206,7 @@ def _cnodes(plan: CnodePlan) -> Iterator[str]:
     yield "</cnode>\n" * len(open_ends)
 
 
-# -- system ----------------------------------------------------------------------------------------------------------
+# -- system ------------------------------------------------------------------------------------------------------------
 
 ELEMENTS = {Level.NODE: "systemtreenode", Level.GROUP: "locationgroup", Level.LOCATION: "location"}
 

@@ -42,7 +42,7 @@ class Clusters:
 
     @classmethod
     def of(cls, experiment: Experiment) -> Clusters:
-        """What the attributes say; UsageError where they contradict themselves or the tree."""
+        """Return what the attributes say; UsageError where they contradict themselves or the tree."""
         said, tree = experiment.attributes, experiment.contexts
         place = {id_: context for context, id_ in enumerate(tree.source_id.tolist())}
         try:
@@ -50,7 +50,7 @@ class Clusters:
             n_processes, n_iterations = (int(said[f"{PREFIX} {w}"]) for w in ("PROCESS NUM", "ITERATION COUNT"))
             rows = [[place[int(id_)] for id_ in said[f"{PREFIX} MAPPING {k}"].split(",")] for k in range(n_iterations)]
         except (KeyError, ValueError) as error:
-            raise UsageError(f"{experiment.path}: its clusters are not told completely: {error}") from None
+            raise UsageError(f"{experiment.path}: the description of its clusters is incomplete: {error}") from None
         mapping = np.array([row for row in rows if len(row) == n_processes], np.int32)
         if len(mapping) < n_iterations or not n_iterations or (tree.parent[mapping] != root).any():
             raise UsageError(f"{experiment.path}: its clusters contradict the call tree")
@@ -66,11 +66,11 @@ def expand_clusters(experiment: Experiment) -> Experiment:
         raise UsageError(f"{experiment.path}: its call tree is not clustered")
     clusters = Clusters.of(experiment)
     process = _process_of(experiment, clusters.mapping.shape[1])
-    return _Expansion(experiment, clusters, process).built()
+    return _Expansion(experiment, clusters, process).build()
 
 
 def _process_of(experiment: Experiment, n: int) -> Ints:
-    """The number of each profile's process, in the order of ranks."""
+    """Return the number of each profile's process, in the order of ranks."""
     ranks = [-1 if rank is None else rank for rank in experiment.profiles.identity_list("rank")]
     order = {rank: number for number, rank in enumerate(sorted(set(ranks)))}
     if len(order) != n:
@@ -85,7 +85,7 @@ class _Expansion:
         self.builder = ExperimentBuilder(experiment.format, experiment.version, experiment.title, experiment.path)
         self.copies: list[tuple[int, int, int]] = []  # (old context, new context, iteration; -1 for all)
 
-    def built(self) -> Experiment:
+    def build(self) -> Experiment:
         builder, old = self.builder, self.old
         builder.attributes.update({k: v for k, v in old.attributes.items() if not k.startswith(PREFIX)})
         builder.attributes[CLUSTERING] = "OFF"
@@ -122,7 +122,7 @@ class _Expansion:
         )
 
     def _add_tree(self, regions: list[int]) -> None:
-        """What is kept first, then the iterations, numbered in this order as CubeLib does."""
+        """Add what is kept first, then the iterations, numbered in this order as CubeLib does."""
         tree, root = self.tree, self.clusters.root
         inside = np.zeros(len(tree), np.bool_)
         inside[root + 1 : tree.subtree_end[root]] = True
@@ -151,7 +151,7 @@ class _Expansion:
         return number
 
     def _merge(self, clusters: list[int], above: int, regions: list[int], iteration: int) -> None:
-        """The subtrees of some clusters below one new context; equal children are one."""
+        """Add the subtrees of some clusters below one new context; equal children are one."""
         tree = self.tree
         self.copies += [(cluster, above, iteration) for cluster in clusters]
         waiting = [(clusters, above)]
@@ -164,15 +164,15 @@ class _Expansion:
                     key = (int(tree.region[child]), tree.parameters.get(child, ()))
                     seen[key] = seen.get(key, 0) + 1  # the k-th of equal siblings is that of the others
                     children.setdefault((*key, seen[key]), []).append(child)
-            found = []
+            groups_below = []
             for group in children.values():
                 number = self._copy(group[0], at, regions, iteration)
                 self.copies += [(other, number, iteration) for other in group[1:]]
-                found.append((group, number))
-            waiting.extend(reversed(found))
+                groups_below.append((group, number))
+            waiting.extend(reversed(groups_below))
 
     def _cluster_of(self) -> Ids:
-        """For every context inside of a cluster, the cluster."""
+        """Return for every context inside of a cluster the cluster."""
         out = np.full(len(self.tree), -1, np.int32)
         for cluster in np.unique(self.clusters.mapping).tolist():
             out[cluster : self.tree.subtree_end[cluster]] = cluster

@@ -35,11 +35,11 @@ from callgrove.model.values import DenseBlock
 __all__ = ["FORMAT", "CubeFormat", "fields", "problems"]
 
 
-# What `check` looks for: everything that reading tells, and what the values themselves tell.
+# -- what `check` looks for --------------------------------------------------------------------------------------------
 
 
 def problems(experiment: Experiment, progress: Progress) -> Iterator[Problem]:
-    """Every problem; all values are read for it, one band of rows at a time."""
+    """Yield every problem; all values are read for it, one band of rows at a time."""
     for warning in experiment.warnings:
         if warning.severity == Severity.DAMAGE:
             yield Problem(warning.severity, experiment.path, "opening", warning.text)
@@ -61,19 +61,19 @@ def problems(experiment: Experiment, progress: Progress) -> Iterator[Problem]:
 
 
 def _negative(experiment: Experiment) -> Iterator[Problem]:
-    """Inclusive counters that are smaller than those below them."""
+    """Yield inclusive counters that are smaller than those below them."""
     for row, metric in enumerate(experiment.metrics):
         if metric.scope == Scope.INCLUSIVE and metric.dtype.upper().startswith("U") and metric.composite is None:
             if not (experiment.values.totals(row) > 0).any():
                 continue
-            found = int(np.count_nonzero(experiment.totals(metric.name, Scope.EXCLUSIVE) < 0))
-            if found:
-                who = "1 context has" if found == 1 else f"{found} contexts have"
+            n_contexts = int(np.count_nonzero(experiment.totals(metric.name, Scope.EXCLUSIVE) < 0))
+            if n_contexts:
+                who = "1 context has" if n_contexts == 1 else f"{n_contexts} contexts have"
                 text = f"{who} less than what it calls: the exclusive value is negative"
                 yield Problem(Severity.NOTE, experiment.path, metric.name, text)
 
 
-# Every field of a Cube file in the file's order: headers of members, indices, tables of rows, the anchor.
+# -- fields in the order of the file -----------------------------------------------------------------------------------
 
 
 Order = Literal["<", ">"]
@@ -81,7 +81,7 @@ SHOWN_HEADER = ("name", "mode", "size", "mtime", "checksum", "type", "magic", "v
 
 
 def fields(path: Path) -> Iterator[Field]:
-    """Members as they lie in the archive; damage raises after what is intact."""
+    """Yield the members as they lie in the archive; damage raises after what is intact."""
     archive = open_archive(FileBytes(path))
     big: dict[str, bool] = {}
     for member in archive.members.values():
@@ -158,7 +158,7 @@ def _table(file: FileBytes, member: Member, order: Order, size: int) -> Iterator
 
 
 def _anchor(member: Member, anchor: Anchor) -> Iterator[Field]:
-    """What the anchor says; its texts have no offsets of their own, so that of the member is given."""
+    """Yield what the anchor says; its texts have no offsets of their own, so that of the member is given."""
 
     def field(section: str, index: int, name: str, value: int | str) -> Field:
         return Field(member.name, section, index, member.offset, name, value)
@@ -193,6 +193,9 @@ def _anchor(member: Member, anchor: Anchor) -> Iterator[Field]:
             yield field("cart", k, f"coord {word}={id_}", text)
 
 
+# -- the format --------------------------------------------------------------------------------------------------------
+
+
 MOST_HEADERS = 48  # of a tar archive; 24 KiB
 GZIP_HEAD, GZIP_INFLATED = 16 * 1024, 1 << 20
 OWN = re.compile(r"(ghost_)?[0-9]+\.(data|index)")
@@ -208,7 +211,7 @@ class CubeFormat:
     title = "Cube 4 (.cubex) of Score-P, Scalasca and CubeLib"
 
     def match(self, source: Source) -> Match | None:
-        """By a member anchor.xml, or by members that begin as Cube's do."""
+        """Recognise a file by a member anchor.xml, or by members that begin as Cube's do."""
         if source.is_folder:
             return None
         head = source.head(BLOCK)
@@ -216,8 +219,8 @@ class CubeFormat:
             return self._match_gzipped(source)
         if is_archive(head):
             return self._match_archive(FileBytes(source.path))
-        if found := CUBE3.match(head):
-            return Match(Grade.STRONG, f"it is a Cube {found[2].decode()} file")
+        if match := CUBE3.match(head):
+            return Match(Grade.STRONG, f"it is a Cube {match[2].decode()} file")
         if _is_named(source.path):
             return Match(Grade.WEAK, "its name ends like that of a Cube file")
         return None
@@ -225,15 +228,15 @@ class CubeFormat:
     def _match_archive(self, file: FileBytes) -> Match | None:
         with suppress(CallgroveError):  # damaged before anything of Cube's was found
             for member in headers(file, [], MOST_HEADERS):
-                if found := _claim(member, file):
-                    return found
+                if claim := _claim(member, file):
+                    return claim
         return Match(Grade.WEAK, "it is an archive named like a Cube file") if _is_named(file.path) else None
 
     def _match_gzipped(self, source: Source) -> Match | None:
         inner = gunzip_head(source.head(GZIP_HEAD), GZIP_INFLATED)
         if is_archive(inner):
-            found = self._match_archive(FileBytes.over(source.path, inner))
-            return found if found is None else Match(found.grade, f"{found.reason}, gzipped")
+            claim = self._match_archive(FileBytes.over(source.path, inner))
+            return claim if claim is None else Match(claim.grade, f"{claim.reason}, gzipped")
         if cube3 := CUBE3.match(inner):
             return Match(Grade.STRONG, f"it is a gzipped Cube {cube3[2].decode()} file")
         return None
@@ -248,17 +251,18 @@ class CubeFormat:
         return read_experiment(source.path, self.name)
 
     def open_writer(self, target: Path, options: WriteOptions) -> Writer:
-        """A file that appears at `target` when the writer is closed; dialects: plain, compressed."""
+        """Return the writer of a file that appears at `target` when the writer is closed; dialects: plain,
+        compressed."""
         from callgrove.formats.cube.writer import CubeWriter
 
         return CubeWriter(target, options)
 
     def check(self, source: Source, options: ReadOptions) -> Iterator[Problem]:
-        """What reading tells, and what every single value tells."""
+        """Yield what reading tells, and what every single value tells."""
         return problems(self.read(source, options), options.progress)
 
     def dump(self, source: Source) -> Iterator[Field]:
-        """Headers of all members, indices, tables of rows, and the anchor."""
+        """Yield the headers of all members, indices, tables of rows, and the anchor."""
         return fields(source.path)
 
 

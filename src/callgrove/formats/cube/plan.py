@@ -88,13 +88,13 @@ class MetricPlan:
 
 
 def _choose_metrics(metrics: Metrics) -> list[int]:
-    found = []
+    chosen = []
     for quantity in metrics.quantities:
         if metrics.first(quantity).is_derived and CubeMetric.of_row(metrics.first(quantity)).kind not in DERIVED:
             continue  # a formula in the language of another tool
         rows = [row for scope in CHOICE if (row := metrics.find(quantity, scope)) is not None]
-        found += rows[:1]
-    return sorted(found)
+        chosen += rows[:1]
+    return sorted(chosen)
 
 
 def _plan_metric(metrics: Metrics, row: int, id_: int, place: dict[int, int], names: set[str]) -> PlannedMetric:
@@ -116,20 +116,20 @@ def _plan_metric(metrics: Metrics, row: int, id_: int, place: dict[int, int], na
 
 
 def unique_name(name: str, taken: set[str]) -> str:
-    """A name of the characters that CubeLib allows, and that no other metric has."""
+    """Return a name of the characters that CubeLib allows, and that no other metric has."""
     base = UNFIT.sub("_", name).strip("_") if UNFIT.search(name) else name
-    found, number = base or "metric", 1
-    while found in taken:
+    candidate, number = base or "metric", 1
+    while candidate in taken:
         number += 1
-        found = f"{base}_{number}"
-    taken.add(found)
-    return found
+        candidate = f"{base}_{number}"
+    taken.add(candidate)
+    return candidate
 
 
-def dense_ids(own: Sequence[int | None]) -> list[int]:
-    """The ids themselves where they are 0, 1, ... in any order, else such numbers in the given order."""
-    known = [number for number in own if number is not None]
-    return known if sorted(known) == list(range(len(own))) else list(range(len(own)))
+def dense_ids(ids: Sequence[int | None]) -> list[int]:
+    """Return the ids themselves where they are 0, 1, ... in any order, else such numbers in the given order."""
+    known = [number for number in ids if number is not None]
+    return known if sorted(known) == list(range(len(ids))) else list(range(len(ids)))
 
 
 @dataclass(frozen=True)
@@ -142,9 +142,9 @@ class CnodePlan:
 
     @classmethod
     def of(cls, tree: ContextTree) -> CnodePlan:
-        own = tree.source_id[: tree.n_listed]
-        keeps = np.array_equal(np.sort(own), np.arange(tree.n_listed))
-        return cls(tree, own.astype(np.int64) if keeps else np.arange(tree.n_listed, dtype=np.int64), keeps)
+        ids = tree.source_id[: tree.n_listed]
+        keeps = np.array_equal(np.sort(ids), np.arange(tree.n_listed))
+        return cls(tree, ids.astype(np.int64) if keeps else np.arange(tree.n_listed, dtype=np.int64), keeps)
 
     def __len__(self) -> int:
         return self.tree.n_listed
@@ -163,19 +163,18 @@ class CnodePlan:
         return out
 
     def position(self, kind: str) -> Ids:
-        """The row position of every context in metrics of a type; -1 where it has none."""
+        """Return the row position of every context in metrics of a type; -1 where it has none."""
         return self._wide if kind in WIDE else self._preorder
 
     def context_at(self, kind: str) -> Ids:
-        """The context at every row position of metrics of a type."""
+        """Return the context at every row position of metrics of a type."""
         position = self.position(kind)[: len(self)]
         out = np.empty(len(self), np.int32)
         out[position] = np.arange(len(self), dtype=np.int32)
         return out
 
 
-# The system tree of an experiment as a Cube file has it: nodes, location groups below them, locations below these.
-#
+# -- system tree -------------------------------------------------------------------------------------------------------
 #     any tree of places            becomes
 #     leaves with a profile         location
 #     what stands right above one   locationgroup; a node is added above one that has none
@@ -324,10 +323,10 @@ class _Arranger:
         for number, profile in enumerate(self.profiles.measured.tolist()):
             self.location_of[profile].id = number
         everything = _walk(self.roots)
-        own = self.system.source_id
+        ids = self.system.source_id
         for level in (Level.NODE, Level.GROUP):
             places = [place for place in everything if place.level == level]
-            known = [int(own[p.source]) if p.source >= 0 and len(own) else None for p in places]
+            known = [int(ids[p.source]) if p.source >= 0 and len(ids) else None for p in places]
             for place, id_ in zip(places, dense_ids(known), strict=True):
                 place.id = id_
         for place in everything:

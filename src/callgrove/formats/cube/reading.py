@@ -33,11 +33,12 @@ from callgrove.model.values import Block, DenseBlock, SparseBlock
 __all__ = ["ANCHOR", "CubeFile", "CubeValues", "MetricValues", "open_archive", "read_experiment"]
 
 
-# Values of a Cube file in the model's ids. A metric is read when it is asked for, a band of rows at a time.
+# -- values ------------------------------------------------------------------------------------------------------------
+# A metric is read when it is asked for, a band of rows at a time.
 #
 # Score-P writes numbers where nothing was measured: 0, or the timer's largest value, into minima and maxima of cells
-# that were never visited, and counters that went below zero. They are given as they are stored; `measured_blocks`, of
-# which computed views are made, has the neutral element in their place.
+# that were never visited, and counters that went below zero. They are given as they are stored;
+# `blocks_without_fillers`, of which computed views are made, has the neutral element in their place.
 
 
 BAND = 1 << 21  # values that are decoded at once
@@ -80,16 +81,16 @@ class CubeValues:
 
     def profile(self, profile: int, metrics: Ints | None = None) -> SparseBlock:
         """Every metric has to be read for it, at least those asked for."""
-        return SparseBlock.joined([b.triples() for b in self.blocks(np.array([profile]), metrics)])
+        return SparseBlock.concatenate([b.triples() for b in self.blocks(np.array([profile]), metrics)])
 
     def context(self, context: int) -> SparseBlock:
-        """One row of every metric."""
-        found = [
+        """Return one row of every metric."""
+        blocks = [
             self._block(metric, one, np.array([row]), None).triples()
             for metric, one in enumerate(self.metrics)
             if one is not None and (row := int(self._rows_of(metric)[context])) >= 0
         ]
-        return SparseBlock.joined([block for block in found if len(block)])
+        return SparseBlock.concatenate([block for block in blocks if len(block)])
 
     def blocks(self, profiles: Ints | None = None, metrics: Ints | None = None) -> Iterator[Block]:
         for metric, one in self._choose_metrics(metrics):
@@ -98,7 +99,7 @@ class CubeValues:
                 if len(block):
                     yield block
 
-    def measured_blocks(self, profiles: Ints | None = None, metrics: Ints | None = None) -> Iterator[Block]:
+    def blocks_without_fillers(self, profiles: Ints | None = None, metrics: Ints | None = None) -> Iterator[Block]:
         """Like `blocks`, with the neutral element where the file holds a number that nobody measured."""
         for metric, one in self._choose_metrics(metrics):
             for rows in self._bands(one):
@@ -123,7 +124,7 @@ class CubeValues:
 
     def _cells(self, one: MetricValues, rows: Ints, profiles: Ints | None) -> tuple[Array, Ids, Ids]:
         """Values of some rows, their contexts and the profiles of their columns."""
-        matrix, readable = one.rows.decode(rows, self._met)
+        matrix, readable = one.rows.decode(rows, self._record_problem)
         context = one.context[rows]
         if not readable.all():
             matrix, context = matrix[readable], context[readable]
@@ -146,13 +147,13 @@ class CubeValues:
         if one.rows.type.absent:
             filler: Bools = np.abs(values) >= LARGEST
             if one.visits >= 0:
-                filler |= (values == 0) & (self._beside(one.visits, block, profiles, 0.0) == 0)
+                filler |= (values == 0) & (self._read_other_metric(one.visits, block, profiles, 0.0) == 0)
             if one.partner >= 0:
-                filler |= values > self._beside(one.partner, block, profiles, np.nan)
+                filler |= values > self._read_other_metric(one.partner, block, profiles, np.nan)
             values[filler] = neutral
         return DenseBlock(block.metric, block.contexts, block.profiles, values, neutral)
 
-    def _beside(self, metric: int, block: DenseBlock, profiles: Ints | None, absent: float) -> Array:
+    def _read_other_metric(self, metric: int, block: DenseBlock, profiles: Ints | None, absent: float) -> Array:
         """Another metric in the cells of a block, `absent` in rows that it does not have."""
         one = self.metrics[metric]
         assert one is not None
@@ -172,9 +173,12 @@ class CubeValues:
             self._row_of[metric] = one.row_of(self._n_contexts)
         return self._row_of[metric]
 
-    def _met(self, error: CorruptFile) -> None:
+    def _record_problem(self, error: CorruptFile) -> None:
         if str(error) not in {str(known) for known in self.problems}:
             self.problems.append(error)
+
+
+# -- files -------------------------------------------------------------------------------------------------------------
 
 
 ANCHOR = "anchor.xml"
@@ -223,7 +227,7 @@ class CubeFile:
 
 
 def open_archive(file: FileBytes) -> Archive:
-    """The archive, inflated first if it is gzipped."""
+    """Return the archive, inflated first if it is gzipped."""
     if not file.size:
         raise CorruptFile(file.path, "archive", offset=0, expected="a tar archive", found="an empty file")
     if file.copy(0, min(2, file.size), "archive") == GZIP_MAGIC:
@@ -232,7 +236,7 @@ def open_archive(file: FileBytes) -> Archive:
 
 
 def anchor_text(archive: Archive) -> bytes:
-    """The XML, inflated if it is gzipped; an archive without one cannot be read."""
+    """Return the XML, inflated if it is gzipped; an archive without one cannot be read."""
     path, member = archive.file.path, archive.members.get(ANCHOR)
     if member is None:
         if archive.damage:
@@ -246,7 +250,7 @@ def anchor_text(archive: Archive) -> bytes:
 
 
 def read_experiment(path: Path, format_name: str) -> Experiment:
-    """The whole experiment; values stay in the file."""
+    """Return the whole experiment; values stay in the file."""
     cube = CubeFile.open(path)
     anchor, archive = cube.anchor, cube.archive
     builder = ExperimentBuilder(format_name, anchor.version, title=path.name, path=str(path))
@@ -264,9 +268,9 @@ def read_experiment(path: Path, format_name: str) -> Experiment:
         text = "iterations are clustered: the call tree is shown as stored, with sums over the iterations of a cluster"
         builder.warn(Severity.NOTE, f"{path}: {text}")
     builder.set_values(_values(cube, builder, location_ids))
-    own = cube.member_names()
+    known = cube.member_names()
     builder.attachments.update(
-        {name: MemberBytes(archive, member) for name, member in archive.members.items() if name not in own}
+        {name: MemberBytes(archive, member) for name, member in archive.members.items() if name not in known}
     )
     return builder.build()
 
@@ -276,29 +280,29 @@ def _values(cube: CubeFile, builder: ExperimentBuilder, location_ids: Ints) -> C
     contexts = {False: order, True: order[wide_order(np.array(cube.anchor.cnode_parent, np.int32))]}
     n, top = len(location_ids), int(location_ids.max()) + 1 if len(location_ids) else 0
     widths = (n,) if n == top else (n, top)
-    found: list[MetricValues | None] = []
+    values: list[MetricValues | None] = []
     for raw in cube.anchor.metrics:
         rows = _rows(cube, builder, raw, len(order), widths)
         if rows is None:
-            found.append(None)
+            values.append(None)
             continue
         columns = location_ids if rows.width == top else np.arange(n)
         contexts_of_rows = contexts[type_of(raw) in WIDE][rows.position]
-        found.append(MetricValues(rows, contexts_of_rows, columns, rows.type.aggregation))
-    _find_partners(cube.anchor.metrics, found)
-    return CubeValues(found, n, len(order))
+        values.append(MetricValues(rows, contexts_of_rows, columns, rows.type.aggregation))
+    _find_partners(cube.anchor.metrics, values)
+    return CubeValues(values, n, len(order))
 
 
-def _find_partners(metrics: list[RawMetric], found: list[MetricValues | None]) -> None:
+def _find_partners(metrics: list[RawMetric], values: list[MetricValues | None]) -> None:
     """For minima and maxima, the metrics that tell which of their cells were measured."""
-    names = {raw.texts.get("uniq_name", "").strip(): k for k, raw in enumerate(metrics) if found[k] is not None}
+    names = {raw.texts.get("uniq_name", "").strip(): k for k, raw in enumerate(metrics) if values[k] is not None}
     for name, k in names.items():
-        one = found[k]
+        one = values[k]
         assert one is not None
         if one.rows.type.absent and name.startswith(("min", "max")):
             one.visits = names.get(VISITS, -1)
             partner = names.get("max" + name.removeprefix("min"), -1) if name.startswith("min") else -1
-            other = found[partner] if partner >= 0 else None
+            other = values[partner] if partner >= 0 else None
             if other is not None and other.aggregation == Aggregation.MAXIMUM != one.aggregation:
                 one.partner = partner
 
@@ -306,7 +310,7 @@ def _find_partners(metrics: list[RawMetric], found: list[MetricValues | None]) -
 def _rows(
     cube: CubeFile, builder: ExperimentBuilder, raw: RawMetric, n_cnodes: int, widths: tuple[int, ...]
 ) -> StoredRows | None:
-    """Where a metric's rows lie; None, and a record of why, where it has none or they cannot be read."""
+    """Return where a metric's rows lie; None, and a record of why, where it has none or they cannot be read."""
     name, path = raw.texts.get("uniq_name", "").strip() or str(raw.id), cube.archive.file.path
     if is_void(raw) or type_of(raw) in DERIVED:
         return None

@@ -120,16 +120,20 @@ class StoredRows:
             if not readable[k]:
                 continue
             self.file.bytes_viewed += length
-            found = inflate(buffer[start : start + length], size)
-            if isinstance(found, str):
+            inflated = inflate(buffer[start : start + length], size)
+            if isinstance(inflated, str):
                 readable[k] = False
                 met(
                     CorruptFile(
-                        self.file.path, self.section, offset=start, expected=f"row {row} of {size} bytes", found=found
+                        self.file.path,
+                        self.section,
+                        offset=start,
+                        expected=f"row {row} of {size} bytes",
+                        found=inflated,
                     )
                 )
             else:
-                out[k] = np.frombuffer(found, np.uint8)
+                out[k] = np.frombuffer(inflated, np.uint8)
         return out
 
 
@@ -145,16 +149,17 @@ class _Index:
 def read_rows(
     file: FileBytes, index: Member, data: Member, type_: ValueType, n_cnodes: int, widths: tuple[int, ...]
 ) -> StoredRows:
-    """Where the rows of a metric lie. `widths` are the numbers of columns that a row may have, the likeliest first."""
-    found = _read_index(file, index, n_cnodes)
+    """Return where the rows of a metric lie. `widths` are the numbers of columns that a row may have, the likeliest
+    first."""
+    stored_index = _read_index(file, index, n_cnodes)
     size = data.size - data.missing
     head = file.copy(data.offset, min(size, len(ZDATA_MAGIC)), data.name)
     if head == ZDATA_MAGIC:
-        return _read_compressed(file, data, type_, found, widths)
+        return _read_compressed(file, data, type_, stored_index, widths)
     if head[: len(DATA_MAGIC)] != DATA_MAGIC:
         wanted = "CUBEX.DATA or ZCUBEX.DATA"
         raise CorruptFile(file.path, data.name, offset=data.offset, expected=wanted, found=repr(head))
-    return _plain(file, data, type_, found, widths)
+    return _plain(file, data, type_, stored_index, widths)
 
 
 def _read_index(file: FileBytes, member: Member, n_cnodes: int) -> _Index:

@@ -33,8 +33,8 @@ def worth_storing(values: Array, type_: ValueType) -> Bools:
     else:
         there = np.empty(values.shape, np.bool_)
         np.not_equal(values, type_.absent, out=there)
-    found: Bools = np.logical_or.reduce(there, axis=1)
-    return found
+    is_worth: Bools = np.logical_or.reduce(there, axis=1)
+    return is_worth
 
 
 class Rows:
@@ -64,16 +64,16 @@ class Rows:
 
     def of(self, metric: int) -> tuple[Ints, Ints, Ints]:
         """Positions of the rows of a metric in ascending order, where each begins and its size."""
-        found = self._places.get(metric, [])
-        if not found:
+        places = self._places.get(metric, [])
+        if not places:
             none = np.empty(0, np.int64)
             return none, none, none
-        position, start, size = (np.concatenate(part) for part in zip(*found, strict=True))
+        position, start, size = (np.concatenate(part) for part in zip(*places, strict=True))
         order = np.argsort(position, kind="stable")
         return position[order], start[order], size[order]
 
-    def copied(self, start: Ints, size: Ints) -> Iterator[bytes]:
-        """The bytes of rows, one after the other; rows that follow one another are read together."""
+    def read_bytes(self, start: Ints, size: Ints) -> Iterator[bytes]:
+        """Yield the bytes of rows; rows that follow one another in the file are read at once."""
         if not len(start):
             return
         breaks = np.flatnonzero(start[1:] != (start + size)[:-1]) + 1
@@ -164,9 +164,9 @@ class Cells:
         dtype = segment.dtype if number == 2 else np.dtype(np.int32)
         first, last, _ = part.indices(segment.count)
         self._file.seek(segment.offset + number * 4 * segment.count + first * dtype.itemsize)
-        found = np.frombuffer(self._file.read((last - first) * dtype.itemsize), dtype)
+        column = np.frombuffer(self._file.read((last - first) * dtype.itemsize), dtype)
         self._file.seek(0, 2)
-        return found
+        return column
 
     def close(self) -> None:
         self._file.close()

@@ -63,11 +63,11 @@ def check_unique(path: Path, what: str, ids: Sequence[int] | Ints, lines: Sequen
         raise CorruptFile(path, "anchor.xml", line=lines[row], expected=f"every {what} once", found=found)
 
 
-# -- metrics ---------------------------------------------------------------------------------------------------------
+# -- metrics -----------------------------------------------------------------------------------------------------------
 
 
 def add_metrics(path: Path, builder: ExperimentBuilder, metrics: Sequence[RawMetric]) -> None:
-    """One row for each metric, in the order of the document."""
+    """Add one row for each metric, in the order of the document."""
     check_unique(path, "metric", [m.id for m in metrics], [m.line for m in metrics])
     names: set[str] = set()
     untyped = []
@@ -129,11 +129,11 @@ def _metric(raw: RawMetric) -> Metric:
     )
 
 
-# -- regions and contexts --------------------------------------------------------------------------------------------
+# -- regions and contexts ----------------------------------------------------------------------------------------------
 
 
 def add_contexts(path: Path, builder: ExperimentBuilder, anchor: Anchor) -> None:
-    """Regions, then cnodes in document order, which is preorder."""
+    """Add regions, then cnodes in document order, which is preorder."""
     check_unique(path, "region", [r.id for r in anchor.regions], [r.line for r in anchor.regions])
     check_unique(path, "cnode", np.frombuffer(anchor.cnode_id, np.int64), anchor.cnode_xml_line)
     regions = np.array([_region(builder, raw) for raw in anchor.regions], np.int64)
@@ -173,7 +173,7 @@ def _describe_contexts(path: Path, builder: ExperimentBuilder, anchor: Anchor, a
 
 
 def _parameter(kind: str, value: str) -> str | float:
-    """Numeric parameters are numbers, integers where they can be."""
+    """Return the value of a parameter: numeric ones are numbers, integers where they can be."""
     if kind != "numeric":
         return value
     digits = value.strip().removeprefix("-")
@@ -217,11 +217,12 @@ def _region(builder: ExperimentBuilder, raw: RawRegion) -> int:
     )
 
 
-# -- the system ------------------------------------------------------------------------------------------------------
+# -- the system --------------------------------------------------------------------------------------------------------
 
 
 def add_system(path: Path, builder: ExperimentBuilder, anchor: Anchor) -> Ints:
-    """The system tree with its topologies and a profile for each location in ascending order of ids; gives the ids."""
+    """Add the system tree with its topologies, and a profile for each location in ascending order of ids; return the
+    ids."""
     places = _renumber(anchor.places)
     locations = [k for k, place in enumerate(places) if place.level == Level.LOCATION]
     check_unique(path, "location", [places[k].id for k in locations], [places[k].line for k in locations])
@@ -236,18 +237,20 @@ def add_system(path: Path, builder: ExperimentBuilder, anchor: Anchor) -> Ints:
         {k: attributes for k, p in enumerate(places) if (attributes := _attributes(p))},
         source_id=np.array([p.id for p in places], np.int64),
     )
-    found = [t for cart in anchor.carts if (t := _topology(path, builder, cart, anchor.places, places)) is not None]
-    builder.set_system(replace(system, topologies=tuple(found)), np.array(order, np.int32))
+    topologies = [
+        t for cart in anchor.carts if (t := _topology(path, builder, cart, anchor.places, places)) is not None
+    ]
+    builder.set_system(replace(system, topologies=tuple(topologies)), np.array(order, np.int32))
     return np.array([places[k].id for k in order], np.int64)
 
 
 def _renumber(places: list[RawPlace]) -> list[RawPlace]:
-    """The places with ids that differ: machines and nodes of old anchors are numbered by themselves."""
+    """Return the places with ids that differ: machines and nodes of old anchors are numbered by themselves."""
     out = list(places)
     for level in (Level.NODE, Level.GROUP):
-        own = [k for k, place in enumerate(places) if place.level == level]
-        if len({places[k].id for k in own}) < len(own):
-            for number, k in enumerate(own):
+        rows = [k for k, place in enumerate(places) if place.level == level]
+        if len({places[k].id for k in rows}) < len(rows):
+            for number, k in enumerate(rows):
                 out[k] = replace(places[k], id=number)
     return out
 
@@ -269,7 +272,8 @@ def _attributes(place: RawPlace) -> dict[str, str]:
 
 
 def _add_profile(builder: ExperimentBuilder, places: Sequence[RawPlace], leaf: int) -> None:
-    """A location, its process (or device) and its node: the nearest of class node, else the innermost."""
+    """Add a profile that is identified by a location, its process (or device) and its node: the nearest of class node,
+    else the innermost."""
     location, group = places[leaf], places[places[leaf].parent]
     above, at = [], group.parent
     while at >= 0:
@@ -277,13 +281,13 @@ def _add_profile(builder: ExperimentBuilder, places: Sequence[RawPlace], leaf: i
         at = places[at].parent
     node = next((k for k in above if _kind_of_place(places[k]) == "node"), above[0])
     kind = _kind_of_place(location)
-    found: list[Identifier] = list(_identifier(NODE, places[node].id))
+    identifiers: list[Identifier] = list(_identifier(NODE, places[node].id))
     if _kind_of_place(group) == "accelerator":
-        found += [*_identifier(DEVICE, _rank(group)), *_identifier(STREAM, _rank(location))]
+        identifiers += [*_identifier(DEVICE, _rank(group)), *_identifier(STREAM, _rank(location))]
     else:
-        found += [*_identifier(RANK, _rank(group)), *_identifier(THREAD, _rank(location))]
+        identifiers += [*_identifier(RANK, _rank(group)), *_identifier(THREAD, _rank(location))]
     profile_kind = ProfileKind.GPU_STREAM if kind in STREAMS else KINDS.get(kind, ProfileKind.OTHER)
-    builder.add_profile(profile_kind, found, name=location.texts.get("name", ""), source_id=location.id)
+    builder.add_profile(profile_kind, identifiers, name=location.texts.get("name", ""), source_id=location.id)
 
 
 def _identifier(kind: int, number: int) -> Iterable[Identifier]:
@@ -293,7 +297,7 @@ def _identifier(kind: int, number: int) -> Iterable[Identifier]:
 def _topology(
     path: Path, builder: ExperimentBuilder, cart: RawCart, old: Sequence[RawPlace], places: Sequence[RawPlace]
 ) -> Topology | None:
-    """A topology without the coordinates that mean nothing; what was dropped is told."""
+    """Return a topology without the coordinates that mean nothing; what was dropped is told."""
     sizes = tuple(int(d["size"]) if d.get("size", "").isdigit() and len(d["size"]) < 10 else -1 for d in cart.dims)
     if not sizes or min(sizes) < 0 or cart.n_dims.strip() != str(len(sizes)):
         wanted = f"{cart.n_dims or 'no'} dimensions"

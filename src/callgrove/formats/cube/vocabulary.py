@@ -66,7 +66,8 @@ MIRRORS = "cube: mirrors"  # separated by newlines
 CREATOR, CLUSTERING = "Creator", "CLUSTERING"
 
 
-# What a metric of a Cube file says beyond the model's own columns, as attributes of its row, and back.
+# -- attributes of metrics ---------------------------------------------------------------------------------------------
+# What a file says of a metric beyond the model's own columns is an attribute of its row, and is written back.
 
 
 PREFIX = "cube: "
@@ -105,12 +106,12 @@ class CubeMetric:
 
     @classmethod
     def of_row(cls, metric: Metric) -> CubeMetric:
-        own = [(key.removeprefix(PREFIX), value) for key, value in metric.attributes if key.startswith(PREFIX)]
-        words = dict(own)
+        attributes = [(key.removeprefix(PREFIX), value) for key, value in metric.attributes if key.startswith(PREFIX)]
+        words = dict(attributes)
         return cls(
             {word: words[word] for word in GIVEN if word in words},
             {word: words[word] for word in TEXTS if word in words},
-            tuple((key.removeprefix(RULE), value) for key, value in own if key.startswith(RULE)),
+            tuple((key.removeprefix(RULE), value) for key, value in attributes if key.startswith(RULE)),
             words.get(ROW_WISE),
             words.get(UNIT),
             tuple((key, value) for key, value in metric.attributes if not key.startswith(PREFIX)),
@@ -118,12 +119,13 @@ class CubeMetric:
 
     def attributes(self) -> tuple[tuple[str, str], ...]:
         """For the metric's row in the model."""
-        own = [*self.given.items(), *self.texts.items(), *((RULE + kind, text) for kind, text in self.rules)]
-        own += [(word, value) for word, value in ((ROW_WISE, self.row_wise), (UNIT, self.unit)) if value is not None]
-        return (*self.others, *((PREFIX + word, value) for word, value in own))
+        pairs = [*self.given.items(), *self.texts.items(), *((RULE + kind, text) for kind, text in self.rules)]
+        pairs += [(word, value) for word, value in ((ROW_WISE, self.row_wise), (UNIT, self.unit)) if value is not None]
+        return (*self.others, *((PREFIX + word, value) for word, value in pairs))
 
 
-# Row positions: which cnode a row belongs to.
+# -- orders of rows ----------------------------------------------------------------------------------------------------
+# Which cnode a row belongs to:
 #
 #     preorder   a cnode, then each child with all below it                              exclusive metrics
 #     wide       each root: itself; then all its children, then each child's children
@@ -153,7 +155,8 @@ def wide_order(parent: Ids) -> Ints:
     return np.lexsort((np.arange(n), family, tree))
 
 
-# SCALE_FUNC as it lies in a file: packed into 848 bytes, two counts, the terms, then the measurements, then zeros.
+# -- SCALE_FUNC --------------------------------------------------------------------------------------------------------
+# Packed into 848 bytes: two counts, the terms, then the measurements, then zeros.
 
 
 SCALE_FUNC_BYTES = 848
@@ -181,7 +184,7 @@ def unpack_scale_functions(raw: Array, big: bool) -> Array:
 
 
 def pack_scale_functions(values: Array) -> Array:
-    """The way back, in little-endian: an array of bytes with one more axis."""
+    """Pack such values, in little-endian: an array of bytes with one more axis."""
     flat = values.reshape(-1)
     out = np.zeros((len(flat), SCALE_FUNC_BYTES), np.uint8)
     for row, value in enumerate(flat):
@@ -191,7 +194,8 @@ def pack_scale_functions(values: Array) -> Array:
     return out.reshape(*values.shape, SCALE_FUNC_BYTES)
 
 
-# The data types of metrics, by the names that files use. Packed, in the byte order that the index announces.
+# -- data types --------------------------------------------------------------------------------------------------------
+# Known by the names that files use; packed, in the byte order that the index announces.
 
 
 LARGEST = float(np.finfo(np.float64).max)  # stands for an absent minimum; its negative for an absent maximum
@@ -236,7 +240,7 @@ class ValueType:
         return values.astype(self.dtype) if big else values
 
     def encode(self, values: Array) -> Array:
-        """The way back, in little-endian: rows x bytes of a row."""
+        """Return the bytes of values, in little-endian: rows x bytes of a row."""
         if self.is_scale_function:
             return pack_scale_functions(values).reshape(len(values), -1)
         fitting = np.ascontiguousarray(values, self.dtype)
@@ -244,12 +248,12 @@ class ValueType:
 
 
 def value_type(name: str) -> ValueType | None:
-    """The type of that name, None where it is not known."""
+    """Return the type of that name, None where it is not known."""
     word = " ".join(name.split()).upper()
     if word in NUMBERS:
         rules = {"MINDOUBLE": Aggregation.MINIMUM, "MAXDOUBLE": Aggregation.MAXIMUM}
         return ValueType(word, NUMBERS[word], NUMBERS[word].itemsize, rules.get(word, Aggregation.SUM))
-    if (found := composite_named(name)) is None:
+    if (composite := composite_named(name)) is None:
         return None
-    item = SCALE_FUNC_BYTES if found is SCALE_FUNC else found.dtype.itemsize
-    return ValueType(word, found.dtype, item, Aggregation.COMPOSITE, found)
+    item = SCALE_FUNC_BYTES if composite is SCALE_FUNC else composite.dtype.itemsize
+    return ValueType(word, composite.dtype, item, Aggregation.COMPOSITE, composite)

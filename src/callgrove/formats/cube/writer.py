@@ -38,7 +38,7 @@ from callgrove.model.values import Block, DenseBlock, SparseBlock
 __all__ = ["DIALECTS", "CubeWriter", "TarWriter", "losses_of"]
 
 
-# What an experiment has that a Cube file cannot hold, in words; only what is really there is named.
+# -- losses ------------------------------------------------------------------------------------------------------------
 
 
 KEPT_KINDS = (ContextKind.FUNCTION, ContextKind.LOOP, ContextKind.ELIDED)
@@ -46,7 +46,7 @@ OWN_IDENTIFIERS = ("NODE", "RANK", "THREAD", "GPUDEVICE", "GPUSTREAM")
 
 
 def losses_of(experiment: Experiment, metrics: MetricPlan, cnodes: CnodePlan, places: Places) -> Iterator[str]:
-    """Everything that is left out or changed, one sentence each."""
+    """Yield everything that is left out or changed, one sentence each."""
     yield from _metrics(experiment.metrics, metrics)
     yield from _contexts(experiment.contexts)
     yield from _regions(experiment.contexts.regions)
@@ -59,14 +59,14 @@ def _metrics(metrics: Metrics, plan: MetricPlan) -> Iterator[str]:
     if rows := [row for row in plan.left_out if not metrics[row].is_derived]:
         yield f"scopes that can be computed, or not be stored: {some(_label(metrics, row) for row in rows)}"
     written = [(metrics[p.row], p) for p in plan.metrics]
-    if found := [m.name for m, _ in written if m.scope == Scope.POINT]:
-        yield f"costs of instructions of {some(found)}: stored as exclusive costs of their contexts"
-    if found := [f"{m.name} as {p.name}" for m, p in written if m.name != p.name]:
-        yield f"names of metrics: {some(found)}"
-    if found := [m.name for m, p in written if p.scalar]:
-        yield f"composite values of {some(found)}: their scalar reading is stored"
-    if found := [m.name for m, _ in written if m.number_format]:
-        yield f"number formats of {some(found)}"
+    if labels := [m.name for m, _ in written if m.scope == Scope.POINT]:
+        yield f"costs of instructions of {some(labels)}: stored as exclusive costs of their contexts"
+    if labels := [f"{m.name} as {p.name}" for m, p in written if m.name != p.name]:
+        yield f"names of metrics: {some(labels)}"
+    if labels := [m.name for m, p in written if p.scalar]:
+        yield f"composite values of {some(labels)}: their scalar reading is stored"
+    if labels := [m.name for m, _ in written if m.number_format]:
+        yield f"number formats of {some(labels)}"
     if any(m.statistic for m in metrics):
         yield "stored summaries: they are left out, as readers compute them"
     if metrics.columns:
@@ -81,8 +81,8 @@ def _contexts(tree: ContextTree) -> Iterator[str]:
     if elided := len(tree) - tree.n_listed:
         yield f"elided contexts: {elided}, whose cost is contained in others"
     kinds = [ContextKind(k) for k in np.unique(tree.kind).tolist()]
-    if found := [kind.word for kind in kinds if kind not in KEPT_KINDS]:
-        yield f"kinds of contexts: {some(found)} are stored as functions"
+    if words := [kind.word for kind in kinds if kind not in KEPT_KINDS]:
+        yield f"kinds of contexts: {some(words)} are stored as functions"
     if (tree.region[: tree.n_listed] < 0).any():
         yield "contexts without a region: they get one without a name"
     if (tree.within[: tree.n_listed] >= 0).any():
@@ -138,10 +138,10 @@ def _rest(experiment: Experiment) -> Iterator[str]:
         yield "characters that XML has no place for: they become U+FFFD"
 
 
-# A tar archive as CubeLib wants it: plain ustar, and no member whose size is a multiple of 512.
-#
-# CubeLib expects one more block of zeros after such a member, and everything else stops there. What we make is filled
-# up by one byte instead; attachments are kept to the byte, with CubeLib's block where they have such a size.
+# -- tar archive -------------------------------------------------------------------------------------------------------
+# CubeLib needs plain ustar, and no member whose size is a multiple of 512: it expects one more block of zeros after
+# such a member, and everything else stops there. What we make is filled up by one byte instead; attachments are kept
+# to the byte, with CubeLib's block where they have such a size.
 
 
 LARGEST = (1 << 33) - 1  # bytes of a member; more needs extensions that CubeLib was never seen to read
@@ -193,6 +193,9 @@ def _header(name: str, size: int) -> bytes:
         out[at : at + len(text)] = text
     out[148:156] = b"%06o\0 " % sum(out)
     return bytes(out)
+
+
+# -- the writer --------------------------------------------------------------------------------------------------------
 
 
 DIALECTS = ("plain", "compressed")
@@ -277,7 +280,7 @@ class CubeWriter(TargetWriter[PendingFile, Experiment]):
         position, column = self._cnodes.position(planned.kind)[part.context], self._column[part.profile]
         value: Array = part.value
         if planned.scalar:
-            value = self._defined().values.scalar(planned.row, value)
+            value = self._require_open().values.scalar(planned.row, value)
         kept = (position >= 0) & (column >= 0)
         if kept.any():
             self._cells.add(planned.row, position[kept], column[kept], value[kept])
@@ -336,7 +339,7 @@ class CubeWriter(TargetWriter[PendingFile, Experiment]):
             yield ZDATA_MAGIC + np.array([len(start)], "<u8").tobytes() + table.tobytes()
         else:
             yield DATA_MAGIC
-        yield from self._rows.copied(start, size)
+        yield from self._rows.read_bytes(start, size)
 
     def _add_attachments(self, archive: TarWriter, tables: Experiment) -> None:
         for name, attachment in tables.attachments.items():

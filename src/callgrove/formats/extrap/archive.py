@@ -28,7 +28,7 @@ ZIP_TROUBLE = (BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeErr
 
 
 def open_archive(path: Path) -> ZipFile:
-    """The archive, or an error that says what is wrong with it."""
+    """Return the archive, or an error that says what is wrong with it."""
     try:
         return ZipFile(path)
     except FileNotFoundError as error:
@@ -43,7 +43,7 @@ CUT = "the file is truncated or damaged"
 
 
 def read_member(archive: ZipFile, name: str, path: Path) -> bytes:
-    """A member in full; what is not there, too large or damaged is an error that names it."""
+    """Return a member in full; what is not there, too large or damaged is an error that names it."""
     try:
         info = archive.getinfo(name)
     except KeyError:
@@ -57,7 +57,7 @@ def read_member(archive: ZipFile, name: str, path: Path) -> bytes:
 
 
 def _reason(error: Exception) -> str:
-    """What is wrong, in words for a reader. Offsets before the file are an invalid argument to the system."""
+    """Return what is wrong, in words for a reader. Offsets before the file are an invalid argument to the system."""
     if isinstance(error, OSError) and error.errno != errno.EINVAL:
         return error.strerror or "none"
     return "none" if isinstance(error, OSError | struct.error) or not str(error) else str(error)
@@ -71,7 +71,8 @@ def _refuse_bombs(info: ZipInfo, path: Path) -> None:
         raise RefusedInput(f"{path}: {info.filename} says that {packed:,} bytes inflate to {size:,}; this is not read")
 
 
-# Raw values in an `.extra-p` archive: chunks of .npy arrays, addressed by (chunk, number).
+# -- raw values --------------------------------------------------------------------------------------------------------
+# They are chunks of .npy arrays, addressed by (chunk, number):
 #
 #     values/N.vals   16 bytes `Extra-P VALUES\0\0`, then .npy arrays, one after the other
 #     values/N.indx   16 bytes `Extra-P INDEX\0\0\0`, u64 count, count x u64 offsets into N.vals
@@ -108,11 +109,11 @@ class ValueReader:
         self.problems: dict[str, int] = {}
 
     def read(self, chunk: int, number: int) -> Array | None:
-        """An array, or None where it cannot be had."""
-        found = self._chunk(chunk)
-        if found is not None and number < len(found[1]):
-            return self._array(found[0], found[1][number])
-        before = self._chunk(chunk - 1) if chunk > 0 and (found is None or number >= len(found[1])) else None
+        """Return an array, or None where it cannot be had."""
+        arrays = self._chunk(chunk)
+        if arrays is not None and number < len(arrays[1]):
+            return self._array(arrays[0], arrays[1][number])
+        before = self._chunk(chunk - 1) if chunk > 0 and (arrays is None or number >= len(arrays[1])) else None
         if before is not None and number == len(before[1]) - 1:
             self._complain("some are numbered with the next chunk, as Extra-P does for the last array of a chunk")
             return self._array(before[0], before[1][number])
@@ -152,19 +153,19 @@ class ValueReader:
 
 
 def _npy(data: bytes, offset: int) -> Array:
-    """The .npy array at an offset, as numbers of double precision."""
+    """Return the .npy array at an offset, as numbers of double precision."""
     if not 0 <= offset < len(data):
         raise ValueError(f"its offset {offset} lies outside of {len(data)} bytes")
-    found = NPY.match(data, offset, offset + LONGEST_HEADER)
-    if found is None:
+    match = NPY.match(data, offset, offset + LONGEST_HEADER)
+    if match is None:
         raise ValueError(f"byte {offset} is not the start of numbers in the .npy format")
-    shape = [int(extent) for extent in found["shape"].split(b",") if extent.strip()]
-    dtype, count = np.dtype(found["type"].decode()), math.prod(shape)
-    start = found.end()
+    shape = [int(extent) for extent in match["shape"].split(b",") if extent.strip()]
+    dtype, count = np.dtype(match["type"].decode()), math.prod(shape)
+    start = match.end()
     if count * dtype.itemsize > len(data) - start:
         raise ValueError(f"it announces {count} numbers, and {len(data) - start} bytes are left")
     numbers = np.frombuffer(data, dtype, count, start)
-    return numbers.reshape(shape, order="F" if found["fortran"] == b"True" else "C").astype(np.float64)
+    return numbers.reshape(shape, order="F" if match["fortran"] == b"True" else "C").astype(np.float64)
 
 
 class ValueWriter:
@@ -176,7 +177,7 @@ class ValueWriter:
         self._data = io.BytesIO()
 
     def add(self, array: Array) -> tuple[int, int]:
-        """The chunk and number of an array."""
+        """Return the chunk and number of an array."""
         if not self._offsets:
             self._data = io.BytesIO()
             self._data.write(VALUES_MAGIC)

@@ -3,8 +3,8 @@
     int16 1 (which gives the byte order), str EXTRAP_EXPERIMENT, str version, then records: str tag, body
     Parameter Metric Region Callpath Coordinate ModelComment ...Generator ExperimentPoint Model
 
-Specification: extrap.md section 11; the primitives stand first. Ids are looked up, never used as
-positions. A region name that comes back under another id gets ` #1`, ` #2`, ...; coordinates that come twice are one.
+Specification: extrap.md section 11. Ids are looked up, never used as positions. A region name that comes back under
+another id gets ` #1`, ` #2`, ...; coordinates that come twice are one.
 """
 
 from __future__ import annotations
@@ -27,8 +27,7 @@ from callgrove.model.study.series import Statistics, StoredModel, Study, Term, e
 __all__ = ["FORMAT", "Function", "Reader3"]
 
 
-# The parts of Extra-P 3's binary files: strings, numbers, terms, functions, generators.
-#
+# -- strings, numbers, terms, functions, generators --------------------------------------------------------------------
 #     str    u32 length, UTF-8              int, id   i64              dbl   f64
 #     TERM   dbl coefficient, int n, n x (str `SimpleTerm`, str polynomial|logarithm, dbl exponent)
 #     FUNC   str type, then what the type has
@@ -68,9 +67,9 @@ class Reader3:
         size = struct.calcsize(kind)
         if self.at + size > self._file.size:
             raise self.bad(f"{size} bytes for {what}", f"{self._file.size - self.at}, then the file ends")
-        (found,) = struct.unpack_from(self._order + kind, self._file.buffer, self.at)
+        (value,) = struct.unpack_from(self._order + kind, self._file.buffer, self.at)
         self.at += size
-        number: int | float = found
+        number: int | float = value
         return number
 
     def i16(self, what: str) -> int:
@@ -103,9 +102,9 @@ class Reader3:
         return n
 
     def word(self, expected: str, what: str) -> None:
-        found = self.text(what)
-        if found != expected:
-            raise self.bad(expected, repr(found))
+        text = self.text(what)
+        if text != expected:
+            raise self.bad(expected, repr(text))
 
     def bad(self, expected: str, found: str) -> CorruptFile:
         return CorruptFile(
@@ -194,6 +193,9 @@ def _of_one(parameter: str, factor: Factor) -> Term:
     return Term(coefficient, {parameter: (power, logarithm)})
 
 
+# -- the format --------------------------------------------------------------------------------------------------------
+
+
 MAGIC = "EXTRAP_EXPERIMENT"
 ROOT = -1
 DEEPEST = 10_000  # levels of a call path
@@ -209,7 +211,7 @@ class Binary3Format(StudyFormat):
         contents = _Contents(source)
         for _ in contents.records():
             pass
-        return finish_study(contents.built(), source.path, options.strict, complete=False)
+        return finish_study(contents.build(), source.path, options.strict, complete=False)
 
     def dump(self, source: Source) -> Iterator[Field]:
         """Where each record begins."""
@@ -360,8 +362,8 @@ class _Contents:
         if std < 0 or math.isnan(mean):
             raise r.bad("a mean and a standard deviation that is not negative", f"{mean} and {std}")
         repetitions = samples if 0 < samples < 2**62 else -1
-        found = Statistics(mean, median, minimum, maximum, std, repetitions)
-        self.points.append((callpath, metric, coordinate, found))
+        statistics = Statistics(mean, median, minimum, maximum, std, repetitions)
+        self.points.append((callpath, metric, coordinate, statistics))
 
     def _model(self, r: Reader3) -> None:
         metric, callpath, generator = r.i64("a metric"), r.i64("a call path"), r.i64("a generator")
@@ -386,7 +388,7 @@ class _Contents:
 
     # -- the study ---------------------------------------------------------------------------------------------------
 
-    def built(self) -> StudyBuilder:
+    def build(self) -> StudyBuilder:
         path = self.source.path
         if not self.parameters:
             raise CorruptFile(path, "records", expected="at least one Parameter", found="none")

@@ -39,7 +39,8 @@ from callgrove.model.study.series import SCALINGS, STATISTICS, Statistics, Study
 __all__ = ["FORMAT", "write_experiment"]
 
 
-# Writes `.extra-p` files that Extra-P 4.2.5 loads, models included.
+# -- writer ------------------------------------------------------------------------------------------------------------
+# Extra-P 4.2.5 loads these files, models included.
 #
 # `experiment.json` is written piece by piece; raw values go into chunks beside it. What Extra-P has no place for (units
 # of metrics) stands under the key `callgrove`, which it skips.
@@ -102,7 +103,7 @@ def _json(study: Study, addresses: Mapping[int, tuple[int, int]], books: StudyBo
         yield f', "scaling": {_text(study.scaling)}'
     yield f', "parameters": {_text(list(study.parameters))}'
     for key, tags in (("callpaths", study.callpath_tags), ("metrics", study.metric_tags)):
-        if tagged := {name: {"tags": dict(own)} for name, own in tags.items() if own}:
+        if tagged := {name: {"tags": dict(tags_of_name)} for name, tags_of_name in tags.items() if tags_of_name}:
             yield f', "{key}": {_text(tagged)}'
     yield ', "measurements": {'
     yield from _measurements(study, addresses, books)
@@ -144,6 +145,9 @@ def _enter(books: StudyBooks, series: int, point: int, cell: Mapping[str, Any]) 
 
 def _text(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
+
+
+# -- reader ------------------------------------------------------------------------------------------------------------
 
 
 KNOWN_VERSION = (4, 2)
@@ -199,13 +203,13 @@ class _Reader:
                 self._series(callpath, metric, series)
         self._say_what_became_of_values()
         self._models()
-        own = self.root.get("callgrove")
-        if own is not None and (units := own.get("units")) is not None:
+        ours = self.root.get("callgrove")
+        if ours is not None and (units := ours.get("units")) is not None:
             self.builder.units.update({name: unit.text() for name, unit in units.items()})
 
     def _say_if_newer(self) -> None:
-        found = re.match(r"(\d+)\.(\d+)", self.builder.version)
-        if found and (int(found[1]), int(found[2])) > KNOWN_VERSION:
+        match = re.match(r"(\d+)\.(\d+)", self.builder.version)
+        if match and (int(match[1]), int(match[2])) > KNOWN_VERSION:
             known = ".".join(map(str, KNOWN_VERSION))
             text = (
                 f"{self.path}: was written by Extra-P {self.builder.version}, newer than {known}, which is known here"
@@ -280,10 +284,10 @@ class _Reader:
 
 def _statistics(node: Node) -> Statistics:
     """What is stored of a measurement; what is not there is unknown."""
-    found = {key: node.get(key) for key in ("mean", "median", "minimum", "maximum", "std")}
-    if found["mean"] is None:
+    nodes = {key: node.get(key) for key in ("mean", "median", "minimum", "maximum", "std")}
+    if nodes["mean"] is None:
         raise CorruptFile(node.path, node.place, expected="the key 'mean'", found=", ".join(node.members()) or "none")
-    numbers = {key: number_of(one) if one is not None else math.nan for key, one in found.items()}
+    numbers = {key: number_of(one) if one is not None else math.nan for key, one in nodes.items()}
     if numbers["std"] < 0:
         raise node["std"].bad("a standard deviation, which is not negative")
     repetitions = node.get("repetitions")

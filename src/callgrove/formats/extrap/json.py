@@ -44,11 +44,12 @@ __all__ = [
 ]
 
 
-# Writes Extra-P's JSON format: one measurement per line, numbers in the shortest form that reads back the same.
+# -- writer ------------------------------------------------------------------------------------------------------------
+# One measurement per line, numbers in the shortest form that reads back the same.
 
 
 def write_json(study: Study, target: Path, options: WriteOptions) -> LossReport:
-    """Everything that the format holds; incomplete series too, which Extra-P itself refuses."""
+    """Write everything that the format holds; incomplete series too, which Extra-P itself refuses."""
     report = LossReport()
     cells = Cells(study, report, nested=True)
     lost_with_the_unmeasured(cells.books, report, series=False)
@@ -99,6 +100,9 @@ def _text(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
+# -- reader ------------------------------------------------------------------------------------------------------------
+
+
 LARGEST = 1 << 30  # bytes
 
 
@@ -129,7 +133,7 @@ FORMAT = JsonFormat()
 
 
 def whole_file(source: Source) -> Node:
-    """The JSON text of a file."""
+    """Return the JSON text of a file."""
     file = source.bytes()
     if file.size > LARGEST:
         raise RefusedInput(
@@ -140,7 +144,7 @@ def whole_file(source: Source) -> Node:
 
 
 def parameter_names(node: Node) -> list[str]:
-    """The names of the parameters, which must differ."""
+    """Return the names of the parameters, which must differ."""
     names: list[str] = []
     for one in node.elements():
         if one.text() in names:
@@ -161,17 +165,17 @@ def _series(builder: StudyBuilder, callpath: str, metric: str, measurements: Nod
         seen.add(point)
         values = one["values"]
         try:
-            found = as_repetitions(values.value)
+            repetitions = as_repetitions(values.value)
         except NotANumber as error:
             raise _bad_values(values, error) from None
-        if all(type(value) is float for value in found):
-            builder.add_repetitions(series, point, found)  # type: ignore[arg-type]
+        if all(type(value) is float for value in repetitions):
+            builder.add_repetitions(series, point, repetitions)  # type: ignore[arg-type]
         else:
-            builder.add_values(callpath, metric, point, found)
+            builder.add_values(callpath, metric, point, repetitions)
 
 
 def _bad_values(values: Node, error: NotANumber) -> CorruptFile:
-    if values.value == [] or error.found is values.value:
+    if values.value == [] or error.value is values.value:
         return values.bad("at least one number")
     return CorruptFile(values.path, values.place, expected="numbers", found=str(error))
 
@@ -190,7 +194,7 @@ def _point(builder: StudyBuilder, node: Node) -> int:
 
 
 def json_fields(root: Node, file: str) -> Iterator[Field]:
-    """Every value of a JSON text under its path."""
+    """Yield every value of a JSON text under its path."""
     pending = [root]
     number = 0
     while pending:
@@ -205,11 +209,12 @@ def json_fields(root: Node, file: str) -> Iterator[Field]:
             number += 1
 
 
-# Writes the older JSON format of Extra-P: ids from 1, one measurement per raw value.
+# -- writer of the older format ----------------------------------------------------------------------------------------
+# Ids begin at 1; there is one measurement per raw value.
 
 
 def write_json_old(study: Study, target: Path, options: WriteOptions) -> LossReport:
-    """Everything that the format holds."""
+    """Write everything that the format holds."""
     report = LossReport()
     if not study.present.all():
         report.add("nothing here, but Extra-P itself refuses series that lack points")
@@ -255,7 +260,8 @@ def _measurements(study: Study, cells: Cells) -> Iterator[str]:
         cells.wrote(series, point, values)
 
 
-# The older JSON format of Extra-P: lists whose entries refer to each other by ids.
+# -- reader of the older format ----------------------------------------------------------------------------------------
+# Lists whose entries refer to each other by ids:
 #
 #     parameters, callpaths, metrics   [{"id": 1, "name": ...}]
 #     coordinates                      [{"id": 1, "parameter_value_pairs": [{"parameter_id": 1, "parameter_value": 4}]}]
@@ -299,14 +305,16 @@ OLD_FORMAT = OldJsonFormat()
 
 
 def _by_id(list_: Node) -> list[tuple[int, Node]]:
-    """The entries of a list, by their ids."""
-    found: dict[int, Node] = {}
+    """Return the entries of a list, by their ids."""
+    entries: dict[int, Node] = {}
     for one in list_.elements():
         id_ = one["id"].whole()
-        if id_ in found:
-            raise CorruptFile(list_.path, one.place, expected="an id of its own", found=f"{id_}, as {found[id_].place}")
-        found[id_] = one
-    return sorted(found.items())
+        if id_ in entries:
+            raise CorruptFile(
+                list_.path, one.place, expected="an id of its own", found=f"{id_}, as {entries[id_].place}"
+            )
+        entries[id_] = one
+    return sorted(entries.items())
 
 
 def _names(list_: Node) -> dict[int, str]:
@@ -328,7 +336,7 @@ def _points(list_: Node, parameters: dict[int, str], builder: StudyBuilder) -> d
 
 
 def _look_up(node: Node, key: str, entries: dict[int, T], list_name: str) -> T:
-    """What an id refers to."""
+    """Return what an id refers to."""
     id_ = node[key].whole()
     if id_ not in entries:
         there = f"ids from {min(entries)} to {max(entries)}" if entries else "no entries"

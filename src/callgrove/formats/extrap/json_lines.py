@@ -48,7 +48,8 @@ from callgrove.model.study.series import Study
 __all__ = ["JSON_LINES", "TALPAS", "write_json_lines", "write_talpas"]
 
 
-# Writes TaLPas (a line per raw value) and JSON Lines (a line per series and point).
+# -- writers -----------------------------------------------------------------------------------------------------------
+# TaLPas has a line per raw value, JSON Lines a line per series and point.
 
 
 Values = list[float] | list[list[float]]
@@ -135,6 +136,9 @@ def _value(value: object) -> str:
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
+# -- readers -----------------------------------------------------------------------------------------------------------
+
+
 AT_ONCE = 2048  # lines
 _OUTSIDE = re.compile(r'"(?:[^"\\]|\\.)*"|;')
 
@@ -174,7 +178,7 @@ class RecordsFormat(StudyFormat):
         return self._write(study, target, options)
 
     def dump(self, source: Source) -> Iterator[Field]:
-        """The members of every record."""
+        """Yield the members of every record."""
         for numbers, records in self._blocks(source.path):
             for number, record in zip(numbers, records, strict=True):
                 for key, value in record.items():
@@ -191,18 +195,18 @@ class RecordsFormat(StudyFormat):
 
 
 def _decode_records(numbers: list[int], texts: list[str], path: Path) -> list[Record]:
-    """The records of some lines. They are decoded together; where that fails, one by one, to find the line."""
-    found: list[Record]
+    """Return the records of some lines. They are decoded together; where that fails, one by one, to find the line."""
+    records: list[Record]
     try:
-        found = json.loads(f"[{','.join(texts)}]")
+        records = json.loads(f"[{','.join(texts)}]")
     except (ValueError, RecursionError):
-        found = []
-    if len(found) != len(texts):  # broken, or a line with two records in it
-        found = [_decode(number, text, path) for number, text in zip(numbers, texts, strict=True)]  # type: ignore[misc]
-    if set(map(type, found)) - {dict}:
-        wrong = next(k for k, record in enumerate(found) if type(record) is not dict)
+        records = []
+    if len(records) != len(texts):  # broken, or a line with two records in it
+        records = [_decode(number, text, path) for number, text in zip(numbers, texts, strict=True)]  # type: ignore[misc]
+    if set(map(type, records)) - {dict}:
+        wrong = next(k for k, record in enumerate(records) if type(record) is not dict)
         raise _bad(path, numbers[wrong], "a JSON object", quote_value(texts[wrong]))
-    return found
+    return records
 
 
 def _decode(number: int, text: str, path: Path) -> object:
@@ -244,7 +248,7 @@ class _Reader:
         try:
             given = [record[self.keys.parameters] for record in records]
             values = [record["value"] for record in records]
-            points = [tuple([own[name] for name in self.names]) for own in given]
+            points = [tuple([coordinates[name] for name in self.names]) for coordinates in given]
             names = [(record.get("callpath", callpath), record.get("metric", metric)) for record in records]
         except (KeyError, TypeError):
             return False
@@ -302,12 +306,12 @@ class _Reader:
             there = ", ".join(given) or "none"
             raise _bad(self.path, number, f"the parameter {name!r}, as in the first record", f"{there} only")
         try:
-            found = as_number(given[name])
+            value = as_number(given[name])
         except NotANumber as error:
             raise _bad(self.path, number, f"a number as the parameter {name!r}", str(error)) from None
-        if not math.isfinite(found):
-            raise _bad(self.path, number, f"a finite number as the parameter {name!r}", str(found))
-        return found
+        if not math.isfinite(value):
+            raise _bad(self.path, number, f"a finite number as the parameter {name!r}", str(value))
+        return value
 
     def _ignore(self, number: int, given: Iterable[str]) -> None:
         for name in given:
@@ -327,10 +331,10 @@ class _Reader:
             if self.keys.defaults is None:
                 raise self._missing(number, key, record)
             return self.keys.defaults[which]
-        found = record[key]
-        if not isinstance(found, str):
-            raise _bad(self.path, number, f"a text as {key}", quote_value(found))
-        return found
+        text = record[key]
+        if not isinstance(text, str):
+            raise _bad(self.path, number, f"a text as {key}", quote_value(text))
+        return text
 
     def _missing(self, number: int, key: str, record: Record) -> CorruptFile:
         return _bad(self.path, number, f"the key {key!r}", f"only {', '.join(map(repr, record)) or 'an empty object'}")
@@ -344,7 +348,7 @@ def _commas(line: str) -> str:
         parts = line.split('"')
         parts[::2] = [part.replace(";", ",") for part in parts[::2]]
         return '"'.join(parts)
-    return _OUTSIDE.sub(lambda found: "," if found.group() == ";" else found.group(), line)
+    return _OUTSIDE.sub(lambda match: "," if match.group() == ";" else match.group(), line)
 
 
 def _as_it_is(line: str) -> str:

@@ -63,12 +63,12 @@ def read_model_sets(root: Node, parameters: tuple[str, ...]) -> Iterator[ModelSe
         taken.add(name)
         modeler = one.get("modeler")
         options = dict(modeler.members()) if modeler is not None else {}
-        found, left_out = _models(one, name, parameters)
-        yield ModelSet(name, options, found, left_out)
+        models, left_out = _models(one, name, parameters)
+        yield ModelSet(name, options, models, left_out)
 
 
 def _models(node: Node, name: str, parameters: tuple[str, ...]) -> tuple[list[StoredModel], list[str]]:
-    found: list[StoredModel] = []
+    stored_models: list[StoredModel] = []
     left_out: list[str] = []
     models = node.get("models")
     for callpath, metrics in models.items() if models is not None else ():
@@ -77,10 +77,10 @@ def _models(node: Node, name: str, parameters: tuple[str, ...]) -> tuple[list[St
             if made is None:
                 left_out.append(f"the model of {callpath!r}, {metric!r}: it has a segmented term in one parameter")
             else:
-                found.append(made)
+                stored_models.append(made)
             if (notes := model.get("annotations")) is not None and notes.value:
                 left_out.append("annotations of models")
-    return found, left_out
+    return stored_models, left_out
 
 
 def _read_model(node: Node, callpath: str, metric: str, name: str, parameters: tuple[str, ...]) -> StoredModel | None:
@@ -102,8 +102,8 @@ def _read_model(node: Node, callpath: str, metric: str, name: str, parameters: t
 
 def _statistics(hypothesis: Node) -> dict[str, float]:
     """The costs of a hypothesis; those that are not there are unknown."""
-    found = ((word, hypothesis.get(key)) for key, word in COSTS.items())
-    return {word: number_of(node) for word, node in found if node is not None}
+    costs = ((word, hypothesis.get(key)) for key, word in COSTS.items())
+    return {word: number_of(node) for word, node in costs if node is not None}
 
 
 def _segments(node: Node, function: Node, parameters: tuple[str, ...]) -> Iterator[Segment]:
@@ -127,7 +127,7 @@ def _constant(function: Node) -> float:
 def _terms(function: Node, parameters: tuple[str, ...]) -> tuple[Term, ...] | None:
     """The terms of a function; None where one of them cannot be held."""
     terms = function.get("compound_terms")
-    found: list[Term] = []
+    all_terms: list[Term] = []
     for term in terms.elements() if terms is not None else ():
         coefficient = term.get("coefficient")
         factor = number_of(coefficient) if coefficient is not None else 1.0
@@ -138,8 +138,8 @@ def _terms(function: Node, parameters: tuple[str, ...]) -> tuple[Term, ...] | No
             if compound is not term and (inner := compound.get("coefficient")) is not None:
                 factor *= number_of(inner)
             exponents[parameter] = _exponents(compound)
-        found.append(Term(factor, exponents))
-    return tuple(found)
+        all_terms.append(Term(factor, exponents))
+    return tuple(all_terms)
 
 
 def _compounds(term: Node, parameters: tuple[str, ...]) -> Iterator[tuple[str, Node]]:
@@ -184,7 +184,7 @@ def _no_number(node: Node) -> CorruptFile:
     return node.bad("a number or a fraction")
 
 
-# One measurement as `experiment.json` stores it.
+# -- measurements ------------------------------------------------------------------------------------------------------
 
 
 def measurement(
@@ -206,8 +206,8 @@ def json_number(value: float) -> float | str:
     return value if math.isfinite(value) else str(float(value))
 
 
-# Models as Extra-P 4.2.5 loads them; the layout is that of the part above. `$type` is always written: Extra-P cannot
-# load what it omits itself.
+# -- writing models ----------------------------------------------------------------------------------------------------
+# `$type` is always written: Extra-P cannot load what it omits itself.
 
 
 Json = dict[str, object]
@@ -240,7 +240,9 @@ def model_sets(study: Study, books: StudyBooks) -> Iterator[str]:
         by_callpath: dict[str, dict[str, Json]] = {}
         for model in models:
             by_callpath.setdefault(model.callpath, {})[model.metric] = _model_as_json(study, model, measure)
-        yield ", ".join(f"{_text(callpath)}: {_text(own)}" for callpath, own in by_callpath.items())
+        yield ", ".join(
+            f"{_text(callpath)}: {_text(models_of_path)}" for callpath, models_of_path in by_callpath.items()
+        )
         yield "}}"
         books.passed.n_models += sum(map(len, by_callpath.values()))
 
@@ -257,7 +259,7 @@ def _modeler(study: Study, name: str) -> Json:
 
 def _model_as_json(study: Study, model: StoredModel, measure: str) -> Json:
     if model.segments:
-        return _segmented_as_json(study, model, measure)
+        return _two_piece_model_as_json(study, model, measure)
     function = _function(model.constant, model.terms, study.parameters)
     return {"hypothesis": _hypothesis(function, model.statistics, measure), "annotations": []}
 
@@ -304,16 +306,16 @@ def _function(constant: float, terms: Sequence[Term], parameters: Sequence[str])
 
 def _simple(term: Term, parameter: str) -> list[Json]:
     power, logarithm = term.exponents.get(parameter, ("0", "0"))
-    found: list[Json] = []
+    terms: list[Json] = []
     if power != "0":
-        found.append({"term_type": "polynomial", "exponent": power})
+        terms.append({"term_type": "polynomial", "exponent": power})
     if logarithm != "0":
-        found.append({"term_type": "logarithm", "exponent": logarithm if "/" in logarithm else float(logarithm)})
-    return found
+        terms.append({"term_type": "logarithm", "exponent": logarithm if "/" in logarithm else float(logarithm)})
+    return terms
 
 
-def _segmented_as_json(study: Study, model: StoredModel, measure: str) -> Json:
-    """A model of two pieces. The points where they meet are measurements of the series, which Extra-P looks up."""
+def _two_piece_model_as_json(study: Study, model: StoredModel, measure: str) -> Json:
+    """Return a model of two pieces. The points where they meet are measurements of the series."""
     named: Json = {
         "callpath": {"name": model.callpath, "tags": dict(study.callpath_tags.get(model.callpath, {}))},
         "metric": {"name": model.metric, "tags": dict(study.metric_tags.get(model.metric, {}))},

@@ -37,8 +37,7 @@ __all__ = [
 ]
 
 
-# Which of Extra-P's formats a file is in, by its first bytes.
-#
+# -- detection by the first bytes --------------------------------------------------------------------------------------
 # JSON is not parsed for it: a scanner of strings and nesting gives the keys of the first object and how their values
 # begin, with `;` where `,` may stand. So it does not matter where the text is cut off.
 
@@ -111,10 +110,10 @@ def top_level(text: str) -> dict[str, str]:
     """The keys of the first object, as far as the text goes, and the first character of each value."""
     keys: dict[str, str] = {}
     at, depth, last = text.find("{"), 0, ""
-    while (found := _INTEREST.search(text, at)) is not None:
-        at, what = found.end(), found.group()
+    while (match := _INTEREST.search(text, at)) is not None:
+        at, what = match.end(), match.group()
         if what == '"':
-            string = _STRING.match(text, found.start())
+            string = _STRING.match(text, match.start())
             at = string.end() if string else len(text)
             last = string.group(1) if string and depth == 1 else ""
         elif what == ":":
@@ -132,6 +131,9 @@ def top_level(text: str) -> dict[str, str]:
     return keys
 
 
+# -- formats of studies ------------------------------------------------------------------------------------------------
+
+
 NAMED = 3  # incomplete series that a warning names
 
 
@@ -142,8 +144,8 @@ class StudyFormat(ABC):
     title: str
 
     def match(self, source: Source) -> Match | None:
-        found = sniff(source)
-        return found[1] if found is not None and found[0] == self.name else None
+        claim = sniff(source)
+        return claim[1] if claim is not None and claim[0] == self.name else None
 
     @abstractmethod
     def read(self, source: Source, options: ReadOptions) -> Study:
@@ -189,7 +191,8 @@ def _check(study: Study, path: Path, strict: bool) -> Study:
     return replace(study, warnings=(*study.warnings, InputWarning(Severity.MISSING, text)))
 
 
-# What the writers of Extra-P's formats share: names that survive, cells as lists of values, losses and books.
+# -- what writers share ------------------------------------------------------------------------------------------------
+# Names that survive, cells as lists of values, losses and books.
 
 
 SAME = 1e-9  # relative: statistics that another program computed differ in the last digits

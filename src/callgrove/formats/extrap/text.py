@@ -44,8 +44,7 @@ from callgrove.model.study.series import Study
 __all__ = ["FORMAT", "is_number", "number_trouble", "parse_points", "write_text"]
 
 
-# The POINTS of Extra-P's text format.
-#
+# -- points ------------------------------------------------------------------------------------------------------------
 # 10 20 30                 bare numbers, with one parameter
 # (10 1) (20 1)            points of two coordinates; commas may separate coordinates too
 # ((10) (1)) ((20) (1))    the same, nested as the document shows it
@@ -58,24 +57,24 @@ _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+([eE][+-]?\d+)?")
 
 
 def number_trouble(path: Path, section: str, line: int, token: str) -> CorruptFile:
-    """The error for a word that is no number."""
+    """Return the error for a word that is no number."""
     comma = bool(_DECIMAL_COMMA.fullmatch(token))
     remedy = "write a decimal point instead of the comma" if comma else ""
     return CorruptFile(path, section, line=line, expected="a number", found=repr(token), remedy=remedy)
 
 
 def parse_points(text: str, parameters: Sequence[str], path: Path, line: int) -> list[Point]:
-    """The points of one POINTS line."""
+    """Return the points of one POINTS line."""
     if "(" not in text and ")" not in text:
-        found = _bare(text, parameters, path, line)
+        points = _bare(text, parameters, path, line)
     else:
-        found = _read_flat(text) or [one.coordinates for one in _read_nested(text, len(parameters), path, line)]
-    if wrong := [point for point in found if len(point) != len(parameters)]:
+        points = _read_flat(text) or [one.coordinates for one in _read_nested(text, len(parameters), path, line)]
+    if wrong := [point for point in points if len(point) != len(parameters)]:
         raise _wrong_count(wrong[0], parameters, path, line)
-    if not all(map(math.isfinite, chain.from_iterable(found))):
-        point = next(one for one in found if not all(map(math.isfinite, one)))
+    if not all(map(math.isfinite, chain.from_iterable(points))):
+        point = next(one for one in points if not all(map(math.isfinite, one)))
         raise CorruptFile(path, "POINTS", line=line, expected="finite coordinates", found=_write_point(point))
-    return found
+    return points
 
 
 def _bare(text: str, parameters: Sequence[str], path: Path, line: int) -> list[Point]:
@@ -123,13 +122,13 @@ def _read_nested(text: str, n_parameters: int, path: Path, line: int) -> Iterato
             point = _Open(column, [])
         elif point is None:
             if word in "),":
-                raise _unbalanced_parentheses(path, line, column, repr(word))
+                raise _parenthesis_error(path, line, column, repr(word))
             if n_parameters != 1:
                 raise CorruptFile(path, "POINTS", line=line, expected="a point in parentheses", found=repr(word))
             yield _Open(column, [_number(word, path, line)])
         elif word == "(":
             if point.inner >= 0:
-                raise _unbalanced_parentheses(path, line, column, "a third '('")
+                raise _parenthesis_error(path, line, column, "a third '('")
             point.inner = len(point.numbers)
         elif word == ")" and point.inner >= 0:
             if len(point.numbers) != point.inner + 1:
@@ -142,7 +141,7 @@ def _read_nested(text: str, n_parameters: int, path: Path, line: int) -> Iterato
         elif word != ",":
             point.numbers.append(_number(word, path, line))
     if point is not None:
-        raise _unbalanced_parentheses(path, line, point.column, "'(' that is never closed")
+        raise _parenthesis_error(path, line, point.column, "'(' that is never closed")
 
 
 def _number(word: str, path: Path, line: int) -> float:
@@ -159,7 +158,7 @@ def is_number(word: str) -> bool:
     return True
 
 
-def _unbalanced_parentheses(path: Path, line: int, column: int, found: str) -> CorruptFile:
+def _parenthesis_error(path: Path, line: int, column: int, found: str) -> CorruptFile:
     return CorruptFile(path, f"POINTS, column {column}", line=line, expected="balanced parentheses", found=found)
 
 
@@ -173,11 +172,12 @@ def _wrong_count(point: Point, parameters: Sequence[str], path: Path, line: int)
     return CorruptFile(path, "POINTS", line=line, expected=wanted, found=f"{len(point)} in {_write_point(point)}")
 
 
-# Writes Extra-P's text format: one POINTS line, then for each metric its regions with a DATA line per point.
+# -- writer ------------------------------------------------------------------------------------------------------------
+# One POINTS line, then for each metric its regions with a DATA line per point.
 
 
 def write_text(study: Study, target: Path, options: WriteOptions) -> LossReport:
-    """Everything that the format holds."""
+    """Write everything that the format holds."""
     report = LossReport()
     refuse_newlines(study, target)
     _refuse_parameters(study, target)
@@ -229,6 +229,9 @@ def _flatten(values: list[float] | list[list[float]]) -> list[float]:
     return [value for value in values if isinstance(value, float)]
 
 
+# -- reader ------------------------------------------------------------------------------------------------------------
+
+
 NO_REGION = "<root>"
 MOST_PARAMETERS = 4  # that Extra-P takes in this format
 
@@ -244,7 +247,7 @@ class TextFormat(StudyFormat):
         return write_text(study, target, options)
 
     def dump(self, source: Source) -> Iterator[Field]:
-        """Every line with its keyword and what follows."""
+        """Yield every line with its keyword and what follows."""
         for number, line in number_lines(source.path):
             words = line.split(None, 1)
             if words and not words[0].startswith("#"):
@@ -255,9 +258,9 @@ class TextFormat(StudyFormat):
 FORMAT = TextFormat()
 
 
-def _strictly(found: object) -> str:
+def _strictly(described: object) -> str:
     """Return what only a strict reader refuses."""
-    return worded(found, " (", Parameter("strict", True), ")")
+    return worded(described, " (", Parameter("strict", True), ")")
 
 
 class _Reader:
@@ -296,7 +299,7 @@ class _Reader:
     def _section(self, number: int, words: list[str]) -> None:
         keyword, *rest = words
         if keyword not in KEYWORDS:
-            raise self._unknown_keyword(number, keyword)
+            raise self._keyword_error(number, keyword)
         if not rest:
             what = {"METRIC": "a name", "REGION": "a name", "POINTS": "points"}.get(keyword, "names")
             raise self._bad(number, keyword, f"{what} after {keyword}", "nothing")
@@ -324,9 +327,9 @@ class _Reader:
         if not self.builder.parameters:
             raise self._too_early(number, "POINTS")
         point = self.builder.point
-        found = [point(one) for one in parse_points(text, self.builder.parameters, self.path, number)]
+        points = [point(one) for one in parse_points(text, self.builder.parameters, self.path, number)]
         before = len(self.points)
-        self.points += found
+        self.points += points
         if len(set(self.points)) < len(self.points):
             if self.strict:
                 raise self._bad(number, "POINTS", "different points", _strictly("one that is there already"))
@@ -387,7 +390,7 @@ class _Reader:
         remedy = "PARAMETER must come first"
         return self._bad(number, keyword, "a PARAMETER line above", "none", remedy)
 
-    def _unknown_keyword(self, number: int, keyword: str) -> CorruptFile:
+    def _keyword_error(self, number: int, keyword: str) -> CorruptFile:
         upper = keyword.upper()
         remedy = f"write {upper} in upper case" if upper in KEYWORDS else ""
         found = keyword if len(keyword) < 80 else f"{keyword[:77]}..."

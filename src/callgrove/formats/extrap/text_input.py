@@ -25,9 +25,9 @@ __all__ = [
 ]
 
 
-# A text file by lines: UTF-8, a byte order mark is dropped, lines end with LF, CRLF or CR.
-#
-# Lines come in blocks, so that a million of them cost little; a block is what is in memory.
+# -- text by lines -----------------------------------------------------------------------------------------------------
+# UTF-8; a byte order mark is dropped; lines end with LF, CRLF or CR. They come in blocks, so that a million of them
+# cost little; a block is what is in memory.
 
 
 BOM = b"\xef\xbb\xbf"
@@ -97,7 +97,8 @@ def number_lines(path: Path) -> Iterator[tuple[int, str]]:
         yield from enumerate(lines, first)
 
 
-# Numbers that files hold: JSON numbers, numeric strings, lists of them. Whoever reads says where.
+# -- numbers -----------------------------------------------------------------------------------------------------------
+# JSON numbers, numeric strings and lists of them. The caller says where they stand.
 
 
 LONGEST = 80  # characters of a value in a message
@@ -106,13 +107,13 @@ LONGEST = 80  # characters of a value in a message
 class NotANumber(Exception):
     """What was found instead; the reader makes an error of it that names the place."""
 
-    def __init__(self, found: object) -> None:
-        self.found = found
-        super().__init__(quote_value(found))
+    def __init__(self, value: object) -> None:
+        self.value = value
+        super().__init__(quote_value(value))
 
 
 def quote_value(value: object) -> str:
-    """A value in a message, not longer than a line can bear."""
+    """Return a value in a message, not longer than a line can bear."""
     text = (
         {True: "true", False: "false"}[value] if isinstance(value, bool) else "null" if value is None else repr(value)
     )
@@ -120,7 +121,7 @@ def quote_value(value: object) -> str:
 
 
 def as_number(value: object) -> float:
-    """A number, or a string that is one."""
+    """Return a number, or a string that is one."""
     if isinstance(value, float):
         return value
     if isinstance(value, bool) or not isinstance(value, int | str):
@@ -132,18 +133,18 @@ def as_number(value: object) -> float:
 
 
 def as_repetitions(value: object) -> Sequence[object]:
-    """The repetitions that a value holds: itself, or those of a list. A list in the list is one repetition with
+    """Return the repetitions that a value holds: itself, or those of a list. A list in the list is one repetition with
     several values."""
     if not isinstance(value, list):
         return [as_number(value)]
-    found: list[object] = [one if type(one) is float else _flatten_numbers(one) for one in value]
-    if not found or [] in found:
+    repetitions: list[object] = [one if type(one) is float else _flatten_numbers(one) for one in value]
+    if not repetitions or [] in repetitions:
         raise NotANumber(value)
-    return found
+    return repetitions
 
 
 def _flatten_numbers(value: object) -> object:
-    """The numbers of a repetition, however deep they lie."""
+    """Return the numbers of a repetition, however deep they lie."""
     if not isinstance(value, list):
         return as_number(value)
     flat: list[float] = []
@@ -158,17 +159,20 @@ def _flatten_numbers(value: object) -> object:
 
 
 def as_words(value: float) -> str:
-    """The shortest text that is read back as the same number; whole numbers without a point."""
+    """Return the shortest text that is read back as the same number; whole numbers without a point."""
     if math.isfinite(value) and value == int(value) and abs(value) < 1e16:
         return str(int(value)) if value or math.copysign(1, value) > 0 else "-0.0"
     return repr(float(value))
+
+
+# -- JSON by paths -----------------------------------------------------------------------------------------------------
 
 
 _PLAIN = re.compile(r"[A-Za-z_][\w-]*")
 
 
 def parse_json(data: bytes, path: Path, what: str = "JSON") -> Node:
-    """The root of a JSON text; its errors name line and column."""
+    """Return the root of a JSON text; its errors name line and column."""
     skipped = len(BOM) if data.startswith(BOM) else 0
     text = as_text(data[skipped:], path, what, skipped)
     try:
@@ -185,7 +189,7 @@ def parse_json(data: bytes, path: Path, what: str = "JSON") -> Node:
 
 
 def wrong(path: Path, place: str, expected: str, found: object, remedy: str = "") -> CorruptFile:
-    """The error for a part of a JSON file."""
+    """Return the error for a part of a JSON file."""
     return CorruptFile(path, place or "top level", expected=expected, found=quote_value(found), remedy=remedy)
 
 
@@ -198,7 +202,7 @@ class Node:
         self.value, self.path, self.place = value, path, place
 
     def __getitem__(self, key: str) -> Node:
-        """A member of an object, which must be there."""
+        """Return a member of an object, which must be there."""
         members = self.members()
         if key not in members:
             there = ", ".join(map(repr, list(members)[:8])) or "no keys"
@@ -207,7 +211,7 @@ class Node:
         return Node(members[key], self.path, _member(self.place, key))
 
     def get(self, key: str) -> Node | None:
-        """A member of an object, if it is there and not null."""
+        """Return a member of an object, if it is there and not null."""
         value = self.members().get(key)
         return None if value is None else Node(value, self.path, _member(self.place, key))
 
@@ -241,11 +245,11 @@ class Node:
             raise self.bad("a number") from None
 
     def whole(self) -> int:
-        """A whole number, also one that is written as text or as 3.0."""
-        found = self.number()
-        if found != found // 1 or abs(found) > 2**53:
+        """Return a whole number, also one that is written as text or as 3.0."""
+        number = self.number()
+        if number != number // 1 or abs(number) > 2**53:
             raise self.bad("a whole number")
-        return int(found)
+        return int(number)
 
     def bad(self, expected: str, remedy: str = "") -> CorruptFile:
         return wrong(self.path, self.place, expected, self.value, remedy)

@@ -44,11 +44,11 @@ class Block:
     words: Row | None = None  # of the block itself
 
 
-# -- rows ----------------------------------------------------------------------------------------------------
+# -- rows --------------------------------------------------------------------------------------------------------------
 
 
 def blocks(measurement: Measurement) -> Iterator[Block]:
-    """All blocks of a file whose values were read."""
+    """Yield all blocks of a file whose values were read."""
     yield _pairs("header", measurement.header.pairs)
     if measurement.is_old:
         for number, epoch in enumerate(measurement.epochs):
@@ -111,7 +111,7 @@ def _metrics(metrics: tuple[MetricDescription, ...]) -> Block:
 
 
 def _nodes(epoch: Epoch) -> Iterator[Row]:
-    """Nodes in chunks of columns; each has the fields that its version has."""
+    """Yield the nodes in chunks of columns; each has the fields that its version has."""
     nodes = epoch.nodes
     is_real = np.array([metric.is_real for metric in epoch.metrics], np.bool_)
     for first in range(0, len(nodes), CHUNK):
@@ -141,7 +141,7 @@ def _nodes(epoch: Epoch) -> Iterator[Row]:
 
 
 def _numbers(raw: Any, is_real: Any) -> list[int | float]:
-    """Raw values as integers or reals."""
+    """Return raw values as integers or reals."""
     exact, reals = raw.tolist(), raw.view(np.float64).tolist()
     return [r if real else e for e, r, real in zip(exact, reals, is_real.tolist(), strict=True)]
 
@@ -158,7 +158,7 @@ def _node_line(row: Row) -> str:
 
 
 def _sparse_rows(epoch: Epoch, values: SparseValues) -> Iterator[Row]:
-    """The values of each node, in the order of the index."""
+    """Yield the values of each node, in the order of the index."""
     real = np.zeros(1 << 16, np.bool_)
     real[: len(epoch.metrics)] = [metric.is_real for metric in epoch.metrics]
     bounds = [*values.first.tolist(), len(values.raw)]
@@ -172,11 +172,11 @@ def _values_line(row: Row) -> str:
     return " ".join([str(row["node"]), *(f"{metric}={value!r}" for metric, value in row["values"])])
 
 
-# -- text ----------------------------------------------------------------------------------------------------
+# -- text --------------------------------------------------------------------------------------------------------------
 
 
 def text(measurement: Measurement, limit: int | None = None) -> Iterator[str]:
-    """Pieces of whole lines; of each block at most `limit` rows, and how many are left."""
+    """Yield pieces of whole lines; of each block at most `limit` rows, and how many are left."""
     dialect = f" dialect={measurement.dialect}" if measurement.is_old else ""
     yield f"{measurement.header.line()}{dialect}\n"
     for block in blocks(measurement):
@@ -185,7 +185,7 @@ def text(measurement: Measurement, limit: int | None = None) -> Iterator[str]:
 
 
 def header_text(header: Header) -> Iterator[str]:
-    """What can be said of a file of which only the header is intact."""
+    """Yield what can be said of a file of which only the header is intact."""
     yield f"{header.line()}\n"
     yield from _block_text(_pairs("header", header.pairs), None)
 
@@ -200,11 +200,11 @@ def _block_text(block: Block, limit: int | None) -> Iterator[str]:
         yield f"  ... and {left} more\n"
 
 
-# -- JSON ----------------------------------------------------------------------------------------------------
+# -- JSON --------------------------------------------------------------------------------------------------------------
 
 
 def json_text(measurement: Measurement, limit: int | None = None) -> Iterator[str]:
-    """One JSON object, in pieces; of each block at most `limit` rows."""
+    """Yield one JSON object, in pieces; of each block at most `limit` rows."""
     yield f'{{"version": "{measurement.version}", "dialect": {json.dumps(measurement.dialect or None)}'
     is_open = False
     for block in blocks(measurement):
@@ -223,7 +223,7 @@ def json_text(measurement: Measurement, limit: int | None = None) -> Iterator[st
 
 
 def _json_row(row: Row) -> str:
-    """Numbers that are not finite are null: JSON has none."""
+    """Return a row as JSON. Numbers that are not finite are null: JSON has none."""
     try:
         return json.dumps({key: value for key, value in row.items() if key}, allow_nan=False)
     except ValueError:
@@ -236,11 +236,11 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not np.isfinite(value) else value
 
 
-# Short forms of a measurement file for `dump`: what is in it, and its call tree.
+# -- overview and call tree --------------------------------------------------------------------------------------------
 
 
 def summary(measurement: Measurement, limit: int | None = None) -> Iterator[str]:
-    """Counts, totals per metric (stored times period), times, modules used."""
+    """Yield counts, totals per metric (stored times period), times, modules used."""
     dialect = f" dialect={measurement.dialect}" if measurement.is_old else ""
     yield f"{measurement.header.line()}{dialect}\n"
     yield f"program {quote(measurement.value('program-name'))}\n"
@@ -257,14 +257,14 @@ def summary(measurement: Measurement, limit: int | None = None) -> Iterator[str]
 
 def _epoch_summary(epoch: Epoch, limit: int | None) -> Iterator[str]:
     assert epoch.values is not None
-    nodes, stored = epoch.nodes, epoch.values.stored(epoch.nodes.positions)
+    nodes, stored = epoch.nodes, epoch.values.list_stored(epoch.nodes.positions)
     n_leaves = len(nodes) - int(nodes.has_children.sum())
     yield f"nodes {len(nodes)} roots={int((nodes.above < 0).sum())} leaves={n_leaves}\n"
     yield f"values {len(stored.raw)} nodes={len(distinct(stored.node))}\n"
     yield f"totals {len(epoch.metrics)}\n"
     for number, metric in enumerate(epoch.metrics):
-        own = stored.raw[stored.metric == number]
-        yield f"  {number} {quote(metric.name)} = {_total(own, metric.is_real) * (metric.period or 1)!r}\n"
+        values = stored.raw[stored.metric == number]
+        yield f"  {number} {quote(metric.name)} = {_total(values, metric.is_real) * (metric.period or 1)!r}\n"
     counts = np.bincount(nodes.lm, minlength=1)
     used = [module for module in epoch.modules if module.id < len(counts) and counts[module.id]]
     yield f"modules {len(epoch.modules)} used={len(used)}\n"
@@ -282,7 +282,8 @@ def _total(raw: Array, is_real: bool) -> int | float:
 
 
 def tree(measurement: Measurement, limit: int | None = None) -> Iterator[str]:
-    """The call tree, indented: module and offset as they are stored, the node's id, its values times their periods."""
+    """Yield the call tree, indented: module and offset as they are stored, the node's id, its values times their
+    periods."""
     yield f"{measurement.header.line()}\n"
     for number, epoch in enumerate(measurement.epochs):
         if measurement.is_old:
@@ -299,15 +300,15 @@ def tree(measurement: Measurement, limit: int | None = None) -> Iterator[str]:
 def _rows(epoch: Epoch, rows: Array, is_old: bool) -> Iterator[str]:
     assert epoch.values is not None
     modules = {m.id: PurePosixPath(readable(m.path)).name or readable(m.path) for m in epoch.modules}
-    stored = epoch.values.stored(epoch.nodes.positions)
+    stored = epoch.values.list_stored(epoch.nodes.positions)
     order = np.argsort(stored.node, kind="stable")
     bounds = np.searchsorted(stored.node[order], np.arange(len(epoch.nodes) + 1))
     depth: Ids = depths(epoch.nodes.above)
     for row in rows.tolist():
         lm, ip = int(epoch.nodes.lm[row]), int(epoch.nodes.ip[row])
         label = _label(lm, ip, modules, is_old)
-        own = _node_values(epoch, stored, order[bounds[row] : bounds[row + 1]])
-        yield f"{'  ' * (int(depth[row]) + 1)}{label} [{epoch.nodes.id[row]}]{own}\n"
+        values = _node_values(epoch, stored, order[bounds[row] : bounds[row + 1]])
+        yield f"{'  ' * (int(depth[row]) + 1)}{label} [{epoch.nodes.id[row]}]{values}\n"
 
 
 def _label(lm: int, ip: int, modules: dict[int, str], is_old: bool) -> str:
@@ -319,7 +320,7 @@ def _label(lm: int, ip: int, modules: dict[int, str], is_old: bool) -> str:
 
 
 def _node_values(epoch: Epoch, stored: Stored, at: Array) -> str:
-    """The values of one node: ` 0=0.5`."""
+    """Return the values of one node: ` 0=0.5`."""
     words = []
     for metric, raw in zip(stored.metric[at].tolist(), stored.raw[at], strict=True):
         known = epoch.metrics[metric] if metric < len(epoch.metrics) else None
@@ -328,11 +329,11 @@ def _node_values(epoch: Epoch, stored: Stored, at: Array) -> str:
     return "".join(words)
 
 
-# Every field of a measurement file with its offset, as it was read.
+# -- fields with their offsets -----------------------------------------------------------------------------------------
 
 
 def fields(file: FileBytes) -> Iterator[Field]:
-    """Fields in the order in which they are read; damage raises after what comes before it."""
+    """Yield the fields in the order in which they are read; damage raises after what comes before it."""
     seen: list[Seen] = []
     damage: CorruptFile | None = None
     try:
@@ -349,7 +350,7 @@ def fields(file: FileBytes) -> Iterator[Field]:
 
 
 def _table(seen: Seen, table: Any, file: str) -> Iterator[Field]:
-    """The fields of every record. A table of one record belongs to the thing that is being read."""
+    """Yield the fields of every record. A table of one record belongs to the thing that is being read."""
     layout, alone = table.dtype, len(table) == 1 and seen.name in ("records", "footer")
     places = [(name, *layout.fields[name]) for name in layout.names]
     section = seen.section if seen.name in ("records", "footer") else f"{seen.section}: {seen.name}"

@@ -34,7 +34,7 @@ from callgrove.model.traces.events import Samples, Window
 __all__ = ["MeasurementSamples", "OpenedFile", "TraceLine", "assemble", "open_files", "open_line"]
 
 
-# The traces beside measurement files, as sample lines; each is read from its file when asked for.
+# -- traces beside measurement files -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -55,14 +55,14 @@ class TraceLine:
 
 
 def open_trace(path: Path, is_old: bool) -> TraceFile:
-    """Beside 02.00, times are microseconds; beside 04.00, nanoseconds."""
+    """Return the trace in a file. Beside 02.00, times are microseconds; beside 04.00, nanoseconds."""
     return TraceFile.open(path, 1000 if is_old else 1)
 
 
 def open_line(
     path: Path, profile: int, is_old: bool, node_id: Array, context: Ids, in_order: bool
 ) -> tuple[TraceLine, list[CallgroveError]]:
-    """The line of a trace, and what is wrong with it at first sight. `in_order`: the profile says that it is."""
+    """Return the line of a trace, and what is wrong with it at first sight. `in_order`: the profile says that it is."""
     trace = open_trace(path, is_old)
     n = trace.n_records
     time_range = None
@@ -95,23 +95,26 @@ class MeasurementSamples:
             trace = source.open()
             time, ids, _ = trace.arrays(0, source.count)
         except CallgroveError as error:  # gone, or another file since it was opened
-            self._met(error)
+            self._record_problem(error)
             return Samples(np.empty(0, np.int64), np.empty(0, np.int32))
         context = IdMap(source.node_id, source.context)[ids]
         unknown = context < 0
         if unknown.any():
             expected = "samples on nodes of the profile"
             found = f"{int(unknown.sum())} on others, which are left out"
-            self._met(CorruptFile(source.path, "records", expected=expected, found=found))
+            self._record_problem(CorruptFile(source.path, "records", expected=expected, found=found))
             time, context = time[~unknown], context[~unknown]
         if (time[1:] < time[:-1]).any():
             order = np.argsort(time, kind="stable")
             time, context = time[order], context[order]
         return Samples(time, context).within(window)
 
-    def _met(self, error: CallgroveError) -> None:
+    def _record_problem(self, error: CallgroveError) -> None:
         if str(error) not in map(str, self.problems):
             self.problems.append(error)
+
+
+# -- measurement files -------------------------------------------------------------------------------------------------
 
 
 GPU_KINDS = ("GPUCONTEXT", "GPUSTREAM")
@@ -142,24 +145,24 @@ def _n_values(epoch: Epoch, file: FileBytes) -> int:
 
 
 def open_files(source: Source, builder: ExperimentBuilder, progress: Progress) -> list[OpenedFile]:
-    """The file, or all that can be read of a folder, in the order of identifier tuples and names."""
+    """Return the file, or all that can be read of a folder, in the order of identifier tuples and names."""
     if not source.is_folder:
         return [OpenedFile.of(source.path)]
-    found, paths = [], measurement_files(source.path)
+    files, paths = [], measurement_files(source.path)
     for number, path in enumerate(paths):
         progress("opening profiles", number, len(paths))
         try:
-            found.append(OpenedFile.of(path))
+            files.append(OpenedFile.of(path))
         except InputError as error:
             builder.warn(Severity.DAMAGE, str(error))
-    if not found:
+    if not files:
         reason = f": {builder.warnings[0].text}" if builder.warnings else ""
         raise InputError(f"{source.path}: none of {len(paths)} measurement files can be read{reason}")
-    return sorted(found, key=lambda f: (f.measurement.tuple_of_identifiers(), sort_key(f.path.name)))
+    return sorted(files, key=lambda f: (f.measurement.tuple_of_identifiers(), sort_key(f.path.name)))
 
 
 def assemble(builder: ExperimentBuilder, files: Sequence[OpenedFile]) -> Experiment:
-    """The experiment of these files."""
+    """Return the experiment of these files."""
     try:
         return _Assembly(builder, files).experiment()
     except InvalidExperiment as error:
@@ -184,7 +187,7 @@ class _Assembly:
         rows = [table.add(epoch.metrics, str(file.path)) for file, epoch in self.parts]
         contexts = self._add_contexts()
         final = builder.order()
-        parts = self._value_parts(rows, [final[own] for own in contexts])
+        parts = self._value_parts(rows, [final[numbers] for numbers in contexts])
         builder.set_values(MeasurementValues([f.path for f in self.files], parts))
         self._add_profiles()
         self._add_traces(parts)
@@ -193,37 +196,40 @@ class _Assembly:
     # -- contexts ----------------------------------------------------------------------------------------------
 
     def _add_contexts(self) -> list[Ids]:
-        """Adds contexts; gives the number of each node's, for every part."""
+        """Add contexts; return the number of each node's, for every part."""
         paths = dict.fromkeys(module.path for _, epoch in self.parts for module in epoch.modules if module.path)
         ordered = list(paths) if self.is_lone else sorted(paths)
         numbers = {path: number for number, path in enumerate(ordered)}
         in_builder = np.array([self.builder.module(readable(path)) for path in ordered], np.int64)
-        regions, own = Regions(), []
+        regions, regions_of_parts = Regions(), []
         for file, epoch in self.parts:
-            own.append(regions.add(*places_of(epoch, numbers, file.measurement.is_old)))
+            regions_of_parts.append(regions.add(*places_of(epoch, numbers, file.measurement.is_old)))
         known, maps = regions.all()
         region, kind = add_regions(self.builder, known, in_builder)
-        trees = [(epoch.nodes.above, maps[k][own[k]]) for k, (_, epoch) in enumerate(self.parts)]
+        trees = [(epoch.nodes.above, maps[k][regions_of_parts[k]]) for k, (_, epoch) in enumerate(self.parts)]
         if self.is_lone:
             [(above, rows)], nodes = trees, self.parts[0][1].nodes
             self.builder.add_contexts(parent=above, kind=kind[rows], region=region[rows], source_id=nodes.id)
-            found = [np.arange(len(above), dtype=np.int32)]
+            contexts = [np.arange(len(above), dtype=np.int32)]
         elif trees:
             merged = merge(trees)
             ids = self._source_ids(merged.contexts, len(merged.parent))
             columns = {"kind": kind[merged.region], "region": region[merged.region]}
             self.builder.add_contexts(parent=merged.parent, source_id=ids, **columns)
-            found = merged.contexts
+            contexts = merged.contexts
         else:
-            found = []
-        self._describe(found)
-        return found
+            contexts = []
+        self._describe(contexts)
+        return contexts
 
     def _source_ids(self, contexts: list[Ids], n: int) -> Ints:
-        """Of several epochs of one file, the node's id where it is the only one and no other context has it."""
+        """Return, of several epochs of one file, the node's id where it is the only one and no other context has it."""
         ids = np.full(n, ABSENT, np.int64)
         if len(self.files) == 1:
-            pairs = [np.stack([own, e.nodes.id], axis=1) for own, (_, e) in zip(contexts, self.parts, strict=True)]
+            pairs = [
+                np.stack([contexts_of_nodes, e.nodes.id], axis=1)
+                for contexts_of_nodes, (_, e) in zip(contexts, self.parts, strict=True)
+            ]
             unique = np.unique(np.concatenate(pairs).astype(np.int64), axis=0)
             once = [np.isin(c, k[m == 1]) for c in unique.T for k, m in [np.unique(c, return_counts=True)]]
             unique = unique[once[0] & once[1]]
@@ -231,26 +237,28 @@ class _Assembly:
         return ids
 
     def _describe(self, contexts: list[Ids]) -> None:
-        """Marks contexts of GPU code whose callers are not known."""
-        for own, (_, epoch) in zip(contexts, self.parts, strict=True):
+        """Mark contexts of GPU code whose callers are not known."""
+        for contexts_of_nodes, (_, epoch) in zip(contexts, self.parts, strict=True):
             flags = epoch.nodes.flags
             if flags is not None:
-                for context in np.unique(own[(flags & rec.UNWOUND) == 0]).tolist():
+                for context in np.unique(contexts_of_nodes[(flags & rec.UNWOUND) == 0]).tolist():
                     self.builder.describe_context(context, attributes=dict([NOT_UNWOUND]))
 
     # -- values and traces -------------------------------------------------------------------------------------
 
     def _value_parts(self, rows: list[MetricRows], contexts: list[Ids]) -> list[list[ValuePart]]:
-        found: list[list[ValuePart]] = []
+        parts_of_files: list[list[ValuePart]] = []
         part = 0
         for file in self.files:
-            found.append([])
+            parts_of_files.append([])
             for epoch, n_values in zip(file.measurement.epochs, file.n_values, strict=True):
-                own = contexts[part]
-                is_merged = not self.is_lone and len(distinct(own)) < len(own)
-                found[-1].append(ValuePart(epoch.place, rows[part], epoch.nodes.id, own, n_values, is_merged))
+                contexts_of_nodes = contexts[part]
+                is_merged = not self.is_lone and len(distinct(contexts_of_nodes)) < len(contexts_of_nodes)
+                parts_of_files[-1].append(
+                    ValuePart(epoch.place, rows[part], epoch.nodes.id, contexts_of_nodes, n_values, is_merged)
+                )
                 part += 1
-        return found
+        return parts_of_files
 
     def _add_traces(self, parts: list[list[ValuePart]]) -> None:
         lines = [line for k in range(len(self.files)) if (line := self._line(k, parts[k])) is not None]
@@ -259,7 +267,7 @@ class _Assembly:
             self.builder.set_traces(samples, time_range=samples.time_range)
 
     def _line(self, profile: int, parts: list[ValuePart]) -> TraceLine | None:
-        """The line of a profile. Ids of its trace mean the last epoch that has them."""
+        """Return the line of a profile. Ids of its trace mean the last epoch that has them."""
         file = self.files[profile]
         path = file.path.with_suffix(TRACE_SUFFIX)
         if file.path.suffix == TRACE_SUFFIX or not path.is_file():
@@ -280,7 +288,7 @@ class _Assembly:
     # -- profiles ----------------------------------------------------------------------------------------------
 
     def _add_profiles(self) -> None:
-        """Profiles with their identifier tuples. Pairs that all files have are the experiment's attributes."""
+        """Add profiles with their identifier tuples. Pairs that all files have are the experiment's attributes."""
         builder = self.builder
         pairs = [[(readable(k), readable(v)) for k, v in f.measurement.header.pairs] for f in self.files]
         common = set(pairs[0]).intersection(*pairs[1:])
@@ -288,16 +296,17 @@ class _Assembly:
         builder.id_names = _id_names([file.measurement for file in self.files])
         tuples = [file.measurement.tuple_of_identifiers() for file in self.files]
         names = _names(self.files, tuples)
-        for own, identifiers, name in zip(pairs, tuples, names, strict=True):
+        for header_pairs, identifiers, name in zip(pairs, tuples, names, strict=True):
             words = {builder.id_names[k] for k, _, _, _ in identifiers if k < len(builder.id_names)}
             kind = ProfileKind.GPU_STREAM if words & set(GPU_KINDS) else ProfileKind.THREAD
             kind = ProfileKind.AGGREGATE if "SUMMARY" in words else kind
-            rest = [pair for pair in own if pair not in common]
+            rest = [pair for pair in header_pairs if pair not in common]
             builder.add_profile(kind, identifiers, name=name, attributes=rest)
 
 
 def _names(files: Sequence[OpenedFile], tuples: list[list[Identifier]]) -> list[str]:
-    """Names for profiles that their tuples do not tell apart, as of a compiler and the programs that it starts."""
+    """Return names for profiles that their tuples do not tell apart, as of a compiler and the programs that it
+    starts."""
     seen: dict[tuple[Identifier, ...], int] = {}
     for one in tuples:
         seen[tuple(one)] = seen.get(tuple(one), 0) + 1
@@ -309,7 +318,7 @@ def _names(files: Sequence[OpenedFile], tuples: list[list[Identifier]]) -> list[
 
 
 def _id_names(measurements: Sequence[Measurement]) -> tuple[str, ...]:
-    """The names of identifier kinds, from all dictionaries; what is said first stays."""
+    """Return the names of identifier kinds, from all dictionaries; what is said first stays."""
     named: dict[int, str] = {}
     for measurement in measurements:
         for kind, name in measurement.id_kinds:

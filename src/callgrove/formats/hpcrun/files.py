@@ -60,7 +60,8 @@ __all__ = [
 ]
 
 
-# Versions 02.00 and 03.00: epochs to the end of the file; the byte layout is in `records`.
+# -- versions 02.00 and 03.00 ------------------------------------------------------------------------------------------
+# Epochs follow each other to the end of the file; the byte layout is in `records`.
 #
 # Specification: hpcrun-format.txt (the document), hpcrun-and-prof.md 2 and 14. Deviations of genuine files: the number
 # of nodes has eight bytes, where the document's notation implies four; under one version string there are two
@@ -80,16 +81,16 @@ def read_02(file: FileBytes, seen: list[Seen] | None = None) -> Measurement:
     """The tables and nodes of a file, in the dialect that fits it; its values stay there."""
     cursor = Cursor(file, "header", seen=seen)
     header = Header.read(cursor)
-    found: list[Measurement] = []
+    readings: list[Measurement] = []
     errors: list[CorruptFile] = []
     for dialect in DIALECTS if header.version == "02.00" else DIALECTS[1:]:
         try:
-            found.append(Measurement(header, dialect, _read_epochs(file, cursor.at, dialect)))
+            readings.append(Measurement(header, dialect, _read_epochs(file, cursor.at, dialect)))
         except CorruptFile as error:
             errors.append(error)
-    if not found:
+    if not readings:
         raise _furthest(errors)
-    chosen = found[0] if len(found) == 1 else more_sensible(*found)
+    chosen = readings[0] if len(readings) == 1 else more_sensible(*readings)
     if seen is not None:  # once more, taking notes
         _read_epochs(file, cursor.at, chosen.dialect, seen)
     return chosen
@@ -145,17 +146,18 @@ def _is_plain(metric: MetricDescription) -> bool:
 
 def pack_02(measurement: Measurement) -> bytes:
     """The bytes of a file."""
-    out = [measurement.header.packed()]
+    out = [measurement.header.pack()]
     for epoch in measurement.epochs:
         assert epoch.header is not None
         assert isinstance(epoch.values, DenseValues)
-        out += [epoch.header.packed(), metrics_bytes(epoch.metrics, measurement.dialect == "B")]
+        out += [epoch.header.pack(), metrics_bytes(epoch.metrics, measurement.dialect == "B")]
         out += [modules_bytes(epoch.modules), len(epoch.nodes).to_bytes(8, "big")]
         out.append(epoch.nodes.pack_02(epoch.values.matrix))
     return b"".join(out)
 
 
-# Version 04.00: sections and a footer; the byte layout is in `records`.
+# -- version 04.00 -----------------------------------------------------------------------------------------------------
+# Sections and a footer; the byte layout is in `records`.
 #
 # Specification: hpcrun-and-prof.md 3. Deviations of genuine files: nodes of 18 bytes, without flags, in files of 2021
 # and 2022 (what is left of the section tells); nodes with values come in any order.
@@ -226,11 +228,11 @@ def _read_nodes(cursor: Cursor) -> Nodes:
 
 
 def _read_kinds(cursor: Cursor) -> tuple[tuple[int, str], ...]:
-    n, found = cursor.count("u2", "number of kinds", SMALLEST_KIND), []
+    n, kinds = cursor.count("u2", "number of kinds", SMALLEST_KIND), []
     for cursor.index in range(n):
-        found.append((cursor.number("u2", "kind"), cursor.text("name")))
+        kinds.append((cursor.number("u2", "kind"), cursor.text("name")))
     cursor.index = -1
-    return tuple(found)
+    return tuple(kinds)
 
 
 def _read_sparse(cursor: Cursor, nodes: Nodes) -> tuple[tuple[Identifier, ...], SparsePlace]:
@@ -264,7 +266,7 @@ def pack_04(measurement: Measurement) -> bytes:
     [epoch] = measurement.epochs
     kinds = b"".join(k.to_bytes(2, "big") + text_bytes(name) for k, name in measurement.id_kinds)
     parts = (
-        measurement.header.packed(),
+        measurement.header.pack(),
         modules_bytes(epoch.modules),
         len(epoch.nodes).to_bytes(8, "big") + epoch.nodes.pack_04(),
         metrics_bytes(epoch.metrics, has_tail=True),
@@ -296,6 +298,9 @@ def _sparse_bytes(measurement: Measurement, values: object) -> bytes:
     return len(rows).to_bytes(2, "big") + identifiers + counts + stored.tobytes() + index.tobytes()
 
 
+# -- files of any version, and their names -----------------------------------------------------------------------------
+
+
 SUFFIX, TRACE_SUFFIX = ".hpcrun", ".hpctrace"
 
 
@@ -319,8 +324,8 @@ def measurement_bytes(measurement: Measurement) -> bytes:
 def measurement_files(folder: Path) -> list[Path]:
     """The measurement files of a folder, in the order of their names; nothing below it. A link that leads nowhere is
     one: whoever reads it says so."""
-    found = (p for p in folder.iterdir() if p.suffix == SUFFIX and not p.name.startswith("."))
-    return sorted((p for p in found if _may_be_file(p)), key=lambda p: sort_key(p.name))
+    candidates = (p for p in folder.iterdir() if p.suffix == SUFFIX and not p.name.startswith("."))
+    return sorted((p for p in candidates if _may_be_file(p)), key=lambda p: sort_key(p.name))
 
 
 def _may_be_file(path: Path) -> bool:

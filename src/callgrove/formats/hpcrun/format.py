@@ -30,8 +30,7 @@ from callgrove.model.experiment import Experiment, Severity
 __all__ = ["FORMAT", "HpcrunFormat", "problems"]
 
 
-# What `check` verifies in measurement files, beyond what reading already demands.
-#
+# -- what `check` verifies, beyond what reading demands ----------------------------------------------------------------
 # layout   sections at multiples of 1024 with zeros between them; loadmap ids 1..n; one root; signs of leaves
 # values   metrics that the table has, one value for each node and metric, finite numbers
 # traces   nodes that the profile has, time order, the announced first and last time
@@ -41,13 +40,13 @@ Finding = tuple[Severity, str, str]  # severity, place, text
 
 
 def problems(experiment: Experiment, paths: list[Path]) -> Iterator[Problem]:
-    """Everything that is wrong or remarkable in an experiment and the files that it was read from."""
+    """Yield everything that is wrong or remarkable in an experiment and the files that it was read from."""
     said: set[str] = set()
     for warning in experiment.warnings:
         said.add(warning.text)
         yield Problem(warning.severity, experiment.path, "opening", warning.text)
-    for place, found in (("values", _met_in_values(experiment)), ("traces", _met_in_traces(experiment))):
-        for error in found:
+    for place, errors in (("values", _met_in_values(experiment)), ("traces", _met_in_traces(experiment))):
+        for error in errors:
             if str(error) not in said:
                 yield Problem(Severity.DAMAGE, experiment.path, place, str(error))
     for path in paths:
@@ -83,7 +82,7 @@ def _of_file(path: Path) -> Iterator[Finding]:
 
 
 def _layout(measurement: Measurement, file: FileBytes) -> Iterator[Finding]:
-    """Sections of 04.00 as genuine files have them."""
+    """Yield sections of 04.00 that are not as genuine files have them."""
     starts = [start for _, start, _ in measurement.sections] + [file.size - rec.FOOTER.itemsize]
     for (name, start, end), following in zip(measurement.sections, starts[1:], strict=False):
         if start % rec.ALIGNMENT:
@@ -103,7 +102,7 @@ def _epoch(epoch: Epoch, is_old: bool) -> Iterator[tuple[Severity, str]]:
         yield Severity.NOTE, f"there are {len(roots)} roots, or one that is not the usual root"
     if nodes.is_leaf is not None and (wrong := int((nodes.is_leaf == nodes.has_children).sum())):
         yield Severity.NOTE, f"{wrong} nodes have the sign of a leaf and children, or neither"
-    stored = epoch.values.stored(nodes.positions)
+    stored = epoch.values.list_stored(nodes.positions)
     known = stored.metric < len(epoch.metrics)
     is_real = np.array([metric.is_real for metric in epoch.metrics] or [False], np.bool_)
     reals = stored.raw[known][is_real[stored.metric[known]]].view(np.float64)
@@ -126,8 +125,11 @@ def _trace(path: Path, measurement: Measurement) -> Iterator[Finding]:
     if not measurement.is_old and all(announced):  # in 02.00 genuine files often disagree
         ends = (str(time.min()), str(time.max())) if len(time) else ("0", "0")
         if announced != ends:
-            text = f"samples run from {ends[0]} to {ends[1]}, announced is {announced[0]} to {announced[1]}"
+            text = f"samples run from {ends[0]} to {ends[1]}; the profile announces {announced[0]} to {announced[1]}"
             yield Severity.NOTE, "trace", text
+
+
+# -- the format --------------------------------------------------------------------------------------------------------
 
 
 MOST_HEADS = 64  # files of a folder that detection looks at
@@ -140,7 +142,7 @@ class HpcrunFormat:
     title = "HPCToolkit measurements"
 
     def match(self, source: Source) -> Match | None:
-        """By the magic of the file, or of some file that a folder has under the tool's ending."""
+        """Recognise a file by its magic, or a folder by that of some file with the tool's ending."""
         if not source.is_folder:
             return _of_head(source.head(rec.START_SIZE))
         with suppress(OSError):
@@ -161,17 +163,17 @@ class HpcrunFormat:
         return problems(self.read(source, options), _paths(source))
 
     def dump(self, source: Source) -> Iterator[Field]:
-        """Every field of the file, or of every file of a folder."""
+        """Yield every field of the file, or of every file of a folder."""
         for path in _paths(source):
             yield from fields(FileBytes(path))
 
     def dump_text(self, source: Source) -> Iterator[str]:
-        """Every field as text."""
+        """Yield every field as text."""
         return self.dump_view(source, DumpView.TEXT)
 
     def dump_view(self, source: Source, view: DumpView, limit: int | None = None) -> Iterator[str]:
-        """A file as text or JSON, its summary or its tree; the files of a folder one after the other, each after a
-        line with its name (in JSON: as an array)."""
+        """Yield a file as text or JSON, its summary or its tree; the files of a folder one after the other, each after
+        a line with its name (in JSON: as an array)."""
         show = {DumpView.TEXT: text, DumpView.JSON: json_text, DumpView.SUMMARY: summary, DumpView.TREE: tree}[view]
         if not source.is_folder:
             yield from _show_file(source.path, show, limit)
@@ -192,7 +194,7 @@ class HpcrunFormat:
             raise damage[0]
 
     def open_writer(self, target: Path, options: WriteOptions) -> Writer:
-        """Files that appear at `target` when the writer is closed."""
+        """Return the writer of files that appear at `target` when the writer is closed."""
         from callgrove.formats.hpcrun.writer import MeasurementWriter
 
         return MeasurementWriter(target, options)
@@ -213,7 +215,7 @@ def _paths(source: Source) -> list[Path]:
 def _show_file(
     path: Path, show: Callable[[Measurement, int | None], Iterator[str]], limit: int | None
 ) -> Iterator[str]:
-    """A file; where it is damaged, its header at least."""
+    """Yield a file as text; where it is damaged, its header at least."""
     file = FileBytes(path)
     try:
         measurement = read_tables(file).with_values(file)

@@ -3,8 +3,7 @@
     measurement   header pairs, identifier tuple, names of identifier kinds
     `-- epoch     metrics, modules, nodes, values; 04.00 has exactly one, 02.00 any number
 
-`read_tables` leaves the values in the file, `read_measurement` gets everything; `measurement_bytes` makes the same
-bytes again.
+Reading tables (files.py) leaves the values in the file; `Measurement` with all values gives the same bytes again.
 """
 
 from __future__ import annotations
@@ -38,7 +37,8 @@ __all__ = [
 ]
 
 
-# The nodes of a calling context tree as arrays, and the checks that make them a tree.
+# -- nodes as arrays ---------------------------------------------------------------------------------------------------
+# They are checked to be a tree.
 #
 # position   0   1   2   3         row of the file
 # id        12  18  20  22         the file's own, any number but 0, each once
@@ -103,9 +103,9 @@ class Nodes:
 
     @property
     def has_children(self) -> Bools:
-        found = np.zeros(len(self), np.bool_)
-        found[self.above[self.above >= 0]] = True
-        return found
+        has_child = np.zeros(len(self), np.bool_)
+        has_child[self.above[self.above >= 0]] = True
+        return has_child
 
     def pack_04(self) -> bytes:
         """As 04.00 stores them, with flags or, in files of 2021 and 2022, without."""
@@ -130,7 +130,7 @@ class Nodes:
 
 
 def nodes_of(table: Array, path: Path, offset: int, section: str = "cct") -> Nodes:
-    """The nodes in a table of the file, which lies at `offset`; an error where they are no tree."""
+    """Return the nodes in a table of the file, which lies at `offset`; an error where they are no tree."""
     names = table.dtype.names or ()
     stored = table["id"]
     is_leaf = stored < 0 if stored.dtype.kind == "i" else None
@@ -176,6 +176,9 @@ def _refuse(wrong: tuple[int, str, str] | None, table: Array, path: Path, offset
         raise CorruptFile(path, section, offset=at, expected=expected, found=found, remedy="the nodes are no tree")
 
 
+# -- values and tables -------------------------------------------------------------------------------------------------
+
+
 class Stored(NamedTuple):
     """Values of one epoch: position of the node, number of the metric, eight raw bytes as a number."""
 
@@ -193,14 +196,14 @@ class SparseValues:
     node_id: npt.NDArray[np.uint32]
     first: Offsets
 
-    def stored(self, positions: Positions, names: Ids | None = None) -> Stored:
-        """The values in the order of the file; `names` are other numbers for the nodes than their positions."""
+    def list_stored(self, positions: Positions, names: Ids | None = None) -> Stored:
+        """Return the values in the order of the file; `names` are numbers for the nodes in place of their positions."""
         counts = np.diff(np.append(self.first.astype(np.int64), len(self.raw)))
         node = positions[self.node_id]
         return Stored(np.repeat(node if names is None else names[node], counts), self.metric, self.raw)
 
     def part(self, start: int, stop: int) -> SparseValues:
-        """The values from one to another; a node may have its values in several parts."""
+        """Return the values from one to another; a node may have its values in several parts."""
         first = self.first.astype(np.int64)
         node = slice(max(0, int(np.searchsorted(first, start, side="right")) - 1), int(np.searchsorted(first, stop)))
         begins = np.maximum(first[node] - start, 0).astype(np.uint64)
@@ -221,8 +224,8 @@ class DenseValues:
 
     matrix: Offsets
 
-    def stored(self, positions: Positions, names: Ids | None = None) -> Stored:
-        """The values that are not zero, node after node."""
+    def list_stored(self, positions: Positions, names: Ids | None = None) -> Stored:
+        """Return the values that are not zero, node after node."""
         node, metric = np.nonzero(self.matrix)
         return Stored(node.astype(np.int32) if names is None else names[node], metric, self.matrix[node, metric])
 
@@ -244,9 +247,9 @@ class SparsePlace:
         return self.at + self.n_values * rec.VALUE.itemsize
 
     def read(self, file: FileBytes) -> SparseValues:
-        """All values, in native byte order."""
-        found = self.view(file)
-        return replace(found, raw=found.raw.astype(np.uint64))
+        """Return all values, in native byte order."""
+        values = self.view(file)
+        return replace(values, raw=values.raw.astype(np.uint64))
 
     def view(self, file: FileBytes) -> SparseValues:
         """Return values that are still those of the file, so that a part of them costs only that part."""
@@ -325,7 +328,7 @@ class Measurement:
         return self.version < "04"
 
     def value(self, name: str) -> str:
-        """What a pair of the header says."""
+        """Return what a pair of the header says."""
         return self.header.value(name)
 
     def with_values(self, file: FileBytes) -> Measurement:
@@ -334,16 +337,18 @@ class Measurement:
         return replace(self, epochs=epochs)
 
     def tuple_of_identifiers(self) -> list[Identifier]:
-        """The identifier tuple: the file's own, in 02.00 what the header says of node, rank and thread."""
+        """Return the identifier tuple: the file's own, in 02.00 what the header says of node, rank and thread."""
         if not self.is_old:
             return list(self.identifiers)
-        found = []
+        identifiers = []
         for name, kind, base in (("host-id", "NODE", 16), ("mpi-rank", "RANK", 10), ("thread-id", "THREAD", 10)):
             number = _number(self.value(name), base)
             if number is not None:
                 is_node = kind == "NODE"
-                found.append((DEFAULT_ID_NAMES.index(kind), number, 0 if is_node else number, 1 if is_node else 3))
-        return found
+                identifiers.append(
+                    (DEFAULT_ID_NAMES.index(kind), number, 0 if is_node else number, 1 if is_node else 3)
+                )
+        return identifiers
 
     def find_unknown_modules(self) -> Iterator[tuple[int, Ints]]:
         """(epoch, module ids that nodes name and the loadmap does not)."""

@@ -13,7 +13,7 @@ import numpy as np
 from callgrove.arrays import Offsets
 from callgrove.model.contexts import ContextKind
 
-__all__ = ["NO_ACTIVITY", "PARTIAL", "ROOT", "code_number", "code_of", "code_text", "describe", "known_codes"]
+__all__ = ["NO_ACTIVITY", "PARTIAL", "ROOT", "code_number", "code_of", "code_text", "describe", "list_codes"]
 
 ROOT, PARTIAL, UNKNOWN, NO_ACTIVITY = "^Primary", "^Partial", "*Unnorm ", "NoActvty"
 SPECIAL = {
@@ -56,29 +56,29 @@ ESCAPE = re.compile(r"\\([0-9a-f]{2})")
 
 
 def code_number(code: str) -> int:
-    """The instruction pointer that stands for a code."""
+    """Return the instruction pointer that stands for a code."""
     return int.from_bytes(code.encode("latin-1"), "big")
 
 
 def code_text(ip: int) -> str:
-    """The eight characters of a code; what cannot be printed, and the backslash, as \\hex."""
+    """Return the eight characters of a code; what cannot be printed, and the backslash, as \\hex."""
     return "".join(chr(b) if 32 <= b < 127 and b != 92 else f"\\{b:02x}" for b in ip.to_bytes(8, "big"))
 
 
 def describe(ip: int) -> tuple[ContextKind, str]:
-    """What a node of module 0 is, and its name."""
+    """Return what a node of module 0 is, and its name."""
     text = code_text(ip)
     return SPECIAL.get(text) or (ContextKind.PLACEHOLDER, NAMES.get(text, text))
 
 
 def code_of(name: str) -> int | None:
-    """The instruction pointer of the placeholder with that name; None where no eight characters can say it."""
+    """Return the instruction pointer of the placeholder with that name; None where no eight characters can say it."""
     if name in CODES:
         return code_number(CODES[name])
-    plain = ESCAPE.sub(lambda found: chr(int(found[1], 16)), name)
+    plain = ESCAPE.sub(lambda match: chr(int(match[1], 16)), name)
     return code_number(plain) if len(plain) == 8 and all(ord(c) < 256 for c in plain) else None
 
 
-def known_codes() -> Offsets:
-    """The instruction pointers of all codes with a meaning."""
+def list_codes() -> Offsets:
+    """Return the instruction pointers of all codes with a meaning."""
     return np.array([code_number(code) for code in (*SPECIAL, *NAMES)], np.uint64)

@@ -1,9 +1,8 @@
-"""The primitives of measurement files, each with read, write and print, and the cursor that reads them.
-
-loadmap entry. (Strings are in `cursor`, nodes are arrays and in `nodes`.)
+"""The cursor that reads measurement files, and what it reads: strings, name-value pairs, headers, metric descriptions
+and loadmap entries. (Nodes are arrays: measurement.py.)
 
     PRIMITIVE.read(cursor, ...)   from where the cursor stands
-    primitive.packed(...)         its bytes
+    primitive.pack(...)           its bytes
     primitive.line()              the line that `dump` prints
 """
 
@@ -43,8 +42,8 @@ __all__ = [
 ]
 
 
+# -- cursor ------------------------------------------------------------------------------------------------------------
 # A place in a file that moves on with every read; every size is checked before anything is taken.
-#
 # With `seen`, everything that is read is also noted with its place, which is how `dump` lists fields.
 
 
@@ -132,7 +131,7 @@ class Cursor:
         if self.seen is not None:
             return None
         buffer, at, end, size_of = self.file.buffer, self.at, self.end, FORMATS["u4"].unpack_from
-        found: list[str] = []
+        texts: list[str] = []
         for _ in range(count):
             start = at + TEXT_START
             if start > end:
@@ -140,31 +139,31 @@ class Cursor:
             at = start + size_of(buffer, at)[0]
             if at > end or at - start > LONGEST_TEXT:
                 return None
-            found.append(buffer[start:at].decode("utf-8", "surrogateescape"))
+            texts.append(buffer[start:at].decode("utf-8", "surrogateescape"))
         self.at = at
-        return found
+        return texts
 
     def tag(self, expected: bytes, name: str) -> None:
         """Bytes that must stand here."""
         at = self.need(len(expected), name)
-        found = bytes(self.file.buffer[at : at + len(expected)])
-        if found != expected:
-            raise self.fail(repr(expected)[1:], repr(found)[1:], at)
+        content = bytes(self.file.buffer[at : at + len(expected)])
+        if content != expected:
+            raise self.fail(repr(expected)[1:], repr(content)[1:], at)
         if self.seen is not None:
             self.seen.append(Seen(self.section, self.index, at, name, expected.decode("ascii")))
 
     def record(self, dtype: np.dtype[Any]) -> np.void:
         """One record."""
-        found: np.void = self.table(dtype, 1)[0]
-        return found
+        record: np.void = self.table(dtype, 1)[0]
+        return record
 
     def table(self, dtype: np.dtype[Any], count: int, name: str = "records") -> Array:
         """`count` records as they lie in the file."""
         at = self.need(count * dtype.itemsize, name)
-        found = self.file.array(dtype, count, at, self.section)
+        rows = self.file.array(dtype, count, at, self.section)
         if self.seen is not None:
-            self.seen.append(Seen(self.section, self.index, at, name, found))
-        return found
+            self.seen.append(Seen(self.section, self.index, at, name, rows))
+        return rows
 
     def finish(self) -> None:
         """The section must end here."""
@@ -179,12 +178,12 @@ def read_cached(read: Callable[[Cursor], Result], cursor: Cursor) -> Result:
         return read(cursor)
     key = read, cursor.file.copy(cursor.at, size, cursor.section)
     if key not in _remembered:
-        found = read(cursor)
+        value = read(cursor)
         if cursor.at != cursor.end:
-            return found
+            return value
         if len(_remembered) >= MOST_REMEMBERED:
             _remembered.clear()
-        _remembered[key] = found
+        _remembered[key] = value
     cursor.at = cursor.end
     result: Result = _remembered[key]
     return result
@@ -194,6 +193,9 @@ def text_bytes(text: str) -> bytes:
     """A string as it is written."""
     data = text.encode("utf-8", "surrogateescape")
     return len(data).to_bytes(TEXT_START, "big") + data
+
+
+# -- primitives --------------------------------------------------------------------------------------------------------
 
 
 Pairs = tuple[tuple[str, str], ...]
@@ -211,13 +213,13 @@ def quote(text: str) -> str:
 
 def read_pairs(cursor: Cursor) -> Pairs:
     """A list of name-value pairs."""
-    n, found = cursor.count("u4", "number of pairs", SMALLEST_PAIR), []
+    n, pairs = cursor.count("u4", "number of pairs", SMALLEST_PAIR), []
     if (texts := cursor.texts(2 * n)) is not None:
         return tuple(zip(texts[::2], texts[1::2], strict=True))
     for cursor.index in range(n):
-        found.append((cursor.text("name"), cursor.text("value")))
+        pairs.append((cursor.text("name"), cursor.text("value")))
     cursor.index = -1
-    return tuple(found)
+    return tuple(pairs)
 
 
 def pairs_bytes(pairs: Sequence[tuple[str, str]]) -> bytes:
@@ -240,7 +242,7 @@ class Header:
         version = read_version(cursor)
         return cls(version, read_pairs(cursor))
 
-    def packed(self) -> bytes:
+    def pack(self) -> bytes:
         return rec.MAGIC + self.version.encode("ascii") + b"b" + pairs_bytes(self.pairs)
 
     def line(self) -> str:
@@ -293,7 +295,7 @@ class EpochHeader:
         flags, granularity = cursor.number("u8", "flags"), cursor.number("u8", "granularity")
         return cls(flags, granularity, cursor.number("u4", "ra-to-callsite"), read_pairs(cursor))
 
-    def packed(self) -> bytes:
+    def pack(self) -> bytes:
         numbers = self.flags.to_bytes(8, "big") + self.granularity.to_bytes(8, "big")
         return rec.EPOCH_TAG + numbers + self.ra_to_callsite.to_bytes(4, "big") + pairs_bytes(self.pairs)
 
@@ -343,7 +345,7 @@ class MetricDescription:
         tail = cursor.record(rec.METRIC_TAIL).tolist() if has_tail else ()
         return cls(*(name, description, *numbers, formula, format_, *tail))
 
-    def packed(self, has_tail: bool) -> bytes:
+    def pack(self, has_tail: bool) -> bytes:
         numbers = (self.ty, self.val_ty, self.val_fmt, self.move2proc, self.partner, self.show, self.show_percent)
         flags = np.array([(*numbers, [0] * 8)], rec.METRIC_FLAGS).tobytes()
         tail = b""
@@ -361,7 +363,7 @@ class MetricDescription:
 
     def words(self) -> dict[str, int | float | str]:
         """Every field by the name that `dump` prints, in its order."""
-        found: dict[str, int | float | str] = {
+        words: dict[str, int | float | str] = {
             "desc": self.description,
             "ty": TYPES[self.ty],
             "valty": VALUE_TYPES.get(self.val_ty, str(self.val_ty)),
@@ -375,9 +377,9 @@ class MetricDescription:
             "format": self.format,
         }
         if self.is_frequency is not None:
-            found |= {"freq": self.is_frequency, "mux": self.is_multiplexed or 0}
-            found |= {"mean": self.threshold_mean or 0.0, "samples": self.n_samples or 0}
-        return found | {"reserved": "0000000000000000"}
+            words |= {"freq": self.is_frequency, "mux": self.is_multiplexed or 0}
+            words |= {"mean": self.threshold_mean or 0.0, "samples": self.n_samples or 0}
+        return words | {"reserved": "0000000000000000"}
 
     def line(self) -> str:
         texts = ("desc", "formula", "format")
@@ -399,7 +401,7 @@ class Module:
     def read(cls, cursor: Cursor) -> Module:
         return cls(cursor.number("u2", "id"), cursor.text("path"), cursor.number("u8", "flags"))
 
-    def packed(self) -> bytes:
+    def pack(self) -> bytes:
         return self.id.to_bytes(2, "big") + text_bytes(self.path) + self.flags.to_bytes(8, "big")
 
     def line(self) -> str:
@@ -408,25 +410,25 @@ class Module:
 
 def read_metrics(cursor: Cursor, has_tail: bool) -> tuple[MetricDescription, ...]:
     """A metric table."""
-    n, found = cursor.count("u4", "number of metrics", MetricDescription.SMALLEST), []
+    n, metrics = cursor.count("u4", "number of metrics", MetricDescription.SMALLEST), []
     for cursor.index in range(n):
-        found.append(MetricDescription.read(cursor, has_tail))
+        metrics.append(MetricDescription.read(cursor, has_tail))
     cursor.index = -1
-    return tuple(found)
+    return tuple(metrics)
 
 
 def metrics_bytes(metrics: Sequence[MetricDescription], has_tail: bool) -> bytes:
-    return len(metrics).to_bytes(4, "big") + b"".join(metric.packed(has_tail) for metric in metrics)
+    return len(metrics).to_bytes(4, "big") + b"".join(metric.pack(has_tail) for metric in metrics)
 
 
 def read_modules(cursor: Cursor) -> tuple[Module, ...]:
     """A loadmap."""
-    n, found = cursor.count("u4", "number of modules", Module.SMALLEST), []
+    n, modules = cursor.count("u4", "number of modules", Module.SMALLEST), []
     for cursor.index in range(n):
-        found.append(Module.read(cursor))
+        modules.append(Module.read(cursor))
     cursor.index = -1
-    return tuple(found)
+    return tuple(modules)
 
 
 def modules_bytes(modules: Sequence[Module]) -> bytes:
-    return len(modules).to_bytes(4, "big") + b"".join(module.packed() for module in modules)
+    return len(modules).to_bytes(4, "big") + b"".join(module.pack() for module in modules)

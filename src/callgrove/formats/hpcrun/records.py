@@ -73,7 +73,7 @@ LOGICAL_UNWINDING = 1  # bit of the epoch's flags
 
 
 def node_02(logical: bool, n_metrics: int) -> np.dtype[Any]:
-    """A node: a leaf has a negative id, parent 0 is the root's; the values of all metrics follow."""
+    """Return a node: a leaf has a negative id, parent 0 is the root's; the values of all metrics follow."""
     fields: list[Any] = [("id", ">i4"), ("parent", ">u4")]
     fields += [("association", ">u4")] if logical else []
     fields += [("lm", ">u2"), ("ip", ">u8")]

@@ -46,7 +46,7 @@ class Region(NamedTuple):
 
 
 def readable(text: str) -> str:
-    """A string of a file for the model: bytes that are no UTF-8 become escapes."""
+    """Return a string of a file for the model: bytes that are no UTF-8 become escapes."""
     return text if text.isascii() else text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
@@ -72,7 +72,7 @@ def _old_places(place: Ints, offset: Offsets) -> tuple[Ints, Offsets]:
     out = offset.copy()
     for number, code in ((0, placeholders.ROOT), (1, placeholders.PARTIAL)):
         out[(place == PLACEHOLDER) & (offset == number)] = placeholders.code_number(code)
-    is_code = np.isin(out, placeholders.known_codes())
+    is_code = np.isin(out, placeholders.list_codes())
     return np.where((place == PLACEHOLDER) & ~is_code, UNKNOWN_MODULE, place), out
 
 
@@ -83,7 +83,7 @@ class Regions:
         self._parts: list[Region] = []
 
     def add(self, place: Ints, offset: Offsets) -> Ids:
-        """The regions of one tree's nodes, numbered within the tree; `final` maps them to those of all trees."""
+        """Return the regions of one tree's nodes, numbered within the tree; `all` maps them to those of all trees."""
         region, inverse = _sort_unique(place, offset)
         self._parts.append(region)
         return inverse
@@ -93,7 +93,7 @@ class Regions:
         self._parts.append(region)
 
     def all(self) -> tuple[Region, list[Ids]]:
-        """The regions of all trees, and for each tree the number of each of its own."""
+        """Return the regions of all trees, and for each tree the number of each of its own."""
         if not self._parts:
             return Region(np.empty(0, np.int64), np.empty(0, np.uint64)), []
         place, offset = (np.concatenate(column) for column in zip(*self._parts, strict=True))
@@ -142,7 +142,8 @@ def add_regions(builder: ExperimentBuilder, regions: Region, module_numbers: Int
     return numbers, kinds
 
 
-# One tree of many: contexts with equal region below equal parents are one.
+# -- one tree of many --------------------------------------------------------------------------------------------------
+# Contexts with equal region below equal parents are one.
 #
 # All trees are gone through together, level by level: a level is sorted once by (parent in the merged tree, region), so
 # that the work is that of sorting all nodes and no loop touches a single one. Siblings come out in the order of their
@@ -164,9 +165,9 @@ def merge(trees: Sequence[tuple[Ids, Ids]]) -> Merged:
     starts = np.cumsum([0, *sizes])
     n = int(starts[-1])
     above, region = np.empty(n, np.int32), np.empty(n, np.int64)
-    for start, (own, regions) in zip(starts.tolist(), trees, strict=False):
-        part = slice(start, start + len(own))
-        above[part] = np.where(own < 0, ABSENT, own + start)
+    for start, (parents_of_tree, regions) in zip(starts.tolist(), trees, strict=False):
+        part = slice(start, start + len(parents_of_tree))
+        above[part] = np.where(parents_of_tree < 0, ABSENT, parents_of_tree + start)
         region[part] = regions
     number = np.empty(n, np.int64)
     parents: list[Ids] = []
@@ -175,11 +176,11 @@ def merge(trees: Sequence[tuple[Ids, Ids]]) -> Merged:
     for level in levels(depths(above)):
         up = above[level]
         key = (np.where(up < 0, ABSENT, number[up]) + 1 << 32) | region[level]
-        found, inverse = np.unique(key, return_inverse=True)
+        keys, inverse = np.unique(key, return_inverse=True)
         number[level] = n_contexts + inverse
-        parents.append(((found >> 32) - 1).astype(np.int32))
-        kinds.append((found & 0xFFFF_FFFF).astype(np.int32))
-        n_contexts += len(found)
+        parents.append(((keys >> 32) - 1).astype(np.int32))
+        kinds.append((keys & 0xFFFF_FFFF).astype(np.int32))
+        n_contexts += len(keys)
     none = [np.empty(0, np.int32)]
     own_maps = np.split(number.astype(np.int32), starts[1:-1])
     return Merged(np.concatenate(parents or none), np.concatenate(kinds or none), own_maps)

@@ -66,24 +66,24 @@ class MeasurementValues:
         return False
 
     def profile(self, profile: int, metrics: Ints | None = None) -> SparseBlock:
-        return SparseBlock.joined(self._of_profile(profile, metrics))
+        return SparseBlock.concatenate(self._of_profile(profile, metrics))
 
     def context(self, context: int) -> SparseBlock:
         """Looked up in every file whose tree has the context."""
-        found: list[SparseBlock] = []
+        blocks: list[SparseBlock] = []
         for profile, parts in enumerate(self._parts):
             if any((part.context == context).any() for part in parts):
-                found += [b.take(b.context == context) for b in self._whole(profile, None)]
-        return SparseBlock.joined([block for block in found if len(block)])
+                blocks += [b.take(b.context == context) for b in self._whole(profile, None)]
+        return SparseBlock.concatenate([block for block in blocks if len(block)])
 
     def blocks(self, profiles: Ints | None = None, metrics: Ints | None = None) -> Iterator[Block]:
         for profile in range(len(self._paths)) if profiles is None else profiles.tolist():
             large = self._large(profile)
-            found = self._whole(profile, metrics) if large is None else self._in_parts(profile, *large, metrics)
-            yield from (block for block in found if len(block))
+            parts = self._whole(profile, metrics) if large is None else self._in_parts(profile, *large, metrics)
+            yield from (block for block in parts if len(block))
 
     def _large(self, profile: int) -> tuple[SparseValues, Positions] | None:
-        """The values of a profile that is to be given in parts: a large one whose values need no adding up."""
+        """Return the values of a profile that is to be given in parts: a large one whose values need no adding up."""
         parts = self._parts[profile]
         if len(parts) != 1 or parts[0].is_merged or parts[0].n_stored <= LARGE:
             return None
@@ -102,37 +102,37 @@ class MeasurementValues:
     ) -> Iterator[SparseBlock]:
         [part] = self._parts[profile]
         for start in range(0, part.n_stored, LARGE):
-            stored = values.part(start, start + LARGE).stored(positions, part.context)
+            stored = values.part(start, start + LARGE).list_stored(positions, part.context)
             yield from (block for _, block in _by_type(stored, part, profile, metrics))
 
     def _whole(self, profile: int, metrics: Ints | None) -> list[SparseBlock]:
-        """All blocks of a profile; none of a damaged one, which is a problem."""
+        """Return all blocks of a profile; none of a damaged one, which is a problem."""
         try:
             return self._of_profile(profile, metrics)
         except CallgroveError as error:  # damaged, or gone since it was opened
-            self._met(error)
+            self._record_problem(error)
             return []
 
-    def _met(self, error: CallgroveError) -> None:
+    def _record_problem(self, error: CallgroveError) -> None:
         if str(error) not in map(str, self.problems):
             self.problems.append(error)
 
     def _of_profile(self, profile: int, metrics: Ints | None) -> list[SparseBlock]:
-        """The blocks of a profile: integers, reals, or both."""
+        """Return the blocks of a profile: integers, reals, or both."""
         file, parts = FileBytes(self._paths[profile]), self._parts[profile]
-        found: dict[bool, list[SparseBlock]] = {}
+        by_type: dict[bool, list[SparseBlock]] = {}
         add_up = len(parts) > 1
         for part in parts:
             values = part.place.read(file)
             positions = Positions(part.node_id)
-            stored = values.stored(positions, part.context)
+            stored = values.list_stored(positions, part.context)
             _refuse_unknown(stored.metric, part, file.path)
             add_up |= part.is_merged
             if values.repeats(positions):
-                add_up |= self._has_repetition(values.stored(positions), part, file.path)
+                add_up |= self._has_repetition(values.list_stored(positions), part, file.path)
             for is_real, block in _by_type(stored, part, profile, metrics):
-                found.setdefault(is_real, []).append(block)
-        blocks = [SparseBlock.joined(same) if len(same) > 1 else same[0] for same in found.values()]
+                by_type.setdefault(is_real, []).append(block)
+        blocks = [SparseBlock.concatenate(same) if len(same) > 1 else same[0] for same in by_type.values()]
         return [_add_up(block) for block in blocks] if add_up else blocks
 
     def _has_repetition(self, stored: Stored, part: ValuePart, path: Path) -> bool:
@@ -141,7 +141,9 @@ class MeasurementValues:
         again = len(keys) - len(distinct(keys))
         if again:
             found = f"{again} more, which are added"
-            self._met(CorruptFile(path, "values", expected="one value for each node and metric", found=found))
+            self._record_problem(
+                CorruptFile(path, "values", expected="one value for each node and metric", found=found)
+            )
         return again > 0
 
 
@@ -177,7 +179,7 @@ def _by_type(stored: Stored, part: ValuePart, profile: int, metrics: Ints | None
 
 
 def _rows(metric: Array, row: Ids) -> Ids:
-    """The rows of metrics. In most files metric k is row k, and a conversion is faster than a table."""
+    """Return the rows of metrics. In most files metric k is row k, and a conversion is faster than a table."""
     same = np.array_equal(row, np.arange(len(row)))
     return metric.astype(np.int32) if same else row[metric]
 
@@ -196,7 +198,7 @@ def _values(raw: Offsets, metric: Array, periods: Offsets, is_real: bool) -> Arr
 
 
 def _add_up(block: SparseBlock) -> SparseBlock:
-    """One row per context and metric, in the order of contexts."""
+    """Return one row per context and metric, in the order of contexts."""
     order = np.lexsort((block.metric, block.context))
     block = block.take(order)
     fresh = np.ones(len(block), np.bool_)
@@ -209,7 +211,8 @@ def _add_up(block: SparseBlock) -> SparseBlock:
     return SparseBlock(block.profile[first], block.context[first], block.metric[first], value)
 
 
-# Metric tables of files as metric rows of the experiment: equal names are one metric.
+# -- metric rows -------------------------------------------------------------------------------------------------------
+# Metrics of several files with equal names are one.
 #
 # What was measured has the scope `point`; a metric with a formula has no values and no scope, and its formula names
 # rows of the experiment. Fields of a description that the model has no word for are attributes, so that they can be
@@ -234,9 +237,9 @@ KEPT = {
 
 
 def unit_of(name: str) -> str:
-    """The unit that hpcrun writes behind a metric's name: `CPUTIME (usec)`."""
-    found = re.search(r"\(([^()]+)\)\s*$", name)
-    return found[1] if found and (found[1] in TIME_UNITS or found[1] == "B") else ""
+    """Return the unit that hpcrun writes behind a metric's name: `CPUTIME (usec)`."""
+    match = re.search(r"\(([^()]+)\)\s*$", name)
+    return match[1] if match and (match[1] in TIME_UNITS or match[1] == "B") else ""
 
 
 @dataclass
@@ -248,7 +251,7 @@ class MetricTable:
     rows: dict[str, int] = field(default_factory=dict)
 
     def add(self, metrics: Sequence[MetricDescription], where: str) -> MetricRows:
-        """The rows of one file's table; new names get new rows."""
+        """Return the rows of one file's table; new names get new rows."""
         names = self._names(metrics, where)
         known = len(self.rows)
         for name in names:
@@ -264,16 +267,17 @@ class MetricTable:
         return MetricRows(row, period, np.array([metric.is_real for metric in metrics], np.bool_))
 
     def _names(self, metrics: Sequence[MetricDescription], where: str) -> list[str]:
-        """The names of a table; the second metric of one name gets a number, as values of both are kept apart."""
-        found: list[str] = []
+        """Return the names of a table; the second metric of one name gets a number, as values of both are kept
+        apart."""
+        names: list[str] = []
         for metric in metrics:
             name = readable(metric.name)
-            if name in found:
-                again = next(f"{name} [{k}]" for k in range(2, len(metrics) + 2) if f"{name} [{k}]" not in found)
+            if name in names:
+                again = next(f"{name} [{k}]" for k in range(2, len(metrics) + 2) if f"{name} [{k}]" not in names)
                 self.builder.warn(Severity.NOTE, f"{where}: there are several metrics {name}; one is called {again}")
                 name = again
-            found.append(name)
-        return found
+            names.append(name)
+        return names
 
     def _metric(self, name: str, metric: MetricDescription, number: int, rows: list[int]) -> Metric:
         kept = [(word, getattr(metric, attribute), default) for word, (attribute, default) in KEPT.items()]
@@ -297,12 +301,12 @@ class MetricTable:
 
 
 def renumber_formula(formula: str, rows: Sequence[int] | Mapping[int, int], sign: str) -> str:
-    """A formula whose metrics have other numbers, and this sign before them: `#`, or `$` in 02.00."""
+    """Return a formula whose metrics have other numbers, and this sign before them: `#`, or `$` in 02.00."""
 
-    def one(found: re.Match[str]) -> str:
-        number = int(found[1])
+    def one(match: re.Match[str]) -> str:
+        number = int(match[1])
         known = rows.get(number) if isinstance(rows, Mapping) else rows[number] if number < len(rows) else None
-        return found[0] if known is None else f"{sign}{known}"
+        return match[0] if known is None else f"{sign}{known}"
 
     return REFERENCE.sub(one, formula)
 
@@ -313,7 +317,7 @@ def is_int(metric: Metric) -> bool:
 
 
 def description_of(metric: Metric, val_fmt: int, formula: str) -> MetricDescription:
-    """What a file says of a metric row; `period` is the one that it was read with."""
+    """Return what a file says of a metric row; `period` is the one that it was read with."""
     kept = dict(metric.attributes)
     numbers = {field_: _number(kept.get(word), default) for word, (field_, default) in KEPT.items()}
     if "show" not in kept:

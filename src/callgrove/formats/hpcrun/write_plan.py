@@ -61,8 +61,8 @@ class NodePlan:
         if tree.n_listed and not is_node.any():
             raise UsageError(f"{what}: measurement files hold addresses in modules, and no context has one")
         roots = np.flatnonzero((tree.parent < 0) & tree.listed)
-        own = roots[(lm[roots] == 0) & (ip[roots] == placeholders.code_number(placeholders.ROOT))]
-        root = int(own[0]) if len(own) == 1 and len(roots) == 1 else n
+        stored_roots = roots[(lm[roots] == 0) & (ip[roots] == placeholders.code_number(placeholders.ROOT))]
+        root = int(stored_roots[0]) if len(stored_roots) == 1 and len(roots) == 1 else n
         lm = np.append(lm, [0, 0]).astype(np.int32)
         codes = [placeholders.code_number(c) for c in (placeholders.ROOT, placeholders.NO_ACTIVITY)]
         ip = np.append(ip, np.array(codes, np.uint64))
@@ -76,8 +76,8 @@ class NodePlan:
     def idle(self) -> int:
         """The row that idle samples are on: one that is there already, or the last."""
         code = placeholders.code_number(placeholders.NO_ACTIVITY)
-        found = np.flatnonzero((self.lm == 0) & (self.ip == code) & (self.above == self.root))
-        return int(found[0])
+        nodes = np.flatnonzero((self.lm == 0) & (self.ip == code) & (self.above == self.root))
+        return int(nodes[0])
 
     @cached_property
     def _levels(self) -> list[Ints]:
@@ -99,7 +99,8 @@ class NodePlan:
         return fits and self.root < len(self.tree) and len(distinct(ids)) == len(ids)
 
     def nodes(self, rows: Bools, sampled: Bools, is_old: bool) -> tuple[Nodes, Ids]:
-        """The nodes of one file, and the position of each row in it (-1: not there). Odd ids are those of traces."""
+        """Return the nodes of one file, and the position of each row in it (-1: not there). Odd ids are those of
+        traces."""
         chosen = np.flatnonzero(rows)
         chosen = np.append(self.root, chosen[chosen != self.root])
         position = np.full(len(self.lm), ABSENT, np.int32)
@@ -129,7 +130,7 @@ class NodePlan:
         return flags[chosen]
 
     def loadmap(self, nodes: Nodes, is_old: bool) -> tuple[Module, ...]:
-        """All modules, those in use marked; a last one without a name where addresses lie in no known module."""
+        """Return all modules, those in use marked; a last one without a name where addresses lie in no known module."""
         used = set(np.unique(nodes.lm).tolist())
         paths = [*self.modules, *([""] if len(self.modules) + 1 in used else [])]
         return tuple(
@@ -137,7 +138,7 @@ class NodePlan:
         )
 
     def losses(self, is_old: bool) -> Iterator[str]:
-        """What of the contexts is not kept."""
+        """Yield what of the contexts is not kept."""
         tree, n = self.tree, self.tree.n_listed
         if is_old:
             yield from self._old_losses()
@@ -157,9 +158,9 @@ class NodePlan:
             yield f"parameters of {len(tree.parameters)} contexts"
 
     def _old_losses(self) -> Iterator[str]:
-        """What only 04.00 has."""
+        """Yield what only 04.00 has."""
         codes = self.ip[self.is_node & (self.lm == 0)]
-        if strange := int((~np.isin(codes, placeholders.known_codes())).sum()):
+        if strange := int((~np.isin(codes, placeholders.list_codes())).sum()):
             yield f"{strange} placeholders: 02.00 shows them as addresses in no known module"
         blind = sum(words.get("unwound") == "no" for words in self.tree.attributes.values())
         if blind:
@@ -188,7 +189,7 @@ def _places(tree: ContextTree) -> tuple[Ids, Offsets, Bools]:
 
 
 def _into(tree: ContextTree, is_node: Bools, root: int) -> Ids:
-    """The row that each context goes into: itself, or the nearest above it that is a node, or the root."""
+    """Return the row that each context goes into: itself, or the nearest above it that is a node, or the root."""
     into = np.where(is_node, np.arange(len(tree)), ABSENT).astype(np.int32)
     for level in tree.levels:
         open_ = level[into[level] < 0]
@@ -206,8 +207,7 @@ def _old_ip(lm: Array, ip: Offsets, has_children: Bools) -> Offsets:
     return out
 
 
-# Which metrics of an experiment go into measurement files, and how their values become those of nodes.
-#
+# -- metrics -----------------------------------------------------------------------------------------------------------
 # Files hold what was measured at a node itself: the scope `point`, or `exclusive`, computed where it is not stored.
 # Values in `point` are taken as they are unless some belong to contexts without a place.
 
@@ -283,7 +283,7 @@ class MetricPlan:
             yield f"scopes of {some(computed)}: exclusive values are stored"
 
     def column(self, row: int, context: Ids, value: Array, position: Ids, tree: ContextTree) -> Column:
-        """One metric of one profile. `position` is the node of each context; equal nodes add up."""
+        """Return one metric of one profile. `position` is the node of each context; equal nodes add up."""
         way = self.recipes[row]
         if not (listed := tree.listed[context]).all():  # the tree has the cost of contexts that it does not list
             context, value = context[listed], value[listed]
@@ -316,7 +316,7 @@ class MetricPlan:
 
 
 def _without_period(values: Array, period: int) -> tuple[Array, int]:
-    """What to store so that stored times period is the value; where nothing is, the period becomes 1."""
+    """Return what to store so that stored times period is the value; where nothing is, the period becomes 1."""
     if period <= 1 or not len(values):
         return values, period
     stored = values // np.uint64(period) if values.dtype.kind == "u" else values / np.float64(period)
@@ -325,7 +325,7 @@ def _without_period(values: Array, period: int) -> tuple[Array, int]:
 
 
 def _way(metrics: Metrics, quantity: str, has_elided: bool) -> Recipe | None:
-    """How to get what was measured at each context itself."""
+    """Return how to get what was measured at each context itself."""
     point = metrics.find(quantity, Scope.POINT)
     try:
         way = (

@@ -52,7 +52,7 @@ from callgrove.model.values import Block, DenseBlock, SparseBlock
 __all__ = ["DIALECTS", "MeasurementWriter", "ProfileWriter", "Samples", "Spill", "number", "refuse_other_targets"]
 
 
-# One profile of any experiment as a measurement.
+# -- one profile as a measurement --------------------------------------------------------------------------------------
 
 
 # The names that genuine files have, in their order; the last is new in 04.00.
@@ -88,7 +88,7 @@ def has_headers(tables: Experiment) -> bool:
 
 
 def number(text: str, base: int) -> int:
-    """A number of a header; 0 where it is none."""
+    """Return a number of a header; 0 where it is none."""
     try:
         return max(0, int(text, base))
     except ValueError:
@@ -107,10 +107,10 @@ class ProfileWriter:
         self._ranks, self._threads, self._nodes = (profiles.identity_list(c) for c in ("rank", "thread", "node"))
 
     def pairs(self, profile: int) -> dict[str, str]:
-        """The header of a profile without its times: what was read, else what the tables say."""
+        """Return the header of a profile without its times: what was read, else what the tables say."""
         tables = self._tables
-        own = dict(tables.profiles.attributes[profile]) if tables.profiles.attributes else {}
-        known = ({**tables.attributes} if self._has_headers else {}) | own
+        attributes = dict(tables.profiles.attributes[profile]) if tables.profiles.attributes else {}
+        known = ({**tables.attributes} if self._has_headers else {}) | attributes
         rank, thread, node = self._ranks[profile], self._threads[profile], self._nodes[profile]
         given = {
             "program-name": tables.title,
@@ -131,7 +131,7 @@ class ProfileWriter:
         samples: Samples | None,
         more: Bools,
     ) -> tuple[Measurement, Array]:
-        """The measurement, and the node id of every row of the plan that it has."""
+        """Return the measurement, and the node id of every row of the plan that it has."""
         plan = self._plan
         rows, sampled = more.copy(), np.zeros(len(more), np.bool_)
         for _, records in values:
@@ -153,16 +153,16 @@ class ProfileWriter:
         has_any = samples is not None and len(samples.time) > 0
         ends = (int(samples.time[0]), int(samples.time[-1])) if samples is not None and has_any else (0, 0)
         unit = 1000 if self._is_old else 1
-        found = {"trace-min-time": str(ends[0] // unit), "trace-max-time": str(ends[1] // unit)}
-        return found if self._is_old else found | {"trace-disorder": "0"}
+        pairs = {"trace-min-time": str(ends[0] // unit), "trace-max-time": str(ends[1] // unit)}
+        return pairs if self._is_old else pairs | {"trace-disorder": "0"}
 
     def _column(self, row: int, values: Sequence[tuple[np.dtype[Any], Array]], position: Ids) -> Column:
-        """The values of one metric; those of integers and of reals may both be there."""
+        """Return the values of one metric; those of integers and of reals may both be there."""
         parts = [(kind, records[records["metric"] == row]) for kind, records in values]
-        found = [(records["context"], records["value"].view(kind)) for kind, records in parts if len(records)]
+        columns = [(records["context"], records["value"].view(kind)) for kind, records in parts if len(records)]
         none = np.empty(0, np.float64 if self._metrics.is_real[row] else np.uint64)
-        context = np.concatenate([c for c, _ in found]) if found else np.empty(0, np.int32)
-        value = np.concatenate([v for _, v in found]) if found else none
+        context = np.concatenate([c for c, _ in columns]) if columns else np.empty(0, np.int32)
+        value = np.concatenate([v for _, v in columns]) if columns else none
         where = position[self._plan.into[: len(self._plan.tree)]]
         return self._metrics.column(row, context, value, where, self._plan.tree)
 
@@ -179,7 +179,7 @@ class ProfileWriter:
         return Epoch(None, metrics, modules, nodes, _sparse(nodes, columns), SparsePlace(0, 0, 0))
 
     def losses(self) -> Iterator[str]:
-        """What of profiles and of the experiment as a whole is not kept."""
+        """Yield what of profiles and of the experiment as a whole is not kept."""
         tables, profiles = self._tables, self._tables.profiles
         if self._is_old and any(self._is_lost(p) for p in profiles.measured.tolist()):
             yield "identifiers: 02.00 has node, rank and thread only"
@@ -211,7 +211,8 @@ def _sparse(nodes: Nodes, columns: list[Column]) -> SparseValues:
     return SparseValues(raw, metric.astype(np.uint16), nodes.id[node[starts]], starts.astype(np.uint64))
 
 
-# What a writer was given and cannot place yet, on disk: rows of many profiles in, those of one profile out.
+# -- rows that wait on disk --------------------------------------------------------------------------------------------
+# Rows of many profiles go in, those of one profile come out.
 
 
 class Spill:
@@ -234,14 +235,17 @@ class Spill:
 
     def batches(self, profile: int) -> list[tuple[str, Array]]:
         """(mark, records) of everything that was added for a profile, in that order."""
-        found = []
+        batches = []
         for offset, count, mark in self._batches.get(profile, []):
             self._file.seek(offset)
-            found.append((mark, np.frombuffer(self._file.read(count * self._record.itemsize), self._record)))
-        return found
+            batches.append((mark, np.frombuffer(self._file.read(count * self._record.itemsize), self._record)))
+        return batches
 
     def close(self) -> None:
         self._file.close()
+
+
+# -- the writer --------------------------------------------------------------------------------------------------------
 
 
 DIALECTS = {"04.00": ("04.00", ""), "02.00-a": ("02.00", "A"), "02.00-b": ("02.00", "B")}
@@ -290,7 +294,7 @@ class MeasurementWriter(TargetWriter[PendingTogether, Experiment]):
         return books
 
     def _targets(self, has_lines: bool) -> Iterator[PendingTarget]:
-        """One after the other: where the second is refused, the first one has to go."""
+        """Yield the targets, made one after the other: where the second is refused, the first one has to go."""
         overwrite = self._options.overwrite
         if not self._is_folder:
             trace = self.target.with_suffix(TRACE_SUFFIX)
@@ -375,7 +379,7 @@ class MeasurementWriter(TargetWriter[PendingTogether, Experiment]):
         if made.is_old and (samples.time % MICROSECONDS).any():
             self._report.add(LOST_TIME)
         scale = MICROSECONDS if made.is_old else NANOSECONDS
-        kind = self._defined().profiles.kind[profile]
+        kind = self._require_open().profiles.kind[profile]
         flags = CALL_TRACE if kind == ProfileKind.GPU_STREAM else 0
         write_trace(trace_path, flags, samples.time, ids[samples.row], time_scale=scale)
         if self._books is not None:
@@ -387,10 +391,10 @@ class MeasurementWriter(TargetWriter[PendingTogether, Experiment]):
         return Samples(records["time"][order], self._plan.into[records["context"][order]])
 
     def _places(self, profile: int, names: set[str]) -> tuple[Path, Path | None]:
-        """Where a profile and its trace are written."""
+        """Return where a profile and its trace are written."""
         if not self._is_folder:
-            *trace, own = self._pending.parts
-            return own.place, trace[0].place if trace else None
+            *trace, file = self._pending.parts
+            return file.place, trace[0].place if trace else None
         pairs = self._profile.pairs(profile)
         host = number(pairs.get("host-id", ""), 16)
         fields = [number(pairs.get(word, ""), 10) for word in ("mpi-rank", "thread-id", "process-id")]

@@ -1,22 +1,26 @@
 """HPCToolkit databases: both generations that are called 4.0, and the legacy one before them.
 
-    release/               meta.db + profile.db + cct.db + trace.db, little-endian
-    prerelease/            experiment.xml + profile.db + cct.db + trace.db, big-endian
-    legacy/                experiment.xml 2.x + metric-db + hpctrace
+The modules, in the order to read them:
+
+    release/            meta.db + profile.db + cct.db + trace.db, little-endian
+    prerelease/         experiment.xml + profile.db + cct.db + trace.db, big-endian
+    legacy/             experiment.xml 2.x + metric-db + hpctrace
 
 What they share when they are read:
 
-    database.py            which parts are there, and the experiment made of them
-    experiment_xml.py      the tables and the tree of experiment.xml
-    blocks.py              value blocks of profile.db and cct.db, lines of trace.db
-    values.py              values by profile or by context, read when asked for
-    check.py               what `check` verifies; dump.py what `dump` prints
+    database.py         which parts are there, and the experiment made of them
+    experiment_xml.py   the tables and the tree of experiment.xml
+    blocks.py           value blocks of profile.db and cct.db, lines of trace.db
+    values.py           values by profile or by context, read when asked for
+    check.py            what `check` verifies
+    dump.py             what `dump` prints
 
 What they share when they are written:
 
-    database_writer.py     writes both generations, chunk by chunk; trace.db
-    value_writers.py       profile.db, and cct.db from it in bounded memory
-    stored_rows.py         values as rows of a file, with what it wants beside them
-    metric_plan.py         which metrics are stored, under which ids; statistics.py what the summary holds of them
-    generations.py         what the generations name or number differently, and what none of them can hold
+    database_writer.py  writes both generations, chunk by chunk; trace.db
+    metric_plan.py      which metrics are stored, under which ids, and the columns to show
+    stored_rows.py      values as rows of a file, with what it wants beside them
+    value_writers.py    profile.db, and cct.db from it in bounded memory
+    statistics.py       what the summary holds of every metric
+    generations.py      what the generations name or number differently, and what none of them can hold
 """

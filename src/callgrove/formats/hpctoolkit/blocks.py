@@ -50,11 +50,11 @@ class RawBlock:
     value: Array
 
     def major(self, ids: Array | None = None) -> Array:
-        """The index id of each value; with `ids`, each entry's replacement."""
+        """Return the index id of each value; with `ids`, each entry's replacement."""
         return np.repeat(self.ids if ids is None else ids, np.diff(self.bounds))
 
     def without_first(self) -> RawBlock:
-        """The block without its first entry and the values of it."""
+        """Return the block without its first entry and the values of it."""
         first = int(self.bounds[1])
         return RawBlock(self.ids[1:], self.bounds[1:] - first, self.minor[first:], self.value[first:])
 
@@ -86,13 +86,13 @@ class SparseBlocks:
         return len(self.n_values)
 
     def _entries(self) -> Offsets:
-        """Index entries with the end pair, which an empty context does not have."""
+        """Return the number of index entries with the end pair, which an empty context does not have."""
         if self.layout.end_marker is None:
             return self.n_index
         return self.n_index + (self.n_index > 0).astype(np.uint64)
 
     def _outside(self, count: Offsets, at: Offsets, size: int) -> Bools:
-        """Blocks that do not lie inside the file; compared without overflow."""
+        """Return which blocks do not lie inside the file; compared without overflow."""
         end = np.uint64(self.file.size)
         most = np.uint64(self.file.size // size)
         room = np.where(at <= end, end - np.minimum(at, end), np.uint64(0)) // np.uint64(size)
@@ -100,13 +100,13 @@ class SparseBlocks:
         return out
 
     def _overlapping(self, count: Offsets, at: Offsets, size: int) -> Bools:
-        return self.file.shared(np.where(self.broken, 0, at), np.where(self.broken, 0, count * np.uint64(size)))
+        return self.file.find_overlaps(np.where(self.broken, 0, at), np.where(self.broken, 0, count * np.uint64(size)))
 
     def section(self, number: int) -> str:
         return f"{self.what} {number}"
 
     def index(self, number: int) -> tuple[Ints, Ints]:
-        """Ids and bounds of one block: checked, ascending, covering all values."""
+        """Return the ids and bounds of one block: checked, ascending, covering all values."""
         n, n_values = int(self.n_index[number]), int(self.n_values[number])
         if n == 0:
             self._demand(n_values == 0, number, "an index for its values", f"none for {n_values} values")
@@ -128,7 +128,7 @@ class SparseBlocks:
         return ids, bounds
 
     def block(self, number: int) -> RawBlock:
-        """One whole block."""
+        """Return one whole block."""
         n_values, n_index = int(self.n_values[number]), int(self.n_index[number])
         self._mapped += n_values * self.layout.value.itemsize + n_index * self.layout.index.itemsize
         if self._mapped > MOST_MAPPED:
@@ -147,7 +147,7 @@ class SparseBlocks:
             self.file.buffer.madvise(mmap.MADV_DONTNEED)
 
     def lookup(self, number: int, id_: int) -> RawBlock:
-        """One entry of a block, found by binary search; nothing else of its values is read."""
+        """Return one entry of a block, found by binary search; nothing else of its values is read."""
         ids, bounds = self.index(number)
         k = int(np.searchsorted(ids, id_))
         if k == len(ids) or ids[k] != id_:
@@ -166,11 +166,11 @@ class SparseBlocks:
             raise CorruptFile(self.file.path, self.section(number), offset=offset, expected=expected, found=found)
 
     def damage(self) -> list[CorruptFile]:
-        """Blocks that lie outside of the file or in one another, known without reading any."""
+        """Return the errors of blocks that lie outside of the file or in one another, known without reading any."""
         return [self.describe_broken(number) for number in np.flatnonzero(self.broken).tolist()]
 
     def describe_broken(self, number: int) -> CorruptFile:
-        """What is wrong with a broken block."""
+        """Return what is wrong with a broken block."""
         elsewhere = f"those of another {self.what}" if self.shared[number] else ""
         return CorruptFile(
             self.file.path,
@@ -181,7 +181,7 @@ class SparseBlocks:
         )
 
 
-# Trace lines of trace.db, of both generations: (time in ns, context id) records, read when asked for.
+# -- trace lines: (time in ns, context id) records ---------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -225,7 +225,7 @@ class DatabaseSamples:
         length = np.where(empty | (last < first), np.uint64(0), last - np.minimum(first, last)).astype(np.int64)
         whole = length // self._record.itemsize
         broken: Bools = ~empty & ((start > end) | (end > size) | (length % self._record.itemsize != 0))
-        shared = self._file.shared(first, length)
+        shared = self._file.find_overlaps(first, length)
         whole[shared] = 0
         for line in np.flatnonzero(broken | shared).tolist():
             expected = f"samples from byte {int(start[line])} to byte {int(end[line])}"
@@ -245,7 +245,7 @@ class DatabaseSamples:
         return Samples(records["time"].astype(np.int64), context).within(window)
 
     def ids(self, line: int) -> Ints:
-        """The context ids of one line, each once."""
+        """Return the context ids of one line, each once."""
         return np.unique(self._records(line)["ctx"].astype(np.int64))
 
     def _records(self, line: int) -> Array:

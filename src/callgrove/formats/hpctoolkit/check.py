@@ -33,8 +33,7 @@ from callgrove.model.values import SparseBlock
 __all__ = ["TOLERANCE", "combine_threads", "pair_text", "problems", "problems_of_samples", "problems_of_summaries"]
 
 
-# The stored summary against what the threads say.
-#
+# -- the stored summary against the threads ----------------------------------------------------------------------------
 # Genuine writers are known to get some statistics wrong: the sum of squares holds plain sums, minima depend on the
 # order of threads, counts include threads that touch a context in any scope. Such a difference is a note; a wrong sum
 # is damage. In lexical scope a loop of the summary has its function scope less that of the loops nested in it, which
@@ -67,7 +66,7 @@ class Combined:
 
 
 def problems_of_summaries(experiment: Experiment, values: DatabaseValues) -> Iterator[Problem]:
-    """Every metric of a stored summary that differs from the threads."""
+    """Yield every metric of a stored summary that differs from the threads."""
     for summary in experiment.profiles.summaries.tolist():
         if values.by_profile is None or values.by_profile.broken[summary]:
             continue
@@ -85,7 +84,7 @@ def problems_of_summaries(experiment: Experiment, values: DatabaseValues) -> Ite
 def _at_loops(
     experiment: Experiment, values: DatabaseValues, summary: int, stored: SparseBlock, base: int, threads: Combined
 ) -> Iterator[Problem]:
-    """Lexical scope of the summary at loops, which follows from function scope of the threads."""
+    """Compare the lexical scope of the summary at loops, which follows from function scope of the threads."""
     metrics, tree = experiment.metrics, experiment.contexts
     row = metrics.find(metrics[base].name, Scope.LEXICAL)
     if metrics[base].scope != Scope.FUNCTION or row is None or not values.belongs_in_summary(row):
@@ -95,11 +94,11 @@ def _at_loops(
     have[part.context] = part.value
     want = Recipe(base, metrics[base], Scope.LEXICAL).apply(threads.total, tree)
     same = _close(have, want, threads.parts) | (tree.kind != ContextKind.LOOP)
-    yield from _told(experiment, values, summary, metrics[row], np.flatnonzero(~same), have, want)
+    yield from _report_wrong(experiment, values, summary, metrics[row], np.flatnonzero(~same), have, want)
 
 
 def combine_threads(experiment: Experiment, rows: list[int]) -> Iterator[tuple[int, Combined]]:
-    """What the threads say about each of some metrics, in passes over the threads of bounded memory."""
+    """Yield what the threads say about each of some metrics, in passes over the threads of bounded memory."""
     step = max(1, BATCH_CELLS // max(1, len(experiment.contexts)))
     for first in range(0, len(rows), step):
         batch = rows[first : first + step]
@@ -107,7 +106,7 @@ def combine_threads(experiment: Experiment, rows: list[int]) -> Iterator[tuple[i
 
 
 def _combine(experiment: Experiment, rows: list[int]) -> list[Combined]:
-    """One pass over the threads for some metrics."""
+    """Combine some metrics in one pass over the threads."""
     n = len(experiment.contexts)
     shape = (len(rows), n)
     total, parts, squares, count = (np.zeros(shape) for _ in range(4))
@@ -148,10 +147,10 @@ def _difference(
     defect = DEFECTS.get(metric.statistic, "")
     if metric.statistic == "sum of squares" and _close(have, threads.total, threads.parts).all():
         defect = "the writer stored plain sums"
-    yield from _told(experiment, values, summary, metric, wrong, have, want, defect)
+    yield from _report_wrong(experiment, values, summary, metric, wrong, have, want, defect)
 
 
-def _told(
+def _report_wrong(
     experiment: Experiment,
     values: DatabaseValues,
     summary: int,
@@ -161,7 +160,7 @@ def _told(
     want: Floats,
     defect: str = "",
 ) -> Iterator[Problem]:
-    """One problem for all contexts in which a metric of the summary is wrong; a known defect is a note."""
+    """Yield one problem for all contexts in which a metric of the summary is wrong; a known defect is a note."""
     if not len(wrong):
         return
     at, id_ = wrong[0], int(experiment.contexts.source_id[wrong[0]])
@@ -179,13 +178,16 @@ def _told(
 
 
 def pair_text(left: float, right: float) -> tuple[str, str]:
-    """Two numbers that differ, short where their short forms differ as well."""
+    """Return two numbers that differ, short where their short forms differ as well."""
     short = f"{left:g}", f"{right:g}"
     return short if short[0] != short[1] else (repr(left), repr(right))
 
 
+# -- the parts of a database against each other ------------------------------------------------------------------------
+
+
 def problems(experiment: Experiment, source: Source, progress: Progress = silent) -> Iterator[Problem]:
-    """Everything that is wrong or remarkable."""
+    """Yield everything that is wrong or remarkable."""
     for warning in experiment.warnings:
         yield Problem(warning.severity, str(source.path), "opening", warning.text)
     values = experiment.values.backend
@@ -199,7 +201,7 @@ Check = Callable[[Experiment, Any], Iterator[Problem]]
 
 
 def _run_check(check: Check, experiment: Experiment, values: object) -> Iterator[Problem]:
-    """One check; damage that stops it is itself a finding."""
+    """Yield what one check finds; damage that stops it is itself a finding."""
     try:
         yield from check(experiment, values)
     except CallgroveError as error:
@@ -207,8 +209,8 @@ def _run_check(check: Check, experiment: Experiment, values: object) -> Iterator
 
 
 def _values(experiment: Experiment, values: DatabaseValues, progress: Progress) -> Iterator[Problem]:
-    """All checks of values, and what they stepped over without a word: ids that no table names."""
-    checks: tuple[Check, ...] = (_alone, _profiles, _contexts, problems_of_summaries, _roots)
+    """Yield what all checks of values find, and what they stepped over without a word: ids that no table names."""
+    checks: tuple[Check, ...] = (_check_lone_summary, _profiles, _contexts, problems_of_summaries, _roots)
     said: set[str] = set()
     for number, check in enumerate(checks):
         progress("checking values", number, len(checks))
@@ -220,8 +222,8 @@ def _values(experiment: Experiment, values: DatabaseValues, progress: Progress) 
             yield Problem(Severity.DAMAGE, experiment.path, "values", str(met))
 
 
-def _alone(experiment: Experiment, values: DatabaseValues) -> Iterator[Problem]:
-    """A summary is the sum of threads; where threads are there and have nothing, it is the sum of nothing."""
+def _check_lone_summary(experiment: Experiment, values: DatabaseValues) -> Iterator[Problem]:
+    """Yield a problem where the summary has values although no thread has any."""
     if not values.summary_is_alone or values.by_profile is None or len(values.by_profile) < 2:
         return
     text = f"the summary has {int(values.by_profile.n_values[0])} values, and no thread has any"
@@ -229,7 +231,7 @@ def _alone(experiment: Experiment, values: DatabaseValues) -> Iterator[Problem]:
 
 
 def _profiles(experiment: Experiment, values: DatabaseValues) -> Iterator[Problem]:
-    """Every block of profile.db can be read, and holds finite numbers."""
+    """Yield blocks of profile.db that cannot be read, and numbers in them that are not finite."""
     blocks = values.by_profile
     for number in [] if blocks is None else np.flatnonzero(~blocks.broken).tolist():
         assert blocks is not None
@@ -248,7 +250,7 @@ def _block(blocks: SparseBlocks, number: int) -> Iterator[Problem]:
 
 
 def _fingerprint(block: SparseBlock) -> Offsets:
-    """A number per value that depends on all of it; sums of them compare multisets."""
+    """Return a number per value that depends on all of it; sums of them compare multisets."""
     out = block.value.astype(np.float64).view(np.uint64)
     out = out ^ (block.profile.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15))
     out = (out ^ (out >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -258,7 +260,8 @@ def _fingerprint(block: SparseBlock) -> Offsets:
 
 
 def _contexts(experiment: Experiment, values: DatabaseValues) -> Iterator[Problem]:
-    """Every block of cct.db can be read and holds what profile.db holds; memory is bounded by the contexts."""
+    """Yield blocks of cct.db that cannot be read, or hold something else than profile.db. Memory is bounded by
+    the contexts."""
     blocks = values.by_context
     if blocks is None:
         return
@@ -295,7 +298,7 @@ def _differs(blocks: SparseBlocks, id_: int, what: str, example: str) -> Problem
 
 
 def _first_difference(experiment: Experiment, here: SparseBlock, there: SparseBlock) -> str:
-    """The first value of one context that cct.db and profile.db do not share, with both numbers."""
+    """Return the first value of one context that cct.db and profile.db do not share, with both numbers."""
     cells = [
         {key[:2]: key[2] for key in zip(b.profile.tolist(), b.metric.tolist(), b.value.tolist(), strict=True)}
         for b in (here, there)
@@ -305,7 +308,7 @@ def _first_difference(experiment: Experiment, here: SparseBlock, there: SparseBl
         return f"{len(here)} and {len(there)} values"
     profile, row = keys[0]
     metric = experiment.metrics[row]
-    left, right = pair_text(*(float(own.get(keys[0], 0.0)) for own in cells))
+    left, right = pair_text(*(float(values_of_side.get(keys[0], 0.0)) for values_of_side in cells))
     return f"{metric.name} ({metric.scope.word}) of profile {profile}: {left} here, {right} there"
 
 
@@ -314,7 +317,7 @@ def _sum_of_fingerprints(block: SparseBlock) -> int:
 
 
 def _roots(experiment: Experiment, values: DatabaseValues) -> Iterator[Problem]:
-    """Inclusive at the roots == the file's own root == computed exclusive over the tree."""
+    """Yield metrics that are not the same at the roots, in the file's own root, and as exclusive cost over the tree."""
     metrics, tree = experiment.metrics, experiment.contexts
     if not tree.n_listed:
         return
@@ -324,38 +327,38 @@ def _roots(experiment: Experiment, values: DatabaseValues) -> Iterator[Problem]:
     for row, threads in combine_threads(experiment, sorted(inclusive)):
         totals[inclusive[row]] = threads.total[tree.roots]
         if at_root:
-            own = at_root.get(row, np.zeros(0))
-            yield from _unequal(experiment, inclusive[row], totals[inclusive[row]], own, "the file's own root")
-            yield from _root_of_summary(experiment, values, row, own)
+            numbers = at_root.get(row, np.zeros(0))
+            yield from _unequal(experiment, inclusive[row], totals[inclusive[row]], numbers, "the file's own root")
+            yield from _root_of_summary(experiment, values, row, numbers)
     function = {row: q for q in totals if (row := metrics.find(q, Scope.FUNCTION)) is not None}
     for row, threads in combine_threads(experiment, sorted(function)):
-        own = recipe(metrics, function[row], Scope.EXCLUSIVE).apply(threads.total, tree)[: tree.n_listed]
-        yield from _unequal(experiment, function[row], totals[function[row]], own, "exclusive over the tree")
+        numbers = recipe(metrics, function[row], Scope.EXCLUSIVE).apply(threads.total, tree)[: tree.n_listed]
+        yield from _unequal(experiment, function[row], totals[function[row]], numbers, "exclusive over the tree")
 
 
 def _root_of_summary(experiment: Experiment, values: DatabaseValues, row: int, threads: Floats) -> Iterator[Problem]:
-    """The file's own root in a stored summary is the sum of what it is in the threads."""
+    """Yield a problem where the summary's root is not the sum of the roots of the threads."""
     for summary in experiment.profiles.summaries.tolist():
         if not values.summarises(row):
             continue
         rows, numbers = values.root(summary)
-        own = numbers[rows == row]
+        numbers_of_row = numbers[rows == row]
         yield from _unequal(
-            experiment, experiment.metrics[row].name, threads, own, "the summary's root", "threads' root"
+            experiment, experiment.metrics[row].name, threads, numbers_of_row, "the summary's root", "threads' root"
         )
 
 
 def _at_root(experiment: Experiment, values: DatabaseValues) -> dict[int, Floats]:
-    """What the file's own root says about each metric, one number per profile."""
-    found: dict[int, list[float]] = {}
+    """Return what the file's own root says about each metric, one number per profile."""
+    numbers_of: dict[int, list[float]] = {}
     for profile in experiment.profiles.measured.tolist():
         try:
             rows, numbers = values.root(profile)
         except CorruptFile:
             continue  # reported with the blocks
         for row, number in zip(rows.tolist(), numbers.tolist(), strict=True):
-            found.setdefault(row, []).append(number)
-    return {row: np.array(numbers) for row, numbers in found.items()}
+            numbers_of.setdefault(row, []).append(number)
+    return {row: np.array(numbers) for row, numbers in numbers_of.items()}
 
 
 def _unequal(
@@ -366,7 +369,7 @@ def _unequal(
     what: str,
     which: str = "roots",
 ) -> Iterator[Problem]:
-    """A problem, unless both add up to the same; rounding is relative to the parts."""
+    """Yield a problem, unless both add up to the same; rounding is relative to the parts."""
     with np.errstate(invalid="ignore", over="ignore"):  # values need not be finite
         left, right = float(roots.sum()), float(other.sum())
         scale = float(np.abs(roots).sum() + np.abs(other).sum())
@@ -377,8 +380,8 @@ def _unequal(
 
 
 def _traces(experiment: Experiment, values: object) -> Iterator[Problem]:
-    """Samples in time order, on known contexts, within the announced times, which may be longer: they are those of
-    the measurement, of whose idle samples not all are stored."""
+    """Yield samples out of time order, on unknown contexts, or beyond the announced times. These may be longer: they
+    are those of the measurement, of whose idle samples not all are stored."""
     samples = experiment.traces.samples
     if not isinstance(samples, DatabaseSamples):
         return
@@ -392,12 +395,12 @@ def _traces(experiment: Experiment, values: object) -> Iterator[Problem]:
             yield Problem(Severity.DAMAGE, experiment.path, f"trace of profile {profile}", "time runs backwards")
         first.append(int(line.time_ns.min()))
         last.append(int(line.time_ns.max()))
-    found = (min(first), max(last)) if first else None
-    yield from problems_of_samples(experiment, samples.unknown, found, Severity.DAMAGE)
+    time_range = (min(first), max(last)) if first else None
+    yield from problems_of_samples(experiment, samples.unknown, time_range, Severity.DAMAGE)
 
 
 def _numbers_of_samples(experiment: Experiment, values: object, samples: DatabaseSamples) -> Iterator[Problem]:
-    """Samples on numbers that no context can have: cct.db numbers them all."""
+    """Yield samples on numbers that no context can have: cct.db numbers them all."""
     blocks = values.by_context if isinstance(values, DatabaseValues) else None
     if blocks is None:
         return
@@ -410,13 +413,13 @@ def _numbers_of_samples(experiment: Experiment, values: object, samples: Databas
 
 
 def problems_of_samples(
-    experiment: Experiment, n_unknown: int, found: Window | None, severity: Severity
+    experiment: Experiment, n_unknown: int, time_range: Window | None, severity: Severity
 ) -> Iterator[Problem]:
-    """Samples on contexts that are not there, and before or after the times that the database announces."""
+    """Yield samples on contexts that are not there, and before or after the times that the database announces."""
     if n_unknown:
         text = f"{n_unknown} samples are on contexts that nothing names; they count as idle"
         yield Problem(Severity.NOTE, experiment.path, "traces", text)
     said = experiment.traces.time_range
-    if found is not None and said is not None and not (said[0] <= found[0] and found[1] <= said[1]):
-        text = f"samples run from {found[0]} to {found[1]}, announced is {said[0]} to {said[1]}"
+    if time_range is not None and said is not None and not (said[0] <= time_range[0] and time_range[1] <= said[1]):
+        text = f"samples run from {time_range[0]} to {time_range[1]}; the database announces {said[0]} to {said[1]}"
         yield Problem(severity, experiment.path, "traces", text)

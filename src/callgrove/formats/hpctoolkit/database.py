@@ -55,9 +55,9 @@ WITHOUT = {
 
 
 def unit_of(name: str) -> str:
-    """The unit that HPCToolkit writes behind a metric's name: `CPUTIME (sec)`."""
-    found = re.search(r"\(([^()]+)\)\s*$", name)
-    return found.group(1) if found and found.group(1) in UNITS else ""
+    """Return the unit that HPCToolkit writes behind a metric's name: `CPUTIME (sec)`."""
+    match = re.search(r"\(([^()]+)\)\s*$", name)
+    return match.group(1) if match and match.group(1) in UNITS else ""
 
 
 def split_source_path(path: str) -> tuple[str, str]:
@@ -86,7 +86,7 @@ class Database:
 
     @classmethod
     def locate(cls, source: Source, builder: ExperimentBuilder, names: tuple[str, ...], lone: str) -> Database:
-        """The files of a folder, or a single file that its content says is the part `lone`."""
+        """Return the files of a folder, or a single file that its content says is the part `lone`."""
         if source.is_folder:
             parts = {name: source.path / name for name in names if source.has(name)}
             if not parts:
@@ -100,7 +100,7 @@ class Database:
         builder.warn(Severity.MISSING, f"{source.path}: is only the {lone} of a database; {rest}")
         return cls(source.folder, {lone: source.path}, builder)
 
-    def damaged(self, error: CallgroveError) -> None:
+    def record_damage(self, error: CallgroveError) -> None:
         self.builder.warn(Severity.DAMAGE, str(error))
 
     def record_unfinished(self, file: FileBytes) -> None:
@@ -122,7 +122,7 @@ class Database:
         try:
             block = blocks.block(number)
         except CorruptFile as error:
-            self.damaged(error)
+            self.record_damage(error)
             return []
         ids: list[int] = np.unique(block.minor if blocks is self.by_profile else block.ids).tolist()
         return ids
@@ -130,7 +130,7 @@ class Database:
     def part(
         self, name: str, read: Callable[[FileBytes], Read], footer_missing: Callable[[FileBytes, str], bool]
     ) -> Read | None:
-        """What `read` makes of a part; None where it is not there or damaged, and a record of which."""
+        """Return what `read` makes of a part; None where it is not there or damaged, and a record of which."""
         if name not in self.parts:
             return None
         file = self._open_part(name)
@@ -141,23 +141,23 @@ class Database:
         except UnsupportedVersion as error:
             if len(self.parts) == 1:
                 raise  # nothing else is there to open
-            self.damaged(error)
+            self.record_damage(error)
             return None
         except CorruptFile as error:
-            self.damaged(error)
+            self.record_damage(error)
             return None
         if footer_missing(file, name):
             self.record_unfinished(file)
         return result
 
     def _open_part(self, name: str) -> FileBytes | None:
-        """A part; None where it is not ours to read, and others are."""
+        """Return a part; None where it is not ours to read, and others are."""
         try:
             return FileBytes(self.parts[name])
         except InputError as error:
             if len(self.parts) == 1:
                 raise
-            self.damaged(error)
+            self.record_damage(error)
             return None
 
     def read_identifiers(
@@ -171,7 +171,9 @@ class Database:
         for pointer in pointers.tolist():
             if room < 0:  # tuples that lie in one another: a small file could announce any number of identifiers
                 found = "tuples that lie in one another"
-                self.damaged(CorruptFile(file.path, "id tuples", expected="a tuple for each profile", found=found))
+                self.record_damage(
+                    CorruptFile(file.path, "id tuples", expected="a tuple for each profile", found=found)
+                )
                 tuples += [[] for _ in range(len(pointers) - len(tuples))]
                 break
             try:
@@ -179,7 +181,7 @@ class Database:
                 room -= len(tuples[-1])
             except CorruptFile as error:
                 if not tuples or tuples[-1]:
-                    self.damaged(error)
+                    self.record_damage(error)
                 tuples.append([])
         self.identifiers = IdentifierTuples.of(tuples, names)
 
@@ -202,7 +204,7 @@ class Database:
         contexts = IdMap(ids[ids > 0], np.flatnonzero(ids > 0))
         for blocks in (self.by_profile, self.by_context):
             for error in blocks.damage() if blocks else []:
-                self.damaged(error)
+                self.record_damage(error)
         values = DatabaseValues(
             self.by_profile,
             self.by_context,
@@ -236,8 +238,8 @@ class Database:
         self.builder.set_identifiers(self.identifiers)
 
     def _profiles_in_contexts(self) -> int:
-        """One more than the highest profile that cct.db mentions, or that has a trace line. There are not more than
-        values and lines together: a damaged number must not make millions of profiles."""
+        """Return one more than the highest profile that cct.db mentions, or that has a trace line. There are not more
+        than values and lines together: a damaged number must not make millions of profiles."""
         n_lines = 0 if self.lines is None else len(self.lines.profile)
         highest, most = int(self.lines.profile.max()) if self.lines is not None and n_lines else 0, n_lines
         if self.by_context is not None:
@@ -246,7 +248,7 @@ class Database:
                 try:
                     highest = max(highest, int(self.by_context.block(context).minor.max()))
                 except CorruptFile as error:
-                    self.damaged(error)
+                    self.record_damage(error)
         return min(highest, most) + 1 if highest else 0
 
     def _add_elided(self) -> None:
@@ -279,16 +281,16 @@ class Database:
         if self.by_profile is None:
             return np.empty(0, np.int64)
         sound = ~self.by_profile.broken
-        found: list[Ints] = [np.empty(0, np.int64)]
+        ids: list[Ints] = [np.empty(0, np.int64)]
         for profile in [*np.flatnonzero(sound & self.is_summary), *np.flatnonzero(sound & ~self.is_summary)]:
             try:
-                found.append(self.by_profile.index(profile)[0])
+                ids.append(self.by_profile.index(profile)[0])
             except CorruptFile as error:
-                self.damaged(error)
+                self.record_damage(error)
             else:
                 if self.is_summary[profile]:
                     break
-        return distinct(*found)
+        return distinct(*ids)
 
     def _ids_in_traces(self) -> Ints:
         """Ids that a trace names, where no tree does."""
@@ -309,7 +311,7 @@ class Database:
         inside = lines.profile < n
         if not inside.all():
             wrong = int(lines.profile[~inside][0])
-            self.damaged(
+            self.record_damage(
                 CorruptFile(
                     self.parts["trace.db"], "trace lines", expected=f"profiles below {n}", found=f"profile {wrong}"
                 )
@@ -325,9 +327,9 @@ class Database:
             contexts,
         )
         for problem in samples.problems:
-            self.damaged(problem)
+            self.record_damage(problem)
         has_samples = bool(samples.count.sum())
         if not has_samples and not samples.problems and self.time_range is not None and self.time_range[1] > 0:
             expected = f"samples from {self.time_range[0]} to {self.time_range[1]}"
-            self.damaged(CorruptFile(self.parts["trace.db"], "trace lines", expected=expected, found="none"))
+            self.record_damage(CorruptFile(self.parts["trace.db"], "trace lines", expected=expected, found="none"))
         self.builder.set_traces(samples, time_range=self.time_range if has_samples else None)

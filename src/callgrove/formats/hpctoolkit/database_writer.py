@@ -44,8 +44,7 @@ from callgrove.model.values import Block, DenseBlock, SparseBlock
 __all__ = ["DATABASE", "DatabaseWriter", "Generation", "TraceWriter", "TracesFile", "Written"]
 
 
-# trace.db, of both generations, written as samples come.
-#
+# -- trace.db ----------------------------------------------------------------------------------------------------------
 #     header, one record per measured profile     also where it has no samples
 #     lines                                       (time, context) records
 #     [footer]
@@ -69,7 +68,7 @@ class TracesFile(Protocol):
     footer: bytes
 
     def tables(self, start: Ints, end: Ints, time_range: Window) -> bytes:
-        """Everything before the first line, for lines that begin and end there."""
+        """Return everything before the first line, for lines that begin and end there."""
 
 
 class TraceWriter:
@@ -116,7 +115,7 @@ class TraceWriter:
         self.widen(ends)
 
     def places(self, counts: Ints) -> SamplePlaces:
-        """Where lines of so many samples would lie, as long as none is there yet."""
+        """Return where lines of so many samples would lie, as long as none is there yet."""
         self._file.flush()
         at, sizes = self._at, counts * self._written.sample.itemsize
         offsets = np.zeros(len(counts), np.int64)
@@ -197,6 +196,9 @@ class TraceWriter:
         self._file.close()
 
 
+# -- the writer --------------------------------------------------------------------------------------------------------
+
+
 WAITING_ROWS = 1 << 16
 DATABASE_FILES = ("meta.db", "experiment.xml", "profile.db", "cct.db")
 
@@ -230,29 +232,29 @@ class Generation(Protocol):
         """One more than the highest context id."""
 
     def losses(self) -> Iterator[str]:
-        """What the database cannot hold."""
+        """Yield what the database cannot hold."""
 
     def lexical_loops(self) -> LexicalLoops | None:
-        """What the summary holds in lexical scope at loops; None where there is no such scope, or no loop."""
+        """Return what the summary holds in lexical scope at loops; None where there is no such scope, or no loop."""
 
     def profiles_file(self) -> ValuesFile:
-        """What profile.db has beside its blocks."""
+        """Return what profile.db has beside its blocks."""
 
     def contexts_file(self) -> ValuesFile:
-        """What cct.db has beside its blocks; asked when all samples are there."""
+        """Return what cct.db has beside its blocks; asked when all samples are there."""
 
     def traces_file(self) -> TracesFile:
-        """What trace.db has beside its lines."""
+        """Return what trace.db has beside its lines."""
 
     @property
     def ids_of_samples(self) -> Ints:
         """The id of every context that a sample may be on, and last that of idle samples."""
 
     def sample_ids(self, contexts: Ids) -> Ints:
-        """The ids of contexts that samples are on; -1 is idle. The tables will have them."""
+        """Return the ids of contexts that samples are on; -1 is idle. The tables will have them."""
 
     def write_tables(self, folder: Path, written: Written) -> Iterator[str]:
-        """All that is not values and samples; gives the losses that only they show."""
+        """Write all that is not values and samples, and yield the losses that only they show."""
 
 
 @dataclass
@@ -325,7 +327,7 @@ class DatabaseWriter(TargetWriter[PendingFolder, _Open]):
             self._waiting.append(rows)
             self._n_waiting += len(rows)
         if self._n_waiting >= WAITING_ROWS:
-            rows = SparseBlock.joined(self._waiting)
+            rows = SparseBlock.concatenate(self._waiting)
             others = np.flatnonzero(rows.profile != rows.profile[-1])
             end = int(others[-1]) + 1 if len(others) else len(rows)  # more of the last profile may follow
             self._waiting = [rows.take(np.arange(end, len(rows)))]
@@ -333,7 +335,7 @@ class DatabaseWriter(TargetWriter[PendingFolder, _Open]):
             self._store_rows(opened, rows.take(slice(end)))
 
     def _store_waiting(self, opened: _Open, last: bool = False) -> None:
-        rows = SparseBlock.joined(self._waiting)
+        rows = SparseBlock.concatenate(self._waiting)
         self._waiting, self._n_waiting = [], 0
         self._store_rows(opened, rows, last)
 
@@ -364,16 +366,16 @@ class DatabaseWriter(TargetWriter[PendingFolder, _Open]):
             self._books.given.n_samples -= len(chunk.samples)
 
     def sample_layout(self) -> SampleLayout:
-        generation = self._defined().generation
+        generation = self._require_open().generation
         return SampleLayout(generation.sample, generation.ids_of_samples)
 
     def sample_places(self, counts: Ints) -> SamplePlaces | None:
-        opened = self._defined()
+        opened = self._require_open()
         return None if opened.traces is None else opened.traces.places(counts)
 
     def write_packed(self, samples: PackedSamples) -> None:
         with self._or_nothing():
-            opened = self._defined()
+            opened = self._require_open()
             if self._books is not None:
                 size = samples.records.nbytes if isinstance(samples.records, np.ndarray) else samples.records.size
                 self._books.given.n_samples += size // opened.generation.sample.itemsize

@@ -34,41 +34,41 @@ class Dumper:
     name: str
 
     def record(self, section: str, dtype: np.dtype[Any], offset: int, index: int = -1) -> Iterator[Field]:
-        """The fields of one record."""
-        found = self.file.record(dtype, offset, section)
+        """Yield the fields of one record."""
+        record = self.file.record(dtype, offset, section)
         assert dtype.fields is not None
         for name in dtype.names or ():
-            yield Field(self.name, section, index, offset + dtype.fields[name][1], name, plain(found[name]))
+            yield Field(self.name, section, index, offset + dtype.fields[name][1], name, plain(record[name]))
 
     def table(self, section: str, dtype: np.dtype[Any], n: int, offset: int, stride: int = 0) -> Iterator[Field]:
-        """The fields of `n` records."""
+        """Yield the fields of `n` records."""
         for index, at in enumerate(self.places(section, dtype, n, offset, stride or dtype.itemsize)):
             yield from self.record(section, dtype, at, index)
 
     def places(self, section: str, dtype: np.dtype[Any], n: int, offset: int, stride: int) -> Iterator[int]:
-        """Where `n` records begin. They do not lie in one another: their number would mean nothing then."""
+        """Yield where `n` records begin. They do not lie in one another: their number would mean nothing then."""
         if n > 1 and stride < dtype.itemsize:
             expected = f"records of at least {dtype.itemsize} bytes"
             raise CorruptFile(self.file.path, section, offset=offset, expected=expected, found=str(stride))
         yield from range(offset, offset + n * stride, stride) if n > 1 else [offset] * n
 
     def text(self, section: str, pointer: int, name: str, index: int = -1) -> Iterator[Field]:
-        """The string that a pointer means."""
+        """Yield the string that a pointer means."""
         if pointer:
             yield Field(self.name, section, index, pointer, f"*{name}", self.file.text(pointer, section))
 
     def texts(
         self, section: str, dtype: np.dtype[Any], n: int, offset: int, stride: int, *pointers: str
     ) -> Iterator[Field]:
-        """Records, each followed by the strings that it points to."""
+        """Yield records, each followed by the strings that it points to."""
         for index, at in enumerate(self.places(section, dtype, n, offset, stride)):
             yield from self.record(section, dtype, at, index)
-            found = self.file.record(dtype, at, section)
+            record = self.file.record(dtype, at, section)
             for pointer in pointers:
-                yield from self.text(section, int(found[pointer]), pointer, index)
+                yield from self.text(section, int(record[pointer]), pointer, index)
 
     def blocks(self, blocks: SparseBlocks) -> Iterator[Field]:
-        """The values and the index of every block."""
+        """Yield the values and the index of every block."""
         extra = blocks.layout.end_marker is not None
         for number in range(len(blocks)):
             if blocks.shared[number]:
@@ -82,19 +82,19 @@ class Dumper:
                 )
 
     def footer(self) -> Iterator[Field]:
-        """The last eight bytes."""
+        """Yield the last eight bytes."""
         yield Field(self.name, "footer", -1, max(0, self.file.size - 8), "magic", plain(self.file.tail(8)))
 
 
 def plain(value: Any) -> int | float | str:
-    """A number or a printable text."""
+    """Return a number or a printable text."""
     if isinstance(value, bytes):
         return value.decode("ascii", "backslashreplace")
     return value.item() if isinstance(value, np.generic) else value  # type: ignore[no-any-return]
 
 
 def prerelease_fields(file: FileBytes, name: str) -> Iterator[Field]:
-    """Fields of profile.db, cct.db or trace.db of the pre-release generation."""
+    """Yield the fields of profile.db, cct.db or trace.db of the pre-release generation."""
     dumper = Dumper(file, name)
     magics = {"profile.db": old.PROFILE_MAGICS, "cct.db": old.CCT_MAGICS, "trace.db": old.TRACE_MAGICS}[name]
     head = prerelease_files.header(file, magics, 2 if name == "profile.db" else 1)
@@ -121,7 +121,7 @@ def prerelease_fields(file: FileBytes, name: str) -> Iterator[Field]:
 
 
 def release_fields(file: FileBytes, name: str) -> Iterator[Field]:
-    """Fields of meta.db, profile.db, cct.db or trace.db of the released generation."""
+    """Yield the fields of meta.db, profile.db, cct.db or trace.db of the released generation."""
     dumper = Dumper(file, name)
     kind = release_files.KINDS[name]
     _, sections = release_files.header(file, kind)
@@ -167,7 +167,7 @@ def _lines(dumper: Dumper, starts: list[int], ends: list[int], sample: np.dtype[
     first, last = (
         np.minimum(np.array(places, np.uint64), dumper.file.size).astype(np.int64) for places in (starts, ends)
     )
-    shared = dumper.file.shared(first, np.maximum(last - first, 0))
+    shared = dumper.file.find_overlaps(first, np.maximum(last - first, 0))
     for index, (start, end) in enumerate(zip(starts, ends, strict=True)):
         n = max(0, end - start) // sample.itemsize
         if shared[index]:
@@ -227,7 +227,7 @@ def _meta_tree(dumper: Dumper, at: int) -> Iterator[Field]:
 
 
 def xml_fields(path: Path) -> Iterator[Field]:
-    """Every attribute of every element of an XML file, with the byte where the element begins."""
+    """Yield every attribute of every element of an XML file, with the byte where the element begins."""
     parser = xml.new_parser(path)
     pending: list[Field] = []
     seen: dict[str, int] = {}

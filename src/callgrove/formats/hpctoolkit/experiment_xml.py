@@ -50,15 +50,14 @@ __all__ = [
 ]
 
 
-# From the tags of experiment.xml's tree to contexts.
-#
+# -- from tags to contexts ---------------------------------------------------------------------------------------------
 # One context is made per id, whatever the number of its tags; the nesting of the file is kept. A call site `C` lies
 # beside the line `S` it belongs to, so that the line, not the parent, contains its function-scope cost (`within`).
 
 
 Attributes = Mapping[str, str]
 Warn = Callable[[str], None]
-Found = TypeVar("Found")
+Entry = TypeVar("Entry")
 Procedure = tuple[str, int, bool]
 UNKNOWN_FILE = "<unknown file>"
 NOT_MODULES = ("<unknown module>", "<no module>")
@@ -68,12 +67,12 @@ OFFSET_END = 2**64
 
 
 def offset_of(attributes: Attributes) -> int:
-    """The offset in a load module, 0 where there is none."""
+    """Return the offset in a load module, 0 where there is none."""
     return _within(attributes.get("v", "0"), -1, OFFSET_END)
 
 
 def _within(text: str, lower: int, upper: int) -> int:
-    """A number, decimal or hexadecimal, between two others; too large ones are as wrong as words."""
+    """Return a number, decimal or hexadecimal, between two others; too large ones are as wrong as words."""
     number = int(text, 0 if text.startswith("0x") else 10)
     if not lower < number < upper:
         raise ValueError(f"{number}, which no such number can be")
@@ -270,7 +269,7 @@ class TreeHandler:
         line = int(a.get("l", "0"))
         return (file, line if 0 <= line <= LAST_LINE else ABSENT) if file >= 0 else (ABSENT, ABSENT)
 
-    def _lookup(self, table: Mapping[int, Found], id_: str, what: str, otherwise: Found) -> Found:
+    def _lookup(self, table: Mapping[int, Entry], id_: str, what: str, otherwise: Entry) -> Entry:
         number = int(id_)
         if number not in table:
             self._complain(what, f"{what} {number} is in no table")
@@ -281,6 +280,9 @@ class TreeHandler:
         if what not in self._warned:
             self._warned.add(what)
             self._warn(text)
+
+
+# -- tables ------------------------------------------------------------------------------------------------------------
 
 
 HEAD = 16384  # bytes in which the version stands: a DTD may come first
@@ -336,13 +338,13 @@ class _Handler:
             try:
                 self.tree.start(tag, attributes)
             except (KeyError, ValueError) as error:
-                raise self.broken(tag, error) from error
+                raise self.tag_error(tag, error) from error
             return
         if tag in _TABLES:
             try:
                 _TABLES[tag](self.tables, attributes)
             except (KeyError, ValueError) as error:
-                raise self.broken(tag, error) from error
+                raise self.tag_error(tag, error) from error
         elif tag == "HPCToolkitExperiment":
             self.tables.version = attributes.get("version", "")
             if not self.tables.version.startswith("4."):
@@ -355,17 +357,17 @@ class _Handler:
             try:
                 self.tree.end()
             except (KeyError, ValueError) as error:
-                raise self.broken(tag, error) from error
+                raise self.tag_error(tag, error) from error
 
     def finish(self) -> ExperimentXml:
-        """The tables, once all is read; tags that are still open end here."""
+        """Return the tables, once all is read; tags that are still open end here."""
         try:
             self.tree.finish()
         except (KeyError, ValueError) as error:
-            raise self.broken("SecCallPathProfileData", error) from error
+            raise self.tag_error("SecCallPathProfileData", error) from error
         return self.tables
 
-    def broken(self, tag: str, error: Exception) -> CorruptFile:
+    def tag_error(self, tag: str, error: Exception) -> CorruptFile:
         wrong = f"no attribute {error}" if isinstance(error, KeyError) else f"{error}"
         return CorruptFile(
             self.path,
@@ -377,7 +379,7 @@ class _Handler:
 
 
 def xml_metric(a: Attributes) -> XmlMetric:
-    """A `Metric` element, of any version."""
+    """Return a `Metric` element, of any version."""
     return XmlMetric(
         int(a["i"]),
         a["n"],
@@ -449,9 +451,9 @@ def parse_document(
 
 
 def major_version(head: bytes) -> str:
-    """The major version of an experiment.xml, empty where the text is not one."""
-    found = re.search(rb"<HPCToolkitExperiment\s+version\s*=\s*[\"'](\d+)", head)
-    return found.group(1).decode() if found else ""
+    """Return the major version of an experiment.xml, empty where the text is not one."""
+    match = re.search(rb"<HPCToolkitExperiment\s+version\s*=\s*[\"'](\d+)", head)
+    return match.group(1).decode() if match else ""
 
 
 def names_by_number(table: Mapping[int, str], defaults: tuple[str, ...]) -> tuple[str, ...]:

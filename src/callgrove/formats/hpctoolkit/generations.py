@@ -47,26 +47,26 @@ ENTRY_OF_PLACEHOLDER = {placeholder: entry for entry, placeholder in PLACEHOLDER
 
 
 def name_unknown_procedure(module: str, offset: int) -> str:
-    """What pre-release databases call an instruction that no function encloses."""
+    """Return what pre-release databases call an instruction that no function encloses."""
     return f"<unknown procedure> {offset:#x} [{module.rpartition('/')[2]}]"
 
 
 def have_known_names(regions: Regions, *names: str) -> Bools:
-    """Which regions have one of these names."""
+    """Return which regions have one of these names."""
     wanted = [number for number, text in enumerate(regions.strings) if text in names]
     out: Bools = np.isin(regions.name, wanted)
     return out
 
 
 def is_no_activity(contexts: ContextTree) -> Bools:
-    """The root that idle samples of pre-release databases are on."""
+    """Return the root that idle samples of pre-release databases are on."""
     is_leaf = contexts.subtree_end == np.arange(1, len(contexts) + 1)
     out: Bools = contexts.idle & (contexts.parent < 0) & is_leaf
     return out
 
 
 def kept_ids(source_ids: Ints, per_context: int, spare: int) -> tuple[Ints, bool]:
-    """The ids of contexts in the file, and whether they are the source's own: not where these have wide gaps."""
+    """Return the ids of contexts in the file, and whether they are the source's own: not where these have wide gaps."""
     n = len(source_ids)
     if not n:
         return np.zeros(0, np.int64), True
@@ -77,13 +77,13 @@ def kept_ids(source_ids: Ints, per_context: int, spare: int) -> tuple[Ints, bool
 
 
 def find_unused_ids(ids: Ints, n: int) -> Ints:
-    """The lowest ids from 1 on that are not used."""
+    """Return the lowest ids from 1 on that are not used."""
     free = np.ones(int(ids.max(initial=0)) + n + 1, np.bool_)
     free[ids] = free[0] = False
     return np.flatnonzero(free)[:n]
 
 
-# What an experiment has that a database of either generation cannot hold, in words; only what is there is named.
+# -- what no generation can hold ---------------------------------------------------------------------------------------
 
 
 DESCRIPTION = "description"  # the attribute that meta.db has a place for
@@ -92,7 +92,7 @@ DESCRIPTION = "description"  # the attribute that meta.db has a place for
 def losses_of_both(
     experiment: Experiment, kind_as_read: Ids, around: Ids, keeps_ids: bool, plan: MetricPlan
 ) -> Iterator[str]:
-    """Everything that neither generation holds, or that is changed alike, one sentence each."""
+    """Yield everything that neither generation holds, or that is changed alike, one sentence each."""
     yield from _contexts(experiment.contexts, kind_as_read, around, keeps_ids)
     yield from _regions(experiment.contexts)
     yield from _metrics(experiment.metrics, plan)
@@ -141,10 +141,10 @@ def _metrics(metrics: Metrics, plan: MetricPlan) -> Iterator[str]:
     measured = [row for row in measured if not row[0].is_derived]
     extremes = (Aggregation.MINIMUM, Aggregation.MAXIMUM)
     left_out = [(m, f"{m.name} ({m.scope.word or 'no scope'})") for m, written, _ in measured if not written]
-    if found := [label for metric, label in left_out if metric.aggregation in extremes]:
-        yield f"metrics {some(found)}: left out, minima and maxima cannot be added up over threads"
-    if found := [label for metric, label in left_out if metric.aggregation not in extremes]:
-        yield f"metrics {some(found)}: left out"
+    if labels := [label for metric, label in left_out if metric.aggregation in extremes]:
+        yield f"metrics {some(labels)}: left out, minima and maxima cannot be added up over threads"
+    if labels := [label for metric, label in left_out if metric.aggregation not in extremes]:
+        yield f"metrics {some(labels)}: left out"
     if computed := [m.name for m, written, stored in measured if written and stored < 0]:
         yield f"exclusive values of {some(computed)}: stored as function and execution, their sums"
     yield from _of_metrics([metric for metric, written, _ in measured if written])
@@ -153,19 +153,19 @@ def _metrics(metrics: Metrics, plan: MetricPlan) -> Iterator[str]:
 
 
 def _of_metrics(metrics: list[Metric]) -> Iterator[str]:
-    if found := [m.name for m in metrics if m.composite is not None]:
-        yield f"composite values of {some(found)}: their scalar reading is stored"
-    if found := [f"{m.name} ({m.unit})" for m in metrics if m.unit != unit_of(storable(m.name))]:
-        yield f"units of {some(found)}"
-    if found := [m.name for m in metrics if m.parent >= 0]:
-        yield f"nesting of metrics: {some(found)}"
-    if found := [m.name for m in metrics if m.formula or m.url or m.attributes]:
-        yield f"formulas, addresses and attributes of {some(found)}"
+    if labels := [m.name for m in metrics if m.composite is not None]:
+        yield f"composite values of {some(labels)}: their scalar reading is stored"
+    if labels := [f"{m.name} ({m.unit})" for m in metrics if m.unit != unit_of(storable(m.name))]:
+        yield f"units of {some(labels)}"
+    if labels := [m.name for m in metrics if m.parent >= 0]:
+        yield f"nesting of metrics: {some(labels)}"
+    if labels := [m.name for m in metrics if m.formula or m.url or m.attributes]:
+        yield f"formulas, addresses and attributes of {some(labels)}"
 
 
 def _profiles(profiles: Profiles) -> Iterator[str]:
     identifiers, measured = profiles.identifiers, profiles.measured
-    named = [p for p in measured.tolist() if profiles.name[p] not in ("", profiles.described(p))]
+    named = [p for p in measured.tolist() if profiles.name[p] not in ("", profiles.describe(p))]
     if named:
         yield f"names of {len(named)} profiles"
     streams = np.zeros(len(profiles), np.bool_)

@@ -37,7 +37,7 @@ class Slots:
     step: int | None = None
 
     def of(self, scopes: list[Scope]) -> tuple[dict[Scope, int], int]:
-        """The slot of each scope of one metric, and the step from one statistic to the next."""
+        """Return the slot of each scope of one metric, and the step from one statistic to the next."""
         if self.step is None:
             return {scope: slot for slot, scope in enumerate(scopes)}, len(scopes)
         return {scope: self.scopes.index(scope) + self.step - len(self.scopes) for scope in scopes}, self.step
@@ -79,7 +79,7 @@ class MetricPlan:
 
     @classmethod
     def of(cls, metrics: Metrics, slots: Slots, knows_threads: bool = True) -> MetricPlan:
-        """The plan for some metrics. Without values of single threads there are no statistics over them."""
+        """Return the plan for some metrics. Without values of single threads there are no statistics over them."""
         wanted = list(_choose_quantities(metrics, slots.scopes, knows_threads))
         bases, n_ids, keeps = _bases(metrics, wanted, slots)
         if n_ids > MOST_METRIC_IDS:
@@ -123,7 +123,11 @@ class MetricPlan:
     def lexical_of_function(self) -> dict[int, int]:
         """The id of each metric's lexical scope by that of its function scope, for metrics that have both."""
         ids = [{scope.scope: scope.id for scope in metric.scopes} for metric in self.metrics]
-        return {own[Scope.FUNCTION]: own[Scope.LEXICAL] for own in ids if {Scope.FUNCTION, Scope.LEXICAL} <= own.keys()}
+        return {
+            ids_of_metric[Scope.FUNCTION]: ids_of_metric[Scope.LEXICAL]
+            for ids_of_metric in ids
+            if {Scope.FUNCTION, Scope.LEXICAL} <= ids_of_metric.keys()
+        }
 
     def renumber(self, metrics: Metrics) -> Mapping[int, int]:
         """From the ids that the source's summary uses, which columns refer to, to those of the file."""
@@ -147,36 +151,36 @@ def _choose_quantities(metrics: Metrics, scopes: tuple[Scope, ...], knows_thread
             statistics.setdefault(metric.name, set()).update([metric.statistic] if knows_threads else [])
         elif metric.aggregation in (Aggregation.SUM, Aggregation.COMPOSITE) and not metric.is_derived:
             groups.setdefault(metric.name, {})[metric.scope] = row
-    for name, own in groups.items():
-        if (exclusive := own.get(Scope.EXCLUSIVE)) is not None:
-            own = {Scope.FUNCTION: exclusive, Scope.INCLUSIVE: exclusive} | own
-        rows = {scope: own[scope] for scope in scopes if scope in own}
+    for name, row_of_scope in groups.items():
+        if (exclusive := row_of_scope.get(Scope.EXCLUSIVE)) is not None:
+            row_of_scope = {Scope.FUNCTION: exclusive, Scope.INCLUSIVE: exclusive} | row_of_scope
+        rows = {scope: row_of_scope[scope] for scope in scopes if scope in row_of_scope}
         asked = statistics.get(name, set()) | {SUM}
         if rows:
             yield name, rows, tuple(statistic for statistic in STATISTICS if statistic in asked)
 
 
 def _bases(metrics: Metrics, wanted: list[Wanted], slots: Slots) -> tuple[list[int], int, bool]:
-    """The first id of each metric, one more than the last id of all, and whether these are the source's ids."""
-    own: list[int] = []
+    """Return the first id of each metric, one more than the last id of all, and whether these are the source's ids."""
+    bases_of_metrics: list[int] = []
     spans: list[int] = []
     for _, rows, statistics in wanted:
         places, step = slots.of(list(rows))
         spans.append(step * len(statistics))
         ids = {(metrics[row].source_id, places[scope]) for scope, row in rows.items() if metrics[row].scope == scope}
         bases = {id_ - place for id_, place in ids if id_ is not None}
-        own.append(bases.pop() if len(bases) == 1 and len(ids) == len(rows) else ABSENT)
+        bases_of_metrics.append(bases.pop() if len(bases) == 1 and len(ids) == len(rows) else ABSENT)
     following = 0
-    for base, span in sorted(zip(own, spans, strict=True)):  # ids are dense
+    for base, span in sorted(zip(bases_of_metrics, spans, strict=True)):  # ids are dense
         following = following + span if base == following else ABSENT
     if following == sum(spans):
-        return own, following, True
+        return bases_of_metrics, following, True
     return list(accumulate(spans, initial=0))[:-1], sum(spans), False
 
 
 def _source_statistics(metrics: Metrics, row: int) -> dict[str, int]:
-    """The ids of the source's own summary for one metric in one scope. The sum has no row of its own; where the source
-    did not tell its id, and there are several statistics, it is the one that is missing in their sequence."""
+    """Return the ids of the source's own summary for one metric in one scope. The sum has no row of its own; where the
+    source did not tell its id, and there are several statistics, it is the one that is missing in their sequence."""
     metric = metrics[row]
     same = [m for m in metrics if m.name == metric.name and m.scope == metric.scope and m.statistic]
     out = {m.statistic: m.source_id for m in same if m.source_id is not None}
@@ -193,8 +197,7 @@ def _source_statistics(metrics: Metrics, row: int) -> dict[str, int]:
     return out
 
 
-# The columns that a database asks to show, as formulas over what its own summary holds.
-#
+# -- columns to show ---------------------------------------------------------------------------------------------------
 # An experiment's columns are kept where the file holds what they are made of. A metric without any gets the usual ones:
 #
 #     Sum $s    Mean $s/$n    StdDev sqrt($q/$n-($s/$n)^2)    CfVar StdDev/Mean    Min    Max
@@ -223,8 +226,8 @@ class ViewColumn:
 
 
 def view_columns(plan: MetricPlan, metrics: Metrics, tells_statistics: bool) -> tuple[list[ViewColumn], list[str]]:
-    """The columns in their order, and the names of those that could not be kept. With `tells_statistics` there are the
-    usual columns for each metric with several."""
+    """Return the columns in their order, and the names of those that could not be kept. With `tells_statistics` there
+    are the usual columns for each metric with several."""
     ids = plan.renumber(metrics)
     scopes = {scope.scope for _, scope in plan.scopes}
     kept: list[ViewColumn] = []

@@ -42,8 +42,8 @@ Summarised = tuple[Ids, Ids, Floats]  # context ids, ids in the summary, statist
 def summarise(
     rows: SparseBlock, statistics: Mapping[str, Mapping[int, int]], loops: LexicalLoops | None = None
 ) -> Summarised:
-    """The summary of some contexts, from all their values, sorted by context, metric and profile. `statistics` gives
-    for each of them the id in the summary by the id in threads."""
+    """Return the summary of some contexts, from all their values, sorted by context, metric and profile. `statistics`
+    gives for each of them the id in the summary by the id in threads."""
     if loops is None:
         return _put_in_order([_statistics(rows, statistics)], len(statistics) > 1)
     others, at_loops = loops.split(rows)
@@ -52,7 +52,7 @@ def summarise(
 
 
 def _put_in_order(parts: list[Summarised], mixed: bool) -> Summarised:
-    """All parts as one, ascending by context and id."""
+    """Return all parts as one, ascending by context and id."""
     contexts, ids, values = (np.concatenate(column) for column in zip(*parts, strict=True))
     if not mixed:
         return contexts, ids, values
@@ -61,7 +61,7 @@ def _put_in_order(parts: list[Summarised], mixed: bool) -> Summarised:
 
 
 def _statistics(rows: SparseBlock, statistics: Mapping[str, Mapping[int, int]]) -> Summarised:
-    """Every statistic of all groups of rows with one context and metric, one statistic after the other."""
+    """Return every statistic of all groups of rows with one context and metric, one statistic after the other."""
     changes = np.ones(len(rows), np.bool_)
     changes[1:] = (rows.context[1:] != rows.context[:-1]) | (rows.metric[1:] != rows.metric[:-1])
     first = np.flatnonzero(changes)
@@ -78,7 +78,7 @@ def _statistics(rows: SparseBlock, statistics: Mapping[str, Mapping[int, int]]) 
 
 
 def id_table(ids: Mapping[int, int]) -> Ids:
-    """A mapping of metric ids as an array; -1 where there is none."""
+    """Return a mapping of metric ids as an array; -1 where there is none."""
     table = np.full(MOST_IDS, ABSENT, np.int32)
     table[list(ids)] = list(ids.values())
     return table
@@ -112,27 +112,28 @@ class LexicalLoops:
             self._inner.append(SparseBlock(inner.profile, self._loop_around[inner.context], inner.metric, -inner.value))
             self._n_waiting += len(inner)
         if self._n_waiting > WAITING_ROWS:
-            self._inner, self._n_waiting = [_add_up(SparseBlock.joined(self._inner))], 0
+            self._inner, self._n_waiting = [_add_up(SparseBlock.concatenate(self._inner))], 0
 
     def split(self, rows: SparseBlock) -> tuple[SparseBlock, SparseBlock]:
-        """Rows of some contexts without those of lexical scope at loops, and what stands in the summary instead."""
+        """Return the rows of some contexts without those of lexical scope at loops, and what stands in the summary
+        instead."""
         at_loop = self._is_loop[rows.context]
         if not at_loop.any():
             return rows, rows.take(slice(0))
-        own = self._as_lexical(rows, at_loop & (self._twin[rows.metric] >= 0))
-        found = _add_up(SparseBlock.joined([own, self._inside(int(rows.context[0]), int(rows.context[-1]))]))
-        return rows.take(~(at_loop & self._is_lexical[rows.metric])), found.take(found.value != 0)
+        of_loops = self._as_lexical(rows, at_loop & (self._twin[rows.metric] >= 0))
+        sums = _add_up(SparseBlock.concatenate([of_loops, self._inside(int(rows.context[0]), int(rows.context[-1]))]))
+        return rows.take(~(at_loop & self._is_lexical[rows.metric])), sums.take(sums.value != 0)
 
     def _as_lexical(self, rows: SparseBlock, chosen: Bools) -> SparseBlock:
-        """Rows of function scope under the ids of lexical scope."""
+        """Return rows of function scope under the ids of lexical scope."""
         part = rows.take(chosen)
         profile = part.profile if self._by_thread else np.zeros_like(part.profile)
         return SparseBlock(profile, part.context, self._twin[part.metric], part.value)
 
     def _inside(self, first: int, last: int) -> SparseBlock:
-        """What is taken off loops with these ids."""
+        """Return what is taken off loops with these ids."""
         if len(self._inner) > 1 or self._n_waiting:
-            self._inner, self._n_waiting = [_add_up(SparseBlock.joined(self._inner))], 0
+            self._inner, self._n_waiting = [_add_up(SparseBlock.concatenate(self._inner))], 0
         if not self._inner:
             return SparseBlock.empty()
         inner = self._inner[0]
@@ -140,7 +141,8 @@ class LexicalLoops:
 
 
 def _add_up(rows: SparseBlock) -> SparseBlock:
-    """Sorted by context, metric and profile; equal rows are added up, and what is only rounding becomes zero."""
+    """Return the rows sorted by context, metric and profile; equal rows are added up, and what is only rounding becomes
+    zero."""
     rows = rows.take(np.lexsort((rows.profile, rows.metric, rows.context)))
     changes = np.ones(len(rows), np.bool_)
     changes[1:] = np.any([np.diff(column) != 0 for column in (rows.context, rows.metric, rows.profile)], axis=0)

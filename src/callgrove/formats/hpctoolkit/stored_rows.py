@@ -24,7 +24,7 @@ import numpy as np
 from callgrove.arrays import ABSENT, Array, Bools, Floats, Ids, Ints
 from callgrove.formats.hpctoolkit.metric_plan import MetricPlan
 from callgrove.formats.hpctoolkit.statistics import SUM
-from callgrove.model.books import SPANS, Books, Ledger, Totals, counted_contexts
+from callgrove.model.books import SPANS, Books, Ledger, Totals, select_counted_contexts
 from callgrove.model.contexts import ContextTree
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Aggregation, Metric, Metrics, Scope
@@ -104,7 +104,7 @@ def _merge_rows(rows: SparseBlock, few: SparseBlock) -> SparseBlock:
     key, few = _key(rows, few), combine_rows(few)
     few_key = _key(few, rows)
     if key is None or few_key is None or not (key[1:] > key[:-1]).all():
-        return combine_rows(SparseBlock.joined([rows, few]))
+        return combine_rows(SparseBlock.concatenate([rows, few]))
     at = np.searchsorted(key, few_key)
     same = np.append(key, -1)[at] == few_key
     value = rows.value.astype(np.float64)  # a copy
@@ -119,7 +119,7 @@ def _merge_rows(rows: SparseBlock, few: SparseBlock) -> SparseBlock:
 
 
 def _key(rows: SparseBlock, others: SparseBlock) -> Ints | None:
-    """One number that sorts as the three do, where it fits; the same for both kinds of rows."""
+    """Return one number that sorts as the three do, where it fits; the same for both kinds of rows."""
     largest = [max(int(r.max(initial=0)), int(o.max(initial=0))) for r, o in zip(_ids(rows), _ids(others), strict=True)]
     _, *sizes = (number.bit_length() for number in largest)
     if largest[0].bit_length() + sum(sizes) > KEY_BITS:
@@ -170,7 +170,8 @@ class RowMaker:
         self.rounded = False
 
     def take(self, block: Block) -> SparseBlock:
-        """The rows of a block that will be written: numbers of profiles are the file's, the rest is the model's."""
+        """Return the rows of a block that will be written: numbers of profiles are the file's, the rest is the
+        model's."""
         part = block.triples()
         profile = self._profile_numbers[part.profile]
         value = self._numbers(part)
@@ -192,14 +193,14 @@ class RowMaker:
         return part.value.astype(np.float64, copy=False)
 
     def finish(self, rows: SparseBlock) -> SparseBlock:
-        """All rows in the ids of the file, sorted, with what has to be computed from them."""
+        """Return all rows in the ids of the file, sorted, with what has to be computed from them."""
         plan, tree = self._plan, self._tree
         special = np.flatnonzero(self._is_special[rows.context])
         of_special = rows.take(special)
         parts = [part for part in self._carry(of_special) if len(part)]
         for owner, names in ((tree.around, plan.function), (tree.above, plan.execution)):
-            if (names >= 0).any() and len(own := _choose_rows(rows, names[rows.metric] >= 0)):
-                parts.append(_rename_rows(_gather(own, owner, tree.depth), names))
+            if (names >= 0).any() and len(chosen := _choose_rows(rows, names[rows.metric] >= 0)):
+                parts.append(_rename_rows(_gather(chosen, owner, tree.depth), names))
         kept = plan.stored[rows.metric] >= 0
         if tree.contained_in is not None:
             function = self._function[rows.metric]
@@ -207,7 +208,7 @@ class RowMaker:
             parts.append(_rename_rows(self._nest_anew(rows.take(function), tree.contained_in), plan.stored))
         kept[special[self._is_replaced(of_special)]] = False
         stored = self._in_file(_rename_rows(_choose_rows(rows, kept), plan.stored))
-        out = _merge_rows(stored, self._in_file(SparseBlock.joined(parts))) if parts else combine_rows(stored)
+        out = _merge_rows(stored, self._in_file(SparseBlock.concatenate(parts))) if parts else combine_rows(stored)
         return _choose_rows(out, out.value != 0)
 
     def _nest_anew(self, rows: SparseBlock, contained_in: Ids) -> SparseBlock:
@@ -215,9 +216,9 @@ class RowMaker:
         if not len(rows):
             return rows
         taken = _climb(rows, contained_in)
-        own = SparseBlock.joined([rows, SparseBlock(taken.profile, taken.context, taken.metric, -taken.value)])
-        own = combine_rows(own)
-        return _gather(own.take(own.value != 0), self._tree.around, self._tree.depth)
+        changes = SparseBlock.concatenate([rows, SparseBlock(taken.profile, taken.context, taken.metric, -taken.value)])
+        changes = combine_rows(changes)
+        return _gather(changes.take(changes.value != 0), self._tree.around, self._tree.depth)
 
     def _in_file(self, rows: SparseBlock) -> SparseBlock:
         return SparseBlock(rows.profile, self._ids[rows.context], rows.metric, rows.value)
@@ -229,7 +230,7 @@ class RowMaker:
         return copied | tree.emptied[rows.context]
 
     def _carry(self, rows: SparseBlock) -> Iterator[SparseBlock]:
-        """What is also added to other contexts and to the file's root, and what stands for something else."""
+        """Yield what is also added to other contexts and to the file's root, and what stands for something else."""
         tree, ids = self._tree, self._plan.stored
         inclusive, function = rows.take(self._inclusive[rows.metric]), rows.take(self._function[rows.metric])
         carried = _climb(inclusive, tree.inclusive_to)
@@ -258,7 +259,7 @@ def books_of(tables: Experiment, tree: PlacedTree, plan: MetricPlan, n_ids: int)
     for _, scope in plan.scopes:
         id_ = dict(scope.statistics)[SUM]  # which every scope has in the summary
         rows[id_], stored[id_] = scope.row, replace(metrics[scope.row], scope=scope.scope)
-    given = Ledger(Totals(tuple(metrics), None, counted_contexts(tables.contexts)))
+    given = Ledger(Totals(tuple(metrics), None, select_counted_contexts(tables.contexts)))
     passed = Ledger(Totals(stored, rows, counted, counts_values=False))
     books = Books(metrics, given, passed, n_taken=np.zeros(len(metrics), np.int64))
     books.excuse_rows(np.flatnonzero(~plan.written).tolist())
@@ -285,13 +286,13 @@ def _rename_rows(rows: SparseBlock, ids: Ids) -> SparseBlock:
 
 
 def _climb(rows: SparseBlock, to: Ids) -> SparseBlock:
-    """The rows that have to be added to another context, there."""
+    """Return the rows that have to be added to another context, there."""
     up = rows.take(to[rows.context] != NOWHERE)
     return SparseBlock(up.profile, to[up.context], up.metric, up.value)
 
 
 def _gather(rows: SparseBlock, owner: Ids, depth: Ids) -> SparseBlock:
-    """Every row, and at each owner the sum of what it owns, directly or not. From the deepest level to the root;
+    """Return every row, and at each owner the sum of what it owns, directly or not. From the deepest level to the root;
     contexts that nothing was measured below are never touched."""
     level = depth[rows.context]
     order = np.argsort(level, kind="stable")
@@ -299,11 +300,11 @@ def _gather(rows: SparseBlock, owner: Ids, depth: Ids) -> SparseBlock:
     out: list[SparseBlock] = []
     rising = SparseBlock.empty()
     for here in range(int(level.max()), -1, -1):
-        own = rows.take(order[bounds[here] : bounds[here + 1]])
-        found = combine_rows(SparseBlock.joined([own, rising]))
-        out.append(found)
-        rising = _climb(found, owner)
+        rows_of_depth = rows.take(order[bounds[here] : bounds[here + 1]])
+        combined = combine_rows(SparseBlock.concatenate([rows_of_depth, rising]))
+        out.append(combined)
+        rising = _climb(combined, owner)
     while len(rising):  # an owner may stand beside what it owns: the way to the root has more steps than levels
         out.append(rising)
         rising = _climb(rising.take(rising.context >= 0), owner)
-    return SparseBlock.joined(out)
+    return SparseBlock.concatenate(out)

@@ -2,7 +2,7 @@
 
     block    (minor, value) * n   [padding]   (major, start) * m   [end pair]   [padding]
 
-`sparse` reads what is packed here, and `BlockLayout` says what of it a generation has. All records have an even size
+blocks.py reads what is packed here, and `BlockLayout` says what of it a generation has. All records have an even size
 and every block begins at an even place, so blocks are put together as 16-bit words: values and index entries are each
 one sequence in the order of the file, laid into the words that belong to them. Nothing is done per block.
 """
@@ -34,7 +34,7 @@ WORD = 2  # bytes
 
 
 def align(offset: Any, to: int) -> Any:
-    """The next multiple of `to`; a number or an array of them."""
+    """Return the next multiple of `to`; a number or an array of them."""
     return (offset + to - 1) // to * to
 
 
@@ -58,7 +58,7 @@ class ValuesFile(Protocol):
     footer: bytes
 
     def tables(self, places: BlockPlaces) -> bytes:
-        """Everything before the first block."""
+        """Return everything before the first block."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ def _changes(ids: Array) -> Bools:
 
 
 def _entries(layout: BlockLayout, ids: Array, first: Ints, n_values: Ints, n_index: Ints) -> tuple[Array, Ints]:
-    """The index entries of all blocks, with the end pairs that the layout wants, and how many each block has."""
+    """Return the index entries of all blocks, with the end pairs that the layout wants, and how many each block has."""
     within = first - np.repeat(np.cumsum(n_values) - n_values, n_index)
     ends = np.zeros(len(n_index), np.bool_)
     if layout.end_marker is not None:
@@ -143,8 +143,7 @@ def _laid_out(
     return words
 
 
-# profile.db, of both generations, written as values come.
-#
+# -- profile.db, written as values come --------------------------------------------------------------------------------
 #     header, infos, id tuples           their size is known from the start: room is left for them
 #     blocks of the measured profiles    appended by `store`
 #     block of the summary               appended by `summarise`, while cct.db is made
@@ -229,7 +228,7 @@ class ProfileWriter:
             n_waiting += len(waiting[-1])
             last_of_profile = following < 0 or table[0][following] != profile
             if last_of_profile and (n_waiting >= MERGED_ROWS or following < 0):
-                merged = combine_rows(SparseBlock.joined(waiting))
+                merged = combine_rows(SparseBlock.concatenate(waiting))
                 self.store(merged.take(merged.value != 0), last=following < 0)
                 waiting, n_waiting = [], 0
         parts_path.unlink()
@@ -251,8 +250,8 @@ class ProfileWriter:
         n_index = sum(len(ids) for ids, _ in self._summary_index)
         index = np.empty(n_index + (layout.end_marker is not None), layout.index)
         for name, column in (("id", 0), ("start", 1)):
-            found = [np.empty(0, np.int64), *(part[column] for part in self._summary_index)]
-            index[name][:n_index] = np.concatenate(found)
+            parts = [np.empty(0, np.int64), *(part[column] for part in self._summary_index)]
+            index[name][:n_index] = np.concatenate(parts)
         index[n_index:] = (layout.end_marker or 0, self._n_totals)
         index_at = align(at + self._n_totals * layout.value.itemsize, layout.alignment)
         self._file.seek(index_at)
@@ -278,8 +277,7 @@ def _rows(profile: int, block: RawBlock) -> SparseBlock:
     )
 
 
-# cct.db, of both generations, made from profile.db by an external counting sort.
-#
+# -- cct.db, made from profile.db by an external counting sort ---------------------------------------------------------
 #     pass 1    while profile blocks are written, the values of each context are counted
 #     pass 2    contexts are taken in batches, in the order of their ids; each profile's index is ascending too, so a
 #               cursor per profile finds the batch's values: one slice per profile and batch
@@ -310,7 +308,7 @@ def write_context_major(
     with path.open("wb") as file:
         file.seek(at)
         for first, last in _batches(n_per_context):
-            rows = reader.between(first, last)
+            rows = reader.read_batch(first, last)
             numbers = np.arange(first, last)
             packed = pack(written.layout, numbers, rows.context, rows.metric, rows.profile, rows.value, at)
             places.put(*packed.places)
@@ -350,10 +348,10 @@ class _ProfileCursors:
         at, n = int(blocks.index_at[number]), int(blocks.n_index[number])
         return blocks.file.array(blocks.layout.index, n, at if n else 0, blocks.section(number))
 
-    def between(self, first: int, last: int) -> SparseBlock:
-        """All values of contexts below `last` that were not given yet, sorted by context, metric and profile."""
+    def read_batch(self, first: int, last: int) -> SparseBlock:
+        """Return the values of contexts below `last` that were not given yet, by context, metric and profile."""
         parts = [self._advance(number, last) for number in np.flatnonzero(self._next_id < last).tolist()]
-        rows = SparseBlock.joined(parts)
+        rows = SparseBlock.concatenate(parts)
         self._blocks.forget()
         if not len(rows):
             return rows

@@ -33,8 +33,8 @@ class MetricTable:
                 self._rows[id_] = row
 
     def __getitem__(self, ids: Array) -> Ids:
-        found: Ids = self._rows[ids]
-        return found
+        rows: Ids = self._rows[ids]
+        return rows
 
     def __contains__(self, row: int) -> bool:
         return bool((self._rows == row).any())
@@ -76,7 +76,7 @@ class DatabaseValues:
         return summary_is_alone(self.by_profile, self._is_summary)
 
     def n_stored(self) -> int | None:
-        """What the headers announce, values of the file's root included."""
+        """Return what the headers announce, values of the file's root included."""
         blocks = self.by_profile or self.by_context
         return None if blocks is None else int(blocks.n_values[~blocks.broken].sum())
 
@@ -93,7 +93,7 @@ class DatabaseValues:
     def profile(self, profile: int, metrics: Ints | None = None) -> SparseBlock:
         if self.by_profile is None:
             parts = [b.take(b.profile == profile) for b in self._from_contexts() if profile in b.profile]
-            return SparseBlock.joined(parts).of_metrics(metrics)
+            return SparseBlock.concatenate(parts).of_metrics(metrics)
         block = self.by_profile.block(profile)
         if len(block.ids) and block.ids[0] == 0:
             block = block.without_first()
@@ -114,10 +114,10 @@ class DatabaseValues:
             try:
                 rows, value = self.root(profile)
             except CorruptFile as error:
-                self._met(error)
+                self._record_problem(error)
                 continue
             parts.append(SparseBlock(np.full(len(rows), profile, np.int32), np.zeros_like(rows), rows, value))
-        return SparseBlock.joined(parts)
+        return SparseBlock.concatenate(parts)
 
     def root_by_context(self) -> SparseBlock:
         """Return the values of the root as cct.db has them."""
@@ -135,16 +135,16 @@ class DatabaseValues:
         )
 
     def in_profiles(self, context: int) -> SparseBlock:
-        """The values of one context in all measured profiles, as profile.db has them."""
+        """Return the values of one context in all measured profiles, as profile.db has them."""
         if self.by_profile is None:
             return SparseBlock.empty()
         id_ = int(self._context_ids[context])
         chosen = self._is_summary if self.summary_is_alone else ~self._is_summary
-        found = (
+        blocks = (
             self._of_profile(p, self.by_profile.lookup(p, id_))
             for p in np.flatnonzero(chosen & ~self.by_profile.broken).tolist()
         )
-        return SparseBlock.joined([b for b in found if len(b)])
+        return SparseBlock.concatenate([b for b in blocks if len(b)])
 
     def blocks(self, profiles: Ints | None = None, metrics: Ints | None = None) -> Iterator[Block]:
         for block in self._from_profiles(profiles) if self.by_profile is not None else self._from_contexts():
@@ -164,7 +164,7 @@ class DatabaseValues:
             try:
                 yield self.profile(profile)
             except CorruptFile as error:
-                self._met(error)
+                self._record_problem(error)
 
     def _from_contexts(self) -> Iterator[SparseBlock]:
         if self.by_context is None:
@@ -177,42 +177,43 @@ class DatabaseValues:
             try:
                 yield self._of_context(context, self.by_context.block(id_))
             except CorruptFile as error:
-                self._met(error)
+                self._record_problem(error)
 
-    def _met(self, error: CorruptFile) -> None:
+    def _record_problem(self, error: CorruptFile) -> None:
         if str(error) not in {str(known) for known in self.problems}:
             self.problems.append(error)
 
     def _of_profile(self, profile: int, block: RawBlock) -> SparseBlock:
         contexts = self._contexts[block.ids]
-        found = SparseBlock(
+        triples = SparseBlock(
             np.full(len(block.value), profile, np.int32),
             block.major(contexts),
             (self._summary_metrics if self._is_summary[profile] else self._metrics)[block.minor],
             block.value.astype(np.float64),
         )
-        return self._keep_known(found, f"profile {profile}", self.by_profile)
+        return self._keep_known(triples, f"profile {profile}", self.by_profile)
 
     def _of_context(self, context: int, block: RawBlock) -> SparseBlock:
         profile = block.minor.astype(np.int64)
         inside = profile < len(self._is_summary)
-        found = SparseBlock(
+        triples = SparseBlock(
             np.where(inside, profile, -1).astype(np.int32),
             np.full(len(profile), context, np.int32),
             block.major(self._metrics[block.ids]),
             block.value.astype(np.float64),
         )
-        found = self._keep_known(found, f"context {int(self._context_ids[context])}", self.by_context)
-        return found.take(~self._is_summary[found.profile]) if self._is_summary.any() else found
+        triples = self._keep_known(triples, f"context {int(self._context_ids[context])}", self.by_context)
+        return triples.take(~self._is_summary[triples.profile]) if self._is_summary.any() else triples
 
     def _keep_known(self, block: SparseBlock, section: str, blocks: SparseBlocks | None) -> SparseBlock:
-        """The values whose profile, context and metric some table names; the others are a problem, not a value."""
+        """Return the values whose profile, context and metric some table names; the others are a problem, not a
+        value."""
         for what, ids in (("profile", block.profile), ("context", block.context), ("metric", block.metric)):
             if len(ids) and int(ids.min()) < 0:
                 kept = (block.profile >= 0) & (block.context >= 0) & (block.metric >= 0)
                 found = f"{int((~kept).sum())} values with an unknown {what} id, which are left out"
                 assert blocks is not None
-                self._met(
+                self._record_problem(
                     CorruptFile(blocks.file.path, section, expected=f"{what} ids that a table names", found=found)
                 )
                 return block.take(kept)

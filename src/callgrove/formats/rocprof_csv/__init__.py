@@ -10,9 +10,11 @@ Specification: gpu-traces.md 3.9, trace-outputs.md 4 and 9.
     OUT_counter_wide.csv              ours: a row for each kernel, a column for each counter
     OUT_agent_info.csv                what is known of devices
 
-    tables.py     the columns of every file in both layouts (2025, 2026), and what each cell is made of
-    rows.py       spans as rows of the file that they belong to
-    format.py     the format of the registry: spans in, files out
+The modules, in the order to read them:
+
+    format.py  the format of the registry: spans in, files out
+    tables.py  the columns of every file in both layouts (2025, 2026), and what each cell is made of
+    rows.py    spans as rows of the file that they belong to, and the file about devices
 
 Rows are in the order of processes, then of start, then of spans. UTF-8, lines end with LF; texts are quoted, with
 quotes inside doubled (rocprofv3 leaves them as they are); numbers are not; what is not known is empty, such as the end

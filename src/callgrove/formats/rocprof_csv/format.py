@@ -85,7 +85,8 @@ class RocprofCsvWriter(TargetWriter[PendingFiles, Experiment]):
         self._words = Words(self._places, names, self._strings, self._devices.labels, self._counters)
 
     def _choose_layout(self, traces: Traces) -> Layout:
-        """As asked for, or as the converter of the profiler's own version: databases with graph ids are of 2026."""
+        """Return the layout: as asked for, or as the converter of the profiler's own version: databases with graph ids
+        are of 2026."""
         first = (
             next(traces.side_chunks(side, part), None) for side in ("kernel", "copy") for part in self._some(traces)
         )
@@ -94,7 +95,7 @@ class RocprofCsvWriter(TargetWriter[PendingFiles, Experiment]):
         return layout_of(year, graphs=graphs)
 
     def _some(self, traces: Traces) -> range:
-        """Parts that are looked at: those of one run are alike."""
+        """Return the parts that are looked at: those of one run are alike."""
         return range(min(len(traces.parts()), LOOKED_AT))
 
     def _take(self, tables: Experiment, chunk: Chunk) -> None:
@@ -104,7 +105,7 @@ class RocprofCsvWriter(TargetWriter[PendingFiles, Experiment]):
             self._write_spans(chunk)
 
     def write_traces(self, progress: Progress = silent) -> None:
-        """All spans, with the columns that rows are made of. Samples have no file, so they are only counted."""
+        """Write all spans, with the columns that rows are made of. Samples have no file, so they are only counted."""
         done = 0
         traces = self._traces
         for chunk in traces.spans(COLUMNS):
@@ -121,15 +122,16 @@ class RocprofCsvWriter(TargetWriter[PendingFiles, Experiment]):
             shown = ("bytes",) if self._extended else ()
             about = (self._counters, self._devices, self._places.queue, self._unshown, self._ledgers.given, shown)
             self._records = SpanRecords(self._traces, part, self._layout, *about)
-        own = chunk if self._region_names is None else self._region_names.of(chunk)
-        for table, records in self._records.of(own, self._domains(own)):
+        renamed = chunk if self._region_names is None else self._region_names.of(chunk)
+        for table, records in self._records.of(renamed, self._domains(renamed)):
             kept = self._usable(table, records)
             if table.name not in self._waiting:
                 self._waiting[table.name] = SpanOrder(self._places.process, WAITING_ROWS)
             self._waiting[table.name].add(kept)
 
     def _usable(self, table: FileTable, records: Records) -> Records:
-        """Without spans that are none; the end of what never ended is empty, as everything that is not known."""
+        """Return the records without spans whose times are impossible; the end of what never ended is empty, as is
+        everything that is not known."""
         start, end = records["start_ns"], records["end"]
         if not len(start) or (int(start.min()) >= 0 and bool((end >= start).all())):
             return records
@@ -162,7 +164,7 @@ class RocprofCsvWriter(TargetWriter[PendingFiles, Experiment]):
             ledger.add_amount(COPIED if table is layout.copies else ALLOCATED, sizes[sizes >= 0], times)
 
     def _domains(self, chunk: SpanChunk) -> Ids:
-        """Of calls and markers the file that they belong to; what belongs to none is counted."""
+        """Return for calls and markers the file that they belong to; what belongs to none is counted."""
         kind, category = chunk["kind"], chunk["category"]
         words = {number: self._category(number) for number in np.unique(category).tolist()}
         if self._layout.regions is not None:
@@ -195,9 +197,9 @@ class RocprofCsvWriter(TargetWriter[PendingFiles, Experiment]):
                 columns = self._columns(table)
                 for records in waiting.chunks():
                     file = self._file(table)
-                    for own, text in rows_of(self._words, columns, records):
+                    for rows, text in rows_of(self._words, columns, records):
                         file.write(text)
-                        self._add_up(table, own, self._ledgers.passed)
+                        self._add_up(table, rows, self._ledgers.passed)
 
     def _columns(self, table: FileTable) -> Columns:
         more = table.extended if self._extended else ()
@@ -249,12 +251,13 @@ class RocprofCsvWriter(TargetWriter[PendingFiles, Experiment]):
 
 
 def _counts(kind: Array, category: Array) -> list[tuple[int, int, int]]:
-    """How often each pair is there."""
+    """Return how often each pair is there."""
     pairs, n = np.unique(np.stack([kind.astype(np.int64), category.astype(np.int64)]), axis=1, return_counts=True)
     return list(zip(*pairs.tolist(), n.tolist(), strict=True)) if len(n) else []
 
 
-# The format of the registry. It is written only: what these files hold is read better from the database.
+# -- entry for the registry --------------------------------------------------------------------------------------------
+# The format is written only: what these files hold is read better from the database.
 
 
 class RocprofCsvFormat(WrittenOnly):

@@ -75,7 +75,7 @@ DOES_NOT_ADD_UP = ("RELATIVE",)  # rocprofv3 calls every counter ABS, and adds u
 
 
 def wide_column(counter: int) -> str:
-    """The column of a counter in the records of the wide table."""
+    """Return the column of a counter in the records of the wide table."""
     return f"counter {counter}"
 
 
@@ -87,13 +87,13 @@ class Devices:
         self._traces, self._agents = traces, agents
         self._first: dict[int, tuple[int, int]] = {}
 
-    def numbers(self, part: int, own: Array) -> Array:
+    def numbers(self, part: int, numbers_in_part: Array) -> Array:
         if part not in self._first:
             labels = [device.label_by(self._agents) for device in self._traces.devices(part)]
             self._first[part] = len(self.labels), len(labels)
             self.labels += labels
         first, n = self._first[part]
-        return np.where((own >= 0) & (own < n), own + first, ABSENT)
+        return np.where((numbers_in_part >= 0) & (numbers_in_part < n), numbers_in_part + first, ABSENT)
 
 
 class SpanRecords:
@@ -123,7 +123,7 @@ class SpanRecords:
         self._pieces: dict[str, Pieces] = {}
 
     def of(self, chunk: SpanChunk, domain: Ids) -> Iterator[tuple[FileTable, Records]]:
-        """The records of each file; `domain` numbers the files of calls, -1 for spans of none."""
+        """Yield the records of each file; `domain` numbers the files of calls, -1 for spans of none."""
         self._read_sides(chunk)
         kind, layout = chunk["kind"], self._layout
         kernels, copies, allocations = (kind == k for k in (SpanKind.KERNEL, SpanKind.COPY, SpanKind.ALLOC))
@@ -156,23 +156,23 @@ class SpanRecords:
                     self._lost[OF_OTHERS] += int(table.is_whole[others].sum()) if name == "counter" else 0
 
     def _records(self, table: FileTable, chunk: SpanChunk, rows: Bools) -> Records:
-        own = _choose_spans(chunk, rows)
-        out = {name: own[name] for name in ("span", "profile", "start_ns", "correlation", "name", "category", "kind")}
-        out["end"], out["end_ns"] = own["end_ns"], np.zeros(len(own["span"]), np.int64)
-        out[LABEL] = np.where(own[LABEL] >= 0, own[LABEL], own["name"])
+        spans = _choose_spans(chunk, rows)
+        out = {name: spans[name] for name in ("span", "profile", "start_ns", "correlation", "name", "category", "kind")}
+        out["end"], out["end_ns"] = spans["end_ns"], np.zeros(len(spans["span"]), np.int64)
+        out[LABEL] = np.where(spans[LABEL] >= 0, spans[LABEL], spans["name"])
         if table.side:
             pieces = [_of_some(*piece, rows) for piece in self._pieces[table.side]]
             words = [name for name in table.sides if name != "virtual"]
-            out |= {name: self._column(pieces, name, len(own["span"])) for name in words}
+            out |= {name: self._column(pieces, name, len(spans["span"])) for name in words}
             self._count_unshown(table, pieces)
         if "virtual" in table.sides:
             out["virtual"] = self._is_of(VIRTUAL_LEVEL, len(rows))[rows].astype(np.int64)
         if "queue" in out:
-            out["queue"] = np.where(out["queue"] >= 0, out["queue"], self._queue[own["profile"]])
+            out["queue"] = np.where(out["queue"] >= 0, out["queue"], self._queue[spans["profile"]])
         return out
 
     def _column(self, pieces: Pieces, name: str, n: int) -> Ints:
-        """A column of a side table; -1 where there is nothing."""
+        """Return a column of a side table; -1 where there is nothing."""
         out = np.full(n, ABSENT, np.int64)
         for table, rows, place in pieces:
             if name in table.columns:
@@ -190,7 +190,7 @@ class SpanRecords:
                 self._given.add_side(table.side, side, rows, times=-1)
 
     def _is_of(self, level: str, n: int) -> Bools:
-        """Which of the spans of a chunk are allocations of a level."""
+        """Return which of the spans of a chunk are allocations of a level."""
         out = np.zeros(n, np.bool_)
         for table, rows, place in self._pieces["alloc"]:
             if "level" in table.columns:
@@ -200,13 +200,13 @@ class SpanRecords:
     # -- counters ------------------------------------------------------------------------------------------------------
 
     def _counter_records(self, kernels: Records, chosen: Bools) -> Iterator[tuple[FileTable, Records]]:
-        """A record for each kernel that has counters, and one for each counter of each kernel."""
+        """Yield a record for each kernel that has counters, and one for each counter of each kernel."""
         pieces = [_of_whole(*_of_some(*piece, chosen)) for piece in self._pieces.get("counter", ())]
         if not any(len(rows) for _, rows, _ in pieces):
             return
-        place = np.concatenate([own for _, _, own in pieces])
+        place = np.concatenate([places for _, _, places in pieces])
         counter, value, averaged = self._values(pieces)
-        place, counter, value = self._combined(place, counter, value, averaged)
+        place, counter, value = self._combine_instances(place, counter, value, averaged)
         self._given.add_amount(WIDELY_COUNTED, value[~np.isnan(value)])
         layout = self._layout
         yield (
@@ -231,9 +231,9 @@ class SpanRecords:
             averaged.append(np.isin(told.astype(str), DOES_NOT_ADD_UP))
         return np.concatenate(counter), np.concatenate(value), np.concatenate(averaged)
 
-    def _combined(self, place: Ints, counter: Ints, value: Array, averaged: Bools) -> tuple[Ints, Ints, Array]:
-        """One value for each counter of each kernel, in the order of kernels and then of names: instances are added,
-        as rocprofv3 does."""
+    def _combine_instances(self, place: Ints, counter: Ints, value: Array, averaged: Bools) -> tuple[Ints, Ints, Array]:
+        """Return one value for each counter of each kernel, by kernel and then by name; instances are added, as
+        rocprofv3 does."""
         cells, group = np.unique(place * self._n_counters + counter, return_inverse=True)
         group = group.reshape(-1)
         total, count = np.bincount(group, value, len(cells)), np.bincount(group, minlength=len(cells))
@@ -265,8 +265,8 @@ def _of_some(table: SideTable, rows: Ints, places: Ints, chosen: Bools) -> tuple
     """Rows of the spans that are chosen, with the places of these among each other."""
     if chosen.all():
         return table, rows, places
-    own = chosen[places]
-    return table, rows[own], (np.cumsum(chosen) - 1)[places[own]]
+    is_chosen = chosen[places]
+    return table, rows[is_chosen], (np.cumsum(chosen) - 1)[places[is_chosen]]
 
 
 def _of_whole(table: SideTable, rows: Ints, places: Ints) -> tuple[SideTable, Ints, Ints]:
@@ -275,16 +275,17 @@ def _of_whole(table: SideTable, rows: Ints, places: Ints) -> tuple[SideTable, In
 
 
 def counter_names(traces: Traces) -> list[str]:
-    """The names of all counters of kernels, in order."""
-    found: set[str] = set()
+    """Return the names of all counters of kernels, in order."""
+    different: set[str] = set()
     for part in range(len(traces.parts())):
         for table in traces.side_chunks("counter", part):
             names = np.asarray(table.columns["name"], object)[table.is_whole]
-            found |= {str(name) for name in set(names.tolist())}
-    return sorted(found)
+            different |= {str(name) for name in set(names.tolist())}
+    return sorted(different)
 
 
-# What a row says about the process, thread or stream that it is of: one text per profile.
+# -- texts about profiles ----------------------------------------------------------------------------------------------
+# The process, thread or stream of a row: one text per profile.
 
 
 STREAMS = (ProfileKind.GPU_STREAM,)
@@ -292,7 +293,7 @@ QUEUES = (ProfileKind.QUEUE,)
 
 
 def part_of_profiles(traces: Traces, n_profiles: int) -> Ids:
-    """The number of the part that each profile belongs to."""
+    """Return the number of the part that each profile belongs to."""
     out = np.zeros(n_profiles, np.int32)
     for number, part in enumerate(traces.parts()):
         out[part] = number
@@ -321,7 +322,7 @@ class Places:
         self.tid = [str(tid) if told else "" for tid, told in zip(tids.tolist(), known.tolist(), strict=True)]
 
     def _path(self, profile: int) -> Mapping[str, int]:
-        """The node of every kind that a profile is below of."""
+        """Return the node of every kind that a profile is below of."""
         system, leaf = self._tables.system, int(self._tables.profiles.system[profile])
         return {system.kind[place]: place for place in (system.path(leaf) if leaf >= 0 else [])}
 
@@ -330,8 +331,8 @@ class Places:
 
     def _process_numbers(self) -> Ints:
         numbers: dict[int, int] = {}
-        own = [numbers.setdefault(above.get("process", ABSENT), len(numbers)) for above in self._above]
-        return np.array(own, np.int64)
+        number_of_profile = [numbers.setdefault(above.get("process", ABSENT), len(numbers)) for above in self._above]
+        return np.array(number_of_profile, np.int64)
 
     def _device(self, profile: int) -> str:
         place = self._above[profile].get("device", ABSENT)
@@ -344,11 +345,14 @@ class Places:
         return self._called[part].get(title, title) if title else ""
 
     def _numbers(self, numbers: list[int | None], kinds: tuple[ProfileKind, ...]) -> list[str]:
-        own = self._tables.profiles.kind.tolist()
-        return [str(n) if n is not None and kind in kinds else "" for n, kind in zip(numbers, own, strict=True)]
+        kind_of_profile = self._tables.profiles.kind.tolist()
+        return [
+            str(n) if n is not None and kind in kinds else "" for n, kind in zip(numbers, kind_of_profile, strict=True)
+        ]
 
 
-# Records as rows of text. `tables.py` says what a cell is made of; here it is made.
+# -- records as rows of text -------------------------------------------------------------------------------------------
+# `tables.py` says what a cell is made of.
 
 
 LONGEST = 1 << 16  # bytes of a name
@@ -359,7 +363,7 @@ UNNAMED = "<unnamed>"
 
 
 def quote(text: str) -> bytes:
-    """A text as a cell: RFC 4180, and bytes that every reader takes."""
+    """Return a text as a cell: RFC 4180, and bytes that every reader takes."""
     data = text.replace("\0", "\u2400").replace('"', '""').encode("utf-8", "replace")
     if len(data) > LONGEST:
         data = text.replace("\0", "\u2400").encode("utf-8", "replace")[:LONGEST]
@@ -400,7 +404,7 @@ class Words:
         }
 
     def cells(self, what: str, records: Records) -> Cells | bytes:
-        """One column."""
+        """Return one column."""
         if what.startswith("="):
             return quote(what[1:])
         if what[0] in "@#":
@@ -431,14 +435,14 @@ class Words:
 
 
 def rows_of(words: Words, columns: Columns, records: Records) -> Iterator[tuple[Records, bytes]]:
-    """The rows, block after block: records, and their text."""
+    """Yield the rows, block after block: records, and their text."""
     for part in blocks(words.widths(records, columns), ROOM + 16 * max(0, len(columns) - USUAL)):
-        own = {name: column[part] for name, column in records.items()}
+        rows = {name: column[part] for name, column in records.items()}
         fields: list[Cells | bytes] = []
         for _, what in columns:
-            fields += [words.cells(what, own), b","]
+            fields += [words.cells(what, rows), b","]
         fields[-1] = b"\n"
-        yield own, join_fields(len(own["span"]), fields)
+        yield rows, join_fields(len(rows["span"]), fields)
 
 
 def _numbers(values: Ints) -> Cells | bytes:
@@ -486,19 +490,22 @@ def _bandwidth(records: Records) -> Cells | bytes:
     return where(known, np.array(lines, np.bytes_))
 
 
-# The file about devices: a row for each device of each process that says more of it than its number.
+# -- devices -----------------------------------------------------------------------------------------------------------
+# A row for each device of each process that says more of it than its number.
 
 
 NUMBER = re.compile(r"-?[0-9.e+-]*", re.ASCII)  # or nothing
 
 
 def agent_rows(tables: Experiment, places: Places, layout: Layout) -> bytes:
-    """The whole file; empty where nothing is known of any device."""
+    """Return the whole file; empty where nothing is known of any device."""
     lines = []
     for number, part in enumerate(tables.traces.parts()):
-        own = part.tolist()
-        guids = list(dict.fromkeys(places.guid[profile] for profile in own))
-        devices = [device for device in tables.traces.devices(number) if own and device.attributes.get("logical_index")]
+        profiles = part.tolist()
+        guids = list(dict.fromkeys(places.guid[profile] for profile in profiles))
+        devices = [
+            device for device in tables.traces.devices(number) if profiles and device.attributes.get("logical_index")
+        ]
         lines += [_row(guids[min(device.process, len(guids) - 1)], device, layout) for device in devices]
     if not lines:
         return b""

@@ -215,7 +215,7 @@ class Layout:
 
 
 def layout_of(year: str, *, graphs: bool = False) -> Layout:
-    """The layout of a year; that of 2026 with or without graph ids."""
+    """Return the layout of a year; that of 2026 with or without graph ids."""
     return _of_2026(graphs) if year == "2026" else _OF_2025
 
 

@@ -35,7 +35,8 @@ from callgrove.model.runs import PARAMETERS_DIFFER, Run
 __all__ = ["FORMAT", "RunAt", "has_run", "is_run", "open_points", "open_runs", "runs_in"]
 
 
-# Opening the runs of a set, each with the format that its content shows.
+# -- opening the runs of a folder --------------------------------------------------------------------------------------
+# Each is opened with the format that its content shows.
 
 
 NAME = "runs"
@@ -140,6 +141,9 @@ def _open(path: Path, format_name: str, options: ReadOptions) -> Experiment:
     return opened
 
 
+# -- the format --------------------------------------------------------------------------------------------------------
+
+
 PARAMETER = re.compile(r"\.[A-Za-z_]+\d")
 LOOKED_AT = 64  # entries whose names are tried for a match
 TRIED = 2  # folders that are looked into for it
@@ -176,12 +180,12 @@ class RunsFormat:
         for one in named:
             place = source.path / one.name
             try:
-                found = runs_in(Source(place))
+                paths = runs_in(Source(place))
             except OSError:  # a run that cannot be read, which opening it will say
-                found = [place]
-            if not found:
+                paths = [place]
+            if not paths:
                 notes.append(f"{place}: nothing in it was recognised as a run")
-            runs += [RunAt(path, one.name, dict(one.parameters), one.repetition) for path in found]
+            runs += [RunAt(path, one.name, dict(one.parameters), one.repetition) for path in paths]
         if not runs:
             raise InputError(f"{source.path}: no run was recognised in {source.path}/*/*; see `callgrove formats`")
         opened = _with_notes(open_runs(runs, source.name, str(source.path), "", options), notes)
@@ -189,8 +193,8 @@ class RunsFormat:
 
     def check(self, source: Source, options: ReadOptions) -> list[Problem]:
         """What opening all runs has to say."""
-        found = self.read(source, options)
-        return [Problem(w.severity, source.path.name, "runs", w.text) for w in found.warnings]
+        experiment = self.read(source, options)
+        return [Problem(w.severity, source.path.name, "runs", w.text) for w in experiment.warnings]
 
 
 FORMAT = RunsFormat()
@@ -242,13 +246,13 @@ def _name_runs(
     names = [entry.name for entry in entries]
     notes: list[str] = []
     if options.folder_pattern:
-        found = by_pattern(names, options.folder_pattern)
+        named = by_pattern(names, options.folder_pattern)
     elif options.points_file:
-        found = by_table(names, Path(options.points_file))
+        named = by_table(names, Path(options.points_file))
     else:
         parsed = [parse_named_file(name) for name in names]
-        found = [one for one in parsed if one is not None]
-        if not found:
+        named = [one for one in parsed if one is not None]
+        if not named:
             pattern = suggest_pattern(names)
             raise InputError(
                 f"{folder}: the name {names[0]!r} has no parameter in it; name runs like {EXAMPLE}, or say how with ",
@@ -258,28 +262,28 @@ def _name_runs(
             )
         if others := [name for name, one in zip(names, parsed, strict=True) if one is None]:
             notes.append(f"{folder}: left alone, as the name has no parameter: {', '.join(others[:5])}")
-        notes += [f"{folder}: {text}" for text in _differences(found)]
+        notes += [f"{folder}: {text}" for text in _differences(named)]
     disagreement = {}
     try:
-        runs, said = agree_on_parameters(found, options.strict)
+        runs, said = agree_on_parameters(named, options.strict)
     except InputError as error:
         if options.strict:
             raise InputError(f"{folder}: {error}") from None
-        runs, said = _without_parameters(found, error)
+        runs, said = _without_parameters(named, error)
         disagreement = {PARAMETERS_DIFFER: str(error)}
     return runs, notes + [worded(f"{folder}: ", text) for text in said], disagreement
 
 
-def _without_parameters(found: Sequence[NamedRun], error: InputError) -> tuple[list[NamedRun], list[str]]:
+def _without_parameters(runs: Sequence[NamedRun], error: InputError) -> tuple[list[NamedRun], list[str]]:
     """Runs whose names are no points of one study, which nobody may have meant them to be."""
-    names = [one.name for one in found]
+    names = [one.name for one in runs]
     listed = ", ".join(names[:MOST_NAMED]) + (", ..." if len(names) > MOST_NAMED else "")
     text = f" to model them; they are {len(names)} runs without parameters: {listed}; "
-    return [replace(one, parameters={}) for one in found], [worded(error, text, Parameter("runs"), " chooses one")]
+    return [replace(one, parameters={}) for one in runs], [worded(error, text, Parameter("runs"), " chooses one")]
 
 
-def _differences(found: Sequence[NamedRun]) -> list[str]:
-    for one in found:
+def _differences(runs: Sequence[NamedRun]) -> list[str]:
+    for one in runs:
         if as_extra_p_reads(one.name) != list(one.parameters.items()):
             ours = ", ".join(f"{name}={value:g}" for name, value in one.parameters.items())
             return [f"{one.name} is read as {ours}; Extra-P 4.2.5 reads that name differently"]
@@ -297,7 +301,8 @@ def _grade(named: Sequence[Path]) -> Grade:
     return Grade.EXACT if all(PARAMETER.search(stem) for stem in stems) else Grade.WEAK
 
 
-# Runs whose parameters a user says: `--point p=4,n=100 RUN`.
+# -- runs whose parameters a user gives --------------------------------------------------------------------------------
+# callgrove ... --point p=4,n=100 RUN
 
 
 def open_points(
@@ -312,9 +317,9 @@ def open_points(
         if set(point) != names:
             raise UsageError(f"{text!r} has other parameters than the points before it: {', '.join(sorted(names))}")
         path = Path(place)
-        found = runs_in(Source.of(path), format_name)
-        if not found:
+        paths = runs_in(Source.of(path), format_name)
+        if not paths:
             raise InputError(f"{path}: nothing in it was recognised as a run; see `callgrove formats`")
         ordered = {name: point[name] for name in runs[0].parameters} if runs else point
-        runs += [RunAt(one, path.name, ordered) for one in found]
+        runs += [RunAt(one, path.name, ordered) for one in paths]
     return open_runs(runs, f"{len(runs)} runs", "", format_name, options or ReadOptions())

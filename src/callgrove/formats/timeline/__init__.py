@@ -2,19 +2,21 @@
 
 Specification: trace-outputs.md.
 
-    experiment --> places        processes, and their tracks: threads, GPU streams, counters      places.py
-               --> ordered_spans spans of one part by process and time, with what belongs to them source.py
-                                 (`SpanOrder` sorts; which call launched which operation)
-               --> SliceMaker    slices on tracks and lanes, with names, notes and flows          slices.py
-               --> stack_slices  samples of call stacks as nested slices                          slices.py
-               --> CounterPoints memory in use, counters over time                                slices.py
-               --> an encoder    bytes of one format         perfetto_encoder.py, chrome_json.py, otf2.py
+    experiment --> processes and tracks --> spans in order --> slices and points --> an encoder --> bytes
 
-    content.py                   what encoders are given, and what no trace can hold: left out in one place, counted
-    notes.py                     what slices say about themselves
-    writer.py                    joins these to a writer, for all formats alike; where bytes go
-    perfetto_messages.py         messages of Perfetto, many at once
-    otf2_definitions.py          definitions of an OTF2 archive
+The modules, in the order to read them:
+
+    writer.py             the writer of all these formats, and where the bytes go
+    places.py             processes, and their tracks: threads, GPU streams, counters
+    source.py             spans of one part by process and time, with what belongs to them and what launched them
+    slices.py             slices on tracks and lanes: of spans and of sampled call stacks; points of counters
+    notes.py              what slices say about themselves
+    content.py            what encoders are given, and what no trace can hold: left out in one place, counted
+    perfetto_encoder.py   Perfetto's packets
+    perfetto_messages.py  many of its messages at once
+    chrome_json.py        Chrome's trace events
+    otf2.py               OTF2 archives
+    otf2_definitions.py   their definitions
 
 A format brings an encoder, which turns tracks, slices and points into bytes and knows nothing of where they come from.
 The parts of a trace, such as the databases of many processes, are encoded independently of each other, here or by other

@@ -1,6 +1,6 @@
 """Chrome's trace events (JSON), which chrome://tracing, Perfetto and speedscope open.
 
-Specification: trace-outputs.md 3, and "Settled afterwards" 1. The text of events is made first.
+Specification: trace-outputs.md 3, and "Settled afterwards" 1.
 
 Readers keep microseconds as doubles, so times are exact only below 2^43 us, 102 days. Where the last time lies beyond
 that, as times since the epoch do, one origin of whole milliseconds is subtracted from all of them, and the file says
@@ -55,10 +55,7 @@ __all__ = [
 ]
 
 
-# Chrome's trace events as text: tracks, slices and points of counters become events, many at once.
-#
-# Specification: trace-outputs.md 3, and "Settled afterwards" 1.
-#
+# -- text of events ----------------------------------------------------------------------------------------------------
 #     {"displayTimeUnit":"ns","otherData":{"time_origin_ns":"..."},"traceEvents":[
 #     {"ph":"M","pid":1,"name":"process_name","args":{"name":"rank 0 node0000 pid 17"}},
 #     {"ph":"X","pid":1,"tid":17,"ts":0.123,"dur":4.500,"name":"hipLaunchKernel","cat":"HIP","args":{"corr":7}},
@@ -81,7 +78,7 @@ Fields = list[Cells | bytes]
 
 
 def header(origin_ns: int) -> bytes:
-    """The beginning of a file; `origin_ns` is what all times have been reduced by."""
+    """Return the beginning of a file; `origin_ns` is what all times have been reduced by."""
     other = b'"otherData":{"time_origin_ns":"%d"},' % origin_ns if origin_ns else b""
     return b'{"displayTimeUnit":"ns",%b"traceEvents":[\n' % other
 
@@ -90,17 +87,18 @@ def _quote(text: str) -> bytes:
     return json.dumps(text, ensure_ascii=False).encode("utf-8", "replace")
 
 
-# -- tracks ----------------------------------------------------------------------------------------------------------
+# -- tracks ------------------------------------------------------------------------------------------------------------
 
 
 def first_tid(tracks: ProcessTracks) -> int:
-    """What all tracks but threads are counted from: beyond every thread of the process."""
+    """Return what all tracks but threads are counted from: beyond every thread of the process."""
     highest = max((track.tid for track in tracks.tracks if track.kind is TrackKind.THREAD), default=0)
     return max(FIRST_DEVICE_TID, -(-(highest + 1) // FIRST_DEVICE_TID) * FIRST_DEVICE_TID)
 
 
 def tracks_text(tracks: ProcessTracks, new: Sequence[Track]) -> bytes:
-    """What a process and its tracks are called. Groups have no events of their own, counters their names with them."""
+    """Return what a process and its tracks are called. Groups have no events of their own, counters their names with
+    them."""
     pid, first, lines = tracks.process.pid, first_tid(tracks), []
     for track in new:
         if track.kind is TrackKind.PROCESS:
@@ -125,11 +123,11 @@ def _meta(pid: int, name: str, args: str, tid: int | None = None) -> str:
     return f',\n{{"ph":"M","pid":{pid},{thread}"name":"{name}","args":{{{args}}}}}'
 
 
-# -- slices ----------------------------------------------------------------------------------------------------------
+# -- slices ------------------------------------------------------------------------------------------------------------
 
 
 def slices_text(slices: Slices, origin_ns: int) -> Iterator[bytes]:
-    """The events of a batch, block after block."""
+    """Yield the events of a batch, block after block."""
     names, categories = Texts(slices.name.all, _quote), Texts(slices.category.all, _quote)
     notes = [_NoteCells(note, len(slices)) for note in slices.notes if len(note.rows)]
     width = names.widths(slices.name.index) + categories.widths(slices.category.index) + sum(n.width for n in notes)
@@ -151,7 +149,7 @@ def slices_text(slices: Slices, origin_ns: int) -> Iterator[bytes]:
 
 
 def _beginnings(slices: Slices, rows: Ints, places: _Places) -> Fields:
-    """Complete events; marks that last no time and launch nothing are instants."""
+    """Return complete events; marks that last no time and launch nothing are instants."""
     lasting = slices.end_ns[rows] - slices.start_ns[rows]
     complete: Fields = [b',\n{"ph":"X"', *places.of(rows), b',"dur":', *decimals(lasting)]
     if slices.kind is None:
@@ -182,8 +180,15 @@ def _flow_ends(slices: Slices, rows: Ints, places: _Places) -> Fields:
     here = np.flatnonzero(slices.flow[rows] >= 0)
     if not len(here):
         return []
-    own = rows[here]
-    fields = [b',\n{"ph":"f","bp":"e"', *places.of(own), b",", FLOW, _flow_ids(slices, slices.flow[own]), b"}"]
+    rows_with_flow = rows[here]
+    fields = [
+        b',\n{"ph":"f","bp":"e"',
+        *places.of(rows_with_flow),
+        b",",
+        FLOW,
+        _flow_ids(slices, slices.flow[rows_with_flow]),
+        b"}",
+    ]
     return [only(len(rows), here, fields)]
 
 
@@ -193,13 +198,13 @@ def _flow_begins(slices: Slices, rows: Ints, again: Array, places: _Places) -> F
         return []
     begun = np.flatnonzero(~again)
     number = np.arange(len(rows)) - np.repeat(begun, np.diff(np.append(begun, len(rows))))
-    own = rows[here]
-    ids = _flow_ids(slices, slices.launched[own] + number[here])
-    return [only(len(rows), here, [b',\n{"ph":"s"', *places.of(own), b",", FLOW, ids, b"}"])]
+    calls = rows[here]
+    ids = _flow_ids(slices, slices.launched[calls] + number[here])
+    return [only(len(rows), here, [b',\n{"ph":"s"', *places.of(calls), b",", FLOW, ids, b"}"])]
 
 
 def _flow_ids(slices: Slices, number: Ints) -> Cells:
-    """Unique in a file; no id is 0."""
+    """Return the ids of flows, unique in a file; no id is 0."""
     return integers(((slices.process.process.index + 1) << FLOW_BITS) + number)
 
 
@@ -215,7 +220,7 @@ class _NoteCells:
         self.width = len(self.key) + (2 * longest if self._texts else 24)
 
     def cells(self, rows: Ints) -> tuple[Ints, Cells | bytes]:
-        """Which of the rows have it, and their values."""
+        """Return which of the rows have it, and their values."""
         place = self._place[rows]
         here = np.flatnonzero(place >= 0)
         values = self._note.values[place[here]]
@@ -227,7 +232,7 @@ class _NoteCells:
 
 
 def _strange(value: float) -> bytes:
-    """JSON has no such numbers."""
+    """Return what stands for a number that JSON does not have."""
     return b'"%b"' % repr(value).encode()
 
 
@@ -249,11 +254,11 @@ def _args(notes: Sequence[_NoteCells], rows: Ints) -> Fields:
     return [*fields, b"}" if any_before.all() else where(any_before, b"}")]
 
 
-# -- counters --------------------------------------------------------------------------------------------------------
+# -- counters ----------------------------------------------------------------------------------------------------------
 
 
 def points_text(points: CounterPoints, origin_ns: int) -> bytes:
-    """The values of one counter."""
+    """Return the values of one counter."""
     track = points.process.tracks[points.track]
     begin = b',\n{"ph":"C","pid":%d,"name":%b,"ts":' % (points.process.process.pid, _quote(track.name))
     values = points.value
@@ -262,6 +267,9 @@ def points_text(points: CounterPoints, origin_ns: int) -> bytes:
     return join_fields(
         len(values), [begin, *decimals(points.time_ns - origin_ns), b',"args":{%b:' % unit, cells, b"}}"]
     )
+
+
+# -- the format --------------------------------------------------------------------------------------------------------
 
 
 MS = 1_000_000  # nanoseconds
@@ -344,14 +352,14 @@ class ChromeWriter(TimelineWriter):
 
 
 def time_bounds(traces: Traces) -> Window | None:
-    """The first and the last time of everything that can be written; None where there is nothing."""
-    found: list[tuple[int, int]] = []
+    """Return the first and the last time of everything that can be written; None where there is nothing."""
+    bounds: list[tuple[int, int]] = []
 
     def see(first: Ints, last: Ints) -> None:
         good = (first >= 0) & (last >= first) & (first < OPEN)
         if good.any():
             ends = last[good]
-            found.append((int(first[good].min()), int(np.where(ends < OPEN, ends, first[good]).max())))
+            bounds.append((int(first[good].min()), int(np.where(ends < OPEN, ends, first[good]).max())))
 
     for chunk in traces.spans(("start_ns", "end_ns")):
         see(chunk["start_ns"], np.where(chunk["end_ns"] == np.iinfo(np.int64).min, chunk["start_ns"], chunk["end_ns"]))
@@ -359,7 +367,7 @@ def time_bounds(traces: Traces) -> Window | None:
         see(samples.time_ns, samples.time_ns)
     if traces.counters is not None:
         see(traces.counters.time_ns, traces.counters.time_ns)
-    return (min(first for first, _ in found), max(last for _, last in found)) if found else None
+    return (min(first for first, _ in bounds), max(last for _, last in bounds)) if bounds else None
 
 
 class ChromeJsonFormat(WrittenOnly):

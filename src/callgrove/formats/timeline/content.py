@@ -43,7 +43,8 @@ __all__ = [
 ]
 
 
-# What a trace cannot hold: impossible times and names. Everything that is left out or changed is counted here.
+# -- impossible times and names ----------------------------------------------------------------------------------------
+# Everything that is left out or changed is counted here.
 #
 # Specification: trace-outputs.md section 7 and "Settled afterwards" 4.
 
@@ -93,7 +94,7 @@ class Losses:
 
 
 def clean(text: str, losses: Losses, empty: str = UNNAMED) -> str:
-    """A name that every reader takes: not empty, no NUL, UTF-8, at most 64 KiB."""
+    """Return a name that every reader takes: not empty, no NUL, UTF-8, at most 64 KiB."""
     if not text:
         return empty
     if "\0" in text:
@@ -108,7 +109,7 @@ def clean(text: str, losses: Losses, empty: str = UNNAMED) -> str:
 
 
 def possible(start: Ints, end: Ints, losses: Losses) -> Bools | None:
-    """Which spans can be written; None: all. (Times beyond 63 bits read as negative ones.)"""
+    """Return which spans can be written; None: all. (Times beyond 63 bits read as negative ones.)"""
     if not len(start) or (int(start.min()) >= 0 and bool((end >= start).all())):
         return None
     timeless = (start < 0) | (end < 0)
@@ -117,6 +118,9 @@ def possible(start: Ints, end: Ints, losses: Losses) -> Bools | None:
     losses.add(BACKWARDS, int(np.count_nonzero(backwards)))
     kept: Bools = ~(timeless | backwards)
     return kept
+
+
+# -- slices and points of counters -------------------------------------------------------------------------------------
 
 
 class Value(StrEnum):
@@ -150,15 +154,15 @@ class Texts:
     def of(cls, numbers: Ids, strings: Sequence[str], instead: Sequence[str], which: Ids, losses: Losses) -> Texts:
         """Texts by number; where that is -1, number `which` of `instead`."""
         n = len(strings)
-        own = np.where(numbers >= 0, numbers, n + which.astype(np.int64))  # kinds come in eight bits
-        first = np.full(n + len(instead), len(own), np.int64)
-        first[own[::-1]] = np.arange(len(own) - 1, -1, -1)
-        used = np.flatnonzero(first < len(own))
+        text_numbers = np.where(numbers >= 0, numbers, n + which.astype(np.int64))  # kinds come in eight bits
+        first = np.full(n + len(instead), len(text_numbers), np.int64)
+        first[text_numbers[::-1]] = np.arange(len(text_numbers) - 1, -1, -1)
+        used = np.flatnonzero(first < len(text_numbers))
         used = used[np.argsort(first[used], kind="stable")]
         place = np.empty(len(first), np.int64)
         place[used] = np.arange(len(used))
         texts = [clean(strings[k], losses) if k < n else instead[k - n] for k in used.tolist()]
-        return cls(place[own], texts)
+        return cls(place[text_numbers], texts)
 
 
 @dataclass(frozen=True)

@@ -66,7 +66,9 @@ class NoteMaker:
 
     def of(self, rows: SpanChunk) -> list[Note]:
         notes = (
-            [Note("unfinished", found, found, Value.TRUE)] if len(found := np.flatnonzero(rows["unfinished"])) else []
+            [Note("unfinished", unfinished, unfinished, Value.TRUE)]
+            if len(unfinished := np.flatnonzero(rows["unfinished"]))
+            else []
         )
         if self._level is Annotations.NONE:
             return notes
@@ -90,24 +92,24 @@ class NoteMaker:
             yield _integers("stream", stream)
 
     def _kernels(self, rows: SpanChunk) -> Iterator[Note]:
-        own = rows["kind"] == SpanKind.KERNEL
-        if not own.any():
+        is_kernel = rows["kind"] == SpanKind.KERNEL
+        if not is_kernel.any():
             return
         for key, word in (("grid", "grid"), ("block", "workgroup")):
             columns = [side_of(SpanKind.KERNEL, f"{word}_{axis}", self._wanted) for axis in "xyz"]
             x, y, z = (rows[column or ""] for column in columns)
-            yield _triples(key, own & (x >= 0), x, y, z)
+            yield _triples(key, is_kernel & (x >= 0), x, y, z)
         for key, name in OF_KERNELS.items():
             column = side_of(SpanKind.KERNEL, name, self._wanted)
             if column is not None:
-                yield _integers(key, np.where(own, rows[column], ABSENT))
+                yield _integers(key, np.where(is_kernel, rows[column], ABSENT))
 
     def _sizes(self, rows: SpanChunk) -> Iterator[Note]:
         copies: Bools = (rows["kind"] == SpanKind.COPY) | (rows["kind"] == SpanKind.MEMSET)
         allocations = rows["kind"] == SpanKind.ALLOC
         size = np.full(len(copies), ABSENT, np.int64)
-        for found, sizes in sizes_of(rows, self._wanted).values():
-            size[found] = sizes
+        for sized, sizes in sizes_of(rows, self._wanted).values():
+            size[sized] = sizes
         yield _integers(BYTES, size)
         if copies.any():
             for key, name in (("src", "source"), ("dst", "destination")):
@@ -117,12 +119,12 @@ class NoteMaker:
             yield from self._more_of_memory(rows, copies, allocations)
 
     def _more_of_memory(self, rows: SpanChunk, copies: Bools, allocations: Bools) -> Iterator[Note]:
-        for own, kind, words in (
+        for chosen, kind, words in (
             (copies, SpanKind.COPY, OF_COPIES),
             (allocations, SpanKind.ALLOC, OF_ALLOCATIONS),
         ):
-            for key, name in words.items() if own.any() else ():
-                yield _integers(key, np.where(own, rows[side_of(kind, name, self._wanted) or ""], ABSENT))
+            for key, name in words.items() if chosen.any() else ():
+                yield _integers(key, np.where(chosen, rows[side_of(kind, name, self._wanted) or ""], ABSENT))
         if copies.any():
             for key, name in ADDRESSES.items():
                 yield _addresses(key, copies, rows[side_of(SpanKind.COPY, name, self._wanted) or ""])
@@ -134,9 +136,9 @@ class NoteMaker:
             yield self._device("on", allocations, device)
             yield _texts("level", allocations & (level >= 0), level, lambda number: self._levels.all[number])
 
-    def _device(self, key: str, own: Bools, number: Ints) -> Note:
+    def _device(self, key: str, chosen: Bools, number: Ints) -> Note:
         return _texts(
-            key, own & (number >= 0), number, lambda n: self._devices[n] if n < len(self._devices) else f"device {n}"
+            key, chosen & (number >= 0), number, lambda n: self._devices[n] if n < len(self._devices) else f"device {n}"
         )
 
     def _more(self, rows: SpanChunk) -> Iterator[Note]:
@@ -175,15 +177,15 @@ class NoteMaker:
         spans, names, values, texts = self._counter_rows
         if not len(spans):
             return
-        own = rows["kind"] == SpanKind.KERNEL
-        self._leave_out_counters(OF_OTHERS, rows, ~own)
-        row, entry = _entries(spans, rows["span"], own)
+        is_kernel = rows["kind"] == SpanKind.KERNEL
+        self._leave_out_counters(OF_OTHERS, rows, ~is_kernel)
+        row, entry = _entries(spans, rows["span"], is_kernel)
         for name in np.unique(names[entry]).tolist():
             mine = names[entry] == name
-            found, where = np.unique(row[mine], return_inverse=True)
-            total = np.bincount(where.reshape(-1), values[entry[mine]], len(found))
+            kernels, where = np.unique(row[mine], return_inverse=True)
+            total = np.bincount(where.reshape(-1), values[entry[mine]], len(kernels))
             self._count_merged(values[entry[mine]], total)
-            yield Note(texts[name], found, total, Value.FLOAT)
+            yield Note(texts[name], kernels, total, Value.FLOAT)
 
     def _count_merged(self, values: Array, totals: Array) -> None:
         """Count values that were added to others; what is added to no number is none either."""
@@ -193,10 +195,10 @@ class NoteMaker:
         if n and not np.isfinite(totals).all():
             given.enter(0, float(totals[np.isfinite(totals)].sum() - values[np.isfinite(values)].sum()), 0)
 
-    def _leave_out_counters(self, why: str, rows: SpanChunk, own: Bools) -> None:
+    def _leave_out_counters(self, why: str, rows: SpanChunk, chosen: Bools) -> None:
         """Take counters of some spans out of what was given."""
         spans, _, values, _ = self._counter_rows
-        _, entry = _entries(spans, rows["span"], own)
+        _, entry = _entries(spans, rows["span"], chosen)
         if len(entry):
             self._losses.add(why, len(entry))
             self._losses.given.add_amount(COUNTED, values[entry], times=-1)
@@ -226,17 +228,17 @@ class NoteMaker:
         row, entry = _entries(spans, rows["span"], np.ones(len(rows["span"]), np.bool_))
         for name in np.unique(names[entry]).tolist():
             mine = names[entry] == name
-            found, first = np.unique(row[mine], return_index=True)
+            calls, first = np.unique(row[mine], return_index=True)
             shown = ["" if text is None else str(text) for text in values[entry[mine][first]].tolist()]
             different = list(dict.fromkeys(shown))
             number = {text: k for k, text in enumerate(different)}
             index = np.array([number[text] for text in shown], np.int64)
-            yield Note(texts[name], found, index, Value.TEXT, different)
+            yield Note(texts[name], calls, index, Value.TEXT, different)
 
 
-def _entries(spans: Ints, asked: Ints, own: Bools) -> tuple[Ints, Ints]:
+def _entries(spans: Ints, asked: Ints, chosen: Bools) -> tuple[Ints, Ints]:
     """Rows of a chunk and rows of a table, sorted by span, that belong to them; rows rise."""
-    rows = np.flatnonzero(own)
+    rows = np.flatnonzero(chosen)
     first, last = (np.searchsorted(spans, asked[rows], side=side) for side in ("left", "right"))
     n = last - first
     inside = np.arange(int(n.sum())) - np.repeat(np.cumsum(n) - n, n)
@@ -244,7 +246,7 @@ def _entries(spans: Ints, asked: Ints, own: Bools) -> tuple[Ints, Ints]:
 
 
 def _integers(key: str, values: Ints) -> Note:
-    """Where they are known: not negative."""
+    """Return where they are known: not negative."""
     rows = np.flatnonzero(values >= 0)
     return Note(key, rows, values[rows])
 
@@ -253,12 +255,12 @@ def _hexadecimal(address: int) -> str:
     return f"{address & (2**64 - 1):#018x}"
 
 
-def _addresses(key: str, own: Bools, values: Ints) -> Note:
-    return _texts(key, own & (values != ABSENT), values, _hexadecimal)
+def _addresses(key: str, chosen: Bools, values: Ints) -> Note:
+    return _texts(key, chosen & (values != ABSENT), values, _hexadecimal)
 
 
 def _in_order_of_use(number: Ints, n: int) -> tuple[Ints, Ints]:
-    """Which of n things come first, and their numbers in that order."""
+    """Return which of n things come first, and their numbers in that order."""
     first = np.full(n, len(number), np.int64)
     first[number[::-1]] = np.arange(len(number) - 1, -1, -1)
     used = np.argsort(first, kind="stable")
@@ -267,15 +269,15 @@ def _in_order_of_use(number: Ints, n: int) -> tuple[Ints, Ints]:
     return used, place[number]
 
 
-def _texts(key: str, own: Bools, numbers: Array, text: Callable[[int], str]) -> Note:
-    rows = np.flatnonzero(own)
+def _texts(key: str, chosen: Bools, numbers: Array, text: Callable[[int], str]) -> Note:
+    rows = np.flatnonzero(chosen)
     different, number = np.unique(numbers[rows], return_inverse=True)
     used, index = _in_order_of_use(number.reshape(-1), len(different))
     return Note(key, rows, index, Value.TEXT, [text(int(different[k])) for k in used.tolist()])
 
 
-def _triples(key: str, own: Bools, x: Ints, y: Ints, z: Ints) -> Note:
-    rows = np.flatnonzero(own)
+def _triples(key: str, chosen: Bools, x: Ints, y: Ints, z: Ints) -> Note:
+    rows = np.flatnonzero(chosen)
     if not len(rows):
         return Note(key, rows, rows, Value.TEXT)
     different, number = distinct_rows(x[rows], y[rows], z[rows])

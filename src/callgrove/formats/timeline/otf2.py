@@ -7,10 +7,10 @@ Specification: trace-outputs.md 5; the library is OTF2's own (3.0 or later).
     OUT/traces/*.evt    events                            > GPU (ACCELERATOR) > streams and lanes (ACCELERATOR_STREAM)
                                                           > counters (METRIC)
 
-Slices are enter and leave events, with the attributes category, corr and bytes, which take most of the
-time: `--annotations none` leaves them out. Times are nanoseconds, unchanged. Counters have locations of their own, as
-their values are known at other times than the events beside them. Arrows from calls to operations cannot be expressed:
-`corr` is equal at both ends.
+Slices are enter and leave events, with the attributes category, corr and bytes, which take most of the time:
+`--annotations none` leaves them out. Times are nanoseconds, unchanged. Counters have locations of their own, as their
+values are known at other times than the events beside them. Arrows from calls to operations cannot be expressed: `corr`
+is equal at both ends.
 """
 
 from __future__ import annotations
@@ -42,8 +42,7 @@ from callgrove.model.experiment import Experiment
 __all__ = ["FORMAT", "Events", "OpenSlices", "Otf2Writer"]
 
 
-# Slices as enter and leave events of locations, in the order that OTF2 wants.
-#
+# -- enter and leave events --------------------------------------------------------------------------------------------
 # Specification: trace-outputs.md 5. On every location time must not go back, and what is entered last is left first. At
 # one time come first the ends of what lasted, the innermost first; then begins, the outermost first; what lasts no time
 # is left right after it was entered:
@@ -106,6 +105,9 @@ class OpenSlices:
                 absent = np.full(len(end), -1)
                 yield track, Events(end[order], np.zeros(len(end), np.bool_), absent, self._region[track][order])
         self._end, self._region = {}, {}
+
+
+# -- archives ----------------------------------------------------------------------------------------------------------
 
 
 ARCHIVE = "traces"
@@ -200,7 +202,7 @@ def _incomplete(folder: Path, n_events: int) -> str:
     Files are chunks of one size, each with the numbers of its first and last event at its beginning; the last one is as
     long as it needs to be, and ends with two bytes.
     """
-    found = 0
+    n_stored = 0
     for path in sorted(folder.rglob("*.*")):
         if path.suffix in (".evt", ".def"):
             with path.open("rb") as file:
@@ -210,8 +212,8 @@ def _incomplete(folder: Path, n_events: int) -> str:
                     return path.name
                 if path.suffix == ".evt":
                     file.seek((size - 1) // CHUNK_BYTES * CHUNK_BYTES + CHUNK_NUMBERS)
-                    found += struct.unpack("<QQ", file.read(16))[1]
-    return "" if found == n_events else "what was written of the events"
+                    n_stored += struct.unpack("<QQ", file.read(16))[1]
+    return "" if n_stored == n_events else "what was written of the events"
 
 
 def _is_archive(folder: Path) -> bool:
@@ -257,8 +259,8 @@ class Otf2Encoder:
         for first, last in pairwise(edges):
             rows = order[first:last]
             track = int(slices.track[rows[0]])
-            own = opened.events(track, rows, slices.start_ns[rows], slices.end_ns[rows], regions[rows])
-            self._write(tracks, track, own, attributes)
+            events = opened.events(track, rows, slices.start_ns[rows], slices.end_ns[rows], regions[rows])
+            self._write(tracks, track, events, attributes)
         yield from ()
 
     def _attributes_of(self, slices: Slices) -> Sequence[dict[Any, Any] | None]:

@@ -36,7 +36,7 @@ class Locations:
         self._metrics: dict[Key, Any] = {}
 
     def describe(self, tracks: ProcessTracks) -> Any:
-        """The group of a process."""
+        """Return the group of a process."""
         process = tracks.process
         if process.index not in self._processes:
             kinds = self._otf2.LocationGroupType
@@ -54,7 +54,7 @@ class Locations:
         return self._nodes[host]
 
     def writer(self, tracks: ProcessTracks, track: int) -> Any:
-        """The writer of a track's events."""
+        """Return the writer of a track's events."""
         key = (tracks.process.index, track)
         if key not in self._writers:
             location = self._location(tracks, tracks.tracks[track])
@@ -86,17 +86,17 @@ class Locations:
         return self._groups[key]
 
     def metric(self, tracks: ProcessTracks, track: int, is_float: bool) -> tuple[Any, Any]:
-        """The writer of a counter, and the class of metrics that its events name."""
+        """Return the writer of a counter, and the class of metrics that its events name."""
         key = (tracks.process.index, track)
         if key not in self._metrics:
-            otf2, own = self._otf2, tracks.tracks[track]
+            otf2, counter = self._otf2, tracks.tracks[track]
             member = self._trace.definitions.metric_member(
-                own.name,
+                counter.name,
                 description="",
                 metric_type=otf2.MetricType.OTHER,
                 metric_mode=otf2.MetricMode.ABSOLUTE_POINT,
                 value_type=otf2.Type.DOUBLE if is_float else otf2.Type.INT64,
-                unit=own.unit,
+                unit=counter.unit,
             )
             self._metrics[key] = self._trace.definitions.metric_class(
                 (member,),
@@ -107,7 +107,7 @@ class Locations:
 
 
 def _path(tracks: ProcessTracks, track: Track) -> list[Track]:
-    """The tracks that a track lies below of; the process is none of them."""
+    """Return the tracks that a track lies below of; the process is none of them."""
     out = []
     while track.parent > 0:
         track = tracks.tracks[track.parent]
@@ -126,7 +126,7 @@ class Regions:
         self._known: dict[tuple[str, str, str], int] = {}
 
     def of(self, slices: Slices) -> Ints:
-        """The number of every slice's region."""
+        """Return the number of every slice's region."""
         kind = np.full(len(slices), -1) if slices.kind is None else slices.kind.astype(np.int64)
         n_names, n_categories = len(slices.name.all), len(slices.category.all)
         packed = ((kind + 1) * n_categories + slices.category.index) * n_names + slices.name.index

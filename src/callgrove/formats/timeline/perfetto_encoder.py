@@ -47,7 +47,7 @@ from callgrove.formats.writing.writer import WrittenOnly
 __all__ = ["FORMAT", "PerfettoEncoder"]
 
 
-# Tracks, slices and points of counters as packets.
+# -- packets -----------------------------------------------------------------------------------------------------------
 
 
 MOST_INTERNED = 1 << 16  # entries of a table of a sequence
@@ -62,9 +62,9 @@ class PerfettoEncoder:
 
     def opening(self, processes: Sequence[ProcessTracks]) -> Iterator[bytes]:
         for tracks in processes:
-            own = tracks.take_new_tracks()
-            first = _descriptor(tracks, own[0], CLEARED | NEEDS_STATE)
-            yield b"".join([first, *(_descriptor(tracks, track) for track in own[1:])])
+            new = tracks.take_new_tracks()
+            first = _descriptor(tracks, new[0], CLEARED | NEEDS_STATE)
+            yield b"".join([first, *(_descriptor(tracks, track) for track in new[1:])])
 
     def part(self) -> PerfettoPart:
         return PerfettoPart()
@@ -137,7 +137,7 @@ class _Tables:
         return all(len(table) + more <= MOST_INTERNED for table, more in sizes)
 
     def intern(self, table: dict[str, int], kind: InternedData, texts: Sequence[str]) -> Ints:
-        """The numbers of some texts; new ones go into the packet that `said` gives."""
+        """Return the numbers of some texts; new ones go into the next `packet_of_new`."""
         out = np.empty(len(texts), np.int64)
         for k, one in enumerate(texts):
             iid = table.get(one)
@@ -147,8 +147,8 @@ class _Tables:
             out[k] = iid
         return out
 
-    def said(self, sequence: bytes) -> bytes:
-        """A packet with what is new; the first one of a part also has readers forget what they know."""
+    def packet_of_new(self, sequence: bytes) -> bytes:
+        """Return a packet with the new texts; the first one of a part also makes readers forget what they know."""
         flags = NEEDS_STATE if self.started else NEEDS_STATE | CLEARED
         if self.started and not self._new:
             return b""
@@ -170,14 +170,14 @@ class PerfettoPart:
         if not tables.has_room(slices):
             tables.clear()
         batch = _Batch(slices, tables, _sequence(tracks))
-        yield tables.said(_sequence(tracks))
+        yield tables.packet_of_new(_sequence(tracks))
         yield batch.rows().data
 
     def points(self, points: CounterPoints) -> Iterator[bytes | memoryview]:
         tracks = points.process
         yield from self._new_tracks(tracks)
         tables = self._tables.setdefault(tracks.process.index, _Tables())
-        yield tables.said(_sequence(tracks))
+        yield tables.packet_of_new(_sequence(tracks))
         event = Shape().same(number(TrackEvent.TYPE, EventType.COUNTER))
         event.same(number(TrackEvent.TRACK_UUID, _uuid(tracks, points.track)))
         if points.value.dtype.kind in "iu":
@@ -245,8 +245,8 @@ class _Batch:
             if values == 1 or (values == 2 and bool(column.all())):
                 continue
             if size * values >= 1 << 62:
-                found, out = np.unique(out, return_inverse=True)
-                out, size = out.reshape(-1), len(found)
+                shapes, out = np.unique(out, return_inverse=True)
+                out, size = out.reshape(-1), len(shapes)
             out = out * values + column
             size *= values
         return out.astype(np.uint16) if size < 1 << 16 else out
@@ -314,6 +314,9 @@ class _NoteColumn:
 
 def _iids(tables: _Tables, table: dict[str, int], kind: InternedData, texts: Texts) -> Array:
     return tables.intern(table, kind, texts.all)[texts.index]
+
+
+# -- the format --------------------------------------------------------------------------------------------------------
 
 
 class PerfettoFormat(WrittenOnly):

@@ -5,7 +5,7 @@ set. All rows are then alike but for some columns:
 
     0a 22 | 40 tt tt tt tt tt tt tt tt tt | 50 01 | 68 02 | 5a .. 48 01 | 58 uu uu uu uu | 50 nn | 18 c
 
-`Shape` is put together from constants and columns; `rows` fills the matrix; `interleaved` puts rows of several shapes
+`Shape` is put together from constants and columns; `rows` fills the matrix; `interleave` puts rows of several shapes
 into one sequence of bytes.
 """
 
@@ -44,8 +44,8 @@ __all__ = [
 ]
 
 
-# Field numbers of the messages that are written, by the names of perfetto's .proto files, and single messages.
-#
+# -- field numbers and single messages ---------------------------------------------------------------------------------
+# Names are those of Perfetto's .proto files.
 # Types on the wire: 0 a number of variable length, 1 eight bytes, 2 a length and that many bytes.
 
 
@@ -142,7 +142,7 @@ ONE_BYTE = tuple(bytes((k,)) for k in range(0x80))
 
 
 def varint(value: int) -> bytes:
-    """A number, seven bits at a time; negative ones as 64-bit numbers."""
+    """Return a number, seven bits at a time; negative ones as 64-bit numbers."""
     if 0 <= value < 0x80:
         return ONE_BYTE[value]
     value &= 2**64 - 1
@@ -167,7 +167,7 @@ def number(field: int, value: int) -> bytes:
 
 
 def message(field: int, *parts: bytes) -> bytes:
-    """A message inside another one, or a text."""
+    """Return a message inside another one, or a text."""
     content = b"".join(parts)
     return varint(field << 3 | 2) + varint(len(content)) + content
 
@@ -176,13 +176,16 @@ def text(field: int, value: str) -> bytes:
     return message(field, value.encode("utf-8", "replace"))
 
 
+# -- many messages of one shape ----------------------------------------------------------------------------------------
+
+
 Bytes = npt.NDArray[np.uint8]
 WIDEST = 10  # bytes of a number of 64 bits
 WIDEST_WORD = 8  # bytes that are made at once
 
 
 def width_of(largest: int) -> int:
-    """Bytes that numbers up to this one need."""
+    """Return how many bytes numbers up to this one need."""
     return max(1, -(-(largest & (2**64 - 1)).bit_length() // 7))
 
 
@@ -198,19 +201,19 @@ class Shape:
         return self
 
     def number(self, values: Array, width: int) -> Shape:
-        """A padded number; values are not negative, or have the width 10."""
+        """Add a padded number; values are not negative, or have the width 10."""
         self.columns.append((len(self.constant), width, values))
         self.constant += b"\x80" * (width - 1) + b"\0"
         return self
 
     def eight(self, values: Array) -> Shape:
-        """Eight bytes: a double, or a number of fixed length."""
+        """Add eight bytes: a double, or a number of fixed length."""
         self.columns.append((len(self.constant), 0, values))
         self.constant += bytes(8)
         return self
 
     def inside(self, tag: bytes, inner: Shape) -> Shape:
-        """A message inside this one."""
+        """Add a message inside this one."""
         self.constant += tag + varint(len(inner.constant))
         shift = len(self.constant)
         self.columns += [(offset + shift, width, values) for offset, width, values in inner.columns]
@@ -218,7 +221,7 @@ class Shape:
         return self
 
     def rows(self, n: int) -> Bytes:
-        """The matrix, n rows of `len(constant)` bytes."""
+        """Return the matrix, n rows of `len(constant)` bytes."""
         length = len(self.constant)
         out = np.empty((n, length), np.uint8)
         out[:] = np.frombuffer(bytes(self.constant), np.uint8)
@@ -231,7 +234,7 @@ class Shape:
 
 
 def _column(rows: Bytes, offset: int, type_: str) -> Array:
-    """Some bytes of every row as numbers."""
+    """Return some bytes of every row as numbers."""
     return np.ndarray((len(rows),), type_, rows, offset, (rows.shape[1],))
 
 
@@ -258,7 +261,7 @@ def _fill(rows: Bytes, offset: int, width: int, values: Array) -> None:
 
 
 def _spread(values: Array, width: int) -> Array:
-    """The lowest 56 bits, seven in each byte: first halves, where there are any, then quarters, then eighths."""
+    """Return the lowest 56 bits, seven in each byte: first halves, where there are any, then quarters, then eighths."""
     x = values & np.uint64(0x00FFFFFFFFFFFFFF) if width > WIDEST_WORD else values
     for least, low, high, shift in (
         (5, 0x000000000FFFFFFF, 0x00FFFFFFF0000000, 4),
@@ -271,7 +274,7 @@ def _spread(values: Array, width: int) -> Array:
 
 
 def interleave(groups: Sequence[tuple[Ints, Bytes]], n: int) -> Bytes:
-    """Rows of several shapes, (places, rows) each, in the order of their places 0 to n - 1."""
+    """Return the rows of several shapes, (places, rows) each, in the order of their places 0 to n - 1."""
     if len(groups) == 1:
         return groups[0][1].reshape(-1)
     length = np.empty(n, np.int64)

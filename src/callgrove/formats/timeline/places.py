@@ -99,11 +99,11 @@ class ProcessTracks:
     _known: dict[tuple[object, ...], int] = field(default_factory=dict)
 
     def agent(self, device: int) -> str:
-        """What a device is called; -1 is one that nobody numbered."""
+        """Return what a device is called; -1 is one that nobody numbered."""
         return self.agents.get(device) or (f"GPU {device}" if device >= 0 else "GPU")
 
     def child(self, key: tuple[object, ...], kind: TrackKind, name: str, parent: int = 0, **more: object) -> int:
-        """The number of the track that the key stands for."""
+        """Return the number of the track that the key stands for."""
         if key not in self._known:
             self._known[key] = len(self.tracks)
             order = COUNTERS + len(self.tracks) if kind is TrackKind.COUNTER else GROUPS + len(self.tracks)
@@ -112,13 +112,13 @@ class ProcessTracks:
         return self._known[key]
 
     def lane(self, track: int, lane: int) -> int:
-        """A further lane. That of a thread lies below it; that of a stream beside it, under the same name."""
+        """Return a further lane. That of a thread lies below it; that of a stream beside it, under the same name."""
         if lane == 0:
             return track
-        own = self.tracks[track]
-        parent = track if own.kind is TrackKind.THREAD else own.parent
-        more: dict[str, object] = {"lane": lane, "order": own.order, "nests": own.nests}
-        return self.child(("lane", track, lane), TrackKind.CHILD, own.name, parent, **more)
+        track_of_lane = self.tracks[track]
+        parent = track if track_of_lane.kind is TrackKind.THREAD else track_of_lane.parent
+        more: dict[str, object] = {"lane": lane, "order": track_of_lane.order, "nests": track_of_lane.nests}
+        return self.child(("lane", track, lane), TrackKind.CHILD, track_of_lane.name, parent, **more)
 
     def take_new_tracks(self) -> list[Track]:
         """Tracks that were made since this was asked for the last time."""
@@ -159,22 +159,22 @@ class Places:
         return _Making(tables, naming, agents or usual, real_pids).places()
 
     def take(self, profiles: Ints) -> Places:
-        """The places of some profiles, numbered anew."""
+        """Return the places of some profiles, numbered anew."""
         process = self.process[profiles]
         wanted = dict.fromkeys(process[process >= 0].tolist())
-        own = {index: self.processes[index] for index in wanted}
+        processes = {index: self.processes[index] for index in wanted}
         columns = self.track[profiles], self.device[profiles], self.stream[profiles]
-        return Places(own, process, *columns, self.naming, self.agents)
+        return Places(processes, process, *columns, self.naming, self.agents)
 
     def only(self, profiles: Ints) -> Places:
         """Return places in which all other profiles belong to no process."""
         process = np.full(len(self.process), ABSENT, np.int64)
         process[profiles] = self.process[profiles]
-        own = {index: self.processes[index] for index in dict.fromkeys(process[profiles].tolist()) if index >= 0}
-        return replace(self, processes=own, process=process, profiles=profiles)
+        processes = {index: self.processes[index] for index in dict.fromkeys(process[profiles].tolist()) if index >= 0}
+        return replace(self, processes=processes, process=process, profiles=profiles)
 
     def samples_beside(self, profile: int) -> int:
-        """The track for samples of a profile that also has spans: they would not nest with each other."""
+        """Return the track for samples of a profile that also has spans: they would not nest with each other."""
         tracks = self.processes[int(self.process[profile])]
         above = tracks.tracks[int(self.track[profile])]
         parent = above.number if above.kind is TrackKind.THREAD else above.parent
@@ -182,7 +182,7 @@ class Places:
         return tracks.child(("samples", profile), TrackKind.CHILD, f"{above.name} samples", parent, **more)
 
     def agent(self, profile: int) -> str:
-        """What the device of a profile is called; empty where it has none."""
+        """Return what the device of a profile is called; empty where it has none."""
         device = int(self.device[profile])
         return self.processes[int(self.process[profile])].agent(device) if device >= 0 else ""
 
@@ -205,18 +205,18 @@ class _Making:
         groups: dict[tuple[object, ...], list[int]] = {}
         for profile in sorted(self._tables.profiles.measured.tolist(), key=self._order):
             groups.setdefault(self._process_key(profile), []).append(profile)
-        abouts = [self._about(index, own[0]) for index, own in enumerate(groups.values())]
+        abouts = [self._about(index, profiles[0]) for index, profiles in enumerate(groups.values())]
         n = len(self._tables.profiles)
         process, track = (np.full(n, ABSENT, np.int64) for _ in range(2))
         places = process, track, self._identity["gpu_device"], self._identity["gpu_stream"]
         out = Places({}, *places, self._naming, self._agents)
         real = _fit([about.real_pid for about in abouts], at_most_once=not self._real_pids)
-        for about, own in zip(abouts, groups.values(), strict=True):
+        for about, profiles in zip(abouts, groups.values(), strict=True):
             shown = replace(about, pid=about.real_pid if real else about.index + 1)
-            threads = [p for p in own if not self._on_device(p)]
+            threads = [p for p in profiles if not self._on_device(p)]
             tids = self._real_tids(shown, threads) if real else _choose_tids(shown, len(threads), len(abouts))
-            out.processes[shown.index] = self._tracks(shown, own, out, tids)
-            out.process[own] = shown.index
+            out.processes[shown.index] = self._tracks(shown, profiles, out, tids)
+            out.process[profiles] = shown.index
         return out
 
     def _order(self, profile: int) -> tuple[int, ...]:
@@ -229,7 +229,7 @@ class _Making:
         )
 
     def _process_key(self, profile: int) -> tuple[object, ...]:
-        """The place in the system that is a process, or else what the profile's identifiers say."""
+        """Return the place in the system that is a process, or else what the profile's identifiers say."""
         run = int(self._tables.profiles.run[profile])
         system, leaf = self._tables.system, int(self._tables.profiles.system[profile])
         for place in system.path(leaf) if leaf >= 0 else []:
@@ -259,7 +259,7 @@ class _Making:
         return self._tables.profiles.kind[profile] in ON_DEVICE
 
     def _real_tids(self, process: Process, threads: Sequence[int]) -> list[int]:
-        """What the system called threads; those that it did not tell apart, or whose ids cannot be written, get
+        """Return what the system called threads; those that it did not tell apart, or whose ids cannot be written, get
         numbers that are free."""
         given = [int(self._tids[profile]) for profile in threads]
         taken = {process.pid, *(tid for tid in given if 0 < tid <= LARGEST_ID)}
@@ -267,17 +267,17 @@ class _Making:
         firsts = {tid: k for k, tid in reversed(list(enumerate(given))) if 0 < tid <= LARGEST_ID}
         return [tid if firsts.get(tid) == k else next(free) for k, tid in enumerate(given)]
 
-    def _tracks(self, process: Process, own: Sequence[int], out: Places, tids: Sequence[int]) -> ProcessTracks:
-        tracks = ProcessTracks(process, [Track(0, TrackKind.PROCESS, process.name)], agents=self._labels(own))
+    def _tracks(self, process: Process, profiles: Sequence[int], out: Places, tids: Sequence[int]) -> ProcessTracks:
+        tracks = ProcessTracks(process, [Track(0, TrackKind.PROCESS, process.name)], agents=self._labels(profiles))
         taken: set[str] = set()
-        for profile in own:
+        for profile in profiles:
             if not self._on_device(profile):
                 number = len(tracks.tracks)
                 name = _unique(self._thread_name(profile, number), taken)
                 track = Track(number, TrackKind.THREAD, name, tid=tids[number - 1], order=number - 1, nests=True)
                 tracks.tracks.append(track)
                 out.track[profile] = number
-        for profile in own:
+        for profile in profiles:
             if self._on_device(profile):
                 device = int(self._identity["gpu_device"][profile])
                 agent = tracks.agent(device)
@@ -286,13 +286,13 @@ class _Making:
                 out.track[profile] = tracks.child(("profile", profile), TrackKind.STREAM, name, group)
         return tracks
 
-    def _labels(self, own: Sequence[int]) -> dict[int, str]:
-        """What the devices of a process are called, where that is not the usual."""
-        part = next((self._part_of[profile] for profile in own if profile in self._part_of), ABSENT)
+    def _labels(self, profiles: Sequence[int]) -> dict[int, str]:
+        """Return what the devices of a process are called, where that is not the usual."""
+        part = next((self._part_of[profile] for profile in profiles if profile in self._part_of), ABSENT)
         if self._agents is AgentIndex.TYPE_RELATIVE or part < 0:
             return {}
         called = labels_by_title(self._tables.traces.devices(part), self._agents)
-        numbers = {int(self._identity["gpu_device"][profile]) for profile in own}
+        numbers = {int(self._identity["gpu_device"][profile]) for profile in profiles}
         return {device: called[f"GPU {device}"] for device in numbers if f"GPU {device}" in called}
 
     def _thread_name(self, profile: int, number: int) -> str:
@@ -300,7 +300,7 @@ class _Making:
         if self._naming is Naming.ROCPD:
             return f"THREAD {thread if thread >= 0 else number - 1}"
         named = self._tables.profiles.name[profile]
-        return named or (f"thread {thread}" if thread >= 0 else self._tables.profiles.described(profile))
+        return named or (f"thread {thread}" if thread >= 0 else self._tables.profiles.describe(profile))
 
     def _stream_name(self, profile: int, agent: str) -> str:
         stream, context = (int(self._identity[name][profile]) for name in ("gpu_stream", "gpu_context"))

@@ -1,6 +1,5 @@
-"""Spans and samples become slices on tracks and lanes, with names, categories, notes and flows.
-
-points of counters.
+"""Spans and samples become slices on tracks and lanes, with names, categories, notes and flows; allocations and
+counters become points of counters.
 """
 
 from __future__ import annotations
@@ -108,14 +107,14 @@ class SliceMaker:
         """Take spans of the part, in file order."""
         self.source.add(chunk)
 
-    def made(self) -> Iterator[Slices | CounterPoints]:
-        """Everything that was read or added to the source."""
+    def make(self) -> Iterator[Slices | CounterPoints]:
+        """Yield everything that was read or added to the source."""
         for chunk in self.source.chunks():
             yield from self.of(chunk)
         yield from self.rest()
 
     def of(self, chunk: SpanChunk) -> Iterator[Slices | CounterPoints]:
-        """A chunk as the source gives it."""
+        """Yield the slices of a chunk as the source gives it."""
         if not len(chunk["span"]):
             return
         tracks = self._places.processes[int(self._places.process[chunk["profile"][0]])]
@@ -162,7 +161,7 @@ class SliceMaker:
     # -- tracks --------------------------------------------------------------------------------------------------------
 
     def _tracks(self, tracks: ProcessTracks, rows: SpanChunk) -> Ints:
-        """The track of every span, lanes included."""
+        """Return the track of every span, lanes included."""
         base = self._places.track[rows["profile"]]
         allocations = rows["kind"] == SpanKind.ALLOC
         if allocations.any():
@@ -190,11 +189,11 @@ class SliceMaker:
         out = base.copy()
         for kind in OPERATIONS:
             column = side_of(kind, "queue", self.wanted)
-            own: Bools = (rows["kind"] == kind) & (rows[column] >= 0) if column else np.zeros(len(base), np.bool_)
-            if column and own.any():
-                device = self._places.device[rows["profile"][own]]
+            has_queue: Bools = (rows["kind"] == kind) & (rows[column] >= 0) if column else np.zeros(len(base), np.bool_)
+            if column and has_queue.any():
+                device = self._places.device[rows["profile"][has_queue]]
                 queue = self._copy_queue if kind is SpanKind.COPY else self._queue
-                out[own] = _replace_pairs(device, rows[column][own], partial(queue, tracks))
+                out[has_queue] = _replace_pairs(device, rows[column][has_queue], partial(queue, tracks))
         return out
 
     def _queue(self, tracks: ProcessTracks, device: int, queue: int) -> int:
@@ -216,16 +215,18 @@ class SliceMaker:
     # -- counters ------------------------------------------------------------------------------------------------------
 
     def _memory_points(self, tracks: ProcessTracks, rows: SpanChunk) -> Iterator[CounterPoints]:
-        own = np.flatnonzero(rows["kind"] == SpanKind.ALLOC)
+        allocations = np.flatnonzero(rows["kind"] == SpanKind.ALLOC)
         memory = self._memory.get(tracks.process.index)
-        if not len(own) and memory is None:
+        if not len(allocations) and memory is None:
             return
         if memory is None:
             memory = self._memory[tracks.process.index] = MemoryInUse()
         columns = [side_of(SpanKind.ALLOC, name, self.wanted) or "" for name in ("bytes", "device", "address", "level")]
-        nameless = np.zeros(len(own), np.int32)
-        operation = Texts.of(rows[LABEL][own], self.source.labels, ["alloc"], nameless, self._losses)
-        memory.add(rows["end_ns"][own], operation.index, operation.all, *(rows[name][own] for name in columns))
+        nameless = np.zeros(len(allocations), np.int32)
+        operation = Texts.of(rows[LABEL][allocations], self.source.labels, ["alloc"], nameless, self._losses)
+        memory.add(
+            rows["end_ns"][allocations], operation.index, operation.all, *(rows[name][allocations] for name in columns)
+        )
         yield from self._points(tracks, memory, int(rows["start_ns"][-1]))
 
     def _points(self, tracks: ProcessTracks, memory: MemoryInUse, until: int) -> Iterator[CounterPoints]:
@@ -241,7 +242,7 @@ class SliceMaker:
             yield CounterPoints(tracks, track, time_ns, value)
 
     def rest(self) -> Iterator[CounterPoints]:
-        """What is known only after the last span: the end of the curves of memory, and counters over time."""
+        """Yield what is known only after the last span: the end of the curves of memory, and counters over time."""
         for index, memory in self._memory.items():
             yield from self._points(self._places.processes[index], memory, OPEN)
             self._losses.add(UNKNOWN_FREES, memory.n_unknown)
@@ -256,15 +257,15 @@ def counter_points(traces: Traces, places: Places, losses: Losses) -> Iterator[C
     counters = traces.counters
     if counters is None or not len(counters):
         return
-    own: Bools = np.ones(len(counters), np.bool_)
+    chosen: Bools = np.ones(len(counters), np.bool_)
     if places.profiles is not None:
-        own = np.isin(counters.profile, places.profiles)
-    losses.given.add_amount(MEASURED, counters.value[own])
+        chosen = np.isin(counters.profile, places.profiles)
+    losses.given.add_amount(MEASURED, counters.value[chosen])
     known, has_place = counters.time_ns >= 0, places.process[counters.profile] >= 0
-    for why, lost in ((POINTS, own & ~known), (NOWHERE, own & known & ~has_place)):
+    for why, lost in ((POINTS, chosen & ~known), (NOWHERE, chosen & known & ~has_place)):
         losses.add(why, int(np.count_nonzero(lost)))
         losses.given.add_amount(MEASURED, counters.value[lost], times=-1)
-    rows = np.flatnonzero(own & known & has_place)
+    rows = np.flatnonzero(chosen & known & has_place)
     rows = rows[np.lexsort((counters.time_ns[rows], counters.name[rows], counters.profile[rows]))]
     _, number = distinct_rows(counters.profile[rows], counters.name[rows])
     for each in np.split(rows, np.flatnonzero(np.diff(number)) + 1) if len(rows) else []:
@@ -289,7 +290,8 @@ def _replace_pairs(left: Ints, right: Array, by: Callable[[int, int], int]) -> I
     return out[number]
 
 
-# Samples of call stacks as nested slices: a function lasts as long as samples show it at the same place of the stack.
+# -- call stacks of samples as nested slices ---------------------------------------------------------------------------
+# A function lasts as long as samples show it at the same place of the stack:
 #
 #     samples     main>a    main>a>b   main>c    (idle)
 #     slices     |main --------------------------|
@@ -297,9 +299,8 @@ def _replace_pairs(left: Ints, right: Array, by: Callable[[int, int], int]) -> I
 #                          |b -------|
 #
 # A sample holds until the next one; idle time is no slice; the last sample of a line lasts no time, unless a window has
-# cut off what comes next. Lines, call sites and
-# instructions belong to the function or loop that they are in, as in call trees; where no function is known, as in
-# measurements, what was called is shown by its address.
+# cut off what comes next. Lines, call sites and instructions belong to the function or loop that they are in, as in
+# call trees; where no function is known, as in measurements, what was called is shown by its address.
 #
 # A line of samples is gone through in pieces, twice: from behind, to learn how long what is open at the end of each
 # piece goes on; then from the front, where every slice that begins in a piece is given, complete and in order.
@@ -332,7 +333,7 @@ class StackSlices:
         self._shown[:-1][tree.idle] = ABSENT
 
     def of(self, tracks: ProcessTracks, track: int, samples: Samples, piece: int = PIECE) -> Iterator[Slices]:
-        """The slices of one line, by start and from the outside in."""
+        """Yield the slices of one line, by start and from the outside in."""
         time, context = samples.time_ns, samples.context
         if len(time) and int(time.min()) < 0:
             n_impossible = int(np.count_nonzero(time < 0))
@@ -362,7 +363,7 @@ class StackSlices:
         self._losses.written.amount(SAMPLED).enter(0, busy, busy)
 
     def _paths(self, context: Ids) -> Ids:
-        """A row for each sample: the contexts that are shown, from the outside in, then -1."""
+        """Return a row for each sample: the contexts that are shown, from the outside in, then -1."""
         different, number = np.unique(context, return_inverse=True)
         here = self._shown[different]
         width = int(self._depth[here].max(initial=0))
@@ -380,11 +381,11 @@ class StackSlices:
             paths = self._paths(context[first : first + piece])
             n, ends = len(paths), {}
             for level in range(paths.shape[1]):
-                own = int(paths[0, level])
-                if own < 0:
+                first_context = int(paths[0, level])
+                if first_context < 0:
                     break
-                changes = np.flatnonzero(paths[:, level] != own)
-                ends[own] = first + int(changes[0]) if len(changes) else out[-1].get(own, first + n)
+                changes = np.flatnonzero(paths[:, level] != first_context)
+                ends[first_context] = first + int(changes[0]) if len(changes) else out[-1].get(first_context, first + n)
             out.append(ends)
         return out[::-1]
 
@@ -415,9 +416,9 @@ class StackSlices:
         used = np.argsort(first, kind="stable")
         place = np.empty(len(used), np.int64)
         place[used] = np.arange(len(used))
-        own = different[used].tolist()
+        contexts = different[used].tolist()
         number = place[index.reshape(-1)]
-        codes, first, kind = np.unique(self._tree.kind[own], return_index=True, return_inverse=True)
+        codes, first, kind = np.unique(self._tree.kind[contexts], return_index=True, return_inverse=True)
         by_use = np.argsort(first, kind="stable")
         n, absent = len(begin), np.full(len(begin), ABSENT, np.int64)
         return Slices(
@@ -425,16 +426,16 @@ class StackSlices:
             np.full(n, track, np.int64),
             time[begin],
             time[end],
-            Texts(number, self._texts(own)),
+            Texts(number, self._texts(contexts)),
             Texts(np.argsort(by_use)[kind.reshape(-1)][number], [ContextKind(k).word for k in codes[by_use].tolist()]),
             absent,
             absent,
             np.zeros(n, np.int64),
-            self._notes(own, number) if self._annotations is Annotations.ALL else [],
+            self._notes(contexts, number) if self._annotations is Annotations.ALL else [],
         )
 
     def _texts(self, contexts: list[int]) -> list[str]:
-        """What contexts are called: thousands of lines show the same ones."""
+        """Return what contexts are called: thousands of lines show the same ones."""
         known = self._labels
         if len(known) > MOST_LABELS:
             known.clear()
@@ -451,7 +452,7 @@ class StackSlices:
         return ("loop at " if kind == ContextKind.LOOP else "") + label.rpartition("/")[2]
 
     def _notes(self, contexts: list[int], number: Ints) -> list[Note]:
-        """Where the source says it: file and line, and the module."""
+        """Return where the source says it: file and line, and the module."""
         regions = self._tree.regions
         region = self._tree.region[contexts]
         file, line, module = (
@@ -467,6 +468,6 @@ class StackSlices:
 
     @staticmethod
     def _texts_of(key: str, text: Ids, number: Ints, texts: Sequence[str]) -> Note:
-        """A note of the texts that contexts have; `number` is the context of each slice."""
+        """Return a note of the texts that contexts have; `number` is the context of each slice."""
         rows = np.flatnonzero(text[number] >= 0)
         return Note(key, rows, number[rows], Value.TEXT, [texts[k] if k >= 0 else "" for k in text.tolist()])

@@ -41,8 +41,7 @@ __all__ = [
 ]
 
 
-# Which call launched which operations, for arrows from one to the others.
-#
+# -- launches: arrows from calls to operations -------------------------------------------------------------------------
 # Every operation whose call is known gets a number among those of its process, such that those of one call follow each
 # other: a call says the first number and how many there are. Memory holds 16 bytes for each operation and 8 for each
 # call of a process while they are read.
@@ -76,42 +75,42 @@ class Launches:
         self._process = process
         self._of: dict[int, _ProcessLaunches] = {}
 
-    def seen(self, chunk: SpanChunk) -> Ints:
-        """Look at spans in file order; gives the number of each operation in its process, -1 for other spans."""
+    def number_operations(self, chunk: SpanChunk) -> Ints:
+        """Return the number of each operation in its process, -1 for other spans. Chunks come in file order."""
         out = np.full(len(chunk["span"]), ABSENT, np.int64)
         for process, rows in self._by_process(chunk):
-            own = self._of.setdefault(process, _ProcessLaunches())
+            launches = self._of.setdefault(process, _ProcessLaunches())
             kind, correlation = chunk["kind"][rows], chunk["correlation"][rows]
             operations = np.flatnonzero(IS_OPERATION[kind])
-            out[rows[operations]] = own.count(len(operations))
-            own.operations.append(narrow(correlation[operations]))
+            out[rows[operations]] = launches.count(len(operations))
+            launches.operations.append(narrow(correlation[operations]))
             if len(operations) < len(kind):
-                own.calls.append(narrow(correlation[IS_CALL[kind] & (correlation != ABSENT)]))
+                launches.calls.append(narrow(correlation[IS_CALL[kind] & (correlation != ABSENT)]))
         return out
 
     def finish(self, again: Callable[[], Iterator[SpanChunk]]) -> None:
         """After all were seen; `again` reads the columns `AGAIN` of the same spans once more."""
-        for own in self._of.values():
-            own.finish()
-        if not any(len(own.ambiguous) for own in self._of.values()):
+        for launches in self._of.values():
+            launches.finish()
+        if not any(len(launches.ambiguous) for launches in self._of.values()):
             return
         for chunk in again():
             for process, rows in self._by_process(chunk):
                 self._of[process].see_again({name: column[rows] for name, column in chunk.items()})
-        for own in self._of.values():
-            own.settle()
+        for launches in self._of.values():
+            launches.settle()
 
     def of(self, process: int, operation: Ints, chunk: SpanChunk) -> dict[str, Ints]:
         """For spans of one process: of operations their number (FLOW), of calls the first number that they launched
         (LAUNCHED) and how many (N_LAUNCHED)."""
-        own = self._of.get(process)
-        if own is None or not len(own.key):
+        launches = self._of.get(process)
+        if launches is None or not len(launches.key):
             absent = np.full(len(operation), ABSENT, np.int64)
             return {FLOW: absent, LAUNCHED: absent, N_LAUNCHED: np.zeros(len(operation), np.int64)}
-        flow = np.where(operation >= 0, own.rank[np.maximum(operation, 0)], ABSENT).astype(np.int64)
+        flow = np.where(operation >= 0, launches.rank[np.maximum(operation, 0)], ABSENT).astype(np.int64)
         first, n = np.full(len(flow), ABSENT, np.int64), np.zeros(len(flow), np.int64)
         calls = np.flatnonzero(IS_CALL[chunk["kind"]] & (chunk["correlation"] != ABSENT))
-        first[calls], n[calls] = own.launched(chunk["correlation"][calls], chunk["span"][calls])
+        first[calls], n[calls] = launches.find_launches(chunk["correlation"][calls], chunk["span"][calls])
         return {FLOW: flow, LAUNCHED: first, N_LAUNCHED: n}
 
     def _by_process(self, chunk: SpanChunk) -> Iterator[tuple[int, Ints]]:
@@ -162,7 +161,7 @@ class _ProcessLaunches:
             ambiguous.append(np.unique(key[n_calls > 1]))
         self.ambiguous = np.unique(np.concatenate([NOTHING, *ambiguous]))
 
-    def launched(self, correlation: Ints, span: Ints) -> tuple[Ints, Ints]:
+    def find_launches(self, correlation: Ints, span: Ints) -> tuple[Ints, Ints]:
         known = np.iinfo(self.key.dtype)
         inside = (correlation >= 0) & (correlation <= known.max)
         asked = np.where(inside, correlation, 0).astype(self.key.dtype)  # or else all keys would be made wider
@@ -171,9 +170,9 @@ class _ProcessLaunches:
         if len(self.ambiguous):
             rows = np.flatnonzero(np.isin(correlation, self.ambiguous))
             place = np.minimum(np.searchsorted(self._calls, span[rows]), max(len(self._calls) - 1, 0))
-            found = self._calls[place] == span[rows] if len(self._calls) else np.zeros(len(rows), np.bool_)
-            first[rows] = np.where(found, self._first[place] if len(self._calls) else 0, ABSENT)
-            n[rows] = np.where(found, self._many[place] if len(self._calls) else 0, 0)
+            is_call = self._calls[place] == span[rows] if len(self._calls) else np.zeros(len(rows), np.bool_)
+            first[rows] = np.where(is_call, self._first[place] if len(self._calls) else 0, ABSENT)
+            n[rows] = np.where(is_call, self._many[place] if len(self._calls) else 0, 0)
         return np.where(n > 0, first, ABSENT), n
 
     # -- several calls with one correlation ----------------------------------------------------------------------------
@@ -209,6 +208,9 @@ class _ProcessLaunches:
         spans = rows["span"][calls[used]]
         by_span = np.argsort(spans)
         self._calls, self._first, self._many = spans[by_span], place[first][by_span], many[by_span]
+
+
+# -- spans in order ----------------------------------------------------------------------------------------------------
 
 
 COLUMNS = ("profile", "kind", "category", LABEL, "start_ns", "end_ns", "correlation")
@@ -255,9 +257,9 @@ def side_columns(annotations: Annotations, by_queue: bool) -> Mapping[str, tuple
 
 
 def side_of(kind: SpanKind, column: str, wanted: Mapping[str, tuple[str, ...]]) -> str | None:
-    """The column of ordered chunks that holds a column of the side table of spans of a kind."""
-    own = wanted.get(TABLE_OF.get(kind, ""), ())
-    return f"side{own.index(column)}" if column in own else None
+    """Return the column of ordered chunks that holds a column of the side table of spans of a kind."""
+    columns = wanted.get(TABLE_OF.get(kind, ""), ())
+    return f"side{columns.index(column)}" if column in columns else None
 
 
 def sizes_of(rows: SpanChunk, wanted: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[Ints, Ints]]:
@@ -265,9 +267,9 @@ def sizes_of(rows: SpanChunk, wanted: Mapping[str, tuple[str, ...]]) -> dict[str
     kind, out = rows["kind"], {}
     for what, kinds in ((COPIED, (SpanKind.COPY, SpanKind.MEMSET)), (ALLOCATED, (SpanKind.ALLOC,))):
         column = side_of(kinds[0], "bytes", wanted)
-        if column is not None and (own := np.isin(kind, kinds)).any():
-            found = np.flatnonzero(own & (rows[column] >= 0))
-            out[what] = found, rows[column][found].astype(np.int64, copy=False)
+        if column is not None and (is_kind := np.isin(kind, kinds)).any():
+            sized = np.flatnonzero(is_kind & (rows[column] >= 0))
+            out[what] = sized, rows[column][sized].astype(np.int64, copy=False)
     return out
 
 
@@ -307,11 +309,11 @@ class OrderedSpans:
         return [] if self.traces.spans_backend is None else self.traces.spans_backend.strings
 
     def latest(self, process: int) -> int:
-        """The last moment of a process, once its spans are given."""
+        """Return the last moment of a process, once its spans are given."""
         return self._latest.get(process, 0)
 
     def read(self) -> Iterator[SpanChunk]:
-        """All of them, for `add`: in file order."""
+        """Yield all of them, for `add`: in file order."""
         return self.traces.spans(self._columns, profiles=self.profiles)
 
     def add(self, chunk: SpanChunk) -> None:
@@ -324,12 +326,12 @@ class OrderedSpans:
             out["end_ns"] = np.where(open_ & (out["start_ns"] >= 0), OPEN, out["end_ns"])
         self._note_latest(out)
         out.update(self._sides_of(out))
-        out[OPERATION] = narrow(self._launches.seen(out))
+        out[OPERATION] = narrow(self._launches.number_operations(out))
         out["correlation"], out["kind"] = narrow(out["correlation"]), out["kind"].astype(np.int8)
         self._order.add(out)
 
     def chunks(self) -> Iterator[SpanChunk]:
-        """What was added, once: chunks of one process each, with columns for launches and sides."""
+        """Yield what was added, once: chunks of one process each, with columns for launches and sides."""
         try:
             self._launches.finish(lambda: self.traces.spans(AGAIN, profiles=self.profiles))
             for chunk in self._order.chunks():
@@ -346,8 +348,8 @@ class OrderedSpans:
         ends = np.where(chunk["end_ns"] == OPEN, chunk["start_ns"], chunk["end_ns"])
         process = self.process[chunk["profile"]]
         for number in [int(process[0])] if bool((process == process[0]).all()) else np.unique(process).tolist():
-            own = ends[process == number]
-            self._latest[number] = max(self._latest.get(number, 0), int(own.max(initial=0)))
+            ends_of_process = ends[process == number]
+            self._latest[number] = max(self._latest.get(number, 0), int(ends_of_process.max(initial=0)))
 
     def _sides_of(self, chunk: SpanChunk) -> dict[str, Array]:
         sides, n = self._tables, len(chunk["span"])

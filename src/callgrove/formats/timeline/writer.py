@@ -47,7 +47,8 @@ from callgrove.model.values import DenseBlock, SparseBlock
 __all__ = ["Data", "Encoder", "FileOutput", "Output", "PartEncoder", "TimelineWriter"]
 
 
-# Where a trace is written: beside its place until it is complete, compressed where its name ends in .gz, or to stdout.
+# -- output ------------------------------------------------------------------------------------------------------------
+# A trace is written beside its place until it is complete, compressed where its name ends in .gz, or to stdout.
 #
 # What was written before a failure is removed, or stays as OUT.part where that was asked for: all formats of this
 # package are readable up to the last batch, or can be made so.
@@ -124,8 +125,8 @@ class FileOutput(Output):
                 self.write(data)
         path.unlink()
 
-    def beside(self, number: int) -> Path:
-        """A place for a part that is put together elsewhere."""
+    def place_of_part(self, number: int) -> Path:
+        """Return a place for a part that is put together elsewhere."""
         if self._pending is None:
             raise AssertionError("parts are written beside a file")
         return self._pending.place.absolute().with_suffix(f".{number}.partial")
@@ -169,6 +170,9 @@ class FileOutput(Output):
             self._pending.discard()
 
 
+# -- the writer --------------------------------------------------------------------------------------------------------
+
+
 class PartEncoder(Protocol):
     """Encodes one part. It begins anew: nothing that other parts have said is known to the reader at its place. Tracks
     that were made meanwhile (`ProcessTracks.undescribed`) are described before they are used."""
@@ -181,7 +185,7 @@ class Encoder(Protocol):
     """Turns a timeline into the bytes of a format; it is sent to other processes, so it can be pickled."""
 
     def opening(self, processes: Sequence[ProcessTracks]) -> Iterator[Data]:
-        """The beginning of the file: all processes, and the tracks that they have so far."""
+        """Yield the beginning of the file: all processes, and the tracks that they have so far."""
 
     def part(self) -> PartEncoder: ...
 
@@ -217,7 +221,7 @@ def _encode_part(task: _Task) -> tuple[Path, Losses]:
 
 
 def _bytes_of(maker: SliceMaker, encoder: PartEncoder, losses: Losses) -> Iterator[Data]:
-    for item in maker.made():
+    for item in maker.make():
         if isinstance(item, Slices):
             yield from encoder.slices(item)
             _count_slices(item, losses.written)
@@ -234,9 +238,9 @@ def _count_slices(slices: Slices, written: Ledger) -> None:
     for note in slices.notes:
         if note.key == BYTES and note.value is Value.INTEGER:
             allocates = kind[note.rows] == SpanKind.ALLOC
-            for what, own in ((COPIED, ~allocates), (ALLOCATED, allocates)):
-                if own.any():
-                    written.add_amount(what, note.values[own])
+            for what, chosen in ((COPIED, ~allocates), (ALLOCATED, allocates)):
+                if chosen.any():
+                    written.add_amount(what, note.values[chosen])
         elif note.value is Value.FLOAT:
             written.add_amount(COUNTED, note.values)
         elif note.value is Value.TRUE:
@@ -353,7 +357,7 @@ class TimelineWriter(TargetWriter[Output, Experiment]):
     def write_traces(self, progress: Progress = silent) -> None:
         """Spans of all parts, then samples."""
         with self._or_nothing():
-            tables = self._defined()
+            tables = self._require_open()
             n_parts, output = len(self._parts), self._pending
             can_send = n_parts > 1 and tables.traces.split is not None and self._options.workers.are_elsewhere
             if can_send and isinstance(output, FileOutput) and output.is_file:
@@ -368,7 +372,7 @@ class TimelineWriter(TargetWriter[Output, Experiment]):
                 progress("writing samples", done, total)
 
     def _write_parts_here(self, n_parts: int, progress: Progress) -> None:
-        done, total = 0, self._defined().traces.n_spans if n_parts == 1 else 0
+        done, total = 0, self._require_open().traces.n_spans if n_parts == 1 else 0
 
         def count(n: int) -> None:
             nonlocal done
@@ -383,26 +387,26 @@ class TimelineWriter(TargetWriter[Output, Experiment]):
             progress("writing parts", number + 1, n_parts)
 
     def _write_parts_elsewhere(self, output: FileOutput, n_parts: int, progress: Progress) -> None:
-        tasks = [replace(self._task(number), target=output.beside(number)) for number in range(n_parts)]
-        found = self._options.workers.map(_encode_part, tasks, label="writing parts", progress=progress)
-        for path, losses in found:
+        tasks = [replace(self._task(number), target=output.place_of_part(number)) for number in range(n_parts)]
+        written_parts = self._options.workers.map(_encode_part, tasks, label="writing parts", progress=progress)
+        for path, losses in written_parts:
             output.append(path)
             self._losses.merge(losses)
 
     def _task(self, number: int) -> _Task:
-        """A part by itself, where it can be had."""
-        traces = self._defined().traces
+        """Return a part by itself, where it can be had."""
+        traces = self._require_open().traces
         if traces.split is None:
             return self._task_of_whole(number)
         places = self._places.take(self._parts[number])
         return _Task(self._encoder, traces.split(number), 0, None, places, self._slice_options)
 
     def _task_of_whole(self, number: int) -> _Task:
-        """A part of all traces, whose numbers of spans and profiles are kept."""
-        own, several = self._parts[number], len(self._parts) > 1
-        places = self._places.only(own)
-        chosen = own if several else None
-        return _Task(self._encoder, self._defined().traces, number, chosen, places, self._slice_options)
+        """Return a part of all traces, whose numbers of spans and profiles are kept."""
+        profiles, several = self._parts[number], len(self._parts) > 1
+        places = self._places.only(profiles)
+        chosen = profiles if several else None
+        return _Task(self._encoder, self._require_open().traces, number, chosen, places, self._slice_options)
 
     # -- the end -------------------------------------------------------------------------------------------------------
 
@@ -450,7 +454,7 @@ class TimelineWriter(TargetWriter[Output, Experiment]):
 
 
 def _hint(tables: Experiment) -> str:
-    """What can be done about it: runs lose their traces when they are put together to be compared."""
+    """Return what can be done about it: runs lose their traces when they are put together to be compared."""
     alone = next((run.source for run in tables.runs if run.source and run.source != tables.path), "")
     if alone:
         return f"; those of a single run may be there: {alone}"

@@ -37,10 +37,10 @@ NOTHING_RENAMED = worded(
 
 
 def some(names: Iterable[str]) -> str:
-    """The first few of some names, each once."""
-    found = list(dict.fromkeys(names))
-    more = f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
-    return ", ".join(found[:SHOWN]) + more
+    """Return the first few of some names, each once."""
+    different = list(dict.fromkeys(names))
+    more = f" and {len(different) - SHOWN} more" if len(different) > SHOWN else ""
+    return ", ".join(different[:SHOWN]) + more
 
 
 def group_lines(lines: Iterable[str]) -> list[str]:
@@ -64,7 +64,7 @@ def _merge(lines: list[str], key: Callable[[str], object], merge: Callable[[list
 
 
 def _parts(line: str) -> tuple[list[str], str]:
-    """The words before the colon, and the text behind it."""
+    """Return the words before the colon, and the text behind it."""
     head, _, text = line.removeprefix(LOST).partition(": ")
     return head.split(" "), text
 
@@ -102,9 +102,9 @@ def losses_of_runs(runs: tuple[Run, ...]) -> Iterator[str]:
 
 def losses_of_formulas(metrics: Iterable[Metric]) -> Iterator[str]:
     """For derived metrics whose formulas a format cannot hold: they have no values that could be written instead."""
-    if found := [metric.name for metric in metrics if metric.is_derived]:
-        what = "derived metric" if len(found) == 1 else f"{len(found)} derived metrics"
-        yield f"{what} {some(found)}: left out, as formulas are not evaluated and have no place there"
+    if derived := [metric.name for metric in metrics if metric.is_derived]:
+        what = "derived metric" if len(derived) == 1 else f"{len(derived)} derived metrics"
+        yield f"{what} {some(derived)}: left out, as formulas are not evaluated and have no place there"
 
 
 def losses_of_events(traces: Traces) -> Iterator[str]:
@@ -141,10 +141,10 @@ BESIDE = {  # small tables that stand beside spans
 
 def losses_of_sides(traces: Traces, names: Collection[str], why: str) -> Iterator[str]:
     """For formats that leave out side tables of spans: how many rows of each there are."""
-    found: Counter[str] = Counter()
+    left_out: Counter[str] = Counter()
     for part in range(len(traces.parts())):
-        found.update(left_out_of(traces, part, names))
-    for words, n in found.items():
+        left_out.update(left_out_of(traces, part, names))
+    for words, n in left_out.items():
         yield f"{words}: {n:,} are left out; {why}"
 
 
@@ -152,14 +152,14 @@ def left_out_of(
     traces: Traces, part: int, names: Collection[str], kept: Mapping[str, Collection[str]] = NOTHING
 ) -> dict[str, int]:
     """Of one part: how many rows of side tables say something beside the columns that are `kept`."""
-    found = {
+    n_rows = {
         name: sum(_n_told(piece, kept.get(name, ())) for piece in traces.side_chunks(name, part)) for name in names
     }
-    return {SIDES.get(name, f"rows of the table {name}"): n for name, n in found.items() if n}
+    return {SIDES.get(name, f"rows of the table {name}"): n for name, n in n_rows.items() if n}
 
 
 def _n_told(table: SideTable, kept: Collection[str]) -> int:
-    """How many rows say something in other columns."""
+    """Return how many rows say something in other columns."""
     if not kept:
         return len(table.span)
     told = np.zeros(len(table.span), np.bool_)
@@ -169,7 +169,7 @@ def _n_told(table: SideTable, kept: Collection[str]) -> int:
 
 
 def is_told(cells: Array | Sequence[object]) -> Bools:
-    """Which cells of a side table say something: not -1, not empty."""
+    """Return which cells of a side table say something: not -1, not empty."""
     array = cells if isinstance(cells, np.ndarray) else np.array([*cells, None], object)[:-1]
     if array.dtype.kind in "iuf":
         return np.asarray(array != ABSENT)

@@ -7,7 +7,7 @@ removed.
         target.complete()                                  what was there before goes only now
 
 A crash, a full disk or an interruption leaves what was there before, or nothing; of a process that is killed a hidden
-file or folder may stay, until the same target is written again (`leftovers`).
+file or folder may stay, until the same target is written again (`remove_leftovers`).
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ __all__ = [
 ]
 
 
-# Hidden places beside targets, where these are written, and what processes that were killed left of theirs.
+# -- hidden places beside targets --------------------------------------------------------------------------------------
+# Targets are written there. The names tell which of them killed processes left behind:
 #
 #     .NAME.WHERE-PID-RANDOM.partial      also .NAME.WHERE-PID-RANDOM.3.partial for parts of it
 #     .NAME.WHERE-PID-RANDOM.old          what was there before, for the moment of a rename
@@ -63,7 +64,7 @@ PARTIAL, OLD = ".partial", ".old"
 
 
 def make_hidden_place(folder: Path, name: str) -> Path:
-    """A new name in the folder for something in the making."""
+    """Return a new name in the folder for something in the making."""
     return folder / f".{_shorten(name)}.{_where()}-{os.getpid()}-{secrets.token_hex(4)}{PARTIAL}"
 
 
@@ -77,11 +78,13 @@ def remove_leftovers(folder: Path, name: str) -> None:
 
 
 def _leftovers(folder: Path, name: str) -> Iterator[Path]:
-    own = re.compile(rf"(\.{re.escape(_shorten(name))}\.{_where()}-([1-9]\d{{0,9}})-[0-9a-f]{{8}})(\.\d+)?{PARTIAL}")
+    pattern = re.compile(
+        rf"(\.{re.escape(_shorten(name))}\.{_where()}-([1-9]\d{{0,9}})-[0-9a-f]{{8}})(\.\d+)?{PARTIAL}"
+    )
     names = {entry.name for entry in os.scandir(folder)}
-    for found in filter(None, map(own.fullmatch, sorted(names))):
-        place = folder / found[0]
-        if found[1] + OLD not in names and not _is_alive(int(found[2])) and _is_ours(place):
+    for match in filter(None, map(pattern.fullmatch, sorted(names))):
+        place = folder / match[0]
+        if match[1] + OLD not in names and not _is_alive(int(match[2])) and _is_ours(place):
             yield place
 
 
@@ -113,7 +116,7 @@ def remove(path: Path) -> None:
 
 
 def _shorten(name: str) -> str:
-    """The name, or what stands for one that would become too long."""
+    """Return the name, or what stands for one that would become too long."""
     encoded = os.fsencode(name)
     return name if len(encoded) <= LONGEST else hashlib.blake2b(encoded, digest_size=16).hexdigest()
 
@@ -127,6 +130,9 @@ def _where() -> str:
     except OSError:
         return UNKNOWN
     return hashlib.blake2b(f"{boot}{space}".encode(), digest_size=4).hexdigest()
+
+
+# -- targets -----------------------------------------------------------------------------------------------------------
 
 
 class Pending(ABC):
@@ -178,7 +184,7 @@ class PendingTarget(Pending):
 
     @staticmethod
     def _new_place(folder: Path, name: str) -> Path:
-        """What killed processes left of the same target goes first: it may be large."""
+        """Return a new hidden place, after removing what killed processes left of the same target: it may be large."""
         remove_leftovers(folder, name)
         return make_hidden_place(folder, name)
 
@@ -366,7 +372,8 @@ def _is_special(path: Path) -> bool:
     return path.exists() and not path.is_file() and not path.is_dir()
 
 
-# A SQLite database in the making: beside its place until it is complete, or in place for readers that cannot wait.
+# -- SQLite databases --------------------------------------------------------------------------------------------------
+# Written beside their place until complete, or in place for readers that cannot wait.
 
 
 class SqliteTarget(Pending):

@@ -132,7 +132,7 @@ def _blocks(experiment: Experiment, with_fillers: bool, left_out: Counter[str]) 
     if with_fillers or not has_fillers(values.backend):
         yield from values.blocks()
         return
-    for block in values.measured_blocks():
+    for block in values.blocks_without_fillers():
         if block.fillers is not None:
             left_out.update(_by_metric(experiment, block, block.fillers))
         yield block
@@ -141,8 +141,8 @@ def _blocks(experiment: Experiment, with_fillers: bool, left_out: Counter[str]) 
 def _by_metric(experiment: Experiment, block: Block, fillers: Bools) -> dict[str, int]:
     """How many values of each sum a block lacks; minima and maxima of nothing are no loss."""
     metric = np.full(int(fillers.sum()), block.metric) if isinstance(block, DenseBlock) else block.metric[fillers]
-    found, count = np.unique(metric, return_counts=True)
-    rows = ((experiment.metrics[row], n) for row, n in zip(found.tolist(), count.tolist(), strict=True))
+    numbers, count = np.unique(metric, return_counts=True)
+    rows = ((experiment.metrics[row], n) for row, n in zip(numbers.tolist(), count.tolist(), strict=True))
     return {row.name: n for row, n in rows if row.aggregation == Aggregation.SUM}
 
 
@@ -162,7 +162,8 @@ def _spans(experiment: Experiment, writer: Writer, progress: Progress) -> None:
         progress("writing spans", done, total)
 
 
-# Writing with one call: the format by name, or by the ending of the target.
+# -- writing with one call ---------------------------------------------------------------------------------------------
+# The format is given by name, or by the ending of the target.
 
 
 def write(

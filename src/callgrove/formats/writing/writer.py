@@ -54,7 +54,7 @@ class TargetWriter(ABC, Generic[Place, Opened]):
         with self._pending.or_nothing(before=self._close_open):
             yield
 
-    def _defined(self) -> Opened:
+    def _require_open(self) -> Opened:
         if self._open is None:
             raise UsageError(f"{self.target}: define comes first, and nothing after close")
         return self._open
@@ -67,18 +67,18 @@ class TargetWriter(ABC, Generic[Place, Opened]):
 
     def write(self, chunk: Chunk) -> None:
         with self._or_nothing():
-            opened = self._defined()
+            opened = self._require_open()
             if self._books is not None:
                 _enter(self._books, chunk)
             self._take(opened, chunk)
 
     def flush(self) -> None:
         with self._or_nothing():
-            self._store(self._defined())
+            self._store(self._require_open())
 
     def close(self) -> LossReport:
         with self._or_nothing():
-            self._finish(self._defined())
+            self._finish(self._require_open())
             self._pending.complete()
             self._open = None
         if self._books is not None:
@@ -139,7 +139,7 @@ class WrittenOnly:
 
 
 def readable_sources(tables: Experiment, report: LossReport) -> Iterator[tuple[int, Path]]:
-    """The source files that lie as copies in the input, and where; what is refused goes into the report."""
+    """Yield the source files that lie as copies in the input, and where; what is refused goes into the report."""
     for file in tables.sources.copies:
         try:
             copy = tables.sources.path(file)

@@ -1,8 +1,10 @@
 """Studies: measured series over parameter points.
 
-series.py                a study, its models, and what it must satisfy
-builder.py               how a study is made
-from_runs.py             from runs with parameters to a study
-books.py                 what a writer of series was given and what it wrote
-fill_missing_points.py   series that lack points, made part of the call path above them
+The modules, in the order to read them:
+
+    series.py               a study, its models, and what it must satisfy
+    builder.py              how a study is made
+    from_runs.py            from runs with parameters to a study
+    fill_missing_points.py  series that lack points, made part of the call path above them
+    books.py                what a writer of series was given and what it wrote
 """

@@ -208,7 +208,7 @@ class StudyBooks:
 
     def differences(self) -> Iterator[str]:
         """Yield a sentence for each difference that nothing accounts for: for each metric the first one only."""
-        given, passed = self.given(), self.passed
+        given, passed = self.add_up_given(), self.passed
         passed.settle()
         if given.n_points != passed.n_points:
             yield f"points: {given.n_points:,} were given, {passed.n_points:,} were passed on"
@@ -246,7 +246,7 @@ class StudyBooks:
                 yield f"{name}: {pair[0]:g} was given in the column {word}, {pair[1]:g} was passed on"
                 return
 
-    def given(self) -> StudyTotals:
+    def add_up_given(self) -> StudyTotals:
         """Add up what the study has of the series and points that are expected."""
         study, given = self.study, StudyTotals(self.study)
         given.name_series(np.flatnonzero(self._series))
@@ -269,12 +269,12 @@ class StudyBooks:
 
 
 def _n_values(raw: RawValues) -> Ints:
-    """How many values each cell has."""
+    """Return how many values each cell has."""
     return np.diff(raw.repetition_bounds[raw.cell_bounds])
 
 
 def _n_repetitions(raw: RawValues) -> Ints:
-    """How many repetitions of each cell have values."""
+    """Return how many repetitions of each cell have values."""
     has_values = np.diff(raw.repetition_bounds) > 0
     if has_values.all():
         return np.diff(raw.cell_bounds)
@@ -282,7 +282,7 @@ def _n_repetitions(raw: RawValues) -> Ints:
 
 
 def _values_of(raw: RawValues, cells: Ints) -> Floats:
-    """The values of some cells, one after the other."""
+    """Return the values of some cells, one after the other."""
     chosen = np.zeros(len(raw.cell_bounds) - 1, np.bool_)
     chosen[cells] = True
     return raw.values if chosen.all() else raw.values[np.repeat(chosen, _n_values(raw))]

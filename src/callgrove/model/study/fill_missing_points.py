@@ -47,7 +47,7 @@ def series_of(
 
 
 def fill_missing_points(study: Study, fold: bool = True) -> Study:
-    """The study without incomplete series, and notes on what became of them. `fold` is for exclusive values."""
+    """Return the study without incomplete series, and notes on what became of them. `fold` is for exclusive values."""
     lacking = study.incomplete().tolist()
     if not lacking:
         return study
@@ -103,9 +103,9 @@ class _Work:
         metric = self.study.metrics[self.study.series_metric[series]]
         while ARROW in path:
             path = path.rpartition(ARROW)[0]
-            found = self.study.find(path, metric)
-            if found is not None and self.kept[found]:
-                return found
+            above = self.study.find(path, metric)
+            if above is not None and self.kept[above]:
+                return above
         return None
 
     def result(self) -> Study:
@@ -142,7 +142,7 @@ class _Work:
                 yield f"{name}: means of {given:g} were given, {made:g} are left when series that lack points are added"
 
     def _sums(self, mean: Floats, series: Sequence[int] | None = None) -> Floats:
-        """The sum of means by metric, of all series or of some."""
+        """Return the sum of means by metric, of all series or of some."""
         chosen = np.arange(len(self.study)) if series is None else np.array(series, np.int64)
         metric = self.study.series_metric[chosen]
         sums: Floats = np.zeros(len(self.study.metrics))
@@ -150,7 +150,7 @@ class _Work:
         return sums
 
     def _raw(self, kept: Ints) -> RawValues | None:
-        """The raw values of the cells that are as they were measured."""
+        """Return the raw values of the cells that are as they were measured."""
         raw, n_points = self.study.raw, self.study.n_points
         if raw is None:
             return None
@@ -181,12 +181,12 @@ class _Work:
 
 
 def _keep_used(names: tuple[str, ...], ids: Ids) -> tuple[tuple[str, ...], Ids]:
-    """The names that are still used, in their order, and ids into these."""
+    """Return the names that are still used, in their order, and ids into these."""
     used = np.unique(ids)
     return tuple(names[k] for k in used.tolist()), freeze(np.searchsorted(used, ids).astype(np.int32))
 
 
 def _ranges(first: Ints, counts: Ints) -> Ints:
-    """first[0], first[0] + 1, ... (counts[0] numbers), first[1], ..."""
+    """Return first[0], first[0] + 1, ... (counts[0] numbers), first[1], ..."""
     ends = np.cumsum(counts)
     return np.repeat(first - (ends - counts), counts) + np.arange(int(ends[-1]) if len(ends) else 0)

@@ -21,7 +21,7 @@ import numpy as np
 
 from callgrove.arrays import ABSENT, Array, Bools, Floats, Ints, combine_upwards, distinct_rows, summable
 from callgrove.errors import InputError, Parameter, UsageError, worded
-from callgrove.model.books import Totals, counted_contexts, is_equal
+from callgrove.model.books import Totals, is_equal, select_counted_contexts
 from callgrove.model.contexts import LONGEST_PATH, ContextTree
 from callgrove.model.experiment import Experiment, Severity
 from callgrove.model.metrics import Aggregation, Scope
@@ -68,20 +68,20 @@ EXTRA_P = {  # what Extra-P calls it: it knows no devices, each of which is a me
 
 
 def of_scaling(scaling: str) -> Combination:
-    """What becomes of the profiles of a run: what Extra-P does for `weak`, `weak_threaded` and `strong` scaling, or one
-    value for every `device`."""
+    """Return what becomes of the profiles of a run: what Extra-P does for `weak`, `weak_threaded` and `strong` scaling,
+    or one value for every `device`."""
     if scaling not in SCALINGS:
         raise UsageError(f"there is no scaling {scaling!r}; there are {', '.join(SCALINGS)}")
     return SCALINGS[scaling]
 
 
 def combination_for(experiment: Experiment, scaling: str = "") -> Combination:
-    """What a scaling means; without a word, `device` where runs have GPU streams, else `weak`."""
+    """Return what a scaling means; without a word, `device` where runs have GPU streams, else `weak`."""
     return of_scaling(scaling or ("device" if len(devices_of(experiment)) else "weak"))
 
 
 def devices_of(experiment: Experiment) -> Ints:
-    """The profiles of streams on GPUs that processes of a rank used."""
+    """Return the profiles of streams on GPUs that processes of a rank used."""
     profiles = experiment.profiles
     on_device = np.isin(profiles.kind, (ProfileKind.GPU_STREAM, ProfileKind.QUEUE))
     for column in ("rank", "gpu_device"):
@@ -99,7 +99,8 @@ class CallPaths:
 
     @classmethod
     def of(cls, tree: ContextTree) -> CallPaths:
-        """Contexts have the same call path where their names are equal, all the way up."""
+        """Return the call paths of a tree. Contexts have the same call path where their names are equal, all the way
+        up."""
         known: dict[tuple[int, str], int] = {}
         paths: list[int] = []
         above = tree.parent[: tree.n_listed].tolist()
@@ -117,8 +118,8 @@ def fold(
     combination: Combination = Combination.SUM,
     progress: Progress | None = None,
 ) -> Study:
-    """The study of an experiment. Without `metrics` it has every quantity that there is in this scope. `progress` hears
-    of every metric: label, done, total."""
+    """Return the study of an experiment. Without `metrics` it has every quantity that there is in this scope.
+    `progress` hears of every metric: label, done, total."""
     builder = StudyBuilder(_parameters(experiment), experiment.format, experiment.version, experiment.title)
     builder.path, builder.attributes = experiment.path, dict(experiment.attributes)
     builder.warnings = list(experiment.warnings)
@@ -127,7 +128,7 @@ def fold(
     paths = CallPaths.of(experiment.contexts)
     quantities = _quantities(experiment, metrics)
     left_out: dict[str, list[str]] = {}  # metrics by reason
-    counted = Totals(tuple(experiment.metrics), None, counted_contexts(experiment.contexts))
+    counted = Totals(tuple(experiment.metrics), None, select_counted_contexts(experiment.contexts))
     costs: dict[str, Cost] = {}
     unlisted: list[str] = []  # metrics that some files list at fewer call paths than have an inclusive value
     if metrics is None and (derived := experiment.metrics.derived):
@@ -152,16 +153,16 @@ def fold(
             costs[name] = Cost(sum(cost.total for cost in of_runs), sum(cost.magnitude for cost in of_runs))
         if any(part.n_unlisted for part in parts):
             unlisted.append(name)
-        ever = np.logical_or.reduce([part.seen(len(paths.texts)) for part in parts])
+        ever = np.logical_or.reduce([part.find_used_paths(len(paths.texts)) for part in parts])
         for point, part in zip(points, parts, strict=True):
             _add(builder, name, point, part, part.reached & ever, paths, combination)
         if n := sum(part.n_negative for part in parts):
             text = f"{n} exclusive values below zero, which differences of unsigned counters have, count as 0"
             builder.warn(Severity.NOTE, f"{name}: {text}, as in Extra-P")
     for reason, names in left_out.items():
-        builder.warn(Severity.NOTE, worded("left out of the study: ", _told_of(names, reason)))
+        builder.warn(Severity.NOTE, worded("left out of the study: ", _say_left_out(names, reason)))
     if unlisted:
-        builder.warn(Severity.NOTE, _told_of(unlisted, UNLISTED))
+        builder.warn(Severity.NOTE, _say_left_out(unlisted, UNLISTED))
     if not builder.has_values:
         raise UsageError(f"{experiment.path or experiment.title}: there is no {scope.word} value to make a study of")
     study = builder.build()
@@ -171,12 +172,12 @@ def fold(
 
 def _differences(study: Study, costs: Mapping[str, Cost], roots: frozenset[str] | None) -> Iterator[str]:
     """Yield metrics whose values do not add up to what the runs cost: all of them, or those of `roots`."""
-    totals = StudyBooks(study).given()
+    totals = StudyBooks(study).add_up_given()
     if roots is not None:
         books = StudyBooks(study)
         of_roots = np.array([callpath in roots for callpath in study.callpaths], np.bool_)
         books.leave_out(series=~of_roots[study.series_callpath])
-        totals = books.given()
+        totals = books.add_up_given()
     for name, cost in costs.items():
         row = study.metrics.index(name) if name in study.metrics else None
         made = 0.0 if row is None else float(totals.total[row])
@@ -185,8 +186,8 @@ def _differences(study: Study, costs: Mapping[str, Cost], roots: frozenset[str] 
             yield f"{name}: the runs make {cost.total:g}, the study {made:g}"
 
 
-def _told_of(names: Sequence[str], reason: str) -> str:
-    """One sentence about several metrics that are left out for one reason."""
+def _say_left_out(names: Sequence[str], reason: str) -> str:
+    """Return one sentence about several metrics that are left out for one reason."""
     text = reason.replace("{}", names[0])
     others = ", ".join(names[1:MOST_NAMED]) + (", ..." if len(names) > MOST_NAMED else "")
     return worded(text, f"; the same of {len(names) - 1} more: {others}") if len(names) > 1 else text
@@ -208,7 +209,7 @@ def _add(
 
 
 def _parameters(experiment: Experiment) -> tuple[str, ...]:
-    """The parameters of the runs, which must all have the same ones."""
+    """Return the parameters of the runs, which must all have the same ones."""
     where = experiment.path or experiment.title
     names = tuple(experiment.runs[0].parameters)
     if not names and (disagreement := experiment.attributes.get(PARAMETERS_DIFFER)):
@@ -221,13 +222,15 @@ def _parameters(experiment: Experiment) -> tuple[str, ...]:
         )
     for number, run in enumerate(experiment.runs):
         if set(run.parameters) != set(names):
-            own, first = ", ".join(run.parameters) or "none", ", ".join(names)
-            raise UsageError(f"{where}: run {run.name or number} has the parameters {own}, the first run has {first}")
+            parameters, first = ", ".join(run.parameters) or "none", ", ".join(names)
+            raise UsageError(
+                f"{where}: run {run.name or number} has the parameters {parameters}, the first run has {first}"
+            )
     return names
 
 
 def _quantities(experiment: Experiment, metrics: Sequence[str] | None) -> tuple[str, ...]:
-    """What was asked for, or everything."""
+    """Return what was asked for, or everything."""
     if metrics is None:
         return experiment.metrics.quantities
     return tuple(dict.fromkeys(experiment.metrics.resolve(name) for name in metrics))
@@ -253,8 +256,8 @@ class _Part:
     cost: Cost | None = None  # what all values should add up to; None where they do not add up
     n_unlisted: int = 0  # contexts with an inclusive value that no series is made of
 
-    def seen(self, n_paths: int) -> Bools:
-        """Call paths with a value, or stored."""
+    def find_used_paths(self, n_paths: int) -> Bools:
+        """Return which call paths have a value, or are stored whatever their value."""
         has_value = np.zeros(n_paths, np.bool_)
         has_value[self.paths[(self.values != 0).any(axis=1)]] = True
         return (has_value & self.reached) | self.listed
@@ -269,9 +272,9 @@ def _measure_run(
         only = f"{name}: only what all profiles have together is known; take their sum ("
         raise UsageError(only, Parameter("scaling", "strong"), ")")
     stored = _Stored.of(experiment, way, profiles, counted)
-    listed, n_unlisted = _of_paths(stored.listed, paths), stored.unlisted(experiment.contexts, way)
+    listed, n_unlisted = _mark_paths(stored.listed, paths), stored.count_unlisted(experiment.contexts, way)
     cost = None if n_unlisted else stored.cost
-    reached = listed if stored.dense else stored.reached(experiment.contexts, paths)
+    reached = listed if stored.dense else stored.find_reached_paths(experiment.contexts, paths)
     if stored.dense and combination in EXTRA_P and combination != Combination.DEVICE:
         values, contexts, n_negative, clipped = _rows(experiment, way, profiles, stored.listed[: len(paths.of_context)])
         if combination == Combination.SUM:
@@ -289,8 +292,8 @@ def _measure_run(
 
 
 def _rows(experiment: Experiment, way: Recipe, profiles: Ints, listed: Bools) -> tuple[Floats, Ints, int, float]:
-    """The values of each context that is listed (x profiles), these contexts, how many values below zero became 0, and
-    by how much. Counters exceed 2^53, so differences are taken before anything becomes a double."""
+    """Return the values of each context that is listed (x profiles), these contexts, how many values below zero became
+    0, and by how much. Counters exceed 2^53, so differences are taken before anything becomes a double."""
     contexts, n_negative, clipped = np.flatnonzero(listed), 0, 0.0
     unsigned = way.metric.dtype.upper().startswith("U") and way.metric.composite is None
     columns = []
@@ -308,8 +311,8 @@ def _rows(experiment: Experiment, way: Recipe, profiles: Ints, listed: Bools) ->
 
 
 def _in_scope(way: Recipe, stored: Array, tree: ContextTree) -> Array:
-    """Stored values in the wanted scope. As Extra-P does, children are taken off a double one after the other, and what
-    rounding leaves of it stays."""
+    """Return stored values in the wanted scope. As Extra-P does, children are taken off a double one after the other,
+    and what rounding leaves of it stays."""
     additive = way.metric.aggregation == Aggregation.SUM and way.metric.composite is None
     if stored.dtype.kind != "f" or not additive or (way.metric.scope, way.wanted) != (Scope.INCLUSIVE, Scope.EXCLUSIVE):
         return way.apply(stored, tree)
@@ -322,7 +325,7 @@ def _in_scope(way: Recipe, stored: Array, tree: ContextTree) -> Array:
 def _add_up(
     experiment: Experiment, way: Recipe, profiles: Ints, combination: Combination, paths: CallPaths, stored: _Stored
 ) -> Floats:
-    """One row of values for each call path: contexts that share it add up."""
+    """Return one row of values for each call path: contexts that share it add up."""
     linear = way.metric.aggregation == Aggregation.SUM
     if combination == Combination.SUM or (combination == Combination.MEAN and linear):
         total = experiment.values.totals(way.stored, profiles)
@@ -330,7 +333,10 @@ def _add_up(
         return values / max(1, stored.n_carriers) if combination == Combination.MEAN else values
     if combination == Combination.DEVICE:
         places = _places(experiment, profiles, stored.carriers)
-        columns = [_on_paths(experiment, way, experiment.values.totals(way.stored, own), paths) for own in places]
+        columns = [
+            _on_paths(experiment, way, experiment.values.totals(way.stored, profiles_of_place), paths)
+            for profiles_of_place in places
+        ]
         return np.stack(columns, axis=1) if columns else np.zeros((len(paths.texts), 0))
     columns = [
         _on_paths(experiment, way, column, paths)
@@ -346,8 +352,8 @@ def _add_up(
 
 
 def _places(experiment: Experiment, profiles: Ints, carriers: Ints) -> list[Ints]:
-    """The profiles of each GPU where only streams carry values, those of each process where anything else does; a
-    stream belongs to its process there."""
+    """Return the profiles of each GPU where only streams carry values, those of each process where anything else does;
+    a stream belongs to its process there."""
     streams = np.intersect1d(profiles, devices_of(experiment))
     on_devices = len(carriers) > 0 and bool(np.isin(carriers, streams).all())
     chosen = streams if on_devices else profiles
@@ -363,14 +369,14 @@ def _places(experiment: Experiment, profiles: Ints, carriers: Ints) -> list[Ints
 
 
 def _chunks(profiles: Ints, n_contexts: int) -> Iterator[Ints]:
-    """So many profiles at once that a matrix of them stays small."""
+    """Yield so many profiles at once that a matrix of them stays small."""
     step = max(1, MOST_CELLS // max(1, n_contexts))
     for first in range(0, len(profiles), step):
         yield profiles[first : first + step]
 
 
 def _columns(experiment: Experiment, way: Recipe, profiles: Ints) -> Iterator[Array]:
-    """The stored values of each profile, over all contexts. One pass over the input serves all of them."""
+    """Yield the stored values of each profile, over all contexts. One pass over the input serves all of them."""
     if way.metric.composite is not None:
         yield from (experiment.values.totals(way.stored, np.array([p])) for p in profiles.tolist())
         return
@@ -424,11 +430,11 @@ class _Stored:
         known = cost if counted.adds_up[way.stored] else None
         return cls(has_value, dense, listed, np.array(sorted(carriers), np.int64), known)
 
-    def reached(self, tree: ContextTree, paths: CallPaths) -> Bools:
-        """Call paths with a stored value at them or below."""
-        return _of_paths(_with_ancestors(self.contexts, tree), paths)
+    def find_reached_paths(self, tree: ContextTree, paths: CallPaths) -> Bools:
+        """Return which call paths have a stored value, at them or below."""
+        return _mark_paths(_with_ancestors(self.contexts, tree), paths)
 
-    def unlisted(self, tree: ContextTree, way: Recipe) -> int:
+    def count_unlisted(self, tree: ContextTree, way: Recipe) -> int:
         """Return how many contexts above those that a file lists have an inclusive value that is computed: Extra-P
         makes series of what is listed alone, and so do we."""
         computed = self.dense and way.wanted == Scope.INCLUSIVE and way.metric.scope != Scope.INCLUSIVE
@@ -439,14 +445,14 @@ def _with_ancestors(contexts: Bools, tree: ContextTree) -> Bools:
     return combine_upwards(contexts.astype(np.int8), tree.parent, tree.levels, np.maximum).astype(np.bool_)
 
 
-def _of_paths(contexts: Bools, paths: CallPaths) -> Bools:
+def _mark_paths(contexts: Bools, paths: CallPaths) -> Bools:
     out = np.zeros(len(paths.texts), np.bool_)
     out[paths.of_context[contexts[: len(paths.of_context)]]] = True
     return out
 
 
 def _on_paths(experiment: Experiment, way: Recipe, stored: Array, paths: CallPaths) -> Floats:
-    """Stored values in the wanted scope, added up over the contexts of each call path; absent is 0."""
+    """Return stored values in the wanted scope, added up over the contexts of each call path; absent is 0."""
     values = experiment.values.scalar(way.stored, way.apply(stored, experiment.contexts))
     listed = np.asarray(values[: len(paths.of_context)], np.float64)
     aggregation = Aggregation.SUM if way.metric.composite is not None else way.metric.aggregation
@@ -456,13 +462,13 @@ def _on_paths(experiment: Experiment, way: Recipe, stored: Array, paths: CallPat
 
 
 def _labels(tree: ContextTree) -> list[str]:
-    """The names of the listed contexts, without parameters."""
+    """Return the names of the listed contexts, without parameters."""
     return [tree.name(context) for context in range(tree.n_listed)]
 
 
 def _unique_texts(steps: list[tuple[int, str]]) -> tuple[str, ...]:
-    """The text of every call path, cut in the middle beyond LONGEST_PATH levels. Where different ones read the same
-    (cut, or a name has an arrow in it), the later ones are numbered."""
+    """Return the text of every call path, cut in the middle beyond LONGEST_PATH levels. Where different ones read the
+    same (cut, or a name has an arrow in it), the later ones are numbered."""
     texts: dict[str, None] = {}
     numbers: dict[str, int] = {}
     half = LONGEST_PATH // 2

@@ -279,8 +279,8 @@ class Study(StudyMethods):
         """Return one of MEASURES for all series and points."""
         if name not in MEASURES:
             raise UsageError(f"there is no measure {name!r}; there are {', '.join(MEASURES)}")
-        found: Floats = getattr(self, name)
-        return found
+        values: Floats = getattr(self, name)
+        return values
 
     def incomplete(self) -> Ints:
         """Return the series that lack a point, but for those tagged as complete by nature."""
@@ -339,7 +339,8 @@ def lookup_tag(tags: Tags, key: str) -> object:
     return None
 
 
-# What every study must satisfy. Each function lists all that is broken, in words.
+# -- what every study must satisfy -------------------------------------------------------------------------------------
+# Each function lists all that is broken, in words.
 
 
 def problems_of_study(study: Study) -> list[str]:
@@ -444,7 +445,8 @@ def _models(study: Study) -> Iterator[str]:
             yield f"a model is for {model.callpath!r}, {model.metric!r}, which was not measured"
 
 
-# Functions of models in Extra-P's notation: `5 + 2.5 * p^(3/2) * log2(p)^(1) + -0.1 * n^(2)`.
+# -- functions in Extra-P's notation -----------------------------------------------------------------------------------
+# 5 + 2.5 * p^(3/2) * log2(p)^(1) + -0.1 * n^(2)
 
 
 def exponent_text(value: float | str) -> str:

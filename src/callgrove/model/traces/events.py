@@ -54,7 +54,7 @@ __all__ = [
 ]
 
 
-# What is known of devices: GPUs, CPUs, and whatever else a profiler lists.
+# -- devices -----------------------------------------------------------------------------------------------------------
 
 
 class AgentIndex(StrEnum):
@@ -99,12 +99,15 @@ class ListsDevices(Protocol):
     """Spans whose devices are known."""
 
     def devices(self, part: int) -> Sequence[Device]:
-        """The devices of a part; its side tables name them by their place in this list."""
+        """Return the devices of a part; its side tables name them by their place in this list."""
 
 
 def labels_by_title(devices: Sequence[Device], by: AgentIndex) -> dict[str, str]:
-    """The labels of devices by what people call them; of several the first one counts."""
+    """Return the labels of devices by what people call them; of several the first one counts."""
     return {device.title: device.label_by(by) for device in reversed(devices)}
+
+
+# -- samples, spans and counters ---------------------------------------------------------------------------------------
 
 
 Window = tuple[int, int]  # [start_ns, end_ns)
@@ -178,7 +181,7 @@ class SampleBackend(Protocol):
         """Damage that was met and stepped over."""
 
     def line(self, line: int, window: Window | None = None) -> Samples:
-        """The samples of one line."""
+        """Return the samples of one line."""
 
 
 @dataclass(frozen=True)
@@ -206,7 +209,7 @@ class SideTable:
     columns: Mapping[str, Array | tuple[object, ...]]
 
     def take(self, rows: Ints) -> SideTable:
-        """Some of the rows, in the order given."""
+        """Return some of the rows, in the order given."""
         columns = {
             name: cells[rows] if isinstance(cells, np.ndarray) else tuple(cells[k] for k in rows.tolist())
             for name, cells in self.columns.items()
@@ -228,16 +231,17 @@ class SpanBackend(Protocol):
     def strings(self) -> Sequence[str]: ...
 
     def count(self) -> int:
-        """How many spans there are."""
+        """Return how many spans there are."""
 
     def chunks(self, columns: Sequence[str], window: Window | None, profiles: Ints | None) -> Iterator[SpanChunk]:
         """Projected chunks in file order; each chunk also has `span`, the number of the row."""
 
     def side(self, name: str, part: int | None = None) -> SideTable | None:
-        """A side table by name (kernel, copy, alloc, counter, argument, flow), of one part or of all."""
+        """Return a side table by name (kernel, copy, alloc, counter, argument, flow), of one part or of all."""
 
     def parts(self) -> Sequence[Ints]:
-        """The profiles of every part that can be read by itself, such as one file of many; chunks never mix parts."""
+        """Return the profiles of every part that can be read by itself, such as one file of many; chunks never mix
+        parts."""
 
 
 @runtime_checkable
@@ -245,7 +249,7 @@ class StreamsSides(Protocol):
     """Spans whose side tables need not be read at once."""
 
     def side_chunks(self, name: str, part: int) -> Iterator[SideTable]:
-        """A side table of one part in pieces, by rising numbers of spans."""
+        """Yield a side table of one part in pieces, by rising numbers of spans."""
 
 
 @runtime_checkable
@@ -328,7 +332,7 @@ class Split(Protocol):
     """Parts of traces by themselves."""
 
     def __call__(self, first: int, end: int | None = None) -> Traces:
-        """One part, or all from the first to the one before the end."""
+        """Return one part, or all from the first to the one before the end."""
 
 
 @dataclass(frozen=True)
@@ -388,7 +392,7 @@ class Traces:
             self.spans_backend.release()
 
     def side(self, name: str, part: int | None = None) -> SideTable | None:
-        """A side table of spans, of one part or of all."""
+        """Return a side table of spans, of one part or of all."""
         return None if self.spans_backend is None else self.spans_backend.side(name, part)
 
     def has_side(self, name: str, part: int) -> bool:
@@ -397,7 +401,8 @@ class Traces:
         return backend.has_side(name, part) if isinstance(backend, KnowsSides) else self.side(name, part) is not None
 
     def side_chunks(self, name: str, part: int) -> Iterator[SideTable]:
-        """A side table of one part in pieces, by rising numbers of spans; in one piece where it cannot be divided."""
+        """Yield a side table of one part in pieces, by rising numbers of spans; in one piece where it cannot be
+        divided."""
         backend: object = self.spans_backend
         if isinstance(backend, StreamsSides):
             yield from backend.side_chunks(name, part)
@@ -405,7 +410,7 @@ class Traces:
             yield whole.take(np.argsort(whole.span, kind="stable"))
 
     def devices(self, part: int) -> Sequence[Device]:
-        """The devices that the side tables of a part name by number; none where nobody lists them."""
+        """Return the devices that the side tables of a part name by number; none where nobody lists them."""
         backend: object = self.spans_backend
         return backend.devices(part) if isinstance(backend, ListsDevices) else ()
 
@@ -427,8 +432,7 @@ class Traces:
             yield from self.spans_backend.chunks(columns, window, profiles)
 
 
-# Which rows of side tables belong to which spans, for who streams spans.
-#
+# -- rows of side tables by span ---------------------------------------------------------------------------------------
 # `SideRows` knows the first row of any span; `SideChunks` streams the table as well, where spans come in file order.
 
 
@@ -450,7 +454,8 @@ class SideRows:
         self._order = self._span = np.empty(0, np.int64)
 
     def of(self, chunk: SpanChunk) -> tuple[SideTable | None, Ints]:
-        """The table, and its first row for every span of the chunk (which has the column `profile`); -1 without one."""
+        """Return the table, and its first row for every span of the chunk (which has the column `profile`); -1 without
+        one."""
         span = chunk["span"]
         part = self._part_of[int(chunk["profile"][0])] if len(span) else self._part
         if part != self._part:
@@ -462,8 +467,10 @@ class SideRows:
             self._span = every[self._order]
         place = np.searchsorted(self._span, span)
         inside = place < len(self._span)
-        found = inside & (np.append(self._span, -1)[np.where(inside, place, len(self._span))] == span)
-        return self._table, np.where(found, np.append(self._order, -1)[np.where(found, place, len(self._order))], -1)
+        has_row = inside & (np.append(self._span, -1)[np.where(inside, place, len(self._span))] == span)
+        return self._table, np.where(
+            has_row, np.append(self._order, -1)[np.where(has_row, place, len(self._order))], -1
+        )
 
     def cells(self, chunk: SpanChunk, column: str, *, signed: bool = False) -> list[object]:
         """Return a column for every span of the chunk; None where there is nothing, and of numbers, where they are
@@ -511,6 +518,6 @@ class SideChunks:
         for table in self._here:
             rows = np.arange(*np.searchsorted(table.span, [first, last + 1]))
             place = np.searchsorted(spans, table.span[rows])
-            found = spans[place] == table.span[rows]
-            if found.any():
-                yield table, rows[found], place[found]
+            has_span = spans[place] == table.span[rows]
+            if has_span.any():
+                yield table, rows[has_span], place[has_span]

@@ -49,7 +49,8 @@ LATEST = 2**62  # 146 years in nanoseconds: no clock shows more
 
 
 def usable(start: Ints, end: Ints) -> Bools:
-    """Which intervals can be measured: those that do not end before they start, at times that a clock can show."""
+    """Return which intervals can be measured: those that do not end before they start, at times that a clock can
+    show."""
     kept: Bools = (start >= 0) & (start <= end) & (end <= LATEST)
     return kept
 
@@ -94,7 +95,7 @@ class Segments:
 
 
 def merge(start: ArrayLike, end: ArrayLike) -> Intervals:
-    """The union: what overlaps or touches becomes one."""
+    """Return the union: what overlaps or touches becomes one."""
     begins, ends = _arrays(start, end)
     excluded = int((ends < begins).sum())
     kept = np.flatnonzero(ends > begins)
@@ -107,29 +108,29 @@ def merge(start: ArrayLike, end: ArrayLike) -> Intervals:
 
 
 def union_length(start: ArrayLike, end: ArrayLike) -> int:
-    """For how long at least one interval was open: the busy time."""
+    """Return for how long at least one interval was open: the busy time."""
     return merge(start, end).length
 
 
 def overlap(left: Intervals, right: Intervals) -> Intervals:
-    """Where both unions are open."""
+    """Return where both unions are open."""
     if not len(left) or not len(right):
         return Intervals(left.start[:0], left.end[:0], left.excluded + right.excluded)
     low = np.searchsorted(right.end, left.start, side="right")
     n_partners = np.maximum(np.searchsorted(right.start, left.end, side="left") - low, 0)
-    own = np.repeat(np.arange(len(left)), n_partners)
-    partner = np.arange(len(own)) - np.repeat(np.cumsum(n_partners) - n_partners, n_partners) + low[own]
-    start = np.maximum(left.start[own], right.start[partner])
-    return Intervals(start, np.minimum(left.end[own], right.end[partner]), left.excluded + right.excluded)
+    left_row = np.repeat(np.arange(len(left)), n_partners)
+    partner = np.arange(len(left_row)) - np.repeat(np.cumsum(n_partners) - n_partners, n_partners) + low[left_row]
+    start = np.maximum(left.start[left_row], right.start[partner])
+    return Intervals(start, np.minimum(left.end[left_row], right.end[partner]), left.excluded + right.excluded)
 
 
 def overlap_length(left: Pair, right: Pair) -> int:
-    """For how long an interval of each side was open at once."""
+    """Return for how long an interval of each side was open at once."""
     return overlap(merge(*left), merge(*right)).length
 
 
 def gaps(start: ArrayLike, end: ArrayLike, window: tuple[int, int] | None = None) -> Intervals:
-    """When no interval was open: inside the window, or between the first start and the last end."""
+    """Return when no interval was open: inside the window, or between the first start and the last end."""
     union = merge(start, end)
     if window is None:
         return Intervals(union.end[:-1], union.start[1:], union.excluded)
@@ -140,7 +141,7 @@ def gaps(start: ArrayLike, end: ArrayLike, window: tuple[int, int] | None = None
 
 
 def concurrency(start: ArrayLike, end: ArrayLike) -> Ints:
-    """For how long exactly 0, 1, 2, ... intervals were open, from the first start to the last end.
+    """Return for how long exactly 0, 1, 2, ... intervals were open, from the first start to the last end.
 
     The times from level 1 on add up to the union; weighted with their level, to the sum of all lengths.
     """
@@ -151,7 +152,7 @@ def concurrency(start: ArrayLike, end: ArrayLike) -> Ints:
 
 
 def fair_share(start: ArrayLike, end: ArrayLike) -> Floats:
-    """The union's length divided over the intervals: whatever is open at a time shares that time equally."""
+    """Return the union's length divided over the intervals: whatever is open at a time shares that time equally."""
     begins, ends = _arrays(start, end)
     time, level, place = _levels(begins, ends)
     steps = np.zeros(len(time))
@@ -164,7 +165,7 @@ def fair_share(start: ArrayLike, end: ArrayLike) -> Floats:
 
 
 def nesting(start: ArrayLike, end: ArrayLike, track: ArrayLike | None = None) -> Nesting:
-    """The innermost interval of the same track that was open and did not end before each one did.
+    """Return the innermost interval of the same track that was open and did not end before each one did.
 
     Of intervals that start together the longer is outside, of equal ones the first.
     """
@@ -183,7 +184,7 @@ def nesting(start: ArrayLike, end: ArrayLike, track: ArrayLike | None = None) ->
 def exclusive_length(
     start: ArrayLike, end: ArrayLike, track: ArrayLike | None = None, nest: Nesting | None = None
 ) -> Ints:
-    """For how long each interval was the one, of those open on its track, that started last.
+    """Return for how long each interval was the one, of those open on its track, that started last.
 
     Adds up to the tracks' unions for any input; where intervals nest, it is the length less that of the children. Who
     has their nesting need not have it looked for again.
@@ -191,9 +192,9 @@ def exclusive_length(
     begins, ends = _arrays(start, end)
     if nest is not None and not nest.crossings:
         return _less_children(begins, ends, nest)
-    found = innermost(begins, ends, track)
+    pieces = innermost(begins, ends, track)
     out = np.zeros(len(begins), np.int64)
-    np.add.at(out, found.index, found.end - found.start)
+    np.add.at(out, pieces.index, pieces.end - pieces.start)
     return out
 
 
@@ -218,7 +219,7 @@ def innermost(start: ArrayLike, end: ArrayLike, track: ArrayLike | None = None) 
 
 
 def _less_children(start: Ints, end: Ints, nest: Nesting) -> Ints:
-    """The length of intervals that nest, without that of those inside."""
+    """Return the length of intervals that nest, without that of those inside."""
     out = np.where(nest.depth >= 0, end - start, 0)
     inner = np.flatnonzero(nest.parent >= 0)
     np.subtract.at(out, nest.parent[inner], out[inner].copy())
@@ -226,8 +227,8 @@ def _less_children(start: Ints, end: Ints, nest: Nesting) -> Ints:
 
 
 def enclosing(outer: Pair, inner: Pair, outer_track: ArrayLike | None = None, track: ArrayLike | None = None) -> Ints:
-    """For each inner interval the outer one of its track that started last and contains it, both ends counting; -1
-    where there is none or the inner one ends before it starts."""
+    """Return for each inner interval the outer one of its track that started last and contains it, both ends counting;
+    -1 where there is none or the inner one ends before it starts."""
     begins, ends = _arrays(*outer)
     starts, stops = _arrays(*inner)
     order, first = _by_start(begins, ends, outer_track)
@@ -241,12 +242,13 @@ def enclosing(outer: Pair, inner: Pair, outer_track: ArrayLike | None = None, tr
     at = last_started[len(begins) :]
     known = np.append(tracks[: len(begins)], ABSENT)[at] == tracks[len(begins) :]
     at = np.where(known & (at >= 0) & (stops >= starts), at, ABSENT)
-    found = _climb(link, ends, at, stops, np.zeros(len(starts), np.bool_))
-    return np.where(found >= 0, np.append(order, ABSENT)[found], ABSENT)
+    encloser = _climb(link, ends, at, stops, np.zeros(len(starts), np.bool_))
+    return np.where(encloser >= 0, np.append(order, ABSENT)[encloser], ABSENT)
 
 
 def lanes(start: ArrayLike, end: ArrayLike, track: ArrayLike | None = None) -> Ids:
-    """The row in which to draw each interval: the lowest one that is free; as few rows as possible. Excluded: -1."""
+    """Return the row in which to draw each interval: the lowest one that is free; as few rows as possible. Excluded:
+    -1."""
     begins, ends = _arrays(start, end)
     order = np.flatnonzero(ends >= begins)
     tracks = _track(track, len(begins))
@@ -270,7 +272,7 @@ def _fill_lanes(start: Ints, end: Ints, rows: Ints, out: Ids) -> None:
 
 
 def _clusters(start: Ints, end: Ints, track: Ints) -> list[slice]:
-    """Runs of two or more intervals that hang together by overlaps; the others stand alone."""
+    """Return the runs of two or more intervals that hang together by overlaps; the others stand alone."""
     n = len(start)
     if not n:
         return []
@@ -296,7 +298,7 @@ def _track(track: ArrayLike | None, n: int, rows: Ints | None = None) -> Ints:
 
 
 def _by_start(start: Ints, end: Ints, track: ArrayLike | None) -> tuple[Ints, Bools]:
-    """Rows of valid intervals by track, start and decreasing end; and which of them begin a track."""
+    """Return the rows of valid intervals by track, start and decreasing end; and which of them begin a track."""
     tracks = _track(track, len(start))
     valid = np.flatnonzero(end >= start)
     rows = valid[in_order(tracks[valid], start[valid])]  # much faster than by three columns
@@ -308,8 +310,8 @@ def _by_start(start: Ints, end: Ints, track: ArrayLike | None) -> tuple[Ints, Bo
 
 
 def _levels(start: ArrayLike, end: ArrayLike) -> tuple[Ints, Ints, Ints]:
-    """All starts and ends of valid intervals in order, how many are open after each, and the place of each event:
-    first those of the starts, then those of the ends."""
+    """Return all starts and ends of valid intervals in order, how many are open after each, and the place of each
+    event: first those of the starts, then those of the ends."""
     begins, ends = _arrays(start, end)
     valid = ends >= begins
     time = np.concatenate([begins[valid], ends[valid]])
@@ -322,12 +324,13 @@ def _levels(start: ArrayLike, end: ArrayLike) -> tuple[Ints, Ints, Ints]:
 
 
 def _covers(outer_end: Ints, end: Ints, strict: Bools) -> Bools:
-    found: Bools = (outer_end > end) | ((outer_end == end) & ~strict)
-    return found
+    covers: Bools = (outer_end > end) | ((outer_end == end) & ~strict)
+    return covers
 
 
 def _links(end: Ints, empty: Bools, first: Bools) -> Ints:
-    """For intervals in order the nearest one before that does not end earlier; for empty ones, that ends later.
+    """Return for intervals, which are in order, the nearest one before that does not end earlier; for empty ones, that
+    ends later.
 
     Each looks at its neighbour and then, together with all others, at where that one has got to: few rounds, as
     distances double where nothing nests and levels are few where something does.
@@ -357,8 +360,8 @@ def _links_by_stack(end: Ints, empty: Bools, first: Bools) -> Ints:
 
 
 def _climb(link: Ints, end: Ints, at: Ints, bound: Ints, strict: Bools) -> Ints:
-    """From `at` outwards along the links to the first interval that covers `bound`. Ends never decrease on the way, so
-    steps of 2^k levels, from large to small, find it."""
+    """Climb from `at` outwards along the links to the first interval that covers `bound`. Ends never decrease on the
+    way, so steps of 2^k levels, from large to small, find it."""
     n = len(link)
     ends, up = np.append(end, np.iinfo(np.int64).max), [np.append(np.where(link >= 0, link, n), n)]
     for _ in range(int(depths(link.astype(np.int32)).max(initial=0)).bit_length()):
@@ -373,7 +376,7 @@ def _climb(link: Ints, end: Ints, at: Ints, bound: Ints, strict: Bools) -> Ints:
 
 
 def _crossings(start: Ints, end: Ints, link: Ints, first: Bools) -> int:
-    """Intervals before whose end, but after whose start, an earlier sibling ends."""
+    """Count the intervals before whose end, but after whose start, an earlier sibling ends."""
     n = len(start)
     group = np.where(link >= 0, link, n + np.cumsum(first))  # outermost intervals are siblings on their track
     siblings = np.argsort(group, kind="stable")

@@ -35,16 +35,16 @@ class Lanes:
         self._open: dict[int, list[Stack]] = {}
 
     def of(self, track: Ints, nests: Bools, start: Ints, end: Ints) -> Ids:
-        """The lane of every span of a chunk, which are in order on each track; none ends before it starts."""
+        """Return the lane of every span of a chunk, which are in order on each track; none ends before it starts."""
         out = np.zeros(len(track), np.int32)
         if not len(track):
             return out
         order = np.argsort(track.astype(np.uint16) if int(track.max()) < 1 << 16 else track, kind="stable")
-        own = track[order]
-        edges = [0, *(np.flatnonzero(np.diff(own)) + 1).tolist(), len(own)]
+        sorted_track = track[order]
+        edges = [0, *(np.flatnonzero(np.diff(sorted_track)) + 1).tolist(), len(sorted_track)]
         for first, last in itertools.pairwise(edges):
             rows = order[first:last]
-            out[rows] = self._of_track(int(own[first]), bool(nests[rows[0]]), start[rows], end[rows])
+            out[rows] = self._of_track(int(sorted_track[first]), bool(nests[rows[0]]), start[rows], end[rows])
         return out
 
     def _of_track(self, track: int, nests: bool, start: Ints, end: Ints) -> Ids:
@@ -58,7 +58,7 @@ class Lanes:
             self._open[track] = [[int(end[-1])]]
             return out
         cluster = np.cumsum(fresh, dtype=np.int64)  # 0: what hangs together with what was open before
-        apart = self._apart(state, nests, start, end, cluster)
+        apart = self._needs_other_lanes(state, nests, start, end, cluster)
         if not nests:  # in clusters of two, the second one takes the second lane
             pairs = np.flatnonzero(np.bincount(cluster, minlength=1)[cluster] == 2)
             pairs = pairs[(cluster[pairs] > 0) & apart[pairs]]
@@ -69,33 +69,33 @@ class Lanes:
             state = []
         out[rows] = _fill_lanes(state, start[rows].tolist(), end[rows].tolist(), nests)
         if not apart[-1]:  # the last cluster is all in lane 0
-            own = end[cluster == cluster[-1]]
+            ends_of_last = end[cluster == cluster[-1]]
             carried = state[0] if state and cluster[-1] == 0 else []
             now = int(start[-1])
-            state = [[*(stop for stop in carried if stop > now), *own[own > now].tolist()]]
+            state = [[*(stop for stop in carried if stop > now), *ends_of_last[ends_of_last > now].tolist()]]
         self._open[track] = state
         return out
 
     @staticmethod
-    def _apart(state: Sequence[Stack], nests: bool, start: Ints, end: Ints, cluster: Ints) -> Bools:
-        """The rows of clusters in which some interval needs another lane than the first."""
+    def _needs_other_lanes(state: Sequence[Stack], nests: bool, start: Ints, end: Ints, cluster: Ints) -> Bools:
+        """Return the rows of clusters in which some interval needs another lane than the first."""
         n_carried = len(state[0]) if state else 0
-        found = np.zeros(int(cluster[-1]) + 1, np.bool_)
+        needs_more = np.zeros(int(cluster[-1]) + 1, np.bool_)
         if nests:
             whole_start = np.append(np.full(n_carried, start[0]), start)
             whole_end = np.append(np.array(state[0] if state else [], np.int64), end)
-            found[cluster[np.maximum(np.flatnonzero(_crosses(whole_start, whole_end)) - n_carried, 0)]] = True
+            needs_more[cluster[np.maximum(np.flatnonzero(_crosses(whole_start, whole_end)) - n_carried, 0)]] = True
         else:
-            found[np.bincount(cluster, minlength=1) > 1] = True
-            found[0] = True
+            needs_more[np.bincount(cluster, minlength=1) > 1] = True
+            needs_more[0] = True
         if any(state[1:]):  # lanes beside the first are still open: the first cluster goes on with them
-            found[0] = True
-        return found[cluster]
+            needs_more[0] = True
+        return needs_more[cluster]
 
 
 def _crosses(start: Ints, end: Ints) -> Bools:
-    """Which intervals, of some in order, end while a later one is open that ends after them; at least one of those that
-    hang together, if any does. When an interval ends, as many should be open as when it began."""
+    """Return which intervals, of some in order, end while a later one is open that ends after them; at least one of
+    those that hang together, if any does. When an interval ends, as many should be open as when it began."""
     out = np.zeros(len(start), np.bool_)
     rows = np.flatnonzero(end > start)  # the others never reach beyond anything
     begins, ends = start[rows], end[rows]
@@ -110,7 +110,7 @@ def _crosses(start: Ints, end: Ints) -> Bools:
 
 
 def _fill_lanes(lanes: list[Stack], starts: list[int], ends: list[int], nests: bool) -> list[int]:
-    """The lane of every interval, one after the other; `lanes` is changed."""
+    """Return the lane of every interval, one after the other; `lanes` is changed."""
     out: list[int] = []
     for start, end in zip(starts, ends, strict=True):
         for lane, stack in enumerate(lanes):

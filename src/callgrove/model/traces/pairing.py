@@ -22,21 +22,21 @@ def launch_calls(
     call_start: Ints,
     start: Ints | None = None,
 ) -> Ints:
-    """For each operation the number of the call with its correlation in its process; -1 where there is none.
+    """Return for each operation the number of the call with its correlation in its process; -1 where there is none.
 
     Of several calls it is the innermost: the one that started last, where `start` is given among those that started
     before the operation did. Where all started later, clocks disagree, and the first one stands.
     """
     if not len(call_correlation):
         return np.full(len(correlation), ABSENT, np.int64)
-    own, asked = call_correlation, correlation
+    call_key, asked = call_correlation, correlation
     if not (_is(call_process, int(call_process[0])) and _is(process, int(call_process[0]))):
         both = np.append(call_process, process), np.append(call_correlation, correlation)
         keys = pack_columns(*both)
-        own, asked = np.split(distinct_rows(*both)[1] if keys is None else keys, [len(call_process)])
-    number = Directory(own, np.arange(len(own)))
+        call_key, asked = np.split(distinct_rows(*both)[1] if keys is None else keys, [len(call_process)])
+    number = Directory(call_key, np.arange(len(call_key)))
     if not number.is_unique:
-        number_of = _innermost(own, asked, call_start, start)
+        number_of = _innermost(call_key, asked, call_start, start)
     else:
         number_of = number[asked]
     return np.where(correlation != ABSENT, number_of, ABSENT)
@@ -47,22 +47,23 @@ def _is(column: Ints, value: int) -> bool:
     return bool((column == value).all())
 
 
-def _innermost(own: Ints, asked: Ints, call_start: Ints, start: Ints | None) -> Ints:
-    """Of calls with equal keys the one that started last, before the operation where its start is given."""
-    order = np.lexsort((call_start, own))
-    own, call_start = own[order], call_start[order]
-    first, last = (np.searchsorted(own, asked, side=side) for side in ("left", "right"))
+def _innermost(call_key: Ints, asked: Ints, call_start: Ints, start: Ints | None) -> Ints:
+    """Return, of calls with equal keys the one that started last, before the operation where its start is given."""
+    order = np.lexsort((call_start, call_key))
+    call_key, call_start = call_key[order], call_start[order]
+    first, last = (np.searchsorted(call_key, asked, side=side) for side in ("left", "right"))
     place = last - 1
     if start is not None:
         _, rank = np.unique(np.append(call_start, start), return_inverse=True)
-        _, key = np.unique(np.append(own, asked), return_inverse=True)
+        _, key = np.unique(np.append(call_key, asked), return_inverse=True)
         width = int(rank.max(initial=0)) + 1
-        begun, when = np.split(key.reshape(-1) * width + rank.reshape(-1), [len(own)])
+        begun, when = np.split(key.reshape(-1) * width + rank.reshape(-1), [len(call_key)])
         place = np.maximum(np.searchsorted(begun, when, side="right") - 1, first)
     return np.where(first < last, np.append(order, ABSENT)[np.minimum(place, len(order))], ABSENT)
 
 
-# Kernels under the name of the range that they were launched in, where the profiler says so (rocprofv3 does).
+# -- kernels named after the range that launched them ------------------------------------------------------------------
+# Only some profilers say so; rocprofv3 does.
 
 
 REGION_NAME = "region_name"  # of the side table `extra`
@@ -87,7 +88,8 @@ class RegionNames:
         return self._names.all
 
     def of(self, chunk: SpanChunk) -> SpanChunk:
-        """A chunk of one part, with the columns `profile` and `kind`: its names and labels are those of `strings`."""
+        """Return a chunk of one part, with the columns `profile` and `kind`: its names and labels are those of
+        `strings`."""
         backend = self._traces.spans_backend
         if backend is None or not len(chunk["span"]):
             return chunk
@@ -104,7 +106,7 @@ class RegionNames:
         return out
 
     def _read(self, part: int) -> None:
-        """The names of ranges of a part, by span."""
+        """Read the names of ranges of a part, by span."""
         if part == self._part:
             return
         self._part = part
@@ -118,11 +120,9 @@ class RegionNames:
         self._name = self._names.numbers([str(text) for text in texts.tolist()])
 
 
-# Memory in use over time, from allocations and frees.
-#
-# A FREE often says neither its device nor its
-# size: both are those of the allocation at its address. Allocations count from their end on, frees too. Spans come by
-# start, so what ends later than the next chunk begins waits for it.
+# -- memory in use over time -------------------------------------------------------------------------------------------
+# A FREE often says neither its device nor its size: both are those of the allocation at its address. Allocations count
+# from their end on, frees too. Spans come by start, so what ends later than the next chunk begins waits for it.
 
 
 ALLOC, FREE, REALLOC = 0, 1, 2
@@ -144,13 +144,13 @@ class MemoryInUse:
     def add(
         self, time: Ints, index: Ints, words: Sequence[str], size: Ints, device: Ints, address: Ints, level: Ints
     ) -> None:
-        """Operations; number `index` of the words says which each one is."""
+        """Add operations; number `index` of the words says which each one is."""
         what = np.array([_operation(word) for word in words] or [ALLOC], np.int64)[index]
         new = dict(zip(NAMES, (time, what, size, device, address, level), strict=True))
         self._waiting = {name: np.append(self._waiting[name], new[name]) for name in NAMES}
 
     def until(self, now: int) -> Iterator[tuple[int, int, Ints, Ints]]:
-        """(device, level, times, bytes in use) of all that ended until then."""
+        """Yield (device, level, times, bytes in use) of all that ended until then."""
         ready = self._waiting["time"] <= now
         if not ready.any():
             return
@@ -160,13 +160,13 @@ class MemoryInUse:
         changes = self._changes(_with_frees(rows))
         pairs, number = distinct_rows(changes["device"], changes["level"])
         for k, (device, level) in enumerate(pairs.T.tolist()):
-            own = np.flatnonzero(number == k)
-            curve = np.cumsum(changes["bytes"][own]) + self._in_use.get((device, level), 0)
+            rows_here = np.flatnonzero(number == k)
+            curve = np.cumsum(changes["bytes"][rows_here]) + self._in_use.get((device, level), 0)
             self._in_use[device, level] = int(curve[-1])
-            yield device, level, changes["time"][own], curve
+            yield device, level, changes["time"][rows_here], curve
 
     def _changes(self, rows: Rows) -> Rows:
-        """What each operation adds, where, and when; frees take their place and size from their allocation."""
+        """Return what each operation adds, where, and when; frees take their place and size from their allocation."""
         n_live = len(self._live["time"])
         rows = {name: np.append(self._live[name], rows[name]) for name in NAMES}
         order = np.argsort(rows["address"], kind="stable")
@@ -196,7 +196,7 @@ def _operation(word: str) -> int:
 
 
 def _with_frees(rows: Rows) -> Rows:
-    """What is allocated anew is freed first."""
+    """Return the rows with a free before each allocation of memory that is allocated anew."""
     again = rows["what"] == REALLOC
     if not again.any():
         return rows

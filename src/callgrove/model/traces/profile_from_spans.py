@@ -135,13 +135,13 @@ class Folding:
 
 
 def fold(part: Part) -> Folded | None:
-    """All spans of a part as a tree; None where there are none."""
+    """Return all spans of a part as a tree; None where there are none."""
     spans = part.traces.spans_backend
     chunks = list(part.traces.spans(COLUMNS))
     if spans is None or not chunks:
         return None
     every = _Spans(*(np.concatenate([chunk[name] for chunk in chunks]) for name in (*COLUMNS, "span")))
-    folded = _Tree(part, spans).folded(every.take(np.isin(every.kind, (*NESTING, *ON_DEVICE))).measurable())
+    folded = _Tree(part, spans).fold(every.take(np.isin(every.kind, (*NESTING, *ON_DEVICE))).measurable())
     part.traces.release()
     warnings = tuple(spans.warnings) if isinstance(spans, FindsLater) else ()
     return replace(folded, time_range=every.time_range, warnings=warnings)
@@ -155,17 +155,17 @@ class _Tree:
         self._nodes: dict[Node, int] = {}
         self._stacks: dict[tuple[object, ...], int] = {}  # frames -> context of the innermost one
 
-    def folded(self, spans: _Spans) -> Folded:
+    def fold(self, spans: _Spans) -> Folded:
         calls, host = self._calls(spans), np.flatnonzero(~spans.is_device)
         nest = nesting(spans.start_ns[host], spans.end_ns[host], spans.profile[host])
         context = self._place(spans, calls, host, nest)
         return self._sum(spans, context, self._measure(spans, calls, host, nest) + self._sizes(spans))
 
     def _calls(self, part: _Spans) -> Ints:
-        """The call that launched each operation; -1 elsewhere."""
+        """Return the call that launched each operation; -1 elsewhere."""
         ops, api = np.flatnonzero(part.is_device), np.flatnonzero(~part.is_device)
         out = np.full(len(part), ABSENT, np.int64)
-        found = launch_calls(
+        call = launch_calls(
             part.correlation[ops],
             self._part.process[part.profile[ops]],
             part.correlation[api],
@@ -173,7 +173,7 @@ class _Tree:
             part.start_ns[api],
             part.start_ns[ops],
         )
-        out[ops] = np.append(api, ABSENT)[found]
+        out[ops] = np.append(api, ABSENT)[call]
         return out
 
     # -- the tree ----------------------------------------------------------------------------------------------------
@@ -190,7 +190,7 @@ class _Tree:
         return out
 
     def _stack(self, frames: object) -> int:
-        """The context of the innermost function of a stack, whose outermost one comes first."""
+        """Return the context of the innermost function of a stack, whose outermost one comes first."""
         assert isinstance(frames, tuple)
         known = self._stacks.get(frames)
         if known is None:
@@ -201,7 +201,7 @@ class _Tree:
         return known
 
     def _place(self, part: _Spans, calls: Ints, host: Ints, nest: Nesting) -> Ids:
-        """The context of every span: host spans level by level, then operations below their calls. Who called an
+        """Return the context of every span: host spans level by level, then operations below their calls. Who called an
         outermost span stands above it; where there are markers, these say where a span belongs, and nobody else."""
         parent = np.append(host, ABSENT)[nest.parent]
         callers = self._callers(part, host[parent < 0])
@@ -219,7 +219,7 @@ class _Tree:
         return context[:-1]
 
     def _contexts_of(self, part: _Spans, rows: Ints, above: Ids) -> Ids:
-        """The context of each row below the one above it; new ones are made."""
+        """Return the context of each row below the one above it; new ones are made."""
         if not len(rows):
             return np.empty(0, np.int32)
         different, number = distinct_rows(above, part.kind[rows], part.name[rows])
@@ -238,7 +238,7 @@ class _Tree:
     def _measure(self, part: _Spans, calls: Ints, host: Ints, nest: Nesting) -> list[tuple[str, Ints, Array]]:
         """(metric, rows, a number for each of these rows)."""
         ops = np.flatnonzero(part.is_device)
-        own = exclusive_length(part.start_ns[host], part.end_ns[host], part.profile[host], nest)
+        length = exclusive_length(part.start_ns[host], part.end_ns[host], part.profile[host], nest)
         is_program = part.kind[host] != SpanKind.OVERHEAD
         forward = ops[part.end_ns[ops] >= part.start_ns[ops]]
         linked = forward[calls[forward] >= 0]
@@ -246,13 +246,13 @@ class _Tree:
         out: list[tuple[str, Ints, Array]] = [
             ("gpu_time", forward, (part.end_ns[forward] - part.start_ns[forward]) * NS),
             ("gpu_ops", ops, np.ones(len(ops))),
-            ("host_time", host[is_program], own[is_program] * NS),
+            ("host_time", host[is_program], length[is_program] * NS),
             ("host_calls", host[is_program], np.ones(int(is_program.sum()))),
-            ("overhead_time", host[~is_program], own[~is_program] * NS),
+            ("overhead_time", host[~is_program], length[~is_program] * NS),
             ("launch_delay", linked, (part.start_ns[linked] - part.start_ns[calls[linked]]) * NS),
         ]
-        busy = [(own, fair_share(part.start_ns[own], part.end_ns[own])) for own in self._by_device(part, ops)]
-        return out + [("gpu_busy", own, share * NS) for own, share in busy]
+        busy = [(rows, fair_share(part.start_ns[rows], part.end_ns[rows])) for rows in self._by_device(part, ops)]
+        return out + [("gpu_busy", rows, share * NS) for rows, share in busy]
 
     def _by_device(self, part: _Spans, ops: Ints) -> list[Ints]:
         """Operations of one device after the other."""
@@ -272,10 +272,12 @@ class _Tree:
         return [("bytes", row[sizes >= 0], sizes[sizes >= 0])]
 
     def _sum(self, part: _Spans, context: Ids, measured: Sequence[tuple[str, Ints, Array]]) -> Folded:
-        """One value per (profile, context, metric)."""
-        rows = np.concatenate([own for _, own, _ in measured])
+        """Return one value per (profile, context, metric)."""
+        rows = np.concatenate([spans_of_metric for _, spans_of_metric, _ in measured])
         value = np.concatenate([numbers.astype(np.float64) for _, _, numbers in measured])
-        metric = np.repeat([NUMBER[name] for name, _, _ in measured], [len(own) for _, own, _ in measured])
+        metric = np.repeat(
+            [NUMBER[name] for name, _, _ in measured], [len(spans_of_metric) for _, spans_of_metric, _ in measured]
+        )
         different, number = distinct_rows(part.profile[rows], context[rows], metric)
         sums = np.bincount(number, value, different.shape[1])
         kept = sums != 0
@@ -313,7 +315,7 @@ class _Spans:
         return replace(self, start_ns=np.where(good, self.start_ns, 1), end_ns=np.where(good, self.end_ns, 0))
 
     def rows(self, span: Ints) -> tuple[Ints, Ints]:
-        """The rows of spans that are here, and which of the given ones these are."""
+        """Return the rows of spans that are here, and which of the given ones these are."""
         order = np.argsort(self.span, kind="stable")
         place = np.searchsorted(self.span[order], span)
         here = np.flatnonzero(place < len(order))

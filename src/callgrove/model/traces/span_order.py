@@ -57,7 +57,7 @@ class SpanOrder:
             self._spool()
 
     def chunks(self) -> Iterator[SpanChunk]:
-        """Everything that was added, once; each chunk is of one group."""
+        """Yield everything that was added, once; each chunk is of one group."""
         if not self._runs:
             whole = self._sort(_concatenate(self._waiting)) if self._waiting else {}
             self._waiting = []
@@ -108,10 +108,10 @@ class SpanOrder:
         active: list[_Run] = []
         while waiting or active:
             if not active:
-                active.append(waiting.pop(0).opened())
+                active.append(waiting.pop(0).open())
             bound = min(run.last for run in active)
             while waiting and waiting[0].first <= bound:
-                active.append(waiting.pop(0).opened())
+                active.append(waiting.pop(0).open())
                 bound = min(bound, active[-1].last)
             pieces = [piece for run in active if len((piece := run.take(bound))["span"])]
             yield pieces[0] if len(pieces) == 1 else self._sort(_concatenate(pieces))
@@ -132,14 +132,14 @@ class SpanOrder:
         return group, int(rows["start_ns"][row]), -int(rows["end_ns"][row]), int(rows["span"][row])
 
     def up_to(self, rows: SpanChunk, bound: Key) -> int:
-        """How many of the rows, which are sorted, come no later than the bound."""
+        """Return how many of the rows, which are sorted, come no later than the bound."""
         group, start, minus_end, span = bound
-        own = self._group[rows["profile"]]
+        group_of_row = self._group[rows["profile"]]
         before: Bools = rows["span"] <= span
         for column, limit, comes_first in (
             (rows["end_ns"], -minus_end, np.greater),
             (rows["start_ns"], start, np.less),
-            (own, group, np.less),
+            (group_of_row, group, np.less),
         ):
             before = comes_first(column, limit) | ((column == limit) & before)
         return int(np.count_nonzero(before))
@@ -169,7 +169,7 @@ class _Run:
         self._rows: SpanChunk = {}
         self.last = first
 
-    def opened(self) -> _Run:
+    def open(self) -> _Run:
         self._read()
         return self
 
@@ -201,7 +201,7 @@ class _Run:
 
 
 def _order(group: Ints, start: Ints, end: Ints, span: Ints) -> Ints | None:
-    """The order of rows; None where they are in it already."""
+    """Return the order of rows; None where they are in it already."""
     later = _comes_first(group, start, end, span)
     if later.all():
         return None

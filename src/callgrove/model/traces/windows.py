@@ -50,11 +50,11 @@ class TimeWindow:
 
 
 def _moment(text: str, span: Window) -> int:
-    found = _TIME.fullmatch(text)
-    assert found is not None
-    if found["absolute"]:
-        return int(found["absolute"])
-    number, unit = Fraction(found["number"]), found["unit"] or ""
+    match = _TIME.fullmatch(text)
+    assert match is not None
+    if match["absolute"]:
+        return int(match["absolute"])
+    number, unit = Fraction(match["number"]), match["unit"] or ""
     if unit == "%":
         if number > 100:
             raise UsageError(f"{text}: traces end at 100%; a percentage of a window lies between 0% and 100%")
@@ -77,8 +77,8 @@ def marker_window(experiment: Experiment, first: str, last: str, whole: Window) 
                     for number in np.unique(chunk[LABEL][markers]).tolist()
                     if number >= 0 and strings[number] == name
                 ]
-                own = chunk[column][markers[np.isin(chunk[LABEL][markers], called)]]
-                times += [int(own.min()), int(own.max())] if len(own) else []
+                moments = chunk[column][markers[np.isin(chunk[LABEL][markers], called)]]
+                times += [int(moments.min()), int(moments.max())] if len(moments) else []
     for name, times in ((first, starts), (last, ends)):
         if name and not times:
             nothing = f"{experiment.path}: has no marker {name!r}; "

@@ -38,8 +38,8 @@ class Labels:
         tree = self._tree
         region, kind = tree.region[contexts].astype(np.int64), tree.kind[contexts].astype(np.int64)
         key = region * len(ContextKind) + kind
-        own: Ints = np.array(list(tree.parameters), np.int64)
-        alone = (region < 0) | np.isin(contexts, own)
+        with_parameters: Ints = np.array(list(tree.parameters), np.int64)
+        alone = (region < 0) | np.isin(contexts, with_parameters)
         key = np.where(alone, -1 - contexts, key)
         _, first, row = np.unique(key, return_index=True, return_inverse=True)
         columns = describe_contexts(tree, contexts[first].tolist())
@@ -53,14 +53,14 @@ class Labels:
     def _numbers_of(self, table: Table) -> Ints:
         cells = (table.column(name).plain() for name in COLUMNS)
         rows = zip(*cells, strict=True)
-        found = [
+        numbers = [
             self._numbers.setdefault(
                 (name or "", kind or "", file or "", ABSENT if line is None else line, module or ""),
                 len(self._numbers),
             )
             for name, kind, file, line, module in rows
         ]
-        return np.array(found, np.int64)
+        return np.array(numbers, np.int64)
 
     @property
     def data(self) -> dict[str, Any]:
@@ -75,7 +75,7 @@ class Labels:
         }
 
 
-# Which metrics a page shows, and what each context costs in them.
+# -- metrics of a page -------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -88,9 +88,9 @@ class ShownCosts:
     derived: int = 0
 
 
-def is_additive(found: Costs) -> bool:
+def is_additive(costs: Costs) -> bool:
     """Do costs add up to the total, so that parts of it can be drawn?"""
-    return found.metric.aggregation == Aggregation.SUM
+    return costs.metric.aggregation == Aggregation.SUM
 
 
 def costs_to_show(experiment: Experiment, choice: Choice, limits: Limits) -> ShownCosts | None:
@@ -102,25 +102,25 @@ def costs_to_show(experiment: Experiment, choice: Choice, limits: Limits) -> Sho
             raise
         return None
     names = dict.fromkeys((first, *experiment.metrics.shown))
-    found: list[Costs] = []
+    shown: list[Costs] = []
     left_out = 0
     for name in names:
-        if len(found) >= limits.metrics:
+        if len(shown) >= limits.metrics:
             left_out += 1
         elif (one := _costs(experiment, name, choice, must=bool(choice.metric) and name == first)) is not None:
-            found.append(one)
-    return ShownCosts(tuple(found), left_out, len(experiment.metrics.derived)) if found else None
+            shown.append(one)
+    return ShownCosts(tuple(shown), left_out, len(experiment.metrics.derived)) if shown else None
 
 
 def _costs(experiment: Experiment, name: str, choice: Choice, must: bool) -> Costs | None:
     """The costs in one metric, if there are any that numbers can say."""
     try:
-        found = costs(experiment, name, choice.ranks, choice.threads)
+        cost = costs(experiment, name, choice.ranks, choice.threads)
     except UsageError:  # composite values, or a metric that only formulas have
         if must or not _has_profiles(experiment, choice):
             raise
         return None
-    return found if found.has(found.inclusive).any() or found.has(found.exclusive).any() else None
+    return cost if cost.has(cost.inclusive).any() or cost.has(cost.exclusive).any() else None
 
 
 def _has_profiles(experiment: Experiment, choice: Choice) -> bool:

@@ -26,27 +26,27 @@ def profile_maker(opened: Experiment | Study, choice: Choice, limits: Limits | N
     if isinstance(opened, Study):
         return None
     limits = limits or Limits()
-    found = costs_to_show(opened, choice, limits)
-    return ProfileMaker(opened, found, choice, limits) if found is not None else None
+    shown_costs = costs_to_show(opened, choice, limits)
+    return ProfileMaker(opened, shown_costs, choice, limits) if shown_costs is not None else None
 
 
 class ProfileMaker:
     """The hot path, the flame graph, the call tree, and the spread over profiles."""
 
-    def __init__(self, experiment: Experiment, found: ShownCosts, choice: Choice, limits: Limits) -> None:
-        self._experiment, self._found, self._limits = experiment, found, limits
-        self._tree = CallTree(found.metrics)
-        self._flat = {by: FlatTable(found.metrics, by) for by in GROUPS}
-        self._paths = [hot_path(costs) for costs in found.metrics]
+    def __init__(self, experiment: Experiment, shown_costs: ShownCosts, choice: Choice, limits: Limits) -> None:
+        self._experiment, self._shown, self._limits = experiment, shown_costs, limits
+        self._tree = CallTree(shown_costs.metrics)
+        self._flat = {by: FlatTable(shown_costs.metrics, by) for by in GROUPS}
+        self._paths = [hot_path(costs) for costs in shown_costs.metrics]
         chosen = choose_profiles(experiment, choice.ranks, choice.threads)
         profiles = experiment.profiles.measured if chosen is None else chosen
         self._n_runs = len(np.unique(experiment.profiles.run[profiles]))
-        self._spread = spread_of(experiment, found.metrics, self._flat["function"], choice, limits)
+        self._spread = spread_of(experiment, shown_costs.metrics, self._flat["function"], choice, limits)
         self.differences: tuple[str, ...] = ()
 
     def panels(self, detail: Detail) -> Iterator[Panel]:
         labels = Labels(self._experiment.contexts)
-        metrics = self._found.metrics
+        metrics = self._shown.metrics
         tree = self._tree.cut(detail.of(len(self._tree), self._limits.contexts), labels)
         flat = [self._flat[by].data(labels, detail, self._limits.rows) for by in GROUPS]
         paths = [rows_of(path, labels) for path in self._paths]
@@ -68,7 +68,7 @@ class ProfileMaker:
         self, tree: dict[str, Any], flat: list[dict[str, Any]], callers_of: list[dict[str, Any] | None]
     ) -> Iterator[str]:
         """Yield views that do not add up to the total of a metric: the call tree, and tables with their rest."""
-        for number, costs in enumerate(self._found.metrics):
+        for number, costs in enumerate(self._shown.metrics):
             if not is_additive(costs) or not np.isfinite(costs.total):
                 continue
             views = {"call tree": tree["metrics"][number]["exclusive"]}
@@ -76,16 +76,16 @@ class ProfileMaker:
             if (table := callers_of[number]) is not None:
                 views["table of callers"] = [*table["exclusive"][table["depth"] == 0], table["rest"]]
             for name, shown in views.items():
-                found = float(np.sum(shown, dtype=np.float64))
-                if abs(found - costs.total) > CLOSE * max(abs(costs.whole), abs(costs.total)):
-                    yield f"{costs.metric.name}: the {name} adds up to {found:g}, the total is {costs.total:g}"
+                total = float(np.sum(shown, dtype=np.float64))
+                if abs(total - costs.total) > CLOSE * max(abs(costs.whole), abs(costs.total)):
+                    yield f"{costs.metric.name}: the {name} adds up to {total:g}, the total is {costs.total:g}"
 
     def _notes(self, tree: CutTree) -> tuple[str, ...]:
         notes = []
         if self._n_runs > 1:
             where = "Spread shows them side by side, " if self._spread is not None else ""
             notes.append(f"{self._n_runs:,} runs are added up here; {where}--run chooses one of them.")
-        if any(costs.is_signed for costs in self._found.metrics):
+        if any(costs.is_signed for costs in self._shown.metrics):
             notes.append(
                 "These costs are differences: some are below zero. What is larger changed more, whichever way; shares "
                 "are of all changes by their sizes, so that more and less do not cancel out."
@@ -96,10 +96,10 @@ class ProfileMaker:
                 f"into rows that say how many they stand for: each has at most {_percent(tree.share)} of the cost in "
                 "every metric. Flat tables and totals still count them."
             )
-        if self._found.left_out:
-            n_shown, left = len(self._found.metrics), self._found.left_out
+        if self._shown.left_out:
+            n_shown, left = len(self._shown.metrics), self._shown.left_out
             notes.append(f"{n_shown} metrics are shown, {left} more are not; -m chooses which one comes first.")
-        if n := self._found.derived:
+        if n := self._shown.derived:
             notes.append(f"{n} derived metrics are not shown: their formulas are not evaluated.")
         return tuple(notes)
 

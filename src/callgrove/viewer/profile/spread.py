@@ -26,9 +26,7 @@ from callgrove.viewer.profile.tree import FlatTable
 __all__ = ["Grid", "Places", "RunSums", "Spread", "spread_of"]
 
 
-# Where profiles stand in a heat map: a column for each rank (of each run), a row for each lane of it, such as a thread
-# or a stream of a GPU.
-#
+# -- heat map: a column per rank, a row per lane -----------------------------------------------------------------------
 # Tuples are not unique: what has the same rank and lane as another gets a column of its own. Where there are more
 # columns than a picture can show, neighbouring ones are taken together.
 
@@ -60,8 +58,8 @@ class Grid:
             "n_joined": self.n_joined,
         }
 
-    def combined(self, values: Floats, ufunc: np.ufunc, start: float) -> Floats:
-        """One number for each cell."""
+    def combine(self, values: Floats, ufunc: np.ufunc, start: float) -> Floats:
+        """Return one number for each cell: `ufunc` over its profiles."""
         out = np.full(len(self.column), start)
         ufunc.at(out, self.cell, values)
         return out
@@ -132,13 +130,13 @@ class Places:
         joined = max(1, -(-self.n_cells // max(n_cells, 1)))
         column = self._column // joined
         key = column * len(self._lanes) + self._lane
-        found, cell = np.unique(key, return_inverse=True)
+        keys, cell = np.unique(key, return_inverse=True)
         n_lanes = len(self._lanes)
         return Grid(
             cell.ravel(),
-            found // n_lanes,
-            found % n_lanes,
-            np.bincount(cell.ravel(), minlength=len(found)),
+            keys // n_lanes,
+            keys % n_lanes,
+            np.bincount(cell.ravel(), minlength=len(keys)),
             _join_names(self._columns, joined),
             tuple(self._lanes),
             joined,
@@ -159,7 +157,7 @@ def _lanes(experiment: Experiment, profiles: Ints) -> dict[str, int]:
 
 def _lane(experiment: Experiment, profile: int, rank: int | None) -> str:
     """What tells a profile from the others of its rank."""
-    words = experiment.profiles.described(profile)
+    words = experiment.profiles.describe(profile)
     return (words.removeprefix(f"rank {rank}").strip() if rank is not None else words) or "process"
 
 
@@ -184,6 +182,9 @@ def _join_names(names: list[str], joined: int) -> tuple[str, ...]:
         return tuple(names)
     parts = [names[at : at + joined] for at in range(0, len(names), joined)]
     return tuple(f"{part[0]} to {part[-1]}" if len(part) > 1 else part[0] for part in parts)
+
+
+# -- cost by profile ---------------------------------------------------------------------------------------------------
 
 
 def spread_statistics(values: Array) -> dict[str, float]:
@@ -228,7 +229,7 @@ class Spread:
         for metric in self.metrics:
             names = self.functions.labels_of(metric.groups, labels)
             for number, values in enumerate(metric.values):
-                mean = grid.combined(values, np.add, 0.0) / grid.n_profiles
+                mean = grid.combine(values, np.add, 0.0) / grid.n_profiles
                 row: dict[str, Any] = {
                     "metric": metric.costs.metric.name,
                     "label": int(names[number - 1]) if number else -1,
@@ -237,8 +238,8 @@ class Spread:
                 }
                 if grid.n_joined > 1:
                     row |= {
-                        "low": grid.combined(values, np.minimum, np.inf),
-                        "high": grid.combined(values, np.maximum, -np.inf),
+                        "low": grid.combine(values, np.minimum, np.inf),
+                        "high": grid.combine(values, np.maximum, -np.inf),
                     }
                 if metric.costs.is_signed:
                     row["all_imbalance"] = None  # differences have no mean that any could be above
@@ -252,8 +253,8 @@ class Spread:
         """By metric, how much more than the mean the largest profile has, where every profile has some. Profiles of
         different runs never had to wait for each other, and differences have no mean."""
         metrics = [] if self.runs is not None else [metric for metric in self.metrics if not metric.costs.is_signed]
-        found = {metric.costs.metric.name: spread_statistics(metric.values[0]) for metric in metrics}
-        return {name: one["imbalance"] for name, one in found.items() if not one["none"]}
+        statistics = {metric.costs.metric.name: spread_statistics(metric.values[0]) for metric in metrics}
+        return {name: one["imbalance"] for name, one in statistics.items() if not one["none"]}
 
     def _notes(self, grid: Grid) -> tuple[str, ...]:
         notes = []
@@ -284,12 +285,12 @@ def spread_of(
     size = n_values if n_values is not None else len(experiment.contexts) * len(profiles)
     read = additive if size * len(additive) <= limits.values else additive[:1]
     numbers = {costs.metric.name: number for number, costs in enumerate(metrics)}
-    found = tuple(
+    spreads = tuple(
         _read(experiment, costs, functions, numbers[costs.metric.name], profiles, limits.functions) for costs in read
     )
     places = Places(experiment, profiles, limits.lanes)
     runs = RunSums.of(experiment, profiles)
-    return Spread(functions, places, found, len(additive) - len(read), limits, runs) if found else None
+    return Spread(functions, places, spreads, len(additive) - len(read), limits, runs) if spreads else None
 
 
 def _read(

@@ -1,6 +1,4 @@
-"""The call tree of a page, its smallest subtrees folded, and the tables beside it.
-
-into one row for each parent.
+"""The call tree of a page, its smallest subtrees folded into one row for each parent, and the tables beside it.
 
     nodes   |-- kept contexts, in preorder --|-- folded rows --|
     parent    -1  0  1  1  0 ...                1  4 ...           of folded rows, whose subtrees they stand for
@@ -96,8 +94,8 @@ class CallTree:
         costs = self.metrics[number]
         if not costs.is_signed:
             return costs.inclusive[self._contexts].astype(np.float64)
-        own = np.abs(self._exclusive[number][self._contexts].astype(np.float64))
-        return combine_upwards(own, self._parent, levels(depths(self._parent)), np.add)
+        sizes = np.abs(self._exclusive[number][self._contexts].astype(np.float64))
+        return combine_upwards(sizes, self._parent, levels(depths(self._parent)), np.add)
 
     def cut(self, n_contexts: int, labels: Labels) -> CutTree:
         """The largest contexts, and rows for what lies below them."""
@@ -177,7 +175,8 @@ def describe_metric(costs: Costs) -> dict[str, Any]:
     }
 
 
-# Tables beside the call tree: flat ones, and callers bottom-up. Numbers are those of `top` and `tree --bottom-up`.
+# -- tables beside the call tree ---------------------------------------------------------------------------------------
+# Their numbers are those of `top` and `tree --bottom-up`.
 
 
 GROUPS = ("function", "line", "loop", "file", "module")
@@ -244,9 +243,9 @@ def callers(costs: Costs, labels: Labels, detail: Detail, most: int) -> dict[str
     cannot be divided among callers."""
     if not is_additive(costs):
         return None
-    found = grow_callers(costs, detail.of(most, most, 20))
-    left = {"left": found.table.left, "functions_left": found.functions_left, "rest": found.rest}
-    return {**rows_of(found.table, labels), **left}
+    grown = grow_callers(costs, detail.of(most, most, 20))
+    left = {"left": grown.table.left, "functions_left": grown.functions_left, "rest": grown.rest}
+    return {**rows_of(grown.table, labels), **left}
 
 
 def rows_of(table: Table, labels: Labels) -> dict[str, Any]:

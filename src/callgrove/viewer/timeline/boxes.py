@@ -34,8 +34,7 @@ __all__ = [
 ]
 
 
-# Time by row, level, name and bin, added up chunk by chunk.
-#
+# -- cells: time by row, level, name and bin ---------------------------------------------------------------------------
 #     key   ((row * n_bins + bin) * MOST_LEVELS + level) * n_names + name     ns of it
 #
 # Events of a row come in the order of time, so keys are nearly in order when they come, which makes sorting them cheap.
@@ -79,7 +78,7 @@ class Tally:
         return self if factor == 1 else replace(self, bin=self.bin // factor)
 
     @classmethod
-    def joined(cls, parts: Sequence[Tally]) -> Tally:
+    def concatenate(cls, parts: Sequence[Tally]) -> Tally:
         empty = np.empty(0, np.int64)
         fields = cls.__dataclass_fields__
         return cls(*(np.concatenate([getattr(part, name) for part in parts] or [empty]) for name in fields))
@@ -204,11 +203,11 @@ class Cells:
         self._naming = naming
         self.n_renamed += 1
 
-        def renamed(keys: Ints) -> Ints:
+        def rename_keys(keys: Ints) -> Ints:
             called, name = _divide(keys, self._n_names)
             return called * self._n_names + naming(name)
 
-        self._change(renamed)
+        self._change(rename_keys)
 
     def _widen(self) -> None:
         """Every two bins become one."""
@@ -216,18 +215,18 @@ class Cells:
             return
         self.bin_ns *= 2
 
-        def widened(keys: Ints) -> Ints:
+        def widen_keys(keys: Ints) -> Ints:
             at, called = _divide(keys, self._n_called)
             row, bins = _divide(at, self._radix)
             return (row * self._radix + bins // 2) * self._n_called + called
 
-        self._change(widened)
+        self._change(widen_keys)
 
     def tally(self) -> Tally:
-        """All cells, in the order of their keys."""
+        """Return all cells, in the order of their keys."""
         if self._tally is None:
             self._compact()
-            self._tally = Tally.joined([self._columns(*chunk) for chunk in self._chunks])
+            self._tally = Tally.concatenate([self._columns(*chunk) for chunk in self._chunks])
             self._chunks = []
         return self._tally
 
@@ -265,7 +264,7 @@ def _divide(numbers: Ints, by: int) -> tuple[Ints, Ints]:
 
 
 def _sum_by_key(keys: Ints, values: Ints) -> tuple[Ints, Ints]:
-    """The different keys, in order, and the sum of the values of each."""
+    """Return the different keys, in order, and the sum of the values of each."""
     steps = keys[1:] > keys[:-1]
     if steps.all():
         return keys, values
@@ -278,11 +277,15 @@ def _sum_by_key(keys: Ints, values: Ints) -> tuple[Ints, Ints]:
 
 
 def sums_of_runs(values: Ints, first: Ints) -> Ints:
-    """The sum of each run of values, which begin at `first`. For runs of a few values it is faster than `reduceat`."""
+    """Return the sum of each run of values, which begin at `first`. For runs of a few values it is faster than
+    `reduceat`."""
     total = np.cumsum(values)
     sums = np.append(total[first[1:] - 1], total[-1])
     sums[1:] -= sums[:-1].copy()
     return sums
+
+
+# -- boxes -------------------------------------------------------------------------------------------------------------
 
 
 WHOLE = 255  # the share of a box that is all of its time
@@ -309,17 +312,17 @@ class Boxes:
         return len(self.row)
 
     @classmethod
-    def joined(cls, parts: Iterable[Boxes]) -> Boxes:
-        """All of them, in the order of rows, tracks and times; what encloses comes before what it contains."""
-        boxes = cls.concatenated([part for part in parts if len(part)])
+    def merge(cls, parts: Iterable[Boxes]) -> Boxes:
+        """Return all boxes by row, track and time; an enclosing box comes before what it contains."""
+        boxes = cls.concatenate([part for part in parts if len(part)])
         row, track, _, start, end, _, _ = columns = list(vars(boxes).values())
         key = pack_columns(row, track, start, -end, far=FAR)
         order = np.lexsort([-end, start, track, row]) if key is None else np.argsort(key, kind="stable")
         return cls(*(column[order] for column in columns))
 
     @classmethod
-    def concatenated(cls, parts: Sequence[Boxes]) -> Boxes:
-        """All of them, part by part."""
+    def concatenate(cls, parts: Sequence[Boxes]) -> Boxes:
+        """Return the boxes of all parts, one part after the other."""
         empty = np.empty(0, np.int64)
         fields = cls.__dataclass_fields__
         return cls(*(np.concatenate([getattr(part, name) for part in parts] or [empty]) for name in fields))
@@ -329,7 +332,7 @@ class Boxes:
         return replace(self, track=np.full(len(self), track, np.int16))
 
     def of_rows(self, stride: int) -> Boxes:
-        """Those of every `stride`-th row."""
+        """Return the boxes of every `stride`-th row."""
         return self if stride == 1 else Boxes(*(column[self.row % stride == 0] for column in vars(self).values()))
 
     def data(self, number: Ids) -> dict[str, Any]:
@@ -380,20 +383,30 @@ def runs_of_frames(events: Events, stacks: Stacks, names: Names) -> Iterator[Box
     for depth in range(stacks.n_levels(events.name)):
         frame = stacks.at(events.name, depth)
         there = np.flatnonzero(frame != ABSENT)
-        own, frame = events.take(there), frame[there]
-        goes_on = (own.row[1:] == own.row[:-1]) & (frame[1:] == frame[:-1]) & (own.start[1:] == own.end[:-1])
-        first = np.flatnonzero(np.append(True, ~goes_on))[: len(own)]
-        last = np.append(first[1:] - 1, len(own) - 1)[: len(first)]
+        framed, frame = events.take(there), frame[there]
+        goes_on = (
+            (framed.row[1:] == framed.row[:-1]) & (frame[1:] == frame[:-1]) & (framed.start[1:] == framed.end[:-1])
+        )
+        first = np.flatnonzero(np.append(True, ~goes_on))[: len(framed)]
+        last = np.append(first[1:] - 1, len(framed) - 1)[: len(first)]
         level, whole = np.full(len(first), depth, np.int64), np.full(len(first), WHOLE, np.int64)
         name = names.of(stacks.names(frame[first]))
-        yield Boxes(own.row[first], level, name, own.start[first], own.end[last], whole, whole)
+        yield Boxes(
+            framed.row[first],
+            level,
+            name,
+            framed.start[first],
+            framed.end[last],
+            whole,
+            whole,
+        )
 
 
 def dominant(tally: Tally, track: int, bin_ns: int, range_ns: int, factor: int = 1) -> Boxes:
     """Of one track: in each `factor` bins the name with the most time (of equal ones the first), as boxes whose ticks
     are so many bins."""
     parts = slices_of_rows(tally.row)
-    return Boxes.concatenated([_dominant(tally.take(part), track, bin_ns, range_ns, factor) for part in parts])
+    return Boxes.concatenate([_dominant(tally.take(part), track, bin_ns, range_ns, factor) for part in parts])
 
 
 def _dominant(tally: Tally, track: int, bin_ns: int, range_ns: int, factor: int) -> Boxes:
@@ -431,7 +444,7 @@ def _largest(tally: Tally, factor: int) -> tuple[Ints, Ints, Ints]:
 
 
 def _key(row: Array, bins: Array, name: Array) -> Ints:
-    """A number for each row, bin and name, in their order; those of one place follow each other."""
+    """Return a number for each row, bin and name, in their order; those of one place follow each other."""
     key = pack_columns(row, bins, name, far=FAR)
     if key is None:
         key = distinct_rows(row, bins)[1] * (int(name.max()) - int(name.min()) + 1) + (name - name.min())
@@ -447,5 +460,5 @@ def _in_order(key: Ints, ns: Ints) -> tuple[Ints, Ints, Ints]:
 
 
 def _starts(column: Array) -> Ints:
-    """Where runs of equal numbers begin."""
+    """Return where runs of equal numbers begin."""
     return np.flatnonzero(np.append(True, column[1:] != column[:-1]))

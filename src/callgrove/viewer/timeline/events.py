@@ -47,7 +47,8 @@ __all__ = [
 ]
 
 
-# The rows of a timeline: one for each profile with a trace, in the order of the machine.
+# -- rows of a timeline ------------------------------------------------------------------------------------------------
+# One for each profile with a trace, in the order of the machine.
 
 
 Identity = Mapping[str, Sequence[int | None]]
@@ -105,17 +106,17 @@ def rows_of(experiment: Experiment, with_samples: Ints, with_spans: Ints, with_o
     of = {what: np.full(len(profiles), ABSENT, np.int32) for what in WHAT}
     for row, (profile, what) in enumerate(keys):
         of[what][profile] = row
-    found = np.array([profile for profile, _ in keys], np.int64)
-    return Rows(found, tuple(what for _, what in keys), tuple(group), tuple(name), *of.values())
+    profile_numbers = np.array([profile for profile, _ in keys], np.int64)
+    return Rows(profile_numbers, tuple(what for _, what in keys), tuple(group), tuple(name), *of.values())
 
 
 def _tuple(experiment: Experiment, profile: int) -> tuple[int, str]:
-    return int(experiment.profiles.run[profile]), experiment.profiles.described(profile)
+    return int(experiment.profiles.run[profile]), experiment.profiles.describe(profile)
 
 
 def _group(experiment: Experiment, profile: int, nodes: list[int], identity: Identity, process: int | None) -> str:
-    """The run, where there are several, and the rank; the node of what has none; the process where several say the
-    same of themselves."""
+    """Return the run, where there are several, and the rank; the node of what has none; the process where several say
+    the same of themselves."""
     node, rank = identity["node"][profile], identity["rank"][profile]
     words = [f"run {int(experiment.profiles.run[profile])}"] if len(experiment.runs) > 1 else []
     if rank is not None:
@@ -128,12 +129,15 @@ def _group(experiment: Experiment, profile: int, nodes: list[int], identity: Ide
 
 
 def _name(experiment: Experiment, profile: int, identity: Identity) -> str:
-    """What tells a profile from the others of its rank."""
+    """Return what tells a profile from the others of its rank."""
     rank, device = identity["rank"][profile], identity["gpu_device"][profile]
-    own = experiment.profiles.name[profile]
-    if own and device is not None:
-        return f"gpu {device} {own}"
-    return own or experiment.profiles.described(profile).removeprefix(f"rank {rank}").strip() or "process"
+    text = experiment.profiles.name[profile]
+    if text and device is not None:
+        return f"gpu {device} {text}"
+    return text or experiment.profiles.describe(profile).removeprefix(f"rank {rank}").strip() or "process"
+
+
+# -- events ------------------------------------------------------------------------------------------------------------
 
 
 N_KINDS = len(SpanKind)
@@ -163,7 +167,7 @@ class Events:
         return Events(*(getattr(self, name)[chosen] for name in self.__dataclass_fields__))
 
     @classmethod
-    def joined(cls, parts: list[Events]) -> Events:
+    def concatenate(cls, parts: list[Events]) -> Events:
         empty = np.empty(0, np.int64)
         fields = cls.__dataclass_fields__
         return cls(*(np.concatenate([getattr(part, name) for part in parts] or [empty]) for name in fields))
@@ -188,7 +192,7 @@ class Names:
         return len(self._numbers)
 
     def of(self, keys: Ints) -> Ints:
-        """The number of each key; keys that are new get the next ones."""
+        """Return the number of each key; keys that are new get the next ones."""
         different, back = np.unique(keys, return_inverse=True)
         numbers = [self._numbers.setdefault(key, len(self._numbers)) for key in different.tolist()]
         out: Ints = np.array(numbers, np.int64)[back.reshape(-1)]
@@ -213,7 +217,7 @@ class Survey:
 
 
 def survey(experiment: Experiment, profiles: Ints) -> Survey | None:
-    """One pass over all times of some profiles; None where there is nothing over time."""
+    """Look at all times of some profiles, in one pass; None where there is nothing over time."""
     chosen = np.zeros(len(experiment.profiles), np.bool_)
     chosen[profiles] = True
     first: list[int] = []
@@ -229,15 +233,15 @@ def survey(experiment: Experiment, profiles: Ints) -> Survey | None:
     spanned, watched = (np.zeros(len(experiment.profiles), np.bool_) for _ in range(2))
     alone: list[int] = []  # times of the profiler, where there are no others
     for chunk in experiment.traces.spans(("profile", "kind", "start_ns", "end_ns")):
-        own = chosen[chunk["profile"]]
-        kept = own & usable(chunk["start_ns"], chunk["end_ns"])
-        n_flagged += int(own.sum() - kept.sum())
+        is_chosen = chosen[chunk["profile"]]
+        kept = is_chosen & usable(chunk["start_ns"], chunk["end_ns"])
+        n_flagged += int(is_chosen.sum() - kept.sum())
         if kept.any():
             n_spans += int(kept.sum())
             overhead = kept & (chunk["kind"] == SpanKind.OVERHEAD)
             kept &= ~overhead
-            for found, of in ((spanned, kept), (watched, overhead)):
-                found[chunk["profile"][of]] = True
+            for has_spans, of in ((spanned, kept), (watched, overhead)):
+                has_spans[chunk["profile"][of]] = True
             overhead_ns += int((chunk["end_ns"][overhead] - chunk["start_ns"][overhead]).sum())
             if kept.any():
                 first.append(int(chunk["start_ns"][kept].min()))
@@ -270,11 +274,11 @@ def sample_events(
                 waiting[number].append(_stretches(row, time, context, busy, part, origin))
                 n_waiting[number] += part.stop - part.start
                 if n_waiting[number] >= SAMPLES_AT_ONCE:
-                    yield number, Events.joined(waiting[number])
+                    yield number, Events.concatenate(waiting[number])
                     waiting[number], n_waiting[number] = [], 0
     for number, left in enumerate(waiting):
         if left:
-            yield number, Events.joined(left)
+            yield number, Events.concatenate(left)
 
 
 def _busy_lines(experiment: Experiment, rows: Rows) -> Iterator[tuple[int, Ints, Ids, Bools]]:
@@ -311,10 +315,10 @@ def _stretches(row: int, time: Ints, context: Ids, busy: Bools, part: slice, ori
     return Events(np.full(len(start), row, np.int32), np.zeros(len(start), np.int8), names, start, end)
 
 
-def span_events(experiment: Experiment, found: Survey, window: Window, names: Names) -> Iterator[Part]:
+def span_events(experiment: Experiment, overview: Survey, window: Window, names: Names) -> Iterator[Part]:
     """Spans that touch the window, in the order of time, on the levels of their nesting. What the profiler did before
     and after the application is cut off."""
-    rows, (origin, end) = found.rows, found.window
+    rows, (origin, end) = overview.rows, overview.window
     order = SpanOrder(np.zeros(len(rows), np.int64))
     for chunk in experiment.traces.spans(COLUMNS, window):
         overhead = chunk["kind"] == SpanKind.OVERHEAD
@@ -342,7 +346,7 @@ def _divide_chunks(order: SpanOrder) -> Iterator[Part]:
     """Chunks with their levels and own times. Calls that are still open when a chunk ends are looked at again with the
     next one: own time is given up to the first start of the next chunk, after which nobody can take any of it."""
     chunks = order.chunks()
-    opened, low = Events.joined([]), -END
+    opened, low = Events.concatenate([]), -END
     ahead = next(chunks, None)
     while ahead is not None:
         chunk, ahead = ahead, next(chunks, None)
@@ -350,28 +354,28 @@ def _divide_chunks(order: SpanOrder) -> Iterator[Part]:
         zero = np.zeros(len(chunk["span"]), np.int64)
         events = Events(chunk["profile"], zero, chunk["name"], chunk["start_ns"], chunk["end_ns"])
         calls = np.flatnonzero(chunk["calls"])
-        now = Events.joined([opened, events.take(calls)])
+        now = Events.concatenate([opened, events.take(calls)])
         depth = nesting(now.start, now.end, now.row).depth
         now = replace(now, level=np.minimum(depth, MOST_LEVELS - 1).astype(np.int64))
         events.level[calls] = now.level[len(opened) :]
-        own = _clip(now, low, high)
-        yield Part(events, Events.joined([own, events.take(~chunk["calls"])]))
+        innermost_calls = _clip(now, low, high)
+        yield Part(events, Events.concatenate([innermost_calls, events.take(~chunk["calls"])]))
         opened, low = now.take(now.end > high), high
 
 
 def _clip(calls: Events, low: int, high: int) -> Events:
     """To which of some calls the time from `low` to `high` belongs: of those open at a time, the one that started
     last."""
-    found = innermost(calls.start, calls.end, calls.row)
-    start, end = np.maximum(found.start, low), np.minimum(found.end, high)
+    pieces = innermost(calls.start, calls.end, calls.row)
+    start, end = np.maximum(pieces.start, low), np.minimum(pieces.end, high)
     kept = end > start
-    own = calls.take(found.index[kept])
-    return replace(own, start=start[kept], end=end[kept])
+    clipped = calls.take(pieces.index[kept])
+    return replace(clipped, start=start[kept], end=end[kept])
 
 
-# Call stacks of samples: functions and what else is called, without the loops, lines and instructions inside them.
-#
-# Measurements without program structure have no functions: there an instruction is called by another, and is a frame.
+# -- call stacks of samples --------------------------------------------------------------------------------------------
+# Functions and what else is called are frames; loops, lines and instructions inside them are not. Measurements without
+# program structure have no functions: there an instruction is called by another, and is a frame.
 
 
 class Stacks:
@@ -387,36 +391,36 @@ class Stacks:
         frame = nearest(tree, ~(tree.folded | (tree.kind == ContextKind.LOOP)))
         above = np.where(tree.parent >= 0, np.append(frame, ABSENT)[tree.parent], ABSENT).astype(np.int32)
         depth: list[int] = []
-        for context, (own, up) in enumerate(zip(frame.tolist(), above.tolist(), strict=True)):
-            depth.append(depth[own] if own != context else depth[up] + 1 if up >= 0 else 0)
+        for context, (frame_of, up) in enumerate(zip(frame.tolist(), above.tolist(), strict=True)):
+            depth.append(depth[frame_of] if frame_of != context else depth[up] + 1 if up >= 0 else 0)
         return frame, above, np.array(depth, np.int32)
 
     def depth(self, contexts: Ints) -> Ids:
-        """How many frames lie above the innermost one of each context."""
+        """Return how many frames lie above the innermost one of each context."""
         out: Ids = self._frames[2][contexts]
         return out
 
     def frames(self, contexts: Ids | Ints) -> Ints:
-        """The innermost frame of each context's stack."""
+        """Return the innermost frame of each context's stack."""
         out: Ints = self._frames[0][contexts].astype(np.int64)
         return out
 
     def cut(self, contexts: Ints, depth: int) -> Ints:
-        """The innermost frame of each context's stack that is no deeper."""
+        """Return the innermost frame of each context's stack that is no deeper."""
         frame, above, depths = self._frames
-        found = frame[contexts]
-        while (deeper := depths[found] > depth).any():
-            found = np.where(deeper, above[found], found)
-        return found.astype(np.int64)
+        frames = frame[contexts]
+        while (deeper := depths[frames] > depth).any():
+            frames = np.where(deeper, above[frames], frames)
+        return frames.astype(np.int64)
 
     def at(self, contexts: Ints, depth: int) -> Ids:
-        """The frame at a depth of each context's stack, -1 where it ends before."""
-        found = self.cut(contexts, depth)
-        out: Ids = np.where(self.depth(found) == depth, found, ABSENT).astype(np.int32)
+        """Return the frame at a depth of each context's stack, -1 where it ends before."""
+        frames = self.cut(contexts, depth)
+        out: Ids = np.where(self.depth(frames) == depth, frames, ABSENT).astype(np.int32)
         return out
 
     def n_levels(self, contexts: Ints) -> int:
-        """How deep the stacks are, as far as they are shown."""
+        """Return how deep the stacks are, as far as they are shown."""
         return min(int(self.depth(contexts).max(initial=-1)) + 1, MOST_LEVELS)
 
     def names(self, frames: Ids | Ints) -> Ints:
@@ -425,7 +429,7 @@ class Stacks:
         return -1 - np.where(region >= 0, region, len(self.tree.regions) + kind)
 
     def text(self, name: int) -> tuple[str, str]:
-        """What a name is, and the kind of thing that it names."""
+        """Return what a name is, and the kind of thing that it names."""
         number = -1 - name
         regions = self.tree.regions
         if number >= len(regions):

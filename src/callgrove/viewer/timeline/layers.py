@@ -27,26 +27,27 @@ from callgrove.viewer.timeline.legend import NameTimes
 __all__ = ["Gathered", "Layer", "Levels", "SampleLevels", "Shows", "SpanLevels", "gather", "names_in_use"]
 
 
-# The cells of one kind of events, level by level and line by line. One track is made at a time: together they may be
-# many times as large.
+# -- levels of one kind of events --------------------------------------------------------------------------------------
+# One track is made at a time: all of them may be many times as large.
 
 
 class Levels(ABC):
     """Whole times of calls by level (`whole`), and their own times (`own`)."""
 
-    def __init__(self, whole: Cells, own: Cells) -> None:
-        self.whole, self.own = whole.tally(), own.tally()
-        self._whole_ns, self._own_ns = whole.bin_ns, own.bin_ns
+    def __init__(self, whole: Cells, innermost: Cells) -> None:
+        self.whole, self.own = whole.tally(), innermost.tally()
+        self._whole_ns, self._own_ns = whole.bin_ns, innermost.bin_ns
 
     def __len__(self) -> int:
         return len(self.own)
 
     def bin_ns(self, track: int) -> int:
-        """The width of the bins of a track."""
+        """Return the width of the bins of a track."""
         return self._own_ns if track == INNERMOST else max(self._own_ns, self._whole_ns)
 
     def tally(self, track: int) -> Tally:
-        """The cells of a level, or of a line: own times of what is less deep, and whole times where it is cut."""
+        """Return the cells of a level, or of a line: own times of what is less deep, and whole times where it is
+        cut."""
         if track == INNERMOST:
             return self.own
         return self._level(track) if track < LINES else self._line(track - LINES)
@@ -56,7 +57,7 @@ class Levels(ABC):
         return LINES <= track < INNERMOST and self._least_depth >= track - LINES
 
     def variety(self, level: int) -> float:
-        """The entropy of time over names: a level that is `main` all along says little."""
+        """Return the entropy of time over names: a level that is `main` all along says little."""
         time = self._time_by_name(level)
         share: Array = time / max(float(time.sum()), 1.0)
         share = share[share > 0]
@@ -88,8 +89,8 @@ class SpanLevels(Levels):
 
     @cached_property
     def numbers(self) -> list[int]:
-        found: list[int] = np.unique(self.whole.level).tolist()
-        return found
+        levels: list[int] = np.unique(self.whole.level).tolist()
+        return levels
 
     @cached_property
     def _least_depth(self) -> int:
@@ -101,7 +102,7 @@ class SpanLevels(Levels):
 
     def _line(self, level: int) -> Tally:
         above = self.own.take(self.own.level < level).widen(self.bin_ns(level) // self._own_ns)
-        return Tally.joined([above, self._level(level)])
+        return Tally.concatenate([above, self._level(level)])
 
     def _time_by_name(self, level: int) -> Array:
         there = self.whole.level == level
@@ -112,8 +113,8 @@ class SampleLevels(Levels):
     """Samples: whole times are by context, so that they know what was innermost as well. Names are looked up for the
     contexts that occur, and then for the cells."""
 
-    def __init__(self, whole: Cells, own: Cells, frames: FrameNames) -> None:
-        super().__init__(whole, own)
+    def __init__(self, whole: Cells, innermost: Cells, frames: FrameNames) -> None:
+        super().__init__(whole, innermost)
         self._stacks, self._names = frames.stacks, frames.names
         self._time = np.zeros(len(self._stacks.tree), np.int64)
         np.add.at(self._time, self.whole.name, self.whole.ns)
@@ -128,12 +129,12 @@ class SampleLevels(Levels):
         return int(self._stacks.depth(self._used).min(initial=LINES))
 
     def _level(self, level: int) -> Tally:
-        return self._named(self._stacks.at(self._used, level), level)
+        return self._rename_cells(self._stacks.at(self._used, level), level)
 
     def _line(self, level: int) -> Tally:
-        return self._named(self._stacks.cut(self._used, level), level)
+        return self._rename_cells(self._stacks.cut(self._used, level), level)
 
-    def _named(self, frame: Ids | Ints, level: int) -> Tally:
+    def _rename_cells(self, frame: Ids | Ints, level: int) -> Tally:
         """Return the cells of contexts that have a frame, under the name of this one."""
         number = np.full(len(self._time), ABSENT, np.int32)
         known = frame != ABSENT
@@ -149,6 +150,9 @@ class SampleLevels(Levels):
         known = frame != ABSENT
         names = self._names.of(self._stacks.names(frame[known]))
         return np.bincount(names, self._time[self._used[known]].astype(np.float64))
+
+
+# -- layers ------------------------------------------------------------------------------------------------------------
 
 
 FEW_BINS, FEWEST_BINS = 256, 32
@@ -227,28 +231,28 @@ class _Source:
         return self.whole, self.own
 
     def events(self) -> Events:
-        return Events.joined([part.events for part in self.parts or ()])
+        return Events.concatenate([part.events for part in self.parts or ()])
 
 
 def gather(
     experiment: Experiment,
-    found: Survey,
+    overview: Survey,
     frames: FrameNames,
     windows: Sequence[Window],
     limits: Limits,
     times: NameTimes | None = None,
 ) -> list[Gathered]:
-    """What went on in windows of the timeline, in memory that does not grow with it; samples are read once for all of
-    them. Everything is added to `times` as well."""
-    origin = found.window[0]
-    gathered = [Gathered(window, frames, len(found.rows), limits) for window in windows]
+    """Return what went on in windows of the timeline, in memory that does not grow with it; samples are read once for
+    all of them. Everything is added to `times` as well."""
+    origin = overview.window[0]
+    gathered = [Gathered(window, frames, len(overview.rows), limits) for window in windows]
     outside = [(origin + start, origin + end + 1) for start, end in windows]  # with what has no length at its end
-    for number, events in sample_events(experiment, found.rows, origin, outside, frames.meet):
+    for number, events in sample_events(experiment, overview.rows, origin, outside, frames.meet):
         gathered[number].add_samples(events)
         if times is not None:
             times.add_samples(events)
     for one, window in zip(gathered, outside, strict=True):
-        for part in span_events(experiment, found, window, frames.names):
+        for part in span_events(experiment, overview, window, frames.names):
             one.add_spans(part)
             if times is not None:
                 times.add_spans(part)
@@ -278,8 +282,8 @@ class Gathered:
         depth = stacks.depth(events.name)
         self._too_deep |= int(depth.max(initial=0)) >= MOST_LEVELS
         level = np.minimum(depth, MOST_LEVELS - 1).astype(np.int8)
-        own = replace(events, name=self._frames.of(events.name), level=level)
-        self._samples.add(Part(replace(events, name=stacks.cut(events.name, MOST_LEVELS - 1)), own))
+        innermost = replace(events, name=self._frames.of(events.name), level=level)
+        self._samples.add(Part(replace(events, name=stacks.cut(events.name, MOST_LEVELS - 1)), innermost))
 
     def add_spans(self, part: Part) -> None:
         """Add spans, and what was innermost then."""
@@ -290,7 +294,7 @@ class Gathered:
         return self._samples.n_events + self._spans.n_events
 
     def stack_depth(self, layer: Layer) -> int | None:
-        """How many functions of a call stack there are at the most, where some stacks have more."""
+        """Return how many functions of a call stack there are at the most, where some stacks have more."""
         n_renamed = self._samples.whole.n_renamed
         if layer.exact or not n_renamed:
             return MOST_LEVELS if self._too_deep else None
@@ -302,7 +306,7 @@ class Gathered:
         if self.n_events > self._most_exact:
             return None
         frames = runs_of_frames(self._samples.events(), self._frames.stacks, self._frames.names)
-        return Boxes.joined([*frames, span_boxes(self._spans.events())])
+        return Boxes.merge([*frames, span_boxes(self._spans.events())])
 
     @cached_property
     def _kinds(self) -> tuple[Levels, Levels]:
@@ -325,12 +329,12 @@ class Gathered:
         return self.window[1] - self.window[0]
 
     def exact_layer(self, most: int) -> Layer | None:
-        """All events; None where there are too many."""
+        """Return all events; None where there are too many."""
         boxes = self._exact
         return None if boxes is None or len(boxes) > most else Layer(self.window, 0, 1, Shows.ALL, boxes)
 
     def line_layer(self, most: int) -> Layer:
-        """What is innermost in each row, in at most so many boxes."""
+        """Return what is innermost in each row, in at most so many boxes."""
         return self._layer(Shows.LINE, most)
 
     def levels_layer(self, most: int) -> Layer:
@@ -356,16 +360,17 @@ class Gathered:
             else:
                 left = len(self.levels) - len(levels) if shows == Shows.LEVELS else 0
                 tick_ns = bin_ns * factor
-                boxes = Boxes.joined(self._boxes_of(tracks, tick_ns, stride))
+                boxes = Boxes.merge(self._boxes_of(tracks, tick_ns, stride))
                 return Layer(self.window, self.window[0], tick_ns, shows, boxes, left, stride)
 
     def _bin_ns(self, shows: Shows) -> int:
-        """The finest width that all bins can have: each kind's is a power of two times the same one."""
+        """Return the finest width that all bins can have: each kind's is a power of two times the same one."""
         track = INNERMOST if shows == Shows.LINE else 0
         return max((kind.bin_ns(track) for kind in self._kinds if len(kind)), default=1)
 
     def _first_factor(self, bin_ns: int, most: int, n_tracks: int) -> int:
-        """How many bins to take together to begin with: there is no box without a cell, and not many cells to a box."""
+        """Return how many bins to take together to begin with: there is no box without a cell, and not many cells to a
+        box."""
         n_bins = ceil(self.length / bin_ns)
         factor = 1
         while self._n_rows * n_tracks * n_bins / factor > BINS_PER_BOX * most and n_bins / factor > FEW_BINS:
@@ -373,7 +378,7 @@ class Gathered:
         return factor
 
     def _n_boxes(self, tracks: Sequence[int], tick_ns: int, stride: int) -> int:
-        """How many boxes there are; those of all rows are counted only once."""
+        """Return how many boxes there are; those of all rows are counted only once."""
         keys = [(kind, track, tick_ns) for track in tracks for kind in (0, 1)]
         if stride == 1 and all(key in self._n_made for key in keys):
             return sum(self._n_made[key] for key in keys)
@@ -400,7 +405,7 @@ class Gathered:
         return made
 
     def busiest(self, n_parts: int) -> Window:
-        """The part, of so many of the same length, in which most goes on."""
+        """Return the part, of so many of the same length, in which most goes on."""
         counts = np.zeros(n_parts, np.int64)
         for kind in self._kinds:
             n_cells = np.bincount(kind.own.bin)
@@ -409,12 +414,12 @@ class Gathered:
         return self.part(int(np.argmax(counts)), n_parts)
 
     def part(self, number: int, n_parts: int) -> Window:
-        """One of so many parts of the same length."""
+        """Return one of so many parts of the same length."""
         edges = [self.window[0] + self.length * k // n_parts for k in (number, number + 1)]
         return edges[0], max(edges[1], edges[0] + 1)
 
 
 def names_in_use(layers: list[Layer]) -> Ints:
-    """The different names of some layers."""
-    found: Ints = np.unique(np.concatenate([np.empty(0, np.int64), *(layer.boxes.name for layer in layers)]))
-    return found
+    """Return the different names of some layers."""
+    names: Ints = np.unique(np.concatenate([np.empty(0, np.int64), *(layer.boxes.name for layer in layers)]))
+    return names

@@ -91,7 +91,7 @@ class Legend:
 
 
 def legend_of(times: Ints, texts: Sequence[str], most: int) -> Legend:
-    """The shares of names; those of one text are one."""
+    """Return the shares of names; those of one text are one."""
     sums: dict[str, int] = {}
     for number in np.flatnonzero(times).tolist():
         sums[texts[number]] = sums.get(texts[number], 0) + int(times[number])

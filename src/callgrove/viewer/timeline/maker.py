@@ -34,26 +34,26 @@ def timeline_maker(opened: Experiment | Study, choice: Choice, limits: Limits | 
     if isinstance(opened, Study):
         return None
     chosen = choose_profiles(opened, choice.ranks, choice.threads)
-    found = survey(opened, opened.profiles.measured if chosen is None else chosen)
-    return TimelineMaker(opened, found, limits or Limits()) if found is not None else None
+    overview = survey(opened, opened.profiles.measured if chosen is None else chosen)
+    return TimelineMaker(opened, overview, limits or Limits()) if overview is not None else None
 
 
 class TimelineMaker:
     """Rows over time, as exact as there is room for."""
 
-    def __init__(self, experiment: Experiment, found: Survey, limits: Limits) -> None:
-        self._experiment, self._found, self._limits = experiment, found, limits
+    def __init__(self, experiment: Experiment, overview: Survey, limits: Limits) -> None:
+        self._experiment, self._survey, self._limits = experiment, overview, limits
         self._stacks, self._names = Stacks(experiment.contexts), Names()
         self._frames = FrameNames(self._stacks, self._names)
         self._times = NameTimes(self._stacks, self._names)
-        length = found.window[1] - found.window[0]
-        (self._whole,) = gather(experiment, found, self._frames, [(0, length)], limits, self._times)
+        length = overview.window[1] - overview.window[0]
+        (self._whole,) = gather(experiment, overview, self._frames, [(0, length)], limits, self._times)
 
     @cached_property
     def _parts(self) -> list[Gathered]:
         """The busiest part of the time, and the first, for a closer look."""
         windows = dict.fromkeys([self._whole.busiest(N_PARTS), self._whole.part(0, N_PARTS)])
-        return gather(self._experiment, self._found, self._frames, list(windows), self._limits)
+        return gather(self._experiment, self._survey, self._frames, list(windows), self._limits)
 
     def panels(self, detail: Detail) -> Iterator[Panel]:
         most = detail.of(self._limits.boxes, self._limits.boxes, LEAST_BOXES)
@@ -84,11 +84,11 @@ class TimelineMaker:
     _LAYERS: ClassVar = {Shows.LINE: Gathered.line_layer, Shows.LEVELS: Gathered.levels_layer}
 
     def _data(self, layers: list[Layer]) -> dict[str, Any]:
-        used, rows, keys = names_in_use(layers), self._found.rows, self._names.keys
+        used, rows, keys = names_in_use(layers), self._survey.rows, self._names.keys
         texts = [self._text(keys[number]) for number in used.tolist()]
         return {
-            "origin": str(self._found.window[0]),  # more digits than the numbers of a page have
-            "length_ns": self._found.window[1] - self._found.window[0],
+            "origin": str(self._survey.window[0]),  # more digits than the numbers of a page have
+            "length_ns": self._survey.window[1] - self._survey.window[0],
             "rows": {"group": Texts(rows.group), "name": Texts(rows.name), "profile": rows.profile},
             "sampled": np.array([what == "samples" for what in rows.what]),
             "names": {"text": Texts([text for text, _ in texts]), "kind": Texts([kind for _, kind in texts])},
@@ -116,13 +116,16 @@ class TimelineMaker:
         names, kinds = zip(*map(self._text, keys), strict=True) if keys else ((), ())
 
         def legends(times: Ints, most: int) -> dict[str, Any]:
-            own = np.where(overhead[: len(times)], 0, times)
-            return {"legend": legend_of(own, names, most).data, "kinds": legend_of(own, kinds, most).data}
+            application_times = np.where(overhead[: len(times)], 0, times)
+            return {
+                "legend": legend_of(application_times, names, most).data,
+                "kinds": legend_of(application_times, kinds, most).data,
+            }
 
         return {
             **legends(times, self._limits.names),
             "depths": [legends(one, NAMES_PER_DEPTH) for one in cut],
-            "overhead_ns": self._found.overhead_ns,
+            "overhead_ns": self._survey.overhead_ns,
         }
 
     def _text(self, key: int) -> tuple[str, str]:
@@ -139,8 +142,8 @@ class TimelineMaker:
         return text, kind
 
     def _notes(self, layers: list[Layer]) -> Iterator[str]:
-        found, whole = self._found, layers[0]
-        n_runs = len(np.unique(self._experiment.profiles.run[found.rows.profile]))
+        overview, whole = self._survey, layers[0]
+        n_runs = len(np.unique(self._experiment.profiles.run[overview.rows.profile]))
         if n_runs > 1:
             yield f"Rows of {n_runs:,} runs stand below each other; the legend counts all of them together."
         if not whole.exact:
@@ -155,15 +158,15 @@ class TimelineMaker:
         for layer in (whole, levels):
             if layer is not None and layer.stride > 1:
                 where = " where calls are below each other" if layer.shows == Shows.LEVELS else ""
-                yield f"Of {len(found.rows):,} rows one in {layer.stride} is shown{where}; the legend counts all."
-        n_empty = len(found.rows) - len(np.unique(whole.boxes.row))
+                yield f"Of {len(overview.rows):,} rows one in {layer.stride} is shown{where}; the legend counts all."
+        n_empty = len(overview.rows) - len(np.unique(whole.boxes.row))
         if n_empty and whole.stride == 1:
-            yield f"{n_empty:,} of {len(found.rows):,} rows were idle all the time and are not shown."
-        if (cut := found.overhead_ns - self._overhead_ns) > 0:
+            yield f"{n_empty:,} of {len(overview.rows):,} rows were idle all the time and are not shown."
+        if (cut := overview.overhead_ns - self._overhead_ns) > 0:
             yield f"The profiler worked for another {duration_ns(cut)} before or after the application: not shown."
-        if found.n_flagged:
+        if overview.n_flagged:
             why = "they end before they start, or at times that no clock shows"
-            yield f"{found.n_flagged:,} spans are left out: {why}."
+            yield f"{overview.n_flagged:,} spans are left out: {why}."
 
     def _steps(self, layers: list[Layer]) -> str:
         """What is in a page that does not hold every event."""

@@ -1,7 +1,7 @@
 """Structure files, .hpcstruct: which function, inlined functions, loops and lines the code of a load module came from.
 
-Specification: the DTD that each file carries (version 4.9); tables.py sketches it and has what
-address look-up works on. Nothing was measured, so the experiment has no profiles and no values: its contexts are the
+Specification: the DTD that each file carries (version 4.9); tables.py sketches it and has what address look-up
+works on. Nothing was measured, so the experiment has no profiles and no values: its contexts are the
 tree of the code, each with the file's own id, so that it can be exported and searched.
 
 Deviations of genuine files: ranges of different statements may overlap (code that functions share); the first counts.
@@ -67,7 +67,8 @@ class HpcstructFormat:
         return builder.build()
 
     def check(self, source: Source, options: ReadOptions) -> Iterator[Problem]:
-        """What of the ranges, entries and targets contradicts itself: a note each, for genuine files have such."""
+        """Yield what of the ranges, entries and targets contradicts itself: a note each, for genuine files have
+        such."""
         structure = read_structure(source.path, options.salvage)
         name = source.path.name
         if structure.damage:
@@ -76,22 +77,22 @@ class HpcstructFormat:
             yield Problem(Severity.NOTE, name, "structure", text)
 
     def dump(self, source: Source) -> Iterator[Field]:
-        """Every attribute of every tag. The section is the tag, the index counts tags of that name, the offset is that
-        of the tag."""
-        found: list[Field] = []
+        """Yield every attribute of every tag. The section is the tag, the index counts tags of that name, the offset is
+        that of the tag."""
+        fields: list[Field] = []
         counts: dict[str, int] = {}
         parser, name = new_parser(source.path), source.path.name
 
         def start(tag: str, attributes: dict[str, str]) -> None:
             index, at = counts.get(tag, 0), parser.CurrentByteIndex
             counts[tag] = index + 1
-            found.extend(Field(name, tag, index, at, key, value) for key, value in attributes.items())
+            fields.extend(Field(name, tag, index, at, key, value) for key, value in attributes.items())
 
         parser.StartElementHandler = start
         with readable(source.path) as file:
             for _ in pieces(source.path, parser, file):
-                yield from found
-                found.clear()
+                yield from fields
+                fields.clear()
 
 
 FORMAT = HpcstructFormat()

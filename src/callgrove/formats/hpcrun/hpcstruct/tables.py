@@ -110,20 +110,21 @@ class Structure:
     damage: str = ""
 
     def module(self, path: str) -> int:
-        """The number of the module at that path, or -1."""
+        """Return the number of the module at that path, or -1."""
         return self.modules.path.index(path) if path in self.modules.path else ABSENT
 
     def lookup(self, module: int, addresses: Array) -> Ids:
-        """The statement or call that each address belongs to; -1 in a gap. Addresses are offsets in the module."""
+        """Return the statement or call that each address belongs to; -1 in a gap. Addresses are offsets in the
+        module."""
         first, last = (int(b) for b in self.range_bounds[module : module + 2])
         wanted = np.asarray(addresses, np.uint64)
         lo, hi = self.range_lo[first:last], self.range_hi[first:last]
         at = np.searchsorted(lo, wanted, side="right") - 1
         inside = at >= 0
         inside[inside] = wanted[inside] < hi[at[inside]]
-        found = np.full(len(wanted), ABSENT, np.int32)
-        found[inside] = self.range_scope[first:last][at[inside]]
-        return found
+        scopes = np.full(len(wanted), ABSENT, np.int32)
+        scopes[inside] = self.range_scope[first:last][at[inside]]
+        return scopes
 
     def chains(self, scopes: Array) -> Chains:
         """From the procedure down to each of `scopes`; the chain of -1 is empty."""
@@ -152,18 +153,19 @@ class Structure:
         return np.flatnonzero(known).astype(np.int32)
 
     def text(self, number: int) -> str:
-        """A string by its number; absent is empty."""
+        """Return a string by its number; absent is empty."""
         return self.strings[number] if number >= 0 else ""
 
 
-# Address ranges that must not overlap: the first one in the order of the file wins, a later one goes whole.
+# -- overlapping address ranges ----------------------------------------------------------------------------------------
+# The first one in the order of the file wins; a later one that overlaps it is left out whole.
 
 
 RANGES_AT_ONCE = 4096
 
 
 def without_overlaps(lo: Offsets, hi: Offsets) -> Ints:
-    """Which of the ranges [lo, hi) to keep, ascending by `lo`."""
+    """Return which of the ranges [lo, hi) to keep, ascending by `lo`."""
     order = np.argsort(lo, kind="stable")
     disputed = np.sort(order[_overlapping(lo[order], hi[order])])
     kept = np.empty(0, np.int64)
@@ -183,7 +185,7 @@ def without_overlaps(lo: Offsets, hi: Offsets) -> Ints:
 
 
 def _overlapping(lo: Offsets, hi: Offsets) -> Bools:
-    """Which of the ranges, sorted by `lo`, overlap another one."""
+    """Return which of the ranges, sorted by `lo`, overlap another one."""
     reach = np.maximum.accumulate(hi)
     with_earlier: Bools = np.concatenate([np.zeros(min(1, len(lo)), np.bool_), lo[1:] < reach[:-1]])
     with_later: Bools = np.concatenate([hi[:-1] > lo[1:], np.zeros(min(1, len(lo)), np.bool_)])
@@ -191,7 +193,7 @@ def _overlapping(lo: Offsets, hi: Offsets) -> Bools:
 
 
 def _meet(lo: Offsets, hi: Offsets, kept_lo: Offsets, kept_hi: Offsets) -> Bools:
-    """Which ranges overlap one of those kept, which are sorted and disjoint."""
+    """Return which ranges overlap one of those kept, which are sorted and disjoint."""
     if not len(kept_lo):
         return np.zeros(len(lo), np.bool_)
     after = np.searchsorted(kept_lo, lo, side="right")
@@ -216,8 +218,7 @@ def _greedy(lo: list[int], hi: list[int]) -> Ints:
     return np.array(kept, np.int64)
 
 
-# From the XML of an .hpcstruct file to tables.
-#
+# -- from XML to tables ------------------------------------------------------------------------------------------------
 #     HPCToolkitStructure(version, i, n)
 #       LM(i, n=path, has-calls, v)
 #         F(i, n=file)
@@ -367,18 +368,18 @@ class StructureReader:
         return number, file, procedure, kind == CALL_SITE
 
     def _places(self, scope: int, text: str, kind: int) -> int:
-        """The first address; ranges of code are kept for look-up."""
-        found = RANGE.findall(text)
-        if len(found) != text.count("["):
+        """Return the first address; ranges of code are kept for look-up."""
+        ranges = RANGE.findall(text)
+        if len(ranges) != text.count("["):
             self._fail("ranges like {[0x10-0x20)}", repr(text[:60]))
         if kind in (STATEMENT, CALL):
             module, pending = len(self._modules) - 1, self._ranges.pending
-            for lo, hi in found:
+            for lo, hi in ranges:
                 pending.append((module, scope, int(lo, 16), int(hi, 16)))
-        return int(found[0][0], 16) if found else NOWHERE
+        return int(ranges[0][0], 16) if ranges else NOWHERE
 
     def _line(self, text: str) -> int:
-        """A line, or the first of `first-last`; 0 where no text is that long."""
+        """Return a line, or the first of `first-last`; 0 where no text is that long."""
         number = text.partition("-")[0]
         if not (number.isascii() and number.isdecimal()):
             self._fail("a line number", repr(text[:40]))
@@ -397,7 +398,7 @@ class StructureReader:
         raise CorruptFile(self._path, "structure", line=line, expected=expected, found=found)
 
     def structure(self, damage: str = "") -> Structure:
-        """Everything that was seen."""
+        """Return everything that was seen."""
         columns = self._scopes.finish()
         bounds, ranges = self._disjoint(self._ranges.finish())
         return Structure(
@@ -432,7 +433,7 @@ class StructureReader:
 
 
 def read_structure(path: Path, salvage: bool = False) -> Structure:
-    """The structure in a file. With `salvage`, what comes before a place that is not well-formed is kept."""
+    """Return the structure in a file. With `salvage`, what comes before a place that is not well-formed is kept."""
     reader = StructureReader(path)
     with readable(path) as file:
         try:

@@ -45,7 +45,8 @@ __all__ = [
 ]
 
 
-# The samples of one trace in the model's ids: a line of contexts, or a line per metric of a data-centric trace.
+# -- samples in the model's ids ----------------------------------------------------------------------------------------
+# They are a line of contexts, or a line per metric of a data-centric trace.
 #
 # Node id 0 is no node: idle. The ids that occur are found in one pass over the file, which also looks at the order of
 # times; samples are converted when they are asked for.
@@ -85,7 +86,7 @@ class TraceScan:
 
 
 def scan(trace: TraceFile) -> TraceScan:
-    """One pass over all records, a chunk in memory."""
+    """Look at all records in one pass, with one chunk in memory."""
     nodes, metrics = IdSet(), IdSet()
     low, high, last, disordered = 2**63 - 1, 0, 0, 0
     for first in range(0, trace.n_records, CHUNK):
@@ -101,9 +102,9 @@ def scan(trace: TraceFile) -> TraceScan:
 class TraceSamples:
     """Sample lines of profile 0. Records that are not in the order of time are sorted; equal times keep their order."""
 
-    def __init__(self, trace: TraceFile, found: TraceScan, contexts: IdMap) -> None:
-        self._trace, self._found, self._contexts = trace, found, contexts
-        n_lines = len(found.metric_ids) if trace.data_centric else 1
+    def __init__(self, trace: TraceFile, overview: TraceScan, contexts: IdMap) -> None:
+        self._trace, self._overview, self._contexts = trace, overview, contexts
+        n_lines = len(overview.metric_ids) if trace.data_centric else 1
         self.profile: Ids = np.zeros(n_lines, np.int32)
         self.metric: Ids = np.arange(n_lines, dtype=np.int32) if trace.data_centric else np.full(1, -1, np.int32)
 
@@ -117,23 +118,24 @@ class TraceSamples:
             return np.array([self._trace.n_records], np.int64)
         counts = np.zeros(len(self.metric), np.int64)
         for records in self._trace.chunks(CHUNK):
-            metric = np.searchsorted(self._found.metric_ids, records["metric"].astype(np.int64))
+            metric = np.searchsorted(self._overview.metric_ids, records["metric"].astype(np.int64))
             counts += np.bincount(metric, minlength=len(counts))
         return counts
 
     def line(self, line: int, window: Window | None = None) -> Samples:
         time, node, metric = self._trace.arrays()
         if metric is not None:
-            chosen = metric == self._found.metric_ids[line]
+            chosen = metric == self._overview.metric_ids[line]
             time, node = time[chosen], node[chosen]
         context = self._contexts[node]
-        if self._found.disordered:
+        if self._overview.disordered:
             order = np.argsort(time, kind="stable")
             time, context = time[order], context[order]
         return Samples(time, context).within(window)
 
 
-# A trace as fields and as text, in the order of the file and with the file's own numbers.
+# -- a trace as fields and as text -------------------------------------------------------------------------------------
+# In the order of the file and with the file's own numbers:
 #
 # hpctrace 01.01 big-endian flags=0x0
 # TIME NODE [METRIC]                        one line per record, times in the unit of the file
@@ -144,7 +146,7 @@ ROWS_AT_ONCE = 1 << 14  # records
 
 
 def fields(trace: TraceFile) -> Iterator[Field]:
-    """Every field; damage raises after what is intact was given."""
+    """Yield every field; damage raises after what is intact was given."""
     name = trace.path.name
     if trace.version:
         yield Field(name, "header", -1, 0, "magic", MAGIC.decode())
@@ -164,7 +166,8 @@ def fields(trace: TraceFile) -> Iterator[Field]:
 
 
 def text(trace: TraceFile, limit: int | None = None) -> Iterator[str]:
-    """Pieces of text, each of whole lines, of at most `limit` records; damage raises after what is intact was given."""
+    """Yield pieces of text, each of whole lines, of at most `limit` records; damage raises after what is intact was
+    given."""
     yield _head(trace)
     row = " ".join(["%d"] * len(trace.record.names or ()))
     for rows in _rows(trace, limit):
@@ -188,16 +191,16 @@ def json_text(trace: TraceFile, limit: int | None = None) -> Iterator[str]:
 
 
 def summary(trace: TraceFile, limit: int | None = None) -> Iterator[str]:
-    """Counts and times. There is nothing of which `limit` could cut rows."""
-    found = scan(trace)
+    """Yield counts and times. There is nothing of which `limit` could cut rows."""
+    overview = scan(trace)
     yield _head(trace)
-    yield f"records {trace.n_records} disordered={found.disordered}\n"
-    if found.time_range is not None:
-        first, last = (time // trace.time_scale for time in found.time_range)
+    yield f"records {trace.n_records} disordered={overview.disordered}\n"
+    if overview.time_range is not None:
+        first, last = (time // trace.time_scale for time in overview.time_range)
         yield f"time {first} to {last} {'us' if trace.time_scale == MICROSECONDS else 'ns'}\n"
-    yield f"nodes {len(found.node_ids)}\n"
+    yield f"nodes {len(overview.node_ids)}\n"
     if trace.data_centric:
-        yield f"metrics {len(found.metric_ids)}\n"
+        yield f"metrics {len(overview.metric_ids)}\n"
     _damage(trace)
     yield "end\n"
 
@@ -217,6 +220,9 @@ def _damage(trace: TraceFile) -> None:
         raise trace.problems[0]
 
 
+# -- the format --------------------------------------------------------------------------------------------------------
+
+
 NAME = re.compile(r"(?P<program>.+)-(?P<rank>\d{6,})-(?P<thread>\d{3,})-(?P<host>[0-9a-f]+)-(?P<process>\d+)-\d+", re.A)
 FIRST_STREAM = 500  # numbers of threads from here on are GPU streams
 NODE, RANK, THREAD = (DEFAULT_ID_NAMES.index(name) for name in ("NODE", "RANK", "THREAD"))
@@ -230,52 +236,52 @@ class HpctraceFormat:
     title = "HPCToolkit trace of one thread or GPU stream (.hpctrace)"
 
     def match(self, source: Source) -> Match | None:
-        """By its magic."""
+        """Recognise a trace by its magic."""
         return Match(Grade.EXACT, "it begins as a trace does") if source.head(len(MAGIC)) == MAGIC else None
 
     def read(self, source: Source, options: ReadOptions) -> Experiment:
         trace = TraceFile.open(source.path)
         options.progress("reading the trace", 0, trace.file.size)
-        found = scan(trace)
+        overview = scan(trace)
         builder = ExperimentBuilder(self.name, trace.version, source.path.name, str(source.path))
         builder.attributes.update({FLAGS: f"{trace.flags:#x}", TIME_UNIT: unit_of(trace)})
         builder.warn(Severity.MISSING, f"{source.path}: {ALONE}")
         for problem in trace.problems:
             builder.warn(Severity.DAMAGE, str(problem))
         _add_profile(builder, trace)
-        for id_ in found.metric_ids.tolist():
+        for id_ in overview.metric_ids.tolist():
             builder.add_metric(Metric(f"metric#{id_}", Scope.NONE, source_id=id_))
-        _add_samples(builder, trace, found)
+        _add_samples(builder, trace, overview)
         return builder.build()
 
     def check(self, source: Source, options: ReadOptions) -> Iterator[Problem]:
-        """Whole records, in the order of time."""
+        """Yield records that are cut off, or out of the order of time."""
         trace = TraceFile.open(source.path)
         options.progress("checking the trace", 0, trace.file.size)
-        found = scan(trace)
+        overview = scan(trace)
         for problem in trace.problems:
             yield Problem(Severity.DAMAGE, source.path.name, "trace", str(problem))
-        if found.disordered:
-            late = f"{found.disordered:,} records are earlier than the one before"
+        if overview.disordered:
+            late = f"{overview.disordered:,} records are earlier than the one before"
             yield Problem(Severity.NOTE, source.path.name, "records", f"{late}; they are sorted by time when read")
 
     def dump(self, source: Source) -> Iterator[Field]:
-        """Every field of every record."""
+        """Yield every field of every record."""
         return fields(TraceFile.open(source.path))
 
     def dump_text(self, source: Source) -> Iterator[str]:
-        """The trace as lines of text."""
+        """Yield the trace as lines of text."""
         return text(TraceFile.open(source.path))
 
     def dump_view(self, source: Source, view: str, limit: int | None = None) -> Iterator[str]:
-        """The text of at most `limit` records, the same as JSON, or a summary."""
+        """Yield the text of at most `limit` records, the same as JSON, or a summary."""
         show = {"text": text, "json": json_text, "summary": summary}.get(view)
         if show is None:
             raise UsageError(f"{source.path}: a trace has no {view}: it names nodes of the .hpcrun file beside it")
         return show(TraceFile.open(source.path), limit)
 
     def open_writer(self, target: Path, options: WriteOptions) -> Writer:
-        """A trace that appears at `target` when the writer is closed."""
+        """Return the writer of a trace that appears at `target` when the writer is closed."""
         return TraceWriter(target, options)
 
 
@@ -283,7 +289,7 @@ FORMAT = HpctraceFormat()
 
 
 def unit_of(trace: TraceFile) -> str:
-    """The unit of the times in the file."""
+    """Return the unit of the times in the file."""
     return "us" if trace.time_scale == MICROSECONDS else "ns"
 
 
@@ -301,9 +307,9 @@ def _add_profile(builder: ExperimentBuilder, trace: TraceFile) -> None:
     builder.add_profile(ProfileKind.GPU_STREAM if is_stream else ProfileKind.THREAD, identifiers)
 
 
-def _add_samples(builder: ExperimentBuilder, trace: TraceFile, found: TraceScan) -> None:
-    ids = found.node_ids[found.node_ids > 0]
+def _add_samples(builder: ExperimentBuilder, trace: TraceFile, overview: TraceScan) -> None:
+    ids = overview.node_ids[overview.node_ids > 0]
     none = np.full(len(ids), ABSENT)
     builder.add_contexts(parent=none, kind=none * 0 + ContextKind.ELIDED, source_id=ids)
-    samples = TraceSamples(trace, found, IdMap(ids, builder.order()))
-    builder.set_traces(samples, time_range=found.time_range)
+    samples = TraceSamples(trace, overview, IdMap(ids, builder.order()))
+    builder.set_traces(samples, time_range=overview.time_range)

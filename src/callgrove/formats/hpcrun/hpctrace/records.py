@@ -65,7 +65,7 @@ Columns = tuple[Ints, Array, Array | None]  # time_ns, context_id, metric_id
 
 
 def record_of(flags: int) -> np.dtype[Any]:
-    """The layout of records under these flags."""
+    """Return the layout of records under these flags."""
     return DATA_CENTRIC_RECORD if flags & DATA_CENTRIC else RECORD
 
 
@@ -93,7 +93,7 @@ class TraceFile:
 
     @classmethod
     def open(cls, path: Path, time_scale: TimeScale | None = None) -> TraceFile:
-        """The trace at `path`. Who knows the profile that it belongs to also knows the unit of its times."""
+        """Return the trace at `path`. Who knows the profile that it belongs to also knows the unit of its times."""
         return cls(FileBytes(path), time_scale)
 
     def _problem(self, offset: int, expected: str, found: str, remedy: str) -> None:
@@ -108,7 +108,7 @@ class TraceFile:
         return bool(self.flags & DATA_CENTRIC)
 
     def records(self, first: int = 0, count: int | None = None) -> Array:
-        """The file's own records, mapped; times in the file's unit."""
+        """Return the file's own records, mapped; times in the file's unit."""
         first = min(max(first, 0), self.n_records)
         n = self.n_records - first if count is None else max(0, min(count, self.n_records - first))
         at = self.records_at + first * self.record.itemsize
@@ -121,7 +121,8 @@ class TraceFile:
         return self._nanoseconds(records["time"]), records["node"].astype(np.uint32), metric
 
     def time_range(self, in_order: bool) -> tuple[int, int] | None:
-        """The earliest and the latest time; where records are known to be in order, only two of them are looked at."""
+        """Return the earliest and the latest time; where records are known to be in order, only two of them are looked
+        at."""
         if not self.n_records:
             return None
         stored = self.records()["time"]
@@ -152,13 +153,13 @@ class TraceFile:
             self.problems.append(error)
 
     def chunks(self, count: int) -> Iterator[Array]:
-        """The file's own records, `count` at a time."""
+        """Yield the file's own records, `count` at a time."""
         for first in range(0, self.n_records, count):
             yield self.records(first, count)
 
 
 def _version(file: FileBytes) -> str:
-    """The version; empty where the file ends before its byte order is said, which is a trace without samples."""
+    """Return the version; empty where the file ends before its byte order is said, which is a trace without samples."""
     start = file.copy(0, min(START, file.size), "header")
     if start[: len(MAGIC)] != MAGIC[: len(start)]:
         raise NotRecognised(f"{file.path}: not an hpctrace file: it begins with {start[: len(MAGIC)]!r}, not {MAGIC!r}")
@@ -176,7 +177,7 @@ def _version(file: FileBytes) -> str:
 
 
 def time_scale_of(trace: TraceFile) -> TimeScale:
-    """The unit of a trace's times: what the version of the profile beside it implies, else what makes a date.
+    """Return the unit of a trace's times: what the version of the profile beside it implies, else what makes a date.
 
     The oldest version knows microseconds only. Microseconds since the epoch have 16 digits for the next centuries,
     nanoseconds 19; a trace whose times are neither is taken for nanoseconds.
@@ -195,7 +196,7 @@ def time_scale_of(trace: TraceFile) -> TimeScale:
 
 
 def _version_beside(path: Path) -> str:
-    """The version of the .hpcrun file of the same name; empty where there is none."""
+    """Return the version of the .hpcrun file of the same name; empty where there is none."""
     profile = path.with_suffix(".hpcrun")
     try:
         if path.suffix != ".hpctrace" or not profile.is_file():
@@ -209,7 +210,7 @@ def _version_beside(path: Path) -> str:
 
 
 def header_bytes(version: str, flags: int) -> bytes:
-    """What stands before the records. Version 01.00 has no flags."""
+    """Return what stands before the records. Version 01.00 has no flags."""
     start = MAGIC + version.encode("ascii") + BIG_ENDIAN
     return start if version == "01.00" else start + flags.to_bytes(8, "big")
 

@@ -58,7 +58,7 @@ class TraceWriter(TargetWriter[PendingFile, IO[bytes]]):
     def _begin(self, tables: Experiment) -> None:
         self._one_profile(tables)
         self._scale = self._time_scale(tables)
-        metrics = _traced_lines(tables)[1]
+        metrics = _find_traced_lines(tables)[1]
         self._data_centric = bool(len(metrics)) and bool((metrics >= 0).all())
         self._flags = self._choose_flags(tables)
         self._ids = self._node_ids(tables)
@@ -68,7 +68,7 @@ class TraceWriter(TargetWriter[PendingFile, IO[bytes]]):
         self._open.write(header_bytes(self._version, self._flags))
 
     def _one_profile(self, tables: Experiment) -> None:
-        traced = np.unique(_traced_lines(tables)[0])
+        traced = np.unique(_find_traced_lines(tables)[0])
         if len(traced) > 1:
             many = f"has samples of {len(traced):,} profiles"
             raise UsageError(f"{self.target}: the input {many}, and an hpctrace file holds those of one")
@@ -80,10 +80,10 @@ class TraceWriter(TargetWriter[PendingFile, IO[bytes]]):
         return NANOSECONDS if in_ns else MICROSECONDS
 
     def _choose_flags(self, tables: Experiment) -> int:
-        """The flags that the input had, less what the model does not keep; those of other inputs are made up."""
+        """Return the flags that the input had, less what the model does not keep; those of other inputs are made up."""
         had = _number(tables.attributes.get(FLAGS, ""))
         if had is None:
-            is_stream = bool((tables.profiles.kind[_traced_lines(tables)[0]] == ProfileKind.GPU_STREAM).any())
+            is_stream = bool((tables.profiles.kind[_find_traced_lines(tables)[0]] == ProfileKind.GPU_STREAM).any())
             had = CALL_TRACE if is_stream else 0
         if had & LCA_RECORDED:
             self._report.add("the depth of the last common ancestor, with each sample")
@@ -97,7 +97,7 @@ class TraceWriter(TargetWriter[PendingFile, IO[bytes]]):
         return flags | DATA_CENTRIC if self._data_centric else flags
 
     def _node_ids(self, tables: Experiment) -> Ints:
-        """The node id of every context, and 0 for idle, which is picked with -1."""
+        """Return the node id of every context, and 0 for idle, which is picked with -1."""
         ids = tables.contexts.source_id
         fit = len(ids) == 0 or (int(ids.min()) > 0 and int(ids.max()) <= LARGEST_ID and len(distinct(ids)) == len(ids))
         if not fit:
@@ -163,8 +163,8 @@ class TraceWriter(TargetWriter[PendingFile, IO[bytes]]):
         file.close()
 
 
-def _traced_lines(tables: Experiment) -> tuple[Ids, Ids]:
-    """The profiles and the metrics of the lines that have samples."""
+def _find_traced_lines(tables: Experiment) -> tuple[Ids, Ids]:
+    """Return the profiles and the metrics of the lines that have samples."""
     samples = tables.traces.samples
     if samples is None:
         return np.empty(0, np.int32), np.empty(0, np.int32)

@@ -67,7 +67,7 @@ class LegacyDatabase:
     threads: list[_Thread] = field(default_factory=list)
     n_broken: int = 0
 
-    def damaged(self, text: str) -> None:
+    def record_damage(self, text: str) -> None:
         self.builder.warn(Severity.DAMAGE, text)
 
     # -- experiment.xml ----------------------------------------------------------------------------------------
@@ -76,7 +76,7 @@ class LegacyDatabase:
         """Tables, tree and metrics."""
 
         def warn(text: str) -> None:
-            self.damaged(text if text.startswith(str(path)) else f"{path}: {text}")
+            self.record_damage(text if text.startswith(str(path)) else f"{path}: {text}")
 
         self.xml, self.tree = parse(path, self.builder, warn, salvage)
         self.builder.version, self.builder.title = self.xml.version, self.xml.title or self.builder.title
@@ -103,7 +103,7 @@ class LegacyDatabase:
             known.inline = self._block(context, metric, value, ids)
 
     def _block(self, context: Ints, metric: Ints, value: Floats, rows: dict[int, int]) -> SparseBlock:
-        """The inline values of some metric ids, in the builder's context numbers; each once, and none zero."""
+        """Return the inline values of some metric ids, in the builder's context numbers; each once, and none zero."""
         ids = np.array(sorted(id_ for id_ in rows if abs(id_) < NO_ID), np.int64)
         table = np.array([rows[id_] for id_ in ids.tolist()], np.int32)
         kept = np.isin(metric, ids) & (context >= 0) & (value != 0)
@@ -111,7 +111,9 @@ class LegacyDatabase:
         where: Ids = context[kept].astype(np.int32)
         first = np.unique(np.stack([where, row]), axis=1, return_index=True)[1]
         if len(first) < len(row):
-            self.damaged(f"{self.builder.path}: {len(row) - len(first)} values are given twice; the first one counts")
+            self.record_damage(
+                f"{self.builder.path}: {len(row) - len(first)} values are given twice; the first one counts"
+            )
         first = np.sort(first)
         return SparseBlock(np.zeros(len(first), np.int32), where[first], row[first], value[kept][first])
 
@@ -151,27 +153,27 @@ class LegacyDatabase:
             thread.file = open_metric_db(path, meanings)
         except CallgroveError as error:
             self.n_broken += 1
-            self.damaged(str(error))
+            self.record_damage(str(error))
 
     def add_traces(self, files: Files, merged: Path) -> None:
         """Traces, each given to the thread that it is of; one that nothing else is known of is a thread as well."""
         traces: list[tuple[ThreadName | None, str, TraceFile]] = []
-        found = files(self.xml.trace_db.glob if self.xml.trace_db else ALL_TRACES)
-        paths = [path for path in found if path != merged]
+        candidates = files(self.xml.trace_db.glob if self.xml.trace_db else ALL_TRACES)
+        paths = [path for path in candidates if path != merged]
         for path in sorted(paths, key=_by_thread):
             try:
                 traces.append((ThreadName.of(path.name), path.name, legacy_traces.open_trace(path)))
             except CallgroveError as error:
-                self.damaged(str(error))
+                self.record_damage(str(error))
         if not paths and merged.is_file():
             try:
                 inside = legacy_traces.read_merged_traces(merged)
                 traces += [(ThreadName(trace.rank, trace.thread), "", trace) for trace in inside]
             except CallgroveError as error:
-                self.damaged(str(error))
+                self.record_damage(str(error))
         for name, label, trace in traces:
             if trace.rest:
-                self.damaged(f"{trace.path}: the last record is cut off after {trace.rest} bytes; it is left out")
+                self.record_damage(f"{trace.path}: the last record is cut off after {trace.rest} bytes; it is left out")
             self._thread_of(name, label).trace = trace
 
     def _thread_of(self, name: ThreadName | None, label: str) -> _Thread:
@@ -209,7 +211,7 @@ class LegacyDatabase:
         return self.builder.build()
 
     def _summary(self) -> SparseBlock | None:
-        """What the XML says about all threads together; None where it has no such metric."""
+        """Return what the XML says about all threads together; None where it has no such metric."""
         if self.tree is None or not self.rows.summary:
             return None
         return self._block(*self.tree.inline, self.rows.summary)

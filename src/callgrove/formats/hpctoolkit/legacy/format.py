@@ -45,8 +45,7 @@ from callgrove.model.metrics import Scope
 __all__ = ["FORMAT", "LegacyFormat", "fields_of", "problems"]
 
 
-# What `check` verifies in a legacy database, beyond what reading already demands.
-#
+# -- what `check` verifies, beyond what reading demands ----------------------------------------------------------------
 # threads == XML       the sum over all metric-db files is the value in the XML, to its six digits
 # inclusive            at a node == over its children, the root included
 # traces               time order, known nodes, within the announced times
@@ -56,7 +55,7 @@ DIGITS = 5e-6  # the relative error of six digits, rounded
 
 
 def problems(experiment: Experiment, source: Source, progress: Progress = silent) -> Iterator[Problem]:
-    """Everything that is wrong or remarkable."""
+    """Yield everything that is wrong or remarkable."""
     for warning in experiment.warnings:
         yield Problem(warning.severity, str(source.path), "opening", warning.text)
     values = experiment.values.backend
@@ -73,7 +72,7 @@ def problems(experiment: Experiment, source: Source, progress: Progress = silent
 
 
 def _summary(experiment: Experiment, values: LegacyValues) -> Iterator[Problem]:
-    """The values of the XML against the sum over all threads."""
+    """Yield the values of the XML against the sum over all threads."""
     if not values.files or any(w.severity == Severity.DAMAGE for w in experiment.warnings):
         return  # a thread that could not be read is missing in the sum
     for summary in experiment.profiles.summaries.tolist():
@@ -132,15 +131,15 @@ def _traces(experiment: Experiment) -> Iterator[Problem]:
         profile = int(samples.profile[line_number])
         text = "time runs backwards; the samples were sorted"
         yield Problem(Severity.NOTE, experiment.path, f"trace of profile {profile}", text)
-    found = (min(bounds), max(bounds)) if bounds else None
-    yield from problems_of_samples(experiment, samples.unknown, found, Severity.NOTE)
+    time_range = (min(bounds), max(bounds)) if bounds else None
+    yield from problems_of_samples(experiment, samples.unknown, time_range, Severity.NOTE)
 
 
-# Every field of a legacy database's files, for `dump`.
+# -- fields for `dump` -------------------------------------------------------------------------------------------------
 
 
 def fields_of(path: Path) -> Iterator[Field]:
-    """The fields of one file, by what it begins with."""
+    """Yield the fields of one file, by what it begins with."""
     with path.open("rb") as file:
         head = file.read(18)
     if head == rec.METRIC_DB_MAGIC:
@@ -148,7 +147,7 @@ def fields_of(path: Path) -> Iterator[Field]:
     elif path.suffix == ".hpctrace" or head == rec.TRACE_MAGIC:
         yield from _trace(Dumper(FileBytes(path), path.name), open_trace(path), 0, "trace")
     elif path.suffix == ".mt":
-        yield from _merged_trace_fields(path)
+        yield from _list_merged_trace_fields(path)
     else:
         yield from xml_fields(path)
 
@@ -156,10 +155,10 @@ def fields_of(path: Path) -> Iterator[Field]:
 def _metric_db(path: Path) -> Iterator[Field]:
     file = FileBytes(path)
     yield from Dumper(file, path.name).record("header", rec.METRIC_DB, 0)
-    found = open_metric_db(path, [])
-    for node in range(found.n_nodes):
-        at = rec.METRIC_DB.itemsize + node * found.n_metrics * rec.VALUE.itemsize
-        for column, value in enumerate(file.array(rec.VALUE, found.n_metrics, at, "values").tolist()):
+    metric_db = open_metric_db(path, [])
+    for node in range(metric_db.n_nodes):
+        at = rec.METRIC_DB.itemsize + node * metric_db.n_metrics * rec.VALUE.itemsize
+        for column, value in enumerate(file.array(rec.VALUE, metric_db.n_metrics, at, "values").tolist()):
             yield Field(
                 path.name, "node", node + 1, at + column * rec.VALUE.itemsize, f"metric[{column}]", plain(value)
             )
@@ -174,7 +173,7 @@ def _trace(dumper: Dumper, trace: TraceFile, start: int, section: str) -> Iterat
     yield from dumper.table(section, trace.record, trace.count, trace.start)
 
 
-def _merged_trace_fields(path: Path) -> Iterator[Field]:
+def _list_merged_trace_fields(path: Path) -> Iterator[Field]:
     file = FileBytes(path)
     dumper = Dumper(file, path.name)
     yield from dumper.record("header", rec.MT_HEADER, 0)
@@ -184,6 +183,9 @@ def _merged_trace_fields(path: Path) -> Iterator[Field]:
     for number, (trace, start) in enumerate(zip(traces, offsets, strict=True)):
         yield from _trace(dumper, trace, start, f"trace {number}")
     yield from dumper.footer()
+
+
+# -- the format --------------------------------------------------------------------------------------------------------
 
 
 XML = "experiment.xml"
@@ -242,7 +244,7 @@ class LegacyFormat:
         return problems(self.read(source, options), source, options.progress)
 
     def dump(self, source: Source) -> Iterator[Field]:
-        """Every field of every part."""
+        """Yield every field of every part."""
         paths = [source.path]
         if source.is_folder:
             globs = (XML, "*.metric-db", "*.hpctrace", MERGED)

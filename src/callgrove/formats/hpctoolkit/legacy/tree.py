@@ -27,7 +27,7 @@ from callgrove.model.contexts import LAST_LINE, ContextKind, Relation
 
 __all__ = ["ROOT_ID", "Frame", "LegacyTree", "Procedure", "Tables"]
 
-Found = TypeVar("Found")
+Entry = TypeVar("Entry")
 ROOT_ID = 1  # of the element that encloses the tree; nodes are numbered from 2 on
 ID_END = 2**31
 LINES = re.compile(r"([0-9]{1,10})(?:-([0-9]{1,10}))?")
@@ -118,8 +118,8 @@ class LegacyTree:
     @property
     def trace_ids(self) -> Ints:
         """The id by which traces know each context. Where no node has one of its own (`it`), it is the node's id."""
-        own = np.array(self._trace_ids, np.int64)
-        return own if (own >= 0).any() else np.array(self._columns["source_id"], np.int64)
+        ids = np.array(self._trace_ids, np.int64)
+        return ids if (ids >= 0).any() else np.array(self._columns["source_id"], np.int64)
 
     # -- one method per tag ------------------------------------------------------------------------------------
 
@@ -167,7 +167,7 @@ class LegacyTree:
     # -- contexts ----------------------------------------------------------------------------------------------
 
     def _place(self, kind: ContextKind, file: int, module: int, a: Attributes) -> int:
-        """A region that is known by where it is. A line is the same whatever instruction it was reached by."""
+        """Return a region that is known by where it is. A line is the same whatever instruction it was reached by."""
         line, end_line = _lines(a) if file >= 0 else (ABSENT, ABSENT)
         offset = offset_of(a)
         if kind == ContextKind.LINE and file >= 0:
@@ -201,11 +201,11 @@ class LegacyTree:
             self._files[id_] = ABSENT if unknown or name == MISSING else self._builder.file(*copied)
         return self._files[id_]
 
-    def _lookup(self, table: Mapping[str, Found], id_: str, what: str, make: Callable[[str], Found]) -> Found:
-        """What an id means; a text that is no number is the name itself."""
-        found = table.get(id_)
-        if found is not None:
-            return found
+    def _lookup(self, table: Mapping[str, Entry], id_: str, what: str, make: Callable[[str], Entry]) -> Entry:
+        """Return what an id means; a text that is no number is the name itself."""
+        entry = table.get(id_)
+        if entry is not None:
+            return entry
         if id_.isdigit():
             self._complain(what, f"{what} {id_} is in no table")
         return make(MISSING if id_.isdigit() else id_)
@@ -226,9 +226,9 @@ def _number(text: str) -> int:
 
 def _lines(a: Attributes) -> tuple[int, int]:
     """First and last line of a place, `12` or `12-15`; 0 is unknown."""
-    found = LINES.fullmatch(a.get("l", ""))
-    if found is None:
+    match = LINES.fullmatch(a.get("l", ""))
+    if match is None:
         return ABSENT, ABSENT
-    first, last = int(found[1]), int(found[2] or found[1])
+    first, last = int(match[1]), int(match[2] or match[1])
     known = 0 < first <= LAST_LINE
     return (first if known else ABSENT), (last if known and first < last <= LAST_LINE else ABSENT)

@@ -57,14 +57,14 @@ class ThreadName:
     @classmethod
     def of(cls, file_name: str) -> ThreadName | None:
         """`1.app-000003-001-a8c00270-160443-0.metric-db`, counted from the right; None where a name is another."""
-        found = FILE_NAME.fullmatch(file_name)
-        if found is None:
+        match = FILE_NAME.fullmatch(file_name)
+        if match is None:
             return None
-        rank, thread, pid, generation = (int(found[k]) for k in ("rank", "thread", "pid", "generation"))
-        return cls(rank, thread, int(found["host"], 16), pid, generation)
+        rank, thread, pid, generation = (int(match[k]) for k in ("rank", "thread", "pid", "generation"))
+        return cls(rank, thread, int(match["host"], 16), pid, generation)
 
     def identifiers(self, hosts: Mapping[int, int]) -> list[Identifier]:
-        """The tuple of this thread; hosts are numbered in ascending order."""
+        """Return the tuple of this thread; hosts are numbered in ascending order."""
         single = int(Interpretation.SINGLE)
         return [
             (NODE, self.host, hosts.get(self.host, 0), int(Interpretation.BOTH)),
@@ -84,23 +84,24 @@ class MetricDbFile:
     rows: Ids
 
     def values(self, first: int, n: int) -> Floats:
-        """The values of `n` nodes from node number `first` (counting from 0) on, of the columns that are known."""
+        """Return the values of `n` nodes from node number `first` (counting from 0) on, of the columns that are
+        known."""
         at = rec.METRIC_DB.itemsize + first * self.n_metrics * rec.VALUE.itemsize
-        found = FileBytes(self.path).array(rec.VALUE, n * self.n_metrics, at, "values")
-        matrix: Floats = found.reshape(n, self.n_metrics)[:, self.columns].astype(np.float64)
+        numbers = FileBytes(self.path).array(rec.VALUE, n * self.n_metrics, at, "values")
+        matrix: Floats = numbers.reshape(n, self.n_metrics)[:, self.columns].astype(np.float64)
         return matrix
 
 
 def open_metric_db(path: Path, meanings: Sequence[tuple[int, int]]) -> MetricDbFile:
-    """The checked header of a file; `meanings` are (column, metric row). Nothing is read but the header."""
+    """Return the checked header of a file; `meanings` are (column, metric row). Nothing is read but the header."""
     file = FileBytes(path)
     head = file.record(rec.METRIC_DB, 0, "header")
     magic, version = file.copy(0, 18, "header"), bytes(head["version"])
     if magic != rec.METRIC_DB_MAGIC:
         raise CorruptFile(path, "header", offset=0, expected=f"{rec.METRIC_DB_MAGIC!r}", found=f"{magic!r}")
     if not version.startswith(b"00.") or head["endian"] != b"b":
-        found = f"{version.decode('latin-1')} {head['endian'].decode('latin-1')!r}"
-        raise UnsupportedVersion(f"{path}: metric-db of version {found}, not 00.x, big-endian ('b')")
+        described = f"{version.decode('latin-1')} {head['endian'].decode('latin-1')!r}"
+        raise UnsupportedVersion(f"{path}: metric-db of version {described}, not 00.x, big-endian ('b')")
     n, m = int(head["numNodes"]), int(head["numMetrics"])
     size = rec.METRIC_DB.itemsize + n * m * rec.VALUE.itemsize
     if size != file.size:
@@ -149,9 +150,9 @@ class LegacyValues:
             parts.append(self._of_file(profile, file, file.values(0, file.n_nodes), 0).of_metrics(metrics))
         if profile in self._inline:
             block = self._inline[profile].of_metrics(metrics)
-            own = ~np.isin(block.metric, self.files[profile].rows) if profile in self.files else slice(None)
-            parts.append(block.take(own))
-        return SparseBlock.joined([part for part in parts if len(part)])
+            rows = ~np.isin(block.metric, self.files[profile].rows) if profile in self.files else slice(None)
+            parts.append(block.take(rows))
+        return SparseBlock.concatenate([part for part in parts if len(part)])
 
     def root(self, profile: int) -> tuple[Ids, Floats]:
         """Metric rows and values of the root in a metric-db."""
@@ -160,14 +161,14 @@ class LegacyValues:
 
     def context(self, context: int) -> SparseBlock:
         id_ = int(self._node_ids[context])
-        found = [
+        blocks = [
             self._of_file(profile, file, file.values(id_ - 1, 1), id_ - 1)
             for profile, file in self.files.items()
             if 0 < id_ <= file.n_nodes
         ]
         threads = (block for profile, block in self._inline.items() if profile not in self._summaries)
-        found += [block.take(block.context == context) for block in threads]
-        return SparseBlock.joined([block for block in found if len(block)])
+        blocks += [block.take(block.context == context) for block in threads]
+        return SparseBlock.concatenate([block for block in blocks if len(block)])
 
     def blocks(self, profiles: Ints | None = None, metrics: Ints | None = None) -> Iterator[Block]:
         chosen = sorted(self._inline.keys() | self.files.keys()) if profiles is None else profiles.tolist()
@@ -175,13 +176,13 @@ class LegacyValues:
             try:
                 block = self.profile(profile, metrics)
             except CallgroveError as error:
-                self._met(error)
+                self._record_problem(error)
                 continue
             if len(block):
                 yield block
 
     def _of_file(self, profile: int, file: MetricDbFile, matrix: Array, first: int) -> SparseBlock:
-        """What is not zero in some rows of a matrix, node by node; the root is no context."""
+        """Return what is not zero in some rows of a matrix, node by node; the root is no context."""
         node, column = np.nonzero(matrix)
         ids = node + first + 1
         kept = ids != ROOT_ID
@@ -189,17 +190,18 @@ class LegacyValues:
         known = context >= 0
         if not known.all():
             expected, found = "nodes that the XML has", f"{int((~known).sum())} values of others, which are left out"
-            self._met(CorruptFile(file.path, "values", expected=expected, found=found))
+            self._record_problem(CorruptFile(file.path, "values", expected=expected, found=found))
         node, column, context = node[known], column[known], context[known]
         profiles = np.full(len(node), profile, np.int32)
         return SparseBlock(profiles, context, file.rows[column], matrix[node, column])
 
-    def _met(self, error: CallgroveError) -> None:
+    def _record_problem(self, error: CallgroveError) -> None:
         if str(error) not in map(str, self.problems):
             self.problems.append(error)
 
 
-# Traces of a legacy database: copied hpctrace files, or experiment.mt, which holds them one after the other.
+# -- traces ------------------------------------------------------------------------------------------------------------
+# They are copied hpctrace files, or experiment.mt, which holds them one after the other.
 #
 # Records are (time, node id); the id is the node's `it`, or `i` where no node has one. Times are microseconds or
 # nanoseconds since the epoch: the XML says which (`u`), or their size does (16 or 19 digits).
@@ -229,7 +231,7 @@ class TraceFile:
 
 
 def open_trace(path: Path, start: int = 0, end: int | None = None) -> TraceFile:
-    """The checked header of an hpctrace, alone in a file or between two offsets of one."""
+    """Return the checked header of an hpctrace, alone in a file or between two offsets of one."""
     file = FileBytes(path)
     stop = file.size if end is None else end
     if file.size == 0 and start == 0:
@@ -252,7 +254,7 @@ def open_trace(path: Path, start: int = 0, end: int | None = None) -> TraceFile:
 
 
 def read_merged_traces(path: Path) -> list[TraceFile]:
-    """The traces in experiment.mt. They must not lie in one another, and end with a trailer."""
+    """Return the traces in experiment.mt. They must not lie in one another, and end with a trailer."""
     file = FileBytes(path)
     n = int(file.record(rec.MT_HEADER, 0, "header")["nFiles"])
     entries = file.array(rec.MT_ENTRY, n, rec.MT_HEADER.itemsize, "table")
@@ -296,7 +298,7 @@ class LegacySamples:
         self.unordered: set[int] = set()
 
     def line(self, line: int, window: Window | None = None) -> Samples:
-        """One line in time order; the rare trace that is not (an interrupted thread) is sorted."""
+        """Return one line in time order; the rare trace that is not (an interrupted thread) is sorted."""
         trace = self._traces[line]
         if not trace.count:
             return Samples(np.empty(0, np.int64), np.empty(0, np.int32))

@@ -79,8 +79,8 @@ class _Handler:
 
     def __init__(self, path: Path, parser: expat.XMLParserType, builder: ExperimentBuilder, warn: Warn) -> None:
         self.path, self.parser = path, parser
-        self.found = LegacyXml()
-        self.tree = LegacyTree(builder, self.found.tables, warn)
+        self.xml = LegacyXml()
+        self.tree = LegacyTree(builder, self.xml.tables, warn)
         self._tags = self.tree.tags
         self.data_begun = False
         parser.StartElementHandler = self.start
@@ -93,7 +93,7 @@ class _Handler:
             elif tag == "M":
                 self.tree.value(attributes)
             elif tag in _TABLES:
-                _TABLES[tag](self.found, attributes)
+                _TABLES[tag](self.xml, attributes)
             else:
                 self._section(tag, attributes)
         except (KeyError, ValueError) as error:
@@ -103,10 +103,10 @@ class _Handler:
 
     def _section(self, tag: str, attributes: Attributes) -> None:
         if tag == "HPCToolkitExperiment":
-            self.found.version = attributes.get("version", "")
-            if not self.found.version.startswith(VERSIONS):
+            self.xml.version = attributes.get("version", "")
+            if not self.xml.version.startswith(VERSIONS):
                 raise UnsupportedVersion(
-                    f"{self.path}: experiment.xml of version {self.found.version or '(none)'}, not 2.x"
+                    f"{self.path}: experiment.xml of version {self.xml.version or '(none)'}, not 2.x"
                 )
         elif tag == "SecFlatProfile":
             raise RefusedInput(f"{self.path}: holds a flat profile; only call path profiles are read")
@@ -118,29 +118,29 @@ class _Handler:
             self.tree.end()
 
 
-def _metric_db(found: LegacyXml, a: Attributes) -> None:
-    column = int(a.get("db-id", len(found.metric_dbs)))
-    found.metric_dbs.append(MetricDb(int(a["i"]), a["n"], a.get("t", "nil"), a.get("db-glob", ALL_METRIC_DBS), column))
+def _metric_db(xml: LegacyXml, a: Attributes) -> None:
+    column = int(a.get("db-id", len(xml.metric_dbs)))
+    xml.metric_dbs.append(MetricDb(int(a["i"]), a["n"], a.get("t", "nil"), a.get("db-glob", ALL_METRIC_DBS), column))
 
 
-def _trace_db(found: LegacyXml, a: Attributes) -> None:
+def _trace_db(xml: LegacyXml, a: Attributes) -> None:
     first, last, ticks = (int(a.get(k, "0")) for k in ("db-min-time", "db-max-time", "u"))
     if not (0 <= first < 2**64 and 0 <= last < 2**64 and 0 <= ticks <= NS_PER_SEC):
         raise ValueError(f"times from {first} to {last} in 1/{ticks} s")
-    found.trace_db = TraceDb(a.get("db-glob", ALL_TRACES), first, last, ticks)
+    xml.trace_db = TraceDb(a.get("db-glob", ALL_TRACES), first, last, ticks)
 
 
-def _procedure(found: LegacyXml, a: Attributes) -> None:
-    found.tables.procedures[a["i"]] = Procedure(a["n"], offset_of(a), a.get("f", "0") != "0")
+def _procedure(xml: LegacyXml, a: Attributes) -> None:
+    xml.tables.procedures[a["i"]] = Procedure(a["n"], offset_of(a), a.get("f", "0") != "0")
 
 
-def _formula(found: LegacyXml, a: Attributes) -> None:
-    if found.metrics:
-        found.metrics[-1].formulas[a.get("t", "finalize")] = a["frm"]
+def _formula(xml: LegacyXml, a: Attributes) -> None:
+    if xml.metrics:
+        xml.metrics[-1].formulas[a.get("t", "finalize")] = a["frm"]
 
 
-def _title(found: LegacyXml, a: Attributes) -> None:
-    found.title = a.get("n", "")
+def _title(xml: LegacyXml, a: Attributes) -> None:
+    xml.title = a.get("n", "")
 
 
 _TABLES = {
@@ -160,14 +160,13 @@ def parse(path: Path, builder: ExperimentBuilder, warn: Warn, salvage: bool = Fa
     parser = xml.new_parser(path)
     handler = _Handler(path, parser, builder, warn)
     parse_document(path, parser, lambda: handler.data_begun, warn, salvage)
-    if not handler.found.version:
+    if not handler.xml.version:
         raise CorruptFile(path, "XML", expected="an element HPCToolkitExperiment", found="none")
     handler.tree.finish()
-    return handler.found, handler.tree
+    return handler.xml, handler.tree
 
 
-# What the metrics of a legacy experiment.xml mean.
-#
+# -- metrics -----------------------------------------------------------------------------------------------------------
 #     CPUTIME (usec):Sum (I)        the sum over all threads, inclusive: the summary
 #     CPUTIME (usec):Mean (E)       another statistic of the summary, as far as it is accumulated
 #     CPUTIME (usec).[3,0] (I)      of rank 3, thread 0 alone
@@ -205,15 +204,15 @@ class MetricRows:
 
 
 def meaning(name: str, type_: str) -> Meaning:
-    """What a metric's name and type say."""
-    found = NAME.fullmatch(name)
-    if found is None:
+    """Return what a metric's name and type say."""
+    match = NAME.fullmatch(name)
+    if match is None:
         return Meaning(name, SCOPES.get(type_, Scope.EXCLUSIVE))
-    base, _, statistic = found["base"].rpartition(":")
+    base, _, statistic = match["base"].rpartition(":")
     known = bool(base) and statistic in STATISTICS
-    scope = SCOPES.get(type_) or MARKS.get(found["mark"] or "", Scope.EXCLUSIVE)
-    thread = (int(found["rank"]), int(found["thread"])) if found["rank"] else None
-    return Meaning(base if known else found["base"], scope, statistic if known else "", thread)
+    scope = SCOPES.get(type_) or MARKS.get(match["mark"] or "", Scope.EXCLUSIVE)
+    thread = (int(match["rank"]), int(match["thread"])) if match["rank"] else None
+    return Meaning(base if known else match["base"], scope, statistic if known else "", thread)
 
 
 def add_metrics(builder: ExperimentBuilder, xml: LegacyXml) -> MetricRows:
@@ -233,8 +232,8 @@ def add_metrics(builder: ExperimentBuilder, xml: LegacyXml) -> MetricRows:
         word = replace(word, statistic=_statistic_in_file(word, metric))
         key = (word.quantity, word.scope, word.statistic)
         if key not in rows:
-            own = metric.id if word.thread is None else None
-            rows[key] = builder.add_metric(_row(word, metric, shown, own))
+            source_id = metric.id if word.thread is None else None
+            rows[key] = builder.add_metric(_row(word, metric, shown, source_id))
         if word.thread is None:
             out.summary.setdefault(metric.id, rows[key])
             builder.add_column(_column(metric))
@@ -245,7 +244,7 @@ def add_metrics(builder: ExperimentBuilder, xml: LegacyXml) -> MetricRows:
 
 
 def _statistic_in_file(word: Meaning, metric: XmlMetric) -> str:
-    """The statistic that is stored: one that a formula finishes is only accumulated so far."""
+    """Return the statistic that is stored: one that a formula finishes is only accumulated so far."""
     if word.statistic in ("", "Sum"):
         return ""
     finished = metric.formulas.get("finalize", "").strip() in ("", f"${metric.id}")

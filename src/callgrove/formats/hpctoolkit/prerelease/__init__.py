@@ -1,7 +1,11 @@
 """Pre-release databases: experiment.xml 4.0 + profile.db + cct.db + trace.db [+ src/].
 
-format.py          the format
-records.py         byte layouts
-files.py           the binary files: where each block and each line lies
-writer.py          writes such a database; plan.py where its contexts go; xml_writer.py its experiment.xml
+The modules, in the order to read them:
+
+    format.py      the format
+    records.py     byte layouts
+    files.py       the binary files: where each block and each line lies
+    writer.py      writes such a database, and tells what it cannot hold
+    plan.py        where the contexts of an experiment go in it
+    xml_writer.py  its experiment.xml
 """

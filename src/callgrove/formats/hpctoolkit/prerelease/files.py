@@ -31,10 +31,10 @@ class Header:
 
 
 def header(file: FileBytes, magics: tuple[bytes, ...], n_sections: int) -> Header:
-    """The checked header of a file."""
+    """Return the checked header of a file."""
     if file.size < rec.HEADER.itemsize:
         raise CorruptFile(file.path, "header", expected=f"{rec.HEADER.itemsize} bytes", found=f"{file.size} bytes")
-    found = file.record(rec.HEADER, 0, "header")
+    record = file.record(rec.HEADER, 0, "header")
     magic = file.copy(0, 16, "header")
     if magic.startswith(b"HPCTOOLKIT"):
         raise RefusedInput(
@@ -48,15 +48,15 @@ def header(file: FileBytes, magics: tuple[bytes, ...], n_sections: int) -> Heade
             expected=f"{magics[0]!r}",
             found=f"{magic!r}",
         )
-    version = f"{int(found['major'])}.{int(found['minor'])}"
-    if int(found["major"]) not in rec.VERSIONS:
+    version = f"{int(record['major'])}.{int(record['minor'])}"
+    if int(record["major"]) not in rec.VERSIONS:
         raise UnsupportedVersion(f"{file.path}: version {version}; this generation of files has 1.x and 4.x")
-    if int(found["nSections"]) < n_sections:
+    if int(record["nSections"]) < n_sections:
         raise CorruptFile(
-            file.path, "header", offset=22, expected=f"{n_sections} sections", found=f"{int(found['nSections'])}"
+            file.path, "header", offset=22, expected=f"{n_sections} sections", found=f"{int(record['nSections'])}"
         )
     table = file.array(rec.SECTION, n_sections, rec.HEADER.itemsize, "header")
-    return Header(version, int(found["nItems"]), tuple((int(s["size"]), int(s["offset"])) for s in table))
+    return Header(version, int(record["nItems"]), tuple((int(s["size"]), int(s["offset"])) for s in table))
 
 
 def footer_missing(file: FileBytes, name: str) -> bool:
@@ -78,7 +78,7 @@ def _items(file: FileBytes, dtype: np.dtype[np.void], n: int, section: tuple[int
 
 
 def read_profiles(file: FileBytes) -> tuple[SparseBlocks, Array]:
-    """The blocks of profile.db and where the identifier tuple of each profile stands."""
+    """Return the blocks of profile.db and where the identifier tuple of each profile stands."""
     head = header(file, rec.PROFILE_MAGICS, 2)
     infos = _items(file, rec.PROFILE_INFO, head.n_items, head.sections[0], "ProfileInfo")
     blocks = _blocks(file, PROFILE_LAYOUT, "profile", infos, "prof_off", "num_nzctxs")
@@ -93,7 +93,7 @@ def _blocks(file: FileBytes, layout: BlockLayout, name: str, infos: Array, at: s
 
 
 def identifier_tuple(file: FileBytes, pointer: int) -> list[Identifier]:
-    """One tuple as (kind, physical, logical, interpretation)."""
+    """Return one tuple as (kind, physical, logical, interpretation)."""
     length = int(file.array(">u2", 1, pointer, "IdTuple")[0])
     elements = file.array(rec.ID_ELEMENT, length, pointer + 2, "IdTuple").tolist()
     low = (1 << KIND_BITS) - 1
@@ -101,7 +101,7 @@ def identifier_tuple(file: FileBytes, pointer: int) -> list[Identifier]:
 
 
 def read_cct(file: FileBytes) -> tuple[SparseBlocks, Array]:
-    """The blocks of cct.db by context id, and the ids as stored (they should count from 0)."""
+    """Return the blocks of cct.db by context id, and the ids as stored (they should count from 0)."""
     head = header(file, rec.CCT_MAGICS, 1)
     infos = _items(file, rec.CONTEXT_INFO, head.n_items, head.sections[0], "ContextInfo")
     blocks = _blocks(file, CONTEXT_LAYOUT, "context", infos, "ctx_off", "num_nzmids")
@@ -109,7 +109,7 @@ def read_cct(file: FileBytes) -> tuple[SparseBlocks, Array]:
 
 
 def read_traces(file: FileBytes) -> TraceLines:
-    """The lines of trace.db."""
+    """Return the lines of trace.db."""
     head = header(file, rec.TRACE_MAGICS, 1)
     lines = _items(file, rec.TRACE_HEADER, head.n_items, head.sections[0], "TraceHeader")
     return TraceLines(

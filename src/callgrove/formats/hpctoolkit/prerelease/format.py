@@ -93,7 +93,7 @@ class PrereleaseFormat:
         return database.finish()
 
     def open_writer(self, target: Path, options: WriteOptions) -> Writer:
-        """A database that appears at `target`, a folder, when the writer is closed."""
+        """Return the writer of a database that appears at `target`, a folder, when the writer is closed."""
         from callgrove.formats.hpctoolkit.database_writer import DatabaseWriter
         from callgrove.formats.hpctoolkit.prerelease.writer import Prerelease
 
@@ -112,7 +112,7 @@ class PrereleaseFormat:
         return problems(self.read(source, options), source, options.progress)
 
     def dump(self, source: Source) -> Iterator[Field]:
-        """Every field of every part."""
+        """Yield every field of every part."""
         from callgrove.formats.hpctoolkit.dump import prerelease_fields, xml_fields
 
         names = [n for n in PARTS if source.has(n)] if source.is_folder else [MAGICS.get(source.head(16), XML)]
@@ -180,8 +180,8 @@ def _add_statistics(database: Database, tables: ExperimentXml, stored: dict[tupl
     partials: dict[tuple[str, Scope], dict[int, XmlMetric]] = {}
     for metric in tables.metrics:
         full, scope = _split(metric.name, metric.id)
-        if (found := PARTIAL.fullmatch(full)) and (found[1], scope) in stored:
-            partials.setdefault((found[1], scope), {})[int(found[2])] = metric
+        if (match := PARTIAL.fullmatch(full)) and (match[1], scope) in stored:
+            partials.setdefault((match[1], scope), {})[int(match[2])] = metric
     views = {metric.name: metric.formulas.get("view", "") for metric in tables.metrics}
     for (name, scope), parts in partials.items():
         first, meaning = stored[name, scope], _meaning(name, scope, views)
@@ -203,7 +203,7 @@ def _add_statistics(database: Database, tables: ExperimentXml, stored: dict[tupl
 
 
 def _meaning(name: str, scope: Scope, views: dict[str, str]) -> dict[int, str]:
-    """Which statistic an id of the summary is, as far as the view formulas of a metric tell."""
+    """Return which statistic an id of the summary is, as far as the view formulas of a metric tell."""
     suffix = next((s for s, meant in SUFFIXES.items() if meant == scope), "")
     out: dict[int, str] = {}
     for view, statistics in REFERRED.items():

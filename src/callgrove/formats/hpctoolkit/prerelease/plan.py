@@ -13,7 +13,7 @@ A line has nothing below it there. What the model has below a line goes beside i
     call instructions, ...  beside the line, at the same place
     inlined functions       beside the line; the tag around them names its place
 
-so that the inclusive cost of such a line is its function-scope cost. `<no activity>` is a context, which idle samples
+So the inclusive cost of such a line is its function-scope cost. `<no activity>` is a context, which idle samples
 are on; it is added where there are such samples and no such context.
 
 Rows 0..n-1 are the model's contexts, then come the added call sites, and row -1, the last one, is the root: context 0.
@@ -118,7 +118,7 @@ class TagTree:
         """Call sites belong to the line that they lie beside; others to what they are nested in. Tags other than frames
         are nested, whatever the model says of them."""
         lexical = ((self.relation == Relation.LEXICAL) | (self.shape != Shape.FRAME)) & (self.parent >= 0)
-        out = np.where(self._beside, self.line, np.where(lexical, self.parent, NOWHERE))
+        out = np.where(self._stands_beside_line, self.line, np.where(lexical, self.parent, NOWHERE))
         return np.where((out >= 0) & self.listed, out, NOWHERE).astype(np.int32)
 
     @cached_property
@@ -134,7 +134,7 @@ class TagTree:
         return moved
 
     @property
-    def _beside(self) -> Bools:
+    def _stands_beside_line(self) -> Bools:
         """Call sites that were put beside their line."""
         out: Bools = (self.shape == Shape.SITE) & (self.line >= 0)
         return out
@@ -167,8 +167,10 @@ class TagTree:
         out = np.zeros(len(self), np.bool_)
         unknown = (kind == ContextKind.UNKNOWN) & self._reads_as_unknown
         placeholder = (kind == ContextKind.PLACEHOLDER) & (self.contexts.column("module") < 0)
-        found = unknown | placeholder | np.isin(kind, (ContextKind.ENTRY, ContextKind.INSTRUCTION, ContextKind.CALL))
-        out[: len(kind)] = found & (self.shape[: len(kind)] == Shape.FRAME)
+        is_artificial = (
+            unknown | placeholder | np.isin(kind, (ContextKind.ENTRY, ContextKind.INSTRUCTION, ContextKind.CALL))
+        )
+        out[: len(kind)] = is_artificial & (self.shape[: len(kind)] == Shape.FRAME)
         return out
 
     @cached_property

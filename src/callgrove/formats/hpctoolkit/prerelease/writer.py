@@ -47,8 +47,7 @@ __all__ = [
 ]
 
 
-# What profile.db, cct.db and trace.db of a pre-release database have beside blocks and lines, as it is written.
-#
+# -- headers and tables of the binary files ----------------------------------------------------------------------------
 #     profile.db    header (128 bytes), ProfileInfo, id tuples | blocks | footer
 #     cct.db        header (128 bytes), ContextInfo | blocks | footer
 #     trace.db      header (128 bytes), TraceHeader | lines | footer, but not in the genuine dialect
@@ -65,7 +64,7 @@ SUMMARY_TUPLE = (0, 0, 0, 0)
 
 
 def _header(magic: bytes, dialect: str, n_items: int, *sections: tuple[int, int]) -> bytes:
-    """The header area, with sections as (size, offset)."""
+    """Return the header area, with sections as (size, offset)."""
     head, table = np.zeros(1, rec.HEADER), np.zeros(len(sections), rec.SECTION)
     head[0] = (magic, *VERSIONS[dialect], n_items, len(sections))
     for record, section in zip(table, sections, strict=True):
@@ -132,7 +131,7 @@ class PrereleaseTraces:
 
 
 def _tuples(identifiers: IdentifierTuples, measured: Ints, at: int) -> tuple[bytes, Ints]:
-    """The tuples of the summary and of the measured profiles, and where each begins."""
+    """Return the tuples of the summary and of the measured profiles, and where each begins."""
     out = bytearray()
     pointers = []
     for rows in ([SUMMARY_TUPLE], *(identifiers.rows(profile) for profile in measured.tolist())):
@@ -146,11 +145,11 @@ def _tuples(identifiers: IdentifierTuples, measured: Ints, at: int) -> tuple[byt
     return bytes(out), np.array(pointers, np.int64)
 
 
-# What an experiment has that a pre-release database cannot hold, in words; only what is really there is named.
+# -- losses ------------------------------------------------------------------------------------------------------------
 
 
 def losses_of(experiment: Experiment, tree: TagTree, plan: MetricPlan) -> Iterator[str]:
-    """Everything that is left out or changed, one sentence each."""
+    """Yield everything that is left out or changed, one sentence each."""
     n = len(experiment.contexts)
     yield from losses_of_both(experiment, tree.kind_as_read, tree.around[:n], tree.keeps_ids, plan)
     yield from _nesting(tree)
@@ -186,13 +185,16 @@ def _places(tree: TagTree) -> Iterator[str]:
 
 
 def _frame_modules(tree: TagTree) -> np.ndarray:
-    """The module of the frame that each row lies in."""
+    """Return the module of the frame that each row lies in."""
     module = np.append(tree.contexts.column("module"), np.full(len(tree) - len(tree.contexts), -1))
     is_frame = tree.shape == Shape.FRAME
     above = tree.parent.copy()
     while (climbing := (above >= 0) & ~is_frame[above]).any():
         above[climbing] = tree.parent[above[climbing]]
     return np.where(above >= 0, module[above], -1)
+
+
+# -- the writer --------------------------------------------------------------------------------------------------------
 
 
 PRERELEASE_SLOTS = Slots((Scope.FUNCTION, Scope.INCLUSIVE), step=3)
@@ -264,7 +266,7 @@ class Prerelease:
         yield "</IdentifierNameTable>\n"
 
     def _idle(self, tables: ProgramTables) -> Iterator[str]:
-        """The context of idle samples, where the experiment has none itself."""
+        """Yield the context of idle samples, where the experiment has none itself."""
         if self._adds_idle:
             id_, number = self.tree.no_activity, tables.idle
             place = f'f="{UNKNOWN_FILE_ID}" l="0"'

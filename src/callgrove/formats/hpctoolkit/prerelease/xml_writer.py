@@ -32,7 +32,8 @@ from callgrove.model.metrics import Column, Scope
 __all__ = ["UNKNOWN_FILE_ID", "ProgramTables", "Tag", "Tags", "metric_tables", "quote", "tree_text"]
 
 
-# The tags of experiment.xml's tree, as rows: one for each context, and those that only complete one.
+# -- tags as rows ------------------------------------------------------------------------------------------------------
+# One for each context, and those that only complete one:
 #
 #     PF X > C -X     around what X calls, where X is no call site itself
 #     PF X > S -X     below a frame that is no real function and calls nothing
@@ -79,20 +80,20 @@ class Tags:
 
         row = np.concatenate([rows, bodies, ends, around])
         first_body, first_around = len(rows), len(rows) + len(bodies) + len(ends)
-        own = np.full(n + 1, ABSENT)  # the tag of each row; the last one stands for the root
-        own[rows] = np.arange(len(rows))
-        body, outer = own.copy(), own.copy()
+        tag_of_row = np.full(n + 1, ABSENT)  # the tag of each row; the last one stands for the root
+        tag_of_row[rows] = np.arange(len(rows))
+        body, outer = tag_of_row.copy(), tag_of_row.copy()
         body[bodies] = first_body + np.arange(len(bodies))
         outer[around] = first_around + np.arange(len(around))
         parent = np.full(len(row), ABSENT)
-        parent[: len(rows)] = np.where(in_body, body[tree.parent], own[tree.parent])[rows]
-        parent[own[around]] = outer[around]
-        parent[first_body:first_around] = own[row[first_body:first_around]]
-        parent[first_around:] = own[tree.parent[around]]
+        parent[: len(rows)] = np.where(in_body, body[tree.parent], tag_of_row[tree.parent])[rows]
+        parent[tag_of_row[around]] = outer[around]
+        parent[first_body:first_around] = tag_of_row[row[first_body:first_around]]
+        parent[first_around:] = tag_of_row[tree.parent[around]]
 
         sizes = (len(bodies), len(ends), len(around))
         tag = np.append(TAG_OF_SHAPE[tree.shape[rows]], np.repeat([Tag.C, Tag.S, Tag.C], sizes))
-        tag[own[np.flatnonzero(nested & ~placed)]] = Tag.Pr
+        tag[tag_of_row[np.flatnonzero(nested & ~placed)]] = Tag.Pr
         order = _order(tree, row, parent, first_body, first_around)
         return cls._sort(tag, row, parent, np.arange(len(row)) >= first_body, order)
 
@@ -115,8 +116,8 @@ def _has_call_place(tree: TagTree) -> Bools:
 
 
 def _order(tree: TagTree, row: Ints, parent: Ints, first_body: int, first_around: int) -> Ints:
-    """The order of the file: contexts as in the model, added call sites behind their line. What shows that a frame is
-    an instruction comes first in it; what a real function calls without a call site, last."""
+    """Return the order of the file: contexts as in the model, added call sites behind their line. What shows that a
+    frame is an instruction comes first in it; what a real function calls without a call site, last."""
     n = len(tree.contexts)
     place = 2 * np.where(row < n, row, tree.line[row]) + (row >= n)
     bodies = row[first_body:first_around]
@@ -128,7 +129,7 @@ def _order(tree: TagTree, row: Ints, parent: Ints, first_body: int, first_around
     return by_place[preorder(sorted_parent.astype(np.int32))]
 
 
-# Text as attributes of XML.
+# -- attributes of XML -------------------------------------------------------------------------------------------------
 
 
 ESCAPES = {
@@ -146,12 +147,12 @@ FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def quote(text: str) -> str:
-    """An attribute's value in quotes. Characters that XML does not know become escapes such as `\\x00`."""
-    known = FORBIDDEN.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
-    return '"' + SPECIAL.sub(lambda found: ESCAPES[found[0]], known) + '"'
+    """Return an attribute's value in quotes. Characters that XML does not know become escapes such as `\\x00`."""
+    known = FORBIDDEN.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
+    return '"' + SPECIAL.sub(lambda match: ESCAPES[match[0]], known) + '"'
 
 
-# LoadModuleTable, FileTable and ProcedureTable of experiment.xml: what the tags of the tree refer to by number.
+# -- LoadModuleTable, FileTable and ProcedureTable ---------------------------------------------------------------------
 
 
 UNKNOWN_FILE_ID = (1 << 31) - 1  # those of modules count down from there
@@ -218,7 +219,7 @@ class ProgramTables:
         return name or UNKNOWN, offset, bool(artificial)
 
     def text(self) -> Iterator[str]:
-        """The three tables, line by line."""
+        """Yield the three tables, line by line."""
         yield "<LoadModuleTable>\n"
         for number, name in enumerate((*NOT_MODULES, *self._regions.modules)):
             yield f'<LoadModule i="{number}" n={quote(name)}/>\n'
@@ -235,6 +236,9 @@ class ProgramTables:
             flag = ' f="1"' if artificial else ""
             yield f'<Procedure i="{number}" n={quote(name)} v="{f"{offset:#x}" if offset else 0}"{flag}/>\n'
         yield "</ProcedureTable>\n"
+
+
+# -- tree --------------------------------------------------------------------------------------------------------------
 
 
 AT_A_TIME = 1 << 14  # tags
@@ -261,15 +265,15 @@ class Attributes:
 
 
 def tree_text(tree: TagTree, tables: ProgramTables) -> Iterator[str]:
-    """All tags, one per line."""
+    """Yield all tags, one per line."""
     tags, places = Tags.of(tree), _Places(tree)
     open_tags: list[str] = []
     names = [tag.name for tag in Tag]
     texts = [TEXT[tag] for tag in Tag]
     for first in range(0, len(tags), AT_A_TIME):
         part = slice(first, first + AT_A_TIME)
-        found = _attributes(tree, tables, places, tags, part)
-        columns = (tags.tag[part], tags.depth[part], tags.has_children[part], *vars(found).values())
+        attributes = _attributes(tree, tables, places, tags, part)
+        columns = (tags.tag[part], tags.depth[part], tags.has_children[part], *vars(attributes).values())
         lines: list[str] = []
         for tag, depth, has_children, i, n, s, f, line, lm, v in zip(*(c.tolist() for c in columns), strict=True):
             while len(open_tags) > depth:
@@ -289,18 +293,18 @@ class _Places:
     def __init__(self, tree: TagTree) -> None:
         contexts, n_added = tree.contexts, len(tree) - len(tree.contexts)
 
-        def padded(column: Array, more: int) -> Ints:
+        def pad(column: Array, more: int) -> Ints:
             return np.append(column.astype(np.int64), np.full(more, ABSENT))
 
         beside, shape = tree.line, tree.shape
-        file, line = (padded(contexts.column(name), n_added + 1) for name in ("file", "line"))  # -1 picks the last
+        file, line = (pad(contexts.column(name), n_added + 1) for name in ("file", "line"))  # -1 picks the last
         bare = (shape == Shape.SITE) & (file[:-1] < 0)
         self.file = np.where(shape == Shape.POINT, ABSENT, np.where(bare, file[beside], file[:-1]))
         self.line = np.where(bare, line[beside], line[:-1])
-        called_from = padded(contexts.call_file, n_added)
+        called_from = pad(contexts.call_file, n_added)
         inlined = (tree.relation == Relation.INLINED) & (shape == Shape.FRAME)
         self.call_file = np.where(inlined, np.where(called_from >= 0, called_from, file[beside]), ABSENT)
-        self.call_line = np.where(called_from >= 0, padded(contexts.call_line, n_added), line[beside])
+        self.call_line = np.where(called_from >= 0, pad(contexts.call_line, n_added), line[beside])
 
 
 def _attributes(tree: TagTree, tables: ProgramTables, places: _Places, tags: Tags, part: slice) -> Attributes:
@@ -322,8 +326,7 @@ def _attributes(tree: TagTree, tables: ProgramTables, places: _Places, tags: Tag
     )
 
 
-# MetricTable and MetricDBTable of experiment.xml.
-#
+# -- MetricTable and MetricDBTable -------------------------------------------------------------------------------------
 #     X:PARTIAL:k (I), (E)    what the summary stores, show=4: one for each statistic, with its own id
 #     X:Sum (I), (E), ...     what is shown, negative ids: formulas over the stored ones
 #     MetricDB X (I), (E)     what threads store
@@ -353,7 +356,7 @@ class _Element:
     number_format: str = ""
 
     def text(self) -> str:
-        """The element, line by line as genuine files have it."""
+        """Return the element, line by line as genuine files have it."""
         described = f" md={quote(self.description)}" if self.description else ""
         look = f" fmt={quote(self.number_format)}" if self.number_format else ""
         return (
@@ -380,7 +383,7 @@ def metric_tables(plan: MetricPlan, columns: list[ViewColumn]) -> Iterator[str]:
 
 
 def _name(metric: StoredMetric, scope: Scope, more: str = "") -> str:
-    """A name with the mark of its scope, which is left out where there is one scope and nothing to mistake."""
+    """Return a name with the mark of its scope, which is left out where there is one scope and nothing to mistake."""
     lone = len(metric.scopes) == 1 and not metric.name.endswith(tuple(MARKS.values()))
     return metric.name + more + ("" if lone else MARKS[scope])
 
@@ -397,9 +400,9 @@ def _partials(metric: StoredMetric) -> Iterator[_Element]:
 
 
 def _visible_columns(columns: list[ViewColumn]) -> Iterator[_Element]:
-    own = [shown.column.source_id for shown in columns]
-    keeps = len(set(own)) == len(own) and all(id_ is not None and id_ < 0 for id_ in own)
-    ids = [id_ if keeps and id_ is not None else -1 - k for k, id_ in enumerate(own)]
+    source_ids = [shown.column.source_id for shown in columns]
+    keeps = len(set(source_ids)) == len(source_ids) and all(id_ is not None and id_ < 0 for id_ in source_ids)
+    ids = [id_ if keeps and id_ is not None else -1 - k for k, id_ in enumerate(source_ids)]
     known = {(_title(s.column), s.column.scope == Scope.INCLUSIVE): id_ for s, id_ in zip(columns, ids, strict=True)}
     for shown, id_ in zip(columns, ids, strict=True):
         column = shown.column

@@ -22,10 +22,10 @@ KINDS = {"meta.db": "meta", "profile.db": "prof", "cct.db": "ctxt", "trace.db": 
 
 
 def header(file: FileBytes, kind: str) -> tuple[str, dict[str, tuple[int, int]]]:
-    """The version and the sections as name -> (offset, size)."""
+    """Return the version and the sections as name -> (offset, size)."""
     if file.size < rec.HEADER.itemsize:
         raise CorruptFile(file.path, "header", expected=f"{rec.HEADER.itemsize} bytes", found=f"{file.size} bytes")
-    found = file.record(rec.HEADER, 0, "header")
+    record = file.record(rec.HEADER, 0, "header")
     magic = file.copy(0, 14, "header")
     if magic.startswith(b"HPCPROF-"):
         raise RefusedInput(
@@ -33,8 +33,8 @@ def header(file: FileBytes, kind: str) -> tuple[str, dict[str, tuple[int, int]]]
         )
     if magic != rec.MAGIC + kind.encode():
         raise CorruptFile(file.path, "header", offset=0, expected=f"{rec.MAGIC + kind.encode()!r}", found=f"{magic!r}")
-    version = f"{int(found['major'])}.{int(found['minor'])}"
-    if int(found["major"]) != 4:
+    version = f"{int(record['major'])}.{int(record['minor'])}"
+    if int(record["major"]) != 4:
         raise UnsupportedVersion(f"{file.path}: version {version}; callgrove reads 4.x")
     names = rec.SECTIONS[kind]
     table = file.array(rec.SECTION, len(names), rec.HEADER.itemsize, "header")
@@ -42,7 +42,7 @@ def header(file: FileBytes, kind: str) -> tuple[str, dict[str, tuple[int, int]]]
 
 
 def header_bytes(kind: str, sections: Mapping[str, tuple[int, int]]) -> bytes:
-    """The header of a file, version 4.0, with its sections as name -> (offset, size)."""
+    """Return the header of a file, version 4.0, with its sections as name -> (offset, size)."""
     head, table = np.zeros(1, rec.HEADER), np.zeros(len(sections), rec.SECTION)
     head[0] = (rec.MAGIC, kind.encode(), 4, 0)
     for record, name in zip(table, rec.SECTIONS[kind], strict=True):
@@ -56,7 +56,7 @@ def footer_missing(file: FileBytes, name: str) -> bool:
 
 
 def read_profiles(file: FileBytes) -> tuple[SparseBlocks, Array, Bools]:
-    """The blocks of profile.db, where each identifier tuple stands, and which profiles are summaries."""
+    """Return the blocks of profile.db, where each identifier tuple stands, and which profiles are summaries."""
     _, sections = header(file, "prof")
     section = file.record(rec.PROFILE_INFOS, sections["ProfileInfos"][0], "ProfileInfos")
     n, stride = int(section["nProfiles"]), int(section["szProfile"])
@@ -73,7 +73,7 @@ def _blocks(file: FileBytes, layout: BlockLayout, name: str, infos: Array, n_ind
 
 
 def identifier_tuple(file: FileBytes, pointer: int) -> list[Identifier]:
-    """One tuple as (kind, physical, logical, interpretation); a summary has none."""
+    """Return one tuple as (kind, physical, logical, interpretation); a summary has none."""
     length = int(file.array("<u2", 1, pointer, "IdTuples")[0]) if pointer else 0
     elements = file.array(rec.ID_ELEMENT, length, pointer + 8 if length else 0, "IdTuples").tolist()
     return [(kind, physical, logical, _interpretation(flags)) for kind, flags, logical, physical in elements]
@@ -84,7 +84,7 @@ def _interpretation(flags: int) -> Interpretation:
 
 
 def read_cct(file: FileBytes) -> SparseBlocks:
-    """The blocks of cct.db by context id."""
+    """Return the blocks of cct.db by context id."""
     _, sections = header(file, "ctxt")
     section = file.record(rec.CTX_INFOS, sections["CtxInfos"][0], "CtxInfos")
     n, stride = int(section["nCtxs"]), int(section["szCtx"])
@@ -93,7 +93,7 @@ def read_cct(file: FileBytes) -> SparseBlocks:
 
 
 def read_traces(file: FileBytes) -> tuple[TraceLines, tuple[int, int]]:
-    """The lines of trace.db and the first and last time stamp that it announces."""
+    """Return the lines of trace.db and the first and last time stamp that it announces."""
     _, sections = header(file, "trce")
     section = file.record(rec.CTX_TRACES, sections["CtxTraces"][0], "CtxTraces")
     n, stride = int(section["nTraces"]), int(section["szTrace"])

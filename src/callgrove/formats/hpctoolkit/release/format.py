@@ -40,7 +40,7 @@ from callgrove.model.profiles import DEFAULT_ID_NAMES
 __all__ = ["FORMAT", "ReleaseFormat", "add_contexts"]
 
 
-# From the tables and the tree of meta.db to contexts of the model, column by column.
+# -- from meta.db to contexts of the model -----------------------------------------------------------------------------
 
 
 def add_contexts(builder: ExperimentBuilder, meta: MetaDb) -> None:
@@ -75,7 +75,7 @@ def _kinds(raw: RawContexts, placeholders: Bools) -> Ids:
 
 
 def _regions(builder: ExperimentBuilder, meta: MetaDb, raw: RawContexts, kind: Ids) -> Ids:
-    """The region of every context. Functions are regions of their own; other contexts are their place."""
+    """Return the region of every context. Functions are regions of their own; other contexts are their place."""
     modules = [builder.module(path) for path in meta.modules]
     files = [builder.file(*(split_source_path(path) if copied else (path, ""))) for path, copied in meta.files]
     functions = _functions(builder, meta, files, modules)
@@ -121,7 +121,7 @@ def _functions(builder: ExperimentBuilder, meta: MetaDb, files: list[int], modul
 
 
 def _distinct(columns: list[Array]) -> tuple[Array, Array]:
-    """The first row of each distinct combination, in order of appearance, and the combination of every row."""
+    """Return the first row of each distinct combination, in order of appearance, and the combination of every row."""
     n = len(columns[0])
     order = np.lexsort(columns)
     is_new = np.ones(n, np.bool_)
@@ -133,6 +133,9 @@ def _distinct(columns: list[Array]) -> tuple[Array, Array]:
     number = np.empty(n, np.int64)
     number[order] = rank[group]
     return np.sort(first), number
+
+
+# -- the format --------------------------------------------------------------------------------------------------------
 
 
 PARTS = ("meta.db", "profile.db", "cct.db", "trace.db")
@@ -183,7 +186,7 @@ class ReleaseFormat:
         return database.finish()
 
     def open_writer(self, target: Path, options: WriteOptions) -> Writer:
-        """A database that appears at `target`, a folder, when the writer is closed."""
+        """Return the writer of a database that appears at `target`, a folder, when the writer is closed."""
         from callgrove.formats.hpctoolkit.database_writer import DatabaseWriter
         from callgrove.formats.hpctoolkit.release.writer import Released
 
@@ -202,7 +205,7 @@ class ReleaseFormat:
         return problems(self.read(source, options), source, options.progress)
 
     def dump(self, source: Source) -> Iterator[Field]:
-        """Every field of every part."""
+        """Yield every field of every part."""
         from callgrove.formats.hpctoolkit.dump import release_fields
 
         names = [n for n in PARTS if source.has(n)] if source.is_folder else [MAGICS.get(source.head(14), "meta.db")]
@@ -262,7 +265,7 @@ def _add_columns(database: Database, meta: MetaDb) -> None:
     try:
         add_columns(database.builder, path, meta.metrics)
     except CallgroveError as error:
-        database.damaged(error)
+        database.record_damage(error)
     except OSError as error:
         database.builder.warn(Severity.DAMAGE, f"{path}: cannot be read: {error.strerror or error}")
 

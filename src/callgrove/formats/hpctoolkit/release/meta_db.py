@@ -44,8 +44,7 @@ __all__ = [
 ]
 
 
-# The calling context tree of a released database's meta.db.
-#
+# -- calling context tree ----------------------------------------------------------------------------------------------
 #     entry point          32 bytes, with an array of children
 #     context              32 bytes, then flex words [pFunction] [pFile, line] [pModule, offset];
 #                          szChildren and pChildren lead to the next array
@@ -70,7 +69,7 @@ class PointerTable:
     n: int
 
     def numbers(self, pointers: Offsets, file: FileBytes) -> Ids:
-        """The records that pointers mean; 0 is absent, a pointer to anything else is damage."""
+        """Return the records that pointers mean; 0 is absent, a pointer to anything else is damage."""
         distance = pointers - np.uint64(self.at)  # wraps around below the table, and is too large then
         stride = np.uint64(max(self.stride, 1))
         number, rest = distance // stride, distance % stride
@@ -79,8 +78,8 @@ class PointerTable:
             pointer = int(pointers[wrong][0])
             expected = f"one of {self.n} records of {self.name} from byte {self.at}"
             raise CorruptFile(file.path, "Context", offset=pointer, expected=expected, found="none there")
-        found: Ids = np.where(pointers != 0, number.astype(np.int32), np.int32(ABSENT))
-        return found
+        numbers: Ids = np.where(pointers != 0, number.astype(np.int32), np.int32(ABSENT))
+        return numbers
 
 
 @dataclass(frozen=True)
@@ -112,7 +111,7 @@ class RawContexts:
 
 
 def entry_points(file: FileBytes, section_at: int) -> tuple[Array, Ints]:
-    """The records of the entry points, and where they stand."""
+    """Return the records of the entry points, and where they stand."""
     section = file.record(rec.CONTEXT_SECTION, section_at, "Context")
     n, stride, at = int(section["nEntryPoints"]), int(section["szEntryPoint"]), int(section["pEntryPoints"])
     if not n:
@@ -140,7 +139,7 @@ def walk(file: FileBytes, entries: Array, entries_at: Ints) -> TreePlaces:
 
 
 def _below(file: FileBytes, at: int, end: int, places: list[int], parents: list[int]) -> None:
-    """Contexts of an array of children, and of all arrays below it, in preorder."""
+    """Add the contexts of an array of children, and of all arrays below it, in preorder."""
     unpack, buffer, size_of = CHILDREN.unpack_from, file.buffer, rec.CONTEXT.itemsize
     most = file.size // size_of
     parent = len(places) - 1
@@ -151,11 +150,11 @@ def _below(file: FileBytes, at: int, end: int, places: list[int], parents: list[
                 return
             at, end, parent = stack.pop()
         if at + size_of > end or len(places) > most:
-            raise _broken_tree(file, at, end, endless=len(places) > most)
+            raise _tree_error(file, at, end, endless=len(places) > most)
         size, below, n_flex = unpack(buffer, at)
         following = at + size_of + 8 * n_flex
         if following > end:
-            raise _broken_tree(file, at, end, endless=False)
+            raise _tree_error(file, at, end, endless=False)
         places.append(at)
         parents.append(parent)
         if size:
@@ -168,7 +167,7 @@ def _below(file: FileBytes, at: int, end: int, places: list[int], parents: list[
             at = following
 
 
-def _broken_tree(file: FileBytes, at: int, end: int, *, endless: bool) -> CorruptFile:
+def _tree_error(file: FileBytes, at: int, end: int, *, endless: bool) -> CorruptFile:
     found = "children that contain their parents" if endless else f"one that ends at byte {end} inside a context"
     return CorruptFile(
         file.path, "Context", offset=at, expected="arrays of whole contexts, each reached once", found=found
@@ -220,14 +219,14 @@ class _FlexWords:
 def decode(
     file: FileBytes, places: TreePlaces, functions: PointerTable, files: PointerTable, modules: PointerTable
 ) -> RawContexts:
-    """All fields of all contexts, column by column."""
+    """Return all fields of all contexts, column by column."""
     n = len(places.at)
     inner = np.flatnonzero(~places.is_entry)
     records = _gather(file, places.at[inner], rec.CONTEXT)
     words = _FlexWords(file, places.at[inner], records)
 
     def spread(values: Array, fill: int) -> Array:
-        """Values of inner contexts over all; entry points have none."""
+        """Return the values of inner contexts over all; entry points have none."""
         out = np.full(n, fill, values.dtype)
         out[inner] = values
         return out
@@ -252,7 +251,7 @@ def decode(
 
 
 def _gather(file: FileBytes, at: Ints, record: np.dtype[np.void]) -> Array:
-    """The record at each place; beyond the end of the file stand zeros."""
+    """Return the record at each place; beyond the end of the file stand zeros."""
     out = np.zeros(len(at), record)
     last = file.size - record.itemsize
     inside = at <= last
@@ -263,6 +262,9 @@ def _gather(file: FileBytes, at: Ints, record: np.dtype[np.void]) -> Array:
         rest = bytes(file.buffer[int(at[k]) :]).ljust(record.itemsize, b"\0")
         out[k] = np.frombuffer(rest, record, 1)[0]
     return out
+
+
+# -- tables ------------------------------------------------------------------------------------------------------------
 
 
 MOST_SHARING = 4  # strings together, in file sizes
@@ -319,8 +321,8 @@ class MetaDb:
         return self.file.record(dtype, self._sections[name][0], name)
 
     def _text(self, pointer: int, section: str) -> str:
-        """A string, kept once per pointer; 0 is empty. Strings may share their ends, but not without bound: a small
-        file could announce any amount of text."""
+        """Return a string, kept once per pointer; 0 is empty. Strings may share their ends, but not without bound: a
+        small file could announce any amount of text."""
         if pointer not in self._strings:
             text = self._strings[pointer] = self.file.text(pointer, section)
             self._room -= len(text)
@@ -345,13 +347,13 @@ class MetaDb:
         return tuple(self._text(p, "IdNames") for p in pointers.tolist())
 
     def _rows(self, dtype: np.dtype[np.void], name: str) -> tuple[int, int, Array]:
-        """(pointer, stride, records) of one of the plain tables."""
+        """Return (pointer, stride, records) of one of the plain tables."""
         section = self._section(rec.TABLE_SECTION, name)
         at, stride, n = int(section["pArray"]), int(section["stride"]), int(section["n"])
         return at, stride, self.file.read_strided(dtype, stride, n, at, name) if n else np.empty(0, dtype)
 
     def _number(self, table: tuple[int, int, Array], pointer: int, name: str) -> int:
-        """The row that a pointer means; 0 is absent."""
+        """Return the row that a pointer means; 0 is absent."""
         if pointer == 0:
             return ABSENT
         at, stride, rows = table
@@ -444,7 +446,7 @@ class MetaDb:
         return RawScope(self._text(int(record["pScopeName"]), "Metrics"), int(record["type"]))
 
     def contexts(self) -> RawContexts:
-        """Every context in preorder: entry points and what lies below them."""
+        """Return every context in preorder: entry points and what lies below them."""
         tables = (
             PointerTable(name, at, stride, len(rows))
             for name, (at, stride, rows) in (

@@ -77,7 +77,7 @@ def write_meta_db(
         functions_at = section.table(_functions(places, strings))
     with out.section("Context", rec.CONTEXT_SECTION) as section:
         section.head = _contexts(out, tree, places, strings, functions_at)
-    path.write_bytes(out.finished())
+    path.write_bytes(out.finish())
 
 
 class _MetaBytes:
@@ -121,7 +121,7 @@ class _MetaBytes:
     def end_section(self, name: str, at: int) -> None:
         self._sections[name] = at, len(self._bytes) - at
 
-    def finished(self) -> bytearray:
+    def finish(self) -> bytearray:
         self.align()
         self.append(rec.FOOTERS["meta"])
         self.patch(0, header_bytes("meta", self._sections))
@@ -137,7 +137,7 @@ class _Section:
         self.head: tuple[int, ...] = ()
 
     def table(self, records: Array) -> Ints:
-        """The whole content of a plain table; gives the place of each record."""
+        """Write a whole plain table, and return the place of each record."""
         at = self._out.array(records)
         self.head = (at, len(records), records.dtype.itemsize)
         return at + np.arange(len(records)) * records.dtype.itemsize
@@ -175,13 +175,15 @@ def _metrics(out: _MetaBytes, plan: MetricPlan) -> tuple[int, ...]:
     for row, metric in zip(rows, plan.metrics, strict=True):
         pointers = [scopes_at + SCOPES_IN_ORDER.index(s.scope) * rec.SCOPE.itemsize for s in metric.scopes]
         instances = _records(rec.SCOPE_INSTANCE, pScope=pointers, propMetricId=[s.id for s in metric.scopes])
-        found = [(at, *one) for at, s in zip(pointers, metric.scopes, strict=True) for one in s.statistics]
+        statistics_of_scopes = [
+            (at, *one) for at, s in zip(pointers, metric.scopes, strict=True) for one in s.statistics
+        ]
         summaries = _records(
             rec.SUMMARY,
-            pScope=[at for at, _, _ in found],
-            pFormula=[out.string(SUMMARIES[statistic][0]) for _, statistic, _ in found],
-            combine=[COMBINATIONS.index(SUMMARIES[statistic][1]) for _, statistic, _ in found],
-            statMetricId=[id_ for _, _, id_ in found],
+            pScope=[at for at, _, _ in statistics_of_scopes],
+            pFormula=[out.string(SUMMARIES[statistic][0]) for _, statistic, _ in statistics_of_scopes],
+            combine=[COMBINATIONS.index(SUMMARIES[statistic][1]) for _, statistic, _ in statistics_of_scopes],
+            statMetricId=[id_ for _, _, id_ in statistics_of_scopes],
         )
         row["pName"], row["pScopeInsts"] = out.string(metric.name), out.array(instances)
         row["nScopeInsts"], row["nSummaries"] = len(instances), len(summaries)
@@ -235,7 +237,7 @@ def _functions(places: _Places, strings: _Strings) -> Array:
 def _contexts(
     out: _MetaBytes, tree: FileTree, places: _Places, strings: _Strings, functions_at: Ints
 ) -> tuple[int, int, int]:
-    """All children arrays and the entry points; gives the head of the section."""
+    """Write all children arrays and the entry points, and return the head of the section."""
     inner = np.flatnonzero(tree.listed & (tree.parent >= 0))
     order = inner[np.lexsort((inner, tree.parent[inner], -tree.depth[inner]))]  # the children of each parent together
     records, flex = _records_of(tree, order, places, strings, functions_at)
@@ -271,7 +273,7 @@ def _contexts(
 def _records_of(
     tree: FileTree, rows: Ints, places: _Places, strings: _Strings, functions_at: Ints
 ) -> tuple[Array, list[tuple[Array, Array]]]:
-    """The fixed part of each context, and the columns of its flex words with where they are present."""
+    """Return the fixed part of each context, and the columns of its flex words with where they are present."""
     function, region = tree.function[rows], tree.region[rows]
     named = function >= 0
     pointer = np.zeros(len(rows), np.uint64)

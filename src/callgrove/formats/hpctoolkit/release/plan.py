@@ -110,7 +110,7 @@ class FileTree:
         return _entry_names(self.contexts)
 
     def label(self, row: int) -> str:
-        """The pretty name of an entry point."""
+        """Return the pretty name of an entry point."""
         if row in self._entry_names:
             return self._entry_names[row]
         return self.contexts.label(row) if row != self.added and self.region[row] >= 0 else UNKNOWN_ENTRY
@@ -224,7 +224,7 @@ def _find_unplaced_calls(contexts: ContextTree) -> Bools:
 
 
 def _nest(contexts: ContextTree, emptied: Bools) -> tuple[Ids, Ids]:
-    """The parents in the file, and the lines that something moved below."""
+    """Return the parents in the file, and the lines that something moved below."""
     parent, moved_to = contexts.parent.copy(), np.full(len(contexts), NOWHERE, np.int32)
     calls, inlined = np.flatnonzero(_lies_beside_its_line(contexts)), _find_inlined_beside_lines(contexts)
     parent[calls] = moved_to[calls] = contexts.within[calls]
@@ -257,5 +257,5 @@ def _find_inlined_beside_lines(contexts: ContextTree) -> tuple[Ints, Ints]:
     ]
     _, first, number = np.unique(np.stack(places, axis=1), axis=0, return_index=True, return_inverse=True)
     line = np.append(lines, np.full(len(inlined), n))[first[number.ravel()[len(lines) :]]]
-    found = line < n
-    return inlined[found], line[found]
+    has_line = line < n
+    return inlined[has_line], line[has_line]

@@ -61,7 +61,7 @@ SECTIONS = {
 
 
 def _record(n_bytes: int, /, **fields: tuple[str, int]) -> np.dtype[np.void]:
-    """A record of `n_bytes` bytes from name=(type, offset)."""
+    """Return a record of `n_bytes` bytes from name=(type, offset)."""
     names = list(fields)
     types = [kind for kind, _ in fields.values()]
     offsets = [offset for _, offset in fields.values()]

@@ -121,7 +121,7 @@ class MetricColumns:
 
 
 def read_columns(text: str) -> MetricColumns:
-    """The columns of a METRICS v0 file; raises YamlError or MetricColumnsError, both ValueErrors."""
+    """Return the columns of a METRICS v0 file; raises YamlError or MetricColumnsError, both ValueErrors."""
     document = _mapping(yaml_subset.parse(text), "file")
     version = _text(document, "version", "file")
     if version != "0":
@@ -224,7 +224,7 @@ class _Reader:
 
 
 def _apply(operator: str, args: list[Formula], place: str) -> Formula:
-    """An operator of the file as calls: there operators take any number of arguments, in formulas two."""
+    """Return an operator of the file as calls: there operators take any number of arguments, in formulas two."""
     name = SYNONYMS.get(operator, operator)
     if not args or (name not in OPERATORS and name not in FUNCTIONS):
         raise MetricColumnsError(place, f"{'unknown operator' if args else 'no arguments for'} {operator[:40]!r}")
@@ -243,14 +243,14 @@ def _apply(operator: str, args: list[Formula], place: str) -> Formula:
 def _from_children(
     rule: str, name: str, children: tuple[ColumnNode, ...], place: str
 ) -> tuple[Formula | None, Formula | None, Formula | None]:
-    """The formulas of a variant whose values are those of its children: of the first, or of all together."""
+    """Return the formulas of a variant whose values are those of its children: of the first, or of all together."""
     if rule not in ("sum", "first"):
         raise MetricColumnsError(place, f"expected the formula to be a mapping, sum or first, found {rule[:40]!r}")
     same = [next((v for v in child.variants if v.name == name), None) for child in children]
-    found = [variant for variant in same if variant is not None]
-    if not found or len(found) < len(same):
+    variants = [variant for variant in same if variant is not None]
+    if not variants or len(variants) < len(same):
         raise MetricColumnsError(place, f"the formula {rule!r} needs children that all have this variant")
-    chosen = found[:1] if rule == "first" else found
+    chosen = variants[:1] if rule == "first" else variants
     return (
         _total([v.inclusive for v in chosen]),
         _total([v.exclusive_standard for v in chosen]),
@@ -311,8 +311,7 @@ def _kind(node: Node) -> str:
     return "nothing" if node is None else repr(node[:40])
 
 
-# The columns of metrics/default.yaml, resolved to the metric ids of meta.db.
-#
+# -- columns over the metric ids of meta.db ----------------------------------------------------------------------------
 # A column over a summary that the database does not hold is dropped, with a warning.
 
 
@@ -347,7 +346,7 @@ def add_columns(builder: ExperimentBuilder, path: Path, metrics: tuple[RawMetric
 
 
 def _walk(nodes: tuple[ColumnNode, ...]) -> Iterator[ColumnNode]:
-    """All columns, parents first."""
+    """Yield all columns, parents first."""
     stack = list(reversed(nodes))
     while stack:
         node = stack.pop()

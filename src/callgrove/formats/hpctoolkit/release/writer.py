@@ -54,8 +54,7 @@ __all__ = [
 ]
 
 
-# What profile.db, cct.db and trace.db of a released database have beside blocks and lines, as it is written.
-#
+# -- headers and tables of the binary files ----------------------------------------------------------------------------
 # profile.db    header, ProfileInfos at 0x30, id tuples | blocks | footer
 # cct.db        header, CtxInfos at 0x30 (as genuine files have it; the 16 bytes before are zero here) | blocks | footer
 # trace.db      header, CtxTraces at 0x20 | lines | footer
@@ -141,7 +140,7 @@ class ReleasedTraces:
 
 
 def _tuples(identifiers: IdentifierTuples, measured: Ints, at: int) -> tuple[bytes, Ints]:
-    """The tuples of the measured profiles, and where each begins. Kinds beyond 255 have no place."""
+    """Return the tuples of the measured profiles, and where each begins. Kinds beyond 255 have no place."""
     out = bytearray()
     pointers = []
     for profile in measured.tolist():
@@ -156,11 +155,11 @@ def _tuples(identifiers: IdentifierTuples, measured: Ints, at: int) -> tuple[byt
     return bytes(out), np.array(pointers, np.int64)
 
 
-# What an experiment has that a released database cannot hold, in words; only what is really there is named.
+# -- losses ------------------------------------------------------------------------------------------------------------
 
 
 def losses_of(experiment: Experiment, tree: FileTree, plan: MetricPlan) -> Iterator[str]:
-    """Everything that is left out or changed, one sentence each."""
+    """Yield everything that is left out or changed, one sentence each."""
     n = len(experiment.contexts)
     around = np.where(tree.moved_to[:n] == NOWHERE, tree.around[:n], experiment.contexts.within)
     yield from losses_of_both(experiment, tree.kind_as_read[:n], around, tree.keeps_ids, plan)
@@ -198,8 +197,7 @@ def _identifiers(identifiers: IdentifierTuples) -> Iterator[str]:
         yield "identifiers: that logical numbers were generated"
 
 
-# metrics/default.yaml of a released database: what HPCToolkit's viewer shows, over the sums that the file holds.
-#
+# -- metrics/default.yaml: what HPCToolkit's viewer shows --------------------------------------------------------------
 # Specification: hpctoolkit-databases.md B.8, as shown_columns.py reads it. Every metric is a root, so that all can be
 # shown; those that are not visible say so. Columns of the experiment that are formulas over its metrics are kept, in
 # their order. Anchors are spelled as HPCToolkit spells them:
@@ -230,7 +228,7 @@ class _Root:
 
 
 def columns_text(plan: MetricPlan, metrics: Metrics) -> tuple[str, list[str]]:
-    """The text of the file, without a final newline, and the columns that could not be kept."""
+    """Return the text of the file, without a final newline, and the columns that could not be kept."""
     anchors = _anchors(plan)
     columns, lost = view_columns(plan, metrics, tells_statistics=False)
     roots = list(_roots(columns, anchors, lost))
@@ -252,7 +250,8 @@ def columns_text(plan: MetricPlan, metrics: Metrics) -> tuple[str, list[str]]:
 
 
 def _anchors(plan: MetricPlan) -> dict[int, str]:
-    """A name for each stored metric, by its id. Two metrics may be spelled alike: then the id tells them apart."""
+    """Return a name for each stored metric, by its id. Two metrics may be spelled alike: then the id tells them
+    apart."""
     out: dict[str, int] = {}
     for metric, scope in plan.scopes:
         for statistic, id_ in scope.statistics:
@@ -268,7 +267,7 @@ def _spell(name: str) -> str:
 
 
 def _roots(columns: list[ViewColumn], anchors: dict[int, str], lost: list[str]) -> Iterator[_Root]:
-    """One root for the columns of each name; too deep a formula is lost."""
+    """Yield one root for the columns of each name; too deep a formula is lost."""
     groups: dict[str, list[ViewColumn]] = {}
     for shown in columns:
         groups.setdefault(storable(shown.column.name), []).append(shown)
@@ -289,7 +288,7 @@ def _roots(columns: list[ViewColumn], anchors: dict[int, str], lost: list[str]) 
 
 
 def _as_nested_lists(expression: Expression, anchors: dict[int, str]) -> str | None:
-    """A formula as nested lists; None where it is too deep."""
+    """Return a formula as nested lists; None where it is too deep."""
 
     def combine(node: Expression, args: Sequence[tuple[str, list[str], int]]) -> tuple[str, list[str], int]:
         """(operator, arguments, depth); leaves have no operator."""
@@ -305,8 +304,8 @@ def _as_nested_lists(expression: Expression, anchors: dict[int, str]) -> str | N
             return node.name, [*inner, *map(_as_list, others)], depth
         return node.name, [_as_list(arg) for arg in args], depth
 
-    found = fold(expression, combine)
-    return _as_list(found) if found[2] <= DEEPEST else None
+    folded = fold(expression, combine)
+    return _as_list(folded) if folded[2] <= DEEPEST else None
 
 
 def _as_list(part: tuple[str, list[str], int]) -> str:
@@ -347,6 +346,9 @@ def _escape_character(character: str) -> str:
         return character
     code = ord(character)
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+# -- the writer --------------------------------------------------------------------------------------------------------
 
 
 MOST_ID_NAMES = 0xFF
@@ -408,7 +410,7 @@ class Released:
             yield f"samples on {n_nowhere} contexts without place in the tree and values: they read as idle"
 
     def _nowhere(self, n_per_context: Ints) -> int:
-        """How many contexts have samples, but neither a place in the tree nor values: nothing keeps their id."""
+        """Return how many contexts have samples, but neither a place in the tree nor values: nothing keeps their id."""
         known = n_per_context > 0
         known[self.tree.id[:-1][self.tree.listed]] = known[0] = True
         return int((self._sampled & ~known).sum())

@@ -51,9 +51,8 @@ __all__ = [
 ]
 
 
-# The words of the YAML subset: patterns for its tokens, and how quoted text is read.
-#
-# Specification: YAML 1.2 chapters 5 to 7, as far as `yaml_subset` needs them.
+# -- tokens ------------------------------------------------------------------------------------------------------------
+# Specification: YAML 1.2 chapters 5 to 7, as far as they are needed here.
 #
 #     key: "text"  # comment        COLON, QUOTED, LINE_END
 #     - &name plain text            DASH, ANCHOR, PLAIN
@@ -92,7 +91,7 @@ _ESCAPED = dict(zip('0abt\tnvfre "/\\N_LP', '\0\a\b\t\t\n\v\f\r\x1b "/\\\x85\xa0
 
 
 def unquote(quoted: re.Match[str]) -> str:
-    """The text within a QUOTED token; a ValueError names an escape that is none."""
+    """Return the text within a QUOTED token; a ValueError names an escape that is none."""
     single, double = quoted.groups()
     if double is None:
         return str(single).replace("''", "'")
@@ -107,6 +106,9 @@ def _escape(match: re.Match[str]) -> str:
     if number < 0 or number > 0x10FFFF or 0xD800 <= number < 0xE000:
         raise ValueError(f"the escape {match[0]!r} is no character")
     return chr(number)
+
+
+# -- parser ------------------------------------------------------------------------------------------------------------
 
 
 MAX_TEXT = 16 * 1024 * 1024  # characters
@@ -140,7 +142,7 @@ class YamlError(ValueError):
 
 
 def parse(text: str) -> Node:
-    """The document: mappings, sequences, text, and None for what is empty. Aliases share the node they name."""
+    """Return the document: mappings, sequences, text, and None for what is empty. Aliases share the node they name."""
     if len(text) > MAX_TEXT:
         raise YamlError(1, f"the text has {len(text)} characters, more than {MAX_TEXT}")
     return _Parser(text.removeprefix("\ufeff")).document()
@@ -203,8 +205,8 @@ class _Parser:
 
     def _end_line(self) -> None:
         if not self._take(LINE_END):
-            found = self.text[self.position : self.position + 20].partition("\n")[0]
-            raise self._error(f"expected the end of the line, found {found!r}")
+            rest = self.text[self.position : self.position + 20].partition("\n")[0]
+            raise self._error(f"expected the end of the line, found {rest!r}")
 
     def _count(self) -> None:
         self.n_nodes += 1
@@ -214,7 +216,7 @@ class _Parser:
     # Blocks, nested by indentation
 
     def _block_node(self) -> Node:
-        """The node whose first character is here."""
+        """Return the node whose first character is here."""
         self._count()
         self.depth += 1
         if self.depth > MAX_INDENT_DEPTH:
@@ -256,10 +258,10 @@ class _Parser:
             mapping[key] = self._block_value(column)
             if self._next_line() != column:
                 return mapping
-            found = self._key(PLAIN, COLON)
-            if found is None:
+            read = self._key(PLAIN, COLON)
+            if read is None:
                 raise self._error("expected `key:`")
-            key = self._check_unused(found, mapping)
+            key = self._check_unused(read, mapping)
 
     def _block_value(self, column: int) -> Node:
         anchor = self._take(ANCHOR)
