@@ -198,6 +198,43 @@ def test_the_command_line_knows_every_parameter_that_an_error_names() -> None:
     assert known <= named | {"align", "rank_env", "kernel_names"}, "which the registry names by variable"
 
 
+READS_ARGUMENTS = "parser.py"  # of the command line: the one module that makes typed options of what argparse gives
+
+
+def untyped_options(folder: Path) -> list[str]:
+    """Return the lines of the command line that see a Namespace, or take options by names that nothing checks."""
+    found = []
+    for path in sorted(folder.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_bytes())):
+            text = ast.unparse(node) if isinstance(node, ast.Call | ast.Attribute | ast.Name) else ""
+            if re.match(r"(argparse\.)?Namespace$|vars\(|(get|set|has)attr\((args|options|namespace)\b", text):
+                found.append(f"{path.relative_to(folder)}:{node.lineno}")
+    return found
+
+
+def test_options_of_the_command_line_are_typed() -> None:
+    """Verbs take a dataclass; what has no field or no argument is an error of the type checker or of the parser."""
+    lines = untyped_options(SOURCE / "cli")
+    assert {line.partition(":")[0] for line in lines} == {READS_ARGUMENTS}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "getattr(args, 'run', None)",
+        "setattr(options, 'run', None)",
+        "f(**{**vars(args), 'path': path})",
+        "argparse.Namespace(path=path)",
+        "def run(args: Namespace) -> int: ...",
+    ],
+)
+def test_untyped_options_are_found(tree: Path, text: str) -> None:
+    (tree / "cli" / "top.py").write_text("getattr(signal, 'SIGHUP')\noptions.run\n")
+    assert untyped_options(tree / "cli") == []
+    (tree / "cli" / "top.py").write_text(text)
+    assert untyped_options(tree / "cli")
+
+
 def test_every_module_has_a_layer() -> None:
     assert {layer(module) for module in modules_of(SOURCE)} <= DIRECTLY_BELOW.keys()
 

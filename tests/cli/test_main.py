@@ -7,14 +7,13 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
 
 import pytest
 
 from callgrove._version import __version__
-from callgrove.cli.main import VERBS, Verb, main
+from callgrove.cli.main import VERBS, Verb, load_command, main
 from callgrove.cli.parser import EXAMPLES, Parser
 from tests.requirements import ROOT, need
 from tests.timing import HANG_SEC
@@ -236,7 +235,7 @@ def test_every_verb_has_examples_that_can_be_typed(verb: Verb, capsys: pytest.Ca
         program, *words = shlex.split(example, comments=True)
         assert program == "callgrove"
         assert words[0] == verb.name or verb.name == "info"
-        module = import_module(verb.module)
+        command = load_command(verb)
         parser = Parser(f"callgrove {verb.name}")
-        module.add_arguments(parser)
-        parser.read(words[1:] if words[0] == verb.name else words)  # else a UsageError
+        command.add_arguments(parser)
+        parser.read(words[1:] if words[0] == verb.name else words, command.options)  # else a UsageError

@@ -10,14 +10,13 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 from io import TextIOWrapper
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from callgrove.cli.messages import exit_code_of, saying_broken_plugins, settle_stdout, tidy_ending
-from callgrove.cli.parser import Parser, did_you_mean
-from callgrove.cli.targets import refuse_output
+from callgrove.cli.parser import Command, Parser, did_you_mean
 from callgrove.errors import UsageError
 
-__all__ = ["VERBS", "Verb", "main"]
+__all__ = ["VERBS", "Verb", "load_command", "main"]
 
 
 # The table of verbs: name, module and what the overview says. A new verb is one module and one line here.
@@ -28,6 +27,7 @@ class Verb(NamedTuple):
     help: str
     module: str
     group: str = ""  # under which the overview lists it
+    command: str = "COMMAND"  # what the module calls it
 
 
 LOOK, COMPARE, DATA, WRITE, BEGIN = "look", "compare and predict", "data", "write", "begin"
@@ -132,19 +132,24 @@ def _run(arguments: list[str], verbs: Sequence[Verb]) -> int:
     if first == "--version":
         return _print(f"callgrove {_version()}\n")
     verb, rest = _choose_verb(words, verbs)
-    module = import_module(verb.module)
+    command = load_command(verb)
     parser = Parser(f"callgrove {verb.name}", verb.help, _examples(verb.name) if _wants_help(rest) else ())
-    module.add_arguments(parser)
+    command.add_arguments(parser)
     try:
-        args = parser.read(rest)
+        options = parser.read(rest, command.options)
     except SystemExit:  # argparse has printed the help
         return 0
-    from callgrove.cli.options import settle_format  # which every verb has imported by now
+    from callgrove.cli.targets import refuse_outputs
 
-    settle_format(args)
-    refuse_output(args)
-    code: int = module.run(args)
-    return code
+    refuse_outputs(options)
+    return command.run(options)
+
+
+def load_command(verb: Verb) -> Command[Any]:
+    """Import the module of a verb, and return what it does."""
+    command = getattr(import_module(verb.module), verb.command)
+    assert isinstance(command, Command)
+    return command
 
 
 def _wants_help(arguments: Sequence[str]) -> bool:

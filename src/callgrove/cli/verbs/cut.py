@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from callgrove.cli.options import add_run
-from callgrove.cli.results import add_inputs, add_target, open_all, split_target, write_result
+from callgrove.cli.parser import Command
+from callgrove.cli.results import ResultOptions, add_inputs, add_target, open_inputs, write_result
 
 TEXTS = "a name, a call path like main->solve, or a /pattern/; may be given several times"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(ResultOptions):
+    root: Sequence[str]
+    prune: Sequence[str]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -18,9 +27,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_target(parser)
 
 
-def run(args: argparse.Namespace) -> int:
+def run(options: Options) -> int:
     from callgrove.algebra.cutting import cut
 
-    paths, target = split_target(args, 1, most=1)
-    inputs = open_all(args, paths)
-    return write_result(cut(inputs[0], roots=args.root, prunes=args.prune), inputs, target, args)
+    inputs, target = open_inputs(options, least=1, most=1)
+    return write_result(cut(inputs[0], roots=options.root, prunes=options.prune), inputs, target, options)
+
+
+COMMAND = Command(Options, add_arguments, run)

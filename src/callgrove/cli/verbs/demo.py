@@ -7,8 +7,10 @@ import contextlib
 import shlex
 import sys
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 
+from callgrove.cli.parser import Command
 from callgrove.errors import CallgroveError, UsageError
 
 NAME = "stencil.d"
@@ -35,13 +37,18 @@ WALK = (
 )
 
 
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    keep: str | None
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--keep", metavar="FOLDER", help="write the examples here and leave them")
 
 
-def run(args: argparse.Namespace) -> int:
-    if args.keep is not None:
-        folder = Path(args.keep)
+def run(options: Options) -> int:
+    if options.keep is not None:
+        folder = Path(options.keep)
         folder.mkdir(parents=True, exist_ok=True)
         for name in (*INPUTS, REPORT_NAME):
             if (folder / name).exists():
@@ -79,3 +86,6 @@ def _walk(folder: Path) -> int:
             if main(words) != 0:
                 raise CallgroveError(f"the demo failed at `callgrove {shlex.join(words)}`")
     return 0
+
+
+COMMAND = Command(Options, add_arguments, run)

@@ -3,9 +3,24 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import dataclass
 
 from callgrove.cli.options import add_run
-from callgrove.cli.results import add_inputs, add_matching, add_target, open_all, split_target, write_result
+from callgrove.cli.parser import Command
+from callgrove.cli.results import (
+    MatchingOptions,
+    ResultOptions,
+    add_inputs,
+    add_matching,
+    add_target,
+    open_inputs,
+    write_result,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(ResultOptions, MatchingOptions):
+    missing: str
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -21,10 +36,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_target(parser)
 
 
-def run(args: argparse.Namespace) -> int:
+def run(options: Options) -> int:
     from callgrove.algebra.operations import mean
 
-    paths, target = split_target(args, 2)
-    inputs = open_all(args, paths)
-    made = mean(*inputs, missing=args.missing, ignore=args.ignore, by=args.by, system=args.system)
-    return write_result(made, inputs, target, args)
+    inputs, target = open_inputs(options, least=2)
+    made = mean(*inputs, missing=options.missing, ignore=options.ignore, by=options.by, system=options.system)
+    return write_result(made, inputs, target, options)
+
+
+COMMAND = Command(Options, add_arguments, run)
