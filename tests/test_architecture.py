@@ -199,17 +199,17 @@ def test_the_command_line_knows_every_parameter_that_an_error_names() -> None:
 
 
 READS_ARGUMENTS = "parser.py"  # of the command line: the one module that makes typed options of what argparse gives
+UNTYPED = re.compile(r"(argparse\.)?Namespace$|vars\(|(get|set|has)attr\((args|options|namespace)\b")
 
 
 def untyped_options(folder: Path) -> list[str]:
     """Return the lines of the command line that see a Namespace, or take options by names that nothing checks."""
-    found = []
-    for path in sorted(folder.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_bytes())):
-            text = ast.unparse(node) if isinstance(node, ast.Call | ast.Attribute | ast.Name) else ""
-            if re.match(r"(argparse\.)?Namespace$|vars\(|(get|set|has)attr\((args|options|namespace)\b", text):
-                found.append(f"{path.relative_to(folder)}:{node.lineno}")
-    return found
+    return [
+        f"{path.relative_to(folder)}:{node.lineno}"
+        for path in sorted(folder.rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_bytes()))
+        if isinstance(node, ast.Call | ast.Attribute | ast.Name) and UNTYPED.match(ast.unparse(node))
+    ]
 
 
 def test_options_of_the_command_line_are_typed() -> None:
