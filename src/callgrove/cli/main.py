@@ -19,7 +19,7 @@ from callgrove.errors import UsageError
 __all__ = ["VERBS", "Verb", "load_command", "main"]
 
 
-# The table of verbs: name, module and what the overview says. A new verb is one module and one line here.
+# The table of verbs: name, what the overview says, and where it is. A new verb is one module and one line here.
 
 
 class Verb(NamedTuple):
@@ -72,11 +72,29 @@ VERBS = (
     Verb("sql", "SQL over the tables of any input, and over rocprofv3's view names", "callgrove.cli.verbs.sql", DATA),
     Verb("convert", "write an experiment in another format", "callgrove.cli.verbs.convert", WRITE),
     Verb("prof", "measurement directories as a database: the job of hpcprof", "callgrove.cli.verbs.prof", WRITE),
-    Verb("merge", "several experiments as one, with everything that they have", "callgrove.cli.verbs.merge", WRITE),
-    Verb("mean", "the mean of several experiments", "callgrove.cli.verbs.mean", WRITE),
-    Verb("cut", "a call tree with other roots, or without some calls", "callgrove.cli.verbs.cut", WRITE),
-    Verb("part", "an experiment with some of its ranks, threads or runs only", "callgrove.cli.verbs.part", WRITE),
-    Verb("common", "several experiments on the call tree that all of them have", "callgrove.cli.verbs.common", WRITE),
+    Verb(
+        "merge",
+        "several experiments as one, with everything that they have",
+        "callgrove.cli.verbs.algebra",
+        WRITE,
+        "MERGE",
+    ),
+    Verb("mean", "the mean of several experiments", "callgrove.cli.verbs.algebra", WRITE, "MEAN"),
+    Verb("cut", "a call tree with other roots, or without some calls", "callgrove.cli.verbs.algebra", WRITE, "CUT"),
+    Verb(
+        "part",
+        "an experiment with some of its ranks, threads or runs only",
+        "callgrove.cli.verbs.algebra",
+        WRITE,
+        "PART",
+    ),
+    Verb(
+        "common",
+        "several experiments on the call tree that all of them have",
+        "callgrove.cli.verbs.algebra",
+        WRITE,
+        "COMMON",
+    ),
     Verb("dump", "the raw structure of a file as text", "callgrove.cli.verbs.dump", DATA),
     Verb("check", "validate, and list every damage", "callgrove.cli.verbs.check", DATA),
     Verb("demo", "make a small experiment of every kind and walk through it", "callgrove.cli.verbs.demo", BEGIN),
