@@ -55,7 +55,7 @@ def open_any(
     _say([w.text for w in damage])
     if options.strict and damage:
         raise InputError(
-            f"{options.input_name}: is damaged, and --strict refuses that; `callgrove check` lists every damage"
+            f"{options.input_name}: is damaged, and --strict refuses that; `callgrove check` lists all damage"
         )
     if notes:
         _say_all(opened.warnings if isinstance(opened, Study) else _notes(opened.warnings))
@@ -109,7 +109,7 @@ def _open_input(options: InputOptions, fold: bool, workers: Workers | None) -> E
         wanted = "either PATH or --point, not both" if points else "a PATH"
         raise UsageError(f"name {wanted}; see --help")
     if "-" in options.inputs:
-        raise UsageError("-: inputs are read here and there, which a pipe does not allow; save it to a file")
+        raise UsageError("-: inputs cannot be read from a pipe, as they are not read in order; save this one to a file")
     with progress() as report, _workers(options, workers) as ready:
         how = _read_options(options, report, fold, ready)
         if options.extrap_compat:
@@ -149,7 +149,7 @@ def _as_extra_p(options: InputOptions, how: ReadOptions) -> Experiment | Study:
     """Nsight exports as Extra-P reads them: it alone has such a way of reading."""
     name = format_using("extrap_compat")
     if not options.paths or options.scaling or options.from_format not in ("", name):
-        raise UsageError("--extrap-compat reads a PATH of Nsight exports: no --point, no --scaling, no other --from")
+        raise UsageError("--extrap-compat reads a PATH of Nsight exports, without --point, --scaling or another --from")
     return open_paths(options.paths, name, how)
 
 
@@ -185,8 +185,8 @@ def as_study(opened: Experiment | Study, options: InputOptions) -> Study:
     combination = combination_for(opened, options.scaling)
     if combination is Combination.DEVICE and not options.scaling:
         note(
-            "note: of these GPU runs, values are added up on every device, and on the host in every process, and are "
-            "means over these; --scaling strong adds up all, --scaling weak counts every thread and stream"
+            "note: values of these GPU runs are added up on each device, and on the host in each process, and then "
+            "averaged; --scaling strong adds up all, --scaling weak counts every thread and stream"
         )
     with progress() as report:
         study = series_of(opened, options.scaling, options.study_scope, report, options.input_name)

@@ -213,13 +213,17 @@ def add_input(
         add_path(group, "a file or folder that a profiler wrote", optional=optional)
     add_from(group)
     group.add_argument(
-        "--rank-env", metavar="NAME", default="", help="of recorded environments, the variable that holds the rank"
+        "--rank-env",
+        metavar="NAME",
+        default="",
+        help="the environment variable that holds the rank, of runs whose environment was recorded",
     )
     group.add_argument(
         "--align",
         metavar="HOW",
         default="",
-        help="clocks of several machines: none (default), start (every process begins at 0), or a file of host,ns",
+        help="how to align clocks of several machines: none (default), start (every process begins at 0), "
+        "or a file of host,ns",
     )
     add_kernel_names(group)
     names = group.add_mutually_exclusive_group()
@@ -230,7 +234,7 @@ def add_input(
         help="how folders of runs are named, like 'run_{n}_{ranks}ranks'; {r} is the repetition",
     )
     names.add_argument(
-        "--points", dest="points_file", metavar="FILE", default="", help="CSV: folder, one column per parameter"
+        "--points", dest="points_file", metavar="FILE", default="", help="a CSV file: folder, one column per parameter"
     )
     care = group.add_mutually_exclusive_group()
     care.add_argument("--strict", action="store_true", help="refuse what is damaged or incomplete instead of warning")
@@ -256,7 +260,7 @@ def add_study_input(parser: argparse.ArgumentParser, *, many: bool = False, jobs
         action="append",
         default=[],
         metavar=("P=4,N=100", "RUN"),
-        help="a run and its parameters, instead of PATH; once for every run",
+        help="a run and its parameters, instead of PATH; give it once for every run",
     )
     group.add_argument(
         "--scaling",
@@ -271,12 +275,12 @@ def add_study_input(parser: argparse.ArgumentParser, *, many: bool = False, jobs
         action="store_const",
         const="inclusive",
         default="exclusive",
-        help="of runs, take inclusive values instead of exclusive ones",
+        help="take inclusive values of runs instead of exclusive ones",
     )
     group.add_argument(
         "--extrap-compat",
         action="store_true",
-        help="of a folder of Nsight exports, make the series that Extra-P makes, with its defects",
+        help="make the series that Extra-P makes of a folder of Nsight exports, with its defects",
     )
 
 
@@ -296,17 +300,19 @@ def add_kernel_names(group: argparse._ActionsContainer) -> None:
         "--kernel-names",
         choices=KERNEL_NAMES,
         default="",
-        help="of Nsight exports and rocprofv3 databases, the name that tells kernels apart: without parameters, or "
+        help="how kernels of Nsight exports and rocprofv3 databases are told apart: by names without parameters, or "
         "with all of them (default: as nsys and rocprofv3 do)",
     )
 
 
 def add_salvage(parser: argparse._ActionsContainer) -> None:
-    parser.add_argument("--salvage", action="store_true", help="keep the complete part of a text that breaks off")
+    parser.add_argument(
+        "--salvage", action="store_true", help="keep the complete part of a text file that is cut short"
+    )
 
 
 def add_selection(
-    parser: argparse.ArgumentParser, metric: str = "the metric (default: the first time, else the first)"
+    parser: argparse.ArgumentParser, metric: str = "the metric (default: the first one that is a time, else the first)"
 ) -> None:
     """Which metric and whose values; `metric` says what naming one means."""
     group = parser.add_argument_group("selection")
@@ -321,7 +327,7 @@ def add_run(group: argparse._ActionsContainer) -> None:
     group.add_argument(
         "--run",
         metavar="RUN",
-        help="of several runs, only these: by number (3, 0-3,7), parameters (p=4,n=100; r=1: the repetition) or name",
+        help="only these of several runs: by number (3, 0-3,7), parameters (p=4,n=100; r=1: the repetition) or name",
     )
 
 
@@ -376,11 +382,13 @@ def add_execution(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("execution").add_mutually_exclusive_group()
     add_jobs(group, "use N processes")
     group.add_argument("--mpi", action="store_true", help="use the processes of an MPI run (mpirun, srun)")
-    group.add_argument("--dask", metavar="ADDRESS", default="", help="use the Dask cluster whose scheduler is there")
+    group.add_argument(
+        "--dask", metavar="ADDRESS", default="", help="use the Dask cluster whose scheduler is at this address"
+    )
 
 
 def add_jobs(group: argparse._ActionsContainer, what: str = "open many GPU databases on N processes") -> None:
-    default = "default: one for each usable core, but one in all where the input is small"
+    default = "default: one for each usable core, or just one if the input is small"
     group.add_argument("-j", "--jobs", metavar="N", type=n_processes, help=f"{what} ({default})")
 
 

@@ -84,14 +84,18 @@ def parse_ignored(text: str) -> list[str]:
 def add_matching(parser: argparse.ArgumentParser, *, systems: bool = True) -> None:
     group = parser.add_argument_group("matching")
     group.add_argument(
-        "--ignore", metavar="LIST", type=parse_ignored, default=[], help=f"what may differ: {', '.join(IGNORABLE)}"
+        "--ignore",
+        metavar="LIST",
+        type=parse_ignored,
+        default=[],
+        help=f"differences to ignore: {', '.join(IGNORABLE)}",
     )
     group.add_argument(
         "--by", choices=("place", "name"), default="place", help="what makes two contexts the same (default: place)"
     )
     if systems:
         group.add_argument(
-            "--system", choices=SYSTEMS, default="union", help="what becomes of the profiles (default: union)"
+            "--system", choices=SYSTEMS, default="union", help="how profiles are combined (default: union)"
         )
 
 
@@ -104,7 +108,7 @@ def add_target(parser: argparse.ArgumentParser) -> None:
         help="the format to write (default: by OUT's ending, else the input's)",
     )
     group.add_argument("--dialect", default="", metavar="NAME", help="which variant of the format to write")
-    group.add_argument("--force", action="store_true", help="replace OUT if it is there already")
+    group.add_argument("--force", action="store_true", help="replace OUT if it exists")
 
 
 def open_inputs(options: ResultOptions, least: int, most: int | None = None) -> tuple[list[Experiment], str]:

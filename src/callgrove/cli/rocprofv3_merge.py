@@ -77,9 +77,9 @@ def _add_arguments(parser: Parser) -> None:
         choices=FORMATS,
         nargs="+",
         required=True,
-        help="what to write; several get endings of theirs",
+        help="what to write; of several, each gets its own ending",
     )
-    parser.add_argument("--force", action="store_true", help="replace OUT if it is there already")
+    parser.add_argument("--force", action="store_true", help="replace OUT if it exists")
     parser.add_argument("--rank-env", metavar="NAME", default="", help="the environment variable that holds the rank")
     parser.add_argument("--strict", action="store_true", help="refuse what is damaged instead of warning")
     add_salvage(parser)

@@ -87,28 +87,40 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
     chosen.add_argument("-m", "--metric", metavar="NAME", help="only this metric (default: all)")
     chosen.add_argument("--callpath", metavar="TEXT", help="only call paths that contain this text")
     chosen.add_argument(
-        "--times", metavar="PARAMETER", help="model values times a parameter: total cost of all processes"
+        "--times",
+        metavar="PARAMETER",
+        help="model values times this parameter: with that of processes, their total cost",
     )
-    chosen.add_argument("--along", metavar="PARAMETER", help="as if this were the only parameter")
+    chosen.add_argument("--along", metavar="PARAMETER", help="model as if this were the only parameter")
     _add_fit_options(parser.add_argument_group("modelling"))
 
 
 def _add_fit_options(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--refit", action="store_true", help="make new models even if the input has some")
     group.add_argument("--stored", metavar="NAME", help="which of the stored sets of models (default: the last)")
-    group.add_argument("--modeler", choices=MODELERS, default="default", help="how terms are searched")
+    group.add_argument("--modeler", choices=MODELERS, default="default", help="how to search for terms")
     group.add_argument("--measure", choices=MEASURES, default="mean", help="what is modelled (default: mean)")
     group.add_argument("--method", choices=METHODS, default="extrap", help="extrap: the same models as Extra-P")
-    group.add_argument("--no-logarithms", action="store_true", help="no terms with log2")
-    group.add_argument("--negative-exponents", action="store_true", help="terms that fall as well")
-    group.add_argument("--powers", metavar="LIST", default="", help="own exponents, like 1/2,1,2")
-    group.add_argument("--logarithms", metavar="LIST", default="", help="own exponents of logarithms, like 1,2")
-    group.add_argument("--keep-usual", action="store_true", help="the usual exponents besides the own ones")
-    group.add_argument("--only-products", action="store_true", help="own exponents: only powers times logarithms")
-    group.add_argument("--no-cross-validation", action="store_true", help="judge terms by the points of the fit")
+    group.add_argument("--no-logarithms", action="store_true", help="do not try terms with log2")
+    group.add_argument("--negative-exponents", action="store_true", help="also try terms that fall")
+    group.add_argument(
+        "--powers", metavar="LIST", default="", help="exponents to try instead of the usual ones, like 1/2,1,2"
+    )
+    group.add_argument(
+        "--logarithms", metavar="LIST", default="", help="the same for exponents of logarithms, like 1,2"
+    )
+    group.add_argument("--keep-usual", action="store_true", help="try the usual exponents besides those given")
+    group.add_argument(
+        "--only-products", action="store_true", help="of the exponents given, try only powers times logarithms"
+    )
+    group.add_argument(
+        "--no-cross-validation", action="store_true", help="judge terms by the points that they were fitted to"
+    )
     group.add_argument("--compare-rss", action="store_true", help="judge terms by RSS instead of SMAPE")
-    group.add_argument("--point-selection", choices=SELECTIONS, default="auto", help="points for single parameters")
-    group.add_argument("--no-mixed", action="store_true", help="no sums of products of parameters")
+    group.add_argument(
+        "--point-selection", choices=SELECTIONS, default="auto", help="which points to use for single parameters"
+    )
+    group.add_argument("--no-mixed", action="store_true", help="do not try sums of products of parameters")
 
 
 def fit_models(options: ScalingOptions) -> Models:

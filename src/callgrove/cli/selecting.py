@@ -67,11 +67,11 @@ def add_cutting(parser: argparse.ArgumentParser) -> None:
         "--window",
         metavar="START:END",
         type=time_window,
-        help="of traces, only this time since the start, like 250ms:1.5s or 10%%:20%% (plain numbers: ns)",
+        help="only this part of traces, in time since the start, like 250ms:1.5s or 10%%:20%% (plain numbers: ns)",
     )
     for side, word in (("start", "from the first"), ("end", "until the last")):
         group.add_argument(
-            f"--{side}-marker", metavar="NAME", default="", help=f"of traces, {word} marker of that name"
+            f"--{side}-marker", metavar="NAME", default="", help=f"only the part of traces {word} marker of that name"
         )
     kinds = ", ".join(KINDS)
     group.add_argument("--kind", metavar="LIST", type=_kinds, help=f"only spans of these kinds: {kinds}")
@@ -82,9 +82,7 @@ def add_cutting(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="only spans of this category, like HIP or HIP_RUNTIME_API; may be repeated",
     )
-    group.add_argument(
-        "--keep-contexts", action="store_true", help="keep contexts that the selection has nothing to say about"
-    )
+    group.add_argument("--keep-contexts", action="store_true", help="keep contexts that the selection does not use")
 
 
 def _kinds(text: str) -> list[str]:
@@ -114,7 +112,7 @@ def cut(experiment: Experiment, options: CuttingOptions) -> Experiment:
     from callgrove.cli.messages import note
 
     if options.no_traces and (options.kind or options.category or options.start_marker or options.end_marker):
-        raise UsageError("--no-traces leaves all traces out; choose a part of them, or none")
+        raise UsageError("--no-traces leaves out all traces, so no part of them can be chosen")
     if not is_cut(options):
         return experiment
     part = experiment.select(

@@ -89,7 +89,7 @@ def _refuse_folder(path: Path) -> None:
     if not folder.is_dir():
         raise UsageError(f"{path}: cannot be written: there is no folder {path.parent}; make it first")
     if not os.access(folder, os.W_OK | os.X_OK) and not path.exists():
-        raise UsageError(f"{path}: cannot be written: nothing can be created in the folder {path.parent}")
+        raise UsageError(f"{path}: cannot be written: no files can be created in the folder {path.parent}")
 
 
 def _sources(inputs: Iterable[str]) -> list[Path]:

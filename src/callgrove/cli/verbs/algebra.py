@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 CONFLICTS = ("error", "first", "last", "sum")
 SEVERAL = "PATH PATH... OUT", "two or more inputs, then the file or folder to write"
 ONE = "PATH OUT", "the input, then the file or folder to write"
-CALLPATHS = "a name, a call path like main->solve, or a /pattern/; may be given several times"
+CALLPATHS = "a name, a call path like main->solve, or a /pattern/; may be repeated"
 
 
 # -- merge -------------------------------------------------------------------------------------------------------------
@@ -51,10 +51,10 @@ def add_merge_arguments(parser: argparse.ArgumentParser) -> None:
         "--conflict",
         choices=CONFLICTS,
         default="error",
-        help="whose value counts where several inputs have one in the same place (default: error, if they differ)",
+        help="which value to take where several inputs have one in the same place (default: error if they differ)",
     )
     parser.add_argument(
-        "--index", action="store_true", help="of databases that are one run, write a list to OUT instead of a copy"
+        "--index", action="store_true", help="write a list of databases that are one run to OUT instead of a copy"
     )
     add_matching(parser)
     add_target(parser)
@@ -91,9 +91,11 @@ def _write_index(options: MergeOptions, paths: list[str], target: str) -> int:
     source = Source.of_all(paths)
     format_ = load(options.from_format) if options.from_format else detect(source)[0]
     if not isinstance(format_, Indexes):
-        raise UsageError(f"{source.path}: --index is for databases of which many are one run, not for {format_.name}")
+        raise UsageError(
+            f"{source.path}: --index is for formats in which one run has many databases, not for {format_.name}"
+        )
     n_files = format_.write_index(source, Path(target), WriteOptions(overwrite=options.force))
-    note(f"{target}: names {n_files} databases, which open as one; keep them where they are")
+    note(f"{target}: lists {n_files} databases, which open as one; do not move them")
     return 0
 
 
@@ -208,10 +210,10 @@ def add_cut_arguments(parser: argparse.ArgumentParser) -> None:
     add_inputs(parser, *ONE)
     add_run(parser)
     parser.add_argument(
-        "--root", metavar="CALLPATH", action="append", default=[], help=f"keep what is below: {CALLPATHS}"
+        "--root", metavar="CALLPATH", action="append", default=[], help=f"keep only what is below this: {CALLPATHS}"
     )
     parser.add_argument(
-        "--prune", metavar="CALLPATH", action="append", default=[], help=f"remove calls of: {CALLPATHS}"
+        "--prune", metavar="CALLPATH", action="append", default=[], help=f"remove calls of this: {CALLPATHS}"
     )
     add_target(parser)
 
@@ -242,7 +244,7 @@ def add_part_arguments(parser: argparse.ArgumentParser) -> None:
     for word, plural in (("rank", "ranks"), ("thread", "threads")):
         group.add_argument(f"--{word}", metavar="LIST", type=int_set, help=f"only these {plural}, like 0-3,7,13-")
     add_run(group)
-    group.add_argument("--invert", action="store_true", help="all others instead")
+    group.add_argument("--invert", action="store_true", help="keep all others instead")
     add_target(parser)
 
 

@@ -76,7 +76,7 @@ class Options(InputOptions, CuttingOptions, TraceOptions):
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_study_input(parser, many=True, jobs=False)
-    parser.add_argument("target", metavar="OUT", help="the file or folder to write; - is stdout, for traces")
+    parser.add_argument("target", metavar="OUT", help="the file or folder to write; traces may go to stdout (-)")
     parser.add_argument(
         "--to", metavar="FORMAT", default="", help="the format to write (default: by the ending of OUT)"
     )
@@ -84,16 +84,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--dialect",
         default="",
         metavar="NAME",
-        help="which variant of the format to write; of CSV files, the columns of 2025 or 2026",
+        help="which variant of the format to write, such as the columns of 2025 or 2026 in CSV files",
     )
     parser.add_argument(
         "--extended",
         dest="dialect",
         action="store_const",
         const="extended",
-        help="of CSV files, add columns at the end: rank, host, size and bandwidth (short for --dialect extended)",
+        help="add columns at the end of CSV files: rank, host, size and bandwidth (short for --dialect extended)",
     )
-    parser.add_argument("--force", action="store_true", help="replace OUT if it is there already")
+    parser.add_argument("--force", action="store_true", help="replace OUT if it exists")
     add_cutting(parser)
     add_trace_options(parser)
     add_ignored(parser, argparse.SUPPRESS)
@@ -104,29 +104,29 @@ def add_trace_options(parser: argparse.ArgumentParser) -> None:
     """How traces for viewers are written."""
     group = parser.add_argument_group("traces for viewers")
     group.add_argument(
-        "--annotations", choices=ANNOTATIONS, default=ANNOTATIONS[0], help="how much slices say about themselves"
+        "--annotations", choices=ANNOTATIONS, default=ANNOTATIONS[0], help="how many details slices have"
     )
     group.add_argument(
         "--track-names",
         choices=TRACK_NAMES,
         default=TRACK_NAMES[0],
-        help="how tracks are called: plainly, or as rocprofv3's own converter calls them",
+        help="how tracks are named: plainly, or as rocprofv3's own converter names them",
     )
     group.add_argument(
-        "--group-by-queue", dest="by_queue", action="store_true", help="operations on queues instead of streams"
+        "--group-by-queue", dest="by_queue", action="store_true", help="show operations on queues instead of streams"
     )
     group.add_argument(
-        "--kernel-rename", action="store_true", help="kernels under the name of the range that they were launched in"
+        "--kernel-rename", action="store_true", help="name kernels after the range that they were launched in"
     )
     group.add_argument(
         "--agent-index-value",
         dest="agent_index",
         choices=AGENT_INDICES,
         default="",
-        help="which number devices are called by: of all in the machine, of those in use, of those of their kind "
+        help="how devices are numbered: among all in the machine, among those in use, or among those of their kind "
         "(default: relative where names are those of rocprofv3)",
     )
-    group.add_argument("--real-pids", action="store_true", help="process ids as they were, even if two are equal")
+    group.add_argument("--real-pids", action="store_true", help="keep process ids as they were, even if two are equal")
     group.add_argument(
         "--keep-partial", action="store_true", help="keep what was written before an interruption, as OUT.part"
     )
@@ -151,7 +151,7 @@ def say_ignored(options: TraceOptions) -> None:
 
     given = [word for word in IGNORED if word in options.ignored]
     if given:
-        note(f"{', '.join(given)}: ignored, as nothing is kept in buffers that could run full")
+        note(f"{', '.join(given)}: ignored, as there are no buffers that could run full")
 
 
 def find_unused_options(options: TraceOptions, names: Sequence[str]) -> list[str]:
@@ -206,7 +206,7 @@ def convert(options: Options, names: list[str], workers: Workers) -> int:
         check_dialect(name, options.dialect if len(names) == 1 else "")
     refuse_target(options.target, options.inputs, names, overwrite=options.force)
     if options.no_traces and all(entry_of(name).holds_only_traces for name in names):
-        raise UsageError(f"--no-traces leaves nothing: {names[0]} holds what happened over time, and nothing else")
+        raise UsageError(f"--no-traces leaves nothing: {names[0]} holds traces and nothing else")
     opened = _open_input(options, names, workers)
     name = _choose_format(opened, names)
     if len(names) > 1:

@@ -43,7 +43,7 @@ class Options:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--keep", metavar="FOLDER", help="write the examples here and leave them")
+    parser.add_argument("--keep", metavar="FOLDER", help="write the examples to this folder and keep them")
 
 
 def run(options: Options) -> int:
@@ -54,7 +54,7 @@ def run(options: Options) -> int:
             if (folder / name).exists():
                 raise UsageError(f"{folder / name}: is there already; remove it or choose another folder")
         code = _walk(folder)
-        print(f"\nAll of it is in {folder}; begin with {folder / REPORT_NAME}.")
+        print(f"\nEverything is in {folder}; begin with {folder / REPORT_NAME}.")
         return code
     with tempfile.TemporaryDirectory(prefix="callgrove-demo-") as folder_name:
         return _walk(Path(folder_name))
@@ -78,7 +78,7 @@ def _walk(folder: Path) -> int:
     make_inputs(folder)
     print(f"A made-up run of a stencil program on 4 ranks with 2 threads each, as the HPCToolkit database {NAME}.")
     print(f"One of a training program on 2 GPUs, as the database {GPU_NAME}, like those of rocprofv3.")
-    print(f"And times of the first at 25 points of ranks and grid, as the text file {STUDY_NAME}.")
+    print(f"And times of the first program at 25 combinations of ranks and grid sizes, as the text file {STUDY_NAME}.")
     with contextlib.chdir(folder):
         for question, words in WALK:
             print(f"\n{question}\n$ callgrove {shlex.join(words)}")

@@ -41,9 +41,11 @@ class Options(ResultOptions, MatchingOptions, SelectionOptions, TableOutput):
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_inputs(parser, "PATH PATH...", "two inputs or more: the first is compared with each of the others")
     add_selection(parser)
-    parser.add_argument("--scope", choices=SCOPES, default="exclusive", help="of the costs (default: exclusive)")
+    parser.add_argument(
+        "--scope", choices=SCOPES, default="exclusive", help="the scope of the costs (default: exclusive)"
+    )
     parser.add_argument("--source", action="store_true", help="show source lines and call sites")
-    parser.add_argument("--flat", action="store_true", help="compare functions, whoever called them")
+    parser.add_argument("--flat", action="store_true", help="compare functions, whatever called them")
     add_table_output(parser, limit=20)
     parser.add_argument("--write", metavar="OUT", help="write an experiment of the differences instead of a table")
     add_matching(parser)
@@ -95,7 +97,7 @@ def _write(inputs: list[Experiment], target: str, options: Options) -> int:
     from callgrove.errors import UsageError
 
     if len(inputs) != 2:
-        raise UsageError(f"an experiment of differences is made of two inputs, found {len(inputs)}")
+        raise UsageError(f"--write makes an experiment of two inputs, and {len(inputs)} were given")
     made = diff(*inputs, ignore=options.ignore, by=options.by, system=options.system)
     return write_result(made, inputs, target, options)
 

@@ -36,10 +36,10 @@ class Options(InputOptions, SelectionOptions, TableOutput):
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_study_input(parser, many=True)
-    add_selection(parser, metric="only values of this metric (default: of all)")
+    add_selection(parser, metric="only values of this metric (default: all metrics)")
     parser.usage = f"{parser.prog} [options] PATH... --table TABLE"
-    parser.add_argument("--table", choices=TABLES, default="", help="which table; needed")
-    parser.add_argument("--scope", choices=SCOPES, default="stored", help="of values (default: stored)")
+    parser.add_argument("--table", choices=TABLES, default="", help="which table (required)")
+    parser.add_argument("--scope", choices=SCOPES, default="stored", help="the scope of values (default: stored)")
     add_table_output(parser, formats=("csv", "jsonl", "json", "table", "markdown", "parquet"))
 
 
@@ -52,7 +52,7 @@ def run(options: Options) -> int:
     from callgrove.model.selection import choose_profiles
 
     if not options.table:
-        raise UsageError(f"which table? --table {', '.join(TABLES[:-1])} or {TABLES[-1]}")
+        raise UsageError(f"name a table: --table {', '.join(TABLES[:-1])} or {TABLES[-1]}")
     if options.format == "parquet" and not options.output:
         raise UsageError("a Parquet file cannot be printed: name it with -o FILE")
     if options.table != "values" and (options.metric or options.scope != "stored"):

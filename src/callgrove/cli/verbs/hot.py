@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=share,
         default=0.5,
         metavar="S",
-        help="go on while one call has at least this share of its caller's cost (default: 0.5)",
+        help="continue while one call has at least this share of its caller's cost (default: 0.5)",
     )
     add_table_output(parser)
 

@@ -40,15 +40,21 @@ class Options(ScalingOptions, TableOutput):
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_model_options(parser)
     shown = parser.add_argument_group("what is shown")
-    shown.add_argument("--subtrees", action="store_true", help="each call path with all below it: sums of the models")
-    shown.add_argument("--runner-ups", action="store_true", help="of one series, all functions that fit nearly as well")
-    shown.add_argument("--at", type=parse_point, metavar="P=4096", help="where runner-ups and plots should reach")
     shown.add_argument(
-        "--expression", choices=EXPRESSIONS, action="append", default=[], help="a column with the function as code"
+        "--subtrees", action="store_true", help="show each call path with everything below it: sums of the models"
+    )
+    shown.add_argument(
+        "--runner-ups", action="store_true", help="show all functions that fit one series nearly as well"
+    )
+    shown.add_argument(
+        "--at", type=parse_point, metavar="P=4096", help="the point up to which runner-ups and plots should reach"
+    )
+    shown.add_argument(
+        "--expression", choices=EXPRESSIONS, action="append", default=[], help="add a column with the function as code"
     )
     shown.add_argument("--plot", metavar="FILE", help="draw one series and its model instead: .svg, .png or .pdf")
     shown.add_argument("--save", metavar="FILE", help="also write the study with its models, like study.extra-p")
-    shown.add_argument("--force", action="store_true", help="replace the FILE of --save if it is there already")
+    shown.add_argument("--force", action="store_true", help="replace the FILE of --save if it exists")
     add_table_output(parser, formats=(*TABLE_FORMATS, "extrap"))
 
 

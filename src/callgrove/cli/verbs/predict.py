@@ -27,8 +27,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--at", type=parse_point, required=True, metavar="P=4096,N=1e6", help="the point: a value for every parameter"
     )
-    parser.add_argument("--subtrees", action="store_true", help="each call path with all below it")
-    parser.add_argument("--processes", metavar="PARAMETER", help="what counts processes (default: by its name)")
+    parser.add_argument("--subtrees", action="store_true", help="show each call path with everything below it")
+    parser.add_argument(
+        "--processes", metavar="PARAMETER", help="the parameter that counts processes (default: known by its name)"
+    )
     add_table_output(parser, limit=20)
 
 

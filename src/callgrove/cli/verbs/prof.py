@@ -49,15 +49,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "paths",
         metavar="PATH",
         nargs="+",
-        help="measurement directories or files, then the database to write (OUT); a directory alone goes to"
-        " NAME-database in the current folder",
+        help="measurement directories or files, then the database to write (OUT); without OUT, a directory"
+        " goes to NAME-database in the current folder",
     )
     parser.add_argument(
         "--to", metavar="FORMAT", default="", help=f"the format to write (default: by the ending of OUT, else {TARGET})"
     )
-    parser.add_argument("--force", action="store_true", help="replace OUT if it is there already")
+    parser.add_argument("--force", action="store_true", help="replace OUT if it exists")
     parser.add_argument(
-        "--strict", action="store_true", help="exit code 4 where a file had to be left out or is damaged"
+        "--strict", action="store_true", help="exit with code 4 if a file had to be left out or is damaged"
     )
     parser.add_argument("--title", metavar="TEXT", default="", help="the title (default: the name of the program)")
     parser.add_argument(
@@ -65,7 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         action="append",
         default=[],
-        help="only measurements of the program NAME; may be given several times",
+        help="only measurements of the program NAME; may be repeated",
     )
     parser.add_argument("--no-traces", action="store_true", help="leave out traces")
     parser.add_argument("--no-source", action="store_true", help="do not copy source files")
@@ -77,7 +77,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=views,
         action="extend",
         default=[],
-        help=f"what of each metric is shown: {', '.join(VIEWS)}, several joined by commas (default: sum)",
+        help=f"which statistics of a metric are shown: {', '.join(VIEWS)}; commas separate several (default: sum)",
     )
     group = parser.add_argument_group("names")
     group.add_argument(
@@ -87,7 +87,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         action="append",
         default=[],
-        help="one more structure file; may be given several times",
+        help="use this structure file as well; may be repeated",
     )
     group.add_argument("--ignore-structs", action="store_true", help="do not use the structure files in structs/")
     group.add_argument(
@@ -97,10 +97,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FROM=TO",
         action="append",
         default=[],
-        help="paths that begin with FROM begin with TO here; '*' is one component; may be given several times",
+        help="where paths begin with FROM, look under TO; '*' is one component; may be repeated",
     )
-    group.add_argument("--foreign", action="store_true", help="open nothing outside of the measurement directories")
-    group.add_argument("--no-cache", action="store_true", help="neither use nor keep names found in binaries before")
+    group.add_argument("--foreign", action="store_true", help="open nothing outside the measurement directories")
+    group.add_argument(
+        "--no-cache", action="store_true", help="neither use nor fill the cache of names found in binaries"
+    )
     add_execution(parser)
 
 

@@ -38,15 +38,15 @@ def size(text: str) -> int:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_study_input(parser, many=True)
-    add_selection(parser, "the metric that is shown first (default: the first time, else the first)")
+    add_selection(parser, "the metric to show first (default: the first one that is a time, else the first)")
     parser.add_argument("-o", "--output", metavar="FILE", required=True, help="the page to write, like report.html")
-    parser.add_argument("--title", metavar="TEXT", default="", help="what the page is called (default: by its input)")
+    parser.add_argument("--title", metavar="TEXT", default="", help="the title of the page (default: from the input)")
     parser.add_argument(
         "--max-size",
         metavar="SIZE",
         type=size,
         default="5MB",
-        help="fold the smallest parts until the page is no larger (default: 5MB)",
+        help="fold the smallest parts until the page is no larger than this (default: 5MB)",
     )
     parser.add_argument("--force", action="store_true", help=argparse.SUPPRESS)  # scripts say it
 

@@ -38,8 +38,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = 'callgrove sql PATH... "SELECT ..." [options]'
     add_run(parser)
     group = parser.add_argument_group("query")
-    group.add_argument("-f", "--file", metavar="FILE", default="", help="the query is in this file (or: @FILE)")
-    group.add_argument("--tables", action="store_true", help="list tables and their columns instead of asking")
+    group.add_argument("-f", "--file", metavar="FILE", default="", help="read the query from this file (or: @FILE)")
+    group.add_argument("--tables", action="store_true", help="list tables and their columns instead of running a query")
     group.add_argument(
         "--engine", choices=ENGINES, default="", help="default: duckdb where it is installed, else sqlite"
     )
@@ -89,11 +89,11 @@ def _text(path: str) -> str:
     with Path(path).open("rb") as file:
         content = file.read(LARGEST_QUERY + 1)
     if len(content) > LARGEST_QUERY:
-        raise UsageError(f"{path}: is no query: it has more than {LARGEST_QUERY} bytes")
+        raise UsageError(f"{path}: is not a query: it has more than {LARGEST_QUERY} bytes")
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise UsageError(f"{path}: is no query: byte {error.start} is no UTF-8") from None
+        raise UsageError(f"{path}: is not a query: byte {error.start} is not UTF-8") from None
 
 
 # -- the inputs -------------------------------------------------------------------------------------------------------

@@ -56,15 +56,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_input(parser, many=True, jobs=False)
     group = parser.add_argument_group("selection")
     group.add_argument(
-        "--section", action="append", default=[], choices=SECTIONS, help="only this one; may be given again"
+        "--section", action="append", default=[], choices=SECTIONS, help="only this section; may be repeated"
     )
-    group.add_argument("--by", action="append", default=[], choices=DIVISIONS, help="divide rows; may be given again")
+    group.add_argument(
+        "--by", action="append", default=[], choices=DIVISIONS, help="divide rows by this; may be repeated"
+    )
     group.add_argument("--rank", metavar="LIST", type=int_set, help="only these ranks, like 0-3,7")
     add_run(group)
     group.add_argument(
         "--ignore-digits",
         action="store_true",
-        help="names that differ in digits alone are one: step 1, step 2 -> step #",
+        help="treat names that differ only in digits as one: step 1, step 2 -> step #",
     )
     window = parser.add_argument_group("window of time")
     for side, word in (("start", "from"), ("end", "until")):
@@ -77,14 +79,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--window-mode",
         choices=MODES,
         default=MODES[0],
-        help="spans that lie inside (default), that touch it, or what of them lies inside (clip)",
+        help="count spans that lie inside (default), that touch the window, or the parts of spans inside it (clip)",
     )
     window.add_argument(
         "--inclusive",
         dest="window_mode",
         type=_inclusive,
         metavar="true|false",
-        help="as rocprofv3's users write it: true is inside, false is touch",
+        help="the same in rocprofv3's words: true is inside, false is touch",
     )
     add_execution(parser)
     add_table_output(parser, per_section=FOR_PEOPLE)
@@ -125,7 +127,7 @@ def run(options: Options) -> int:
         emit(table(found, sections, limit), replace(options, limit=None))  # it counts in every section
     said_damage(experiment, found.damage)
     for asked, names in found.find_undivided(sections_of(found, sections)).items():
-        note(f"{' and '.join(names)} cannot be divided by {asked.value}: these rows are of all together")
+        note(f"{' and '.join(names)} cannot be divided by {asked.value}: these rows cover all of them")
     for text in _quality(found, experiment):
         note(text)
     return said_everything(experiment, options)
@@ -190,8 +192,8 @@ def _quality(found: Summary, experiment: Experiment) -> list[str]:
     if not found.n_read and not experiment.traces.n_spans:
         if experiment.runs[0].parameters or len(experiment.runs) > 1:
             which = f"--run chooses one of {len(experiment.runs)}: {describe_runs(experiment.runs)}"
-            return [f"{experiment.path}: holds several runs, and a summary is of the events of one; {which}"]
-        nothing = "a summary is of events with a start and an end, and there are none; `callgrove info` says what is"
+            return [f"{experiment.path}: holds several runs, and a summary shows the events of one; {which}"]
+        nothing = "has no events with a start and an end, which a summary is made of; `callgrove info` says what it has"
         return [f"{experiment.path}: {nothing}"]
     counts = f"{found.n_read:,} spans read, {found.n_shown:,} shown, {found.n_flagged:,} flagged"
     notes = [f"{counts}, {found.n_unlinked:,} operations without a launching call"]

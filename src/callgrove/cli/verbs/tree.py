@@ -37,7 +37,9 @@ def run(options: Options) -> int:
     from callgrove.errors import UsageError
 
     if options.bottom_up and options.all_metrics:
-        raise UsageError("--all-metrics shows columns of contexts; --bottom-up has rows of callers, which have none")
+        raise UsageError(
+            "--all-metrics shows columns of contexts, which the rows of --bottom-up are not; leave out one of the two"
+        )
     experiment = open_experiment(options)
     found = costs_of(experiment, options)
     columns = all_columns(experiment, options)

@@ -185,13 +185,13 @@ def write(
     workers         workers of `callgrove.execute`, which encode parts of the target (default: this process does)
 
     of traces for viewers:
-    annotations     how much slices say about themselves: none, default (default), all
-    track_names     how tracks are called: plain (default), rocpd
+    annotations     how many details slices have: none, default (default), all
+    track_names     how tracks are named: plain (default), rocpd
     real_pids       process ids as they were, also where two processes share one (default: False)
     by_queue        operations on queues instead of streams (default: False)
-    kernel_rename   kernels under the name of the range that they were launched in (default: False)
-    agent_index     which number devices are called by: absolute, relative, type-relative (default: relative where
-                    names are those of rocprofv3)
+    kernel_rename   name kernels after the range that they were launched in (default: False)
+    agent_index     how devices are numbered: absolute, relative, type-relative (default: relative where names
+                    are those of rocprofv3)
     keep_partial    keep what was written before an interruption, as OUT.part (default: False)
 
     The target appears when it is complete. Where the format holds series, an experiment with runs over parameters
