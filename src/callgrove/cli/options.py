@@ -165,6 +165,7 @@ class TableOutput(FileOutput):
 
     @property
     def is_for_people(self) -> bool:
+        """Whether a table is to be read rather than processed."""
         return self.format in ("table", "markdown")
 
     @property

@@ -52,8 +52,8 @@ class TraceOptions:
     keep_partial: bool
     ignored: Sequence[str]
 
-    def applied_to(self, options: WriteOptions) -> WriteOptions:
-        """Return options of the library with these."""
+    def apply_to(self, options: WriteOptions) -> WriteOptions:
+        """Return options of the library in which these are set."""
         return replace(
             options,
             annotations=self.annotations,
@@ -136,12 +136,12 @@ def add_ignored(parser: argparse.ArgumentParser, shown: str) -> None:
     """Options of rocprofv3's converter that mean nothing here; `shown` is what the help says of them."""
     for word in IGNORED:
         parser.add_argument(
-            word, dest="ignored", metavar="X", type=partial(_name, word), action="append", default=[], help=shown
+            word, dest="ignored", metavar="X", type=partial(_note_option, word), action="append", default=[], help=shown
         )
 
 
-def _name(word: str, value: str) -> str:
-    """What is kept of an option that is ignored: that it was given."""
+def _note_option(word: str, value: str) -> str:
+    """Return the name of an option that is ignored: only that it was given matters."""
     return word
 
 
@@ -160,7 +160,7 @@ def find_unused_options(options: TraceOptions, names: Sequence[str]) -> list[str
     from callgrove.formats.registry import all_formats, entry_of
 
     usual, heeded = WriteOptions(), {field for name in names for field in entry_of(name).write_options}
-    asked = options.applied_to(usual)
+    asked = options.apply_to(usual)
     given = [field for field in FLAGS if getattr(asked, field) != getattr(usual, field)]
     return [
         f"{FLAGS[field]} makes no difference to {' or '.join(names)}; "
@@ -221,7 +221,7 @@ def convert(options: Options, names: list[str], workers: Workers) -> int:
     if not isinstance(format_, Writes):  # it holds series: an experiment with runs becomes them
         opened = as_study(opened, options)
     with progress() as report:
-        how = options.applied_to(WriteOptions(dialect, options.force, report, workers=workers))
+        how = options.apply_to(WriteOptions(dialect, options.force, report, workers=workers))
         lost = write_experiment(opened, format_, Path(options.target), how)
     say_losses(lost, options.target, strict=options.strict)
     if isinstance(opened, Experiment) and opened.values.problems and options.strict:

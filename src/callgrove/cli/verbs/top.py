@@ -31,11 +31,11 @@ def run(options: Options) -> int:
     from callgrove.cli.viewing import all_columns, costs_of, format_table, headline
 
     experiment = open_experiment(options)
-    found = costs_of(experiment, options)
+    costs = costs_of(experiment, options)
     columns = all_columns(experiment, options)
-    table = top(found, options.by, options.limit, columns)
-    headline(found, options)
-    emit(format_table(table, found, options), options)
+    table = top(costs, options.by, options.limit, columns)
+    headline(costs, options)
+    emit(format_table(table, costs, options), options)
     return said_everything(experiment, options, printed=bool(len(table)))
 
 

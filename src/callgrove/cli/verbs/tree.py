@@ -41,15 +41,14 @@ def run(options: Options) -> int:
             "--all-metrics shows columns of contexts, which the rows of --bottom-up are not; leave out one of the two"
         )
     experiment = open_experiment(options)
-    found = costs_of(experiment, options)
+    costs = costs_of(experiment, options)
     columns = all_columns(experiment, options)
-    table = (
-        bottom_up(found, options.limit)
-        if options.bottom_up
-        else top_down(found, options.source, options.limit, columns)
-    )
-    headline(found, options)
-    emit(format_table(table, found, options), options)
+    if options.bottom_up:
+        table = bottom_up(costs, options.limit)
+    else:
+        table = top_down(costs, options.source, options.limit, columns)
+    headline(costs, options)
+    emit(format_table(table, costs, options), options)
     return said_everything(experiment, options, printed=bool(len(table)))
 
 
