@@ -57,7 +57,7 @@ BEHIND_THE_DOOR = {"algebra", "analysis", "formats", "modeling", "query", "rende
 SHARED_BY_FORMATS = {"", "detection", "interface", "folders", "plugins", "registry", "run_names", "writing"}
 
 
-LARGEST_FOLDER = 23  # modules, its `__init__` included: a reader takes in about twenty at a glance
+LARGEST_FOLDER = 20  # modules, its `__init__` included: a reader takes in about twenty at a glance
 SMALL, CHAPTER = 80, 400  # lines: what is smaller than the first belongs to its one importer, up to the second together
 
 
@@ -196,6 +196,43 @@ def test_the_command_line_knows_every_parameter_that_an_error_names() -> None:
     assert len(named) > 20
     assert named <= known
     assert known <= named | {"align", "rank_env", "kernel_names"}, "which the registry names by variable"
+
+
+READS_ARGUMENTS = "parser.py"  # of the command line: the one module that makes typed options of what argparse gives
+UNTYPED = re.compile(r"(argparse\.)?Namespace$|vars\(|(get|set|has)attr\((args|options|namespace)\b")
+
+
+def untyped_options(folder: Path) -> list[str]:
+    """Return the lines of the command line that see a Namespace, or take options by names that nothing checks."""
+    return [
+        f"{path.relative_to(folder)}:{node.lineno}"
+        for path in sorted(folder.rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_bytes()))
+        if isinstance(node, ast.Call | ast.Attribute | ast.Name) and UNTYPED.match(ast.unparse(node))
+    ]
+
+
+def test_options_of_the_command_line_are_typed() -> None:
+    """Verbs take a dataclass; what has no field or no argument is an error of the type checker or of the parser."""
+    lines = untyped_options(SOURCE / "cli")
+    assert {line.partition(":")[0] for line in lines} == {READS_ARGUMENTS}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "getattr(args, 'run', None)",
+        "setattr(options, 'run', None)",
+        "f(**{**vars(args), 'path': path})",
+        "argparse.Namespace(path=path)",
+        "def run(args: Namespace) -> int: ...",
+    ],
+)
+def test_untyped_options_are_found(tree: Path, text: str) -> None:
+    (tree / "cli" / "top.py").write_text("getattr(signal, 'SIGHUP')\noptions.run\n")
+    assert untyped_options(tree / "cli") == []
+    (tree / "cli" / "top.py").write_text(text)
+    assert untyped_options(tree / "cli")
 
 
 def test_every_module_has_a_layer() -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import inspect
 import pickle
 import pydoc
+import re
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import numpy as np
 import pandas
@@ -18,6 +19,7 @@ from callgrove.analysis.views import top
 from callgrove.cli.messages import with_flags
 from callgrove.errors import CallgroveError, Parameter, UsageError, Wording, worded
 from callgrove.examples import example, gpu_example
+from callgrove.formats.interface import WriteKeywords, WriteOptions
 from callgrove.model.experiment import Experiment
 from callgrove.model.methods import ExperimentMethods, StudyMethods
 from callgrove.model.metrics import Scope
@@ -51,6 +53,21 @@ def test_write_and_open_again(tmp_path: Path) -> None:
         callgrove.write(again, tmp_path / "run.cubex", overwrite=True)
     with pytest.raises(UsageError, match="names no format"):
         callgrove.write(run, tmp_path / "run.xyz")
+
+
+def test_keywords_of_writing_are_its_options() -> None:
+    fields = get_type_hints(WriteOptions)
+    assert get_type_hints(WriteKeywords) == fields
+    for function in (callgrove.write, ExperimentMethods.write):
+        assert inspect.signature(function).parameters["options"].annotation == "Unpack[WriteKeywords]"
+    documented = re.findall(r"^(\w+)  +\w", inspect.getdoc(callgrove.write) or "", re.MULTILINE)
+    assert sorted(documented) == sorted(["to_format", *fields])
+
+
+def test_a_keyword_of_writing_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match="unexpected keyword argument 'colour'"):
+        callgrove.write(example(), tmp_path / "run.cubex", colour="red")  # type: ignore[call-arg]
+    assert not (tmp_path / "run.cubex").exists()
 
 
 def test_write_a_study(tmp_path: Path) -> None:

@@ -4,9 +4,18 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import dataclass
 
-from callgrove.cli.options import add_input, add_selection, add_table_output
+from callgrove.cli.options import (
+    InputOptions,
+    SelectionOptions,
+    TableOutput,
+    add_input,
+    add_selection,
+    add_table_output,
+)
 from callgrove.cli.output import emit
+from callgrove.cli.parser import Command
 from callgrove.errors import CorruptFile, IncompleteResult, MissingExtra, UsageError
 from callgrove.model.table import Table
 
@@ -25,6 +34,12 @@ FAILURES: dict[str, BaseException] = {
 }
 
 
+@dataclass(frozen=True, kw_only=True)
+class Options(InputOptions, SelectionOptions, TableOutput):
+    fail: str | None
+    rows: int
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_input(parser, many=True)
     add_selection(parser)
@@ -33,9 +48,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rows", type=int, default=2)
 
 
-def run(args: argparse.Namespace) -> int:
+def run(options: Options) -> int:
     sys.stderr.write("running\n")
-    if args.fail:
-        raise FAILURES[args.fail]
-    emit(Table.from_rows(["path", "number"], [(path, n) for path in args.paths for n in range(args.rows)]), args)
+    if options.fail:
+        raise FAILURES[options.fail]
+    emit(
+        Table.from_rows(["path", "number"], [(path, n) for path in options.paths for n in range(options.rows)]), options
+    )
     return 0
+
+
+COMMAND = Command(Options, add_arguments, run)

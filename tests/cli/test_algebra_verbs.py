@@ -113,7 +113,7 @@ def test_losses_are_said(demo: Path, capsys: Capture) -> None:
         (["merge", MPI4, MPI4, "out.d", *TO, "--dialect", "old"], 2, "has no dialects"),
         (["diff", MPI4], 2, "holds one run; name another input"),
         (["diff", MPI4, MPI4, "-m", "cylces"], 2, "there is no metric 'cylces'"),
-        (["diff", MPI4, MPI4, MPI4, "--write", "out.d"], 2, "is made of two inputs, found 3"),
+        (["diff", MPI4, MPI4, MPI4, "--write", "out.d"], 2, "of two inputs, and 3 were given"),
         (
             ["merge", MPI4, MPI4.with_name("mpi4.foreign.d"), "out.d", *TO],
             2,

@@ -269,4 +269,4 @@ def test_hot_path(capsys: Capture) -> None:
 
 def test_callers_have_no_columns(capsys: Capture) -> None:
     text = said(capsys, "tree", corpus("release"), "--bottom-up", "--all-metrics", code=2)
-    assert "--bottom-up has rows of callers" in text
+    assert "the rows of --bottom-up are not" in text

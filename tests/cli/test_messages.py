@@ -98,7 +98,7 @@ def test_the_largest_and_smallest_numbers_have_a_text(value: float, unit: str) -
 
 def test_help_of_export_says_what_naming_no_metric_means(capsys: Capture) -> None:
     assert main(["export", "--help"]) == 0
-    assert "only values of this metric (default: of all)" in " ".join(capsys.readouterr().out.split())
+    assert "only values of this metric (default: all metrics)" in " ".join(capsys.readouterr().out.split())
 
 
 def test_convert_never_replaces_its_input(capsys: Capture, tmp_path: Path) -> None:

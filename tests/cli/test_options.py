@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -10,6 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from callgrove.cli.options import (
+    ExecutionOptions,
+    InputOptions,
+    SelectionOptions,
+    TableOutput,
     add_execution,
     add_input,
     add_selection,
@@ -27,45 +32,70 @@ from callgrove.model.runs import IntSet
 def test_input() -> None:
     parser = Parser("callgrove top")
     add_input(parser)
-    args = parser.read(["a", "--from", "cube", "--strict"])
-    assert (args.path, args.from_format, args.strict, args.salvage) == ("a", "cube", True, False)
+    args = parser.read(["a", "--from", "cube", "--strict"], InputOptions)
+    assert (args.paths, args.from_format, args.strict, args.salvage) == (["a"], "cube", True, False)
 
 
 def test_many_inputs() -> None:
     parser = Parser("callgrove info")
     add_input(parser, many=True)
-    assert parser.read(["a", "--salvage", "b"]).paths == ["a", "b"]
+    assert parser.read(["a", "--salvage", "b"], InputOptions).paths == ["a", "b"]
 
 
 def test_study_input() -> None:
     parser = Parser("callgrove model")
     add_study_input(parser)
-    args = parser.read(["a"])
-    assert (args.path, args.points, args.scaling, args.study_scope) == ("a", None, None, "exclusive")
-    args = parser.read(["--point", "p=1", "x", "--scaling", "strong", "--point", "p=2", "y", "--inclusive"])
-    assert (args.path, args.points) == (None, [["p=1", "x"], ["p=2", "y"]])
+    args = parser.read(["a"], InputOptions)
+    assert (args.paths, args.points, args.scaling, args.study_scope) == (["a"], [], "", "exclusive")
+    words = ["--point", "p=1", "x", "--scaling", "strong", "--point", "p=2", "y", "--inclusive"]
+    args = parser.read(words, InputOptions)
+    assert (args.paths, args.points) == ([], [["p=1", "x"], ["p=2", "y"]])
+    assert (args.inputs, args.input_name) == (["x", "y"], "x and 1 more")
     assert (args.scaling, args.study_scope) == ("strong", "inclusive")
     with pytest.raises(UsageError, match="not allowed with"):
-        parser.read(["a", "--points", "f.csv", "--folder-pattern", "{n}"])
+        parser.read(["a", "--points", "f.csv", "--folder-pattern", "{n}"], InputOptions)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WithTarget(InputOptions):
+    target: str
 
 
 def test_runs_leave_the_place_of_path_to_what_follows() -> None:
     parser = Parser("callgrove convert")
     add_study_input(parser)
     parser.add_argument("target")
-    args = parser.read(["--point", "p=1", "x", "out"])
-    assert (args.path, args.target) == (None, "out")
-    args = parser.read(["in", "--strict", "out"])
-    assert (args.path, args.target) == ("in", "out")
+    args = parser.read(["--point", "p=1", "x", "out"], WithTarget)
+    assert (args.paths, args.target) == ([], "out")
+    args = parser.read(["in", "--strict", "out"], WithTarget)
+    assert (args.paths, args.target) == (["in"], "out")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SelectedRuns(SelectionOptions):
+    run: str | None
+
+
+def test_an_argument_without_a_field_is_an_error() -> None:
+    parser = Parser("callgrove top")
+    add_selection(parser)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'run'"):
+        parser.read([], SelectionOptions)
+
+
+def test_a_field_without_an_argument_is_an_error() -> None:
+    with pytest.raises(TypeError, match="'paths', 'strict', and 'salvage'"):
+        Parser("callgrove top").read([], InputOptions)
 
 
 def test_selection() -> None:
     parser = Parser("callgrove top")
     add_selection(parser)
-    args = parser.read(["-m", "time", "--rank", "0-3,7"])
+    args = parser.read(["-m", "time", "--rank", "0-3,7"], SelectedRuns)
     assert args.metric == "time"
+    assert args.rank is not None
     assert [rank for rank in range(10) if rank in args.rank] == [0, 1, 2, 3, 7]
-    assert args.thread is None
+    assert (args.thread, args.run) == (None, None)
 
 
 @pytest.mark.parametrize(
@@ -80,7 +110,7 @@ def test_selection() -> None:
 def test_execution(words: list[str], wanted: Engine) -> None:
     parser = Parser("callgrove prof")
     add_execution(parser)
-    assert engine(parser.read(words)) == wanted
+    assert engine(parser.read(words, ExecutionOptions)) == wanted
 
 
 @pytest.mark.parametrize("words", [["-j", "0"], ["-j", "-1"], ["-j", "x"], ["-j", "2", "--mpi"], ["--dask"]])
@@ -88,24 +118,24 @@ def test_wrong_execution(words: list[str]) -> None:
     parser = Parser("callgrove prof")
     add_execution(parser)
     with pytest.raises(UsageError):
-        parser.read(words)
+        parser.read(words, ExecutionOptions)
 
 
 def test_table_output() -> None:
     parser = Parser("callgrove top")
     add_table_output(parser, limit=20)
-    args = parser.read([])
+    args = parser.read([], TableOutput)
     assert (args.format, args.output, args.limit) == ("table", None, 20)
-    args = parser.read(["--format", "json", "-o", "f", "--limit", "all"])
+    args = parser.read(["--format", "json", "-o", "f", "--limit", "all"], TableOutput)
     assert (args.format, args.output, args.limit) == ("json", "f", None)
-    assert parser.read(["--limit", "0"]).limit == 0
+    assert parser.read(["--limit", "0"], TableOutput).limit == 0
 
 
 def test_a_verb_has_its_own_formats() -> None:
     parser = Parser("callgrove export")
     add_table_output(parser, formats=("csv", "jsonl", "parquet"))
-    assert parser.read([]).format == "csv"
-    assert parser.read(["--format", "jsonl"]).format == "jsonl"
+    assert parser.read([], TableOutput).format == "csv"
+    assert parser.read(["--format", "jsonl"], TableOutput).format == "jsonl"
 
 
 @pytest.mark.parametrize("text", ["", ",", "1,", "a", "3-1", "-", "-1", "1-2-3", "1 2", "٣", "1.5"])

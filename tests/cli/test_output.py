@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from argparse import Namespace
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from callgrove.cli.options import TABLE_FORMATS, TableOutput
 from callgrove.cli.output import emit, replacing, stdout_look
 from callgrove.model.table import UNCOUNTED, Table, first_rows
 from callgrove.render import Look
@@ -20,12 +20,12 @@ def numbers(*values: int) -> Table:
     return Table.from_rows(["n"], [(value,) for value in values])
 
 
-def args(format: str = "csv", output: str | None = None, limit: int | None = None) -> Namespace:
-    return Namespace(format=format, output=output, limit=limit)
+def to(output: str | None = None, format: str = "csv", limit: int | None = None) -> TableOutput:
+    return TableOutput(formats=TABLE_FORMATS, given_format=format, output=output, limit=limit)
 
 
 def test_to_stdout(capsys: pytest.CaptureFixture[str]) -> None:
-    emit([numbers(1), numbers(2, 3)], args())
+    emit([numbers(1), numbers(2, 3)], to())
     assert capsys.readouterr() == ("n\n1\n2\n3\n", "")
 
 
@@ -39,17 +39,17 @@ def test_to_stdout(capsys: pytest.CaptureFixture[str]) -> None:
     ],
 )
 def test_a_limit_says_what_it_left(format: str, out: str, err: str, capsys: pytest.CaptureFixture[str]) -> None:
-    emit(numbers(1, 2, 3), args(format, limit=1))
+    emit(numbers(1, 2, 3), to(format=format, limit=1))
     assert capsys.readouterr() == (out, err)
 
 
 def test_what_a_verb_cut_itself_is_said_too(capsys: pytest.CaptureFixture[str]) -> None:
-    emit(numbers(1, 2, 3).head(1), args())
+    emit(numbers(1, 2, 3).head(1), to())
     assert capsys.readouterr().err == "callgrove: 2 more rows were left out by --limit\n"
 
 
 def test_an_uncounted_rest_is_said(capsys: pytest.CaptureFixture[str]) -> None:
-    emit([numbers(1, 2), numbers(3), numbers(4)], args(limit=1))
+    emit([numbers(1, 2), numbers(3), numbers(4)], to(limit=1))
     assert capsys.readouterr() == ("n\n1\n", "callgrove: more rows were left out by --limit\n")
 
 
@@ -58,7 +58,7 @@ def test_a_known_rest_is_counted_without_reading_it(capsys: pytest.CaptureFixtur
         yield numbers(1, 2)
         raise AssertionError("read further than the limit")
 
-    emit(chunks(), args(limit=1), n_rows=7)
+    emit(chunks(), to(limit=1), n_rows=7)
     assert capsys.readouterr() == ("n\n1\n", "callgrove: 6 more rows were left out by --limit\n")
 
 
@@ -92,7 +92,7 @@ def test_a_limit_does_not_read_the_rest() -> None:
 
 def test_to_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     target = tmp_path / "out.csv"
-    emit(numbers(1), args(output=str(target)))
+    emit(numbers(1), to(str(target)))
     assert target.read_bytes() == b"n\n1\n"
     assert capsys.readouterr() == ("", "")
     assert [path.name for path in tmp_path.iterdir()] == ["out.csv"]
@@ -101,14 +101,14 @@ def test_to_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_file_is_utf8_without_width_or_colours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdout", FakeTerminal())
     target = tmp_path / "out.txt"
-    emit(Table.from_rows(["name"], [("ö" * 100,), ("\udcff",)]), args("table", str(target)))
+    emit(Table.from_rows(["name"], [("ö" * 100,), ("\udcff",)]), to(str(target), "table"))
     assert target.read_text("utf-8").splitlines()[2:] == ["ö" * 100, r"\udcff"]
     assert "\x1b" not in target.read_text("utf-8")
 
 
 def test_half_characters_do_not_end_an_export(tmp_path: Path) -> None:
     target = tmp_path / "out.csv"
-    emit(Table.from_rows(["name"], [("a\udcffb",)]), args(output=str(target)))
+    emit(Table.from_rows(["name"], [("a\udcffb",)]), to(str(target)))
     assert target.read_text("utf-8") == "name\na\\udcffb\n"
 
 
@@ -121,7 +121,7 @@ def test_an_error_leaves_the_old_file(tmp_path: Path) -> None:
     target = tmp_path / "out.csv"
     target.write_text("old")
     with pytest.raises(RuntimeError):
-        emit(failing_tables(), args(output=str(target)))
+        emit(failing_tables(), to(str(target)))
     assert target.read_text() == "old"
     assert [path.name for path in tmp_path.iterdir()] == ["out.csv"]
 
@@ -132,7 +132,7 @@ def test_a_file_keeps_its_mode_and_a_link_its_target(tmp_path: Path) -> None:
     real.chmod(0o640)
     link = tmp_path / "link.csv"
     link.symlink_to(real)
-    emit(numbers(1), args(output=str(link)))
+    emit(numbers(1), to(str(link)))
     assert link.is_symlink()
     assert real.read_text() == "n\n1\n"
     assert real.stat().st_mode & 0o777 == 0o640
@@ -140,12 +140,12 @@ def test_a_file_keeps_its_mode_and_a_link_its_target(tmp_path: Path) -> None:
 
 def test_a_new_file_has_the_usual_mode(tmp_path: Path) -> None:
     (tmp_path / "other").touch()
-    emit(numbers(1), args(output=str(tmp_path / "new")))
+    emit(numbers(1), to(str(tmp_path / "new")))
     assert (tmp_path / "new").stat().st_mode == (tmp_path / "other").stat().st_mode
 
 
 def test_a_device_is_written_directly() -> None:
-    emit(numbers(1), args(output=os.devnull))
+    emit(numbers(1), to(os.devnull))
     assert not Path(os.devnull).is_file()
 
 
@@ -153,7 +153,7 @@ def test_a_device_is_written_directly() -> None:
 def test_an_error_names_the_target(name: str, tmp_path: Path) -> None:
     target = tmp_path / name
     with pytest.raises(OSError, match=r"No such file|Is a directory") as caught:
-        emit(numbers(1), args(output=str(target)))
+        emit(numbers(1), to(str(target)))
     assert caught.value.filename == str(target)
 
 

@@ -121,7 +121,7 @@ def test_wrong_usage(capsys: Capture, gpu: list[Path], tmp_path: Path) -> None:
     assert "invalid choice" in said(capsys, "sql", gpu[0], "SELECT 1", "--engine", "mysql", code=2)
     binary = tmp_path / "binary.sql"
     binary.write_bytes(b"SELECT \xff")
-    assert "byte 7 is no UTF-8" in said(capsys, "sql", gpu[0], "-f", binary, code=2)
+    assert "byte 7 is not UTF-8" in said(capsys, "sql", gpu[0], "-f", binary, code=2)
     binary.write_bytes(b" " * (1 << 21))
     assert "more than" in said(capsys, "sql", gpu[0], "-f", binary, code=2)
     said(capsys, "sql", tmp_path / "nothing.db", "SELECT 1", code=3)

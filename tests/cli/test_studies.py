@@ -89,7 +89,7 @@ def test_a_folder_of_runs(runs: Path, capsys: Capture) -> None:
     assert "runs       2 over p" in text
     first, second = re.findall(r"^ +(callgrove .*)", text, re.MULTILINE)[:2]
     assert (first, second) == (f"callgrove model {runs} -m 'CPUTIME (sec)'", f"callgrove export {runs} --table series")
-    assert "a summary is of the events of one; --run chooses one of 2: 0 app.p4.r1 (p=4)" in _stderr(
+    assert "a summary shows the events of one; --run chooses one of 2: 0 app.p4.r1 (p=4)" in _stderr(
         capsys, "summary", runs
     )
     weak = rows(capsys, "export", runs, "--table", "series")

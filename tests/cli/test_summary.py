@@ -100,7 +100,7 @@ def test_an_input_without_events_is_told_so(capsys: Capture, tmp_path: Path) -> 
     run(capsys, "demo", "--keep", tmp_path / "demo")
     text = noted(capsys, "summary", tmp_path / "demo" / "stencil.d")
     assert len(text.splitlines()) == 1
-    assert "events with a start and an end, and there are none" in text
+    assert "has no events with a start and an end" in text
 
 
 def test_people_see_the_first_rows_and_programs_all(capsys: Capture, folder: Path) -> None:
@@ -152,7 +152,7 @@ def test_a_narrow_terminal_keeps_names_and_whole_numbers(
 
 def test_what_is_not_divided_is_said(capsys: Capture, folder: Path) -> None:
     words = ("summary", folder, "--section", "overlap", "--section", "kernels")
-    assert "overlap cannot be divided by stream: these rows are of all together" in noted(
+    assert "overlap cannot be divided by stream: these rows cover all of them" in noted(
         capsys, *words, "--by", "stream"
     )
     assert "cannot be divided" not in noted(capsys, *words, "--by", "rank")

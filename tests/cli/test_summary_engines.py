@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import subprocess
 import sys
@@ -18,7 +17,7 @@ from callgrove.analysis import summary
 from callgrove.analysis.summary import BUNDLE_BYTES
 from callgrove.cli import options
 from callgrove.cli.main import main
-from callgrove.cli.options import engine_for
+from callgrove.cli.options import ExecutionOptions, engine_for
 from callgrove.execute import Engine
 from tests.cli.commands import Capture, run
 from tests.execution.test_clusters import MPI_ENVIRONMENT, mpirun, scheduler
@@ -102,14 +101,14 @@ def test_comparing_runs_on_a_pool(capsys: Capture, folder: Path) -> None:
 
 
 def test_large_inputs_take_every_core(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    args = argparse.Namespace(jobs=None)
-    assert engine_for(args, [str(folder)]) == Engine(jobs=1)
-    assert engine_for(args, [str(folder)], per_file=options.WORTH_PROCESSES) == Engine()
+    asked = ExecutionOptions()
+    assert engine_for(asked, [str(folder)]) == Engine(jobs=1)
+    assert engine_for(asked, [str(folder)], per_file=options.WORTH_PROCESSES) == Engine()
     monkeypatch.setattr(options, "WORTH_PROCESSES", 1000)
-    assert engine_for(args, [str(folder)]) == Engine()
-    assert engine_for(args, [str(folder / "nowhere")]) == Engine(jobs=1)
+    assert engine_for(asked, [str(folder)]) == Engine()
+    assert engine_for(asked, [str(folder / "nowhere")]) == Engine(jobs=1)
     monkeypatch.setattr(options, "MOST_LOOKED_AT", 0)
-    assert engine_for(args, [str(folder)]) == Engine(jobs=1)
+    assert engine_for(asked, [str(folder)]) == Engine(jobs=1)
 
 
 def write_draft(path: Path, made: Run) -> None:

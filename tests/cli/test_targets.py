@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from importlib import import_module
 from pathlib import Path
 
 import pytest
 
-from callgrove.cli.main import VERBS
+from callgrove.cli.main import VERBS, load_command
 from callgrove.cli.parser import Parser
 from callgrove.cli.rocprofv3_merge import main as rocprofv3_merge
 from callgrove.cli.verbs.demo import make_inputs
@@ -211,7 +210,7 @@ def test_every_verb_with_an_output_is_tried() -> None:
     with_output = set()
     for verb in VERBS:
         parser = Parser(verb.name)
-        import_module(verb.module).add_arguments(parser)
+        load_command(verb).add_arguments(parser)
         if "-o" in parser._option_string_actions:
             with_output.add(verb.name)
     assert with_output == WITH_OUTPUT.keys()

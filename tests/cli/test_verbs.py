@@ -154,7 +154,7 @@ def test_golden_of_formats(capsys: Capture) -> None:
         (["top", PTH4, "--rank", "0"], r"no profile has rank 0 \(there are none\)"),
         (["top", PTH4, "--by", "color"], r"invalid choice: 'color'"),
         (["top", PTH4, "--format", "xml"], r"invalid choice: 'xml'"),
-        (["export", PTH4], r"which table\? --table profiles, metrics, .* or series"),
+        (["export", PTH4], r"name a table: --table profiles, metrics, .* or series"),
         (["export", PTH4, "--table", "series"], r"carry no parameters, .*--point"),
         (["export", PTH4, "--table", "values", "--scope", "best"], r"invalid choice: 'best'"),
         (
@@ -418,7 +418,7 @@ def test_an_empty_table_is_said(capsys: Capture, tmp_path: Path) -> None:
 
 
 def test_stdin_is_no_input(capsys: Capture) -> None:
-    assert "a pipe does not allow" in said(capsys, "info", "-", code=2)
+    assert "inputs cannot be read from a pipe" in said(capsys, "info", "-", code=2)
 
 
 def test_a_file_is_written_as_its_name_says(capsys: Capture, tmp_path: Path) -> None:

@@ -11,13 +11,15 @@ import os
 import signal
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from callgrove.cli.main import Verb, main
-from callgrove.cli.options import add_execution, engine
+from callgrove.cli.options import ExecutionOptions, add_execution, engine
+from callgrove.cli.parser import Command
 from callgrove.errors import CorruptFile
 from callgrove.execute import Engine, Workers, executor
 from tests.timing import HANG_SEC
@@ -79,6 +81,13 @@ def expected(n: int) -> str:
         return fingerprint(workers, n)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Options(ExecutionOptions):
+    items: int
+    do: str
+    note: str
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_execution(parser)
     parser.add_argument("--items", type=int, default=200)
@@ -86,17 +95,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--note", default="")
 
 
-def run(args: argparse.Namespace) -> int:
-    with executor(engine(args)) as workers:
-        if args.do == "refuse":
+def run(options: Options) -> int:
+    with executor(engine(options)) as workers:
+        if options.do == "refuse":
             raise CorruptFile("a.hpcrun", "header", expected="a magic", found="nothing")
-        if args.do == "sums":
-            sys.stdout.write(f"{fingerprint(workers, args.items)} {workers.n_workers}\n")
-        elif args.do == "slow":
-            list(workers.map(slow, [args.note] * 8))
+        if options.do == "sums":
+            sys.stdout.write(f"{fingerprint(workers, options.items)} {workers.n_workers}\n")
+        elif options.do == "slow":
+            list(workers.map(slow, [options.note] * 8))
         else:
-            list(workers.map(broken if args.do == "broken" else deadly, range(args.items)))
+            list(workers.map(broken if options.do == "broken" else deadly, range(options.items)))
     return 0
+
+
+COMMAND = Command(Options, add_arguments, run)
 
 
 if __name__ == "__main__":

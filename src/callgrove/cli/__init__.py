@@ -1,8 +1,8 @@
 """The command line: `callgrove VERB ...`. verbs/ has one small module per verb.
 
     main.py             arguments -> verb -> exit code; the table of verbs
-    parser.py           argparse with our error messages and examples
-    options.py          arguments that verbs share, and what they mean
+    parser.py           argparse with our error messages and examples; what was given, as a dataclass of options
+    options.py          groups of options that verbs share: how they are declared, and what they hold
     targets.py          what is to be written, refused before anything is read
     opening.py          what a user names, opened; what is wrong with it, said
     selecting.py        which part of an experiment is wanted

@@ -10,17 +10,16 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 from io import TextIOWrapper
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from callgrove.cli.messages import exit_code_of, saying_broken_plugins, settle_stdout, tidy_ending
-from callgrove.cli.parser import Parser, did_you_mean
-from callgrove.cli.targets import refuse_output
+from callgrove.cli.parser import Command, Parser, did_you_mean
 from callgrove.errors import UsageError
 
-__all__ = ["VERBS", "Verb", "main"]
+__all__ = ["VERBS", "Verb", "load_command", "main"]
 
 
-# The table of verbs: name, module and what the overview says. A new verb is one module and one line here.
+# The table of verbs: name, what the overview says, and where it is. A new verb is one module and one line here.
 
 
 class Verb(NamedTuple):
@@ -28,6 +27,7 @@ class Verb(NamedTuple):
     help: str
     module: str
     group: str = ""  # under which the overview lists it
+    command: str = "COMMAND"  # what the module calls it
 
 
 LOOK, COMPARE, DATA, WRITE, BEGIN = "look", "compare and predict", "data", "write", "begin"
@@ -72,11 +72,29 @@ VERBS = (
     Verb("sql", "SQL over the tables of any input, and over rocprofv3's view names", "callgrove.cli.verbs.sql", DATA),
     Verb("convert", "write an experiment in another format", "callgrove.cli.verbs.convert", WRITE),
     Verb("prof", "measurement directories as a database: the job of hpcprof", "callgrove.cli.verbs.prof", WRITE),
-    Verb("merge", "several experiments as one, with everything that they have", "callgrove.cli.verbs.merge", WRITE),
-    Verb("mean", "the mean of several experiments", "callgrove.cli.verbs.mean", WRITE),
-    Verb("cut", "a call tree with other roots, or without some calls", "callgrove.cli.verbs.cut", WRITE),
-    Verb("part", "an experiment with some of its ranks, threads or runs only", "callgrove.cli.verbs.part", WRITE),
-    Verb("common", "several experiments on the call tree that all of them have", "callgrove.cli.verbs.common", WRITE),
+    Verb(
+        "merge",
+        "several experiments as one, with everything that they have",
+        "callgrove.cli.verbs.algebra",
+        WRITE,
+        "MERGE",
+    ),
+    Verb("mean", "the mean of several experiments", "callgrove.cli.verbs.algebra", WRITE, "MEAN"),
+    Verb("cut", "a call tree with other roots, or without some calls", "callgrove.cli.verbs.algebra", WRITE, "CUT"),
+    Verb(
+        "part",
+        "an experiment with some of its ranks, threads or runs only",
+        "callgrove.cli.verbs.algebra",
+        WRITE,
+        "PART",
+    ),
+    Verb(
+        "common",
+        "several experiments on the call tree that all of them have",
+        "callgrove.cli.verbs.algebra",
+        WRITE,
+        "COMMON",
+    ),
     Verb("dump", "the raw structure of a file as text", "callgrove.cli.verbs.dump", DATA),
     Verb("check", "validate, and list every damage", "callgrove.cli.verbs.check", DATA),
     Verb("demo", "make a small experiment of every kind and walk through it", "callgrove.cli.verbs.demo", BEGIN),
@@ -132,19 +150,24 @@ def _run(arguments: list[str], verbs: Sequence[Verb]) -> int:
     if first == "--version":
         return _print(f"callgrove {_version()}\n")
     verb, rest = _choose_verb(words, verbs)
-    module = import_module(verb.module)
+    command = load_command(verb)
     parser = Parser(f"callgrove {verb.name}", verb.help, _examples(verb.name) if _wants_help(rest) else ())
-    module.add_arguments(parser)
+    command.add_arguments(parser)
     try:
-        args = parser.read(rest)
+        options = parser.read(rest, command.options)
     except SystemExit:  # argparse has printed the help
         return 0
-    from callgrove.cli.options import settle_format  # which every verb has imported by now
+    from callgrove.cli.targets import refuse_outputs
 
-    settle_format(args)
-    refuse_output(args)
-    code: int = module.run(args)
-    return code
+    refuse_outputs(options)
+    return command.run(options)
+
+
+def load_command(verb: Verb) -> Command[Any]:
+    """Import the module of a verb, and return what it does."""
+    command = getattr(import_module(verb.module), verb.command)
+    assert isinstance(command, Command)
+    return command
 
 
 def _wants_help(arguments: Sequence[str]) -> bool:

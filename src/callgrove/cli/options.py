@@ -1,24 +1,30 @@
-"""Arguments that verbs share, so that one option has one name and one meaning everywhere.
+"""Options that verbs share, so that one option has one name and one meaning everywhere.
 
-add_input           PATH, --from, --strict, --salvage        args.path (or .paths), .from_format, .strict, .salvage
-add_study_input     the same, --point, --scaling, ...        also .points, .scaling, .study_scope, .folder_pattern, ...
-add_selection       -m, --rank, --thread, --run              args.metric, .rank, .thread, .run
-add_all_metrics     --all-metrics                            args.all_metrics
-add_table_output    --format, -o, --limit                    args.format, .output, .limit; printed by `emit`
-add_jobs            -j                                       args.jobs; heeded by whoever opens
-add_execution       -j, --mpi, --dask                        args.jobs, .mpi, .dask; `engine` makes one choice of them
+A group of options is a function that adds it to a parser and a dataclass that holds what was given:
+
+add_input          PATH, --from, --strict, --salvage, ...      InputOptions
+add_study_input    the same, --point, --scaling, ...           InputOptions
+add_run            --run, which whoever opens an input heeds   InputOptions
+add_selection      -m, --rank, --thread, --run                 SelectionOptions, InputOptions
+add_all_metrics    --all-metrics                               CostOptions, of verbs that show costs
+add_table_output   --format, -o, --limit                       TableOutput
+add_jobs           -j                                          ExecutionOptions
+add_execution      -j, --mpi, --dask                           ExecutionOptions
+
+The options of a verb are one dataclass that inherits its groups and adds what the verb alone has. `Parser.read` makes
+it of the arguments: a field is called as the destination of its argument. A function takes the group that it needs.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from callgrove.cli.output import emit
 from callgrove.errors import UsageError
 from callgrove.model.runs import IntSet
 
@@ -28,22 +34,30 @@ if TYPE_CHECKING:
 __all__ = [
     "TABLE_FORMATS",
     "UNSAID",
+    "CostOptions",
+    "ExecutionOptions",
+    "FileOutput",
+    "InputOptions",
+    "PathOptions",
+    "SelectionOptions",
+    "TableOutput",
     "add_all_metrics",
     "add_execution",
     "add_format",
     "add_from",
     "add_input",
+    "add_jobs",
     "add_kernel_names",
+    "add_output",
+    "add_path",
     "add_run",
     "add_salvage",
     "add_selection",
     "add_study_input",
     "add_table_output",
-    "emit",
     "engine",
     "engine_for",
     "int_set",
-    "settle_format",
 ]
 
 TABLE_FORMATS = ("table", "csv", "json", "markdown")
@@ -53,21 +67,121 @@ ENDINGS = {".csv": "csv", ".json": "json", ".jsonl": "jsonl", ".md": "markdown",
 SCALINGS = ("weak", "weak_threaded", "strong", "device")
 
 
-class DefaultFormat(str):
-    """A --format that nobody gave: the ending of FILE may say another one."""
-
-    __slots__ = ()
+# What was given. A default is what holds where a verb has no such option.
 
 
-def settle_format(args: argparse.Namespace) -> None:
-    """Let the ending of -o FILE choose the format where --format does not: what is called x.json is JSON."""
-    chosen, output = getattr(args, "format", None), getattr(args, "output", None)
-    if not isinstance(chosen, DefaultFormat) or not output:
-        return
-    wanted = ENDINGS.get(Path(output).suffix.lower(), chosen)
-    if wanted not in args.table_formats:
-        raise UsageError(f"{output}: this verb does not write {wanted}; --format is {', '.join(args.table_formats)}")
-    args.format = str(wanted)
+@dataclass(frozen=True, kw_only=True)
+class ExecutionOptions:
+    """What the work runs on. The result does not depend on it."""
+
+    jobs: int | None = None
+    mpi: bool = False
+    dask: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PathOptions:
+    """What to read, and as which format: by its content where that is empty."""
+
+    paths: Sequence[str]
+    from_format: str = ""
+
+    @property
+    def inputs(self) -> list[str]:
+        """Every path that is read."""
+        return list(self.paths)
+
+
+@dataclass(frozen=True, kw_only=True)
+class InputOptions(PathOptions, ExecutionOptions):
+    """What to open, how to read it, and what to do about damage: all that opening.py needs."""
+
+    strict: bool
+    salvage: bool
+    run: str | None = None
+    kernel_names: str = ""
+    rank_env: str = ""
+    align: str = ""
+    folder_pattern: str = ""
+    points_file: str = ""
+    points: Sequence[Sequence[str]] = ()  # pairs of a point and the path of its run, instead of paths
+    scaling: str = ""
+    study_scope: str = "exclusive"
+    extrap_compat: bool = False
+
+    @property
+    def inputs(self) -> list[str]:
+        """Every path that is read."""
+        return [*self.paths, *(run for _, run in self.points)]
+
+    @property
+    def input_name(self) -> str:
+        """How messages call the input."""
+        first, *more = self.inputs
+        return f"{first} and {len(more)} more" if more else first
+
+
+@dataclass(frozen=True, kw_only=True)
+class SelectionOptions:
+    """Which metric, and whose values."""
+
+    metric: str | None
+    rank: IntSet | None
+    thread: IntSet | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileOutput:
+    """A file that is replaced when everything is written; None is stdout."""
+
+    output: str | None
+
+    @property
+    def files(self) -> Mapping[str, str | None]:
+        """The files to write, by option."""
+        return {"-o": self.output}
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableOutput(FileOutput):
+    """How a table is printed: the formats that a verb has, the first by default, and the one that was asked for, if
+    any; a `limit` of None is all rows."""
+
+    formats: Sequence[str]
+    given_format: str
+    limit: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.format not in self.formats:
+            raise UsageError(
+                f"{self.output}: this verb does not write {self.format}; --format is {', '.join(self.formats)}"
+            )
+
+    @property
+    def format(self) -> str:
+        """As --format says, else by the ending of -o FILE: what is called x.json is JSON."""
+        ending = Path(self.output).suffix.lower() if self.output else ""
+        return self.given_format or ENDINGS.get(ending, self.formats[0])
+
+    @property
+    def is_for_people(self) -> bool:
+        """Whether a table is to be read rather than processed."""
+        return self.format in ("table", "markdown")
+
+    @property
+    def is_printed_table(self) -> bool:
+        """Whether somebody looks at a table on stdout, and at notes about it on stderr."""
+        return self.format == "table" and not self.output
+
+
+@dataclass(frozen=True, kw_only=True)
+class CostOptions(InputOptions, SelectionOptions, TableOutput):
+    """What verbs take that show the costs of one experiment."""
+
+    all_metrics: bool
+
+
+# How options are declared.
 
 
 def int_set(text: str) -> IntSet:
@@ -97,17 +211,20 @@ def add_input(
         nargs = "*" if optional else "+"
         group.add_argument("paths", metavar="PATH", nargs=nargs, help="files or folders that a profiler wrote")
     else:
-        one = "?" if optional else None
-        group.add_argument("path", metavar="PATH", nargs=one, help="a file or folder that a profiler wrote")
+        add_path(group, "a file or folder that a profiler wrote", optional=optional)
     add_from(group)
     group.add_argument(
-        "--rank-env", metavar="NAME", default="", help="of recorded environments, the variable that holds the rank"
+        "--rank-env",
+        metavar="NAME",
+        default="",
+        help="the environment variable that holds the rank, of runs whose environment was recorded",
     )
     group.add_argument(
         "--align",
         metavar="HOW",
         default="",
-        help="clocks of several machines: none (default), start (every process begins at 0), or a file of host,ns",
+        help="how to align clocks of several machines: none (default), start (every process begins at 0), "
+        "or a file of host,ns",
     )
     add_kernel_names(group)
     names = group.add_mutually_exclusive_group()
@@ -118,13 +235,19 @@ def add_input(
         help="how folders of runs are named, like 'run_{n}_{ranks}ranks'; {r} is the repetition",
     )
     names.add_argument(
-        "--points", dest="points_file", metavar="FILE", default="", help="CSV: folder, one column per parameter"
+        "--points", dest="points_file", metavar="FILE", default="", help="a CSV file: folder, one column per parameter"
     )
     care = group.add_mutually_exclusive_group()
     care.add_argument("--strict", action="store_true", help="refuse what is damaged or incomplete instead of warning")
     add_salvage(care)
     if jobs:
         add_jobs(group)
+
+
+def add_path(group: argparse._ActionsContainer, what: str, *, optional: bool = False) -> None:
+    """One PATH, which is a list as well."""
+    nargs = "?" if optional else None
+    group.add_argument("paths", metavar="PATH", type=lambda path: [path], nargs=nargs, default=[], help=what)
 
 
 def add_study_input(parser: argparse.ArgumentParser, *, many: bool = False, jobs: bool = True) -> None:
@@ -136,12 +259,14 @@ def add_study_input(parser: argparse.ArgumentParser, *, many: bool = False, jobs
         dest="points",
         nargs=2,
         action="append",
+        default=[],
         metavar=("P=4,N=100", "RUN"),
-        help="a run and its parameters, instead of PATH; once for every run",
+        help="a run and its parameters, instead of PATH; give it once for every run",
     )
     group.add_argument(
         "--scaling",
         choices=SCALINGS,
+        default="",
         help="how the profiles of a run are combined: weak (each counts; default), weak_threaded (without zeros), "
         "strong (their sum), device (added up on each GPU and in each process; default where there are GPUs)",
     )
@@ -151,18 +276,22 @@ def add_study_input(parser: argparse.ArgumentParser, *, many: bool = False, jobs
         action="store_const",
         const="inclusive",
         default="exclusive",
-        help="of runs, take inclusive values instead of exclusive ones",
+        help="take inclusive values of runs instead of exclusive ones",
     )
     group.add_argument(
         "--extrap-compat",
         action="store_true",
-        help="of a folder of Nsight exports, make the series that Extra-P makes, with its defects",
+        help="make the series that Extra-P makes of a folder of Nsight exports, with its defects",
     )
 
 
 def add_from(parser: argparse._ActionsContainer) -> None:
     parser.add_argument(
-        "--from", dest="from_format", metavar="FORMAT", help="read as this format ('callgrove formats' lists them)"
+        "--from",
+        dest="from_format",
+        metavar="FORMAT",
+        default="",
+        help="read as this format ('callgrove formats' lists them)",
     )
 
 
@@ -172,17 +301,19 @@ def add_kernel_names(group: argparse._ActionsContainer) -> None:
         "--kernel-names",
         choices=KERNEL_NAMES,
         default="",
-        help="of Nsight exports and rocprofv3 databases, the name that tells kernels apart: without parameters, or "
+        help="how kernels of Nsight exports and rocprofv3 databases are told apart: by names without parameters, or "
         "with all of them (default: as nsys and rocprofv3 do)",
     )
 
 
 def add_salvage(parser: argparse._ActionsContainer) -> None:
-    parser.add_argument("--salvage", action="store_true", help="keep the complete part of a text that breaks off")
+    parser.add_argument(
+        "--salvage", action="store_true", help="keep the complete part of a text file that is cut short"
+    )
 
 
 def add_selection(
-    parser: argparse.ArgumentParser, metric: str = "the metric (default: the first time, else the first)"
+    parser: argparse.ArgumentParser, metric: str = "the metric (default: the first one that is a time, else the first)"
 ) -> None:
     """Which metric and whose values; `metric` says what naming one means."""
     group = parser.add_argument_group("selection")
@@ -197,7 +328,7 @@ def add_run(group: argparse._ActionsContainer) -> None:
     group.add_argument(
         "--run",
         metavar="RUN",
-        help="of several runs, only these: by number (3, 0-3,7), parameters (p=4,n=100; r=1: the repetition) or name",
+        help="only these of several runs: by number (3, 0-3,7), parameters (p=4,n=100; r=1: the repetition) or name",
     )
 
 
@@ -212,8 +343,12 @@ def add_all_metrics(parser: argparse.ArgumentParser) -> None:
 def add_format(group: argparse._ActionsContainer, formats: Sequence[str] = TABLE_FORMATS) -> None:
     """How a table is written: as told, else by the ending of a file, else as the first of `formats`."""
     told = f"default: by the ending of FILE, else {formats[0]}"
-    group.add_argument("--format", choices=formats, default=DefaultFormat(formats[0]), help=told)
-    group.set_defaults(table_formats=tuple(formats))
+    group.add_argument("--format", dest="given_format", choices=formats, default="", help=told)
+    group.set_defaults(formats=tuple(formats))
+
+
+def add_output(group: argparse._ActionsContainer) -> None:
+    group.add_argument("-o", "--output", metavar="FILE", help="write to this file instead of stdout")
 
 
 def add_table_output(
@@ -224,10 +359,10 @@ def add_table_output(
     per_section: int | None = None,
 ) -> None:
     """How a table is printed; the first of `formats` is the default, and so is `limit` (None: all rows). Where a table
-    has sections, `per_section` is what of each is shown to people; `args.limit` is UNSAID then."""
+    has sections, `per_section` is what of each is shown to people; `limit` is UNSAID then."""
     group = parser.add_argument_group("output")
     add_format(group, formats)
-    group.add_argument("-o", "--output", metavar="FILE", help="write to this file instead of stdout")
+    add_output(group)
     shown, rows = "all" if limit is None else str(limit), "rows"
     if per_section is not None:
         limit, shown, rows = UNSAID, f"{per_section} in tables, else all", "rows of each section"
@@ -248,11 +383,13 @@ def add_execution(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("execution").add_mutually_exclusive_group()
     add_jobs(group, "use N processes")
     group.add_argument("--mpi", action="store_true", help="use the processes of an MPI run (mpirun, srun)")
-    group.add_argument("--dask", metavar="ADDRESS", default="", help="use the Dask cluster whose scheduler is there")
+    group.add_argument(
+        "--dask", metavar="ADDRESS", default="", help="use the Dask cluster whose scheduler is at this address"
+    )
 
 
 def add_jobs(group: argparse._ActionsContainer, what: str = "open many GPU databases on N processes") -> None:
-    default = "default: one for each usable core, but one in all where the input is small"
+    default = "default: one for each usable core, or just one if the input is small"
     group.add_argument("-j", "--jobs", metavar="N", type=n_processes, help=f"{what} ({default})")
 
 
@@ -260,12 +397,12 @@ MOST_LOOKED_AT = 1 << 14  # entries of a folder
 WORTH_PROCESSES = 256 << 20  # bytes of input for which starting more processes pays off
 
 
-def engine_for(args: argparse.Namespace, paths: Sequence[str], per_file: int = 0) -> Engine:
-    """What `add_execution` was told; without a word, one process where the input is small. `per_file` is what opening
-    a file costs, in bytes that could be read instead."""
+def engine_for(options: ExecutionOptions, paths: Sequence[str], per_file: int = 0) -> Engine:
+    """Return what to run on; unless the user says it, that is one process where the input is small. `per_file` is what
+    opening a file costs, in bytes that could be read instead."""
     from callgrove.execute import Engine
 
-    asked = engine(args)
+    asked = engine(options)
     if asked != Engine():
         return asked
     total = 0
@@ -284,9 +421,9 @@ def _sizes(path: str) -> Iterator[int]:
         yield from (file.stat().st_size for file in files if file.is_file())
 
 
-def engine(args: argparse.Namespace) -> Engine:
-    """What `add_execution` was told. Enter `execute.executor` with it before anything else is done: under MPI all
+def engine(options: ExecutionOptions) -> Engine:
+    """Return what the user says to run on. Enter `execute.executor` with it before anything else is done: under MPI all
     processes come here, and only one of them may go on."""
     from callgrove.execute import Engine
 
-    return Engine(args.jobs, getattr(args, "mpi", False), getattr(args, "dask", ""))
+    return Engine(options.jobs, options.mpi, options.dask)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import errno
 import os
 import shutil
@@ -10,34 +9,44 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 from callgrove.cli.messages import note
 from callgrove.model.table import UNCOUNTED, Table, first_rows
 from callgrove.render import PLAIN, Look, render
+
+if TYPE_CHECKING:
+    from callgrove.cli.options import TableOutput
+    from callgrove.render import TableFormat
 
 __all__ = ["emit", "emit_each", "emit_text", "replacing", "stdout_look"]
 
 _SHOWS_WHAT_IS_LEFT = ("table", "markdown")
 
 
-def emit(tables: Table | Iterable[Table], args: argparse.Namespace, n_rows: int | None = None) -> None:
+def emit(tables: Table | Iterable[Table], options: TableOutput, n_rows: int | None = None) -> None:
     """Prints one table, given whole or in chunks, as --format, --output and --limit say. `n_rows` is how many rows
     there are in all, where that is known without reading them."""
     stream = [tables] if isinstance(tables, Table) else tables
-    if args.limit is not None:
-        stream = first_rows(stream, args.limit, n_rows)
+    if options.limit is not None:
+        stream = first_rows(stream, options.limit, n_rows)
     cut: list[int] = []
-    look = PLAIN if args.output else stdout_look()
-    pieces = render(_counting_cut(stream, cut), args.format, look)
-    emit_text(pieces, args.output)
-    if cut and args.format not in _SHOWS_WHAT_IS_LEFT:  # data has no place to say so
+    look = PLAIN if options.output else stdout_look()
+    pieces = render(_counting_cut(stream, cut), _text_format(options), look)
+    emit_text(pieces, options.output)
+    if cut and options.format not in _SHOWS_WHAT_IS_LEFT:  # data has no place to say so
         note(f"{'' if UNCOUNTED in cut else f'{sum(cut):,} '}more rows were left out by --limit")
 
 
-def emit_each(tables: Iterable[Table], args: argparse.Namespace) -> None:
+def emit_each(tables: Iterable[Table], options: TableOutput) -> None:
     """Prints tables that have different columns one after the other, for people."""
-    look = PLAIN if args.output else stdout_look()
-    emit_text(_apart(render([table], args.format, look) for table in tables), args.output)
+    look = PLAIN if options.output else stdout_look()
+    emit_text(_apart(render([table], _text_format(options), look) for table in tables), options.output)
+
+
+def _text_format(options: TableOutput) -> TableFormat:
+    """The format of a verb that prints: those that print in other ways have further ones."""
+    return cast("TableFormat", options.format)
 
 
 def _apart(texts: Iterable[Iterable[str]]) -> Iterator[str]:

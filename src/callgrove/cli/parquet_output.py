@@ -5,7 +5,6 @@ All chunks need the same types, and some columns are empty in the first one: typ
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -28,19 +27,21 @@ TEXTS = (
 )
 
 
-def emit_parquet(tables: Iterable[Table], args: argparse.Namespace, n_rows: int | None = None) -> None:
-    """Writes one table to the file of --output; `n_rows` is how many rows there are in all, where that is known."""
+def emit_parquet(
+    tables: Iterable[Table], name: str, target: str, limit: int | None = None, n_rows: int | None = None
+) -> None:
+    """Write the table of a name to a file; `n_rows` is how many rows there are in all, where that is known."""
     try:
         import pyarrow
         import pyarrow.parquet as parquet
     except ImportError as error:
         raise MissingExtra("arrow", "writing Parquet") from error
     cut, schema, file = 0, None, None
-    stream = tables if args.limit is None else first_rows(tables, args.limit, n_rows)
-    with replacing(Path(args.output)) as path, pyarrow.OSFile(bytes(path), "wb") as sink:
+    stream = tables if limit is None else first_rows(tables, limit, n_rows)
+    with replacing(Path(target)) as path, pyarrow.OSFile(bytes(path), "wb") as sink:
         try:
             for table in stream:
-                schema = schema or _schema(table, args.table)
+                schema = schema or _schema(table, name)
                 file = file or parquet.ParquetWriter(sink, schema, compression="zstd")
                 file.write_table(_arrow(table, schema))
                 cut = table.left or cut

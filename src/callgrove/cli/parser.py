@@ -4,12 +4,24 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Iterable, Sequence
-from typing import NoReturn
+from collections.abc import Callable, Iterable, Sequence
+from typing import Generic, NamedTuple, NoReturn, TypeVar
 
 from callgrove.errors import UsageError
 
-__all__ = ["EXAMPLES", "Parser", "did_you_mean"]
+__all__ = ["EXAMPLES", "Command", "Parser", "did_you_mean"]
+
+
+T = TypeVar("T")
+
+
+class Command(NamedTuple, Generic[T]):
+    """What a verb is: a dataclass of options, the arguments that they are made of, and what is done with them. `run`
+    gives the exit code."""
+
+    options: type[T]
+    add_arguments: Callable[[argparse.ArgumentParser], None]
+    run: Callable[[T], int]
 
 
 PLAIN = "\0"  # no argument of a program can have one
@@ -26,15 +38,13 @@ class Parser(argparse.ArgumentParser):
         )
         self.add_argument("--debug", action="store_true", help="show a traceback when something fails")
 
-    def read(self, arguments: Sequence[str]) -> argparse.Namespace:
-        """Options and positional arguments in any order."""
+    def read(self, arguments: Sequence[str], options: type[T]) -> T:
+        """Read options and positional arguments in any order into a dataclass, whose fields are called as they are."""
         self.usage = self.usage or " ".join([self.prog, "[options]", *self._required_arguments()])
         namespace, unknown = self.parse_known_intermixed_args(_with_plain_words(arguments))
         if unknown:
             self.error(f"unknown argument {unknown[0]!r}{self._suggestion(unknown[0])}")
-        for name, value in vars(namespace).items():
-            setattr(namespace, name, _as_given(value))
-        return namespace
+        return options(**{name: _as_given(value) for name, value in vars(namespace).items() if name != "debug"})
 
     def _required_arguments(self) -> list[str]:
         """What the usage names; options follow one by one, in groups."""

@@ -9,9 +9,9 @@ OUT with its own ending.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from callgrove.cli.messages import exit_code_of, settle_stdout, tidy_ending
 from callgrove.cli.parser import Parser
@@ -38,13 +38,36 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(arguments: list[str]) -> int:
     from callgrove.cli.messages import note
-    from callgrove.cli.options import add_execution, add_salvage, engine_for
-    from callgrove.cli.selecting import add_cutting
+    from callgrove.cli.options import engine_for
     from callgrove.cli.targets import refuse_target
-    from callgrove.cli.verbs.convert import add_ignored, add_trace_options, convert, find_unused_options, say_ignored
+    from callgrove.cli.verbs.convert import Options, convert, find_unused_options, say_ignored
     from callgrove.execute import executor
 
+    @dataclass(frozen=True, kw_only=True)
+    class MergeOptions(Options):
+        output_format: Sequence[str]
+
     parser = Parser("rocprofv3-merge", "databases of many processes as one trace or database")
+    _add_arguments(parser)
+    try:
+        options = parser.read(arguments, MergeOptions)
+    except SystemExit:  # argparse has printed the help
+        return 0
+    say_ignored(options)
+    for text in find_unused_options(options, [FORMATS[word] for word in options.output_format]):
+        note(text)  # scripts give the same options whatever they write
+    each = [(FORMATS[word], target) for word, target in _targets(options.output_format, options.target)]
+    for name, target in each:  # before the first one is written
+        refuse_target(target, options.paths, [name], overwrite=options.force)
+    with executor(engine_for(options, options.paths)) as workers:
+        return max(convert(replace(options, target=target), [name], workers) for name, target in each)
+
+
+def _add_arguments(parser: Parser) -> None:
+    from callgrove.cli.options import add_execution, add_salvage
+    from callgrove.cli.selecting import add_cutting
+    from callgrove.cli.verbs.convert import add_ignored, add_trace_options
+
     parser.add_argument(
         "--in", dest="paths", metavar="DB", nargs="+", required=True, help="databases, or folders of them"
     )
@@ -54,9 +77,9 @@ def _run(arguments: list[str]) -> int:
         choices=FORMATS,
         nargs="+",
         required=True,
-        help="what to write; several get endings of theirs",
+        help="what to write; of several, each gets its own ending",
     )
-    parser.add_argument("--force", action="store_true", help="replace OUT if it is there already")
+    parser.add_argument("--force", action="store_true", help="replace OUT if it exists")
     parser.add_argument("--rank-env", metavar="NAME", default="", help="the environment variable that holds the rank")
     parser.add_argument("--strict", action="store_true", help="refuse what is damaged instead of warning")
     add_salvage(parser)
@@ -64,28 +87,14 @@ def _run(arguments: list[str]) -> int:
     add_trace_options(parser)
     add_execution(parser)
     add_ignored(parser, "accepted and ignored: nothing is buffered, so nothing is dropped")
-    try:
-        args = parser.read(arguments)
-    except SystemExit:  # argparse has printed the help
-        return 0
-    args.dialect, args.from_format, args.scaling, args.study_scope = "", None, None, "exclusive"
-    say_ignored(args)
-    for text in find_unused_options(args, [FORMATS[word] for word in args.output_format]):
-        note(text)  # scripts give the same options whatever they write
-    each = list(_each(args))
-    for word, one in each:  # before the first one is written
-        refuse_target(one.target, args.paths, [FORMATS[word]], overwrite=args.force)
-    with executor(engine_for(args, args.paths)) as workers:
-        return max(convert(one, [FORMATS[word]], workers) for word, one in each)
 
 
-def _each(args: argparse.Namespace) -> Iterator[tuple[str, argparse.Namespace]]:
-    """Every format, each once, with the arguments to write it."""
-    words = list(dict.fromkeys(args.output_format))
-    stem = next((args.target.removesuffix(end) for end in ENDINGS.values() if args.target.endswith(end)), args.target)
-    for word in words:
-        target = args.target if len(words) == 1 else stem + ENDINGS.get(word, "")
-        yield word, argparse.Namespace(**{**vars(args), "target": target})
+def _targets(words: Sequence[str], target: str) -> Iterator[tuple[str, str]]:
+    """Every format, each once, with the file to write."""
+    several = list(dict.fromkeys(words))
+    stem = next((target.removesuffix(end) for end in ENDINGS.values() if target.endswith(end)), target)
+    for word in several:
+        yield word, target if len(several) == 1 else stem + ENDINGS.get(word, "")
 
 
 if __name__ == "__main__":

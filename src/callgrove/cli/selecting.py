@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from callgrove.cli.options import add_run, int_set
@@ -15,12 +17,29 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from callgrove.model.experiment import Experiment
+    from callgrove.model.runs import IntSet
     from callgrove.model.traces.events import Window
     from callgrove.model.traces.windows import TimeWindow
 
-__all__ = ["add_cutting", "cut", "is_cut"]
+__all__ = ["CuttingOptions", "add_cutting", "cut", "is_cut"]
 
 KINDS = ("kernel", "copy", "alloc", "memset", "api", "marker", "region", "sync", "overhead")  # SpanKind's words
+
+
+@dataclass(frozen=True, kw_only=True)
+class CuttingOptions:
+    """Which part of an experiment to keep; what is not named is kept."""
+
+    metric: Sequence[str]
+    rank: IntSet | None
+    thread: IntSet | None
+    no_traces: bool
+    window: TimeWindow | None
+    start_marker: str
+    end_marker: str
+    kind: Sequence[str] | None
+    category: Sequence[str]
+    keep_contexts: bool
 
 
 def time_window(text: str) -> TimeWindow:
@@ -48,11 +67,11 @@ def add_cutting(parser: argparse.ArgumentParser) -> None:
         "--window",
         metavar="START:END",
         type=time_window,
-        help="of traces, only this time since the start, like 250ms:1.5s or 10%%:20%% (plain numbers: ns)",
+        help="only this part of traces, in time since the start, like 250ms:1.5s or 10%%:20%% (plain numbers: ns)",
     )
     for side, word in (("start", "from the first"), ("end", "until the last")):
         group.add_argument(
-            f"--{side}-marker", metavar="NAME", default="", help=f"of traces, {word} marker of that name"
+            f"--{side}-marker", metavar="NAME", default="", help=f"only the part of traces {word} marker of that name"
         )
     kinds = ", ".join(KINDS)
     group.add_argument("--kind", metavar="LIST", type=_kinds, help=f"only spans of these kinds: {kinds}")
@@ -63,9 +82,7 @@ def add_cutting(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="only spans of this category, like HIP or HIP_RUNTIME_API; may be repeated",
     )
-    group.add_argument(
-        "--keep-contexts", action="store_true", help="keep contexts that the selection has nothing to say about"
-    )
+    group.add_argument("--keep-contexts", action="store_true", help="keep contexts that the selection does not use")
 
 
 def _kinds(text: str) -> list[str]:
@@ -76,29 +93,37 @@ def _kinds(text: str) -> list[str]:
     return names
 
 
-def is_cut(args: argparse.Namespace) -> bool:
+def is_cut(options: CuttingOptions) -> bool:
     """Was any part asked for?"""
-    times = args.window or args.start_marker or args.end_marker
-    return bool(args.metric or args.rank or args.thread or args.no_traces or times or args.kind or args.category)
+    times = options.window or options.start_marker or options.end_marker
+    return bool(
+        options.metric
+        or options.rank
+        or options.thread
+        or options.no_traces
+        or times
+        or options.kind
+        or options.category
+    )
 
 
-def cut(experiment: Experiment, args: argparse.Namespace) -> Experiment:
+def cut(experiment: Experiment, options: CuttingOptions) -> Experiment:
     """The part of the experiment that was asked for; says on stderr how much of it is left."""
     from callgrove.cli.messages import note
 
-    if args.no_traces and (args.kind or args.category or args.start_marker or args.end_marker):
-        raise UsageError("--no-traces leaves all traces out; choose a part of them, or none")
-    if not is_cut(args):
+    if options.no_traces and (options.kind or options.category or options.start_marker or options.end_marker):
+        raise UsageError("--no-traces leaves out all traces, so no part of them can be chosen")
+    if not is_cut(options):
         return experiment
     part = experiment.select(
-        ranks=args.rank,
-        threads=args.thread,
-        metrics=list(_match_quantities(experiment, args.metric)) or None,
-        window=_window(experiment, args),
-        traces=not args.no_traces,
-        kinds=args.kind,
-        categories=args.category or None,
-        drop_unused=not args.keep_contexts,
+        ranks=options.rank,
+        threads=options.thread,
+        metrics=list(_match_quantities(experiment, options.metric)) or None,
+        window=_window(experiment, options),
+        traces=not options.no_traces,
+        kinds=options.kind,
+        categories=options.category or None,
+        drop_unused=not options.keep_contexts,
     )
     counts = (
         ("profiles", len(part.profiles.measured), len(experiment.profiles.measured)),
@@ -107,7 +132,7 @@ def cut(experiment: Experiment, args: argparse.Namespace) -> Experiment:
         ("samples", part.traces.n_samples, experiment.traces.n_samples),
         ("spans", part.traces.n_spans, experiment.traces.n_spans),
     )
-    if (args.kind or args.category) and experiment.traces.n_spans and not part.traces.n_spans:
+    if (options.kind or options.category) and experiment.traces.n_spans and not part.traces.n_spans:
         raise UsageError(f"{experiment.path}: no span is left; there are {_there(experiment)}")
     note("selected " + ", ".join(f"{kept:,} of {there:,} {word}" for word, kept, there in counts if there))
     for warning in part.warnings[len(experiment.warnings) :]:
@@ -131,7 +156,7 @@ def _there(experiment: Experiment) -> str:
     return ", ".join(f"{kind} ({', '.join(sorted(names))})" if names else kind for kind, names in sorted(found.items()))
 
 
-def _match_quantities(experiment: Experiment, asked: list[str]) -> Iterator[str]:
+def _match_quantities(experiment: Experiment, asked: Sequence[str]) -> Iterator[str]:
     """Quantities by name; a text that is no name by itself is a list of them."""
     for text in asked:
         names = [text] if text in experiment.metrics.quantities else text.split(",")
@@ -139,9 +164,9 @@ def _match_quantities(experiment: Experiment, asked: list[str]) -> Iterator[str]
             yield experiment.metrics.resolve(name.strip())
 
 
-def _window(experiment: Experiment, args: argparse.Namespace) -> Window | None:
+def _window(experiment: Experiment, options: CuttingOptions) -> Window | None:
     from callgrove.model.selection import choose_window
     from callgrove.render.units import duration_ns
 
-    words = f"--window {args.window}" if args.window else "a window from marker to marker"
-    return choose_window(experiment, args.window, args.start_marker, args.end_marker, duration_ns, words)
+    words = f"--window {options.window}" if options.window else "a window from marker to marker"
+    return choose_window(experiment, options.window, options.start_marker, options.end_marker, duration_ns, words)

@@ -1,6 +1,6 @@
 """What is to be written is looked at before anything is read: reading may take long, and inputs are never modified.
 
-refuse_output   -o FILE of every verb (tables, texts, pages) and --plot FILE, before the verb runs
+refuse_outputs  -o FILE of every verb (tables, texts, pages) and --plot FILE, before the verb runs
 refuse_target   OUT of verbs that write an experiment
 
 FILE shows what an input holds and can be made again at any time, so it is replaced, when it is complete. OUT may be all
@@ -9,33 +9,34 @@ that there is of an experiment, so it is replaced only with --force.
 
 from __future__ import annotations
 
-import argparse
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from callgrove.cli.options import FileOutput, PathOptions
 from callgrove.errors import UsageError
 
-__all__ = ["really", "refuse_output", "refuse_target"]
+__all__ = ["really", "refuse_outputs", "refuse_target"]
 
 STDOUT = "-"
 
 
-def refuse_output(args: argparse.Namespace) -> None:
+def refuse_outputs(options: object) -> None:
     """FILE must not be an input or a file in one, and its folder has to be there."""
-    for option, name in (("-o", "output"), ("--plot", "plot")):
-        file = getattr(args, name, None)
+    files = options.files if isinstance(options, FileOutput) else {}
+    inputs = options.inputs if isinstance(options, PathOptions) else []
+    for option, file in files.items():
         if file == "":
             raise UsageError(f"{option} needs the name of a file")
         if file is not None:
-            _refuse_file(Path(file), args)
+            _refuse_file(Path(file), inputs)
 
 
-def _refuse_file(path: Path, args: argparse.Namespace) -> None:
+def _refuse_file(path: Path, inputs: Sequence[str]) -> None:
     if path.is_dir():
         raise UsageError(f"{path}: is a folder, and a file is to be written; choose another name")
     where = really(path)
-    if path.exists() and any(where.is_relative_to(source) for source in _sources(_named_targets(args))):
+    if path.exists() and any(where.is_relative_to(source) for source in _sources(inputs)):
         raise UsageError(f"{path}: is an input or a part of one, which is never modified; name another FILE")
     _refuse_folder(path)
 
@@ -88,12 +89,7 @@ def _refuse_folder(path: Path) -> None:
     if not folder.is_dir():
         raise UsageError(f"{path}: cannot be written: there is no folder {path.parent}; make it first")
     if not os.access(folder, os.W_OK | os.X_OK) and not path.exists():
-        raise UsageError(f"{path}: cannot be written: nothing can be created in the folder {path.parent}")
-
-
-def _named_targets(args: argparse.Namespace) -> list[str]:
-    one, many, points = (getattr(args, name, None) for name in ("path", "paths", "points"))
-    return [*([one] if one else []), *(many or []), *(run for _, run in points or [])]
+        raise UsageError(f"{path}: cannot be written: no files can be created in the folder {path.parent}")
 
 
 def _sources(inputs: Iterable[str]) -> list[Path]:

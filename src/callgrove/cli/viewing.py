@@ -5,13 +5,13 @@ Data formats (csv, json, markdown) get the table as it is.
 
 from __future__ import annotations
 
-import argparse
 import os
 
 from callgrove.analysis.columns import CostColumn, ShownColumns, columns_to_show
 from callgrove.analysis.costs import Costs, costs
 from callgrove.cli.messages import note
 from callgrove.cli.opening import say_added_up
+from callgrove.cli.options import CostOptions
 from callgrove.cli.output import stdout_look
 from callgrove.errors import InputError, UsageError
 from callgrove.model.experiment import Experiment, Severity
@@ -29,34 +29,34 @@ LOOP_AT = "loop at "
 DEEPEST_INDENT = 40  # levels; deeper rows say their depth instead
 
 
-def costs_of(experiment: Experiment, args: argparse.Namespace) -> Costs:
+def costs_of(experiment: Experiment, options: CostOptions) -> Costs:
     """The costs to show; those of several runs are added up, which is said. Where nobody chose anything and nothing has
     a cost, a missing part may be why."""
     say_added_up(experiment)
     try:
-        return costs(experiment, args.metric, args.rank, args.thread)
+        return costs(experiment, options.metric, options.rank, options.thread)
     except UsageError as error:
         missing = [w.text for w in experiment.warnings if w.severity == Severity.MISSING]
-        if args.metric or args.rank or args.thread or not missing:
+        if options.metric or options.rank or options.thread or not missing:
             raise
         raise InputError(f"{missing[0]}; ", error.message.removeprefix(f"{experiment.path}: ")) from error
 
 
-def headline(costs: Costs, args: argparse.Namespace) -> None:
+def headline(costs: Costs, options: CostOptions) -> None:
     """Which metric and whose cost, on stderr: stdout is data."""
-    if args.format == "table" and not args.output:
-        choices = (("run", args.run), ("rank", args.rank), ("thread", args.thread))
+    if options.is_printed_table:
+        choices = (("run", options.run), ("rank", options.rank), ("thread", options.thread))
         chosen = "".join(f", {word} {wanted}" for word, wanted in choices if wanted)
         write, (gain, loss) = amount(costs.metric.unit), costs.gain_and_loss
         changes = f": {write(gain)} more and {write(-loss)} less" if costs.is_signed else ""
         note(f"{costs.metric.name}: {write(costs.total)} in all{chosen}{changes}")
 
 
-def all_columns(experiment: Experiment, args: argparse.Namespace) -> ShownColumns | None:
+def all_columns(experiment: Experiment, options: CostOptions) -> ShownColumns | None:
     """The columns that --all-metrics asks for."""
-    if not args.all_metrics:
+    if not options.all_metrics:
         return None
-    found = columns_to_show(experiment, choose_profiles(experiment, args.rank, args.thread))
+    found = columns_to_show(experiment, choose_profiles(experiment, options.rank, options.thread))
     for names, why in (
         (found.left_out, "{} columns have a formula that cannot be computed"),
         (found.derived, "not computed: {} metrics have a formula that is not evaluated"),
@@ -67,16 +67,16 @@ def all_columns(experiment: Experiment, args: argparse.Namespace) -> ShownColumn
     return found
 
 
-def format_table(table: Table, costs: Costs, args: argparse.Namespace) -> Table:
+def format_table(table: Table, costs: Costs, options: CostOptions) -> Table:
     """The table as --format wants it."""
-    if args.format != "table":
+    if options.format != "table":
         return table
-    if args.all_metrics:
+    if options.all_metrics:
         return _with_all_metrics(table)
     cells = {column.name: column.plain() for column in table.columns}
     write = amount(costs.metric.unit)
     look = stdout_look()
-    narrow = look.width is not None and look.width < WIDE_ENOUGH and not args.output
+    narrow = look.width is not None and look.width < WIDE_ENOUGH and not options.output
     kind, draw = (Signed, signed_bar) if costs.is_signed else (Whole, bar)
     depths = cells.get("depth", [0] * len(table))
     columns = [

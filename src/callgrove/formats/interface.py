@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from functools import cache
 from pathlib import Path
-from typing import Any, Protocol, cast, runtime_checkable
+from typing import Any, Protocol, TypedDict, cast, runtime_checkable
 
 import numpy as np
 
@@ -52,6 +52,7 @@ __all__ = [
     "SampleChunk",
     "SampleLayout",
     "TakesPackedSamples",
+    "WriteKeywords",
     "WriteOptions",
     "Writer",
     "Writes",
@@ -106,15 +107,7 @@ class ReadOptions:
 
 @dataclass(frozen=True)
 class WriteOptions:
-    """How to write; `dialect` chooses among the variants that a format has.
-
-    Of traces for viewers: `annotations` (none, default, all) is how much slices say about themselves, `track_names`
-    (plain, rocpd) how tracks are called; `real_pids` writes process ids as they were, also where two processes share
-    one; `by_queue` puts operations on queues instead of streams; `kernel_rename` shows kernels under the name of the
-    range that they were launched in; `agent_index` (absolute, relative, type-relative) says which number devices are
-    called by, and is relative where nothing is said and names are rocprofv3's; `keep_partial` keeps what was written
-    before an interruption, as OUT.part. `workers` encode parts that can be encoded by themselves.
-    """
+    """How to write, as `callgrove.write` describes it keyword by keyword."""
 
     dialect: str = ""
     overwrite: bool = False
@@ -127,6 +120,22 @@ class WriteOptions:
     agent_index: str = ""
     keep_partial: bool = False
     workers: Workers = IN_PROCESS
+
+
+class WriteKeywords(TypedDict, total=False):
+    """The fields of `WriteOptions`, as type checkers know the keywords of functions that write."""
+
+    dialect: str
+    overwrite: bool
+    progress: Progress
+    annotations: str
+    track_names: str
+    real_pids: bool
+    by_queue: bool
+    kernel_rename: bool
+    agent_index: str
+    keep_partial: bool
+    workers: Workers
 
 
 class Format(Protocol):

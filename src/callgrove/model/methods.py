@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from callgrove.errors import UsageError
 
 if TYPE_CHECKING:
     from callgrove.arrays import Ints
+    from callgrove.formats.interface import WriteKeywords
     from callgrove.model.experiment import Experiment
     from callgrove.model.runs import Numbers
     from callgrove.model.study.series import Study
@@ -63,7 +64,7 @@ class _Methods:
 
         return table_list([cast("Experiment | Study", self)])
 
-    def write(self, target: str | Path, to_format: str = "", **options: Any) -> Sequence[str]:
+    def write(self, target: str | Path, to_format: str = "", **options: Unpack[WriteKeywords]) -> Sequence[str]:
         """Write to a file or folder, and return what the format could not hold, a sentence each.
 
         The ending of the target chooses the format unless `to_format` names it; options are those of

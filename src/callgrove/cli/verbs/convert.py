@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from callgrove.cli.options import add_execution, add_study_input, engine_for
-from callgrove.cli.selecting import add_cutting, cut, is_cut
+from callgrove.cli.options import InputOptions, add_execution, add_study_input, engine_for
+from callgrove.cli.parser import Command
+from callgrove.cli.selecting import CuttingOptions, add_cutting, cut, is_cut
 
 if TYPE_CHECKING:
-    from callgrove.execute import Progress, Workers
+    from callgrove.execute import Workers
     from callgrove.formats.interface import WriteOptions
     from callgrove.model.experiment import Experiment
     from callgrove.model.study.series import Study
@@ -24,36 +27,73 @@ IGNORED = (
     "--perfetto-buffer-fill-policy",
     "--perfetto-shmem-size-hint",
 )
-FIELDS = {  # of WriteOptions: the option, and where it is in the arguments
-    "annotations": ("--annotations", "annotations"),
-    "track_names": ("--track-names", "track_names"),
-    "real_pids": ("--real-pids", "real_pids"),
-    "by_queue": ("--group-by-queue", "group_by_queue"),
-    "kernel_rename": ("--kernel-rename", "kernel_rename"),
-    "agent_index": ("--agent-index-value", "agent_index_value"),
-    "keep_partial": ("--keep-partial", "keep_partial"),
+FLAGS = {  # of fields of WriteOptions
+    "annotations": "--annotations",
+    "track_names": "--track-names",
+    "real_pids": "--real-pids",
+    "by_queue": "--group-by-queue",
+    "kernel_rename": "--kernel-rename",
+    "agent_index": "--agent-index-value",
+    "keep_partial": "--keep-partial",
 }
 AGENT_INDICES = ("absolute", "relative", "type-relative")  # AgentIndex
 
 
+@dataclass(frozen=True, kw_only=True)
+class TraceOptions:
+    """How traces for viewers are written, and what was said of it that means nothing here."""
+
+    annotations: str
+    track_names: str
+    real_pids: bool
+    by_queue: bool
+    kernel_rename: bool
+    agent_index: str
+    keep_partial: bool
+    ignored: Sequence[str]
+
+    def apply_to(self, options: WriteOptions) -> WriteOptions:
+        """Return options of the library in which these are set."""
+        return replace(
+            options,
+            annotations=self.annotations,
+            track_names=self.track_names,
+            real_pids=self.real_pids,
+            by_queue=self.by_queue,
+            kernel_rename=self.kernel_rename,
+            agent_index=self.agent_index,
+            keep_partial=self.keep_partial,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(InputOptions, CuttingOptions, TraceOptions):
+    target: str
+    force: bool
+    to: str = ""
+    dialect: str = ""
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_study_input(parser, many=True, jobs=False)
-    parser.add_argument("target", metavar="OUT", help="the file or folder to write; - is stdout, for traces")
-    parser.add_argument("--to", metavar="FORMAT", help="the format to write (default: by the ending of OUT)")
+    parser.add_argument("target", metavar="OUT", help="the file or folder to write; traces may go to stdout (-)")
+    parser.add_argument(
+        "--to", metavar="FORMAT", default="", help="the format to write (default: by the ending of OUT)"
+    )
     parser.add_argument(
         "--dialect",
         default="",
         metavar="NAME",
-        help="which variant of the format to write; of CSV files, the columns of 2025 or 2026",
+        help="which variant of the format to write, such as the columns of 2025 or 2026 in CSV files",
     )
     parser.add_argument(
         "--extended",
         dest="dialect",
         action="store_const",
         const="extended",
-        help="of CSV files, add columns at the end: rank, host, size and bandwidth (short for --dialect extended)",
+        help="add columns at the end of CSV files: rank, host, size and bandwidth (short for --dialect extended)",
     )
-    parser.add_argument("--force", action="store_true", help="replace OUT if it is there already")
+    parser.add_argument("--force", action="store_true", help="replace OUT if it exists")
     add_cutting(parser)
     add_trace_options(parser)
     add_ignored(parser, argparse.SUPPRESS)
@@ -64,26 +104,29 @@ def add_trace_options(parser: argparse.ArgumentParser) -> None:
     """How traces for viewers are written."""
     group = parser.add_argument_group("traces for viewers")
     group.add_argument(
-        "--annotations", choices=ANNOTATIONS, default=ANNOTATIONS[0], help="how much slices say about themselves"
+        "--annotations", choices=ANNOTATIONS, default=ANNOTATIONS[0], help="how many details slices have"
     )
     group.add_argument(
         "--track-names",
         choices=TRACK_NAMES,
         default=TRACK_NAMES[0],
-        help="how tracks are called: plainly, or as rocprofv3's own converter calls them",
+        help="how tracks are named: plainly, or as rocprofv3's own converter names them",
     )
-    group.add_argument("--group-by-queue", action="store_true", help="operations on queues instead of streams")
     group.add_argument(
-        "--kernel-rename", action="store_true", help="kernels under the name of the range that they were launched in"
+        "--group-by-queue", dest="by_queue", action="store_true", help="show operations on queues instead of streams"
+    )
+    group.add_argument(
+        "--kernel-rename", action="store_true", help="name kernels after the range that they were launched in"
     )
     group.add_argument(
         "--agent-index-value",
+        dest="agent_index",
         choices=AGENT_INDICES,
         default="",
-        help="which number devices are called by: of all in the machine, of those in use, of those of their kind "
+        help="how devices are numbered: among all in the machine, among those in use, or among those of their kind "
         "(default: relative where names are those of rocprofv3)",
     )
-    group.add_argument("--real-pids", action="store_true", help="process ids as they were, even if two are equal")
+    group.add_argument("--real-pids", action="store_true", help="keep process ids as they were, even if two are equal")
     group.add_argument(
         "--keep-partial", action="store_true", help="keep what was written before an interruption, as OUT.part"
     )
@@ -92,119 +135,111 @@ def add_trace_options(parser: argparse.ArgumentParser) -> None:
 def add_ignored(parser: argparse.ArgumentParser, shown: str) -> None:
     """Options of rocprofv3's converter that mean nothing here; `shown` is what the help says of them."""
     for word in IGNORED:
-        parser.add_argument(word, metavar="X", help=shown)
+        parser.add_argument(
+            word, dest="ignored", metavar="X", type=partial(_note_option, word), action="append", default=[], help=shown
+        )
 
 
-def say_ignored(args: argparse.Namespace) -> None:
+def _note_option(word: str, value: str) -> str:
+    """Return the name of an option that is ignored: only that it was given matters."""
+    return word
+
+
+def say_ignored(options: TraceOptions) -> None:
     """One notice for all that were given."""
     from callgrove.cli.messages import note
 
-    given = [word for word in IGNORED if getattr(args, word.removeprefix("--").replace("-", "_")) is not None]
+    given = [word for word in IGNORED if word in options.ignored]
     if given:
-        note(f"{', '.join(given)}: ignored, as nothing is kept in buffers that could run full")
+        note(f"{', '.join(given)}: ignored, as there are no buffers that could run full")
 
 
-def find_unused_options(args: argparse.Namespace, names: Sequence[str]) -> list[str]:
+def find_unused_options(options: TraceOptions, names: Sequence[str]) -> list[str]:
     """What was said about traces and makes no difference to any of some formats, a sentence each."""
     from callgrove.formats.interface import WriteOptions
     from callgrove.formats.registry import all_formats, entry_of
 
     usual, heeded = WriteOptions(), {field for name in names for field in entry_of(name).write_options}
-    unused = [f for f, (_, word) in FIELDS.items() if f not in heeded and getattr(args, word) != getattr(usual, f)]
+    asked = options.apply_to(usual)
+    given = [field for field in FLAGS if getattr(asked, field) != getattr(usual, field)]
     return [
-        f"{FIELDS[field][0]} makes no difference to {' or '.join(names)}; "
+        f"{FLAGS[field]} makes no difference to {' or '.join(names)}; "
         f"it is for {', '.join(entry.name for entry in all_formats() if field in entry.write_options)}"
-        for field in unused
+        for field in given
+        if field not in heeded
     ]
 
 
-def _refuse_unused(args: argparse.Namespace, names: Sequence[str]) -> None:
+def _refuse_unused(options: Options, names: Sequence[str]) -> None:
     from callgrove.errors import UsageError
 
-    if unused := find_unused_options(args, names):
+    if unused := find_unused_options(options, names):
         raise UsageError(unused[0])
 
 
-def write_options(args: argparse.Namespace, dialect: str, progress: Progress, workers: Workers) -> WriteOptions:
-    from callgrove.formats.interface import WriteOptions
-
-    return WriteOptions(
-        dialect,
-        args.force,
-        progress,
-        workers=workers,
-        **{field: getattr(args, word) for field, (_, word) in FIELDS.items()},
-    )
-
-
-def run(args: argparse.Namespace) -> int:
+def run(options: Options) -> int:
     """What the target cannot hold is said on stderr, one line each."""
-    from callgrove.cli.opening import inputs
     from callgrove.execute import executor
     from callgrove.formats.registry import formats_for_target
 
-    say_ignored(args)
-    names = [args.to] if args.to else formats_for_target(args.target)
-    _refuse_unused(args, names)
-    with executor(engine_for(args, inputs(args))) as workers:
-        return convert(args, names, workers)
+    say_ignored(options)
+    names = [options.to] if options.to else formats_for_target(options.target)
+    _refuse_unused(options, names)
+    with executor(engine_for(options, options.inputs)) as workers:
+        return convert(options, names, workers)
 
 
-def convert(args: argparse.Namespace, names: list[str], workers: Workers) -> int:
+def convert(options: Options, names: list[str], workers: Workers) -> int:
     """Write the input of a verb in one of some formats: for series over parameters, or for executions."""
     from callgrove.cli.messages import say_losses
-    from callgrove.cli.opening import as_study, inputs, name_of_input
+    from callgrove.cli.opening import as_study
     from callgrove.cli.progress import progress
     from callgrove.cli.targets import refuse_target
     from callgrove.errors import IncompleteResult, UsageError
-    from callgrove.formats.interface import Writes
+    from callgrove.formats.interface import WriteOptions, Writes
     from callgrove.formats.registry import check_dialect, entry_of, writer_of
     from callgrove.formats.writing.transfer import write_experiment
     from callgrove.model.experiment import Experiment
 
     for name in names:
         writer_of(name)
-        check_dialect(name, args.dialect if len(names) == 1 else "")
-    refuse_target(args.target, inputs(args), names, overwrite=args.force)
-    if args.no_traces and all(entry_of(name).holds_only_traces for name in names):
-        raise UsageError(f"--no-traces leaves nothing: {names[0]} holds what happened over time, and nothing else")
-    args.workers = workers
-    args.fold = not all(entry_of(name).holds_only_traces for name in names)
-    opened = _open_input(args, names)
+        check_dialect(name, options.dialect if len(names) == 1 else "")
+    refuse_target(options.target, options.inputs, names, overwrite=options.force)
+    if options.no_traces and all(entry_of(name).holds_only_traces for name in names):
+        raise UsageError(f"--no-traces leaves nothing: {names[0]} holds traces and nothing else")
+    opened = _open_input(options, names, workers)
     name = _choose_format(opened, names)
     if len(names) > 1:
-        _refuse_unused(args, [name])
-    format_, dialect = writer_of(name), check_dialect(name, args.dialect)
+        _refuse_unused(options, [name])
+    format_, dialect = writer_of(name), check_dialect(name, options.dialect)
     if isinstance(opened, Experiment):
-        opened = cut(opened, args)
-    elif is_cut(args):
+        opened = cut(opened, options)
+    elif is_cut(options):
         raise UsageError(
-            f"{name_of_input(args)}: holds series over parameters, which have no ranks, threads or traces to choose"
+            f"{options.input_name}: holds series over parameters, which have no ranks, threads or traces to choose"
         )
     if not isinstance(format_, Writes):  # it holds series: an experiment with runs becomes them
-        opened = as_study(opened, args)
+        opened = as_study(opened, options)
     with progress() as report:
-        lost = write_experiment(opened, format_, Path(args.target), write_options(args, dialect, report, workers))
-    say_losses(lost, args.target, strict=args.strict)
-    if isinstance(opened, Experiment) and opened.values.problems and args.strict:
-        raise IncompleteResult(f"{args.target}: was written without what is damaged in {name_of_input(args)}")
+        how = options.apply_to(WriteOptions(dialect, options.force, report, workers=workers))
+        lost = write_experiment(opened, format_, Path(options.target), how)
+    say_losses(lost, options.target, strict=options.strict)
+    if isinstance(opened, Experiment) and opened.values.problems and options.strict:
+        raise IncompleteResult(f"{options.target}: was written without what is damaged in {options.input_name}")
     return 0
 
 
-def _open_input(args: argparse.Namespace, names: list[str]) -> Experiment | Study:
+def _open_input(options: Options, names: list[str], workers: Workers) -> Experiment | Study:
     """Where a name's ending stands for traces and for series, only runs with parameters need a profile."""
     from callgrove.cli.opening import open_any
     from callgrove.formats.registry import entry_of
     from callgrove.model.experiment import Experiment
 
-    ambiguous = len({entry_of(name).holds_series for name in names}) > 1 and any(
-        entry_of(name).holds_only_traces for name in names
-    )
-    args.fold = args.fold and not ambiguous
-    opened = open_any(args)
+    only_traces = [entry_of(name).holds_only_traces for name in names]
+    ambiguous = len({entry_of(name).holds_series for name in names}) > 1 and any(only_traces)
+    opened = open_any(options, fold=not (ambiguous or all(only_traces)), workers=workers)
     if ambiguous and isinstance(opened, Experiment) and _has_points(opened):
-        args.fold = True
-        opened = open_any(args, notes=False)
+        opened = open_any(options, notes=False, workers=workers)
     return opened
 
 
@@ -219,3 +254,6 @@ def _choose_format(opened: Experiment | Study, names: list[str]) -> str:
 
     series = isinstance(opened, Study) or _has_points(opened)
     return next((name for name in names if entry_of(name).holds_series == series), names[0])
+
+
+COMMAND = Command(Options, add_arguments, run)

@@ -7,8 +7,10 @@ import contextlib
 import shlex
 import sys
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 
+from callgrove.cli.parser import Command
 from callgrove.errors import CallgroveError, UsageError
 
 NAME = "stencil.d"
@@ -35,19 +37,24 @@ WALK = (
 )
 
 
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    keep: str | None
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--keep", metavar="FOLDER", help="write the examples here and leave them")
+    parser.add_argument("--keep", metavar="FOLDER", help="write the examples to this folder and keep them")
 
 
-def run(args: argparse.Namespace) -> int:
-    if args.keep is not None:
-        folder = Path(args.keep)
+def run(options: Options) -> int:
+    if options.keep is not None:
+        folder = Path(options.keep)
         folder.mkdir(parents=True, exist_ok=True)
         for name in (*INPUTS, REPORT_NAME):
             if (folder / name).exists():
                 raise UsageError(f"{folder / name}: is there already; remove it or choose another folder")
         code = _walk(folder)
-        print(f"\nAll of it is in {folder}; begin with {folder / REPORT_NAME}.")
+        print(f"\nEverything is in {folder}; begin with {folder / REPORT_NAME}.")
         return code
     with tempfile.TemporaryDirectory(prefix="callgrove-demo-") as folder_name:
         return _walk(Path(folder_name))
@@ -71,7 +78,7 @@ def _walk(folder: Path) -> int:
     make_inputs(folder)
     print(f"A made-up run of a stencil program on 4 ranks with 2 threads each, as the HPCToolkit database {NAME}.")
     print(f"One of a training program on 2 GPUs, as the database {GPU_NAME}, like those of rocprofv3.")
-    print(f"And times of the first at 25 points of ranks and grid, as the text file {STUDY_NAME}.")
+    print(f"And times of the first program at 25 combinations of ranks and grid sizes, as the text file {STUDY_NAME}.")
     with contextlib.chdir(folder):
         for question, words in WALK:
             print(f"\n{question}\n$ callgrove {shlex.join(words)}")
@@ -79,3 +86,6 @@ def _walk(folder: Path) -> int:
             if main(words) != 0:
                 raise CallgroveError(f"the demo failed at `callgrove {shlex.join(words)}`")
     return 0
+
+
+COMMAND = Command(Options, add_arguments, run)

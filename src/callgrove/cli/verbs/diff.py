@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from callgrove.cli.options import add_selection, add_table_output
+from callgrove.cli.options import SelectionOptions, TableOutput, add_selection, add_table_output
 from callgrove.cli.output import emit
-from callgrove.cli.results import add_inputs, add_matching, add_target, open_all, refuse_result, write_result
+from callgrove.cli.parser import Command
+from callgrove.cli.results import (
+    MatchingOptions,
+    ResultOptions,
+    add_inputs,
+    add_matching,
+    add_target,
+    open_all,
+    refuse_result,
+    write_result,
+)
 
 if TYPE_CHECKING:
     from callgrove.analysis.comparison import Comparison
@@ -19,40 +30,50 @@ MOST_TOTALS = 5
 SCOPES = ("exclusive", "inclusive", "point", "function", "lexical")
 
 
+@dataclass(frozen=True, kw_only=True)
+class Options(ResultOptions, MatchingOptions, SelectionOptions, TableOutput):
+    scope: str
+    source: bool
+    flat: bool
+    write: str | None
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_inputs(parser, "PATH PATH...", "two inputs or more: the first is compared with each of the others")
     add_selection(parser)
-    parser.add_argument("--scope", choices=SCOPES, default="exclusive", help="of the costs (default: exclusive)")
+    parser.add_argument(
+        "--scope", choices=SCOPES, default="exclusive", help="the scope of the costs (default: exclusive)"
+    )
     parser.add_argument("--source", action="store_true", help="show source lines and call sites")
-    parser.add_argument("--flat", action="store_true", help="compare functions, whoever called them")
+    parser.add_argument("--flat", action="store_true", help="compare functions, whatever called them")
     add_table_output(parser, limit=20)
     parser.add_argument("--write", metavar="OUT", help="write an experiment of the differences instead of a table")
     add_matching(parser)
     add_target(parser)
 
 
-def run(args: argparse.Namespace) -> int:
-    if args.write:
-        refuse_result(args.write, args.paths, args)
-    inputs = open_all(args, args.paths)
-    if args.write:
-        return _write(inputs, args)
+def run(options: Options) -> int:
+    if options.write:
+        refuse_result(options.write, options.paths, options)
+    inputs = open_all(options, options.paths)
+    if options.write:
+        return _write(inputs, options.write, options)
     from callgrove.analysis.comparison import Question, compare
     from callgrove.cli.opening import said_everything
     from callgrove.model.metrics import Scope
 
-    sides = _sides(inputs, args)
-    asked = Question(args.metric, Scope(args.scope), args.rank, args.thread, args.source, args.flat)
+    sides = _sides(inputs, options)
+    asked = Question(options.metric, Scope(options.scope), options.rank, options.thread, options.source, options.flat)
     found = compare(sides, asked)
-    table = found.table(args.limit)
-    _headline(found, args)
-    emit(_format_table(table, found, args), args)
+    table = found.table(options.limit)
+    _headline(found, options)
+    emit(_format_table(table, found, options), options)
     for experiment in inputs:
-        said_everything(experiment, args)
+        said_everything(experiment, options)
     return 0
 
 
-def _sides(inputs: list[Experiment], args: argparse.Namespace) -> list[Experiment]:
+def _sides(inputs: list[Experiment], options: Options) -> list[Experiment]:
     """What is compared: the inputs, or the runs of a single one."""
     from dataclasses import replace
 
@@ -66,28 +87,28 @@ def _sides(inputs: list[Experiment], args: argparse.Namespace) -> list[Experimen
         return inputs
     runs = inputs[0].runs
     if len(runs) < 2:
-        raise UsageError(f"{args.paths[0]}: holds one run; name another input to compare it with")
+        raise UsageError(f"{options.paths[0]}: holds one run; name another input to compare it with")
     names = [run.name or f"run {number}" for number, run in enumerate(runs)]
     return [replace(part(inputs[0], runs=[k]), path=name) for k, name in enumerate(names)]
 
 
-def _write(inputs: list[Experiment], args: argparse.Namespace) -> int:
+def _write(inputs: list[Experiment], target: str, options: Options) -> int:
     from callgrove.algebra.operations import diff
     from callgrove.errors import UsageError
 
     if len(inputs) != 2:
-        raise UsageError(f"an experiment of differences is made of two inputs, found {len(inputs)}")
-    made = diff(*inputs, ignore=args.ignore, by=args.by, system=args.system)
-    return write_result(made, inputs, args.write, args)
+        raise UsageError(f"--write makes an experiment of two inputs, and {len(inputs)} were given")
+    made = diff(*inputs, ignore=options.ignore, by=options.by, system=options.system)
+    return write_result(made, inputs, target, options)
 
 
-def _headline(found: Comparison, args: argparse.Namespace) -> None:
+def _headline(found: Comparison, options: Options) -> None:
     """The totals, on stderr: stdout is data."""
     from callgrove.analysis.comparison import NEAR
     from callgrove.cli.messages import note
     from callgrove.render.units import amount, percent
 
-    if args.format != "table" or args.output:
+    if not options.is_printed_table:
         return
     write = amount(found.metric.unit)
     left, *others = found.totals
@@ -102,13 +123,13 @@ def _headline(found: Comparison, args: argparse.Namespace) -> None:
         note(f"{found.metric.name}: totals of {len(others) - MOST_TOTALS} more are not shown")
 
 
-def _format_table(table: Table, found: Comparison, args: argparse.Namespace) -> Table:
+def _format_table(table: Table, found: Comparison, options: Options) -> Table:
     """The table as --format wants it. In a terminal numbers have units and stand before the path, which may be long."""
     from callgrove.model.table import Column, Table
     from callgrove.render.text_formats import Signed, Whole, align_right
     from callgrove.render.units import amount
 
-    if args.format != "table":
+    if options.format != "table":
         return table
     write = amount(found.metric.unit)
     columns: list[Column] = []
@@ -134,3 +155,6 @@ def _short(path: str) -> str:
         if name.removeprefix(what).startswith("/"):
             names[k] = what + name.rpartition("/")[2]
     return "->".join(names)
+
+
+COMMAND = Command(Options, add_arguments, run)

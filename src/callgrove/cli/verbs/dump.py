@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
-from callgrove.cli.options import add_from, add_table_output
+from callgrove.cli.options import PathOptions, TableOutput, add_from, add_path, add_table_output
 from callgrove.cli.output import emit, emit_text
+from callgrove.cli.parser import Command
 from callgrove.errors import CallgroveError
 
 if TYPE_CHECKING:
@@ -20,8 +22,15 @@ FORMATS = ("text", "table", "csv", "jsonl", "json", "markdown")  # text: the tab
 NAMES = ("file", "offset", "section", "index", "field", "value")
 
 
+@dataclass(frozen=True, kw_only=True)
+class Options(PathOptions, TableOutput):
+    section: str
+    summary: bool
+    tree: bool
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("path", metavar="PATH", help="a file, or a folder whose files are dumped one after the other")
+    add_path(parser, "a file, or a folder whose files are dumped one after the other")
     add_from(parser)
     parser.add_argument("--section", metavar="TEXT", default="", help="only sections whose name contains this")
     view = parser.add_mutually_exclusive_group()
@@ -30,43 +39,44 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_table_output(parser, formats=FORMATS)
 
 
-def run(args: argparse.Namespace) -> int:
+def run(options: Options) -> int:
     from callgrove.binary.sources import Source
     from callgrove.errors import UsageError
     from callgrove.formats.interface import Dumps
     from callgrove.formats.registry import settle_format
 
-    chosen, source = settle_format(Source.of(args.path), args.from_format or "")
+    [path] = options.paths
+    chosen, source = settle_format(Source.of(path), options.from_format)
     if not isinstance(chosen, Dumps):
-        raise UsageError(f"{args.path}: the format {chosen.name} has no raw structure to print")
+        raise UsageError(f"{path}: the format {chosen.name} has no raw structure to print")
     damage: list[CallgroveError] = []
-    pieces = None if args.section else _text(chosen, source, args)
+    pieces = None if options.section else _text(chosen, source, options)
     if pieces is not None:
-        emit_text(_until(pieces, damage), args.output)
+        emit_text(_until(pieces, damage), options.output)
     else:
-        args.format = "table" if args.format == "text" else args.format
-        wanted = (f for f in _until(chosen.dump(source), damage) if args.section in f.section)
-        emit(_tables(wanted), args)
+        shown = replace(options, given_format="table") if options.format == "text" else options
+        wanted = (f for f in _until(chosen.dump(source), damage) if options.section in f.section)
+        emit(_tables(wanted), shown)
     if damage:
         raise damage[0]
     return 0
 
 
-def _text(chosen: Format, source: Source, args: argparse.Namespace) -> Iterator[str] | None:
+def _text(chosen: Format, source: Source, options: Options) -> Iterator[str] | None:
     """The text form that was asked for; None where fields are to be printed as a table."""
     from callgrove.errors import UsageError
     from callgrove.formats.interface import DumpsText, DumpsViews, DumpView
 
-    view = DumpView.SUMMARY if args.summary else DumpView.TREE if args.tree else None
+    view = DumpView.SUMMARY if options.summary else DumpView.TREE if options.tree else None
     if isinstance(chosen, DumpsViews):
-        view = view or {"text": DumpView.TEXT, "json": DumpView.JSON}.get(args.format)
-        return None if view is None else chosen.dump_view(source, view, args.limit)
+        view = view or {"text": DumpView.TEXT, "json": DumpView.JSON}.get(options.format)
+        return None if view is None else chosen.dump_view(source, view, options.limit)
     if view is not None:
         raise UsageError(
-            f"{args.path}: the format {chosen.name} has no {view.value} to print; leave out --{view.value}"
+            f"{options.paths[0]}: the format {chosen.name} has no {view.value} to print; leave out --{view.value}"
         )
-    if isinstance(chosen, DumpsText) and args.format == "text":
-        return _first_lines(chosen.dump_text(source), args.limit)
+    if isinstance(chosen, DumpsText) and options.format == "text":
+        return _first_lines(chosen.dump_text(source), options.limit)
     return None
 
 
@@ -106,3 +116,6 @@ def _tables(fields: Iterable[Field]) -> Iterator[Table]:
             yield Table.from_rows(NAMES, rows)
             rows = []
     yield Table.from_rows(NAMES, rows)
+
+
+COMMAND = Command(Options, add_arguments, run)

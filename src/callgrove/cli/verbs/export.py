@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from callgrove.cli.options import add_selection, add_study_input, add_table_output
+from callgrove.cli.options import (
+    InputOptions,
+    SelectionOptions,
+    TableOutput,
+    add_selection,
+    add_study_input,
+    add_table_output,
+)
 from callgrove.cli.output import emit
+from callgrove.cli.parser import Command
 
 if TYPE_CHECKING:
     from callgrove.model.experiment import Experiment
@@ -19,81 +28,93 @@ WITHOUT_PROFILE = ("profiles", "spans", "counters")  # of GPU runs: nothing has 
 SCOPES = ("stored", "exclusive", "inclusive", "point", "function", "lexical")
 
 
+@dataclass(frozen=True, kw_only=True)
+class Options(InputOptions, SelectionOptions, TableOutput):
+    table: str
+    scope: str
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_study_input(parser, many=True)
-    add_selection(parser, metric="only values of this metric (default: of all)")
+    add_selection(parser, metric="only values of this metric (default: all metrics)")
     parser.usage = f"{parser.prog} [options] PATH... --table TABLE"
-    parser.add_argument("--table", choices=TABLES, help="which table; needed")
-    parser.add_argument("--scope", choices=SCOPES, default="stored", help="of values (default: stored)")
+    parser.add_argument("--table", choices=TABLES, default="", help="which table (required)")
+    parser.add_argument("--scope", choices=SCOPES, default="stored", help="the scope of values (default: stored)")
     add_table_output(parser, formats=("csv", "jsonl", "json", "table", "markdown", "parquet"))
 
 
-def run(args: argparse.Namespace) -> int:
+def run(options: Options) -> int:
     from callgrove.analysis.tables import Selection, export, n_rows
     from callgrove.cli.messages import note
-    from callgrove.cli.opening import as_study, name_of_input, open_any, said_everything
-    from callgrove.cli.parquet_output import emit_parquet
+    from callgrove.cli.opening import as_study, open_any, said_everything
     from callgrove.errors import UsageError
     from callgrove.model.experiment import Experiment
     from callgrove.model.selection import choose_profiles
 
-    if args.table is None:
-        raise UsageError(f"which table? --table {', '.join(TABLES[:-1])} or {TABLES[-1]}")
-    if args.format == "parquet" and not args.output:
+    if not options.table:
+        raise UsageError(f"name a table: --table {', '.join(TABLES[:-1])} or {TABLES[-1]}")
+    if options.format == "parquet" and not options.output:
         raise UsageError("a Parquet file cannot be printed: name it with -o FILE")
-    if args.table != "values" and (args.metric or args.scope != "stored"):
-        raise UsageError(f"-m and --scope choose values; the table {args.table} has no such choice")
-    args.fold = args.table not in WITHOUT_PROFILE
-    opened = open_any(args, series=args.table == "series")
-    if args.table == "series":
-        opened = as_study(opened, args)
-    give = emit if args.format != "parquet" else emit_parquet
+    if options.table != "values" and (options.metric or options.scope != "stored"):
+        raise UsageError(f"-m and --scope choose values; the table {options.table} has no such choice")
+    opened = open_any(options, series=options.table == "series", fold=options.table not in WITHOUT_PROFILE)
+    if options.table == "series":
+        opened = as_study(opened, options)
     if not isinstance(opened, Experiment):
         of_study: list[int] = []
-        announced = n_rows(opened, args.table, Selection())
-        give(_count_rows(export(opened, args.table), of_study), args, announced)
-        return _end(args, [*opened.unexplained, *_missing(args, announced, sum(of_study))])
-    quantity = opened.metrics.resolve(args.metric) if args.metric else None
+        announced = n_rows(opened, options.table, Selection())
+        _give(_count_rows(export(opened, options.table), of_study), options, announced)
+        return _end(options, [*opened.unexplained, *_missing(options, announced, sum(of_study))])
+    quantity = opened.metrics.resolve(options.metric) if options.metric else None
     told: list[str] = []
     unexplained: list[str] = []
-    profiles = choose_profiles(opened, args.rank, args.thread)
-    chosen = Selection(profiles, quantity, args.scope, told.append, unexplained.append)
-    tables = export(opened, args.table, chosen)
-    if args.table in ("values", "samples"):  # an empty table because of damage is an error: it has to be known early
+    profiles = choose_profiles(opened, options.rank, options.thread)
+    chosen = Selection(profiles, quantity, options.scope, told.append, unexplained.append)
+    tables = export(opened, options.table, chosen)
+    if options.table in ("values", "samples"):  # an empty table because of damage is an error: it has to be known early
         first = next(tables)
         tables = chain([first], tables)
         if not len(first):
-            said_everything(opened, args, printed=False)
+            said_everything(opened, options, printed=False)
     sizes: list[int] = []
-    announced = n_rows(opened, args.table, chosen)
-    give(_count_rows(tables, sizes), args, announced)
+    announced = n_rows(opened, options.table, chosen)
+    _give(_count_rows(tables, sizes), options, announced)
     if not any(sizes):
-        note(f"{name_of_input(args)}: has no {args.table}")
+        note(f"{options.input_name}: has no {options.table}")
     for text in told:
         note(text)
-    ended = said_everything(opened, args)
+    ended = said_everything(opened, options)
     if not _is_damaged(opened):
-        unexplained += _missing(args, announced, sum(sizes))
-    return _end(args, unexplained) or ended
+        unexplained += _missing(options, announced, sum(sizes))
+    return _end(options, unexplained) or ended
 
 
-def _missing(args: argparse.Namespace, announced: int | None, printed: int) -> list[str]:
+def _give(tables: Iterable[Table], options: Options, n_rows: int | None) -> None:
+    """Print the table, or write it as a Parquet file."""
+    from callgrove.cli.parquet_output import emit_parquet
+
+    if options.format == "parquet" and options.output:
+        emit_parquet(tables, options.table, options.output, options.limit, n_rows)
+    else:
+        emit(tables, options, n_rows)
+
+
+def _missing(options: Options, announced: int | None, printed: int) -> list[str]:
     """What to say where a table should have had another number of rows; a limit ends it sooner."""
-    if args.limit is not None or announced in (None, printed):
+    if options.limit is not None or announced in (None, printed):
         return []
-    return [f"{args.table}: there are {announced:,}, and {printed:,} were printed"]
+    return [f"{options.table}: there are {announced:,}, and {printed:,} were printed"]
 
 
-def _end(args: argparse.Namespace, unexplained: list[str]) -> int:
+def _end(options: Options, unexplained: list[str]) -> int:
     """Say what nothing explains; with --strict, that is an error."""
     from callgrove.cli.messages import say_unexplained
-    from callgrove.cli.opening import name_of_input
     from callgrove.errors import IncompleteResult
 
     say_unexplained(unexplained)
-    if unexplained and args.strict:
+    if unexplained and options.strict:
         raise IncompleteResult(
-            f"{name_of_input(args)}: was printed, but what was printed does not add up to what is stored"
+            f"{options.input_name}: was printed, but what was printed does not add up to what is stored"
         )
     return 0
 
@@ -109,3 +130,6 @@ def _count_rows(tables: Iterable[Table], sizes: list[int]) -> Iterator[Table]:
     for table in tables:
         sizes.append(len(table))
         yield table
+
+
+COMMAND = Command(Options, add_arguments, run)

@@ -6,8 +6,9 @@ import argparse
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from callgrove.cli.options import add_table_output
+from callgrove.cli.options import TableOutput, add_table_output
 from callgrove.cli.output import emit
+from callgrove.cli.parser import Command
 
 if TYPE_CHECKING:
     from callgrove.formats.interface import Entry
@@ -19,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_table_output(parser)
 
 
-def run(args: argparse.Namespace) -> int:
+def run(options: TableOutput) -> int:
     """Plug-ins are loaded, so that a broken one is named."""
     from callgrove.formats.plugins import load_plugin
     from callgrove.formats.registry import FORMATS, plugins
@@ -27,9 +28,9 @@ def run(args: argparse.Namespace) -> int:
 
     theirs = [entry for entry in plugins() if load_plugin(entry) is not None]
     table = Table.from_rows(NAMES, map(_row, (*FORMATS, *theirs)))
-    if not theirs and args.format in ("table", "markdown"):  # for people, a column without a word is none
+    if not theirs and options.is_for_people:  # for people, a column without a word is none
         table = Table(table.columns[:-1])
-    emit(table, args)
+    emit(table, options)
     return 0
 
 
@@ -43,3 +44,6 @@ def _row(entry: Entry) -> tuple[str | None, ...]:
         f"callgrove[{entry.extra}]" if missing else None,
         entry.package or None,
     )
+
+
+COMMAND = Command(TableOutput, add_arguments, run)

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from callgrove.cli.options import add_all_metrics, add_input, add_selection, add_table_output
+from callgrove.cli.options import CostOptions, add_all_metrics, add_input, add_selection, add_table_output
 from callgrove.cli.output import emit
+from callgrove.cli.parser import Command
 
 if TYPE_CHECKING:
     from callgrove.analysis.costs import Costs
     from callgrove.model.table import Table
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(CostOptions):
+    share: float
 
 
 def share(text: str) -> float:
@@ -33,25 +40,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=share,
         default=0.5,
         metavar="S",
-        help="go on while one call has at least this share of its caller's cost (default: 0.5)",
+        help="continue while one call has at least this share of its caller's cost (default: 0.5)",
     )
     add_table_output(parser)
 
 
-def run(args: argparse.Namespace) -> int:
+def run(options: Options) -> int:
     from callgrove.analysis.views import hot_path
     from callgrove.cli.opening import open_experiment, said_everything
     from callgrove.cli.viewing import all_columns, costs_of, format_table, headline
 
-    experiment = open_experiment(args)
-    found = costs_of(experiment, args)
-    columns = all_columns(experiment, args)
-    table = hot_path(found, args.share, columns)
-    headline(found, args)
-    emit(format_table(table, found, args), args)
-    if args.format == "table" and not args.output:
-        _say_why_it_ends(table, hot_path(found, share=0.0), found, args.share)
-    return said_everything(experiment, args, printed=bool(len(table)))
+    experiment = open_experiment(options)
+    found = costs_of(experiment, options)
+    columns = all_columns(experiment, options)
+    table = hot_path(found, options.share, columns)
+    headline(found, options)
+    emit(format_table(table, found, options), options)
+    if options.is_printed_table:
+        _say_why_it_ends(table, hot_path(found, share=0.0), found, options.share)
+    return said_everything(experiment, options, printed=bool(len(table)))
 
 
 def _say_why_it_ends(path: Table, to_the_leaf: Table, found: Costs, share: float) -> None:
@@ -69,3 +76,6 @@ def _say_why_it_ends(path: Table, to_the_leaf: Table, found: Costs, share: float
         further = floor(100 * part) / 100
         ends = f"no call of {names[n - 1]} has {share:.0%} of its {'changes' if found.is_signed else 'cost'}"
         note(f"{ends}; {names[n]} has {part:.0%}: --share {further:g} goes on")
+
+
+COMMAND = Command(Options, add_arguments, run)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from callgrove.cli.options import add_format, add_run, add_study_input
+from callgrove.cli.options import InputOptions, TableOutput, add_format, add_output, add_run, add_study_input
+from callgrove.cli.parser import Command
 
 if TYPE_CHECKING:
     from callgrove.model.experiment import Experiment
@@ -18,15 +20,20 @@ if TYPE_CHECKING:
 WORD = 10  # columns
 
 
+@dataclass(frozen=True, kw_only=True)
+class Options(InputOptions, TableOutput):
+    metrics: bool
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_study_input(parser, many=True)
     add_run(parser)
     parser.add_argument("--metrics", action="store_true", help="list every metric with unit, scopes and description")
     add_format(parser)
-    parser.add_argument("-o", "--output", metavar="FILE", help="write to this file instead of stdout")
+    add_output(parser)
 
 
-def run(args: argparse.Namespace) -> int:
+def run(options: Options) -> int:
     from callgrove.cli.messages import with_flags
     from callgrove.cli.opening import open_any, said_everything
     from callgrove.cli.output import emit, emit_text
@@ -37,33 +44,33 @@ def run(args: argparse.Namespace) -> int:
     code = 0
     tables: list[Table] = []
     text: list[str] = []
-    for number, path in enumerate(args.paths or [None]):
-        one = argparse.Namespace(**{**vars(args), "path": path, "limit": None})
-        opened = open_any(one, notes=args.metrics)
-        if args.metrics:
+    for number, path in enumerate(options.paths or [None]):
+        one = replace(options, paths=[path] if path is not None else [])
+        opened = open_any(one, notes=options.metrics)
+        if options.metrics:
             metrics = study_metrics(opened) if isinstance(opened, Study) else _metrics(opened)
-            tables.append(_for_people(metrics) if args.format == "table" and len(args.paths) < 2 else metrics)
-        elif args.format != "table":
+            tables.append(_for_people(metrics) if options.format == "table" and len(options.paths) < 2 else metrics)
+        elif options.format != "table":
             facts = study_facts(opened) if isinstance(opened, Study) else _facts_of(opened)
             tables.append(Table.from_rows(("fact", "value"), [(word, with_flags(text)) for word, text in facts]))
         else:
-            text += ["\n" if number else "", *_write_facts(opened, path, _reading(args))]
-            if not args.output:  # one after the other: what is wrong with the next one must not hide this one
+            text += ["\n" if number else "", *_write_facts(opened, path, _reading(options))]
+            if not options.output:  # one after the other: what is wrong with the next one must not hide this one
                 emit_text(text, None)
                 text = []
-        if tables and path is not None and len(args.paths) > 1:
+        if tables and path is not None and len(options.paths) > 1:
             tables[-1] = _of_path(tables[-1], path)
         code = max(code, 0 if isinstance(opened, Study) else said_everything(opened, one))
     if tables:  # of all paths one table: two arrays are no JSON
-        emit(tables, argparse.Namespace(format=args.format, output=args.output, limit=None))
-    elif args.output:
-        emit_text(text, args.output)
+        emit(tables, options)
+    elif options.output:
+        emit_text(text, options.output)
     return code
 
 
-def _reading(args: argparse.Namespace) -> list[str]:
+def _reading(options: Options) -> list[str]:
     """The options without which the input would not be the same."""
-    given = (("--folder-pattern", args.folder_pattern), ("--points", args.points_file), ("--run", args.run))
+    given = (("--folder-pattern", options.folder_pattern), ("--points", options.points_file), ("--run", options.run))
     return [word for option, value in given if value for word in (option, value)]
 
 
@@ -138,3 +145,6 @@ def _metrics(experiment: Experiment) -> Table:
             )
         )
     return Table.from_rows(("name", "unit", "scopes", "visible", "columns", "description", "url"), rows)
+
+
+COMMAND = Command(Options, add_arguments, run)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from callgrove.cli.options import add_execution
+from callgrove.cli.options import ExecutionOptions, add_execution, engine_for
+from callgrove.cli.parser import Command
 from callgrove.errors import worded
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from callgrove.execute import Workers
     from callgrove.prof.conversion import Request
     from callgrove.prof.experiment import Prepared
     from callgrove.prof.survey import Survey
@@ -21,21 +25,39 @@ MOST_NOTES = 10
 PER_FILE = 1 << 18  # bytes that could be read in the time that a small file takes
 
 
+@dataclass(frozen=True, kw_only=True)
+class Options(ExecutionOptions):
+    paths: Sequence[str]
+    to: str
+    force: bool
+    strict: bool
+    title: str
+    only_exe: Sequence[str]
+    no_traces: bool
+    no_source: bool
+    views: Sequence[str]
+    structs: Sequence[str]
+    ignore_structs: bool
+    rules: Sequence[str]
+    foreign: bool
+    no_cache: bool
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = f"{parser.prog} [options] PATH... [OUT]"
     parser.add_argument(
         "paths",
         metavar="PATH",
         nargs="+",
-        help="measurement directories or files, then the database to write (OUT); a directory alone goes to"
-        " NAME-database in the current folder",
+        help="measurement directories or files, then the database to write (OUT); without OUT, a directory"
+        " goes to NAME-database in the current folder",
     )
     parser.add_argument(
-        "--to", metavar="FORMAT", help=f"the format to write (default: by the ending of OUT, else {TARGET})"
+        "--to", metavar="FORMAT", default="", help=f"the format to write (default: by the ending of OUT, else {TARGET})"
     )
-    parser.add_argument("--force", action="store_true", help="replace OUT if it is there already")
+    parser.add_argument("--force", action="store_true", help="replace OUT if it exists")
     parser.add_argument(
-        "--strict", action="store_true", help="exit code 4 where a file had to be left out or is damaged"
+        "--strict", action="store_true", help="exit with code 4 if a file had to be left out or is damaged"
     )
     parser.add_argument("--title", metavar="TEXT", default="", help="the title (default: the name of the program)")
     parser.add_argument(
@@ -43,7 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         action="append",
         default=[],
-        help="only measurements of the program NAME; may be given several times",
+        help="only measurements of the program NAME; may be repeated",
     )
     parser.add_argument("--no-traces", action="store_true", help="leave out traces")
     parser.add_argument("--no-source", action="store_true", help="do not copy source files")
@@ -54,7 +76,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="LIST",
         type=views,
         action="extend",
-        help=f"what of each metric is shown: {', '.join(VIEWS)}, several joined by commas (default: sum)",
+        default=[],
+        help=f"which statistics of a metric are shown: {', '.join(VIEWS)}; commas separate several (default: sum)",
     )
     group = parser.add_argument_group("names")
     group.add_argument(
@@ -64,7 +87,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         action="append",
         default=[],
-        help="one more structure file; may be given several times",
+        help="use this structure file as well; may be repeated",
     )
     group.add_argument("--ignore-structs", action="store_true", help="do not use the structure files in structs/")
     group.add_argument(
@@ -74,10 +97,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FROM=TO",
         action="append",
         default=[],
-        help="paths that begin with FROM begin with TO here; '*' is one component; may be given several times",
+        help="where paths begin with FROM, look under TO; '*' is one component; may be repeated",
     )
-    group.add_argument("--foreign", action="store_true", help="open nothing outside of the measurement directories")
-    group.add_argument("--no-cache", action="store_true", help="neither use nor keep names found in binaries before")
+    group.add_argument("--foreign", action="store_true", help="open nothing outside the measurement directories")
+    group.add_argument(
+        "--no-cache", action="store_true", help="neither use nor fill the cache of names found in binaries"
+    )
     add_execution(parser)
 
 
@@ -89,49 +114,46 @@ def views(text: str) -> tuple[str, ...]:
     return words
 
 
-def run(args: argparse.Namespace) -> int:
+def run(options: Options) -> int:
     """What was left out, and why, is said on stderr."""
-    from callgrove.cli.options import engine_for
     from callgrove.execute import executor
 
     with executor(
-        engine_for(args, args.paths[:-1] or args.paths, PER_FILE), preload=["callgrove.prof.conversion"]
+        engine_for(options, options.paths[:-1] or options.paths, PER_FILE), preload=["callgrove.prof.conversion"]
     ) as workers:  # first of all: under MPI only one process goes on
-        return _convert(args, workers)
+        return _convert(options, workers)
 
 
-def _convert(args: argparse.Namespace, workers: object) -> int:
+def _convert(options: Options, workers: Workers) -> int:
     from callgrove.cli.messages import note, say_losses
     from callgrove.cli.progress import progress
     from callgrove.errors import IncompleteResult, UsageError
-    from callgrove.execute import Workers
     from callgrove.formats.interface import WriteOptions, Writes
     from callgrove.formats.registry import writer_of
     from callgrove.prof.conversion import run_conversion
 
-    assert isinstance(workers, Workers)
-    args.to = args.to or _format_for(args.paths)
-    request, target = _request(args)
-    format_ = writer_of(args.to)
+    name = options.to or _format_for(options.paths)
+    request, target = _request(options, name)
+    format_ = writer_of(name)
     if not isinstance(format_, Writes):
-        raise UsageError(f"{target}: {args.to} holds series over parameters, not an execution")
+        raise UsageError(f"{target}: {name} holds series over parameters, not an execution")
     with progress() as report:
-        writer = format_.open_writer(target, WriteOptions("", args.force, report))
+        writer = format_.open_writer(target, WriteOptions("", options.force, report))
         survey, ready, done = run_conversion(request, writer, workers, target, report)
     _say(ready, survey)
-    if len(args.paths) == 1:
+    if len(options.paths) == 1:
         note(f"note: the database is {target}")
     if done.n_samples:
         note(f"left out: {done.n_samples} samples of traces on nodes that their profiles do not have")
     if done.n_values:
         note(f"left out: {done.n_values} values at the root, which belongs to no call path")
-    say_losses(done.losses, str(target), strict=args.strict)
-    if args.strict and ready.experiment.damage:
+    say_losses(done.losses, str(target), strict=options.strict)
+    if options.strict and ready.experiment.damage:
         raise IncompleteResult(f"{target}: was written without what is damaged in the measurements")
     return 0
 
 
-def _format_for(paths: list[str]) -> str:
+def _format_for(paths: Sequence[str]) -> str:
     """What the ending of OUT says, as long as it says a format of executions."""
     from callgrove.errors import UsageError
     from callgrove.formats.registry import entry_of, format_for_target
@@ -145,7 +167,7 @@ def _format_for(paths: list[str]) -> str:
     return TARGET if entry_of(name).holds_series else name
 
 
-def _request(args: argparse.Namespace) -> tuple[Request, Path]:
+def _request(options: Options, format_name: str) -> tuple[Request, Path]:
     from pathlib import Path
 
     from callgrove.cli.targets import really
@@ -156,27 +178,27 @@ def _request(args: argparse.Namespace) -> tuple[Request, Path]:
     from callgrove.prof.inputs import Inputs, PathRule, default_target
     from callgrove.prof.nodes import Flavour
 
-    *paths, last = (Path(path) for path in args.paths)
+    *paths, last = (Path(path) for path in options.paths)
     target = last if paths else default_target(last)
     paths = paths or [last]
     if really(target) in map(really, paths):
         raise UsageError(f"{target}: is the input itself, which is never modified; name another OUT")
-    for path in map(Path, args.structs):
+    for path in map(Path, options.structs):
         if not path.is_file():
             found = "this is a folder, not a structure file" if path.is_dir() else "there is no such structure file"
             raise InputError(f"{path}: {found} (-S)")
     attribution = Attribution(
-        tuple(Path(path).resolve() for path in args.structs),
-        not args.ignore_structs,
-        not args.no_source,
-        args.title,
-        tuple(dict.fromkeys(args.views or ("sum",))),
-        None if args.no_cache or args.foreign else default_folder(),
+        tuple(Path(path).resolve() for path in options.structs),
+        not options.ignore_structs,
+        not options.no_source,
+        options.title,
+        tuple(dict.fromkeys(options.views or ("sum",))),
+        None if options.no_cache or options.foreign else default_folder(),
     )
-    is_early = args.to == "hpctoolkit-prerelease"
-    inputs = Inputs(tuple(paths), tuple(map(PathRule.parse, args.rules)), args.foreign)
+    is_early = format_name == "hpctoolkit-prerelease"
+    inputs = Inputs(tuple(paths), tuple(map(PathRule.parse, options.rules)), options.foreign)
     flavour = Flavour(demotes=not is_early, has_idle=is_early)
-    return Request(inputs, attribution, flavour, tuple(args.only_exe), not args.no_traces), target
+    return Request(inputs, attribution, flavour, tuple(options.only_exe), not options.no_traces), target
 
 
 def _say(ready: Prepared, survey: Survey) -> None:
@@ -200,3 +222,6 @@ def _list(word: str, texts: list[str]) -> None:
         note(worded(f"{word}: ", text))
     if len(texts) > MOST_NOTES:
         note(f"{word}: {len(texts) - MOST_NOTES} more")
+
+
+COMMAND = Command(Options, add_arguments, run)

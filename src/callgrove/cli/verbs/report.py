@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import re
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from callgrove.cli.options import add_selection, add_study_input
+from callgrove.cli.options import FileOutput, InputOptions, SelectionOptions, add_selection, add_study_input
+from callgrove.cli.parser import Command
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,6 +18,14 @@ if TYPE_CHECKING:
 SIZE = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)\s*([kMG]?)B?", re.ASCII)
 OTHER_ENDINGS = (".pdf", ".png", ".svg", ".jpg", ".jpeg", ".gif", ".csv", ".json", ".md", ".txt", ".xml", ".ipynb")
 SIZES = {"": 1, "k": 1_000, "M": 1_000_000, "G": 1_000_000_000}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(InputOptions, SelectionOptions, FileOutput):
+    output: str
+    title: str
+    max_size: int
+    force: bool
 
 
 def size(text: str) -> int:
@@ -28,20 +38,20 @@ def size(text: str) -> int:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_study_input(parser, many=True)
-    add_selection(parser, "the metric that is shown first (default: the first time, else the first)")
+    add_selection(parser, "the metric to show first (default: the first one that is a time, else the first)")
     parser.add_argument("-o", "--output", metavar="FILE", required=True, help="the page to write, like report.html")
-    parser.add_argument("--title", metavar="TEXT", default="", help="what the page is called (default: by its input)")
+    parser.add_argument("--title", metavar="TEXT", default="", help="the title of the page (default: from the input)")
     parser.add_argument(
         "--max-size",
         metavar="SIZE",
         type=size,
         default="5MB",
-        help="fold the smallest parts until the page is no larger (default: 5MB)",
+        help="fold the smallest parts until the page is no larger than this (default: 5MB)",
     )
     parser.add_argument("--force", action="store_true", help=argparse.SUPPRESS)  # scripts say it
 
 
-def run(args: argparse.Namespace) -> int:
+def run(options: Options) -> int:
     from pathlib import Path
 
     from callgrove.cli.messages import note, say_unexplained, with_flags
@@ -54,21 +64,21 @@ def run(args: argparse.Namespace) -> int:
     from callgrove.viewer.panels import Choice
     from callgrove.viewer.report import report
 
-    target = Path(args.output)
+    target = Path(options.output)
     if target.suffix.lower() in OTHER_ENDINGS:
-        raise UsageError(f"{args.output}: a report is a page of HTML; name it like {target.stem}.html")
+        raise UsageError(f"{options.output}: a report is a page of HTML; name it like {target.stem}.html")
     unexplained: list[str] = []
-    opened = list(_open_inputs(args))
+    opened = list(_open_inputs(options))
     for one in opened:
         if isinstance(one.opened, Experiment):
             say_added_up(one.opened)
-    choice = Choice(args.metric, args.rank, args.thread, args.scaling or "", Scope(args.study_scope))
+    choice = Choice(options.metric, options.rank, options.thread, options.scaling, Scope(options.study_scope))
     with progress() as report_progress:
         text = report(
             opened,
             choice,
-            args.title,
-            args.max_size,
+            options.title,
+            options.max_size,
             report_progress,
             note,
             complain=unexplained.append,
@@ -76,28 +86,31 @@ def run(args: argparse.Namespace) -> int:
         )
     with replacing(target) as place:
         place.write_text(text, encoding="utf-8", newline="")
-    note(f"{args.output}: {len(text.encode()):,} bytes; open it in a browser")
+    note(f"{options.output}: {len(text.encode()):,} bytes; open it in a browser")
     for one in opened:
         if isinstance(one.opened, Experiment):
-            said_everything(one.opened, args)
+            said_everything(one.opened, options)
     say_unexplained(unexplained)
-    if unexplained and args.strict:
-        raise IncompleteResult(f"{args.output}: was written, but what it shows does not add up to the totals")
+    if unexplained and options.strict:
+        raise IncompleteResult(f"{options.output}: was written, but what it shows does not add up to the totals")
     return 0
 
 
-def _open_inputs(args: argparse.Namespace) -> Iterator[Input]:
+def _open_inputs(options: Options) -> Iterator[Input]:
     """All paths as one experiment where their format takes several, else each by itself."""
-    from callgrove.cli.opening import inputs, open_any
+    from callgrove.cli.opening import open_any
     from callgrove.errors import UsageError
     from callgrove.viewer.report import Input
 
-    paths = inputs(args)
-    if len(args.paths or ()) > 1:
+    paths = options.inputs
+    if len(options.paths) > 1:
         try:
-            yield Input(open_any(args), paths)
+            yield Input(open_any(options), paths)
         except UsageError:
             for path in paths:
-                yield Input(open_any(argparse.Namespace(**{**vars(args), "path": path})), [path])
+                yield Input(open_any(replace(options, paths=[path])), [path])
         return
-    yield Input(open_any(args), paths)
+    yield Input(open_any(options), paths)
+
+
+COMMAND = Command(Options, add_arguments, run)

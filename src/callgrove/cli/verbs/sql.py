@@ -6,11 +6,13 @@ import argparse
 import os
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from callgrove.cli.options import add_input, add_run, add_table_output
+from callgrove.cli.options import InputOptions, TableOutput, add_input, add_run, add_table_output
 from callgrove.cli.output import emit
+from callgrove.cli.parser import Command
 from callgrove.errors import CallgroveError, InputError, UsageError
 
 if TYPE_CHECKING:
@@ -24,90 +26,96 @@ LARGEST_QUERY = 1 << 20  # bytes
 FOLDED = frozenset({"contexts", "metrics", "samples", "series", "values"})
 
 
+@dataclass(frozen=True, kw_only=True)
+class Options(InputOptions, TableOutput):
+    file: str
+    tables: bool
+    engine: str
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_input(parser, many=True)
     parser.usage = 'callgrove sql PATH... "SELECT ..." [options]'
     add_run(parser)
     group = parser.add_argument_group("query")
-    group.add_argument("-f", "--file", metavar="FILE", default="", help="the query is in this file (or: @FILE)")
-    group.add_argument("--tables", action="store_true", help="list tables and their columns instead of asking")
+    group.add_argument("-f", "--file", metavar="FILE", default="", help="read the query from this file (or: @FILE)")
+    group.add_argument("--tables", action="store_true", help="list tables and their columns instead of running a query")
     group.add_argument(
         "--engine", choices=ENGINES, default="", help="default: duckdb where it is installed, else sqlite"
     )
     add_table_output(parser)
 
 
-def run(args: argparse.Namespace) -> int:
+def run(options: Options) -> int:
     from callgrove.cli.messages import note
     from callgrove.cli.opening import said_everything
     from callgrove.cli.progress import progress
     from callgrove.model.experiment import Experiment
     from callgrove.query.sql import sql, table_list
 
-    query = "" if args.tables else _query(args)
+    paths, query = (options.paths, "") if options.tables else _split_query(options)
+    options = replace(options, paths=paths)
     words = re.findall(r"[a-z]+", query.lower())  # `stored_values` counts as `values`
-    args.fold = not FOLDED.isdisjoint(words)
-    inputs = _open_inputs(args)
-    if args.tables:
+    inputs = _open_inputs(options, fold=not FOLDED.isdisjoint(words))
+    if options.tables:
         listed = table_list(inputs)
-        emit(_for_people(listed) if args.format in ("table", "markdown") else listed, args)
+        emit(_for_people(listed) if options.is_for_people else listed, options)
         return 0
     with progress() as report:
-        answer = sql(inputs, query, args.engine, report)
+        answer = sql(inputs, query, options.engine, report)
     with answer:
         for text in answer.left_out:
             note(text)
-        _say_what_is_empty(inputs, answer.loaded, args)
-        emit(answer, args)
-    return max([0, *(said_everything(one, args) for one in inputs if isinstance(one, Experiment))])
+        _say_what_is_empty(inputs, answer.loaded, options)
+        emit(answer, options)
+    return max([0, *(said_everything(one, options) for one in inputs if isinstance(one, Experiment))])
 
 
 # -- the query --------------------------------------------------------------------------------------------------------
 
 
-def _query(args: argparse.Namespace) -> str:
-    """The text of --file, or the last of the arguments."""
-    if args.file:
-        return _text(args.file)
-    *paths, text = args.paths
+def _split_query(options: Options) -> tuple[Sequence[str], str]:
+    """The paths, and the text of --file or the last of the arguments."""
+    if options.file:
+        return options.paths, _text(options.file)
+    *paths, text = options.paths
     if not paths or os.path.lexists(text):
         example = "callgrove sql run.db 'SELECT name, count(*) FROM spans GROUP BY name'"
         raise UsageError(f"after PATH comes a query, like {example}; --tables lists what can be asked")
-    args.paths = paths
-    return _text(text[1:]) if text.startswith("@") else str(text)
+    return paths, _text(text[1:]) if text.startswith("@") else text
 
 
 def _text(path: str) -> str:
     with Path(path).open("rb") as file:
         content = file.read(LARGEST_QUERY + 1)
     if len(content) > LARGEST_QUERY:
-        raise UsageError(f"{path}: is no query: it has more than {LARGEST_QUERY} bytes")
+        raise UsageError(f"{path}: is not a query: it has more than {LARGEST_QUERY} bytes")
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise UsageError(f"{path}: is no query: byte {error.start} is no UTF-8") from None
+        raise UsageError(f"{path}: is not a query: byte {error.start} is not UTF-8") from None
 
 
 # -- the inputs -------------------------------------------------------------------------------------------------------
 
 
-def _open_inputs(args: argparse.Namespace) -> list[Experiment | Study]:
+def _open_inputs(options: Options, fold: bool) -> list[Experiment | Study]:
     """Databases of one family together, as one experiment; everything else one by one."""
     from callgrove.cli.opening import open_any
 
-    return [open_any(argparse.Namespace(**{**vars(args), "paths": group})) for group in _groups(args)]
+    return [open_any(replace(options, paths=group), fold=fold) for group in _groups(options)]
 
 
-def _groups(args: argparse.Namespace) -> list[list[str]]:
+def _groups(options: Options) -> list[Sequence[str]]:
     from callgrove.formats.registry import entry_of, load
 
-    if len(args.paths) == 1:
-        return [args.paths]
-    if args.from_format:
-        load(args.from_format)
+    if len(options.paths) == 1:
+        return [options.paths]
+    if options.from_format:
+        load(options.from_format)
     groups: dict[str, list[str]] = {}
-    for number, path in enumerate(args.paths):
-        name = args.from_format or _format_of(path)
+    for number, path in enumerate(options.paths):
+        name = options.from_format or _format_of(path)
         groups.setdefault(name if name and entry_of(name).opens_many else f"#{number}", []).append(path)
     strange = [key for key in groups if key.startswith("#") and _format_of(groups[key][0]) == ""]
     known = next((key for key in groups if not key.startswith("#")), None)
@@ -141,11 +149,11 @@ def _for_people(listed: Table) -> Table:
     return Table.from_rows(("table", "kind", "meaning", "columns"), rows)
 
 
-def _say_what_is_empty(inputs: Sequence[Experiment | Study], loaded: dict[str, int], args: argparse.Namespace) -> None:
+def _say_what_is_empty(inputs: Sequence[Experiment | Study], loaded: dict[str, int], options: Options) -> None:
     """Tables without rows are said; if there are no others, and the input is damaged, nothing is printed: a 0 would be
     taken for the truth."""
     from callgrove.cli.messages import note
-    from callgrove.cli.opening import name_of_input, said_damage
+    from callgrove.cli.opening import said_damage
     from callgrove.model.experiment import Experiment, Severity
     from callgrove.model.traces.events import FindsLater
 
@@ -162,7 +170,10 @@ def _say_what_is_empty(inputs: Sequence[Experiment | Study], loaded: dict[str, i
     empty = [name for name, n in loaded.items() if not n]
     if not empty:
         return
-    nothing = f"{name_of_input(args)}: has nothing for {' and '.join(empty)}"
+    nothing = f"{options.input_name}: has nothing for {' and '.join(empty)}"
     if damaged and len(empty) == len(loaded):
         raise InputError(f"{nothing}, which may have been in what is damaged; `callgrove check` lists it")
     note(nothing)
+
+
+COMMAND = Command(Options, add_arguments, run)

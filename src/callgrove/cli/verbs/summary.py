@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from callgrove.cli.options import UNSAID, add_execution, add_input, add_run, add_table_output, engine_for, int_set
+from callgrove.cli.options import (
+    UNSAID,
+    InputOptions,
+    TableOutput,
+    add_execution,
+    add_input,
+    add_run,
+    add_table_output,
+    engine_for,
+    int_set,
+)
 from callgrove.cli.output import emit, emit_each
+from callgrove.cli.parser import Command
 
 if TYPE_CHECKING:
     from callgrove.analysis.summary_sections import Summary
     from callgrove.model.experiment import Experiment
+    from callgrove.model.runs import IntSet
     from callgrove.model.table import Column, Table
     from callgrove.model.traces.events import Window
 
@@ -25,17 +39,34 @@ FOR_PEOPLE = 20  # rows of each section that a table shows; data for programs ar
 MUCH_DAMAGE = 0.01  # share of spans that are flagged
 
 
+@dataclass(frozen=True, kw_only=True)
+class Options(InputOptions, TableOutput):
+    section: Sequence[str]
+    by: Sequence[str]
+    rank: IntSet | None
+    ignore_digits: bool
+    start: str
+    start_marker: str
+    end: str
+    end_marker: str
+    window_mode: str
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_input(parser, many=True, jobs=False)
     group = parser.add_argument_group("selection")
-    group.add_argument("--section", action="append", choices=SECTIONS, help="only this one; may be given again")
-    group.add_argument("--by", action="append", default=[], choices=DIVISIONS, help="divide rows; may be given again")
+    group.add_argument(
+        "--section", action="append", default=[], choices=SECTIONS, help="only this section; may be repeated"
+    )
+    group.add_argument(
+        "--by", action="append", default=[], choices=DIVISIONS, help="divide rows by this; may be repeated"
+    )
     group.add_argument("--rank", metavar="LIST", type=int_set, help="only these ranks, like 0-3,7")
     add_run(group)
     group.add_argument(
         "--ignore-digits",
         action="store_true",
-        help="names that differ in digits alone are one: step 1, step 2 -> step #",
+        help="treat names that differ only in digits as one: step 1, step 2 -> step #",
     )
     window = parser.add_argument_group("window of time")
     for side, word in (("start", "from"), ("end", "until")):
@@ -48,18 +79,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--window-mode",
         choices=MODES,
         default=MODES[0],
-        help="spans that lie inside (default), that touch it, or what of them lies inside (clip)",
+        help="count spans that lie inside (default), that touch the window, or the parts of spans inside it (clip)",
     )
     window.add_argument(
         "--inclusive",
         dest="window_mode",
         type=_inclusive,
         metavar="true|false",
-        help="as rocprofv3's users write it: true is inside, false is touch",
+        help="the same in rocprofv3's words: true is inside, false is touch",
     )
     add_execution(parser)
     add_table_output(parser, per_section=FOR_PEOPLE)
-    parser.set_defaults(fold=False)
 
 
 def _inclusive(text: str) -> str:
@@ -69,7 +99,7 @@ def _inclusive(text: str) -> str:
     return words[text.lower()]
 
 
-def run(args: argparse.Namespace) -> int:
+def run(options: Options) -> int:
     from callgrove.analysis.summary import memory_peaks, sections_of, summarise, table, tables
     from callgrove.analysis.summary_sections import By, WindowMode
     from callgrove.cli.messages import note
@@ -77,50 +107,51 @@ def run(args: argparse.Namespace) -> int:
     from callgrove.execute import executor
     from callgrove.model.selection import choose_profiles
 
-    with executor(engine_for(args, args.paths), preload=WORK) as workers:
-        args.workers = workers
-        experiment = open_experiment(args)
+    with executor(engine_for(options, options.paths), preload=WORK) as workers:
+        experiment = open_experiment(options, fold=False, workers=workers)
         if experiment.traces.n_spans:
             say_added_up(experiment)
-        window, profiles = _window(experiment, args), choose_profiles(experiment, args.rank, None)
-        by, mode, sections = [By(word) for word in args.by], WindowMode(args.window_mode), args.section or SECTIONS
-        found = summarise(experiment, by, window, mode, profiles, workers, sections, args.ignore_digits)
-    if "memory" in (args.section or ()):  # it takes all events once more
+        window, profiles = _window(experiment, options), choose_profiles(experiment, options.rank, None)
+        by, mode, sections = (
+            [By(word) for word in options.by],
+            WindowMode(options.window_mode),
+            options.section or SECTIONS,
+        )
+        found = summarise(experiment, by, window, mode, profiles, workers, sections, options.ignore_digits)
+    if "memory" in options.section:  # it takes all events once more
         found.memory = memory_peaks(experiment, profiles, window)
-    for_people = args.format in ("table", "markdown")
-    limit = (FOR_PEOPLE if for_people else None) if args.limit == UNSAID else args.limit
-    args.limit = None  # it counts in every section
-    if for_people:
-        emit_each((_for_people(made) for made in tables(found, sections, limit)), args)
+    limit = (FOR_PEOPLE if options.is_for_people else None) if options.limit == UNSAID else options.limit
+    if options.is_for_people:
+        emit_each((_for_people(made) for made in tables(found, sections, limit)), options)
     else:
-        emit(table(found, sections, limit), args)
+        emit(table(found, sections, limit), replace(options, limit=None))  # it counts in every section
     said_damage(experiment, found.damage)
     for asked, names in found.find_undivided(sections_of(found, sections)).items():
-        note(f"{' and '.join(names)} cannot be divided by {asked.value}: these rows are of all together")
+        note(f"{' and '.join(names)} cannot be divided by {asked.value}: these rows cover all of them")
     for text in _quality(found, experiment):
         note(text)
-    return said_everything(experiment, args)
+    return said_everything(experiment, options)
 
 
-def _window(experiment: Experiment, args: argparse.Namespace) -> Window | None:
+def _window(experiment: Experiment, options: Options) -> Window | None:
     from callgrove.errors import UsageError
     from callgrove.model.selection import time_span
     from callgrove.model.traces.windows import TimeWindow, marker_window
 
-    if not (args.start or args.end or args.start_marker or args.end_marker):
+    if not (options.start or options.end or options.start_marker or options.end_marker):
         return None
     span = time_span(experiment.traces)
     if span is None:
         raise UsageError(f"{experiment.path}: has no traces, so there is no window of time to choose")
     try:
-        asked = TimeWindow.parse(f"{args.start}:{args.end}")
+        asked = TimeWindow.parse(f"{options.start}:{options.end}")
     except UsageError:
         raise UsageError(
-            f"--start {args.start} --end {args.end}: times are like 250ms, 10%, 1000 (ns) or @1000"
+            f"--start {options.start} --end {options.end}: times are like 250ms, 10%, 1000 (ns) or @1000"
         ) from None
     window = asked.of(span)
-    if args.start_marker or args.end_marker:
-        window = marker_window(experiment, args.start_marker, args.end_marker, window)
+    if options.start_marker or options.end_marker:
+        window = marker_window(experiment, options.start_marker, options.end_marker, window)
     if window[0] >= window[1]:
         raise UsageError(f"{experiment.path}: the window from {window[0]} to {window[1]} ns is empty")
     return window
@@ -161,8 +192,8 @@ def _quality(found: Summary, experiment: Experiment) -> list[str]:
     if not found.n_read and not experiment.traces.n_spans:
         if experiment.runs[0].parameters or len(experiment.runs) > 1:
             which = f"--run chooses one of {len(experiment.runs)}: {describe_runs(experiment.runs)}"
-            return [f"{experiment.path}: holds several runs, and a summary is of the events of one; {which}"]
-        nothing = "a summary is of events with a start and an end, and there are none; `callgrove info` says what is"
+            return [f"{experiment.path}: holds several runs, and a summary shows the events of one; {which}"]
+        nothing = "has no events with a start and an end, which a summary is made of; `callgrove info` says what it has"
         return [f"{experiment.path}: {nothing}"]
     counts = f"{found.n_read:,} spans read, {found.n_shown:,} shown, {found.n_flagged:,} flagged"
     notes = [f"{counts}, {found.n_unlinked:,} operations without a launching call"]
@@ -173,3 +204,6 @@ def _quality(found: Summary, experiment: Experiment) -> list[str]:
             "they are in no sum"
         )
     return notes
+
+
+COMMAND = Command(Options, add_arguments, run)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Unpack
 
 import numpy as np
 
@@ -16,6 +18,7 @@ from callgrove.formats.interface import (
     KeepsSummaries,
     LossReport,
     SampleChunk,
+    WriteKeywords,
     WriteOptions,
     Writer,
     Writes,
@@ -170,52 +173,39 @@ def write(
     opened: Experiment | Study,
     target: str | Path,
     to_format: str = "",
-    *,
-    overwrite: bool = False,
-    dialect: str = "",
-    annotations: str = "default",
-    track_names: str = "plain",
-    real_pids: bool = False,
-    by_queue: bool = False,
-    kernel_rename: bool = False,
-    agent_index: str = "",
-    keep_partial: bool = False,
+    **options: Unpack[WriteKeywords],
 ) -> Sequence[str]:
     """Write an experiment or a study to a file or folder, and return what the format could not hold, a sentence each.
 
     to_format       the format (default: by the ending of the target, as in `callgrove convert`)
-    overwrite       replace a target that is there already, which is an error otherwise
-    dialect         which variant of the format
-    annotations     of traces for viewers, how much slices say about themselves: none, default, all
-    track_names     how tracks are called: plain, rocpd
-    real_pids       process ids as they were, also where two processes share one
-    by_queue        operations on queues instead of streams
-    kernel_rename   kernels under the name of the range that they were launched in
-    agent_index     which number devices are called by: absolute, relative, type-relative
-    keep_partial    keep what was written before an interruption, as OUT.part
+
+    and by keyword:
+    overwrite       replace a target that is there already, which is an error otherwise (default: False)
+    dialect         which variant of the format (default: the first that it has)
+    progress        a function to call with what is being done, how much of it is done, and how much there is
+    workers         workers of `callgrove.execute`, which encode parts of the target (default: this process does)
+
+    of traces for viewers:
+    annotations     how many details slices have: none, default (default), all
+    track_names     how tracks are named: plain (default), rocpd
+    real_pids       process ids as they were, also where two processes share one (default: False)
+    by_queue        operations on queues instead of streams (default: False)
+    kernel_rename   name kernels after the range that they were launched in (default: False)
+    agent_index     how devices are numbered: absolute, relative, type-relative (default: relative where names
+                    are those of rocprofv3)
+    keep_partial    keep what was written before an interruption, as OUT.part (default: False)
 
     The target appears when it is complete. Where the format holds series, an experiment with runs over parameters
     becomes what `Experiment.series` returns.
 
         lost = callgrove.write(experiment, "run.cubex")
     """
-    path = Path(target)
+    path, how = Path(target), WriteOptions(**options)
     if isinstance(opened, Experiment) and opened.path and path.resolve() == Path(opened.path).resolve():
         raise UsageError(f"{target}: is the input, which is never modified; name another target")
     name = to_format or format_for_target(path, series=isinstance(opened, Study))
     format_ = writer_of(name)
     if isinstance(opened, Experiment) and not isinstance(format_, Writes) and opened.runs[0].parameters:
         opened = series_of(opened)
-    options = WriteOptions(
-        check_dialect(name, dialect),
-        overwrite,
-        annotations=annotations,
-        track_names=track_names,
-        real_pids=real_pids,
-        by_queue=by_queue,
-        kernel_rename=kernel_rename,
-        agent_index=agent_index,
-        keep_partial=keep_partial,
-    )
-    report = write_experiment(opened, format_, path, options)
+    report = write_experiment(opened, format_, path, replace(how, dialect=check_dialect(name, how.dialect)))
     return (*report.lines, *(f"unexplained: {difference}" for difference in report.unexplained))

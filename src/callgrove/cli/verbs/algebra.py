@@ -1,0 +1,266 @@
+"""The verbs that make an experiment of experiments: `callgrove merge`, `mean`, `common`, `cut` and `part`.
+
+They have one shape: inputs and OUT, what the operation takes, and what is made of the inputs, written to OUT.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from callgrove.cli.options import add_run, int_set
+from callgrove.cli.parser import Command
+from callgrove.cli.results import (
+    MatchingOptions,
+    ResultOptions,
+    add_inputs,
+    add_matching,
+    add_target,
+    open_all,
+    open_inputs,
+    refuse_result,
+    split_target,
+    write_result,
+)
+
+if TYPE_CHECKING:
+    from callgrove.model.experiment import Experiment
+    from callgrove.model.runs import IntSet
+
+CONFLICTS = ("error", "first", "last", "sum")
+SEVERAL = "PATH PATH... OUT", "two or more inputs, then the file or folder to write"
+ONE = "PATH OUT", "the input, then the file or folder to write"
+CALLPATHS = "a name, a call path like main->solve, or a /pattern/; may be repeated"
+
+
+# -- merge -------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class MergeOptions(ResultOptions, MatchingOptions):
+    conflict: str
+    index: bool
+
+
+def add_merge_arguments(parser: argparse.ArgumentParser) -> None:
+    add_inputs(parser, *SEVERAL)
+    add_run(parser)
+    parser.add_argument(
+        "--conflict",
+        choices=CONFLICTS,
+        default="error",
+        help="which value to take where several inputs have one in the same place (default: error if they differ)",
+    )
+    parser.add_argument(
+        "--index", action="store_true", help="write a list of databases that are one run to OUT instead of a copy"
+    )
+    add_matching(parser)
+    add_target(parser)
+
+
+def run_merge(options: MergeOptions) -> int:
+    from callgrove.algebra.operations import merge
+
+    paths, target = split_target(options, least=1)
+    if options.index:
+        return _write_index(options, paths, target)
+    refuse_result(target, paths, options)
+    if (whole := _as_one(options, paths, target)) is not None:
+        return write_result(whole, [whole], target, options)
+    split_target(options, least=2)
+    inputs = open_all(options, paths)
+    made = merge(*inputs, conflict=options.conflict, ignore=options.ignore, by=options.by, system=options.system)
+    return write_result(made, inputs, target, options)
+
+
+def _write_index(options: MergeOptions, paths: list[str], target: str) -> int:
+    from pathlib import Path
+
+    from callgrove.binary.sources import Source
+    from callgrove.cli.messages import note
+    from callgrove.cli.targets import refuse_target
+    from callgrove.errors import UsageError
+    from callgrove.formats.interface import Indexes, WriteOptions
+    from callgrove.formats.registry import detect, load
+
+    refuse_target(target, paths, overwrite=options.force)
+    if options.kernel_names or options.run:
+        raise UsageError("--index lists files as they are; give --kernel-names and --run when OUT is read")
+    source = Source.of_all(paths)
+    format_ = load(options.from_format) if options.from_format else detect(source)[0]
+    if not isinstance(format_, Indexes):
+        raise UsageError(
+            f"{source.path}: --index is for formats in which one run has many databases, not for {format_.name}"
+        )
+    n_files = format_.write_index(source, Path(target), WriteOptions(overwrite=options.force))
+    note(f"{target}: lists {n_files} databases, which open as one; do not move them")
+    return 0
+
+
+def _as_one(options: MergeOptions, paths: list[str], target: str) -> Experiment | None:
+    """The inputs as one experiment, where they are of a format in which many files are one run: nothing is matched
+    then, every file is a process of its own."""
+    from callgrove.binary.sources import Source
+    from callgrove.cli.opening import open_experiment
+    from callgrove.formats.registry import entry_of, settle_format
+
+    name = options.from_format or settle_format(Source.of(paths[0]))[0].name
+    if not entry_of(name).opens_many:
+        return None
+    fold = _holds_profiles(options.to or _by_ending(target, name))
+    return open_experiment(replace(options, paths=paths, from_format=name), fold=fold)
+
+
+def _by_ending(target: str, own: str) -> str:
+    from callgrove.errors import UsageError
+    from callgrove.formats.registry import format_for_target
+
+    try:
+        return format_for_target(target)
+    except UsageError:
+        return own
+
+
+def _holds_profiles(name: str) -> bool:
+    """Formats of events make a profile of them whenever they are opened; all others have to be given one."""
+    from callgrove.formats.registry import entry_of
+
+    entry = entry_of(name)
+    return not (entry.opens_many or entry.holds_only_traces)
+
+
+MERGE = Command(MergeOptions, add_merge_arguments, run_merge)
+
+
+# -- mean --------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeanOptions(ResultOptions, MatchingOptions):
+    missing: str
+
+
+def add_mean_arguments(parser: argparse.ArgumentParser) -> None:
+    add_inputs(parser, *SEVERAL)
+    add_run(parser)
+    parser.add_argument(
+        "--missing",
+        choices=("zero", "skip"),
+        default="zero",
+        help="divide by the number of inputs, or of those that have a value there (default: zero)",
+    )
+    add_matching(parser)
+    add_target(parser)
+
+
+def run_mean(options: MeanOptions) -> int:
+    from callgrove.algebra.operations import mean
+
+    inputs, target = open_inputs(options, least=2)
+    made = mean(*inputs, missing=options.missing, ignore=options.ignore, by=options.by, system=options.system)
+    return write_result(made, inputs, target, options)
+
+
+MEAN = Command(MeanOptions, add_mean_arguments, run_mean)
+
+
+# -- common ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommonOptions(ResultOptions, MatchingOptions):
+    fold_visits: bool
+
+
+def add_common_arguments(parser: argparse.ArgumentParser) -> None:
+    add_inputs(parser, *SEVERAL)
+    add_run(parser)
+    parser.add_argument(
+        "--fold-visits",
+        action="store_true",
+        help="count visits of contexts that are left out as those of their callers",
+    )
+    add_matching(parser, systems=False)
+    add_target(parser)
+
+
+def run_common(options: CommonOptions) -> int:
+    from callgrove.algebra.cutting import common
+
+    inputs, target = open_inputs(options, least=2)
+    made = common(*inputs, ignore=options.ignore, by=options.by, fold_visits=options.fold_visits)
+    return write_result(made, inputs, target, options)
+
+
+COMMON = Command(CommonOptions, add_common_arguments, run_common)
+
+
+# -- cut ---------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class CutOptions(ResultOptions):
+    root: Sequence[str]
+    prune: Sequence[str]
+
+
+def add_cut_arguments(parser: argparse.ArgumentParser) -> None:
+    add_inputs(parser, *ONE)
+    add_run(parser)
+    parser.add_argument(
+        "--root", metavar="CALLPATH", action="append", default=[], help=f"keep only what is below this: {CALLPATHS}"
+    )
+    parser.add_argument(
+        "--prune", metavar="CALLPATH", action="append", default=[], help=f"remove calls of this: {CALLPATHS}"
+    )
+    add_target(parser)
+
+
+def run_cut(options: CutOptions) -> int:
+    from callgrove.algebra.cutting import cut
+
+    inputs, target = open_inputs(options, least=1, most=1)
+    return write_result(cut(inputs[0], roots=options.root, prunes=options.prune), inputs, target, options)
+
+
+CUT = Command(CutOptions, add_cut_arguments, run_cut)
+
+
+# -- part --------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartOptions(ResultOptions):
+    rank: IntSet | None
+    thread: IntSet | None
+    invert: bool
+
+
+def add_part_arguments(parser: argparse.ArgumentParser) -> None:
+    add_inputs(parser, *ONE)
+    group = parser.add_argument_group("selection")
+    for word, plural in (("rank", "ranks"), ("thread", "threads")):
+        group.add_argument(f"--{word}", metavar="LIST", type=int_set, help=f"only these {plural}, like 0-3,7,13-")
+    add_run(group)
+    group.add_argument("--invert", action="store_true", help="keep all others instead")
+    add_target(parser)
+
+
+def run_part(options: PartOptions) -> int:
+    from callgrove.algebra.selecting import part
+    from callgrove.errors import UsageError
+    from callgrove.model.runs import choose_runs
+
+    paths, target = split_target(options, least=1, most=1)
+    refuse_result(target, paths, options)
+    if options.rank is None and options.thread is None and options.run is None:
+        raise UsageError("nothing is selected; choose with --rank, --thread or --run")
+    inputs = open_all(replace(options, run=None), paths)  # the whole, of which a part or all others are wanted
+    numbers = None if options.run is None else choose_runs(inputs[0].runs, options.run)
+    made = part(inputs[0], ranks=options.rank, threads=options.thread, runs=numbers, invert=options.invert)
+    return write_result(made, inputs, target, options)
+
+
+PART = Command(PartOptions, add_part_arguments, run_part)
