@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 import callgrove
-from callgrove.algebra.cutting import common, cut
+from callgrove.algebra.cutting import common, cut, part
 from callgrove.algebra.operations import mean, merge
-from callgrove.algebra.selecting import part
 from callgrove.model.experiment import Experiment
 from callgrove.query.sql import sql
 from tests.formats.gpu.gpu_databases import Run, write_rocpd

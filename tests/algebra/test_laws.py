@@ -9,9 +9,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from callgrove.algebra.cutting import common, cut, without
+from callgrove.algebra.cutting import common, cut, part, without
 from callgrove.algebra.operations import diff, mean, merge
-from callgrove.algebra.selecting import part
 from callgrove.errors import UsageError
 from callgrove.model.experiment import Experiment
 from callgrove.model.joining import unify

@@ -186,7 +186,7 @@ def test_a_stored_summary_is_not_one_of_the_chosen_profiles() -> None:
     assert part.root_total("a") == 5.0
     assert [m.statistic for m in part.metrics] == ["", ""]
     assert [c.name for c in part.metrics.columns] == ["column 0", "column 1", "column 2"]
-    with pytest.raises(UsageError, match="no profile was selected"):
+    with pytest.raises(UsageError, match="no profile has one of these ids"):
         whole.select(profiles=np.array([0]))
 
 

@@ -1,8 +1,7 @@
 """Experiments made of experiments. Nothing here asks which profiler made the data.
 
 operations.py    merge, mean, diff: several experiments become one
-cutting.py       cut (other roots, pruned calls) and common (the call tree that all have)
-selecting.py     part: some of the profiles
+cutting.py       part (some of the profiles), cut (other roots, pruned calls), common (the call tree that all have)
 profiles.py      which profiles and runs of several experiments are the same, and where they live
 quantities.py    which metric rows the result has, and how each input gives them
 operands.py      an input's values in the ids of the result, tile by tile

@@ -1,17 +1,20 @@
-"""cut: a call tree with other roots, or without some calls. common: the call tree that all inputs have.
+"""part: some of the profiles. cut: a call tree with other roots, or without some calls. common: the call tree that all
+inputs have.
 
     main -- solve -- kernel        roots=["solve"]    solve -- kernel
         `-- write                  prunes=["solve"]   main -- write      main costs what solve did
 
-With recursion the outermost occurrences count. A root has no caller that could take its cost, so it is not pruned.
+A part is a selection (`model/selection.py`), marked as the result of an operation. The others change the tree, and with
+it what values are of; they leave the rest to the same engine. With recursion the outermost occurrences count. A root
+has no caller that could take its cost, so it is not pruned.
 """
 
 from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Container, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -21,18 +24,20 @@ from callgrove.algebra.operands import TILE_VALUES, TiledValues, matrix, sparse
 from callgrove.algebra.operations import Matching, join_experiments
 from callgrove.algebra.profiles import Systems
 from callgrove.algebra.quantities import some
-from callgrove.algebra.selecting import Kept, take_part
 from callgrove.arrays import Array, Bools, Ids, Ints, absent_stays, combine_upwards, depths, levels
 from callgrove.errors import Parameter, UsageError
 from callgrove.model.books import Totals, counted_contexts
 from callgrove.model.contexts import ContextKind, ContextTree
-from callgrove.model.experiment import Experiment
+from callgrove.model.experiment import Experiment, InputWarning, Severity
 from callgrove.model.joining import PLACES, unify
 from callgrove.model.metrics import Aggregation, Metric, Scope
+from callgrove.model.profiles import choose_profiles
+from callgrove.model.runs import Numbers
 from callgrove.model.scopes import Recipe, recipe
+from callgrove.model.selection import Kept, select, take_part
 from callgrove.model.values import SparseBlock, measured_blocks
 
-__all__ = ["Folded", "FoldedValues", "common", "cut", "outermost", "places"]
+__all__ = ["Folded", "FoldedValues", "common", "cut", "outermost", "part", "places"]
 
 
 # The values of a tree without some of its subtrees: what they cost, their callers cost from then on.
@@ -260,6 +265,34 @@ def outermost(tree: ContextTree, chosen: Bools) -> Bools:
     return out
 
 
+def part(
+    experiment: Experiment,
+    *,
+    ranks: Numbers | None = None,
+    threads: Numbers | None = None,
+    runs: Numbers | None = None,
+    profiles: Container[int] | None = None,
+    invert: bool = False,
+) -> Experiment:
+    """Return the experiment with these ranks, threads, runs and profiles only, or with all others. The tree stays as it
+    is. `Experiment.select` chooses metrics and times as well.
+
+        callgrove.part(experiment, ranks="0-3", invert=True)
+    """
+    chosen = choose_profiles(experiment, ranks, threads, runs, profiles, invert)
+    measured = experiment.profiles.measured
+    return _mark(select(experiment, profiles=measured if chosen is None else chosen), experiment, "part")
+
+
+def _mark(made: Experiment, experiment: Experiment, word: str, *notes: str) -> Experiment:
+    """Return a result that says what it was made of, by which operation, and what there is to know about it."""
+    return replace(
+        made,
+        attributes={**made.attributes, "operation": word, "inputs": experiment.path or experiment.title},
+        warnings=(*made.warnings, *(InputWarning(Severity.NOTE, note) for note in notes)),
+    )
+
+
 VISITS = ("visits",)  # counts of calls: those of a removed callee are no calls of its caller
 
 
@@ -298,7 +331,7 @@ def _reroot(experiment: Experiment, chosen: Bools) -> Experiment:
         notes.append(f"lost: {n_elided} elided contexts: nothing tells whether they lie below the new roots")
     if experiment.traces.n_samples:
         notes.append("samples outside of the new roots read as idle")
-    return take_part(experiment, kept, tree.take(np.flatnonzero(contexts)), kept.values(experiment), "cut", *notes)
+    return _mark(take_part(experiment, kept), experiment, "cut", *notes)
 
 
 def _prune(experiment: Experiment, chosen: Bools, texts: Sequence[str]) -> Experiment:
@@ -315,8 +348,7 @@ def _prune(experiment: Experiment, chosen: Bools, texts: Sequence[str]) -> Exper
 def without(experiment: Experiment, removed: Ints, word: str, dropped: Collection[str], *notes: str) -> Experiment:
     """The experiment without these contexts and all below them; callers take the cost, but of `dropped` quantities."""
     if not len(removed):
-        kept = Kept.of(experiment)
-        return take_part(experiment, kept, experiment.contexts, kept.values(experiment), word, *notes)
+        return _mark(take_part(experiment, Kept.of(experiment)), experiment, word, *notes)
     fold = Folded(experiment.contexts, removed)
     rows = np.array([m.scope != Scope.LEXICAL for m in experiment.metrics], np.bool_)
     kept = Kept.of(experiment, contexts=~fold.gone, metrics=rows)
@@ -328,8 +360,8 @@ def without(experiment: Experiment, removed: Ints, word: str, dropped: Collectio
         said.append(f"lost: the cost of {len(roots)} roots that not all inputs have ({names}): nothing above takes it")
     if not rows.all():
         said.append("lost: values of scope lexical: what they become depends on loops that were pruned")
-    values = FoldedValues(experiment, fold, kept, dropped)
-    return take_part(experiment, kept, experiment.contexts.take(np.flatnonzero(~fold.gone)), values, word, *said)
+    made = take_part(experiment, kept, FoldedValues(experiment, fold, kept, dropped))
+    return _mark(made, experiment, word, *said)
 
 
 def common(

@@ -79,7 +79,7 @@ def _choose_runs(opened: Experiment | Study, args: argparse.Namespace) -> Experi
         return _open_input(argparse.Namespace(**{**vars(args), **alone}))
     if len(numbers) == len(opened.runs):
         return opened
-    from callgrove.algebra.selecting import part
+    from callgrove.algebra.cutting import part
 
     return part(opened, runs=numbers)
 

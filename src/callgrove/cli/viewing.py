@@ -15,7 +15,7 @@ from callgrove.cli.opening import say_added_up
 from callgrove.cli.output import stdout_look
 from callgrove.errors import InputError, UsageError
 from callgrove.model.experiment import Experiment, Severity
-from callgrove.model.selection import choose_profiles
+from callgrove.model.profiles import choose_profiles
 from callgrove.model.table import Column, Table
 from callgrove.render.text_formats import Amounts, Signed, Whole, align_right
 from callgrove.render.units import amount, bar, percent, printf, signed_bar

@@ -35,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
     from callgrove.cli.parquet_output import emit_parquet
     from callgrove.errors import UsageError
     from callgrove.model.experiment import Experiment
-    from callgrove.model.selection import choose_profiles
+    from callgrove.model.profiles import choose_profiles
 
     if args.table is None:
         raise UsageError(f"which table? --table {', '.join(TABLES[:-1])} or {TABLES[-1]}")

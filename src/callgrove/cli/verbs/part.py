@@ -19,7 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from callgrove.algebra.selecting import part
+    from callgrove.algebra.cutting import part
     from callgrove.errors import UsageError
     from callgrove.model.runs import choose_runs
 

@@ -75,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
     from callgrove.cli.messages import note
     from callgrove.cli.opening import open_experiment, said_damage, said_everything, say_added_up
     from callgrove.execute import executor
-    from callgrove.model.selection import choose_profiles
+    from callgrove.model.profiles import choose_profiles
 
     with executor(engine_for(args, args.paths), preload=WORK) as workers:
         args.workers = workers
