@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING
 
 from callgrove.cli.messages import note, say_unexplained
 from callgrove.cli.options import engine_for
@@ -20,7 +21,9 @@ from callgrove.formats.interface import ReadOptions
 from callgrove.formats.registry import find_entry, format_using, open_paths
 from callgrove.model.experiment import Experiment, InputWarning, Severity
 from callgrove.model.runs import PARAMETERS_DIFFER
-from callgrove.model.study.series import Study
+
+if TYPE_CHECKING:
+    from callgrove.model.study.series import Study
 
 __all__ = [
     "as_study",
@@ -52,7 +55,7 @@ def open_any(args: argparse.Namespace, *, notes: bool = True, series: bool = Fal
             f"{name_of_input(args)}: is damaged, and --strict refuses that; `callgrove check` lists every damage"
         )
     if notes:
-        _say_all(opened.warnings if isinstance(opened, Study) else _notes(opened.warnings))
+        _say_all(_notes(opened.warnings) if isinstance(opened, Experiment) else opened.warnings)
     return opened
 
 
@@ -64,7 +67,7 @@ def _choose_runs(opened: Experiment | Study, args: argparse.Namespace) -> Experi
     wanted = getattr(args, "run", None)
     if wanted is None:
         return opened
-    if isinstance(opened, Study):
+    if not isinstance(opened, Experiment):
         raise UsageError(f"{name_of_input(args)}: holds series over parameters, not runs, so there is none to choose")
     entry = find_entry(opened.format)
     if entry is not None and entry.opens_many:
@@ -169,7 +172,7 @@ def name_of_input(args: argparse.Namespace) -> str:
 def open_experiment(args: argparse.Namespace) -> Experiment:
     """The experiment at PATH; a study is refused with a hint."""
     opened = open_any(args)
-    if isinstance(opened, Study):
+    if not isinstance(opened, Experiment):
         raise UsageError(
             f"{name_of_input(args)}: holds series over parameters, not an execution; "
             "use `callgrove model`, or `callgrove export --table series`"
@@ -191,7 +194,7 @@ def as_study(opened: Experiment | Study, args: argparse.Namespace) -> Study:
     from callgrove.model.study.fill_missing_points import series_of
     from callgrove.model.study.from_runs import Combination, combination_for
 
-    if isinstance(opened, Study):
+    if not isinstance(opened, Experiment):
         if args.scaling:
             note(f"{name_of_input(args)}: holds series already, which --scaling does not change")
         return opened

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from callgrove.model.traces.events import Window
     from callgrove.model.traces.windows import TimeWindow
 
-__all__ = ["add_cutting", "cut", "is_cut"]
+__all__ = ["add_cutting", "is_cut", "select_part"]
 
 KINDS = ("kernel", "copy", "alloc", "memset", "api", "marker", "region", "sync", "overhead")  # SpanKind's words
 
@@ -82,7 +82,7 @@ def is_cut(args: argparse.Namespace) -> bool:
     return bool(args.metric or args.rank or args.thread or args.no_traces or times or args.kind or args.category)
 
 
-def cut(experiment: Experiment, args: argparse.Namespace) -> Experiment:
+def select_part(experiment: Experiment, args: argparse.Namespace) -> Experiment:
     """The part of the experiment that was asked for; says on stderr how much of it is left."""
     from callgrove.cli.messages import note
 

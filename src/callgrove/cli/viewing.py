@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import argparse
 import os
+from typing import TYPE_CHECKING
 
-from callgrove.analysis.columns import CostColumn, ShownColumns, columns_to_show
 from callgrove.analysis.costs import Costs, costs
 from callgrove.cli.messages import note
 from callgrove.cli.opening import say_added_up
@@ -20,6 +20,9 @@ from callgrove.model.table import Column, Table
 from callgrove.render.text_formats import Amounts, Signed, Whole, align_right
 from callgrove.render.units import amount, bar, percent, printf, signed_bar
 from callgrove.render.visible import INDENT
+
+if TYPE_CHECKING:
+    from callgrove.analysis.columns import CostColumn, ShownColumns
 
 __all__ = ["all_columns", "costs_of", "format_table", "headline"]
 
@@ -56,6 +59,8 @@ def all_columns(experiment: Experiment, args: argparse.Namespace) -> ShownColumn
     """The columns that --all-metrics asks for."""
     if not args.all_metrics:
         return None
+    from callgrove.analysis.columns import columns_to_show
+
     found = columns_to_show(experiment, choose_profiles(experiment, args.rank, args.thread))
     for names, why in (
         (found.left_out, "{} columns have a formula that cannot be computed"),
@@ -97,6 +102,8 @@ def format_table(table: Table, costs: Costs, args: argparse.Namespace) -> Table:
 
 def _with_all_metrics(table: Table) -> Table:
     """Names and every column that has anything to say about these rows; zeros are blank, as what is not stored."""
+    from callgrove.analysis.columns import CostColumn
+
     cells = {column.name: column.plain() for column in table.columns}
     depths = cells.get("depth", [0] * len(table))
     columns = [Column("name", [_indent_name(*row) for row in zip(cells["name"], cells["kind"], depths, strict=True)])]

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from callgrove.arrays import ABSENT, Bools, Ids, Ints, Offsets, absent_stays, new_numbers
+from callgrove.arrays import ABSENT, Bools, Ids, Ints, Offsets, absent_stays, distinct, new_numbers
 from callgrove.errors import UsageError
 from callgrove.model.runs import Numbers, choose_runs, numbers_in
 
@@ -190,7 +190,7 @@ class Profiles:
     @property
     def n_runs(self) -> int:
         """How many runs have any measured profile."""
-        return len(np.unique(self.run[self.measured]))
+        return len(distinct(self.run[self.measured]))
 
     @property
     def summaries(self) -> Ints:

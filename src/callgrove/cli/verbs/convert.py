@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from callgrove.cli.options import add_execution, add_study_input, engine_for
-from callgrove.cli.selecting import add_cutting, cut, is_cut
+from callgrove.cli.selecting import add_cutting, is_cut, select_part
 
 if TYPE_CHECKING:
     from callgrove.execute import Progress, Workers
@@ -176,7 +176,7 @@ def convert(args: argparse.Namespace, names: list[str], workers: Workers) -> int
         _refuse_unused(args, [name])
     format_, dialect = writer_of(name), check_dialect(name, args.dialect)
     if isinstance(opened, Experiment):
-        opened = cut(opened, args)
+        opened = select_part(opened, args)
     elif is_cut(args):
         raise UsageError(
             f"{name_of_input(args)}: holds series over parameters, which have no ranks, threads or traces to choose"
