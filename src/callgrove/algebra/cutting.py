@@ -24,7 +24,7 @@ from callgrove.algebra.operands import TILE_VALUES, TiledValues, matrix, sparse
 from callgrove.algebra.operations import Matching, join_experiments
 from callgrove.algebra.profiles import Systems
 from callgrove.algebra.quantities import some
-from callgrove.arrays import Array, Bools, Ids, Ints, absent_stays, combine_upwards, depths, levels
+from callgrove.arrays import ABSENT, Array, Bools, Ids, Ints, absent_stays, combine_upwards, depths, levels
 from callgrove.errors import Parameter, UsageError
 from callgrove.model.books import Totals, counted_contexts
 from callgrove.model.contexts import ContextKind, ContextTree
@@ -75,9 +75,16 @@ class Folded:
         return out
 
     @cached_property
+    def within(self) -> Ids:
+        """What each context of the tree is nested in. What is nested in a removed one without being below it stays, and
+        is nested in nothing from then on."""
+        within = self.tree.within[: self.tree.n_listed]
+        return np.where(np.append(self.gone, np.False_)[within], np.int32(ABSENT), within)
+
+    @cached_property
     def nesting(self) -> list[Ints]:
         """Contexts of the tree by how deep they are nested in the source text."""
-        return levels(depths(self.tree.within[: self.tree.n_listed]))
+        return levels(depths(self.within))
 
     def move_values(self, function: Array, inclusive: Array) -> Array:
         """Function-scope values after the fold."""
@@ -88,7 +95,7 @@ class Folded:
         edge = np.flatnonzero(self.gone & (tree.within >= 0))
         edge = edge[~self.gone[tree.within[edge]]]
         np.subtract.at(change, tree.within[edge], function[edge])
-        change[:n] = combine_upwards(change[:n], tree.within[:n], self.nesting)
+        change[:n] = combine_upwards(change[:n], self.within, self.nesting)
         with np.errstate(invalid="ignore", over="ignore"):
             out = function + change
             if out.dtype.kind == "f":
@@ -187,7 +194,7 @@ class FoldedValues(TiledValues):
         alone = recipe(self._experiment.metrics, metric.name, Scope.EXCLUSIVE)
         values = alone.apply(matrix(self._experiment, alone.stored, own), tree)
         values = np.where(self._fold.gone[:, None], np.zeros(1, values.dtype), values)
-        above = tree.parent if metric.scope == Scope.INCLUSIVE else tree.within
+        above = tree.parent if metric.scope == Scope.INCLUSIVE else self._fold.within
         by_level = tree.levels if metric.scope == Scope.INCLUSIVE else self._fold.nesting
         values[:n] = combine_upwards(values[:n], above[:n], by_level)
         return values
