@@ -62,7 +62,6 @@ class Kept:
     def of(
         cls,
         experiment: Experiment,
-        profiles: Ints | None = None,
         contexts: Bools | None = None,
         metrics: Bools | None = None,
         samples: Ids | None = None,
@@ -73,7 +72,7 @@ class Kept:
         every = np.ones(len(experiment.contexts), np.bool_)
         places = _number(every if contexts is None else contexts)
         return cls(
-            new_numbers(experiment.profiles.measured if profiles is None else profiles, len(experiment.profiles)),
+            new_numbers(experiment.profiles.measured, len(experiment.profiles)),
             places,
             _number(rows if metrics is None else rows & metrics),
             places if samples is None else samples,
