@@ -49,7 +49,14 @@ def commands(path: str, target: str) -> Iterator[list[str]]:
         yield ["export", path, "--table", table]
     for name in TARGETS:
         yield ["convert", path, target, "--to", name]
-    yield ["part", path, target, "--to", "callgrove", "--rank", "0"]
+    for name in ("callgrove", "hpctoolkit-release", "cube", "rocpd", "perfetto"):
+        yield ["part", path, target, "--to", name, "--rank", "0"]
+        yield ["convert", path, target, "--to", name, "--rank", "0"]
+    yield ["part", path, target, "--to", "callgrove", "--rank", "0", "--invert"]
+    yield ["convert", path, target, "--to", "callgrove", "--thread", "0", "--window", "10%:60%", "--keep-contexts"]
+    for verb in ("info", "top", "summary"):
+        yield [verb, path, "--run", "0"]
+    yield ["cut", path, target, "--to", "callgrove", "--prune", "/^MPI_/"]
     for verb in ("merge", "mean", "common"):
         yield [verb, path, path, target, "--to", "callgrove"]
 

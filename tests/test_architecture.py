@@ -400,6 +400,36 @@ def test_formats_that_nobody_asks_for_are_not_loaded() -> None:
     assert done.stdout == f"hpctoolkit-release\n{loaded}\n"
 
 
+UNUSED_BY_TOP = (
+    *("callgrove.execute.engines", "callgrove.model.selection", "callgrove.model.study", "callgrove.model.books"),
+    *("callgrove.analysis.columns", "callgrove.algebra", "callgrove.formats.hpctoolkit.prerelease", "callgrove.viewer"),
+    *("concurrent.futures", "multiprocessing", "numpy.ma", "xml", "json", "html", "difflib", "rich"),
+)
+OPENINGS = """
+import collections, contextlib, io, os, sys
+from callgrove.cli.main import main
+opened = collections.Counter()
+folder = sys.argv[2]
+sys.addaudithook(lambda event, of: event == "open" and str(of[0]).startswith(folder) and opened.update([of[0]]))
+with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+    main(sys.argv[1:])
+print({os.path.basename(path): n for path, n in opened.items()})
+print(*sys.modules)
+"""
+
+
+@pytest.mark.parametrize("verb", ["top", "info"])
+def test_a_look_at_a_small_database_imports_and_opens_what_it_needs(verb: str) -> None:
+    """On a parallel file system every file takes its time."""
+    database = ROOT / "tests" / "corpus" / "hpctoolkit" / "release" / "mpi4.d"
+    command = [sys.executable, "-c", OPENINGS, verb, str(database)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=HANG_SEC, check=True)
+    opened, modules = done.stdout.splitlines()
+    names = ["meta.db", "default.yaml", "profile.db", "cct.db", "trace.db"]
+    assert ast.literal_eval(opened) == {name: 1 + (name == "meta.db") for name in names}, "meta.db has a mark as well"
+    assert set(modules.split()) & set(UNUSED_BY_TOP) == set()
+
+
 def test_reading_does_not_load_what_writes() -> None:
     """Who looks at a file waits for its reader alone."""
     database = ROOT / "tests" / "corpus" / "hpctoolkit" / "prerelease" / "mpi4.d"

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import callgrove
+from callgrove.algebra.cutting import part
 from callgrove.algebra.operations import mean, merge
-from callgrove.algebra.selecting import part
 from callgrove.analysis.costs import costs
 from callgrove.analysis.summary import summarise
 from callgrove.analysis.summary import table as summary_table

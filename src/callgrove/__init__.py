@@ -44,9 +44,8 @@ from callgrove._version import __version__
 from callgrove.errors import CallgroveError, CorruptFile, InputError, NotRecognised, UsageError
 
 if TYPE_CHECKING:
-    from callgrove.algebra.cutting import common, cut
+    from callgrove.algebra.cutting import common, cut, part
     from callgrove.algebra.operations import diff, mean, merge
-    from callgrove.algebra.selecting import part
     from callgrove.formats.registry import check
     from callgrove.formats.registry import open_path as open
     from callgrove.formats.writing.transfer import write
@@ -102,7 +101,7 @@ _LAZY = {
     "merge": ("callgrove.algebra.operations", "merge"),
     "model_study": ("callgrove.modeling.fitting", "model_study"),
     "open": ("callgrove.formats.registry", "open_path"),
-    "part": ("callgrove.algebra.selecting", "part"),
+    "part": ("callgrove.algebra.cutting", "part"),
     "sql": ("callgrove.query.sql", "sql"),
     "write": ("callgrove.formats.writing.transfer", "write"),
 }

@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 import callgrove
-from callgrove.algebra.cutting import common, cut
+from callgrove.algebra.cutting import common, cut, part
 from callgrove.algebra.operations import mean, merge
-from callgrove.algebra.selecting import part
 from callgrove.model.experiment import Experiment
 from callgrove.query.sql import sql
 from tests.formats.gpu.gpu_databases import Run, write_rocpd
@@ -61,6 +60,8 @@ def test_merged_databases_answer_as_those_that_are_opened_as_one(databases: list
 def test_parts_and_cuts_keep_them(databases: list[Path]) -> None:
     whole = opened(*databases)
     assert answers(part(whole, ranks=[1])) == answers(opened(databases[1]))
+    assert answers(whole.select(ranks=[1])) == answers(opened(databases[1]))
+    assert answers(whole.select(ranks=[0, 2], invert=True)) == answers(opened(databases[1]))
     apart = [part(whole, ranks=ranks) for ranks in ([0, 2], [1])]
     assert answers(merge(*apart, system="side-by-side")) == answers(whole)
     assert answers(common(*map(opened, databases))) == answers(whole)

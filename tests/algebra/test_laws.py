@@ -9,13 +9,15 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from callgrove.algebra.cutting import common, cut, without
+from callgrove.algebra.cutting import common, cut, part, without
 from callgrove.algebra.operations import diff, mean, merge
-from callgrove.algebra.selecting import part
 from callgrove.errors import UsageError
+from callgrove.model.builder import ExperimentBuilder
+from callgrove.model.contexts import ContextKind, Relation
 from callgrove.model.experiment import Experiment
 from callgrove.model.joining import unify
-from callgrove.model.metrics import Aggregation, Scope
+from callgrove.model.metrics import Aggregation, Metric, Scope
+from callgrove.model.profiles import ProfileKind
 from callgrove.model.scopes import recipe
 from tests.algebra.consistent import SCOPES, consistent, dense, in_scope
 from tests.algebra.reference import is_sound, stored
@@ -179,11 +181,36 @@ def test_the_last_one_wins(a: Experiment, b: Experiment) -> None:
     assert dense(found, "time", Scope.EXCLUSIVE) == pytest.approx(expected)
 
 
+def nested_in_siblings() -> Experiment:
+    """main with three lines: the second is nested in the first, the third in the second."""
+    builder = ExperimentBuilder("test")
+    within = main = builder.add_context(-1, ContextKind.FUNCTION, builder.region(ContextKind.FUNCTION, "main"))
+    for line in (1, 2, 3):
+        region = builder.region(ContextKind.LINE, "", file=builder.file("x.c"), line=line)
+        within = builder.add_context(main, ContextKind.LINE, region, Relation.LEXICAL, within=within)
+    builder.add_profile(ProfileKind.THREAD, [(2, 0, 0, 3), (3, 0, 0, 3)])
+    tree, cost = builder.build().contexts, np.array([[1], [2], [4], [8]])
+    for row, scope in enumerate(SCOPES):
+        builder.add_metric(Metric("time", scope, "sec"))
+        builder.add_values([0] * 4, np.arange(4), [row] * 4, in_scope(tree, cost, scope)[:, 0].astype(float))
+    builder.add_metric(Metric("visits", Scope.EXCLUSIVE, dtype="UINT64"))
+    builder.add_values([0] * 4, np.arange(4), [len(SCOPES)] * 4, np.ones(4, np.int64))
+    return builder.build()
+
+
+@pytest.mark.parametrize("chosen", [{1}, {2}, {3}, {1, 3}, {1, 2}, {1, 2, 3}])
+def test_what_is_nested_in_a_pruned_sibling_stays(chosen: set[int]) -> None:
+    check_pruned(nested_in_siblings(), chosen)
+
+
 @few
 @given(consistent(beside=True), st.data())
 def test_pruned_costs_go_to_the_caller(e: Experiment, data: Any) -> None:
+    check_pruned(e, data.draw(st.sets(st.integers(1, len(e.contexts)), max_size=3)) & set(range(1, len(e.contexts))))
+
+
+def check_pruned(e: Experiment, chosen: set[int]) -> None:
     """Against moving every exclusive cost by hand and adding all scopes up anew."""
-    chosen = data.draw(st.sets(st.integers(1, len(e.contexts)), max_size=3)) & set(range(1, len(e.contexts)))
     removed = sorted(c for c in chosen if not (set(e.contexts.ancestors(c)[1:]) & chosen))
     found = without(e, np.array(removed, np.int64), "cut", ())
     assert is_sound(found)

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from callgrove.algebra import operands as tiles
-from callgrove.algebra.cutting import common, cut
+from callgrove.algebra.cutting import common, cut, part
 from callgrove.algebra.operations import diff, mean, merge
-from callgrove.algebra.selecting import part
 from callgrove.arrays import Ints
 from callgrove.errors import CallgroveError, CorruptFile
 from callgrove.examples import example

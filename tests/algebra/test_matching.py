@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from callgrove.algebra.cutting import part
 from callgrove.algebra.operations import diff, mean, merge
-from callgrove.algebra.selecting import part
 from callgrove.errors import UsageError
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.contexts import ContextKind

@@ -7,9 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from callgrove.algebra.cutting import common, cut
+from callgrove.algebra.cutting import common, cut, part
 from callgrove.algebra.operations import diff, mean, merge
-from callgrove.algebra.selecting import part
 from callgrove.errors import UsageError
 from callgrove.formats.registry import open_path
 from callgrove.model.experiment import Experiment
@@ -187,9 +186,9 @@ def test_part() -> None:
     assert at(found, "main", "time") == [12, 3]
     assert found.profiles.identity_list("rank") == [1, 1]
     assert stored(part(A, ranks=[1], invert=True)) == stored(part(A, ranks=[0]))
-    with pytest.raises(UsageError, match=r"A.cubex: no profile has rank \[7\], so nothing is left"):
+    with pytest.raises(UsageError, match=r"A.cubex: no profile has rank \[7\] \(there are 0 to 1\)"):
         part(A, ranks=[7])
-    with pytest.raises(UsageError, match=r"every profile has rank \[0, 1\], so nothing is left"):
+    with pytest.raises(UsageError, match=r"every profile has rank \[0, 1\] \(there are 0 to 1\), so nothing is left"):
         part(A, ranks=[0, 1], invert=True)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from callgrove.algebra.selecting import part
+from callgrove.algebra.cutting import part
 from callgrove.analysis.comparison import Comparison, Question, compare
 from callgrove.errors import UsageError
 from callgrove.examples import example

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callgrove.binary.sources import HEAD_BUDGET, Source
+from callgrove.binary.sources import HEAD_BUDGET, NAMES_LOOKED_AT, Source
 from callgrove.errors import InputError
 
 CONTENT = bytes(k % 251 for k in range(HEAD_BUDGET + 5000))
@@ -31,6 +31,18 @@ def test_files_and_folders(folder: Path) -> None:
     assert [source.has(name) for name in ("a", "none", "inner")] == [True, False, False]
     assert not file.has("a")
     assert source.bytes("a").size == file.bytes().size == len(CONTENT) + 1
+
+
+def test_of_a_folder_with_many_names_those_that_were_not_looked_at_are_asked_for(folder: Path) -> None:
+    for number in range(2 * NAMES_LOOKED_AT):
+        (folder / f"more{number}").mkdir()
+    (folder / "link").symlink_to("a")
+    (folder / "broken").symlink_to("nowhere")
+    source = Source.of(folder)
+    assert source.listing is not None
+    assert len(source.listing) == NAMES_LOOKED_AT
+    there = {name: source.has(name) for name in ("a", "b", "c", "short", "link", "inner", "none", "broken", "more9")}
+    assert [name for name, is_there in there.items() if is_there] == ["a", "b", "c", "short", "link"]
 
 
 def test_a_missing_path_is_an_error_at_once(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from callgrove.analysis.costs import costs
 from callgrove.cli.main import main
 from callgrove.errors import UsageError
 from callgrove.model.experiment import Experiment
-from callgrove.model.selection import choose_profiles
+from callgrove.model.profiles import choose_profiles
 from tests.cli.commands import Capture, rows, run, said
 from tests.formats.samples import databases
 

@@ -13,9 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from callgrove.algebra.cutting import cut
+from callgrove.algebra.cutting import cut, part
 from callgrove.algebra.operations import mean as mean_of
-from callgrove.algebra.selecting import part
 from callgrove.cli.main import main
 from callgrove.errors import UsageError
 from callgrove.formats.interface import WriteOptions

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,17 @@ def test_a_usual_name_spares_loading_the_others(name: str, format_name: str, mos
     found, _ = registry.detect(Source.of(CORPUS / "extrap" / name))
     assert found.name == format_name
     assert len(asked) <= most
+
+
+def test_the_mark_of_one_generation_spares_loading_the_others(tmp_path: Path, asked: list[str]) -> None:
+    database = tmp_path / "mixed.d"
+    shutil.copytree(CORPUS / "hpctoolkit" / "release" / "mpi4.d", database)
+    assert registry.detect(Source.of(database))[0].name == "hpctoolkit-release"
+    shutil.copy(CORPUS / "hpctoolkit" / "prerelease" / "mpi4.d" / "experiment.xml", database)
+    assert registry.detect(Source.of(database))[0].name == "hpctoolkit-release"
+    assert asked == ["hpctoolkit-release"] * 2
+    (database / "meta.db").write_bytes(b"something else")
+    assert registry.detect(Source.of(database))[0].name == "hpctoolkit-prerelease"
 
 
 def test_an_unusual_name_changes_nothing(tmp_path: Path, asked: list[str]) -> None:

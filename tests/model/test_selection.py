@@ -9,13 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from callgrove.algebra import cutting
 from callgrove.arrays import Array
 from callgrove.errors import UsageError
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.contexts import ContextKind
 from callgrove.model.experiment import Experiment, problems_of_experiment
 from callgrove.model.metrics import Column, Metric, Scope
-from callgrove.model.profiles import ProfileKind
+from callgrove.model.profiles import ProfileKind, System, Topology, system_of
+from callgrove.model.runs import Run
 from callgrove.model.selection import time_span
 from callgrove.model.traces.events import Traces
 from tests.model.strategies import experiments
@@ -186,8 +188,91 @@ def test_a_stored_summary_is_not_one_of_the_chosen_profiles() -> None:
     assert part.root_total("a") == 5.0
     assert [m.statistic for m in part.metrics] == ["", ""]
     assert [c.name for c in part.metrics.columns] == ["column 0", "column 1", "column 2"]
-    with pytest.raises(UsageError, match="no profile was selected"):
+    with pytest.raises(UsageError, match="no profile has one of these ids"):
         whole.select(profiles=np.array([0]))
+
+
+def test_statistics_that_a_part_cannot_have_are_said_to_be_lost() -> None:
+    whole = two_threads().build()
+    for chosen in (
+        whole.select(ranks=[1]),
+        cutting.part(whole, ranks=[1]),
+        cutting.part(whole, ranks=[2], invert=True),
+    ):
+        assert [warning.text for warning in chosen.warnings] == ["lost: statistics of stored summaries"]
+        assert [column.name for column in chosen.metrics.columns] == ["column 0", "column 1", "column 2"]
+    for chosen in (whole.select(metrics=["a"]), whole.select(metrics=["b"]), whole.select(ranks=1, metrics=["b"])):
+        assert chosen.warnings == ()
+
+
+def test_a_part_of_profiles_in_any_order_has_the_places_of_its_identifiers() -> None:
+    """Threads of two ranks by turns: the tree of a part begins with the rank of its first profile."""
+    builder = ExperimentBuilder("test")
+    for rank, thread in ((0, 0), (1, 0), (0, 1)):
+        builder.add_profile(ProfileKind.THREAD, [(2, rank, rank, 3), (3, thread, thread, 3)])
+    whole = builder.build()
+    chosen = whole.select(profiles=[1, 2])
+    assert chosen.system.name == system_of(chosen.profiles)[0].name
+    assert [chosen.system.path(leaf)[1:] for leaf in chosen.profiles.system.tolist()] == [[0], [2]]
+
+
+def placed() -> ExperimentBuilder:
+    """Two threads in a system that says more than their identifiers, and a run that nothing was measured in."""
+    builder = ExperimentBuilder("test")
+    for name in ("first", "second", "nothing"):
+        builder.add_run(Run(name))
+    parent, kinds = np.array([-1, 0, 0], np.int32), ("machine", "thread", "thread")
+    topologies = tuple(
+        Topology(name, (2,), (False,), ("x",), np.array([node], np.int32), np.array([[0]]))
+        for name, node in (("left", 1), ("right", 2))
+    )
+    names, ranks = ("m", "one", "two"), np.array([-1, 0, 1])
+    system = System(parent, kinds, names, ranks, {}, topologies, np.array([7, 8, 9]))
+    builder.set_system(system, np.array([1, 2], np.int32))
+    for run in (0, 1):
+        builder.add_profile(ProfileKind.THREAD, [(2, run, run, 3)], run=run)
+    return builder
+
+
+def test_runs_places_and_topologies_of_nobody_are_left_out() -> None:
+    whole = placed().build()
+    for chosen in (whole.select(ranks=[1]), cutting.part(whole, ranks=[1])):
+        assert [run.name for run in chosen.runs] == ["second"]
+        assert chosen.profiles.run.tolist() == [0]
+        assert (chosen.system.name, chosen.system.source_id.tolist()) == (("m", "two"), [7, 9])
+        assert [topology.name for topology in chosen.system.topologies] == ["right"]
+    assert [run.name for run in whole.select().runs] == ["first", "second", "nothing"]
+
+
+def test_copies_of_source_files_go_with_the_contexts_that_lie_in_them() -> None:
+    builder = two_threads()
+    for name in ("used.c", "unused.c"):
+        region = builder.region(ContextKind.FUNCTION, name, file=builder.file(f"/{name}", f"src/{name}"))
+        context = builder.add_context(-1, ContextKind.FUNCTION, region)
+        if name == "used.c":
+            builder.add_values([1], [context], [0], [1.0])
+    whole = builder.build()
+    assert sorted(whole.select(ranks=[1]).sources.copies.values()) == ["src/unused.c", "src/used.c"]
+    assert list(whole.select(ranks=[1], drop_unused=True).sources.copies.values()) == ["src/used.c"]
+    assert list(cutting.cut(whole, roots=["used.c"]).sources.copies.values()) == ["src/used.c"]
+
+
+@given(experiments(**NAMED), st.data())
+def test_a_part_by_the_algebra_is_a_selection(whole: Experiment, data: st.DataObject) -> None:
+    """The one is marked as an operation; all else is equal."""
+    kept = kept_of(whole, data)
+    if not kept:
+        return
+    chosen = whole.select(profiles=kept)
+    others = [p for p in whole.profiles.measured.tolist() if p not in kept]
+    for made in (cutting.part(whole, profiles=kept), cutting.part(whole, profiles=others, invert=True)):
+        assert made.attributes["operation"] == "part"
+        assert made.profiles.source_id.tolist() == chosen.profiles.source_id.tolist()
+        assert (made.runs, made.metrics, made.warnings) == (chosen.runs, chosen.metrics, chosen.warnings)
+        every = list(range(len(whole.contexts)))
+        assert named_values(made, kept, every) == named_values(chosen, kept, every)
+        assert samples(made, kept) == samples(chosen, kept)
+        assert made.traces.n_spans == chosen.traces.n_spans
 
 
 def test_metrics_take_their_columns_and_statistics_along() -> None:

@@ -1,17 +1,20 @@
-"""A call tree with other roots or without some calls (`cut`), and the call tree that all inputs have (`common`).
+"""Some of the profiles (`part`), a call tree with other roots or without some calls (`cut`), and the call tree that all
+inputs have (`common`).
 
     main -- solve -- kernel        roots=["solve"]    solve -- kernel
         `-- write                  prunes=["solve"]   main -- write      main costs what solve did
 
-With recursion the outermost occurrences count. A root has no caller that could take its cost, so it is not pruned.
+A part is a selection (`model/selection.py`), marked as the result of an operation. The others change the tree, and with
+it what values are of; they leave the rest to the same engine. With recursion the outermost occurrences count. A root
+has no caller that could take its cost, so it is not pruned.
 """
 
 from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Container, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -21,18 +24,20 @@ from callgrove.algebra.operands import TILE_VALUES, TiledValues, matrix, sparse
 from callgrove.algebra.operations import Matching, join_experiments
 from callgrove.algebra.profiles import Systems
 from callgrove.algebra.quantities import some
-from callgrove.algebra.selecting import Kept, take_part
-from callgrove.arrays import Array, Bools, Ids, Ints, absent_stays, combine_upwards, depths, levels
+from callgrove.arrays import ABSENT, Array, Bools, Ids, Ints, absent_stays, combine_upwards, depths, levels
 from callgrove.errors import Parameter, UsageError
 from callgrove.model.books import Totals, select_counted_contexts
 from callgrove.model.contexts import ContextKind, ContextTree
-from callgrove.model.experiment import Experiment
+from callgrove.model.experiment import Experiment, InputWarning, Severity
 from callgrove.model.joining import PLACES, unify
 from callgrove.model.metrics import Aggregation, Metric, Scope
+from callgrove.model.profiles import choose_profiles
+from callgrove.model.runs import Numbers
 from callgrove.model.scopes import Recipe, recipe
+from callgrove.model.selection import Kept, select, take_part
 from callgrove.model.values import SparseBlock, blocks_without_fillers
 
-__all__ = ["Folded", "FoldedValues", "common", "cut", "outermost", "places"]
+__all__ = ["Folded", "FoldedValues", "common", "cut", "outermost", "part", "places"]
 
 
 # -- values of a tree without some of its subtrees ---------------------------------------------------------------------
@@ -71,9 +76,16 @@ class Folded:
         return out
 
     @cached_property
+    def within(self) -> Ids:
+        """What each context of the tree is nested in. What is nested in a removed one without being below it stays, and
+        is nested in nothing from then on."""
+        within = self.tree.within[: self.tree.n_listed]
+        return np.where(np.append(self.gone, np.False_)[within], np.int32(ABSENT), within)
+
+    @cached_property
     def nesting(self) -> list[Ints]:
         """Contexts of the tree by how deep they are nested in the source text."""
-        return levels(depths(self.tree.within[: self.tree.n_listed]))
+        return levels(depths(self.within))
 
     def move_values(self, function: Array, inclusive: Array) -> Array:
         """Function-scope values after the fold."""
@@ -84,7 +96,7 @@ class Folded:
         edge = np.flatnonzero(self.gone & (tree.within >= 0))
         edge = edge[~self.gone[tree.within[edge]]]
         np.subtract.at(change, tree.within[edge], function[edge])
-        change[:n] = combine_upwards(change[:n], tree.within[:n], self.nesting)
+        change[:n] = combine_upwards(change[:n], self.within, self.nesting)
         with np.errstate(invalid="ignore", over="ignore"):
             out = function + change
             if out.dtype.kind == "f":
@@ -183,7 +195,7 @@ class FoldedValues(TiledValues):
         alone = recipe(self._experiment.metrics, metric.name, Scope.EXCLUSIVE)
         values = alone.apply(matrix(self._experiment, alone.stored, input_profiles), tree)
         values = np.where(self._fold.gone[:, None], np.zeros(1, values.dtype), values)
-        above = tree.parent if metric.scope == Scope.INCLUSIVE else tree.within
+        above = tree.parent if metric.scope == Scope.INCLUSIVE else self._fold.within
         by_level = tree.levels if metric.scope == Scope.INCLUSIVE else self._fold.nesting
         values[:n] = combine_upwards(values[:n], above[:n], by_level)
         return values
@@ -260,7 +272,32 @@ def outermost(tree: ContextTree, chosen: Bools) -> Bools:
     return out
 
 
-# -- cut and common ----------------------------------------------------------------------------------------------------
+def part(
+    experiment: Experiment,
+    *,
+    ranks: Numbers | None = None,
+    threads: Numbers | None = None,
+    runs: Numbers | None = None,
+    profiles: Container[int] | None = None,
+    invert: bool = False,
+) -> Experiment:
+    """Return the experiment with these ranks, threads, runs and profiles only, or with all others. The tree stays as it
+    is. `Experiment.select` chooses metrics and times as well.
+
+        callgrove.part(experiment, ranks="0-3", invert=True)
+    """
+    chosen = choose_profiles(experiment, ranks, threads, runs, profiles, invert)
+    measured = experiment.profiles.measured
+    return _mark(select(experiment, profiles=measured if chosen is None else chosen), experiment, "part")
+
+
+def _mark(made: Experiment, experiment: Experiment, word: str, *notes: str) -> Experiment:
+    """Return a result that says what it was made of, by which operation, and what there is to know about it."""
+    return replace(
+        made,
+        attributes={**made.attributes, "operation": word, "inputs": experiment.path or experiment.title},
+        warnings=(*made.warnings, *(InputWarning(Severity.NOTE, note) for note in notes)),
+    )
 
 
 VISITS = ("visits",)  # counts of calls: those of a removed callee are no calls of its caller
@@ -301,7 +338,7 @@ def _reroot(experiment: Experiment, chosen: Bools) -> Experiment:
         notes.append(f"lost: {n_elided} elided contexts: nothing tells whether they lie below the new roots")
     if experiment.traces.n_samples:
         notes.append("samples outside of the new roots read as idle")
-    return take_part(experiment, kept, tree.take(np.flatnonzero(contexts)), kept.values(experiment), "cut", *notes)
+    return _mark(take_part(experiment, kept), experiment, "cut", *notes)
 
 
 def _prune(experiment: Experiment, chosen: Bools, texts: Sequence[str]) -> Experiment:
@@ -318,8 +355,7 @@ def _prune(experiment: Experiment, chosen: Bools, texts: Sequence[str]) -> Exper
 def without(experiment: Experiment, removed: Ints, word: str, dropped: Collection[str], *notes: str) -> Experiment:
     """The experiment without these contexts and all below them; callers take the cost, but of `dropped` quantities."""
     if not len(removed):
-        kept = Kept.of(experiment)
-        return take_part(experiment, kept, experiment.contexts, kept.values(experiment), word, *notes)
+        return _mark(take_part(experiment, Kept.of(experiment)), experiment, word, *notes)
     fold = Folded(experiment.contexts, removed)
     rows = np.array([m.scope != Scope.LEXICAL for m in experiment.metrics], np.bool_)
     kept = Kept.of(experiment, contexts=~fold.gone, metrics=rows)
@@ -331,8 +367,8 @@ def without(experiment: Experiment, removed: Ints, word: str, dropped: Collectio
         said.append(f"lost: the cost of {len(roots)} roots that not all inputs have ({names}): nothing above takes it")
     if not rows.all():
         said.append("lost: values of scope lexical: what they become depends on loops that were pruned")
-    values = FoldedValues(experiment, fold, kept, dropped)
-    return take_part(experiment, kept, experiment.contexts.take(np.flatnonzero(~fold.gone)), values, word, *said)
+    made = take_part(experiment, kept, FoldedValues(experiment, fold, kept, dropped))
+    return _mark(made, experiment, word, *said)
 
 
 def common(

@@ -30,7 +30,7 @@ from callgrove.model.profiles import (
     Profiles,
     System,
     Topology,
-    system_of,
+    follows_from_identifiers,
 )
 from callgrove.model.runs import Run
 
@@ -231,7 +231,7 @@ def unite_systems(
     experiments: Sequence[Experiment], matched: MatchedProfiles, shared: bool
 ) -> tuple[System, Ids] | None:
     """The system tree and the leaf of every profile; None where identifier tuples say it all."""
-    if matched.collapsed or all(_follows_from_identifiers(e) for e in experiments):
+    if matched.collapsed or all(follows_from_identifiers(e.system, e.profiles) for e in experiments):
         return None
     out = _Tree(np.full(len(matched), ABSENT, np.int32))
     for number, experiment in enumerate(experiments):
@@ -240,12 +240,6 @@ def unite_systems(
         taken = np.flatnonzero(matched.source == number)
         out.add(experiment, dict(zip(matched.own[taken].tolist(), taken.tolist(), strict=True)))
     return out.system(), out.leaves
-
-
-def _follows_from_identifiers(experiment: Experiment) -> bool:
-    made, system = system_of(experiment.profiles)[0], experiment.system
-    same = np.array_equal(made.parent, system.parent) and (made.kind, made.name) == (system.kind, system.name)
-    return same and not system.attributes and not system.topologies
 
 
 @dataclass

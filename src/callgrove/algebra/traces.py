@@ -1,4 +1,4 @@
-"""The traces of several inputs as one, or of one input in other ids, with the tables beside them; nothing is copied.
+"""The traces of several inputs as one, with the tables beside them; nothing is copied.
 
 A sample on a context that the result does not have is idle (-1). Lines, spans and counters of profiles that are left
 out are left out. A profile that several inputs have keeps the samples, the spans and the counters of the first of them
@@ -9,9 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
-from itertools import accumulate
-from typing import Any
 
 import numpy as np
 
@@ -19,10 +16,8 @@ from callgrove.arrays import ABSENT, Array, Bools, Ids, Ints, Names, Translation
 from callgrove.errors import CallgroveError
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.experiment import Experiment
-from callgrove.model.table import Column, Table
 from callgrove.model.traces.events import (
     LABEL,
-    PLACES,
     Counters,
     Device,
     SampleBackend,
@@ -33,136 +28,9 @@ from callgrove.model.traces.events import (
     Traces,
     Window,
 )
+from callgrove.model.traces.selected import KeptTables, chain_tables
 
-__all__ = ["Beside", "Renumbered", "chain_tables", "chain_traces", "losses_of_traces", "set_traces"]
-
-
-# -- tables beside the spans of several inputs -------------------------------------------------------------------------
-# Of an input whose profiles are all in the result every row stays; else those of processes that still have a profile,
-# of agents in parts of the traces that still have one, and of things that belong to such a process (`guid`). Rows
-# follow each other, input by input; what numbers them (`places`), or parts of the traces (`agents`), is counted anew.
-
-
-PROCESSES, AGENTS = "processes", "agents"
-NAMED_BY = {"process": PROCESSES, "agent": AGENTS}  # columns of `places`, and the table whose rows they number
-PART, GUID = "part", "guid"
-
-
-@dataclass(frozen=True, eq=False)
-class Beside:
-    """The tables of one input; `profiles` gives the number in the result of each of its profiles, or -1."""
-
-    traces: Traces
-    profiles: Ids
-
-    @property
-    def has_profiles(self) -> bool:
-        return bool((self.profiles >= 0).any())
-
-    @property
-    def n_parts(self) -> int:
-        return len(self.traces.parts())
-
-    @cached_property
-    def places(self) -> Table | None:
-        make = self.traces.tables.get(PLACES)
-        table = None if make is None else make()
-        return table if table is not None and len(table) == len(self.profiles) else None
-
-    def table(self, name: str) -> Table | None:
-        """What stays of a table."""
-        make = self.traces.tables.get(name) if self.has_profiles else None
-        if make is None:
-            return None
-        table = make()
-        rows = self._rows(name, table)
-        return Table(tuple(Column(c.name, _take_cells(c.plain(), rows)) for c in table.columns))
-
-    def _rows(self, name: str, table: Table) -> Ints:
-        """The rows that stay."""
-        every = np.arange(len(table))
-        if (self.profiles >= 0).all() or self.places is None:
-            return every
-        if name == PROCESSES:
-            here = np.flatnonzero(self.profiles >= 0)
-            wanted = {row for row in _take_cells(self.places.column("process").plain(), here) if row is not None}
-            return np.array([row for row in every.tolist() if row in wanted], np.int64)
-        if name == AGENTS:
-            parts = {k for k, profiles in enumerate(self.traces.parts()) if (self.profiles[profiles] >= 0).any()}
-            return np.flatnonzero([part in parts for part in table.column(PART).plain()])
-        if GUID in table.names and (processes := self.table(PROCESSES)) is not None:
-            guids = {None, *processes.column(GUID).plain()}
-            return np.flatnonzero([guid in guids for guid in table.column(GUID).plain()])
-        return every
-
-    def numbers(self, name: str) -> Ints:
-        """The number that each row of a table has among those that stay, or -1."""
-        make = self.traces.tables.get(name)
-        table = Table(()) if make is None else make()
-        rows = self._rows(name, table)
-        out = np.full(len(table), ABSENT, np.int64)
-        out[rows] = np.arange(len(rows))
-        return out
-
-
-def chain_tables(inputs: Sequence[Beside], n_profiles: int) -> Mapping[str, Callable[[], Table]]:
-    """Each of them is made when it is asked for."""
-    names = dict.fromkeys(name for one in inputs if one.has_profiles for name in one.traces.tables)
-    make: dict[str, Callable[[], Table]] = {name: partial(_join_tables, inputs, name) for name in names}
-    if PLACES in names:
-        make[PLACES] = partial(_places, inputs, n_profiles)
-    return make
-
-
-def _join_tables(inputs: Sequence[Beside], name: str) -> Table:
-    """The rows of all inputs; columns that only some have are empty elsewhere."""
-    tables = [one.table(name) for one in inputs]
-    columns = dict.fromkeys(column for table in tables if table is not None for column in table.names)
-    cells: dict[str, list[object]] = {column: [] for column in columns}
-    firsts = _offsets([one.n_parts for one in inputs])
-    for table, first in zip(tables, firsts, strict=True):
-        if table is None:
-            continue
-        for column in columns:
-            column_cells: list[Any] = table.column(column).plain() if column in table.names else [None] * len(table)
-            cells[column] += (
-                [_move_number(part, first) for part in column_cells]
-                if (name, column) == (AGENTS, PART)
-                else column_cells
-            )
-    return Table(tuple(Column(column, values) for column, values in cells.items()))
-
-
-def _places(inputs: Sequence[Beside], n_profiles: int) -> Table:
-    """A row for every profile of the result; empty for those whose input says nothing."""
-    cells: dict[str, list[object]] = {column: [None] * n_profiles for column in (*NAMED_BY, "number")}
-    firsts = dict.fromkeys(NAMED_BY, 0)
-    for one in (one for one in inputs if one.has_profiles and one.places is not None):
-        assert one.places is not None
-        here = np.flatnonzero(one.profiles >= 0)
-        for column in (column for column in one.places.columns if column.name in cells):
-            place_cells = _take_cells(column.plain(), here)
-            if column.name in NAMED_BY:
-                numbers = one.numbers(NAMED_BY[column.name])
-                known = [int(numbers[row]) if row in range(len(numbers)) else None for row in place_cells]
-                place_cells = [_move_number(row, firsts[column.name]) for row in known]
-                firsts[column.name] += int((numbers >= 0).sum())
-            for profile, cell in zip(one.profiles[here].tolist(), place_cells, strict=True):
-                cells[column.name][profile] = cell
-    return Table(tuple(Column(name, values) for name, values in cells.items()))
-
-
-def _offsets(sizes: Sequence[int]) -> list[int]:
-    """Where each begins if they follow each other."""
-    return [0, *accumulate(sizes)][:-1]
-
-
-def _move_number(number: int | None, first: int) -> int | None:
-    return None if number is None else number + first
-
-
-def _take_cells(cells: Sequence[Any], rows: Ints) -> list[Any]:
-    return [cells[row] for row in rows.tolist()]
+__all__ = ["Renumbered", "chain_traces", "losses_of_traces", "set_traces"]
 
 
 # -- traces of several inputs as one -----------------------------------------------------------------------------------
@@ -189,7 +57,7 @@ def chain_traces(parts: Sequence[Renumbered], n_profiles: int) -> Traces:
         ChainedSpans(spans) if spans else None,
         _counters(counters),
         (min(r[0] for r in ranges), max(r[1] for r in ranges)) if ranges else None,
-        tables=chain_tables([Beside(p.traces, p.profiles) for p in spans], n_profiles),
+        tables=chain_tables([KeptTables(p.traces, p.profiles) for p in spans], n_profiles),
     )
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from callgrove.analysis.groups import Rows
 from callgrove.arrays import Array, Floats, Ints
 from callgrove.errors import UsageError
 from callgrove.model.experiment import Experiment
@@ -22,7 +23,7 @@ from callgrove.model.metrics import Aggregation, Column, Metrics, Scope
 from callgrove.model.scopes import Recipe, recipe
 from callgrove.model.table import Column as TableColumn
 
-__all__ = ["CostColumn", "Quantity", "Rows", "ShownColumns", "Statistics", "columns_to_show"]
+__all__ = ["CostColumn", "Quantity", "ShownColumns", "Statistics", "columns_to_show"]
 
 
 # -- statistics over threads, for the rows of a view -------------------------------------------------------------------
@@ -35,7 +36,6 @@ __all__ = ["CostColumn", "Quantity", "Rows", "ShownColumns", "Statistics", "colu
 
 COMPUTED = ("count", "sum of squares", "min", "max")
 NESTED = (Scope.FUNCTION, Scope.LEXICAL)
-Pairs = tuple[Ints, Ints]  # contexts, and the row of each
 
 
 @dataclass(frozen=True)
@@ -50,38 +50,6 @@ class Quantity:
     def inclusive(self) -> Quantity:
         """Return this quantity in inclusive scope: what percentages are of."""
         return replace(self, scope=Scope.INCLUSIVE)
-
-
-@dataclass(frozen=True)
-class Rows:
-    """Of which contexts the rows of a view are made, by what is measured there.
-
-    `inclusive`: contexts whose inclusive cost is a row's, `own`: those whose exclusive cost is. `nested`: those whose
-    cost in function scope is; None where rows are groups, of which the parts may lie in one another.
-    """
-
-    n: int
-    inclusive: Pairs
-    own: Pairs
-    nested: Pairs | None = None
-
-    @classmethod
-    def of_contexts(cls, chosen: Ints, owner: Array) -> Rows:
-        """Return a row for each context chosen; `owner` is the context that shows the exclusive cost of each one."""
-        row = np.full(len(owner), -1, np.int64)
-        row[chosen] = np.arange(len(chosen))
-        contexts_in_rows = np.flatnonzero(row[owner] >= 0)
-        same = (chosen, np.arange(len(chosen)))
-        return cls(len(chosen), same, (contexts_in_rows, row[owner[contexts_in_rows]]), same)
-
-    @classmethod
-    def of_groups(cls, chosen: Ints, group: Array, outermost: Array, n_groups: int) -> Rows:
-        """Return a row for each group chosen; `group` is that of every context."""
-        row = np.full(n_groups, -1, np.int64)
-        row[chosen] = np.arange(len(chosen))
-        contexts_in_rows = np.flatnonzero(row[group] >= 0)
-        top = contexts_in_rows[outermost[contexts_in_rows]]
-        return cls(len(chosen), (top, row[group[top]]), (contexts_in_rows, row[group[contexts_in_rows]]))
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,8 @@ from callgrove.model.contexts import LONGEST_PATH, ContextTree
 from callgrove.model.experiment import Experiment
 from callgrove.model.joining import ROOT, names
 from callgrove.model.metrics import Aggregation, Metric, Scope, time_unit
+from callgrove.model.profiles import choose_profiles
 from callgrove.model.runs import Numbers
-from callgrove.model.selection import choose_profiles
 from callgrove.model.table import Column, Table
 
 __all__ = ["Comparison", "Question", "compare"]

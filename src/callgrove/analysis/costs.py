@@ -17,8 +17,8 @@ from callgrove.errors import Parameter, UsageError
 from callgrove.model.contexts import ContextTree
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Aggregation, Metric, Scope
+from callgrove.model.profiles import choose_profiles
 from callgrove.model.runs import Numbers
-from callgrove.model.selection import choose_profiles
 from callgrove.model.table import Column
 
 __all__ = ["Costs", "costs", "over_system", "without_children"]

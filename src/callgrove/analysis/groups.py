@@ -18,7 +18,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from callgrove.analysis.columns import Rows
 from callgrove.analysis.costs import Costs
 from callgrove.arrays import Array, Bools, Floats, Ids, Ints
 from callgrove.errors import UsageError
@@ -28,7 +27,7 @@ from callgrove.model.metrics import Aggregation, Scope
 from callgrove.model.scopes import recipe
 from callgrove.model.values import Block, DenseBlock
 
-__all__ = ["GROUPINGS", "Groups", "exclusive_by_profile", "functions_of", "group", "nearest"]
+__all__ = ["GROUPINGS", "Groups", "Rows", "exclusive_by_profile", "functions_of", "group", "nearest"]
 
 
 FUNCTIONS = (
@@ -43,6 +42,41 @@ FUNCTIONS = (
     ContextKind.UNKNOWN,
 )
 WITH_LINES = (ContextKind.LINE, ContextKind.CALL, ContextKind.INSTRUCTION)
+
+
+Pairs = tuple[Ints, Ints]  # contexts, and the row of each
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Of which contexts the rows of a view are made, by what is measured there.
+
+    `inclusive`: contexts whose inclusive cost is a row's, `own`: those whose exclusive cost is. `nested`: those whose
+    cost in function scope is; None where rows are groups, of which the parts may lie in one another.
+    """
+
+    n: int
+    inclusive: Pairs
+    own: Pairs
+    nested: Pairs | None = None
+
+    @classmethod
+    def of_contexts(cls, chosen: Ints, owner: Array) -> Rows:
+        """A row for each context chosen; `owner` is the context that shows the exclusive cost of each one."""
+        row = np.full(len(owner), -1, np.int64)
+        row[chosen] = np.arange(len(chosen))
+        own = np.flatnonzero(row[owner] >= 0)
+        same = (chosen, np.arange(len(chosen)))
+        return cls(len(chosen), same, (own, row[owner[own]]), same)
+
+    @classmethod
+    def of_groups(cls, chosen: Ints, group: Array, outermost: Array, n_groups: int) -> Rows:
+        """A row for each group chosen; `group` is that of every context."""
+        row = np.full(n_groups, -1, np.int64)
+        row[chosen] = np.arange(len(chosen))
+        own = np.flatnonzero(row[group] >= 0)
+        top = own[outermost[own]]
+        return cls(len(chosen), (top, row[group[top]]), (own, row[group[own]]))
 
 
 @dataclass(frozen=True)

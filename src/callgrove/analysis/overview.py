@@ -6,10 +6,9 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-import numpy as np
-
 from callgrove.analysis.costs import costs
 from callgrove.analysis.views import top
+from callgrove.arrays import distinct
 from callgrove.errors import UsageError
 from callgrove.model.contexts import ContextKind
 from callgrove.model.experiment import Experiment, InputWarning
@@ -101,7 +100,7 @@ def _count_words(words: Iterable[str]) -> dict[str, int]:
 
 def _distinct(experiment: Experiment, column: str) -> int:
     values, present = experiment.profiles.identity(column)
-    return len(np.unique(values[present]))
+    return len(distinct(values[present]))
 
 
 def _hottest(experiment: Experiment) -> Hottest | None:

@@ -19,8 +19,8 @@ from callgrove.analysis.tables import Selection, export, n_rows
 from callgrove.arrays import Ints
 from callgrove.errors import InputError, Parameter, UsageError, worded
 from callgrove.model.experiment import Experiment
+from callgrove.model.profiles import choose_profiles
 from callgrove.model.runs import Numbers
-from callgrove.model.selection import choose_profiles
 from callgrove.model.study.fill_missing_points import series_of
 from callgrove.model.table import Table, first_rows
 from callgrove.model.traces.events import Window

@@ -7,17 +7,20 @@ from __future__ import annotations
 import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from callgrove.analysis.columns import Rows, ShownColumns
 from callgrove.analysis.costs import Costs
-from callgrove.analysis.groups import functions_of, group, nearest, outermost
+from callgrove.analysis.groups import Rows, functions_of, group, nearest, outermost
 from callgrove.arrays import ABSENT, Array, Bools, Floats, Ids, Ints
 from callgrove.errors import UsageError
 from callgrove.model.contexts import ContextKind, ContextTree
 from callgrove.model.metrics import Aggregation
 from callgrove.model.table import Column, Table
+
+if TYPE_CHECKING:
+    from callgrove.analysis.columns import ShownColumns
 
 __all__ = [
     "Callers",

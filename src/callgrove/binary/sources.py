@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 
 from callgrove.binary.files import FileBytes
@@ -16,6 +17,8 @@ from callgrove.errors import InputError, UsageError
 __all__ = ["HEAD_BUDGET", "Source"]
 
 HEAD_BUDGET = 64 * 1024  # bytes that detection may look at, in all
+NAMES_LOOKED_AT = 256  # of those in a folder
+LEAST_HEAD = 32  # bytes that are read of a file at least: marks are shorter, and every format that asks has its own
 
 
 @dataclass
@@ -65,21 +68,37 @@ class Source:
         """The folder itself, or the one that a file lies in."""
         return self.path if self.is_folder else self.path.parent
 
+    @cached_property
+    def listing(self) -> Mapping[str, bool] | None:
+        """Some names in the folder, and which of them are files; read once, as asking a parallel file system for one
+        file after the other takes long. None where there is no folder, or none that we may look into."""
+        try:
+            with os.scandir(self.path) as entries:
+                return {entry.name: entry.is_file() for entry in islice(entries, NAMES_LOOKED_AT)}
+        except OSError:  # formats will say what is wrong
+            return None
+
     def has(self, name: str) -> bool:
         """Is there a file of that name in the folder, as far as we may know?"""
-        return self.is_folder and os.path.isfile(self.path / name)  # noqa: PTH113 - Path asks with errors
+        if not self.is_folder:
+            return False
+        listing = self.listing
+        if listing is not None and "/" not in name and (name in listing or len(listing) < NAMES_LOOKED_AT):
+            return listing.get(name, False)
+        return os.path.isfile(self.path / name)  # noqa: PTH113 - Path asks with errors
 
     def head(self, size: int, name: str = "") -> bytes:
         """Return the first bytes of the file, or of the folder's file `name`; empty where there is none."""
         path = self.path / name if name else self.path
-        if self._asked.get(path, -1) >= min(size, HEAD_BUDGET):  # a shorter file has no more
+        wanted = min(max(size, LEAST_HEAD), HEAD_BUDGET)
+        if self._asked.get(path, -1) >= wanted:  # a shorter file has no more
             return self._heads[path][:size]
         spent = sum(len(head) for other, head in self._heads.items() if other != path)
-        self._heads[path], self._asked[path] = b"", min(size, HEAD_BUDGET)
+        self._heads[path], self._asked[path] = b"", wanted
         with suppress(OSError):  # a folder, a pipe, or not ours to read: no head, so no format claims it
             if path.is_file():
                 with path.open("rb") as file:
-                    self._heads[path] = file.read(max(0, min(size, HEAD_BUDGET - spent)))
+                    self._heads[path] = file.read(max(0, min(wanted, HEAD_BUDGET - spent)))
         return self._heads[path][:size]
 
     def bytes(self, name: str = "") -> FileBytes:

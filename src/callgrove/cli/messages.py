@@ -12,7 +12,6 @@ import os
 import signal
 import sys
 import threading
-import traceback
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -180,6 +179,8 @@ def exit_code_of(error: BaseException, *, debug: bool) -> int:
     if isinstance(error, BrokenPipeError):  # the reader of a pipe has seen enough: `callgrove ... | head`
         return 0
     if debug:
+        import traceback
+
         traceback.print_exception(error)
     note(_sentence(error))
     if isinstance(error, KeyboardInterrupt):

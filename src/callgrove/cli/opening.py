@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from callgrove.cli.messages import note, say_unexplained
 from callgrove.cli.options import InputOptions, engine_for
@@ -20,7 +21,9 @@ from callgrove.formats.interface import ReadOptions
 from callgrove.formats.registry import find_entry, format_using, open_paths
 from callgrove.model.experiment import Experiment, InputWarning, Severity
 from callgrove.model.runs import PARAMETERS_DIFFER
-from callgrove.model.study.series import Study
+
+if TYPE_CHECKING:
+    from callgrove.model.study.series import Study
 
 __all__ = [
     "as_study",
@@ -58,7 +61,7 @@ def open_any(
             f"{options.input_name}: is damaged, and --strict refuses that; `callgrove check` lists all damage"
         )
     if notes:
-        _say_all(opened.warnings if isinstance(opened, Study) else _notes(opened.warnings))
+        _say_all(_notes(opened.warnings) if isinstance(opened, Experiment) else opened.warnings)
     return opened
 
 
@@ -71,7 +74,7 @@ def _choose_runs(
 
     if options.run is None:
         return opened
-    if isinstance(opened, Study):
+    if not isinstance(opened, Experiment):
         raise UsageError(f"{options.input_name}: holds series over parameters, not runs, so there is none to choose")
     entry = find_entry(opened.format)
     if entry is not None and entry.opens_many:
@@ -86,7 +89,7 @@ def _choose_runs(
         return _open_input(alone, fold, workers)
     if len(numbers) == len(opened.runs):
         return opened
-    from callgrove.algebra.selecting import part
+    from callgrove.algebra.cutting import part
 
     return part(opened, runs=numbers)
 
@@ -156,7 +159,7 @@ def _as_extra_p(options: InputOptions, how: ReadOptions) -> Experiment | Study:
 def open_experiment(options: InputOptions, *, fold: bool = True, workers: Workers | None = None) -> Experiment:
     """The experiment at PATH; a study is refused with a hint."""
     opened = open_any(options, fold=fold, workers=workers)
-    if isinstance(opened, Study):
+    if not isinstance(opened, Experiment):
         raise UsageError(
             f"{options.input_name}: holds series over parameters, not an execution; "
             "use `callgrove model`, or `callgrove export --table series`"
@@ -178,7 +181,7 @@ def as_study(opened: Experiment | Study, options: InputOptions) -> Study:
     from callgrove.model.study.fill_missing_points import series_of
     from callgrove.model.study.from_runs import Combination, combination_for
 
-    if isinstance(opened, Study):
+    if not isinstance(opened, Experiment):
         if options.scaling:
             note(f"{options.input_name}: holds series already, which --scaling does not change")
         return opened

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from callgrove.model.traces.events import Window
     from callgrove.model.traces.windows import TimeWindow
 
-__all__ = ["CuttingOptions", "add_cutting", "cut", "is_cut"]
+__all__ = ["CuttingOptions", "add_cutting", "is_cut", "select_part"]
 
 KINDS = ("kernel", "copy", "alloc", "memset", "api", "marker", "region", "sync", "overhead")  # SpanKind's words
 
@@ -107,7 +107,7 @@ def is_cut(options: CuttingOptions) -> bool:
     )
 
 
-def cut(experiment: Experiment, options: CuttingOptions) -> Experiment:
+def select_part(experiment: Experiment, options: CuttingOptions) -> Experiment:
     """The part of the experiment that was asked for; says on stderr how much of it is left."""
     from callgrove.cli.messages import note
 

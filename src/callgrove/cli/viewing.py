@@ -6,8 +6,8 @@ Data formats (csv, json, markdown) get the table as it is.
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
-from callgrove.analysis.columns import CostColumn, ShownColumns, columns_to_show
 from callgrove.analysis.costs import Costs, costs
 from callgrove.cli.messages import note
 from callgrove.cli.opening import say_added_up
@@ -15,11 +15,14 @@ from callgrove.cli.options import CostOptions
 from callgrove.cli.output import stdout_look
 from callgrove.errors import InputError, UsageError
 from callgrove.model.experiment import Experiment, Severity
-from callgrove.model.selection import choose_profiles
+from callgrove.model.profiles import choose_profiles
 from callgrove.model.table import Column, Table
 from callgrove.render.text_formats import Amounts, Signed, Whole, align_right
 from callgrove.render.units import amount, bar, percent, printf, signed_bar
 from callgrove.render.visible import INDENT
+
+if TYPE_CHECKING:
+    from callgrove.analysis.columns import CostColumn, ShownColumns
 
 __all__ = ["all_columns", "costs_of", "format_table", "headline"]
 
@@ -56,6 +59,8 @@ def all_columns(experiment: Experiment, options: CostOptions) -> ShownColumns | 
     """The columns that --all-metrics asks for."""
     if not options.all_metrics:
         return None
+    from callgrove.analysis.columns import columns_to_show
+
     found = columns_to_show(experiment, choose_profiles(experiment, options.rank, options.thread))
     for names, why in (
         (found.left_out, "{} columns have a formula that cannot be computed"),
@@ -97,6 +102,8 @@ def format_table(table: Table, costs: Costs, options: CostOptions) -> Table:
 
 def _with_all_metrics(table: Table) -> Table:
     """Names and every column that has anything to say about these rows; zeros are blank, as what is not stored."""
+    from callgrove.analysis.columns import CostColumn
+
     cells = {column.name: column.plain() for column in table.columns}
     depths = cells.get("depth", [0] * len(table))
     columns = [Column("name", [_indent_name(*row) for row in zip(cells["name"], cells["kind"], depths, strict=True)])]

@@ -30,7 +30,37 @@ The modules, in the order to read them:
 
 from __future__ import annotations
 
-from callgrove.execute.engines import Engine, executor, executor_when_needed, usable_cores
-from callgrove.execute.workers import IN_PROCESS, Progress, Workers, silent
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from callgrove.execute.workers import IN_PROCESS, LateWorkers, Progress, Workers, silent
+
+if TYPE_CHECKING:
+    from callgrove.execute.engines import Engine, executor, usable_cores
 
 __all__ = ["IN_PROCESS", "Engine", "Progress", "Workers", "executor", "executor_when_needed", "silent", "usable_cores"]
+
+_OF_ENGINES = ("Engine", "executor", "usable_cores")
+
+
+def __getattr__(name: str) -> Any:
+    """Return what starts workers, imported when first used: it needs much of the standard library, and few need it."""
+    if name not in _OF_ENGINES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module("callgrove.execute.engines"), name)
+
+
+@contextmanager
+def executor_when_needed(engine: Callable[[], Engine], preload: Sequence[str] = ()) -> Iterator[Workers]:
+    """Give workers to a caller that does not know whether there will be work for several: the engine is asked for, and
+    workers are started, with the first of it. Not for MPI."""
+    with ExitStack() as started:
+
+        def begin() -> Workers:
+            from callgrove.execute.engines import executor
+
+            return started.enter_context(executor(engine(), preload))
+
+        yield LateWorkers(begin)

@@ -10,9 +10,9 @@ import re
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.forkserver import ensure_running
 from types import ModuleType
@@ -20,13 +20,12 @@ from typing import Any
 
 from callgrove._version import __version__
 from callgrove.errors import CallgroveError, MissingExtra, Parameter, UsageError
-from callgrove.execute.workers import IN_PROCESS, LateWorkers, Workers, keep_freed_memory
+from callgrove.execute.workers import IN_PROCESS, Workers, keep_freed_memory
 
 __all__ = [
     "Engine",
     "dask_workers",
     "executor",
-    "executor_when_needed",
     "mpi_workers",
     "process_workers",
     "usable_cores",
@@ -243,11 +242,3 @@ def executor(engine: Engine, preload: Sequence[str] = ()) -> Iterator[Workers]:
     else:
         with process_workers(engine.jobs or usable_cores(), preload) as workers:
             yield workers
-
-
-@contextmanager
-def executor_when_needed(engine: Callable[[], Engine], preload: Sequence[str] = ()) -> Iterator[Workers]:
-    """Give workers to a caller that does not know whether there will be work for several: the engine is asked for, and
-    workers are started, with the first of it. Not for MPI."""
-    with ExitStack() as started:
-        yield LateWorkers(lambda: started.enter_context(executor(engine(), preload)))

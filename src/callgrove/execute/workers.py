@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
 from contextlib import contextmanager
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
 
 from callgrove.errors import CallgroveError, Parameter, worded
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor, Future
 
 __all__ = ["IN_PROCESS", "LateWorkers", "Progress", "Workers", "keep_freed_memory", "silent"]
 
@@ -167,6 +169,8 @@ class _Reduction(Generic[Item, Result]):
         self._pairs: deque[tuple[Node, Result, Result]] = deque()
 
     def run(self, report: Callable[[int], None]) -> Result:
+        from concurrent.futures import FIRST_COMPLETED, wait  # which whoever made the pool has imported
+
         n_blocks, started, done = self._counts[0], 0, 0
         top = (len(self._counts) - 1, 0)
         with _deaths():
@@ -206,6 +210,8 @@ class _Reduction(Generic[Item, Result]):
 @contextmanager
 def _deaths() -> Iterator[None]:
     """A worker that died is one error that says so."""
+    from concurrent.futures import BrokenExecutor
+
     try:
         yield
     except BrokenExecutor as error:

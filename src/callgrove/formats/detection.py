@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import re
 import zlib
 from collections.abc import Callable, Sequence
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -22,8 +20,6 @@ __all__ = ["Claim", "claims_on", "describe_unsupported", "formats_named_like", "
 
 Claim = tuple[Format, Match]
 T = TypeVar("T")
-
-NAMES_LOOKED_AT = 256  # of those in a folder
 
 
 def formats_named_like(source: Source, entries: Sequence[Entry]) -> list[Entry]:
@@ -41,13 +37,7 @@ def formats_named_like(source: Source, entries: Sequence[Entry]) -> list[Entry]:
 
 def _names(source: Source) -> list[str]:
     """Return the name of a file, or some of those in a folder."""
-    if not source.is_folder:
-        return [source.path.name]
-    try:
-        with os.scandir(source.path) as entries:
-            return [one.name for one in islice(entries, NAMES_LOOKED_AT)]
-    except OSError:  # formats will say what is wrong
-        return []
+    return list(source.listing or ()) if source.is_folder else [source.path.name]
 
 
 def claims_on(source: Source, *groups: Sequence[Entry]) -> tuple[list[Claim], list[str]]:
@@ -76,6 +66,8 @@ def is_sure(source: Source, claims: Sequence[Claim]) -> bool:
 
 
 def _claim_of(entry: Entry, source: Source) -> Claim | None:
+    if source.is_folder and any(source.head(len(mark), name) == mark for name, mark in entry.not_beside):
+        return None
     if entry.package:
         from callgrove.formats.plugins import claim
 

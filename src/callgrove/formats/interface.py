@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from functools import cache
 from pathlib import Path
-from typing import Any, Protocol, TypedDict, cast, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypedDict, cast, runtime_checkable
 
 import numpy as np
 
@@ -23,11 +23,13 @@ from callgrove.arrays import Array, Ids, Ints
 from callgrove.binary.files import FilePart
 from callgrove.binary.sources import Source
 from callgrove.execute import IN_PROCESS, Progress, Workers, silent
-from callgrove.model.books import Books
 from callgrove.model.experiment import Experiment, Severity
-from callgrove.model.study.series import Study
 from callgrove.model.traces.events import Samples, SpanChunk, Window
 from callgrove.model.values import Block
+
+if TYPE_CHECKING:
+    from callgrove.model.books import Books
+    from callgrove.model.study.series import Study
 
 __all__ = [
     "Checks",
@@ -189,6 +191,8 @@ class Entry:
     """Endings of a target's name that choose this format for writing; content alone decides on reading."""
     usual_names: tuple[str, ...] = ()
     """Names of files, or endings that begin with a dot: it is asked first then, and whoever knows the content wins."""
+    not_beside: tuple[tuple[str, bytes], ...] = ()
+    """Files by which a folder is known to be another format's, and how they begin: it is not asked then, nor loaded."""
     extra: str = ""
     """The extra of callgrove that brings what it needs."""
     module_of_extra: str = ""

@@ -6,20 +6,21 @@ others. Those of other packages come from `plugins`; ours are asked first.
 
 from __future__ import annotations
 
-import difflib
 import importlib
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from callgrove.binary.sources import Source
 from callgrove.errors import InputError, NotRecognised, Parameter, UsageError
 from callgrove.formats.detection import Claim, claims_on, formats_named_like, is_sure, strongest
 from callgrove.formats.interface import Checks, Entry, Format, Problem, ReadOptions, Writes, WritesStudies
 from callgrove.model.experiment import Experiment, Severity
-from callgrove.model.study.series import Study
 from callgrove.model.table import Table
+
+if TYPE_CHECKING:
+    from callgrove.model.study.series import Study
 
 __all__ = [
     "FORMATS",
@@ -48,6 +49,7 @@ __all__ = [
 
 HPCTOOLKIT_PARTS = ("profile.db", "cct.db", "trace.db", "meta.db")
 HPCRUN_TRACES = "hpcrun records them with -t"
+RELEASED = (("meta.db", b"HPCTOOLKIT"),)  # what no database of another generation has
 OTF2_OPTIONS = ("annotations", "track_names", "by_queue", "kernel_rename", "agent_index")
 GPU_OPTIONS = ("align", "rank_env", "kernel_names")
 VIEWER_OPTIONS = (*OTF2_OPTIONS, "real_pids", "keep_partial")
@@ -60,6 +62,7 @@ FORMATS: tuple[Entry, ...] = (
         "callgrove.formats.hpctoolkit.prerelease.format:FORMAT",
         how_to_trace=HPCRUN_TRACES,
         usual_names=("experiment.xml", *HPCTOOLKIT_PARTS[:3]),
+        not_beside=RELEASED,
         writes=True,
         dialects=("genuine", "document"),
     ),
@@ -78,6 +81,7 @@ FORMATS: tuple[Entry, ...] = (
         "callgrove.formats.hpctoolkit.legacy.format:FORMAT",
         how_to_trace=HPCRUN_TRACES,
         usual_names=("experiment.xml",),
+        not_beside=RELEASED,
     ),
     Entry(
         "hpcrun",
@@ -297,8 +301,10 @@ def entry_of(name: str) -> Entry:
     """Return the entry of that name."""
     entry = find_entry(name)
     if entry is None:
+        from difflib import get_close_matches  # for errors only
+
         names = [one.name for one in all_formats()]
-        near = difflib.get_close_matches(name, names, 1)
+        near = get_close_matches(name, names, 1)
         hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(names)}"
         raise UsageError(f"there is no format {name!r}; {hint}")
     return entry

@@ -14,7 +14,6 @@ from numpy.typing import ArrayLike
 
 from callgrove.arrays import ABSENT, Ids, freeze
 from callgrove.errors import InvalidExperiment
-from callgrove.model.chained_values import in_memory
 from callgrove.model.context_builder import ContextBuilder
 from callgrove.model.contexts import ContextTree
 from callgrove.model.experiment import Attachment, Experiment, InputWarning, Severity, Sources, problems_of_experiment
@@ -152,9 +151,13 @@ class ExperimentBuilder(ContextBuilder):
         problems, experiment, blocks = self._check()
         if problems or experiment is None:
             raise InvalidExperiment(problems)
-        sizes = len(experiment.contexts), len(experiment.metrics)
-        backend = self._values or in_memory(blocks, experiment.profiles, *sizes)
+        backend = self._values or self._keep_in_memory(experiment, blocks)
         return replace(experiment, values=replace(experiment.values, backend=backend))
+
+    def _keep_in_memory(self, experiment: Experiment, blocks: list[SparseBlock]) -> ValueBackend:
+        from callgrove.model.chained_values import in_memory  # not where values stay in their file
+
+        return in_memory(blocks, experiment.profiles, len(experiment.contexts), len(experiment.metrics))
 
     def _check(self) -> tuple[list[str], Experiment | None, list[SparseBlock]]:
         """Return what is broken, the experiment without its values, and the values held here. Broken contexts are

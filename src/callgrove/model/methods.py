@@ -306,7 +306,7 @@ class ExperimentMethods(_Methods):
         """
         from callgrove.analysis.tables import Selection
         from callgrove.analysis.titled_tables import export_table
-        from callgrove.model.selection import choose_profiles
+        from callgrove.model.profiles import choose_profiles
 
         experiment = cast("Experiment", self)
         quantity = None if metric is None else experiment.metrics.resolve(metric)
@@ -328,6 +328,7 @@ class ExperimentMethods(_Methods):
         kinds: Collection[str] | None = None,
         categories: Collection[str] | None = None,
         drop_unused: bool = False,
+        invert: bool = False,
     ) -> Experiment:
         """Return a part of this experiment, which is an experiment again; what is not named stays.
 
@@ -339,24 +340,21 @@ class ExperimentMethods(_Methods):
         traces         False leaves them out
         kinds, categories    of spans: kernel, copy, api, ...; HIP_RUNTIME_API, ...
         drop_unused    leave out contexts that the part has nothing to say about, which reads its values
+        invert         all other profiles than those that are named
 
         The part is lazy: nothing that is not selected is read. A stored summary is of all profiles, so a part with some
         of them has none.
 
             experiment.select(ranks="0-3", metrics=["time"]).top()
         """
-        import numpy as np
-
-        from callgrove.model.selection import choose_profiles, select, span_choice
+        from callgrove.model.profiles import choose_profiles
+        from callgrove.model.selection import select, span_choice
 
         experiment = cast("Experiment", self)
-        chosen = choose_profiles(experiment, ranks, threads, runs)
-        if profiles is not None:
-            given = np.asarray(profiles if isinstance(profiles, np.ndarray) else list(profiles), np.int64)
-            chosen = given if chosen is None else np.intersect1d(chosen, given)
+        ids = None if profiles is None else {int(profile) for profile in profiles}
         return select(
             experiment,
-            profiles=chosen,
+            profiles=choose_profiles(experiment, ranks, threads, runs, ids, invert),
             metrics=metrics,
             window=self._window(window, start_marker, end_marker),
             traces=traces,

@@ -17,7 +17,6 @@ Nothing shows a derived metric as zero.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -255,7 +254,9 @@ class Metrics:
             if len(candidates) == 1:
                 return candidates[0]
         if not close:
-            near = difflib.get_close_matches(asked.lower(), {name.lower(): name for name in names}, 3, 0.5)
+            from difflib import get_close_matches  # for errors only
+
+            near = get_close_matches(asked.lower(), {name.lower(): name for name in names}, 3, 0.5)
             meant = [name for name in names if name.lower() in near]
             known = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
             hint = f"did you mean {' or '.join(meant)}?" if meant else f"there are {known or 'none'}"

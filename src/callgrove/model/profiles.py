@@ -11,15 +11,20 @@ processes without MPI share one. The index of a profile is its key.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from callgrove.arrays import ABSENT, Bools, Ids, Ints, Offsets, absent_stays, new_numbers
-from callgrove.model.runs import Numbers, numbers_in
+from callgrove.arrays import ABSENT, Bools, Ids, Ints, Offsets, absent_stays, distinct, new_numbers
+from callgrove.errors import UsageError
+from callgrove.model.runs import Numbers, choose_runs, numbers_in
+
+if TYPE_CHECKING:
+    from callgrove.model.experiment import Experiment
 
 __all__ = [
     "DEFAULT_ID_NAMES",
@@ -30,7 +35,10 @@ __all__ = [
     "Profiles",
     "System",
     "Topology",
+    "choose_profiles",
+    "follows_from_identifiers",
     "system_of",
+    "take_system",
 ]
 
 
@@ -182,7 +190,7 @@ class Profiles:
     @property
     def n_runs(self) -> int:
         """How many runs have any measured profile."""
-        return len(np.unique(self.run[self.measured]))
+        return len(distinct(self.run[self.measured]))
 
     @property
     def summaries(self) -> Ints:
@@ -245,6 +253,42 @@ class Profiles:
             if name in words or name.startswith("KIND"):
                 parts.append(f"{words.get(name, name)} {logical}")
         return " ".join(parts) or f"profile {profile}"
+
+
+def choose_profiles(
+    experiment: Experiment,
+    ranks: Numbers | None = None,
+    threads: Numbers | None = None,
+    runs: Numbers | None = None,
+    ids: Container[int] | None = None,
+    invert: bool = False,
+) -> Ints | None:
+    """Return the profiles with these ranks, threads and ids, of these runs, or all others; None where nothing is said.
+    An empty choice is an error that says what there is."""
+    if ranks is None and threads is None and runs is None and ids is None and not invert:
+        return None
+    profiles = experiment.profiles
+    chosen = profiles.where(ranks, threads, None if runs is None else choose_runs(experiment.runs, runs))
+    if ids is not None:
+        chosen = np.array([p for p in chosen.tolist() if p in ids], np.int64)
+    if invert:
+        chosen = np.setdiff1d(profiles.measured, chosen)
+    if not len(chosen):
+        values = "any value" if ids is None else "one of these ids"
+        have = " and ".join(_describe_choice(profiles, ranks, threads)) or values
+        of = f" of run {runs}" if runs is not None else ""
+        who, why = ("every", ", so nothing is left") if invert else ("no", "")
+        raise UsageError(f"{experiment.path}: {who} profile{of} has {have}{why}")
+    return chosen
+
+
+def _describe_choice(profiles: Profiles, ranks: Numbers | None, threads: Numbers | None) -> Iterator[str]:
+    """Yield what was asked for, and what there is."""
+    for column, wanted in (("rank", ranks), ("thread", threads)):
+        if wanted is not None:
+            known = sorted({n for n in profiles.identity_list(column) if n is not None})
+            span = f"{known[0]} to {known[-1]}" if known else "none"
+            yield f"{column} {wanted} (there are {span})"
 
 
 def absent_system(n_profiles: int) -> Ids:
@@ -318,7 +362,7 @@ class System:
             tuple(self.name[k] for k in numbers),
             self.rank[nodes],
             {int(new[k]): a for k, a in self.attributes.items() if new[k] >= 0},
-            tuple(topology.renumber(new) for topology in self.topologies),
+            tuple(t for topology in self.topologies if len((t := topology.renumber(new)).system)),
             self.source_id[nodes] if len(self.source_id) else self.source_id,
         )
 
@@ -354,6 +398,24 @@ def system_of(profiles: Profiles) -> tuple[System, Ids]:
                 above = known[key]
         leaves[profile] = add(above, "thread", profiles.label(profile), -1)
     return System(np.array(parent, np.int32), tuple(kinds), tuple(names), np.array(ranks, np.int64)), leaves
+
+
+def follows_from_identifiers(system: System, profiles: Profiles) -> bool:
+    """Tell whether a system tree says nothing beyond the identifier tuples of its profiles."""
+    made = system_of(profiles)[0]
+    same = np.array_equal(made.parent, system.parent) and (made.kind, made.name) == (system.kind, system.name)
+    return same and not system.attributes and not system.topologies
+
+
+def take_system(system: System, profiles: Profiles, kept: Ints) -> tuple[System, Ids]:
+    """Return the places of some profiles, and the leaf of each; the whole tree where all measured ones are kept."""
+    leaves = profiles.system[kept]
+    if np.isin(profiles.measured, kept).all():
+        return system, leaves
+    if follows_from_identifiers(system, profiles):
+        return system_of(profiles.take(kept))
+    nodes = np.flatnonzero(system.above(leaves[leaves >= 0]))
+    return system.take(nodes), absent_stays(new_numbers(nodes, len(system)))[leaves]
 
 
 def _rank(number: int) -> int:

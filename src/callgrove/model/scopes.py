@@ -14,15 +14,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from callgrove.arrays import Array, Bools, Floats, Ints, combine_upwards, subtract_children, summable
 from callgrove.errors import UsageError
-from callgrove.model.books import Totals
 from callgrove.model.contexts import ContextTree
 from callgrove.model.metrics import Aggregation, Metric, Metrics, Scope
 from callgrove.model.values import Block, DenseBlock, Values
+
+if TYPE_CHECKING:
+    from callgrove.model.books import Totals
 
 __all__ = ["Recipe", "matrices", "recipe"]
 

@@ -6,7 +6,6 @@ This module imports no NumPy at run time, so that a small table costs no NumPy i
 
 from __future__ import annotations
 
-import html
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -401,5 +400,7 @@ def _cell(cell: Any) -> str:
 
 def _text(text: str) -> str:
     """Text that no browser takes for anything else; the end of what is too long is cut."""
+    import html  # its table of entities is large, and a terminal needs none
+
     short = text if len(text) <= LONGEST_TEXT else text[: LONGEST_TEXT - 1] + "…"
     return html.escape(visible(short))

@@ -18,7 +18,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from callgrove.arrays import Array, Bools, Floats, Ids, Ints, bundles, summable
+from callgrove.arrays import Array, Bools, Floats, Ids, Ints, bundles, distinct, summable
 from callgrove.errors import CallgroveError, CorruptFile, UsageError
 from callgrove.model.metrics import Aggregation, Metrics
 from callgrove.model.profiles import Profiles
@@ -372,7 +372,7 @@ class Values:
         """Return the stored summary profile, if there is exactly one, it covers all runs and carries this metric's
         sum."""
         summaries = self.profiles.summaries
-        if len(summaries) != 1 or len(np.unique(self.profiles.run)) > 1:
+        if len(summaries) != 1 or len(distinct(self.profiles.run)) > 1:
             return None
         is_sum = self.metrics[metric].aggregation == Aggregation.SUM
         return int(summaries[0]) if is_sum and self.backend.summarises(metric) else None

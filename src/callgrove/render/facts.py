@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from callgrove.analysis.overview import Hottest, Overview
-from callgrove.model.study.series import Study
 from callgrove.model.table import Table
 from callgrove.render.units import amount, duration_ns
+
+if TYPE_CHECKING:
+    from callgrove.model.study.series import Study
 
 __all__ = ["count_of", "facts_of", "next_commands", "quote_word", "study_facts", "study_metrics", "study_next"]
 

@@ -6,9 +6,9 @@ looked up once per column and mapped over it: that is what makes a long export f
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from math import isfinite
 from typing import Any
 
@@ -153,6 +153,8 @@ def jsonl_text(tables: Iterable[Table]) -> Iterator[str]:
 
 def json_value(value: Any) -> str:
     """Any plain value, nested or not, as JSON text."""
+    import json  # no table on a terminal needs it
+
     try:
         return json.dumps(value, allow_nan=False, default=_simpler)
     except ValueError:
@@ -163,13 +165,13 @@ def _object_chunks(tables: Iterable[Table]) -> Iterator[Iterable[str]]:
     for table in chunks(tables):
         if len(table):
             template = _template(table.names)
-            columns = [cell_texts(column, _JSON_WRITERS) for column in table.columns]
+            columns = [cell_texts(column, _json_writers()) for column in table.columns]
             yield map(template.__mod__, zip(*columns, strict=True))
 
 
 def _template(names: Iterable[str]) -> str:
     """`{"name": %s, "value": %s}`: one object, its cells to be filled in."""
-    keys = (json.dumps(name).replace("%", "%%") for name in names)
+    keys = (json_value(name).replace("%", "%%") for name in names)
     return "{" + ", ".join(f"{key}: %s" for key in keys) + "}"
 
 
@@ -200,16 +202,20 @@ def _json_truth(value: bool) -> str:
     return "true" if value else "false"
 
 
-_JSON_WRITERS = CellWriters(
-    {
-        type(None): _null,
-        bool: _json_truth,
-        int: int.__repr__,
-        float: _float,
-        str: json.encoder.encode_basestring_ascii,
-        object: json_value,
-    }
-)
+@cache
+def _json_writers() -> CellWriters:
+    from json.encoder import encode_basestring_ascii
+
+    return CellWriters(
+        {
+            type(None): _null,
+            bool: _json_truth,
+            int: int.__repr__,
+            float: _float,
+            str: encode_basestring_ascii,
+            object: json_value,
+        }
+    )
 
 
 # -- CSV ---------------------------------------------------------------------------------------------------------------

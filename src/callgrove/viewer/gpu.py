@@ -10,7 +10,7 @@ import numpy as np
 from callgrove.analysis.summary import summarise, tables
 from callgrove.analysis.summary_sections import Summary
 from callgrove.model.experiment import Experiment
-from callgrove.model.selection import choose_profiles
+from callgrove.model.profiles import choose_profiles
 from callgrove.model.study.series import Study
 from callgrove.model.table import Column, Table
 from callgrove.viewer.page import Texts

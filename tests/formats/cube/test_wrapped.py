@@ -11,8 +11,8 @@ import pytest
 
 import callgrove
 from callgrove import Scope
+from callgrove.algebra.cutting import part
 from callgrove.algebra.operations import diff, mean, merge
-from callgrove.algebra.selecting import part
 from callgrove.analysis.groups import exclusive_by_profile
 from callgrove.arrays import Ints
 from callgrove.formats.cube.rows import StoredRows

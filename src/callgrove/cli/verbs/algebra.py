@@ -249,7 +249,7 @@ def add_part_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_part(options: PartOptions) -> int:
-    from callgrove.algebra.selecting import part
+    from callgrove.algebra.cutting import part
     from callgrove.errors import UsageError
     from callgrove.model.runs import choose_runs
 

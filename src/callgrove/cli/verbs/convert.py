@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from callgrove.cli.options import InputOptions, add_execution, add_study_input, engine_for
 from callgrove.cli.parser import Command
-from callgrove.cli.selecting import CuttingOptions, add_cutting, cut, is_cut
+from callgrove.cli.selecting import CuttingOptions, add_cutting, is_cut, select_part
 
 if TYPE_CHECKING:
     from callgrove.execute import Workers
@@ -213,7 +213,7 @@ def convert(options: Options, names: list[str], workers: Workers) -> int:
         _refuse_unused(options, [name])
     format_, dialect = writer_of(name), check_dialect(name, options.dialect)
     if isinstance(opened, Experiment):
-        opened = cut(opened, options)
+        opened = select_part(opened, options)
     elif is_cut(options):
         raise UsageError(
             f"{options.input_name}: holds series over parameters, which have no ranks, threads or traces to choose"

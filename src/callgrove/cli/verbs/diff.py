@@ -77,7 +77,7 @@ def _sides(inputs: list[Experiment], options: Options) -> list[Experiment]:
     """What is compared: the inputs, or the runs of a single one."""
     from dataclasses import replace
 
-    from callgrove.algebra.selecting import part
+    from callgrove.algebra.cutting import part
     from callgrove.cli.opening import say_added_up
     from callgrove.errors import UsageError
 

@@ -49,7 +49,7 @@ def run(options: Options) -> int:
     from callgrove.cli.opening import as_study, open_any, said_everything
     from callgrove.errors import UsageError
     from callgrove.model.experiment import Experiment
-    from callgrove.model.selection import choose_profiles
+    from callgrove.model.profiles import choose_profiles
 
     if not options.table:
         raise UsageError(f"name a table: --table {', '.join(TABLES[:-1])} or {TABLES[-1]}")

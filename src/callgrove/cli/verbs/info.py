@@ -37,7 +37,7 @@ def run(options: Options) -> int:
     from callgrove.cli.messages import with_flags
     from callgrove.cli.opening import open_any, said_everything
     from callgrove.cli.output import emit, emit_text
-    from callgrove.model.study.series import Study
+    from callgrove.model.experiment import Experiment
     from callgrove.model.table import Table
     from callgrove.render.facts import study_facts, study_metrics
 
@@ -48,10 +48,10 @@ def run(options: Options) -> int:
         one = replace(options, paths=[path] if path is not None else [])
         opened = open_any(one, notes=options.metrics)
         if options.metrics:
-            metrics = study_metrics(opened) if isinstance(opened, Study) else _metrics(opened)
+            metrics = _metrics(opened) if isinstance(opened, Experiment) else study_metrics(opened)
             tables.append(_for_people(metrics) if options.format == "table" and len(options.paths) < 2 else metrics)
         elif options.format != "table":
-            facts = study_facts(opened) if isinstance(opened, Study) else _facts_of(opened)
+            facts = _facts_of(opened) if isinstance(opened, Experiment) else study_facts(opened)
             tables.append(Table.from_rows(("fact", "value"), [(word, with_flags(text)) for word, text in facts]))
         else:
             text += ["\n" if number else "", *_write_facts(opened, path, _reading(options))]
@@ -60,7 +60,7 @@ def run(options: Options) -> int:
                 text = []
         if tables and path is not None and len(options.paths) > 1:
             tables[-1] = _of_path(tables[-1], path)
-        code = max(code, 0 if isinstance(opened, Study) else said_everything(opened, one))
+        code = max(code, said_everything(opened, one) if isinstance(opened, Experiment) else 0)
     if tables:  # of all paths one table: two arrays are no JSON
         emit(tables, options)
     elif options.output:
@@ -78,16 +78,16 @@ def _write_facts(opened: Experiment | Study, path: str | None, options: Sequence
     """What a person reads: facts, then what to do next."""
     from callgrove.analysis.overview import overview
     from callgrove.cli.messages import with_flags
-    from callgrove.model.study.series import Study
+    from callgrove.model.experiment import Experiment
     from callgrove.model.table import visible
     from callgrove.render.facts import facts_of, next_commands, study_facts, study_next
 
     facts: Iterable[tuple[str, str]]
-    if isinstance(opened, Study):
-        facts, commands = study_facts(opened), list(study_next(opened, path))
-    else:
+    if isinstance(opened, Experiment):
         seen = overview(opened)
         facts, commands = facts_of(seen), list(next_commands(seen, path, options)) if path is not None else []
+    else:
+        facts, commands = study_facts(opened), list(study_next(opened, path))
     lines = list(facts)
     width = max(WORD, *(len(word) for word, _ in lines))
     for word, value in lines:

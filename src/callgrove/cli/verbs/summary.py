@@ -105,7 +105,7 @@ def run(options: Options) -> int:
     from callgrove.cli.messages import note
     from callgrove.cli.opening import open_experiment, said_damage, said_everything, say_added_up
     from callgrove.execute import executor
-    from callgrove.model.selection import choose_profiles
+    from callgrove.model.profiles import choose_profiles
 
     with executor(engine_for(options, options.paths), preload=WORK) as workers:
         experiment = open_experiment(options, fold=False, workers=workers)

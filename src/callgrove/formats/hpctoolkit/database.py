@@ -83,6 +83,7 @@ class Database:
     sample_record: np.dtype[Any] | None = None
     time_range: Window | None = None
     dense_ids: bool = False
+    files: dict[str, FileBytes] = field(default_factory=dict)  # parts that were opened, each once
 
     @classmethod
     def locate(cls, source: Source, builder: ExperimentBuilder, names: tuple[str, ...], lone: str) -> Database:
@@ -153,7 +154,8 @@ class Database:
     def _open_part(self, name: str) -> FileBytes | None:
         """Return a part; None where it is not ours to read, and others are."""
         try:
-            return FileBytes(self.parts[name])
+            self.files[name] = FileBytes(self.parts[name])
+            return self.files[name]
         except InputError as error:
             if len(self.parts) == 1:
                 raise
@@ -299,9 +301,7 @@ class Database:
         lines = self.lines
         every = IdMap(np.empty(0, np.int64))
         none = np.zeros(len(lines.profile), np.int32)
-        samples = DatabaseSamples(
-            FileBytes(self.parts["trace.db"]), self.sample_record, none, none, lines.start, lines.end, every
-        )
+        samples = DatabaseSamples(self.files["trace.db"], self.sample_record, none, none, lines.start, lines.end, every)
         return np.unique(np.concatenate([np.empty(0, np.int64), *(samples.ids(k) for k in range(len(none)))]))
 
     def _add_traces(self, contexts: IdMap) -> None:
@@ -318,7 +318,7 @@ class Database:
             )
         metric = MetricTable(self.metrics)[np.where(lines.type > 0, lines.type, 0)]
         samples = DatabaseSamples(
-            FileBytes(self.parts["trace.db"]),
+            self.files["trace.db"],
             self.sample_record,
             lines.profile[inside].astype(np.int32),
             np.where(lines.type > 0, metric, ABSENT).astype(np.int32)[inside],

@@ -21,8 +21,16 @@ import numpy as np
 
 from callgrove.arrays import ABSENT, Bools, Ids
 from callgrove.errors import CallgroveError
-from callgrove.formats.hpctoolkit.release.vocabulary import MOST_METRIC_IDS, storable
-from callgrove.formats.hpctoolkit.statistics import COUNT, MAXIMUM, MINIMUM, SQUARES, STATISTICS, SUM
+from callgrove.formats.hpctoolkit.release.vocabulary import (
+    COUNT,
+    MAXIMUM,
+    MINIMUM,
+    MOST_METRIC_IDS,
+    SQUARES,
+    SUM,
+    storable,
+)
+from callgrove.formats.hpctoolkit.statistics import STATISTICS
 from callgrove.model.formulas import Expression, FormulaError, parse, renumber
 from callgrove.model.metrics import Aggregation, Column, Metric, Metrics, Scope
 

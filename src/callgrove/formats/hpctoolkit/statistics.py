@@ -18,11 +18,11 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from callgrove.arrays import ABSENT, Array, Bools, Floats, Ids, Ints
+from callgrove.formats.hpctoolkit.release.vocabulary import COUNT, MAXIMUM, MINIMUM, SQUARES, SUM
 from callgrove.model.values import SparseBlock
 
-__all__ = ["COUNT", "MAXIMUM", "MINIMUM", "SQUARES", "STATISTICS", "SUM", "LexicalLoops", "Summarised", "summarise"]
+__all__ = ["STATISTICS", "LexicalLoops", "Summarised", "summarise"]
 
-COUNT, SUM, SQUARES, MINIMUM, MAXIMUM = "count", "sum", "sum of squares", "min", "max"
 MOST_IDS = 1 << 16
 WAITING_ROWS = 1 << 20  # of loops inside loops, before equal ones are added up
 ROUNDING = 1e-12  # relative; what remains of a difference of equal sums is no cost

@@ -3,10 +3,11 @@
 The modules, in the order to read them:
 
     events.py              samples, spans, counters, devices; attributes that only some spans have
-    windows.py             windows of time, as texts and between markers
-    intervals.py           union, overlap, gaps, concurrency and nesting of intervals
-    pairing.py             calls and what they launched, ranges and their kernels, allocations and frees
-    span_order.py          spans in the order of time, however many there are
+    span_order.py          spans in the order of time
     lanes.py               rows for spans that overlap
+    intervals.py           union, overlap, gaps, concurrency and nesting of intervals
+    windows.py             windows of time, as texts and between markers
+    selected.py            the traces of some profiles in a window, a view of those of the whole
+    pairing.py             calls and what they launched, ranges and their kernels, allocations and frees
     profile_from_spans.py  a calling-context profile folded from spans
 """

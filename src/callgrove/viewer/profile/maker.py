@@ -9,7 +9,7 @@ import numpy as np
 
 from callgrove.analysis.views import hot_path
 from callgrove.model.experiment import Experiment
-from callgrove.model.selection import choose_profiles
+from callgrove.model.profiles import choose_profiles
 from callgrove.model.study.series import Study
 from callgrove.viewer.panels import Choice, Detail, Limits, Panel
 from callgrove.viewer.profile.labels import Labels, ShownCosts, costs_to_show, is_additive

@@ -16,8 +16,8 @@ from callgrove.analysis.costs import Costs
 from callgrove.analysis.groups import exclusive_by_profile
 from callgrove.arrays import Array, Floats, Ints
 from callgrove.model.experiment import Experiment
+from callgrove.model.profiles import choose_profiles
 from callgrove.model.runs import Run
-from callgrove.model.selection import choose_profiles
 from callgrove.viewer.page import Texts
 from callgrove.viewer.panels import Choice, Detail, Limits, process_numbers
 from callgrove.viewer.profile.labels import Labels, is_additive

@@ -10,7 +10,7 @@ import numpy as np
 
 from callgrove.arrays import Bools, Ints
 from callgrove.model.experiment import Experiment
-from callgrove.model.selection import choose_profiles
+from callgrove.model.profiles import choose_profiles
 from callgrove.model.study.series import Study
 from callgrove.model.traces.events import SpanKind
 from callgrove.render.units import duration_ns

@@ -206,8 +206,6 @@ class LegacyFormat:
                 return Match(Grade.EXACT, "it is a metric-db of a legacy database")
             version = major_version(source.head(HEAD))
             return Match(Grade.EXACT, f"it is an experiment.xml of version {version}") if version in VERSIONS else None
-        if source.head(10, "meta.db") == b"HPCTOOLKIT":
-            return None
         version = major_version(source.head(HEAD, XML))
         if version in VERSIONS:
             return Match(Grade.EXACT, f"experiment.xml has version {version}")

@@ -69,8 +69,6 @@ class PrereleaseFormat:
         if not source.is_folder:
             part = MAGICS.get(source.head(16)) or (XML if major_version(source.head(HEAD)) == "4" else None)
             return Match(Grade.EXACT, f"it is the {part} of a pre-release database") if part else None
-        if source.head(10, "meta.db") == b"HPCTOOLKIT":
-            return None
         version = major_version(source.head(HEAD, XML))
         if version == "4":
             return Match(Grade.EXACT, "experiment.xml has version 4")

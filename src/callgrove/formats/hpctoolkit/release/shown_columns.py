@@ -320,8 +320,8 @@ LARGEST = 16 << 20
 
 def add_columns(builder: ExperimentBuilder, path: Path, metrics: tuple[RawMetric, ...]) -> None:
     """Read the file and give its columns to the builder. Metrics that no visible column shows become invisible."""
-    if path.stat().st_size > LARGEST:
-        raise CorruptFile(path, "file", expected=f"at most {LARGEST} bytes", found=f"{path.stat().st_size} bytes")
+    if (size := path.stat().st_size) > LARGEST:
+        raise CorruptFile(path, "file", expected=f"at most {LARGEST} bytes", found=f"{size} bytes")
     try:
         described = read_columns(path.read_text("utf-8", "replace"))
     except ValueError as error:

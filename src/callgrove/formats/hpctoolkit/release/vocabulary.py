@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from callgrove.formats.hpctoolkit.statistics import COUNT, MAXIMUM, MINIMUM, SQUARES, SUM
 from callgrove.model.contexts import ContextKind
 from callgrove.model.metrics import Scope
 
@@ -19,15 +18,20 @@ __all__ = [
     "COLUMNS_FILE",
     "COMBINATIONS",
     "COPIED_FLAG",
+    "COUNT",
     "ENTRY_POINTS",
     "HAS_FUNCTION",
     "HAS_PLACE",
     "HAS_POINT",
     "LEXICAL_TYPES",
+    "MAXIMUM",
+    "MINIMUM",
     "MOST_METRIC_IDS",
     "PHYSICAL_FLAG",
     "SCOPES",
     "SCOPE_RECORDS",
+    "SQUARES",
+    "SUM",
     "SUMMARIES",
     "SUMMARY_FLAG",
     "THREAD_VALUE",
@@ -37,6 +41,7 @@ __all__ = [
     "storable",
 ]
 
+COUNT, SUM, SQUARES, MINIMUM, MAXIMUM = "count", "sum", "sum of squares", "min", "max"  # statistics of summaries
 UNUSED = 255
 COLUMNS_FILE = "metrics/default.yaml"
 MOST_METRIC_IDS = 1 << 16

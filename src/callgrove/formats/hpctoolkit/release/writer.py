@@ -26,12 +26,13 @@ from callgrove.formats.hpctoolkit.release.vocabulary import (
     COLUMNS_FILE,
     PHYSICAL_FLAG,
     SCOPE_RECORDS,
+    SUM,
     SUMMARIES,
     SUMMARY_FLAG,
     THREAD_VALUE,
     storable,
 )
-from callgrove.formats.hpctoolkit.statistics import SUM, LexicalLoops
+from callgrove.formats.hpctoolkit.statistics import LexicalLoops
 from callgrove.formats.hpctoolkit.stored_rows import NOWHERE
 from callgrove.formats.hpctoolkit.value_writers import BlockPlaces, align
 from callgrove.model.contexts import ContextTree, Regions
