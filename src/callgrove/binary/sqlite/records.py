@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 
@@ -168,9 +167,17 @@ class Header:
     end: int
 
 
-@lru_cache(KNOWN_HEADERS)
-def header_of(raw: bytes) -> Header:
-    """From the bytes of a header, its size included."""
+def header_of(raw: bytes, known: dict[bytes, Header]) -> Header:
+    """Return the header that some bytes are, its size included; one that is read is known from then on."""
+    header = known.get(raw)
+    if header is None:
+        if len(known) >= KNOWN_HEADERS:
+            known.clear()
+        header = known[raw] = _read_header(raw)
+    return header
+
+
+def _read_header(raw: bytes) -> Header:
     size, at = _varint(raw, 0)
     if size != len(raw) or size < at:
         raise Unusual("a header that leaves its page")
@@ -287,7 +294,7 @@ class Records:
             size = int(data[at])
             if size > here:
                 raise Unusual("a header that leaves its page")
-            headers.append(header_of(data[at : at + size].tobytes()))
+            headers.append(header_of(data[at : at + size].tobytes(), self._data.known_headers))
         width = max((len(header.serial) for header in headers), default=0)
         n = [width - len(header.serial) for header in headers]
         serial = np.array([h.serial + (ABSENT,) * k for h, k in zip(headers, n, strict=True)], np.int64)

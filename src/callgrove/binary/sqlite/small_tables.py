@@ -129,7 +129,7 @@ def _rows_of_page(pages: Pages, page: int, header: int) -> Iterator[_Row]:
         length, _ = _varint(record, 0)
         if length > local:
             raise Unusual("a header that leaves its page")
-        found = header_of(record[:length])
+        found = header_of(record[:length], pages.known_headers)
         if found.end > size:
             raise Unusual("values that leave their record")
         yield _Row(rowid, found, record)
