@@ -35,6 +35,7 @@ from callgrove.model.traces.events import (
     Split,
     Traces,
     Window,
+    touch_window,
 )
 
 __all__ = ["FolderSpans", "StoredSides", "read_counters", "read_spans", "split_of"]
@@ -281,8 +282,7 @@ class FolderSpans:
     def _kept(self, found: Mapping[str, Array], window: Window | None, profiles: Ints | None) -> Bools:
         kept = np.ones(len(found["span"]), np.bool_)
         if window is not None:
-            start, end = found["start_ns"], found["end_ns"]
-            kept &= (start < window[1]) & ((end > window[0]) | (start >= window[0]))
+            kept &= touch_window(found["start_ns"], found["end_ns"], window)
         if profiles is not None:
             kept &= np.isin(found["profile"], profiles)
         elif self._alone is not None:
