@@ -60,7 +60,7 @@ class Overview:
     warnings: tuple[InputWarning, ...]
     parameters: tuple[str, ...] = ()
     another_metric: str = ""
-    lacks_names: bool = False
+    is_measurement: bool = False
 
 
 def overview(experiment: Experiment) -> Overview:
@@ -92,7 +92,7 @@ def overview(experiment: Experiment) -> Overview:
         warnings=e.warnings,
         parameters=tuple(e.runs[0].parameters),
         another_metric=next((name for name in shown[1:] if e.metrics.first(name).aggregation == Aggregation.SUM), ""),
-        lacks_names=e.lacks_names,
+        is_measurement=e.is_measurement,
     )
 
 

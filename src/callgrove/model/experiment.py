@@ -117,7 +117,7 @@ class Experiment(ExperimentMethods):
     traces        samples and spans over time
     sources       source files that were copied into the input
     warnings      what a user should know; `damage` is what of the input is broken
-    lacks_names   whether regions are addresses, whose names are found when a database is made of the input (`prof`)
+    is_measurement    whether the input is what `prof` makes databases of, which know names where it knows addresses
 
     Everything is immutable; values and traces are read when they are asked for. Methods mirror the verbs of the command
     line and return tables that show themselves, or experiments again.
@@ -142,7 +142,7 @@ class Experiment(ExperimentMethods):
     attachments: Mapping[str, Attachment] = field(default_factory=dict)
     warnings: tuple[InputWarning, ...] = ()
     path: str = ""
-    lacks_names: bool = False
+    is_measurement: bool = False
 
     @property
     def damage(self) -> tuple[InputWarning, ...]:

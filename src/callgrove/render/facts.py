@@ -128,7 +128,7 @@ def next_commands(facts: Overview, path: str, options: Sequence[str] = ()) -> It
         metric = f" -m {quote_word(facts.hottest.metric)}" if facts.hottest is not None else ""
         yield f"callgrove model {where}{metric}"
         yield f"callgrove export {where} --table series"
-    if facts.lacks_names:
+    if facts.is_measurement:
         yield f"callgrove prof {where} database.d"
     if facts.hottest is not None:
         yield f"callgrove top {where}"

@@ -155,7 +155,7 @@ class HpcrunFormat:
 
     def read(self, source: Source, options: ReadOptions) -> Experiment:
         builder = ExperimentBuilder(self.name, path=str(source.path), title=source.path.name)
-        return replace(assemble(builder, open_files(source, builder, options.progress)), lacks_names=True)
+        return replace(assemble(builder, open_files(source, builder, options.progress)), is_measurement=True)
 
     def check(self, source: Source, options: ReadOptions) -> Iterator[Problem]:
         """Yield what is wrong with measurement files."""
