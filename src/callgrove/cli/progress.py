@@ -138,6 +138,7 @@ class _Bars:
 
 def _terminal_size() -> os.terminal_size:
     try:
-        return os.get_terminal_size(sys.stderr.fileno())
+        size = os.get_terminal_size(sys.stderr.fileno())
     except (OSError, ValueError):  # no file, as in a notebook
         return shutil.get_terminal_size()
+    return size if size.columns and size.lines else shutil.get_terminal_size()  # some tell no size
