@@ -325,6 +325,112 @@ def test_a_right_import_is_not(tree: Path, module: str, text: str) -> None:
     assert violations(tree) == []
 
 
+# What lives as long as the process, and why that is right. Anything else that is remembered is an attribute of the
+# object whose lifetime it shares, or of a cache that is passed in.
+SHARED_STATE = {
+    "binary/archives.py: engine": "the module that inflates, chosen once",
+    "formats/columnar/folder.py: RECENT": "counts open files, of which a process may have only so many",
+    "formats/interface.py: _load": "formats, each imported once",
+    "formats/plugins.py: _said": "what was warned of is not said again in this process",
+    "formats/plugins.py: find_plugins": "packages that are installed, which take long to look for",
+    "formats/writing/targets.py: _where": "a fact of the machine",
+    "modeling/functions.py: _all_terms": "terms to try, by options alone",
+    "modeling/functions.py: _usual": "terms to try, by options alone",
+    "modeling/multi.py: structures": "sums of products to try, by their number alone",
+    "prof/binary_names.py: _demangler": "the C++ runtime of this machine",
+    "prof/second_pass.py: load": "in a worker process nothing else lives from task to task",
+    "viewer/page.py: modules": "files of the package",
+    "viewer/page.py: style": "files of the package",
+}
+CONTAINERS = {"Counter", "OrderedDict", "WeakKeyDictionary", "WeakValueDictionary", "defaultdict", "deque"} | {
+    *("dict", "list", "set", "bytearray")
+}
+CHANGES = {"add", "append", "appendleft", "clear", "discard", "extend", "insert", "pop", "popitem", "popleft"} | {
+    *("remove", "setdefault", "sort", "update")
+}
+READ_ONLY = ("Mapping[", "Sequence[", "Collection[")
+
+
+def shared_state(path: Path) -> set[str]:
+    """Return the names of a module under which something is remembered from call to call."""
+    body = ast.parse(path.read_bytes()).body
+    bound = {name: node for node in body for name in _bound_by(node)}
+    functions = [node for top in body for node in ast.walk(top) if isinstance(node, ast.FunctionDef)]
+    found = {name for name, node in bound.items() if _is_variable(name, node)}
+    for function in functions:
+        found |= _changed_by(function) & bound.keys()
+        found |= {function.name for decorator in function.decorator_list if _caches(decorator)}
+    return found
+
+
+def _bound_by(node: ast.stmt) -> list[str]:
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+    return [target.id for target in targets if isinstance(target, ast.Name)]
+
+
+def _is_variable(name: str, node: ast.stmt) -> bool:
+    """Tell whether a name of a module is bound to an empty container, or to an object and not written as a constant."""
+    assert isinstance(node, ast.Assign | ast.AnnAssign)
+    value = node.value
+    if isinstance(node, ast.AnnAssign) and ast.unparse(node.annotation).startswith(READ_ONLY):
+        return False
+    if isinstance(value, ast.List | ast.Set | ast.Dict):
+        return not getattr(value, "elts", None) and not getattr(value, "keys", None)
+    if not isinstance(value, ast.Call):
+        return False
+    kind = ast.unparse(value.func).rpartition(".")[2]
+    return name.islower() or (kind in CONTAINERS and not value.args and not value.keywords)
+
+
+def _changed_by(function: ast.FunctionDef) -> set[str]:
+    """Return the names that a function changes and does not bind itself, or declares global."""
+    nodes = list(ast.walk(function))
+    changed = {name for node in nodes if isinstance(node, ast.Global) for name in node.names}
+    local = {node.arg for node in nodes if isinstance(node, ast.arg)}
+    local |= {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    for node in nodes:
+        place: ast.AST | None = None
+        if isinstance(node, ast.Subscript | ast.Attribute) and isinstance(node.ctx, ast.Store | ast.Del):
+            place = node.value
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in CHANGES:
+            place = node.func.value
+        if isinstance(place, ast.Name) and place.id not in local:
+            changed.add(place.id)
+    return changed
+
+
+def _caches(decorator: ast.expr) -> bool:
+    name = ast.unparse(decorator.func if isinstance(decorator, ast.Call) else decorator)
+    return name.rpartition(".")[2] in ("cache", "lru_cache")
+
+
+def test_nothing_is_remembered_in_modules() -> None:
+    there = {f"{path.relative_to(SOURCE)}: {name}" for path in SOURCE.rglob("*.py") for name in shared_state(path)}
+    assert there - SHARED_STATE.keys() == set(), "keep it in an object that is passed in and dropped"
+    assert SHARED_STATE.keys() - there == set(), "is remembered no more"
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("KNOWN: dict[str, int] = {}", {"KNOWN"}),
+        ("RECENT = deque()", {"RECENT"}),
+        ("_latest = Latest()", {"_latest"}),
+        ("TABLE = [1]\ndef f():\n    TABLE.append(2)", {"TABLE"}),
+        ("TABLE = {1: 2}\ndef f():\n    TABLE[3] = 4", {"TABLE"}),
+        ("STATE = State()\nclass A:\n    def f(self):\n        STATE.at = 1", {"STATE"}),
+        ("N = 0\ndef f():\n    global N\n    N += 1", {"N"}),
+        ("@functools.lru_cache(4)\ndef f(text): ...", {"f"}),
+        ("NOTHING: Mapping[str, int] = {}\nTABLE = {1: 2}\nFORMAT = Format()\nWORD = re.compile('a')", set()),
+        ("TABLE = [1]\ndef f(TABLE):\n    TABLE.append(2)", set()),
+    ],
+)
+def test_what_is_remembered_is_found(tmp_path: Path, text: str, names: set[str]) -> None:
+    module = tmp_path / "module.py"
+    module.write_text(text)
+    assert shared_state(module) == names
+
+
 def bound_names(path: Path) -> set[str]:
     """The names that a module defines itself or takes from callgrove, those for type checkers included."""
     names: set[str] = set()

@@ -103,7 +103,7 @@ def _with_correlation(batch: Slices) -> Slices:
 
 def _ours(batches: Sequence[Slices]) -> Work:
     def work() -> object:
-        encoder = PerfettoPart()
+        encoder = PerfettoPart({})
         return b"".join(data for batch in batches for data in encoder.slices(batch))
 
     return work

@@ -75,13 +75,41 @@ def test_a_bar_appears_after_half_a_second(
     assert capsys.readouterr().out == "data\n"
 
 
+@pytest.mark.parametrize("width", [30, 80, 200])
+def test_lines_fit_the_terminal_and_are_erased(width: int, clock: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = watched(monkeypatch)
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setenv("NO_COLOR", "1")
+    with progress() as report:
+        clock[0] += 1
+        report("a label that is longer than some terminals are wide", 0, 1000)
+        clock[0] += 1
+        report("another one", 7, None)
+        clock[0] += 29
+        report("a label that is longer than some terminals are wide", 250, 1000)
+    *_, first, second, end = terminal.getvalue().split("\n")
+    lines = [line.rpartition("\x1b[2K")[2] for line in (first, second)]
+    assert [line.split()[-2:] for line in lines] == [["250/1000", "0:01:30"], ["7/?", "-:--:--"]]
+    assert all(len(line) < width for line in lines)
+    assert end == "\x1b[2F\x1b[J\x1b[?25h"
+
+
+def test_the_bar_is_as_long_as_its_share(clock: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = watched(monkeypatch)
+    monkeypatch.setenv("COLUMNS", "120")
+    with progress() as report:
+        clock[0] += 1
+        report("profiles", 30, 120)
+    assert "\x1b[35m" + "━" * 10 + "\x1b[0m\x1b[2m" + "━" * 30 + "\x1b[0m" in terminal.getvalue()
+
+
 def test_calls_in_between_cost_nothing(clock: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
     watched(monkeypatch)
     drawn: list[int] = []
     with progress() as report:
         clock[0] += 1
         report("profiles", 0, 1000)
-        monkeypatch.setattr("rich.progress.Progress.update", lambda *_, completed, **__: drawn.append(completed))
+        monkeypatch.setattr(module._Bars, "_draw", lambda bars, _: drawn.append(bars._tasks["profiles"].done))
         for done in range(1, 1001):
             clock[0] += 0.01
             report("profiles", done, 1000)

@@ -21,7 +21,7 @@ from callgrove.model.profiles import choose_profiles
 from callgrove.model.runs import Numbers
 from callgrove.model.table import Column
 
-__all__ = ["Costs", "costs", "over_system", "without_children"]
+__all__ = ["Costs", "costs", "over_system", "spread_statistics", "without_children"]
 
 
 ROUNDING = 1e-3  # of all costs; what lies below zero and is less is no difference of two runs
@@ -42,10 +42,15 @@ class Costs:
     def tree(self) -> ContextTree:
         return self.experiment.contexts
 
+    @property
+    def is_additive(self) -> bool:
+        """Whether costs add up to the total, so that parts of it can be shown."""
+        return self.metric.aggregation == Aggregation.SUM
+
     @cached_property
     def gain_and_loss(self) -> tuple[float, float]:
         """What all exclusive costs above zero add up to, and all below it."""
-        if self.metric.aggregation != Aggregation.SUM:
+        if not self.is_additive:
             return 0.0, 0.0
         exclusive: Floats = self.exclusive.astype(np.float64)
         with np.errstate(over="ignore", invalid="ignore"):  # a damaged input may hold any number
@@ -160,7 +165,22 @@ def _counts(child: Metric) -> bool:
     return child.is_derived or (child.aggregation == Aggregation.SUM and child.composite is None)
 
 
-# -- one metric over the system tree -----------------------------------------------------------------------------------
+# -- one metric over profiles, and over the system tree ----------------------------------------------------------------
+
+
+def spread_statistics(values: Array) -> dict[str, float]:
+    """Return the least, mean and most over profiles, their deviation, how much more the most is than the mean, and how
+    many profiles have no cost."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        mean = float(values.mean())
+        return {
+            "min": float(values.min()),
+            "mean": mean,
+            "max": float(values.max()),
+            "std": float(values.std()),
+            "imbalance": float(values.max()) / mean - 1 if mean else 0.0,
+            "none": int(np.count_nonzero(values == 0)),
+        }
 
 
 def over_system(experiment: Experiment, quantity: str, scope: Scope, context: int) -> Array:

@@ -59,6 +59,7 @@ class Overview:
     warnings: tuple[InputWarning, ...]
     parameters: tuple[str, ...] = ()
     another_metric: str = ""
+    is_measurement: bool = False
 
 
 def overview(experiment: Experiment) -> Overview:
@@ -90,6 +91,7 @@ def overview(experiment: Experiment) -> Overview:
         warnings=e.warnings,
         parameters=tuple(e.runs[0].parameters),
         another_metric=next((name for name in shown[1:] if e.metrics.first(name).aggregation == Aggregation.SUM), ""),
+        is_measurement=e.is_measurement,
     )
 
 

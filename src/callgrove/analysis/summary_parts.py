@@ -26,7 +26,7 @@ from callgrove.analysis.summary_sections import (
 )
 from callgrove.arrays import ABSENT, Array, Directory, Ids, Ints, distinct_rows
 from callgrove.model.experiment import Severity
-from callgrove.model.traces.events import LABEL, FindsLater, SideTable, SpanKind, Traces, Window
+from callgrove.model.traces.events import LABEL, FindsLater, SideTable, SpanKind, Traces, Window, touch_window
 from callgrove.model.traces.intervals import enclosing, usable
 from callgrove.model.traces.pairing import launch_calls
 
@@ -164,7 +164,7 @@ def _spans_in_window(spans: _Spans, valid: Array, task: Task, summary: Summary) 
         if task.mode is WindowMode.INSIDE:
             kept = kept & (start >= low) & (end <= high)
         else:
-            kept = kept & (start < high) & ((end > low) | (start >= low))
+            kept = kept & touch_window(start, end, task.window)
     shown = spans if kept.all() else spans.take(kept)
     summary.n_shown = len(shown)
     summary.n_unlinked = int((shown.on_device & (shown.call == ABSENT)).sum())

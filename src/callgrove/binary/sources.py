@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
+from typing import Any, TypeVar
 
 from callgrove.binary.files import FileBytes
 from callgrove.errors import InputError, UsageError
@@ -18,6 +19,7 @@ __all__ = ["HEAD_BUDGET", "Source"]
 
 HEAD_BUDGET = 64 * 1024  # bytes that detection may look at, in all
 NAMES_LOOKED_AT = 256  # of those in a folder
+T = TypeVar("T")
 LEAST_HEAD = 32  # bytes that are read of a file at least: marks are shorter, and every format that asks has its own
 
 
@@ -30,13 +32,14 @@ class Source:
 
     path: Path
     more: tuple[Path, ...] = ()
+    kept: dict[Hashable, Any] = field(default_factory=dict, repr=False)  # see `keep`; several sources may share it
     _heads: dict[Path, bytes] = field(default_factory=dict, repr=False)
     _asked: dict[Path, int] = field(default_factory=dict, repr=False)  # bytes of each head that were asked for
 
     @classmethod
-    def of(cls, path: str | Path) -> Source:
+    def of(cls, path: str | Path, kept: dict[Hashable, Any] | None = None) -> Source:
         """Return the source at `path`; a missing one is an error here and nowhere later."""
-        return cls(_existing(path))
+        return cls(_existing(path), (), {} if kept is None else kept)
 
     @classmethod
     def of_all(cls, paths: Sequence[str | Path]) -> Source:
@@ -56,7 +59,15 @@ class Source:
 
     def inside(self, path: Path) -> Source:
         """Return a source in this one, whose heads count as those of this one."""
-        return Source(path, (), self._heads, self._asked)
+        return Source(path, (), self.kept, self._heads, self._asked)
+
+    def keep(self, key: Hashable, make: Callable[[], T]) -> T:
+        """Return what is kept under a key, and make it where nothing is: several formats look at one source, and who
+        has recognised it reads it."""
+        if key not in self.kept:
+            self.kept[key] = make()
+        kept: T = self.kept[key]
+        return kept
 
     @cached_property
     def is_folder(self) -> bool:

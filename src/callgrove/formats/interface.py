@@ -183,6 +183,8 @@ class Entry:
     """Fields of `WriteOptions` about traces that make a difference to it."""
     how_to_trace: str = ""
     """How its profiler records traces, said to those whose data has none."""
+    paradigm: str = ""
+    """The programming model of the GPU calls that it records, in the words of OTF2; empty for HIP."""
     made_into: tuple[str, ...] = ()
     """Names of the formats that its tool makes of it: beside one of these it is the same run, not another one."""
     dialects: tuple[str, ...] = ()

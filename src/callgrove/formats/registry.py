@@ -40,6 +40,7 @@ __all__ = [
     "open_path",
     "open_paths",
     "open_source",
+    "paradigm_of",
     "plugins",
     "refuse_unused",
     "settle_format",
@@ -215,6 +216,7 @@ FORMATS: tuple[Entry, ...] = (
         "Nsight Systems export (SQLite)",
         "callgrove.formats.gpu.formats:NSIGHT",
         read_options=(*GPU_OPTIONS, "extrap_compat"),
+        paradigm="CUDA",
         opens_many=True,
         usual_names=(".sqlite", ".db"),
     ),
@@ -323,6 +325,13 @@ def load(name: str) -> Format:
 def format_using(option: str) -> str:
     """Return the name of the first format that has a use for a field of `ReadOptions`."""
     return next(entry.name for entry in FORMATS if option in entry.read_options)
+
+
+def paradigm_of(format_name: str, version: str) -> str:
+    """Return the programming model of GPU calls, as the format says that they were read from; our own folders name it
+    in their version. Empty where it says nothing."""
+    told = f"{format_name} {version}"
+    return next((entry.paradigm for entry in FORMATS if entry.paradigm and entry.name in told), "")
 
 
 def formats_made_of(name: str) -> tuple[str, ...]:

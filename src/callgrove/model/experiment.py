@@ -117,6 +117,7 @@ class Experiment(ExperimentMethods):
     traces        samples and spans over time
     sources       source files that were copied into the input
     warnings      what a user should know; `damage` is what of the input is broken
+    is_measurement    whether the input is what `prof` makes databases of, which know names where it knows addresses
 
     Everything is immutable; values and traces are read when they are asked for. Methods mirror the verbs of the command
     line and return tables that show themselves, or experiments again.
@@ -141,6 +142,7 @@ class Experiment(ExperimentMethods):
     attachments: Mapping[str, Attachment] = field(default_factory=dict)
     warnings: tuple[InputWarning, ...] = ()
     path: str = ""
+    is_measurement: bool = False
 
     @property
     def damage(self) -> tuple[InputWarning, ...]:
@@ -216,12 +218,6 @@ class Experiment(ExperimentMethods):
         """One line, whatever its size."""
         sizes = f"{len(self.profiles)} profiles, {len(self.contexts)} contexts, {len(self.metrics.quantities)} metrics"
         return f"<Experiment {self.title!r}, {f'{self.format} {self.version}'.rstrip()}: {sizes}>"
-
-    def _repr_html_(self) -> str:
-        """What a notebook shows."""
-        from callgrove.model.table import experiment_html
-
-        return experiment_html(self)
 
 
 # -- what every experiment must satisfy --------------------------------------------------------------------------------

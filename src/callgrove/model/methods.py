@@ -24,13 +24,31 @@ if TYPE_CHECKING:
     from callgrove.modeling.fitting import Models
     from callgrove.modeling.options import ModelOptions
 
-__all__ = ["ExperimentMethods", "StudyMethods"]
+__all__ = ["ExperimentMethods", "StudyMethods", "TableMethods"]
 
 PAGE_BYTES = 5_000_000
 
 
+class TableMethods:
+    """How a table shows itself."""
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        from callgrove.render.facts import table_html
+
+        return table_html(cast("Table", self))
+
+
 class _Methods:
     """What experiments and studies have in common."""
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        from callgrove.model.study.series import Study
+        from callgrove.render.facts import experiment_html, study_html
+
+        opened = cast("Experiment | Study", self)
+        return study_html(opened) if isinstance(opened, Study) else experiment_html(opened)
 
     def info(self) -> Table:
         """Return what there is, as `callgrove info` prints it: one row for each fact."""

@@ -1,4 +1,4 @@
-"""Tables, the result that all layers share: named columns of equal length; and how results look in notebooks.
+"""Tables, the result that all layers share: named columns of equal length.
 
 A long result is an `Iterable[Table]` of chunks with the same columns; renderers take such iterables and stream.
 This module imports no NumPy at run time, so that a small table costs no NumPy import.
@@ -11,11 +11,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from callgrove.errors import MissingExtra
+from callgrove.model.methods import TableMethods
 
 if TYPE_CHECKING:
     from callgrove.arrays import Array
-    from callgrove.model.experiment import Experiment, InputWarning
-    from callgrove.model.study.series import Study
 
 __all__ = [
     "CHUNK",
@@ -24,10 +23,7 @@ __all__ = [
     "UNCOUNTED",
     "Column",
     "Table",
-    "experiment_html",
     "first_rows",
-    "study_html",
-    "table_html",
     "table_text",
     "visible",
 ]
@@ -65,7 +61,7 @@ class Column:
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class Table(TableMethods):
     """Columns of equal length with different names.
 
     `left` counts rows that a limit cut (UNCOUNTED: some). `title` says what the table shows, `notes` what a reader
@@ -183,11 +179,6 @@ class Table:
 
         return table_text(self)
 
-    def _repr_html_(self) -> str:
-        """What a notebook shows."""
-
-        return table_html(self, self.title)
-
 
 def first_rows(tables: Iterable[Table], limit: int, n_rows: int | None = None) -> Iterator[Table]:
     """Give the first `limit` rows of a table that comes in chunks. What is left is counted only where that is known
@@ -255,47 +246,14 @@ def _escape(char: str) -> str:
     return char.encode("unicode_escape").decode("ascii")
 
 
-# -- how results look in notebooks and in `print` ----------------------------------------------------------------------
-# Nothing is read from a file for it: an experiment of a terabyte is shown at once.
+# What `print` shows of a table.
 
 
-MOST_ROWS = 20
+MOST_ROWS = 20  # in a notebook
 MOST_LINES = 40  # rows of a text
 DEEPEST = 40  # levels by which names are indented
 LONGEST_CELL = 60  # characters of a cell of a text
 MOST_COLUMNS = 20
-MOST_NAMES = 8
-MOST_WARNINGS = 5
-LONGEST_TEXT = 120  # characters of a cell
-ROOM = 18  # of them for how many more there are
-LEFT = 'style="text-align:left"'
-
-
-def table_html(table: Table, caption: str = "") -> str:
-    """The first rows, and how many more there are."""
-    shown = table.head(MOST_ROWS)
-    names = table.names[:MOST_COLUMNS]
-    rows = [row[:MOST_COLUMNS] for row in shown.rows()]
-    texts = [any(isinstance(row[k], str) for row in rows) for k in range(len(names))]
-    headings = "".join(
-        f"<th {LEFT}>{_text(name)}</th>" if t else f"<th>{_text(name)}</th>"
-        for name, t in zip(names, texts, strict=True)
-    )
-    body = "".join(
-        "<tr>"
-        + "".join(f"<td {LEFT if t else ''}>{_cell(cell)}</td>" for cell, t in zip(row, texts, strict=True))
-        + "</tr>"
-        for row in rows
-    )
-    more = []
-    if shown.left:
-        more.append(f"{shown.left:,} more rows" if shown.left > 0 else "more rows")
-    if len(table.names) > len(names):
-        more.append(f"{len(table.names) - len(names):,} more columns")
-    said = f"<caption {LEFT}>{_text(caption)}</caption>" if caption else ""
-    rest = f"<p>… and {' and '.join(more)}</p>" if more else ""
-    rest += "".join(f"<p>{_text(note)}</p>" for note in table.notes)
-    return f"<div><table>{said}<thead><tr>{headings}</tr></thead><tbody>{body}</tbody></table>{rest}</div>"
 
 
 def table_text(table: Table) -> str:
@@ -334,73 +292,3 @@ def _plain(cell: Any) -> str:
         return ""
     text = visible(f"{cell:.6g}" if isinstance(cell, float) else str(cell))
     return text if len(text) <= LONGEST_CELL else text[: LONGEST_CELL - 1] + "…"
-
-
-def experiment_html(experiment: Experiment) -> str:
-    """What there is, in counts and names."""
-    traces, metrics = experiment.traces, experiment.metrics
-    facts = [("format", f"{experiment.format} {experiment.version}".rstrip()), ("path", experiment.path)]
-    parameters = dict.fromkeys(name for run in experiment.runs for name in run.parameters)
-    if len(experiment.runs) > 1 or parameters:
-        facts.append(("runs", f"{len(experiment.runs):,}" + (f" over {_some(list(parameters))}" if parameters else "")))
-    facts += [
-        ("profiles", f"{len(experiment.profiles.measured):,}"),
-        ("contexts", f"{len(experiment.contexts):,}"),
-        ("metrics", _some(metrics.shown, len(metrics.quantities))),
-    ]
-    events = [f"{n:,} {word}" for n, word in ((traces.n_samples, "samples"), (traces.n_spans, "spans")) if n]
-    facts.append(("traces", ", ".join(events)))
-    return _facts("experiment", experiment.title, [*facts, *_warnings(experiment.warnings)])
-
-
-def study_html(study: Study) -> str:
-    """What was measured, and where."""
-    facts = [("format", f"{study.format} {study.version}".rstrip()), ("path", study.path)]
-    for number, name in enumerate(study.parameters):
-        values = sorted(set(study.points[:, number].tolist()))
-        facts.append((f"parameter {name}", _some([f"{value:g}" for value in values])))
-    facts += [
-        ("points", f"{study.n_points:,}"),
-        ("series", f"{len(study):,} ({len(study.callpaths):,} call paths)"),
-        ("metrics", _some([name or "<default>" for name in study.metrics])),
-        ("stored models", f"{len(study.models):,}" if study.models else ""),
-    ]
-    return _facts("study", study.title, [*facts, *_warnings(study.warnings)])
-
-
-def _facts(what: str, title: str, facts: Iterable[tuple[str, str]]) -> str:
-    rows = "".join(
-        f"<tr><th {LEFT}>{_text(word)}</th><td {LEFT}>{_text(text)}</td></tr>" for word, text in facts if text
-    )
-    name = f" {_text(title)}" if title else ""
-    return f"<div><table><caption {LEFT}><b>{what}</b>{name}</caption><tbody>{rows}</tbody></table></div>"
-
-
-def _warnings(warnings: Sequence[InputWarning]) -> list[tuple[str, str]]:
-    shown = [(warning.severity.value, warning.text) for warning in warnings[:MOST_WARNINGS]]
-    more = len(warnings) - len(shown)
-    return [*shown, ("and", f"{more:,} more of these")] if more else shown
-
-
-def _some(names: Sequence[str], n: int | None = None) -> str:
-    """The first names, as many as a cell has room for, and how many more there are of `n`."""
-    shown, length = 0, 0
-    while shown < min(len(names), MOST_NAMES) and (not shown or length + len(names[shown]) < LONGEST_TEXT - ROOM):
-        length += len(names[shown]) + 2
-        shown += 1
-    more = (len(names) if n is None else n) - shown
-    return ", ".join(names[:shown]) + (f" and {more:,} more" if more else "")
-
-
-def _cell(cell: Any) -> str:
-    if cell is None:
-        return ""
-    return _text(f"{cell:.6g}" if isinstance(cell, float) else str(cell))
-
-
-def _text(text: str) -> str:
-    """Text that no browser takes for anything else; the end of what is too long is cut."""
-    import html  # its table of entities is large, and a terminal needs none
-
-    short = text if len(text) <= LONGEST_TEXT else text[: LONGEST_TEXT - 1] + "…"
-    return html.escape(visible(short))

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cache
+from functools import cache, lru_cache
 from itertools import product
 from typing import NamedTuple
 
@@ -75,7 +75,7 @@ def _terms_of_options(options: ModelOptions) -> list[Exponents]:
     return [Exponents(*pair) for pair in combinations if any(pair)]
 
 
-@cache
+@lru_cache(maxsize=8)
 def _all_terms(options: ModelOptions) -> tuple[Exponents, ...]:
     usual = _usual(options.logarithms, options.negative)
     if not (options.powers or options.logs):

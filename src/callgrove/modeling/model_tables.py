@@ -9,7 +9,7 @@ from math import isfinite
 import numpy as np
 
 from callgrove.arrays import Ids, Ints
-from callgrove.model.table import MOST_ROWS, Column, Table, table_html
+from callgrove.model.table import MOST_ROWS, Column, Table
 from callgrove.modeling.fitting import Models, texts
 from callgrove.modeling.functions import Exponents, Factor, Functions, TermOf
 from callgrove.modeling.least_squares import Costs
@@ -120,7 +120,8 @@ def models_html(models: Models) -> str:
     function = Column("function", table.column("short").values)
     columns = [function if name == "function" else table.column(name) for name in IN_NOTEBOOKS]
     over = ", ".join(models.study.parameters)
-    return table_html(Table(tuple(columns), len(models) - len(first)), f"{len(models):,} models over {over}")
+    title = f"{len(models):,} models over {over}"
+    return Table(tuple(columns), len(models) - len(first), title=title)._repr_html_()
 
 
 def subtree_table(sums: Subtrees, styles: Sequence[str] = ()) -> Table:

@@ -27,7 +27,7 @@ from callgrove.binary.files import FileBytes
 from callgrove.formats.hpcrun.files import TRACE_SUFFIX, read_tables
 from callgrove.formats.hpcrun.hpctrace.records import CALL_TRACE, TraceFile
 from callgrove.formats.hpcrun.measurement import Epoch, Measurement
-from callgrove.formats.hpcrun.primitives import MetricDescription
+from callgrove.formats.hpcrun.primitives import MetricDescription, SectionCache
 from callgrove.formats.interface import PackedSamples, SampleLayout
 from callgrove.model.metrics import Scope
 from callgrove.model.traces.events import Samples, Window
@@ -122,6 +122,11 @@ class Plan:
         }
 
     @cached_property
+    def sections(self) -> SectionCache:
+        """Sections that files have in common."""
+        return SectionCache()
+
+    @cached_property
     def tree(self) -> RawTree:
         return RawTree(self.modules, self.place, self.offset, self.parent, self.region)
 
@@ -182,7 +187,7 @@ def nodes_of_files(plan: Plan, files: Sequence[FileTables | str]) -> list[FileNo
 
 def _read(path: str, numbers: dict[str, int], plan: Plan) -> FileTables:
     file = FileBytes(Path(path))
-    return file_tables(file, read_tables(file), numbers, plan.flavour)
+    return file_tables(file, read_tables(file, cache=plan.sections), numbers, plan.flavour)
 
 
 class _Places:

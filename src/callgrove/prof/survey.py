@@ -20,7 +20,7 @@ from callgrove.formats.hpcrun import records as rec
 from callgrove.formats.hpcrun.files import TRACE_SUFFIX, read_tables, sort_key
 from callgrove.formats.hpcrun.hpctrace.records import CALL_TRACE, TraceFile
 from callgrove.formats.hpcrun.measurement import Epoch, Measurement, SparsePlace
-from callgrove.formats.hpcrun.primitives import MetricDescription
+from callgrove.formats.hpcrun.primitives import MetricDescription, SectionCache
 from callgrove.formats.hpcrun.regions import OUTLINED, readable
 from callgrove.model.profiles import Identifier
 from callgrove.prof.nodes import Flavour, RawTree, normal_nodes, place_table, translate
@@ -160,10 +160,11 @@ class _Surveying:
         self.keeps = batch.keeps
         self.tables: dict[MetricTables, MetricTables] = {}
         self.others: list[str] = []
+        self.sections = SectionCache()
 
     def add(self, path: Path, folder: str) -> None:
         file = FileBytes(path)
-        measurement = read_tables(file)
+        measurement = read_tables(file, cache=self.sections)
         program_path = readable(measurement.value("program-path"))
         if self.batch.only_exe and Path(program_path).name not in self.batch.only_exe:
             self.others.append(Path(program_path).name)

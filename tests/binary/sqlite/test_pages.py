@@ -17,9 +17,9 @@ from callgrove.binary.sqlite import database as sqlite_file
 from callgrove.binary.sqlite import records as pages_shapes
 from callgrove.binary.sqlite import tables as pages_tables
 from callgrove.binary.sqlite.cells import Type
-from callgrove.binary.sqlite.database import SqliteFile
+from callgrove.binary.sqlite.database import SqliteCache, SqliteFile
 from callgrove.binary.sqlite.pages import Pages, Unusual
-from callgrove.binary.sqlite.schema import Schema
+from callgrove.binary.sqlite.schema import KnownSchemas, Schema
 from callgrove.binary.sqlite.small_tables import few_rows, schema_leaves, schema_rows
 from callgrove.binary.sqlite.tables import PageTables
 from callgrove.errors import CallgroveError
@@ -67,7 +67,7 @@ def by_pages(path: Path, table: str, names: Sequence[str], **options: Any) -> li
     with closing(sqlite3.connect(f"file:{path}?mode=ro&immutable=1", uri=True)) as connection:
         rows = connection.execute("SELECT type, name, tbl_name, rootpage, sql FROM sqlite_master").fetchall()
         assert rows == schema_rows(pages, schema_leaves(pages))[0]
-        layout = Schema(rows, lambda: connection).layout(table)
+        layout = Schema(rows, lambda: connection, KnownSchemas()).layout(table)
     tables = PageTables(pages)
     list(tables.rows_of(layout, []))
     out: list[list[tuple[object, ...]]] = []
@@ -393,7 +393,8 @@ def test_where_rows_stand_is_known_for_who_reads_again(
     monkeypatch.setattr(pages_tables, "KEPT_BYTES", kept)
     monkeypatch.setattr("callgrove.binary.sqlite.pages.BATCH_ROWS", 1000)
     monkeypatch.setattr(pages_tables, "LATEST_BYTES", 0)
-    one, two = (SqliteFile.open(large(tmp_path / f"{k}.db", 5000, k)) for k in range(2))
+    cache = SqliteCache()
+    one, two = (SqliteFile.open(large(tmp_path / f"{k}.db", 5000, k), cache) for k in range(2))
     for _ in range(2):
         assert read(one) == list(range(5000))
         assert bool(one._found) == (kept == 1 << 20)  # 2 bytes for each row
@@ -422,6 +423,7 @@ def test_schemas_that_differ_by_a_guid(tmp_path: Path, page_size: int) -> None:
             if k > 2:
                 connection.execute(f'DROP TABLE "gone_{guids[0].replace("-", "_")}"')
             connection.execute(f'CREATE INDEX "i_{name}" ON "first_{name}"(a)')
+    known = KnownSchemas()
     for _ in range(2):
         for k in range(len(guids)):
             path = tmp_path / f"{k}.db"
@@ -429,8 +431,8 @@ def test_schemas_that_differ_by_a_guid(tmp_path: Path, page_size: int) -> None:
             with connect(path) as connection:
                 wanted = connection.execute("SELECT type, name, tbl_name, rootpage, sql FROM sqlite_master").fetchall()
                 assert schema_rows(pages, schema_leaves(pages))[0] == wanted
-                own = Schema(wanted, lambda: connection)
-            found = Schema.of_pages(pages, pytest.fail)  # texts are known by now
+                own = Schema(wanted, lambda: connection, known)
+            found = Schema.of_pages(pages, pytest.fail, known)  # texts are known by now
             assert list(found.tables.items()) == list(own.tables.items())
             assert found.roots == own.roots
             assert all(found.layout(name) == own.layout(name) for name in own.tables)

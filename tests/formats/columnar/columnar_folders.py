@@ -35,7 +35,7 @@ from callgrove.model.traces.events import (
 )
 
 CALLGROVE = "callgrove"
-OF_THE_FORMAT = ("format", "version", "path")  # what cannot be as it was
+OF_THE_FORMAT = ("format", "version", "path", "is_measurement")  # what cannot be as it was
 LAZY = ("values", "traces", "sources", "attachments")
 
 

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from callgrove.binary.sqlite import connection as private_copy
 from callgrove.errors import CallgroveError, CorruptFile, InputError, NotRecognised, UnsupportedVersion
 from callgrove.formats.gpu.spans import DataSetSpans
 from callgrove.formats.registry import open_path
@@ -381,7 +380,6 @@ def read_without_a_trace(path: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: 
     assert {file.name: file.read_bytes() for file in path.parent.iterdir()} == before
     assert n == opened(path).traces.n_spans
     assert len(list(temporary.iterdir())) == 1, "it was copied more than once"
-    private_copy._latest.clear()
     return experiment
 
 

@@ -15,7 +15,7 @@ from callgrove.binary.sqlite import batch as joined_files
 from callgrove.binary.sqlite import database as sqlite_file
 from callgrove.binary.sqlite.batch import JoinedPages
 from callgrove.binary.sqlite.cells import Type
-from callgrove.binary.sqlite.database import SqliteFile
+from callgrove.binary.sqlite.database import SqliteCache, SqliteFile
 from callgrove.binary.sqlite.pages import Pages
 from callgrove.binary.sqlite.tables import Room, Runs, Starts
 from tests.formats.gpu.gpu_databases import execute, suffix_of
@@ -53,8 +53,7 @@ def test_room_is_free_again_when_what_takes_it_is_forgotten() -> None:
 def has_room(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[bool]:
     room = Room() if request.param == "room" else Room(0)
     monkeypatch.setattr(joined_files, "WORTH_KEEPING", 1)
-    for module in (joined_files, sqlite_file):
-        monkeypatch.setattr(module, "room", room)
+    monkeypatch.setattr(sqlite_file, "Room", lambda: room)
     yield request.param == "room"
     assert room.left >= 0
 
@@ -94,12 +93,12 @@ def test_files_one_after_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     """Large ones, of which no two are in memory at once."""
     monkeypatch.setattr(sqlite_file, "SMALL_FILE", 0)
     monkeypatch.setattr(sqlite_file, "FEW_ROWS", 0)
-    files = []
+    files, cache = [], SqliteCache()
     for k in range(3):
         path = tmp_path / f"{k}.db"
         values = ", ".join(f"({k * 1000 + n}, {2 ** (n % 40)})" for n in range(500))
         execute(path, "CREATE TABLE t(a, b)", f"INSERT INTO t VALUES {values}")
-        files.append(SqliteFile.open(path))
+        files.append(SqliteFile.open(path, cache))
     sought: list[int] = []
     batches = Pages.batches
 

@@ -18,7 +18,7 @@ from callgrove.analysis.summary_sections import By
 from callgrove.binary.sqlite import batch as joined_files
 from callgrove.binary.sqlite.batch import JoinedFiles
 from callgrove.binary.sqlite.cells import Type
-from callgrove.binary.sqlite.database import SqliteFile
+from callgrove.binary.sqlite.database import SqliteCache, SqliteFile
 from callgrove.binary.sqlite.pages import Unusual
 from callgrove.errors import CallgroveError
 from callgrove.formats.gpu import formats
@@ -313,13 +313,14 @@ def test_memory_is_given_back_and_read_again(tmp_path: Path) -> None:
 def test_the_file_that_was_read_last_is_read_again_when_it_changes(tmp_path: Path) -> None:
     path = tmp_path / "t.db"
     execute(path, "CREATE TABLE t(a)", "INSERT INTO t VALUES (1)")
-    file = SqliteFile.open(path)
+    cache = SqliteCache()
+    file = SqliteFile.open(path, cache)
     assert file.table("t", {"a": Type.INTEGER})["a"].tolist() == [1]
     assert file._pages is not None
     execute(path, "INSERT INTO t VALUES (2)")
     assert file.table("t", {"a": Type.INTEGER})["a"].tolist() == [1, 2]
     execute(tmp_path / "u.db", "CREATE TABLE u(a)")
-    SqliteFile.open(tmp_path / "u.db")
+    SqliteFile.open(tmp_path / "u.db", cache)
     assert file._pages is None
 
 

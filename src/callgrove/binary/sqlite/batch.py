@@ -5,13 +5,11 @@ The memory is given back for the next ones to use: most of what reading a small 
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -19,9 +17,9 @@ from callgrove.arrays import ABSENT, Array, Ints
 from callgrove.binary.sqlite.database import SqliteFile, Version, version_of
 from callgrove.binary.sqlite.pages import DEEPEST, INTERIOR, LEAF, Pages, Unusual
 from callgrove.binary.sqlite.records import NULL, Records
-from callgrove.binary.sqlite.tables import FoundRows, PageColumn, TableLayout, room
+from callgrove.binary.sqlite.tables import FoundRows, PageColumn, Room, TableLayout
 
-__all__ = ["BUNDLE_BYTES", "JoinedFiles", "JoinedPages", "JoinedTable"]
+__all__ = ["BUNDLE_BYTES", "JoinedFiles", "JoinedPages", "JoinedTable", "KnownTables"]
 
 
 # The pages of several small files at once: one table of each, as if these were a single one.
@@ -192,28 +190,8 @@ LEAST_BYTES = 512  # a page
 WORTH_KEEPING = 1000  # rows; few are found as fast as they are kept
 
 
-class _Spare(threading.local):
-    """Memory that nobody of this thread uses."""
-
-    def __init__(self) -> None:
-        self.buffers: list[Array] = []
-
-    def take(self, n_bytes: int) -> Array:
-        found = [buffer for buffer in self.buffers if len(buffer) >= n_bytes]
-        if not found:
-            return np.empty(max(n_bytes, BUNDLE_BYTES), np.uint8)
-        self.buffers = [buffer for buffer in self.buffers if buffer is not found[0]]
-        return found[0]
-
-    def give_back(self, buffer: Array) -> None:
-        self.buffers = [buffer]
-
-
-_spare = _Spare()
-
-
 @dataclass
-class _Known:
+class KnownTables:
     """Where the rows of some tables stand, of files that were read before: who opens files to see who took part is
     followed by who wants to know what happened."""
 
@@ -228,7 +206,7 @@ class _KnownTable:
     n: Ints
 
     @classmethod
-    def of(cls, table: JoinedTable) -> _KnownTable | None:
+    def of(cls, table: JoinedTable, room: Room) -> _KnownTable | None:
         """None where there is no room for it, where rows cannot be kept, or where there are few."""
         rows = None if len(table) < WORTH_KEEPING or table.records is None else FoundRows.of(table.records)
         if rows is None and len(table):
@@ -241,9 +219,6 @@ class _KnownTable:
         return JoinedTable(self.layout, records, np.repeat(np.arange(len(self.n)), self.n), self.n)
 
 
-_known: WeakKeyDictionary[SqliteFile, _Known] = WeakKeyDictionary()  # by the first of the files
-
-
 class JoinedFiles:
     """Files that nobody writes, read at once. Tables are found by the name that they have in each file."""
 
@@ -253,7 +228,7 @@ class JoinedFiles:
         self._buffer: Array | None = None
         self._pages: JoinedPages | None = None
         self._tables: dict[str, JoinedTable | None] = {}  # None: not plain
-        self._known = _Known([])
+        self._known = KnownTables([])
 
     def table(self, key: str, name_of: Callable[[str, int], str]) -> JoinedTable:
         """The table that file k calls `name_of(key, k)`; a file may lack it."""
@@ -274,7 +249,7 @@ class JoinedFiles:
         found = pages.several([self._layouts(key, name_of) for key in wanted])
         self._tables |= dict(zip(wanted, found, strict=True))
         for key, table in zip(wanted, found, strict=True) if self._keeps else ():
-            if table is not None and (kept := _KnownTable.of(table)):
+            if table is not None and (kept := _KnownTable.of(table, self.files[0].cache.room)):
                 known[key] = kept
 
     def _layouts(self, key: str, name_of: Callable[[str, int], str]) -> list[TableLayout | None]:
@@ -295,7 +270,7 @@ class JoinedFiles:
         bounds = [0, *accumulate(sizes)]
         if min(sizes) < LEAST_BYTES or bounds[-1] > 2 * BUNDLE_BYTES:
             raise Unusual("files that are too small, or too large")
-        self._buffer = _spare.take(bounds[-1])
+        self._buffer = self._take_memory(bounds[-1])
         for k, (file, version) in enumerate(zip(self.files, versions, strict=True)):
             part = self._buffer[bounds[k] : bounds[k + 1]]
             _fill(file.path, part)
@@ -306,20 +281,26 @@ class JoinedFiles:
         self._known = self._knowledge_of(versions)
         return pages
 
-    def _knowledge_of(self, versions: Sequence[Version]) -> _Known:
+    def _take_memory(self, n_bytes: int) -> Array:
+        """Return memory to read into: what the files before were read into, where that is enough."""
+        cache = self.files[0].cache
+        spare, cache.spare = cache.spare, None
+        return spare if spare is not None and len(spare) >= n_bytes else np.empty(max(n_bytes, BUNDLE_BYTES), np.uint8)
+
+    def _knowledge_of(self, versions: Sequence[Version]) -> KnownTables:
         """What is known of these files as they are now."""
-        found = _known.get(self.files[0])
+        first = self.files[0]
         now = [(file.path, version) for file, version in zip(self.files, versions, strict=True)]
-        if found is None or found.versions != now:
-            found = _known[self.files[0]] = _Known(now)
-        return found
+        if first.known_tables is None or first.known_tables.versions != now:
+            first.known_tables = KnownTables(now)
+        return first.known_tables
 
     def give_back(self) -> None:
         """Forget everything; whoever asks again reads again."""
         if self._buffer is not None:
             for file in self.files:
                 file.close()
-            _spare.give_back(self._buffer)
+            self.files[0].cache.spare = self._buffer
         self._buffer = self._pages = None
         self._tables = {}
 
@@ -331,7 +312,7 @@ class JoinedFiles:
             "_buffer": None,
             "_pages": None,
             "_tables": {},
-            "_known": _Known([]),
+            "_known": KnownTables([]),
         }
 
 

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from callgrove.errors import CorruptFile, InputError
 
-__all__ = ["PrivateCopy", "SqliteErrors", "connect", "is_left_behind", "private_copy"]
+__all__ = ["PrivateCopies", "PrivateCopy", "SqliteErrors", "connect", "is_left_behind"]
 
 
 # A database whose writer did not finish: a write-ahead log or a journal is left beside it.
@@ -48,27 +48,31 @@ class PrivateCopy:
                 shutil.copyfile(_with_suffix(path, suffix), _with_suffix(self.path, suffix))
 
 
-_latest: list[PrivateCopy] = []
+class PrivateCopies:
+    """Copies of databases, of which the latest one is kept."""
 
+    def __init__(self) -> None:
+        self._latest: PrivateCopy | None = None
 
-def private_copy(path: Path) -> PrivateCopy:
-    really = path.resolve()
-    state = _state(really)
-    for known in _latest:
-        if known.original == really and known.state == state:
+    def copy(self, path: Path) -> PrivateCopy:
+        """Return a copy of a database as it is now."""
+        really = path.resolve()
+        state = _state(really)
+        known = self._latest
+        if known is not None and known.original == really and known.state == state:
             return known
-    _latest.clear()
-    try:
-        found = PrivateCopy(really, state)
-    except OSError as error:
-        raise InputError(
-            f"{path}: its writer did not finish, and it cannot be copied to {tempfile.gettempdir()} to read what was "
-            f"committed: {error.strerror or error}; TMPDIR may name another folder"
-        ) from error
-    if _state(really) != state:
-        raise InputError(f"{path}: was changed while it was read; wait until its writer has finished")
-    _latest.append(found)
-    return found
+        self._latest = known = None
+        try:
+            made = PrivateCopy(really, state)
+        except OSError as error:
+            raise InputError(
+                f"{path}: its writer did not finish, and it cannot be copied to {tempfile.gettempdir()} to read what "
+                f"was committed: {error.strerror or error}; TMPDIR may name another folder"
+            ) from error
+        if _state(really) != state:
+            raise InputError(f"{path}: was changed while it was read; wait until its writer has finished")
+        self._latest = made
+        return made
 
 
 def _with_suffix(path: Path, suffix: str) -> Path:
@@ -96,7 +100,7 @@ NEEDS_WRITING = (  # SQLite's names for what a reader that may not write cannot 
 )
 
 
-def connect(path: Path, live: bool) -> tuple[sqlite3.Connection, PrivateCopy | None]:
+def connect(path: Path, live: bool, copies: PrivateCopies) -> tuple[sqlite3.Connection, PrivateCopy | None]:
     """A connection, and the copy that it is to, where the file cannot be read without changing what lies beside it.
     `live`: another process may still be writing."""
     with SqliteErrors(path, OPENING):
@@ -108,7 +112,7 @@ def connect(path: Path, live: bool) -> tuple[sqlite3.Connection, PrivateCopy | N
             except sqlite3.OperationalError as error:
                 if error.sqlite_errorname not in NEEDS_WRITING:
                     raise
-        copy = private_copy(path)
+        copy = copies.copy(path)
         return _connect(copy.path, "rw"), copy
 
 

@@ -11,26 +11,39 @@ import os
 import sqlite3
 import stat
 import threading
+import weakref
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from callgrove.arrays import Array, distinct_rows
 from callgrove.binary.files import FileBytes
 from callgrove.binary.sqlite.cells import MISSING, CellReader, Cells, Type, absent
-from callgrove.binary.sqlite.connection import PrivateCopy, SqliteErrors, connect
+from callgrove.binary.sqlite.connection import PrivateCopies, PrivateCopy, SqliteErrors, connect
 from callgrove.binary.sqlite.pages import Pages, Unusual
-from callgrove.binary.sqlite.schema import HEADER_BYTES, Schema, header_problem, is_unfinished, quote_name
+from callgrove.binary.sqlite.records import Header
+from callgrove.binary.sqlite.schema import (
+    HEADER_BYTES,
+    KnownSchemas,
+    Schema,
+    header_problem,
+    is_unfinished,
+    quote_name,
+)
 from callgrove.binary.sqlite.small_tables import few_rows, n_few
-from callgrove.binary.sqlite.tables import FoundTables, PageTables, room
+from callgrove.binary.sqlite.tables import FoundTables, PageTables, Room
 from callgrove.errors import CallgroveError, InputError, NotRecognised
 
-__all__ = ["MISSING", "Cells", "SqliteFile", "Type", "Version", "totals_of", "version_of"]
+if TYPE_CHECKING:
+    from callgrove.binary.sqlite.batch import KnownTables
+
+__all__ = ["MISSING", "Cells", "SqliteCache", "SqliteFile", "Type", "Version", "totals_of", "version_of"]
 
 CHUNK_ROWS = 1 << 16
 FEW_ROWS = 48  # for more of them arrays pay off
@@ -42,13 +55,31 @@ Unlike = tuple[str, str] | None
 Version = tuple[int, int, int]
 
 
-class _Latest(threading.local):
-    """The small file that this thread has read last: it is likely to be read again, and is open no more."""
+class SqliteCache(threading.local):
+    """What is kept of databases that are read one after the other: schemas and headers of records, which are alike, the
+    latest private copy, room for what was found in files, and memory to read into. Whoever opens them makes one and
+    passes it in, and it is gone with them. Threads do not share it, and a process that it is sent to has an empty one.
+    """
 
-    file: SqliteFile | None = None
+    def __init__(self) -> None:
+        self.copies = PrivateCopies()
+        self.schemas = KnownSchemas()
+        self.headers: dict[bytes, Header] = {}
+        self.room = Room()
+        self.spare: Array | None = None
+        self._latest: weakref.ref[SqliteFile] | None = None
 
+    @property
+    def latest(self) -> SqliteFile | None:
+        """The small file that was read last: it is likely to be read again, and is open no more."""
+        return None if self._latest is None else self._latest()
 
-_latest = _Latest()
+    @latest.setter
+    def latest(self, file: SqliteFile | None) -> None:
+        self._latest = None if file is None else weakref.ref(file)
+
+    def __reduce__(self) -> tuple[type[SqliteCache], tuple[()]]:
+        return SqliteCache, ()
 
 
 @dataclass(eq=False)
@@ -60,6 +91,7 @@ class SqliteFile:
 
     path: Path
     live: bool
+    cache: SqliteCache = field(default_factory=SqliteCache, repr=False)
     _connection: sqlite3.Connection | None = field(default=None, repr=False)
     _readers: int = 0
     _pages: PageTables | None = field(default=None, repr=False)
@@ -67,16 +99,17 @@ class SqliteFile:
     _version: Version = (0, 0, 0)  # of what these two were made from
     _given: Array | None = field(default=None, repr=False)  # its bytes, where somebody else has read them
     _copy: PrivateCopy | None = field(default=None, repr=False)  # what is read instead, where its writer has gone
+    known_tables: KnownTables | None = field(default=None, repr=False)  # of this file and those that were read with it
 
     @classmethod
-    def open(cls, path: Path) -> SqliteFile:
-        """Check the header, and that the schema can be read."""
-        opened = cls.unread(path)
+    def open(cls, path: Path, cache: SqliteCache | None = None) -> SqliteFile:
+        """Check the header, and that the schema can be read. `cache`: what files that are read in a row share."""
+        opened = cls.unread(path, cache)
         opened.require_tables()
         return opened
 
     @classmethod
-    def unread(cls, path: Path) -> SqliteFile:
+    def unread(cls, path: Path, cache: SqliteCache | None = None) -> SqliteFile:
         """Check the header alone."""
         try:
             if not stat.S_ISREG(path.stat().st_mode):  # a pipe would be waited for
@@ -88,7 +121,7 @@ class SqliteFile:
             raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
         if problem := header_problem(path, head, size):
             raise problem
-        return cls(path, is_unfinished(path))
+        return cls(path, is_unfinished(path), cache or SqliteCache())
 
     def require_tables(self) -> None:
         if not self.tables:
@@ -127,34 +160,34 @@ class SqliteFile:
             self._connection = None
         if self._given is not None:
             return  # who has read it tells when it is over
-        before, _latest.file = _latest.file, self
+        before, self.cache.latest = self.cache.latest, self
         if before is not None and before is not self and not before._readers:
             before._close_but_found()
         if self._version[0] > SMALL_FILE and self._pages is not None:
             found = self._pages.found
             self.close()
-            self._found, _latest.file = found, self
+            self._found, self.cache.latest = found, self
 
     def _close_but_found(self) -> None:
         """What was found stays, where there is room for it: the file is likely to be read again."""
         found = self._found if self._pages is None else self._pages.found
         self.close()
-        if found and found.fit(room):
+        if found and found.fit(self.cache.room):
             self._found = found
 
     @property
     def connection(self) -> sqlite3.Connection:
         """SQLite's own way; made when it is needed."""
         if self._connection is None:
-            self._connection, self._copy = connect(self.path, self.live)
+            self._connection, self._copy = connect(self.path, self.live, self.cache.copies)
         return self._connection
 
     def close(self) -> None:
         if self._connection is not None:
             self._connection.close()
         self._connection = self._pages = self._found = self._given = self._copy = None
-        if _latest.file is self:
-            _latest.file = None
+        if self.cache.latest is self:
+            self.cache.latest = None
 
     def __getstate__(self) -> dict[str, object]:
         """A worker opens the file itself."""
@@ -167,6 +200,7 @@ class SqliteFile:
             "_found": None,
             "_given": None,
             "_copy": None,
+            "known_tables": None,
         }
 
     def errors(self, section: str) -> SqliteErrors:
@@ -181,7 +215,7 @@ class SqliteFile:
             version = version_of(self.path) if self._given is None else self._version
             found = self._found if version == self._version else None
             self._version = version
-            self._pages = PageTables(Pages(*self._bytes()), found)
+            self._pages = PageTables(Pages(*self._bytes(), self.cache.headers), found)
         return self._pages
 
     def _bytes(self) -> tuple[Array, FileBytes | None]:
@@ -202,9 +236,9 @@ class SqliteFile:
     def schema(self) -> Schema:
         with self.errors("sqlite_master"), self.reading():
             try:
-                return Schema.of_pages(self._tables.pages, lambda: self.connection)
+                return Schema.of_pages(self._tables.pages, lambda: self.connection, self.cache.schemas)
             except Unusual:
-                return Schema(self.connection.execute(SCHEMA).fetchall(), lambda: self.connection)
+                return Schema(self.connection.execute(SCHEMA).fetchall(), lambda: self.connection, self.cache.schemas)
 
     def is_as_read(self, version: Version) -> bool:
         """Is the file, which has this version now, still the one whose schema was read?"""

@@ -19,11 +19,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from callgrove.arrays import Array, Ints
 from callgrove.binary.files import FileBytes
+
+if TYPE_CHECKING:
+    from callgrove.binary.sqlite.records import Header
 
 __all__ = ["Bytes", "Leaves", "Pages", "RowBatch", "Unusual"]
 
@@ -45,12 +49,12 @@ class Unusual(Exception):
 
 
 class Bytes:
-    """Bytes that can be read as numbers of 8 bytes at any place."""
+    """Bytes that can be read as numbers of 8 bytes at any place. `known_headers` are those of records seen before."""
 
-    def __init__(self, data: Array) -> None:
+    def __init__(self, data: Array, known_headers: dict[bytes, Header]) -> None:
         if len(data) < 8:
             raise Unusual("fewer bytes than one number has")
-        self.data = data
+        self.data, self.known_headers = data, known_headers
         self._last = len(data) - 8
         self._words = np.ndarray((len(data) - 7,), np.dtype("=u8"), data, 0, (1,))
 
@@ -157,8 +161,11 @@ class RowBatch:
 class Pages:
     """The pages of one file, from all of its bytes."""
 
-    def __init__(self, data: Array, mapped: FileBytes | None = None) -> None:
+    def __init__(
+        self, data: Array, mapped: FileBytes | None = None, known_headers: dict[bytes, Header] | None = None
+    ) -> None:
         self._mapped = mapped
+        self.known_headers = {} if known_headers is None else known_headers
         head = data[:HEADER_BYTES].tobytes()
         if len(head) < HEADER_BYTES:
             raise Unusual("a file shorter than its header")
@@ -177,7 +184,7 @@ class Pages:
 
     def _set(self, data: Array) -> None:
         self.count = len(data) // self.size
-        self.bytes = Bytes(data[: self.count * self.size])
+        self.bytes = Bytes(data[: self.count * self.size], self.known_headers)
         self.buffer = self.bytes.data.data  # the same, byte by byte
         self._halves = self.bytes.data.view(">u2").reshape(self.count, self.size // 2)
 
@@ -329,7 +336,7 @@ class Pages:
             parts.append(self._chain(int(rows.start[k]), int(rows.local[k]), length))
         start = np.cumsum([len(part) for part in parts[:-1]])
         data = np.frombuffer(b"".join([*parts, b"\0" * 8]), np.uint8)
-        return Bytes(data), RowBatch(rows.rowid, start, rows.size, wanted)
+        return Bytes(data, self.known_headers), RowBatch(rows.rowid, start, rows.size, wanted)
 
     def chain(self, start: int, local: int, size: int) -> bytes:
         """One record put together."""

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 
@@ -31,6 +30,7 @@ __all__ = [
     "alike",
     "header_of",
     "is_text",
+    "read_varint",
     "shapes_of",
 ]
 
@@ -168,15 +168,23 @@ class Header:
     end: int
 
 
-@lru_cache(KNOWN_HEADERS)
-def header_of(raw: bytes) -> Header:
-    """From the bytes of a header, its size included."""
-    size, at = _varint(raw, 0)
+def header_of(raw: bytes, known: dict[bytes, Header]) -> Header:
+    """Return the header that some bytes are, its size included; one that is read is known from then on."""
+    header = known.get(raw)
+    if header is None:
+        if len(known) >= KNOWN_HEADERS:
+            known.clear()
+        header = known[raw] = _read_header(raw)
+    return header
+
+
+def _read_header(raw: bytes) -> Header:
+    size, at = read_varint(raw, 0)
     if size != len(raw) or size < at:
         raise Unusual("a header that leaves its page")
     serials, places, place = [], [], size
     while at < size:
-        serial, at = _varint(raw, at)
+        serial, at = read_varint(raw, at)
         if serial in (N_NUMERIC, N_NUMERIC + 1):
             raise Unusual("a serial type that is not used")
         serials.append(serial)
@@ -187,14 +195,18 @@ def header_of(raw: bytes) -> Header:
     return Header(tuple(serials), tuple(places), place)
 
 
-def _varint(raw: bytes, at: int) -> tuple[int, int]:
-    """A number of variable length, and where it ends; one that begins with a sign is none that a header may have."""
+def read_varint(data: bytes | memoryview, at: int) -> tuple[int, int]:
+    """Return an unsigned number of variable length, and where it ends."""
     value = 0
-    for k in range(at, min(at + 8, len(raw))):
-        value = value << 7 | raw[k] & 0x7F
-        if raw[k] < 0x80:
-            return value, k + 1
-    raise Unusual("a header that ends inside of a serial type")
+    try:
+        for k in range(at, at + 8):
+            byte = data[k]
+            value = value << 7 | byte & 0x7F
+            if byte < 0x80:
+                return value, k + 1
+        return value << 8 | data[at + 8], at + 9
+    except IndexError:
+        raise Unusual("a place outside of the file") from None
 
 
 @dataclass(frozen=True)
@@ -287,7 +299,7 @@ class Records:
             size = int(data[at])
             if size > here:
                 raise Unusual("a header that leaves its page")
-            headers.append(header_of(data[at : at + size].tobytes()))
+            headers.append(header_of(data[at : at + size].tobytes(), self._data.known_headers))
         width = max((len(header.serial) for header in headers), default=0)
         n = [width - len(header.serial) for header in headers]
         serial = np.array([h.serial + (ABSENT,) * k for h, k in zip(headers, n, strict=True)], np.int64)

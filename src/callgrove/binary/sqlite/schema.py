@@ -21,7 +21,6 @@ import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Lock
 
 from callgrove.arrays import ABSENT
 from callgrove.binary.sqlite.pages import Pages, Unusual
@@ -29,7 +28,16 @@ from callgrove.binary.sqlite.small_tables import SchemaRow, schema_leaves, schem
 from callgrove.binary.sqlite.tables import PageColumn, TableLayout
 from callgrove.errors import CorruptFile, InputError, NotRecognised
 
-__all__ = ["HEADER_BYTES", "MAGIC", "Declared", "Schema", "header_problem", "is_unfinished", "quote_name"]
+__all__ = [
+    "HEADER_BYTES",
+    "MAGIC",
+    "Declared",
+    "KnownSchemas",
+    "Schema",
+    "header_problem",
+    "is_unfinished",
+    "quote_name",
+]
 
 
 ROWID = "rowid"
@@ -58,9 +66,23 @@ class Declared:
     stored: Mapping[str, PageColumn] | None
 
 
-_known: dict[str, Declared] = {}
-_schemas: dict[tuple[int, bytes], Schema] = {}  # by pages, marks in the place of the GUID
-_knowing = Lock()
+class KnownSchemas:
+    """What was read of the schemas of other files, which are alike: by the text that declares a table, and whole ones
+    by their pages, with marks in the place of the GUID."""
+
+    def __init__(self) -> None:
+        self.declared: dict[str, Declared] = {}
+        self.whole: dict[tuple[int, bytes], Schema] = {}
+
+    def add_declared(self, text: str, declared: Declared) -> None:
+        if len(self.declared) >= MOST_KNOWN:
+            self.declared.clear()
+        self.declared[text] = declared
+
+    def add_whole(self, pages: tuple[int, bytes], schema: Schema) -> None:
+        if len(self.whole) >= MOST_SCHEMAS:
+            self.whole.clear()
+        self.whole[pages] = schema
 
 
 class Schema:
@@ -69,7 +91,7 @@ class Schema:
     Views, virtual tables and generated columns are left out: these run code that the file brings.
     """
 
-    def __init__(self, rows: Sequence[Row], connect: Connect) -> None:
+    def __init__(self, rows: Sequence[Row], connect: Connect, others: KnownSchemas) -> None:
         self._declared: dict[str, Declared] = {}
         self._found: dict[str, list[tuple[int, bool]]] = {}  # root page, and whether texts are compared in other ways
         texts: dict[str, str] = {}
@@ -82,33 +104,29 @@ class Schema:
                 self._found.setdefault(name, []).append((root, "collate" in text.lower()))
                 texts.setdefault(name, text)
         for name, text in texts.items():
-            self._declared[name] = _declare(name, text, connect)
+            self._declared[name] = _declare(name, text, connect, others)
 
     @classmethod
-    def of_pages(cls, pages: Pages, connect: Connect) -> Schema:
+    def of_pages(cls, pages: Pages, connect: Connect, others: KnownSchemas) -> Schema:
         """From the pages of a file; what is known of a file that differs by a GUID alone is not looked for again."""
         leaves = schema_leaves(pages)
         begins = [((page - 1) * pages.size, header) for page, header in leaves]
         raw = b"".join(pages.buffer[begin + header : begin + pages.size] for begin, header in begins)
         match = GUID_IN_PAGES.search(raw)
         if match is None:
-            return cls(schema_rows(pages, leaves)[0], connect)
+            return cls(schema_rows(pages, leaves)[0], connect, others)
         guid = match[0].decode("ascii"), match[0].decode("ascii").replace("_", "-")
         for own, mark in zip(guid, MARKS, strict=True):
             raw = raw.replace(own.encode("ascii"), mark.encode("ascii"))
         key = pages.usable, raw
-        with _knowing:
-            known = _schemas.get(key)
+        known = others.whole.get(key)
         if known is not None:
             return known._rename(MARKS, guid)
         rows, is_whole = schema_rows(pages, leaves)
-        made = cls(rows, connect)
+        made = cls(rows, connect, others)
         n_marks = sum(raw.count(mark.encode("ascii")) for mark in MARKS)
         if is_whole and n_marks == _n_times(rows, guid) and not made._has_columns_like(guid):
-            with _knowing:
-                if len(_schemas) >= MOST_SCHEMAS:
-                    _schemas.clear()
-                _schemas[key] = made._rename(guid, MARKS)
+            others.add_whole(key, made._rename(guid, MARKS))
         return made
 
     def _rename(self, old: Sequence[str], new: Sequence[str]) -> Schema:
@@ -148,18 +166,14 @@ def _n_times(rows: Sequence[SchemaRow], texts: Sequence[str]) -> int:
     return sum(cell.count(text) for row in rows for cell in row if isinstance(cell, str) for text in texts)
 
 
-def _declare(name: str, sql: str, connect: Connect) -> Declared:
+def _declare(name: str, sql: str, connect: Connect, others: KnownSchemas) -> Declared:
     """What is known of a text, or what SQLite says."""
     key = _without_guid(name, sql)
-    with _knowing:
-        found = _known.get(key)
+    found = others.declared.get(key)
     if found is None:
         found = _ask_sqlite(connect(), name) if sql else Declared(_ask_sqlite(connect(), name).names, None)
         if not any(name[-GUID_LENGTH:] in column for column in found.names) and sql:
-            with _knowing:
-                if len(_known) >= MOST_KNOWN:
-                    _known.clear()
-                _known[key] = found
+            others.add_declared(key, found)
     return found
 
 

@@ -26,7 +26,6 @@ __all__ = [
     "Room",
     "TableLayout",
     "is_plain",
-    "room",
 ]
 
 
@@ -65,9 +64,6 @@ class Room:
 
     def _give_back(self, n_bytes: int) -> None:
         self._left += n_bytes
-
-
-room = Room()  # of this process
 
 
 @dataclass(frozen=True)

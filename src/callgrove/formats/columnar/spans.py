@@ -35,6 +35,7 @@ from callgrove.model.traces.events import (
     Split,
     Traces,
     Window,
+    touch_window,
 )
 
 __all__ = ["FolderSpans", "StoredSides", "read_counters", "read_spans", "split_of"]
@@ -285,8 +286,7 @@ class FolderSpans:
     def _choose_kept(self, columns: Mapping[str, Array], window: Window | None, profiles: Ints | None) -> Bools:
         kept = np.ones(len(columns["span"]), np.bool_)
         if window is not None:
-            start, end = columns["start_ns"], columns["end_ns"]
-            kept &= (start < window[1]) & ((end > window[0]) | (start >= window[0]))
+            kept &= touch_window(columns["start_ns"], columns["end_ns"], window)
         if profiles is not None:
             kept &= np.isin(columns["profile"], profiles)
         elif self._alone is not None:

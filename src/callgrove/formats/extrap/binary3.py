@@ -18,11 +18,12 @@ from typing import TypeVar
 from callgrove.binary.files import FileBytes
 from callgrove.binary.sources import Source
 from callgrove.errors import CorruptFile
+from callgrove.formats.extrap.models import exponent_text, function_text
 from callgrove.formats.extrap.study_format import StudyFormat, finish_study
 from callgrove.formats.interface import Field, ReadOptions
 from callgrove.model.experiment import Severity
 from callgrove.model.study.builder import StudyBuilder
-from callgrove.model.study.series import Statistics, StoredModel, Study, Term, exponent_text, function_text
+from callgrove.model.study.series import Statistics, StoredModel, Study, Term
 
 __all__ = ["FORMAT", "Function", "Reader3"]
 

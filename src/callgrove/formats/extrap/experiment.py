@@ -186,6 +186,7 @@ class _Reader:
         version = root.get("Extra-P")
         names = parameter_names(root["parameters"])
         self.builder = StudyBuilder(names, FORMAT.name, version.text() if version else "", path.name, str(path))
+        self.builder.suggested_target = "study.json"
         self.contradicting = 0
 
     def read(self) -> None:

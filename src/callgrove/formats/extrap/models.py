@@ -28,12 +28,22 @@ from callgrove.model.study.series import (
     StoredModel,
     Study,
     Term,
-    exponent_text,
-    function_text,
-    segments_text,
+    bounds_text,
+    factor_texts,
 )
 
-__all__ = ["COSTS", "ModelSet", "json_number", "measurement", "model_sets", "number_of", "read_model_sets"]
+__all__ = [
+    "COSTS",
+    "ModelSet",
+    "exponent_text",
+    "function_text",
+    "json_number",
+    "measurement",
+    "model_sets",
+    "number_of",
+    "read_model_sets",
+    "segments_text",
+]
 
 
 COSTS = {"RSS": "rss", "rRSS": "rrss", "nRSS": "nrss", "SMAPE": "smape", "AR2": "ar2", "RE": "re"}
@@ -360,3 +370,37 @@ def _ends(segment: Segment) -> tuple[float, float]:
 
 def _text(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
+
+
+# Functions of models in Extra-P's notation: `5 + 2.5 * p^(3/2) * log2(p)^(1) + -0.1 * n^(2)`.
+
+
+def exponent_text(value: float | str) -> str:
+    """An exponent as a fraction in lowest terms; `2` for 2.0 and `3/2` for 1.5."""
+    try:
+        exact = Fraction(value) if isinstance(value, str) else Fraction(value).limit_denominator(1000)
+    except (ValueError, ZeroDivisionError, OverflowError) as error:
+        raise ValueError(f"{value!r} is no exponent") from error
+    if isinstance(value, str) or float(exact) == float(value):
+        return str(exact)
+    return repr(float(value))
+
+
+def function_text(constant: float, terms: Sequence[Term]) -> str:
+    """A sum; the constant is left out where it is 0 and there are terms, a coefficient where it is exactly 1."""
+    parts = [_term_text(term) for term in terms]
+    if constant != 0 or not terms:
+        parts.insert(0, repr(float(constant)))
+    return " + ".join(parts)
+
+
+def _term_text(term: Term) -> str:
+    factors = [] if term.coefficient == 1 else [repr(float(term.coefficient))]
+    for parameter, (power, logarithm) in term.exponents.items():
+        factors += factor_texts(parameter, power, logarithm)
+    return " * ".join(factors) or "1.0"
+
+
+def segments_text(segments: Sequence[Segment], parameter: str) -> str:
+    """The pieces of a segmented model, each with where it holds."""
+    return "; ".join(f"{one.function} for {bounds_text(parameter, one.start, one.end)}" for one in segments)

@@ -7,7 +7,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import lru_cache
 from pathlib import Path
 from typing import IO
 
@@ -66,7 +65,7 @@ def sniff(source: Source) -> tuple[str, Match] | None:
     text = first.removeprefix(BOM).lstrip()
     word = text.split(None, 1)[0] if text else b""
     if text[:1] in (b"{", b"#", b"") or word.upper().decode("ascii", "replace") in KEYWORDS:
-        return _text(source.head(SNIFFED))
+        return source.keep((_text, source.path), lambda: _text(source.head(SNIFFED)))
     return None
 
 
@@ -78,7 +77,6 @@ def _zip(source: Source) -> tuple[str, Match] | None:
     return None
 
 
-@lru_cache(maxsize=4)
 def _text(head: bytes) -> tuple[str, Match] | None:
     text = head.removeprefix(BOM).decode("utf-8", "replace")
     lines = (line.strip() for line in re.split(r"[\r\n]+", text))

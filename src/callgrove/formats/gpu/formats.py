@@ -17,12 +17,12 @@ import numpy as np
 from callgrove.arrays import ABSENT, Ints, bundles
 from callgrove.binary.sources import Source
 from callgrove.binary.sqlite.batch import BUNDLE_BYTES, JoinedFiles
-from callgrove.binary.sqlite.database import SqliteFile
+from callgrove.binary.sqlite.database import SqliteCache, SqliteFile
 from callgrove.binary.sqlite.pages import Unusual
 from callgrove.binary.sqlite.schema import HEADER_BYTES, MAGIC, header_problem
 from callgrove.errors import InputError, NotRecognised, Parameter, UsageError
 from callgrove.execute import IN_PROCESS
-from callgrove.formats.gpu.dataset import DataSet
+from callgrove.formats.gpu.event_tables import TableData
 from callgrove.formats.gpu.experiment import experiment_of
 from callgrove.formats.gpu.files import ENDINGS, INDEX, candidates, databases, names_of_files, read_ahead, size_of
 from callgrove.formats.gpu.spans import HOST_KINDS
@@ -48,18 +48,21 @@ REFUSED = {  # by names of tables: what else profilers put into SQLite
 }
 
 
-Opened = Sequence[DataSet] | InputError | None
+Opened = Sequence[TableData] | InputError | None
 
 
-def _open_data_sets(task: tuple[GpuFormat, Sequence[tuple[Path, Path]], Sequence[Path]]) -> list[Opened]:
+Task = tuple["GpuFormat", SqliteCache, Sequence[tuple[Path, Path]], Sequence[Path]]
+
+
+def _open_data_sets(task: Task) -> list[Opened]:
     """The data sets of files, or why one has none. None: somebody is writing it, and who reads it has to open it, all
     in one transaction. (Workers may have another current folder; messages say what the user said.)"""
-    format_, paths, wanted_next = task
+    format_, cache, paths, wanted_next = task
     read_ahead(wanted_next)
     out: list[SqliteFile | Opened] = []
     for path, named in paths:
         try:
-            file = SqliteFile.unread(named if named.exists() else path)
+            file = SqliteFile.unread(named if named.exists() else path, cache)
             out.append(None if file.live else file)
         except InputError as error:
             out.append(error)
@@ -77,7 +80,7 @@ class GpuFormat:
     name: str
     title: str
     knows: Callable[[Collection[str]], str]  # why a file with these tables is of this family; empty if it is not
-    datasets: Callable[[SqliteFile], Sequence[DataSet]]
+    datasets: Callable[[SqliteFile], Sequence[TableData]]
     has_kernel_names: bool = True  # whether kernels have a short name and a demangled one
 
     def match(self, source: Source) -> Match | None:
@@ -85,7 +88,7 @@ class GpuFormat:
             return self._match_folder(source)
         if not source.head(len(MAGIC)).startswith(MAGIC):
             return None
-        reason = self._reason(source.path)
+        reason = self._reason(source, source.path)
         return Match(Grade.EXACT, reason) if reason else None
 
     def _match_folder(self, source: Source) -> Match | None:
@@ -98,15 +101,15 @@ class GpuFormat:
         for path in candidates(source.folder, LOOKED_AT):
             if not _is_sqlite(path):
                 strangers += 1
-            elif reason := self._reason(path):
+            elif reason := self._reason(source, path):
                 reasons.append(f"{path.name} in it: {reason}")
                 grade = Grade.EXACT if path.parent == source.folder else grade
         enough = has_index or len(reasons) >= strangers
         return Match(grade, reasons[0]) if reasons and enough else None
 
-    def _reason(self, path: Path) -> str:
+    def _reason(self, source: Source, path: Path) -> str:
         try:
-            return self.knows(SqliteFile.open(path).tables)
+            return self.knows(SqliteFile.open(path, _cache_of(source)).tables)
         except InputError:  # no database, or one too damaged to tell
             return ""
 
@@ -120,7 +123,8 @@ class GpuFormat:
         return self._experiment(source, options)
 
     def _experiment(self, source: Source, options: ReadOptions) -> Experiment:
-        found: list[DataSet] = []
+        found: list[TableData] = []
+        cache = _cache_of(source)
         names = names_of_files(source.paths)
         files = [own[0] for own in names]
         skipped = [_warn_named_again(own) for own in names if len(own) > 1]
@@ -129,7 +133,9 @@ class GpuFormat:
         sizes = [size_of(path) for path in files]
         together = bundles(sizes, BUNDLE_BYTES)
         small = [[named[k][0] for k in range(*some) if sizes[k] <= BUNDLE_BYTES] for some in together]
-        tasks = [(self, named[slice(*some)], after) for some, after in zip(together, [*small[1:], []], strict=True)]
+        tasks = [
+            (self, cache, named[slice(*some)], after) for some, after in zip(together, [*small[1:], []], strict=True)
+        ]
         opened = workers.map(_open_data_sets, tasks, label="opening databases", progress=options.progress)
         for path, result in zip(files, chain.from_iterable(opened), strict=True):
             if isinstance(result, InputError):
@@ -137,19 +143,21 @@ class GpuFormat:
                     raise result
                 skipped.append(InputWarning(Severity.DAMAGE, str(result)))
             else:
-                found += self._open(path) if result is None else result
+                found += self._open(path, cache) if result is None else result
         if not found:
             damage = [warning.text for warning in skipped if warning.severity == Severity.DAMAGE]
             raise InputError(damage[0]) if damage else NotRecognised(f"{source.path}: holds no database")
+        for dataset in found:
+            dataset.file.cache = cache  # those of workers came with others
         if options.kernel_names:
             for dataset in found:
                 dataset.choose_kernel_names(options.kernel_names)
         return experiment_of(self.name, source.path, found, options, skipped)
 
-    def _open(self, path: Path) -> Sequence[DataSet]:
-        return self._read_file(SqliteFile.unread(path))
+    def _open(self, path: Path, cache: SqliteCache) -> Sequence[TableData]:
+        return self._read_file(SqliteFile.unread(path, cache))
 
-    def _read_file(self, file: SqliteFile) -> Sequence[DataSet]:
+    def _read_file(self, file: SqliteFile) -> Sequence[TableData]:
         self._refuse_others(file)
         return self.datasets(file)
 
@@ -185,7 +193,7 @@ class GpuFormat:
         FOLDER.refuse_others(target)
         files = databases(source.paths)
         for path in files:
-            self._open(path)
+            self._open(path, _cache_of(source))
         write_index(files, target, options.overwrite)
         return len(files)
 
@@ -194,6 +202,11 @@ class GpuFormat:
 
         for path in databases(source.paths):
             yield from fields(SqliteFile.open(path))
+
+
+def _cache_of(source: Source) -> SqliteCache:
+    """Return what all databases of a source share, from those who recognise it to those who read it."""
+    return source.keep(SqliteCache, SqliteCache)
 
 
 def _warn_named_again(names: Sequence[Path]) -> InputWarning:
@@ -267,7 +280,7 @@ class RocpdFormat(GpuFormat):
         return RocpdAnyWriter(target, options)
 
 
-def _rocpd_datasets(file: SqliteFile) -> Sequence[DataSet]:
+def _rocpd_datasets(file: SqliteFile) -> Sequence[TableData]:
     from callgrove.formats.gpu.rocpd import reader as rocpd
 
     return rocpd.datasets(file)
@@ -280,7 +293,7 @@ def _rpd_tables(tables: Collection[str]) -> str:
     return "a SQLite file with the tables rocpd_api and rocpd_op" if {"rocpd_api", "rocpd_op"} <= set(tables) else ""
 
 
-def _rpd_datasets(file: SqliteFile) -> Sequence[DataSet]:
+def _rpd_datasets(file: SqliteFile) -> Sequence[TableData]:
     from callgrove.formats.gpu import rpd
 
     return rpd.datasets(file)
@@ -308,7 +321,7 @@ class NsightFormat(GpuFormat):
         return extra_p_study(source, options)
 
 
-def _nsight_datasets(file: SqliteFile) -> Sequence[DataSet]:
+def _nsight_datasets(file: SqliteFile) -> Sequence[TableData]:
     from callgrove.formats.gpu.nsight import reader as nsight
 
     return nsight.datasets(file)
@@ -331,7 +344,7 @@ class DraftFormat(GpuFormat):
         return DraftWriter(target, options)
 
 
-def _draft_datasets(file: SqliteFile) -> Sequence[DataSet]:
+def _draft_datasets(file: SqliteFile) -> Sequence[TableData]:
     from callgrove.formats.gpu.draft import reader as draft
 
     return draft.datasets(file)

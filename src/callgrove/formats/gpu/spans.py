@@ -18,7 +18,17 @@ from callgrove.arrays import ABSENT, Array, Ids, Ints, Names, Translation, bundl
 from callgrove.errors import UsageError
 from callgrove.formats.gpu.dataset import DataSet, Events
 from callgrove.model.experiment import Experiment, InputWarning
-from callgrove.model.traces.events import LABEL, PARENT, SPAN_COLUMNS, Device, SideTable, SpanChunk, SpanKind, Window
+from callgrove.model.traces.events import (
+    LABEL,
+    PARENT,
+    SPAN_COLUMNS,
+    Device,
+    SideTable,
+    SpanChunk,
+    SpanKind,
+    Window,
+    touch_window,
+)
 from callgrove.model.traces.intervals import nesting
 
 __all__ = ["HOST_KINDS", "DataSetSpans", "kept_events", "refuse_input_as"]
@@ -159,8 +169,7 @@ def kept_events(events: Events, window: Window | None, lane_profiles: Ids, profi
         return events
     kept = np.ones(len(events["span"]), np.bool_)
     if window is not None:
-        start, end = events["start_ns"], events["end_ns"]
-        kept &= (start < window[1]) & ((end > window[0]) | (start >= window[0]))
+        kept &= touch_window(events["start_ns"], events["end_ns"], window)
     if profiles is not None:
         kept &= np.isin(lane_profiles[events["lane"]], profiles)
     return {name: column[kept] for name, column in events.items()}

@@ -24,6 +24,7 @@ from callgrove.formats.hpcrun import records as rec
 from callgrove.formats.hpcrun.files import TRACE_SUFFIX, measurement_files, read_tables, sort_key
 from callgrove.formats.hpcrun.hpctrace.records import TraceFile
 from callgrove.formats.hpcrun.measurement import DensePlace, Epoch, Measurement
+from callgrove.formats.hpcrun.primitives import SectionCache
 from callgrove.formats.hpcrun.regions import OUTLINED, Regions, add_regions, merge, places_of, readable
 from callgrove.formats.hpcrun.values import MeasurementValues, MetricRows, MetricTable, ValuePart
 from callgrove.model.builder import ExperimentBuilder
@@ -131,9 +132,9 @@ class OpenedFile:
     n_values: tuple[int, ...]
 
     @classmethod
-    def of(cls, path: Path) -> OpenedFile:
+    def of(cls, path: Path, cache: SectionCache | None = None) -> OpenedFile:
         file = FileBytes(path)
-        measurement = read_tables(file)
+        measurement = read_tables(file, cache=cache)
         return cls(path, measurement, tuple(_n_values(epoch, file) for epoch in measurement.epochs))
 
 
@@ -148,11 +149,11 @@ def open_files(source: Source, builder: ExperimentBuilder, progress: Progress) -
     """Return the file, or all that can be read of a folder, in the order of identifier tuples and names."""
     if not source.is_folder:
         return [OpenedFile.of(source.path)]
-    files, paths = [], measurement_files(source.path)
+    files, paths, cache = [], measurement_files(source.path), SectionCache()
     for number, path in enumerate(paths):
         progress("opening profiles", number, len(paths))
         try:
-            files.append(OpenedFile.of(path))
+            files.append(OpenedFile.of(path, cache))
         except InputError as error:
             builder.warn(Severity.DAMAGE, str(error))
     if not files:

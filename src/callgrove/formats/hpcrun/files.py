@@ -32,10 +32,10 @@ from callgrove.formats.hpcrun.primitives import (
     EpochHeader,
     Header,
     MetricDescription,
+    SectionCache,
     Seen,
     metrics_bytes,
     modules_bytes,
-    read_cached,
     read_metrics,
     read_modules,
     read_version,
@@ -167,15 +167,16 @@ INTERRUPTED = "incomplete profile: the run was interrupted, or is still writing"
 SMALLEST_KIND = 2 + 4
 
 
-def read_04(file: FileBytes, seen: list[Seen] | None = None) -> Measurement:
+def read_04(file: FileBytes, seen: list[Seen] | None = None, cache: SectionCache | None = None) -> Measurement:
     """The tables and nodes of a file; its values stay there."""
+    cache = cache or SectionCache()
     sections = _sections(file)
     cursors = {name: Cursor(file, name, start, end, seen) for name, start, end in sections}
     header = Header.read(cursors["header"])
-    modules = read_cached(read_modules, cursors["loadmap"])
+    modules = cache.read(read_modules, cursors["loadmap"])
     nodes = _read_nodes(cursors["cct"])
-    metrics = read_cached(_read_metrics, cursors["metric table"])
-    kinds = read_cached(_read_kinds, cursors["id dictionary"])
+    metrics = cache.read(_read_metrics, cursors["metric table"])
+    kinds = cache.read(_read_kinds, cursors["id dictionary"])
     identifiers, place = _read_sparse(cursors["sparse metrics"], nodes)
     for cursor in cursors.values():
         cursor.finish()
@@ -304,10 +305,11 @@ def _sparse_bytes(measurement: Measurement, values: object) -> bytes:
 SUFFIX, TRACE_SUFFIX = ".hpcrun", ".hpctrace"
 
 
-def read_tables(file: FileBytes, seen: list[Seen] | None = None) -> Measurement:
-    """Everything but the values, which stay in the file; nothing given refers to it, so it may be closed."""
+def read_tables(file: FileBytes, seen: list[Seen] | None = None, cache: SectionCache | None = None) -> Measurement:
+    """Everything but the values, which stay in the file; nothing given refers to it, so it may be closed. `cache`: what
+    files that are read in a row share."""
     version = read_version(Cursor(file, "header"))
-    return read_04(file, seen) if version == "04.00" else read_02(file, seen)
+    return read_04(file, seen, cache) if version == "04.00" else read_02(file, seen)
 
 
 def read_measurement(path: Path) -> Measurement:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -156,7 +157,7 @@ class HpcrunFormat:
 
     def read(self, source: Source, options: ReadOptions) -> Experiment:
         builder = ExperimentBuilder(self.name, path=str(source.path), title=source.path.name)
-        return assemble(builder, open_files(source, builder, options.progress))
+        return replace(assemble(builder, open_files(source, builder, options.progress)), is_measurement=True)
 
     def check(self, source: Source, options: ReadOptions) -> Iterator[Problem]:
         """Yield what is wrong with measurement files."""

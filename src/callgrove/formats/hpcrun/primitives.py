@@ -28,13 +28,13 @@ __all__ = [
     "MetricDescription",
     "Module",
     "Pairs",
+    "SectionCache",
     "Seen",
     "metrics_bytes",
     "modules_bytes",
     "pair_line",
     "pairs_bytes",
     "quote",
-    "read_cached",
     "read_metrics",
     "read_modules",
     "read_pairs",
@@ -52,7 +52,6 @@ TEXT_START = 4  # bytes of a string's length
 LONGEST_TEXT = 16 << 20  # bytes
 Result = TypeVar("Result")
 MOST_REMEMBERED, LARGEST_REMEMBERED = 16, 1 << 18  # sections, and bytes of one
-_remembered: dict[tuple[Callable[..., Any], bytes], Any] = {}
 
 
 @dataclass(frozen=True)
@@ -171,22 +170,32 @@ class Cursor:
             raise self.fail(f"the end of the section at byte {self.end}", f"{self.end - self.at} more bytes")
 
 
-def read_cached(read: Callable[[Cursor], Result], cursor: Cursor) -> Result:
-    """What `read` makes of a whole section. Thousands of files of one run have equal tables, which are read once."""
-    size = cursor.end - cursor.at
-    if cursor.seen is not None or size > LARGEST_REMEMBERED:
-        return read(cursor)
-    key = read, cursor.file.copy(cursor.at, size, cursor.section)
-    if key not in _remembered:
-        value = read(cursor)
-        if cursor.at != cursor.end:
-            return value
-        if len(_remembered) >= MOST_REMEMBERED:
-            _remembered.clear()
-        _remembered[key] = value
-    cursor.at = cursor.end
-    result: Result = _remembered[key]
-    return result
+class SectionCache:
+    """Sections that were read: thousands of files of one run have equal tables, which are read once. Whoever reads
+    files one after the other makes one and passes it in; a process that it is sent to has an empty one."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[Callable[..., Any], bytes], Any] = {}
+
+    def __reduce__(self) -> tuple[type[SectionCache], tuple[()]]:
+        return SectionCache, ()
+
+    def read(self, read: Callable[[Cursor], Result], cursor: Cursor) -> Result:
+        """Return what `read` makes of a whole section."""
+        size = cursor.end - cursor.at
+        if cursor.seen is not None or size > LARGEST_REMEMBERED:
+            return read(cursor)
+        key = read, cursor.file.copy(cursor.at, size, cursor.section)
+        if key not in self._known:
+            value = read(cursor)
+            if cursor.at != cursor.end:
+                return value
+            if len(self._known) >= MOST_REMEMBERED:
+                self._known.clear()
+            self._known[key] = value
+        cursor.at = cursor.end
+        result: Result = self._known[key]
+        return result
 
 
 def text_bytes(text: str) -> bytes:

@@ -12,7 +12,8 @@ Every part may be missing or damaged; what is intact is opened and the rest is r
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -32,6 +33,7 @@ from callgrove.errors import (
 )
 from callgrove.formats.hpctoolkit.blocks import DatabaseSamples, SparseBlocks, TraceLines
 from callgrove.formats.hpctoolkit.values import DatabaseValues, MetricTable, summary_is_alone
+from callgrove.formats.interface import Problem, ReadOptions
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.contexts import ContextKind
 from callgrove.model.experiment import Experiment, Severity, Sources
@@ -39,7 +41,7 @@ from callgrove.model.metrics import Metric, Scope
 from callgrove.model.profiles import Identifier, IdentifierTuples, ProfileKind
 from callgrove.model.traces.events import Window
 
-__all__ = ["Database", "split_source_path", "unit_of"]
+__all__ = ["Database", "DatabaseFormat", "split_source_path", "unit_of"]
 
 Read = TypeVar("Read")
 GPU_KINDS = ("GPUCONTEXT", "GPUSTREAM")
@@ -333,3 +335,22 @@ class Database:
             expected = f"samples from {self.time_range[0]} to {self.time_range[1]}"
             self.record_damage(CorruptFile(self.parts["trace.db"], "trace lines", expected=expected, found="none"))
         self.builder.set_traces(samples, time_range=self.time_range if has_samples else None)
+
+
+class DatabaseFormat(ABC):
+    """What the two generations that are read and written have in common."""
+
+    @abstractmethod
+    def read(self, source: Source, options: ReadOptions) -> Experiment:
+        """Return the experiment; values and traces stay in the files until asked for."""
+
+    def refuse_target(self, target: Path) -> None:
+        from callgrove.formats.hpctoolkit.database_writer import DATABASE
+
+        DATABASE.refuse_others(target)
+
+    def check(self, source: Source, options: ReadOptions) -> Iterator[Problem]:
+        """Yield what is wrong with a database."""
+        from callgrove.formats.hpctoolkit.check import problems
+
+        return problems(self.read(source, options), source, options.progress)

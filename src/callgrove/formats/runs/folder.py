@@ -7,10 +7,11 @@ What has no such name is left alone and said, unless nothing has one.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from callgrove.binary.sources import Source
 from callgrove.errors import CallgroveError, InputError, NotRecognised, Parameter, UsageError, worded
@@ -107,10 +108,11 @@ def open_runs(runs: Sequence[RunAt], title: str, path: str, format_name: str, op
     parts: list[tuple[Run, Experiment]] = []
     warnings: list[InputWarning] = []
     repetitions: dict[tuple[float, ...], set[int]] = {}
+    kept: dict[Hashable, Any] = {}  # what formats keep from run to run
     for number, run in enumerate(ordered):
         options.progress("opening runs", number, len(ordered))
         try:
-            opened = _open(run.path, format_name, options)
+            opened = _open(run.path, format_name, options, kept)
         except InputError as error:
             if options.strict:
                 raise
@@ -125,8 +127,8 @@ def open_runs(runs: Sequence[RunAt], title: str, path: str, format_name: str, op
     return join_runs(parts, NAME, title, path, warnings)
 
 
-def _open(path: Path, format_name: str, options: ReadOptions) -> Experiment:
-    source = Source.of(path)
+def _open(path: Path, format_name: str, options: ReadOptions, kept: dict[Hashable, Any]) -> Experiment:
+    source = Source.of(path, kept)
     chosen = load(format_name) if format_name else detect(source, without=(NAME,))[0]
     options = replace(options, folder_pattern="", points_file="")  # which name the runs, and say nothing about one
     refuse_unused(options, chosen.name, path)

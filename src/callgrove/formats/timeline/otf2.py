@@ -30,6 +30,7 @@ import numpy as np
 from callgrove.arrays import Array, Bools, Ints
 from callgrove.errors import CallgroveError, MissingExtra, Parameter, UsageError, worded
 from callgrove.formats.interface import LossReport, WriteOptions
+from callgrove.formats.registry import paradigm_of
 from callgrove.formats.timeline.content import CounterPoints, Note, Slices
 from callgrove.formats.timeline.otf2_definitions import Locations, Regions
 from callgrove.formats.timeline.places import ProcessTracks
@@ -332,8 +333,7 @@ class Otf2Writer(TimelineWriter):
         super().__init__(target, options, self._archive_encoder, self._archive)
 
     def _begin(self, tables: Experiment) -> None:
-        of_cuda = "nsight" in f"{tables.format} {tables.version}"  # our own folders say there what they were made of
-        self._archive_encoder.paradigm = "CUDA" if of_cuda else "HIP"
+        self._archive_encoder.paradigm = paradigm_of(tables.format, tables.version) or "HIP"
         super()._begin(tables)
 
     def _say_arguments(self) -> None:

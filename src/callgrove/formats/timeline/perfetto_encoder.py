@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -60,6 +59,13 @@ ONE_PACKET = varint(PACKET << 3 | 2)
 class PerfettoEncoder:
     """The encoder of the whole file."""
 
+    def __init__(self) -> None:
+        self._interned: dict[str, bytes] = {}
+
+    def __reduce__(self) -> tuple[type[PerfettoEncoder], tuple[()]]:
+        """A worker encodes texts itself."""
+        return PerfettoEncoder, ()
+
     def opening(self, processes: Sequence[ProcessTracks]) -> Iterator[bytes]:
         for tracks in processes:
             new = tracks.take_new_tracks()
@@ -67,7 +73,7 @@ class PerfettoEncoder:
             yield b"".join([first, *(_descriptor(tracks, track) for track in new[1:])])
 
     def part(self) -> PerfettoPart:
-        return PerfettoPart()
+        return PerfettoPart(self._interned)
 
     def closing(self) -> Iterator[bytes]:
         """A trace just ends."""
@@ -109,16 +115,12 @@ def _descriptor(tracks: ProcessTracks, track: Track, flags: int = NEEDS_STATE) -
     return message(PACKET, head, message(Packet.TRACK_DESCRIPTOR, *parts))
 
 
-@lru_cache(MOST_INTERNED)
-def _intern_text(one: str) -> bytes:
-    """Thousands of processes intern the same names."""
-    return text(Interned.TEXT, one)
-
-
 @dataclass
 class _Tables:
-    """What a sequence has interned: text -> number from 1 on."""
+    """What a sequence has interned: text -> number from 1 on. `encoded` has texts as messages: thousands of processes
+    intern the same names."""
 
+    encoded: dict[str, bytes]
     names: dict[str, int] = field(default_factory=dict)
     categories: dict[str, int] = field(default_factory=dict)
     keys: dict[str, int] = field(default_factory=dict)
@@ -143,9 +145,17 @@ class _Tables:
             iid = table.get(one)
             if iid is None:
                 iid = table[one] = len(table) + 1
-                self._new.append(message(kind, number(Interned.IID, iid), _intern_text(one)))
+                self._new.append(message(kind, number(Interned.IID, iid), self._encode(one)))
             out[k] = iid
         return out
+
+    def _encode(self, one: str) -> bytes:
+        data = self.encoded.get(one)
+        if data is None:
+            if len(self.encoded) >= MOST_INTERNED:
+                self.encoded.clear()
+            data = self.encoded[one] = text(Interned.TEXT, one)
+        return data
 
     def packet_of_new(self, sequence: bytes) -> bytes:
         """Return a packet with the new texts; the first one of a part also makes readers forget what they know."""
@@ -158,15 +168,16 @@ class _Tables:
 
 
 class PerfettoPart:
-    """The encoder of one part; its sequences begin anew."""
+    """The encoder of one part; its sequences begin anew. `encoded`: texts that other parts have encoded."""
 
-    def __init__(self) -> None:
+    def __init__(self, encoded: dict[str, bytes]) -> None:
+        self._encoded = encoded
         self._tables: dict[int, _Tables] = {}
 
     def slices(self, slices: Slices) -> Iterator[bytes | memoryview]:
         tracks = slices.process
         yield from self._new_tracks(tracks)
-        tables = self._tables.setdefault(tracks.process.index, _Tables())
+        tables = self._tables.setdefault(tracks.process.index, _Tables(self._encoded))
         if not tables.has_room(slices):
             tables.clear()
         batch = _Batch(slices, tables, _sequence(tracks))
@@ -176,7 +187,7 @@ class PerfettoPart:
     def points(self, points: CounterPoints) -> Iterator[bytes | memoryview]:
         tracks = points.process
         yield from self._new_tracks(tracks)
-        tables = self._tables.setdefault(tracks.process.index, _Tables())
+        tables = self._tables.setdefault(tracks.process.index, _Tables(self._encoded))
         yield tables.packet_of_new(_sequence(tracks))
         event = Shape().same(number(TrackEvent.TYPE, EventType.COUNTER))
         event.same(number(TrackEvent.TRACK_UUID, _uuid(tracks, points.track)))

@@ -14,7 +14,14 @@ import numpy as np
 from callgrove.arrays import Array, Floats, Ints, freeze
 from callgrove.errors import CallgroveError, InvalidExperiment, UsageError
 from callgrove.model.experiment import InputWarning, Severity
-from callgrove.model.study.series import STATISTICS, RawValues, Statistics, StoredModel, Study
+from callgrove.model.study.series import (
+    STATISTICS,
+    SUGGESTED_TARGET,
+    RawValues,
+    Statistics,
+    StoredModel,
+    Study,
+)
 
 __all__ = ["StudyBuilder", "TooManyCells"]
 
@@ -35,6 +42,7 @@ class StudyBuilder:
         self.parameters = tuple(parameters)
         self.format, self.version, self.title, self.path = format, version, title, path
         self.scaling = ""
+        self.suggested_target = SUGGESTED_TARGET
         self.callpath_tags: dict[str, dict[str, object]] = {}
         self.metric_tags: dict[str, dict[str, object]] = {}
         self.units: dict[str, str] = {}
@@ -149,6 +157,7 @@ class StudyBuilder:
             warnings=tuple(self.warnings),
             path=self.path,
             unexplained=(),
+            suggested_target=self.suggested_target,
         )
         if problems := study.validate():
             raise InvalidExperiment(problems)

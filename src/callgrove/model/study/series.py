@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
 from math import inf
@@ -34,6 +33,7 @@ __all__ = [
     "MEASURES",
     "SCALINGS",
     "STATISTICS",
+    "SUGGESTED_TARGET",
     "RawValues",
     "Segment",
     "Series",
@@ -42,18 +42,16 @@ __all__ = [
     "Study",
     "Term",
     "bounds_text",
-    "exponent_text",
     "factor_texts",
-    "function_text",
     "lookup_tag",
     "problems_of_study",
-    "segments_text",
 ]
 
 
 MEASURES = ("mean", "median", "minimum", "maximum")  # what may be modelled
 STATISTICS = (*MEASURES, "std")
 SCALINGS = ("", "weak", "weak_threaded", "strong")
+SUGGESTED_TARGET = "study.extra-p"
 INCOMPLETE_IS_FINE = "validation__ignore__num_measurements"
 
 Tags = Mapping[str, object]
@@ -163,6 +161,7 @@ class Study(StudyMethods):
         study.model("time").table()
         study.predict({"p": 4096}, limit=5)
 
+    `suggested_target` is what a user may want to convert it to.
     `unexplained` are differences between the runs that a study was made of and the study that nothing accounts for.
     """
 
@@ -193,6 +192,7 @@ class Study(StudyMethods):
     warnings: tuple[InputWarning, ...] = ()
     path: str = ""
     unexplained: tuple[str, ...] = ()
+    suggested_target: str = SUGGESTED_TARGET
 
     @classmethod
     def from_values(
@@ -321,12 +321,6 @@ class Study(StudyMethods):
         over = f"{len(self)} series at {self.n_points} points over {', '.join(self.parameters) or 'nothing'}"
         return f"<Study {self.title!r}, {f'{self.format} {self.version}'.rstrip()}: {over}>"
 
-    def _repr_html_(self) -> str:
-        """What a notebook shows."""
-        from callgrove.model.table import study_html
-
-        return study_html(self)
-
 
 def lookup_tag(tags: Tags, key: str) -> object:
     """The value of a tag, or of its nearest prefix of two parts or more: `a__b__c`, then `a__b`, never `a`."""
@@ -445,45 +439,14 @@ def _models(study: Study) -> Iterator[str]:
             yield f"a model is for {model.callpath!r}, {model.metric!r}, which was not measured"
 
 
-# -- functions in Extra-P's notation -----------------------------------------------------------------------------------
-# 5 + 2.5 * p^(3/2) * log2(p)^(1) + -0.1 * n^(2)
-
-
-def exponent_text(value: float | str) -> str:
-    """An exponent as a fraction in lowest terms; `2` for 2.0 and `3/2` for 1.5."""
-    try:
-        exact = Fraction(value) if isinstance(value, str) else Fraction(value).limit_denominator(1000)
-    except (ValueError, ZeroDivisionError, OverflowError) as error:
-        raise ValueError(f"{value!r} is no exponent") from error
-    if isinstance(value, str) or float(exact) == float(value):
-        return str(exact)
-    return repr(float(value))
-
-
-def function_text(constant: float, terms: Sequence[Term]) -> str:
-    """A sum; the constant is left out where it is 0 and there are terms, a coefficient where it is exactly 1."""
-    parts = [_term_text(term) for term in terms]
-    if constant != 0 or not terms:
-        parts.insert(0, repr(float(constant)))
-    return " + ".join(parts)
-
-
-def _term_text(term: Term) -> str:
-    factors = [] if term.coefficient == 1 else [repr(float(term.coefficient))]
-    for parameter, (power, logarithm) in term.exponents.items():
-        factors += factor_texts(parameter, power, logarithm)
-    return " * ".join(factors) or "1.0"
+# -- parts of the text of a function, which is that of a stored model --------------------------------------------------
+# `2.5 * p^(3/2) * log2(p)^(1) for p<=5.0`.
 
 
 def factor_texts(parameter: str, power: str, logarithm: str) -> list[str]:
     """What a parameter contributes to a term; nothing for exponents of 0."""
     powers = [f"{parameter}^({power})"] if power != "0" else []
     return powers + ([f"log2({parameter})^({logarithm})"] if logarithm != "0" else [])
-
-
-def segments_text(segments: Sequence[Segment], parameter: str) -> str:
-    """The pieces of a segmented model, each with where it holds."""
-    return "; ".join(f"{one.function} for {bounds_text(parameter, one.start, one.end)}" for one in segments)
 
 
 def bounds_text(parameter: str, start: float, end: float) -> str:

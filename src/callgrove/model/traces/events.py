@@ -51,6 +51,7 @@ __all__ = [
     "Traces",
     "Window",
     "labels_by_title",
+    "touch_window",
 ]
 
 
@@ -111,6 +112,15 @@ def labels_by_title(devices: Sequence[Device], by: AgentIndex) -> dict[str, str]
 
 
 Window = tuple[int, int]  # [start_ns, end_ns)
+
+
+def touch_window(start: Ints, end: Ints, window: Window) -> Bools:
+    """Return which spans have any time in a window; one of no length counts where it starts."""
+    low, high = window
+    touching: Bools = (start < high) & ((end > low) | (start >= low))
+    return touching
+
+
 SPAN_COLUMNS = ("profile", "kind", "category", "name", "start_ns", "end_ns", "depth", "correlation", "context")
 LABEL = "label"  # a further column that may be asked for: a marker's text where its name is only that of a call
 PARENT = "parent_correlation"  # another one: the correlation of the call that a call was made by
@@ -280,7 +290,7 @@ class ArraySpans:
             kept = np.ones(part.stop - part.start, np.bool_)
             if window is not None:
                 start, end = self.columns["start_ns"][part], self.columns["end_ns"][part]
-                kept &= (start < window[1]) & ((end > window[0]) | (start >= window[0]))
+                kept &= touch_window(start, end, window)
             if profiles is not None:
                 kept &= np.isin(self.columns["profile"][part], profiles)
             if kept.any():

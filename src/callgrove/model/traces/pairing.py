@@ -4,6 +4,7 @@ frees.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -11,7 +12,14 @@ import numpy as np
 from callgrove.arrays import ABSENT, Array, Directory, Ids, Ints, Names, Translation, distinct_rows, pack_columns
 from callgrove.model.traces.events import LABEL, SpanChunk, SpanKind, Traces
 
-__all__ = ["MemoryInUse", "RegionNames", "launch_calls"]
+__all__ = ["MemoryInUse", "RegionNames", "launch_calls", "strip_version"]
+
+VERSIONED = re.compile(r"_v\d+$")
+
+
+def strip_version(name: str) -> str:
+    """Return the name of a call without the version of the interface: cudaMalloc for cudaMalloc_v3020."""
+    return VERSIONED.sub("", name)
 
 
 def launch_calls(

@@ -21,7 +21,6 @@ occurred.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -34,7 +33,7 @@ from callgrove.model.experiment import InputWarning
 from callgrove.model.metrics import Metric, Scope
 from callgrove.model.traces.events import LABEL, FindsLater, SpanBackend, SpanKind, Traces, Window
 from callgrove.model.traces.intervals import Nesting, exclusive_length, fair_share, nesting, usable
-from callgrove.model.traces.pairing import launch_calls
+from callgrove.model.traces.pairing import launch_calls, strip_version
 
 __all__ = ["Folded", "Folding", "Part", "fold"]
 
@@ -54,7 +53,6 @@ KIND_OF: Mapping[int, ContextKind] = {
     SpanKind.OVERHEAD: ContextKind.REGION,
 }
 UNKNOWN_LAUNCH = "[unknown launch]"
-VERSIONED = re.compile(r"_v\d+$")  # cudaMalloc_v3020
 NS = 1e-9
 
 METRICS = (
@@ -228,7 +226,7 @@ class _Tree:
 
     def _name(self, kind: int, name: int) -> str:
         text = self._spans.strings[name] if name >= 0 else SpanKind(kind).word
-        return VERSIONED.sub("", text) if kind == SpanKind.API else text
+        return strip_version(text) if kind == SpanKind.API else text
 
     def _context(self, parent: int, kind: int, name: str) -> int:
         return self._nodes.setdefault((parent, KIND_OF[kind], name), len(self._nodes))

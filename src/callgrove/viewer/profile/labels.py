@@ -13,12 +13,11 @@ from callgrove.arrays import ABSENT, Ints
 from callgrove.errors import UsageError
 from callgrove.model.contexts import ContextKind, ContextTree
 from callgrove.model.experiment import Experiment
-from callgrove.model.metrics import Aggregation
 from callgrove.model.table import Table
 from callgrove.viewer.page import Texts
 from callgrove.viewer.panels import Choice, Limits
 
-__all__ = ["Labels", "ShownCosts", "costs_to_show", "is_additive"]
+__all__ = ["Labels", "ShownCosts", "costs_to_show"]
 
 
 Label = tuple[str, str, str, int, str]
@@ -86,11 +85,6 @@ class ShownCosts:
     metrics: tuple[Costs, ...]
     left_out: int = 0
     derived: int = 0
-
-
-def is_additive(costs: Costs) -> bool:
-    """Do costs add up to the total, so that parts of it can be drawn?"""
-    return costs.metric.aggregation == Aggregation.SUM
 
 
 def costs_to_show(experiment: Experiment, choice: Choice, limits: Limits) -> ShownCosts | None:

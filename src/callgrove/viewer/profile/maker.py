@@ -12,7 +12,7 @@ from callgrove.model.experiment import Experiment
 from callgrove.model.profiles import choose_profiles
 from callgrove.model.study.series import Study
 from callgrove.viewer.panels import Choice, Detail, Limits, Panel
-from callgrove.viewer.profile.labels import Labels, ShownCosts, costs_to_show, is_additive
+from callgrove.viewer.profile.labels import Labels, ShownCosts, costs_to_show
 from callgrove.viewer.profile.spread import spread_of
 from callgrove.viewer.profile.tree import GROUPS, CallTree, CutTree, FlatTable, callers, describe_metric, rows_of
 
@@ -58,7 +58,7 @@ class ProfileMaker:
         imbalance = self._spread.imbalance() if self._spread is not None else {}
         glance = {"imbalance": imbalance, "n_runs": self._n_runs, "has_spread": spread is not None}
         yield Panel("hotspots", "Overview", {**shared, "paths": paths, "top": flat[0], **glance}, notes)
-        if any(is_additive(costs) for costs in metrics):
+        if any(costs.is_additive for costs in metrics):
             yield Panel("flame", "Flame graph", {**shared, "tree": tree.data}, notes)
         yield Panel("calltree", "Call tree", {**shared, "tree": tree.data, "flat": flat, "callers": bottom_up}, notes)
         if spread is not None:
@@ -69,7 +69,7 @@ class ProfileMaker:
     ) -> Iterator[str]:
         """Yield views that do not add up to the total of a metric: the call tree, and tables with their rest."""
         for number, costs in enumerate(self._shown.metrics):
-            if not is_additive(costs) or not np.isfinite(costs.total):
+            if not costs.is_additive or not np.isfinite(costs.total):
                 continue
             views = {"call tree": tree["metrics"][number]["exclusive"]}
             views |= {f"table by {table['by']}": [*table["exclusive"][number], table["rest"][number]] for table in flat}

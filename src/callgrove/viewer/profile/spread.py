@@ -12,15 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from callgrove.analysis.costs import Costs
+from callgrove.analysis.costs import Costs, spread_statistics
 from callgrove.analysis.groups import exclusive_by_profile
-from callgrove.arrays import Array, Floats, Ints
+from callgrove.arrays import Floats, Ints
 from callgrove.model.experiment import Experiment
 from callgrove.model.profiles import choose_profiles
 from callgrove.model.runs import Run
 from callgrove.viewer.page import Texts
 from callgrove.viewer.panels import Choice, Detail, Limits, process_numbers
-from callgrove.viewer.profile.labels import Labels, is_additive
+from callgrove.viewer.profile.labels import Labels
 from callgrove.viewer.profile.tree import FlatTable
 
 __all__ = ["Grid", "Places", "RunSums", "Spread", "spread_of"]
@@ -184,24 +184,6 @@ def _join_names(names: list[str], joined: int) -> tuple[str, ...]:
     return tuple(f"{part[0]} to {part[-1]}" if len(part) > 1 else part[0] for part in parts)
 
 
-# -- cost by profile ---------------------------------------------------------------------------------------------------
-
-
-def spread_statistics(values: Array) -> dict[str, float]:
-    """Least, mean and most over profiles, their deviation, how much more the most is than the mean, and how many
-    profiles have no cost."""
-    with np.errstate(invalid="ignore", over="ignore"):
-        mean = float(values.mean())
-        return {
-            "min": float(values.min()),
-            "mean": mean,
-            "max": float(values.max()),
-            "std": float(values.std()),
-            "imbalance": float(values.max()) / mean - 1 if mean else 0.0,
-            "none": int(np.count_nonzero(values == 0)),
-        }
-
-
 @dataclass(frozen=True)
 class _Spread:
     """One metric: the cost of everything and of some groups (functions), by profile."""
@@ -280,7 +262,7 @@ def spread_of(
     profiles = experiment.values.known if chosen is None else chosen
     if len(profiles) < 2:
         return None
-    additive = [costs for costs in metrics if is_additive(costs)]
+    additive = [costs for costs in metrics if costs.is_additive]
     n_values = experiment.values.n_stored()
     size = n_values if n_values is not None else len(experiment.contexts) * len(profiles)
     read = additive if size * len(additive) <= limits.values else additive[:1]

@@ -23,7 +23,7 @@ from callgrove.analysis.views import Folded, describe_groups, exclusive_of, fold
 from callgrove.arrays import Array, Floats, Ids, Ints, combine_upwards, depths, levels
 from callgrove.model.table import Table
 from callgrove.viewer.panels import Detail
-from callgrove.viewer.profile.labels import Labels, is_additive
+from callgrove.viewer.profile.labels import Labels
 
 __all__ = ["GROUPS", "CallTree", "CutTree", "FlatTable", "callers", "describe_metric", "rows_of"]
 
@@ -81,7 +81,7 @@ class CallTree:
         size = np.full(len(self._contexts), TINY)
         with np.errstate(invalid="ignore", over="ignore"):
             for number, costs in enumerate(self.metrics):
-                if is_additive(costs) and costs.whole:
+                if costs.is_additive and costs.whole:
                     np.fmax(size, np.abs(self._weight(number)) / abs(costs.whole), out=size)
         return combine_upwards(size, self._parent, levels(depths(self._parent)), np.maximum)
 
@@ -147,7 +147,7 @@ class CallTree:
             weight, below = self._weight(number), np.zeros(len(more))
             np.add.at(below, row, weight[tops])
             data["weight"] = np.concatenate([weight[kept], below])
-        return data if is_additive(costs) and _adds_up(parent, *shown) else {**data, "inclusive": shown[1]}
+        return data if costs.is_additive and _adds_up(parent, *shown) else {**data, "inclusive": shown[1]}
 
 
 def _adds_up(parent: Ints, exclusive: Array, inclusive: Array) -> bool:
@@ -166,7 +166,7 @@ def describe_metric(costs: Costs) -> dict[str, Any]:
         "name": metric.name,
         "unit": metric.unit,
         "description": metric.description,
-        "additive": is_additive(costs),
+        "additive": costs.is_additive,
         "total": float(costs.total),
         "whole": float(costs.whole),  # what shares are of
         "signed": costs.is_signed,
@@ -223,7 +223,7 @@ class FlatTable:
 
     def _rest(self, metric: int, chosen: Ints) -> float | None:
         """What the groups that are left out cost together; None where costs do not add up."""
-        if not is_additive(self._metrics[metric]):
+        if not self._metrics[metric].is_additive:
             return None
         with np.errstate(invalid="ignore", over="ignore"):
             return float(np.delete(self._exclusive[metric], chosen).astype(np.float64).sum())
@@ -231,7 +231,7 @@ class FlatTable:
 
 def _shares(costs: Costs, exclusive: Array, inclusive: Array) -> Floats:
     """By exclusive cost; of groups without any, a little of the inclusive one, so that the largest stay."""
-    if not is_additive(costs) or not costs.whole:
+    if not costs.is_additive or not costs.whole:
         return np.zeros(len(exclusive))
     with np.errstate(invalid="ignore", over="ignore"):
         shares = np.abs(exclusive / costs.whole) + 1e-3 * np.abs(inclusive / costs.whole)
@@ -241,7 +241,7 @@ def _shares(costs: Costs, exclusive: Array, inclusive: Array) -> Floats:
 def callers(costs: Costs, labels: Labels, detail: Detail, most: int) -> dict[str, Any] | None:
     """Functions with their callers below them, and what those cost that are left out; None of a metric whose costs
     cannot be divided among callers."""
-    if not is_additive(costs):
+    if not costs.is_additive:
         return None
     grown = grow_callers(costs, detail.of(most, most, 20))
     left = {"left": grown.table.left, "functions_left": grown.functions_left, "rest": grown.rest}

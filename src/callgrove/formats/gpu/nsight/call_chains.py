@@ -11,7 +11,6 @@ Frames without a symbol are left out: a third to a half of them are.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from functools import cached_property
 
@@ -21,6 +20,7 @@ from callgrove.arrays import ABSENT, Ids, Ints, Names, distinct
 from callgrove.binary.sqlite.cells import MISSING, Type
 from callgrove.binary.sqlite.database import SqliteFile
 from callgrove.formats.gpu.nsight.tables import DOMAIN_CREATE, TID_BITS
+from callgrove.model.traces.pairing import strip_version
 
 __all__ = [
     "ARROW",
@@ -31,14 +31,12 @@ __all__ = [
     "Frames",
     "decode_path",
     "extra_prof_domain",
-    "strip_version",
     "symbols",
 ]
 
 
 Frames = tuple[str, ...]  # the outermost first
 INTEGER = Type.INTEGER
-VERSIONED = re.compile(r"_v\d+$")
 LOOKED_AT = 3  # innermost frames among which the called function should be
 
 
@@ -117,11 +115,6 @@ class CallChains:
         found = [stacks[k] for k in number.reshape(-1).tolist()]
         kept = np.array([bool(frames) for frames in found], np.bool_)
         return rows[kept], tuple(frames for frames in found if frames)
-
-
-def strip_version(name: str) -> str:
-    """The name of a call without the version of the interface: cudaMalloc_v3020."""
-    return VERSIONED.sub("", name)
 
 
 def _without(frames: Frames, name: str) -> Frames:

@@ -42,7 +42,6 @@ from callgrove.formats.gpu.nsight.call_chains import (
     Domains,
     Frames,
     decode_path,
-    strip_version,
     symbols,
 )
 from callgrove.formats.gpu.nsight.places import NsightPlaces
@@ -67,6 +66,7 @@ from callgrove.formats.gpu.nsight.tables import (
 )
 from callgrove.model.experiment import Severity
 from callgrove.model.traces.events import SideTable
+from callgrove.model.traces.pairing import strip_version
 
 __all__ = ["NsightData", "datasets"]
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from callgrove.binary.sources import Source
-from callgrove.formats.hpctoolkit.database import Database, unit_of
+from callgrove.formats.hpctoolkit.database import Database, DatabaseFormat, unit_of
 from callgrove.formats.hpctoolkit.experiment_xml import (
     HEAD,
     ExperimentXml,
@@ -28,7 +28,7 @@ from callgrove.formats.hpctoolkit.experiment_xml import (
 )
 from callgrove.formats.hpctoolkit.prerelease import files as prerelease_files
 from callgrove.formats.hpctoolkit.prerelease import records as rec
-from callgrove.formats.interface import Field, Grade, Match, Problem, ReadOptions, WriteOptions, Writer
+from callgrove.formats.interface import Field, Grade, Match, ReadOptions, WriteOptions, Writer
 from callgrove.formats.registry import check_dialect
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.experiment import Experiment, Severity
@@ -58,7 +58,7 @@ REFERRED = {
 }
 
 
-class PrereleaseFormat:
+class PrereleaseFormat(DatabaseFormat):
     """Reads pre-release databases, whole or in parts, and writes them."""
 
     name = "hpctoolkit-prerelease"
@@ -97,17 +97,6 @@ class PrereleaseFormat:
 
         dialect = check_dialect(self.name, options.dialect)
         return DatabaseWriter(target, options, partial(Prerelease, dialect=dialect))
-
-    def refuse_target(self, target: Path) -> None:
-        from callgrove.formats.hpctoolkit.database_writer import DATABASE
-
-        DATABASE.refuse_others(target)
-
-    def check(self, source: Source, options: ReadOptions) -> Iterator[Problem]:
-        """Yield what is wrong with a database."""
-        from callgrove.formats.hpctoolkit.check import problems
-
-        return problems(self.read(source, options), source, options.progress)
 
     def dump(self, source: Source) -> Iterator[Field]:
         """Yield every field of every part."""

@@ -16,7 +16,7 @@ from callgrove.arrays import ABSENT, Array, Bools, Ids
 from callgrove.binary.files import FileBytes
 from callgrove.binary.sources import Source
 from callgrove.errors import CallgroveError
-from callgrove.formats.hpctoolkit.database import Database, split_source_path, unit_of
+from callgrove.formats.hpctoolkit.database import Database, DatabaseFormat, split_source_path, unit_of
 from callgrove.formats.hpctoolkit.release import files as release_files
 from callgrove.formats.hpctoolkit.release import records as rec
 from callgrove.formats.hpctoolkit.release.meta_db import MetaDb, RawContexts, RawMetric, RawScope, RawSummary
@@ -29,7 +29,7 @@ from callgrove.formats.hpctoolkit.release.vocabulary import (
     SUMMARIES,
     UNKNOWN_FUNCTION,
 )
-from callgrove.formats.interface import Field, Grade, Match, Problem, ReadOptions, WriteOptions, Writer
+from callgrove.formats.interface import Field, Grade, Match, ReadOptions, WriteOptions, Writer
 from callgrove.formats.registry import check_dialect
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.contexts import ContextKind, Relation
@@ -144,7 +144,7 @@ STATISTICS = {(formula, COMBINATIONS.index(word)): statistic for statistic, (for
 COMBINE = (Aggregation.SUM, Aggregation.MINIMUM, Aggregation.MAXIMUM)
 
 
-class ReleaseFormat:
+class ReleaseFormat(DatabaseFormat):
     """Reads released databases, whole or in parts, and writes them."""
 
     name = "hpctoolkit-release"
@@ -192,17 +192,6 @@ class ReleaseFormat:
 
         check_dialect(self.name, options.dialect)
         return DatabaseWriter(target, options, Released)
-
-    def refuse_target(self, target: Path) -> None:
-        from callgrove.formats.hpctoolkit.database_writer import DATABASE
-
-        DATABASE.refuse_others(target)
-
-    def check(self, source: Source, options: ReadOptions) -> Iterator[Problem]:
-        """Yield what is wrong with a database."""
-        from callgrove.formats.hpctoolkit.check import problems
-
-        return problems(self.read(source, options), source, options.progress)
 
     def dump(self, source: Source) -> Iterator[Field]:
         """Yield every field of every part."""

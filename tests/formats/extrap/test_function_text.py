@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from callgrove.model.study.series import Segment, Term, exponent_text, function_text, segments_text
+from callgrove.formats.extrap.models import exponent_text, function_text, segments_text
+from callgrove.model.study.series import Segment, Term
 
 
 @pytest.mark.parametrize(
