@@ -86,8 +86,8 @@ def test_programs(tmp_path: Path, capsys: Capture) -> None:
     err = messages(capsys, "prof", folder, target, "-j", "1", "--force", "--only-exe", "worker", "--only-exe", "driver")
     assert "left out" not in err
     err = messages(capsys, "prof", folder, target, "--force", "--only-exe", "a", "--only-exe", "b", code=3)
-    assert "no measurement of the program 'a' or 'b'; there are of driver, worker" in err
-    assert "no measurement of the program 'none'; there are of driver, worker" in said(
+    assert "no measurement of the program 'a' or 'b'; there are measurements of driver, worker" in err
+    assert "no measurement of the program 'none'; there are measurements of driver, worker" in said(
         capsys, "prof", folder, tmp_path / "x", "--only-exe", "none", "-j", "1", code=3
     )
 

@@ -114,7 +114,7 @@ def compare(experiments: Sequence[Experiment], question: Question | None = None)
     """Compare the first experiment against each of the others."""
     asked = question or Question()
     if len(experiments) < 2:
-        raise UsageError("to compare needs two experiments")
+        raise UsageError("comparing needs two experiments")
     metrics = _metrics(experiments, asked)
     sides = [costs(e, name, asked.ranks, asked.threads) for e, name in zip(experiments, metrics, strict=True)]
     metric, factors = sides[0].metric, _factors(sides)

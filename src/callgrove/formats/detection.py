@@ -17,7 +17,7 @@ from callgrove.formats.interface import Format, Grade, Match
 if TYPE_CHECKING:
     from callgrove.formats.interface import Entry
 
-__all__ = ["Claim", "claims_on", "formats_named_like", "is_sure", "stranger", "strongest"]
+__all__ = ["Claim", "claims_on", "describe_unsupported", "formats_named_like", "is_sure", "strongest"]
 
 
 Claim = tuple[Format, Match]
@@ -87,11 +87,11 @@ def _claim_of(entry: Entry, source: Source) -> Claim | None:
 
 def strongest(source: Source, ours: Sequence[Claim], missing: Sequence[str], theirs: Sequence[Claim] = ()) -> Claim:
     """Return the claim of the highest grade. A tie, or no claim, is an error that says so. `theirs` are claims of
-    plug-ins, which may read what we know as a stranger."""
+    plug-ins, which may read what we know as unsupported."""
     claims = [*ours, *theirs]
     best = max((match.grade for _, match in claims), default=None)
     if best is None or (best < Grade.EXACT and not source.is_folder and not is_sure(source, theirs)):
-        _refuse_stranger(source)
+        _refuse_unsupported(source)
     if best is None:
         unable = f"; these formats could not be tried: {', '.join(missing)}" if missing else ""
         raise NotRecognised(f"{_explain_unrecognised(source)}; see `callgrove formats`{unable}")
@@ -102,10 +102,10 @@ def strongest(source: Source, ours: Sequence[Claim], missing: Sequence[str], the
     return winners[0]
 
 
-def _refuse_stranger(source: Source) -> None:
+def _refuse_unsupported(source: Source) -> None:
     """Raise an error that says what an input is that no format reads."""
 
-    if other := _readable(source.path, lambda: stranger(source)):
+    if other := _readable(source.path, lambda: describe_unsupported(source)):
         raise NotRecognised(f"{source.path}: {other}")
 
 
@@ -200,8 +200,8 @@ def _begins(*marks: bytes) -> Callable[[Source], bool]:
     return lambda source: source.head(8).startswith(marks)
 
 
-def _of_another(source: Source) -> str:
-    """Return what one of the others says of a file, by how it begins."""
+def _describe_by_head(source: Source) -> str:
+    """Return what a file of another tool is, by how it begins; empty where that is not known."""
     head = source.head(LOOKED_AT)
     return next((text for mark, text in OTHERS.items() if re.match(mark, head)), "")
 
@@ -223,7 +223,7 @@ PACKED: Known = (
     (_begins(b"\x28\xb5\x2f\xfd"), f"is compressed; {UNPACK} with unzstd"),
 )
 OF_CUBE = (".cubex", ".cube.gz")  # they are packed as well, and their reader tells what is wrong with them
-STRANGERS: Known = (
+UNSUPPORTED: Known = (
     (_is_chrome, f"is a Chrome trace (JSON), {WRITTEN}, or look at it on ui.perfetto.dev"),
     (_is_otf2, f"is an OTF2 archive, {WRITTEN}, or look at it with Vampir or otf2-print"),
     (lambda source: CSV_HEADER.match(source.head(64)) is not None, f"is a CSV file of rocprofv3, {WRITTEN}; {ROCPD}"),
@@ -240,7 +240,7 @@ STRANGERS: Known = (
 )
 
 
-def stranger(source: Source) -> str:
+def describe_unsupported(source: Source) -> str:
     """Return what an input is that no format reads, and what to do; empty where that is not known either."""
     packed = () if source.path.name.endswith(OF_CUBE) else PACKED
-    return next((text for is_it, text in (*packed, *STRANGERS) if is_it(source)), "") or _of_another(source)
+    return next((text for is_it, text in (*packed, *UNSUPPORTED) if is_it(source)), "") or _describe_by_head(source)

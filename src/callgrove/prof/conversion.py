@@ -88,7 +88,9 @@ def _nothing(request: Request, survey: Survey | None) -> InputError:
     where = request.inputs.paths[0]
     if survey is not None and survey.others:
         there, wanted = ", ".join(sorted(set(survey.others))), " or ".join(map(repr, request.only_exe))
-        return InputError(f"{where}: there is no measurement of the program {wanted}; there are of {there}")
+        return InputError(
+            f"{where}: there is no measurement of the program {wanted}; there are measurements of {there}"
+        )
     if survey is None or not survey.skipped:
         return InputError(f"{where}: no measurement file can be read")
     path, reason = survey.skipped[0]

@@ -47,14 +47,14 @@ def scaling_maker(opened: Experiment | Study, choice: Choice, limits: Limits | N
             )
         except CallgroveError as error:  # every other view still says what is there
             return Unavailable(TITLE, worded("the runs do not make a study: ", error))
-    if reason := _why_not(opened):
+    if reason := _explain_missing_models(opened):
         return Unavailable(TITLE, reason)
     stored = bool(opened.models)
     models = read_stored_models(opened) if stored else model_study(opened)
     return ScalingMaker(models, stored, choice.metric, limits or Limits())
 
 
-def _why_not(study: Study) -> str:
+def _explain_missing_models(study: Study) -> str:
     """Return why a study has no models; empty where it has."""
     if not len(study):
         return "nothing was measured"

@@ -355,7 +355,7 @@ def test_announced_times_are_compared(tmp_path: Path) -> None:
     header = (*HEADER, ("trace-min-time", "1"), ("trace-max-time", "7"))
     path = with_trace(tmp_path, trace((1, 18), (9, 21)))
     path.write_bytes(GOOD.changed(header=header))
-    assert [p.text for p in checked(path)] == ["samples run from 1 to 9, announced is 1 to 7"]
+    assert [p.text for p in checked(path)] == ["samples run from 1 to 9; the profile announces 1 to 7"]
 
 
 # -- random damage -----------------------------------------------------------------------------------------------------

@@ -50,7 +50,7 @@ class Clusters:
             n_processes, n_iterations = (int(said[f"{PREFIX} {w}"]) for w in ("PROCESS NUM", "ITERATION COUNT"))
             rows = [[place[int(id_)] for id_ in said[f"{PREFIX} MAPPING {k}"].split(",")] for k in range(n_iterations)]
         except (KeyError, ValueError) as error:
-            raise UsageError(f"{experiment.path}: its clusters are not told completely: {error}") from None
+            raise UsageError(f"{experiment.path}: the description of its clusters is incomplete: {error}") from None
         mapping = np.array([row for row in rows if len(row) == n_processes], np.int32)
         if len(mapping) < n_iterations or not n_iterations or (tree.parent[mapping] != root).any():
             raise UsageError(f"{experiment.path}: its clusters contradict the call tree")

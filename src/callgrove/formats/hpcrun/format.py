@@ -125,7 +125,7 @@ def _trace(path: Path, measurement: Measurement) -> Iterator[Finding]:
     if not measurement.is_old and all(announced):  # in 02.00 genuine files often disagree
         ends = (str(time.min()), str(time.max())) if len(time) else ("0", "0")
         if announced != ends:
-            text = f"samples run from {ends[0]} to {ends[1]}, announced is {announced[0]} to {announced[1]}"
+            text = f"samples run from {ends[0]} to {ends[1]}; the profile announces {announced[0]} to {announced[1]}"
             yield Severity.NOTE, "trace", text
 
 

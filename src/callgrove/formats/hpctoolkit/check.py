@@ -421,5 +421,5 @@ def problems_of_samples(
         yield Problem(Severity.NOTE, experiment.path, "traces", text)
     said = experiment.traces.time_range
     if time_range is not None and said is not None and not (said[0] <= time_range[0] and time_range[1] <= said[1]):
-        text = f"samples run from {time_range[0]} to {time_range[1]}, announced is {said[0]} to {said[1]}"
+        text = f"samples run from {time_range[0]} to {time_range[1]}; the database announces {said[0]} to {said[1]}"
         yield Problem(severity, experiment.path, "traces", text)

@@ -160,9 +160,9 @@ def fold(
             text = f"{n} exclusive values below zero, which differences of unsigned counters have, count as 0"
             builder.warn(Severity.NOTE, f"{name}: {text}, as in Extra-P")
     for reason, names in left_out.items():
-        builder.warn(Severity.NOTE, worded("left out of the study: ", _told_of(names, reason)))
+        builder.warn(Severity.NOTE, worded("left out of the study: ", _say_left_out(names, reason)))
     if unlisted:
-        builder.warn(Severity.NOTE, _told_of(unlisted, UNLISTED))
+        builder.warn(Severity.NOTE, _say_left_out(unlisted, UNLISTED))
     if not builder.has_values:
         raise UsageError(f"{experiment.path or experiment.title}: there is no {scope.word} value to make a study of")
     study = builder.build()
@@ -186,7 +186,7 @@ def _differences(study: Study, costs: Mapping[str, Cost], roots: frozenset[str] 
             yield f"{name}: the runs make {cost.total:g}, the study {made:g}"
 
 
-def _told_of(names: Sequence[str], reason: str) -> str:
+def _say_left_out(names: Sequence[str], reason: str) -> str:
     """Return one sentence about several metrics that are left out for one reason."""
     text = reason.replace("{}", names[0])
     others = ", ".join(names[1:MOST_NAMED]) + (", ..." if len(names) > MOST_NAMED else "")
@@ -272,7 +272,7 @@ def _measure_run(
         only = f"{name}: only what all profiles have together is known; take their sum ("
         raise UsageError(only, Parameter("scaling", "strong"), ")")
     stored = _Stored.of(experiment, way, profiles, counted)
-    listed, n_unlisted = _of_paths(stored.listed, paths), stored.count_unlisted(experiment.contexts, way)
+    listed, n_unlisted = _mark_paths(stored.listed, paths), stored.count_unlisted(experiment.contexts, way)
     cost = None if n_unlisted else stored.cost
     reached = listed if stored.dense else stored.find_reached_paths(experiment.contexts, paths)
     if stored.dense and combination in EXTRA_P and combination != Combination.DEVICE:
@@ -432,7 +432,7 @@ class _Stored:
 
     def find_reached_paths(self, tree: ContextTree, paths: CallPaths) -> Bools:
         """Return which call paths have a stored value, at them or below."""
-        return _of_paths(_with_ancestors(self.contexts, tree), paths)
+        return _mark_paths(_with_ancestors(self.contexts, tree), paths)
 
     def count_unlisted(self, tree: ContextTree, way: Recipe) -> int:
         """Return how many contexts above those that a file lists have an inclusive value that is computed: Extra-P
@@ -445,7 +445,7 @@ def _with_ancestors(contexts: Bools, tree: ContextTree) -> Bools:
     return combine_upwards(contexts.astype(np.int8), tree.parent, tree.levels, np.maximum).astype(np.bool_)
 
 
-def _of_paths(contexts: Bools, paths: CallPaths) -> Bools:
+def _mark_paths(contexts: Bools, paths: CallPaths) -> Bools:
     out = np.zeros(len(paths.texts), np.bool_)
     out[paths.of_context[contexts[: len(paths.of_context)]]] = True
     return out
