@@ -103,13 +103,13 @@ def take_part(
     metrics = experiment.metrics.take(np.flatnonzero(kept.metrics >= 0))
     profiles = np.flatnonzero(kept.profiles >= 0)
     rest = experiment.profiles.take(profiles)
-    numbers = profiles.astype(np.int32)
+    own = profiles.astype(np.int32)
     run_ids, run = np.unique(rest.run, return_inverse=True)
-    matched = MatchedProfiles((kept.profiles,), numbers * 0, numbers, run.astype(np.int32), ())
-    united = unite_systems((experiment,), matched, shared=True)
+    matched = MatchedProfiles((kept.profiles,), own * 0, own, run.astype(np.int32), ())
+    found = unite_systems((experiment,), matched, shared=True)
     rest = replace(rest, run=run.astype(np.int32))
     runs = tuple(experiment.runs[k] for k in run_ids.tolist()) or experiment.runs
-    system, leaves = united or system_of(rest)
+    system, leaves = found or system_of(rest)
     rest = replace(rest, system=leaves)
     lost = ["lost: statistics of stored summaries"] if any(m.statistic for m in experiment.metrics) else []
     return replace(
