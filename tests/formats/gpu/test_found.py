@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import pickle
+import weakref
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +21,7 @@ from callgrove.binary.sqlite.cells import Type
 from callgrove.binary.sqlite.database import SqliteCache, SqliteFile
 from callgrove.binary.sqlite.pages import Pages
 from callgrove.binary.sqlite.tables import Room, Runs, Starts
+from callgrove.formats.gpu.event_tables import TableData
 from tests.formats.gpu.gpu_databases import execute, suffix_of
 from tests.formats.gpu.test_joined import joined, made, opened, process, rows, same
 
@@ -116,3 +120,22 @@ def test_files_one_after_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         assert len(sought) == (3 if has_room else 3 * (turn + 1))
     execute(files[0].path, "UPDATE t SET b = 7 WHERE a = 3")
     assert files[0].table("t", columns)["b"].tolist()[:5] == [1, 2, 4, 7, 16]
+
+
+def test_what_is_kept_of_databases_goes_with_them(tmp_path: Path) -> None:
+    experiment = opened(made(tmp_path, n_calls=400))
+    backend = joined(experiment)
+    rows(backend)
+    caches = [dataset.file.cache for dataset in backend.datasets if isinstance(dataset, TableData)]
+    assert len(caches) == len(backend.datasets)
+    cache = caches[0]
+    assert all(other is cache for other in caches)
+    assert cache.schemas.whole
+    assert cache.spare is None  # it is in use
+    backend.release()
+    assert cache.spare is not None
+    assert pickle.loads(pickle.dumps(cache)).spare is None
+    known = weakref.ref(cache)
+    del experiment, backend, cache, caches
+    gc.collect()
+    assert known() is None

@@ -30,7 +30,6 @@ __all__ = [
     "alike",
     "header_of",
     "is_text",
-    "read_varint",
     "shapes_of",
 ]
 
@@ -179,12 +178,12 @@ def header_of(raw: bytes, known: dict[bytes, Header]) -> Header:
 
 
 def _read_header(raw: bytes) -> Header:
-    size, at = read_varint(raw, 0)
+    size, at = _varint(raw, 0)
     if size != len(raw) or size < at:
         raise Unusual("a header that leaves its page")
     serials, places, place = [], [], size
     while at < size:
-        serial, at = read_varint(raw, at)
+        serial, at = _varint(raw, at)
         if serial in (N_NUMERIC, N_NUMERIC + 1):
             raise Unusual("a serial type that is not used")
         serials.append(serial)
@@ -195,18 +194,14 @@ def _read_header(raw: bytes) -> Header:
     return Header(tuple(serials), tuple(places), place)
 
 
-def read_varint(data: bytes | memoryview, at: int) -> tuple[int, int]:
-    """Return an unsigned number of variable length, and where it ends."""
+def _varint(raw: bytes, at: int) -> tuple[int, int]:
+    """A number of variable length, and where it ends; one that begins with a sign is none that a header may have."""
     value = 0
-    try:
-        for k in range(at, at + 8):
-            byte = data[k]
-            value = value << 7 | byte & 0x7F
-            if byte < 0x80:
-                return value, k + 1
-        return value << 8 | data[at + 8], at + 9
-    except IndexError:
-        raise Unusual("a place outside of the file") from None
+    for k in range(at, min(at + 8, len(raw))):
+        value = value << 7 | raw[k] & 0x7F
+        if raw[k] < 0x80:
+            return value, k + 1
+    raise Unusual("a header that ends inside of a serial type")
 
 
 @dataclass(frozen=True)

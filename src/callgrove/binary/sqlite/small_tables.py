@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from callgrove.arrays import ABSENT
 from callgrove.binary.sqlite.pages import DEEPEST, INTERIOR, LEAF, Pages, Unusual
-from callgrove.binary.sqlite.records import NULL, ONE, REAL, SIZES, ZERO, Header, header_of, read_varint
+from callgrove.binary.sqlite.records import NULL, ONE, REAL, SIZES, ZERO, Header, header_of
 from callgrove.binary.sqlite.tables import TableLayout, is_plain
 
 __all__ = ["SchemaRow", "few_rows", "n_few", "schema_leaves", "schema_rows"]
@@ -116,8 +116,8 @@ def _rows_of_page(pages: Pages, page: int, header: int) -> Iterator[_Row]:
         raise Unusual("a page that belongs to no table")
     end, before = begin + pages.usable, None
     for cell in _cells(pages, page, header + 8, header):
-        size, at = read_varint(data, cell)
-        rowid, at = read_varint(data, at)
+        size, at = _varint(data, cell)
+        rowid, at = _varint(data, at)
         rowid = rowid - (1 << 64) if rowid >= 1 << 63 else rowid
         if before is not None and rowid <= before:
             raise Unusual("row ids that do not rise")
@@ -126,7 +126,7 @@ def _rows_of_page(pages: Pages, page: int, header: int) -> Iterator[_Row]:
         if at + local + 4 * (local < size) > end:
             raise Unusual("a record that leaves its page")
         record = bytes(data[at : at + local]) if local == size else pages.chain(at, local, size)
-        length, _ = read_varint(record, 0)
+        length, _ = _varint(record, 0)
         if length > local:
             raise Unusual("a header that leaves its page")
         found = header_of(record[:length], pages.known_headers)
@@ -157,3 +157,17 @@ def _value(row: _Row, column: int, is_real: bool, has_default: bool) -> object:
         return None if number != number else number
     whole = int.from_bytes(raw, "big", signed=True)
     return float(whole) if is_real else whole
+
+
+def _varint(data: bytes | memoryview, at: int) -> tuple[int, int]:
+    """An unsigned number of variable length, and where it ends."""
+    value = 0
+    try:
+        for k in range(at, at + 8):
+            byte = data[k]
+            value = value << 7 | byte & 0x7F
+            if byte < 0x80:
+                return value, k + 1
+        return value << 8 | data[at + 8], at + 9
+    except IndexError:
+        raise Unusual("a place outside of the file") from None
