@@ -6,7 +6,6 @@ import sqlite3
 from argparse import ArgumentParser
 from collections import Counter
 from contextlib import closing
-from importlib import import_module
 from pathlib import Path
 from shutil import copyfile
 from typing import Any
@@ -16,7 +15,7 @@ import pytest
 from callgrove.analysis.tables import export
 from callgrove.binary.sources import Source
 from callgrove.binary.sqlite.database import SqliteFile
-from callgrove.cli.main import VERBS
+from callgrove.cli.main import VERBS, load_command
 from callgrove.errors import UsageError
 from callgrove.formats.gpu.nsight.reader import NsightData, datasets
 from callgrove.formats.interface import ReadOptions
@@ -265,7 +264,7 @@ def test_every_verb_that_opens_experiments_chooses_names() -> None:
     unable = {"check", "dump", "formats", "demo", "prof", "rocprofv3-merge"}
     for verb in VERBS:
         parser = ArgumentParser()
-        import_module(verb.module).add_arguments(parser)
+        load_command(verb).add_arguments(parser)
         assert ("--kernel-names" in parser.format_help()) == (verb.name not in unable), verb.name
 
 
