@@ -16,16 +16,15 @@ from callgrove.analysis import summary
 from callgrove.analysis.summary import summarise, table
 from callgrove.analysis.summary_sections import By
 from callgrove.binary.sqlite import batch as joined_files
-from callgrove.binary.sqlite.batch import JoinedFiles
 from callgrove.binary.sqlite.cells import Type
 from callgrove.binary.sqlite.database import SqliteFile
-from callgrove.binary.sqlite.pages import Unusual
+from callgrove.binary.sqlite.plan import Slow
 from callgrove.errors import CallgroveError
 from callgrove.formats.gpu import formats
 from callgrove.formats.gpu.experiment import JoinedSpans
 from callgrove.formats.gpu.files import read_ahead
-from callgrove.formats.gpu.rocpd.batch import ByOwner
-from callgrove.formats.gpu.rocpd.places import read_together
+from callgrove.formats.gpu.rocpd.events import ByOwner
+from callgrove.formats.gpu.rocpd.places import join_files, read_together
 from callgrove.formats.gpu.rocpd.tables import LISTED
 from callgrove.formats.gpu.spans import DataSetSpans
 from callgrove.formats.interface import ReadOptions
@@ -101,7 +100,7 @@ def test_spans_are_those_of_every_file(tmp_path: Path, n_calls: int) -> None:
     files = made(tmp_path, n_calls=n_calls)
     backend = joined(opened(files))
     assert same(backend) == sum(len(process(k, n_calls).events) for k in range(N_FILES))
-    assert backend._together is not None, "they were read one by one"
+    assert backend.joined is not None, "they were read one by one"
     assert sum(sizes(backend.side("copy")).values()) == sum(
         event.size for k in range(N_FILES) for event in process(k, n_calls).events if event.kind == "copy"
     )
@@ -114,7 +113,7 @@ def test_windows_and_profiles(tmp_path: Path) -> None:
         found = rows(backend, **which)
         assert found == rows(one_by_one(backend), **which)
         assert 0 < len(found) < len(rows(backend))
-    assert backend._together is not None
+    assert backend.joined is not None
 
 
 def damaged(files: Sequence[Path], statement: str) -> None:
@@ -235,9 +234,10 @@ def test_files_are_fetched_while_those_before_them_are_opened(tmp_path: Path, mo
     def hint(descriptor: int, *_: int) -> None:
         events.append(("fetch", names[os.fstat(descriptor).st_ino]))
 
-    def read(path: Path, part: Any, fill: Any = joined_files._fill) -> None:
+    def read(path: Path, part: Any, head: bytes, fill: Any = joined_files._fill) -> str:
         events.append(("read", path.name))
-        fill(path, part)
+        reason: str = fill(path, part, head)
+        return reason
 
     monkeypatch.setattr(os, "posix_fadvise", hint)
     monkeypatch.setattr(joined_files, "_fill", read)
@@ -251,7 +251,7 @@ def test_files_are_fetched_while_those_before_them_are_opened(tmp_path: Path, mo
 
 def test_tables_that_list_things_are_read_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = made(tmp_path)
-    before = read_together(JoinedFiles([SqliteFile.unread(path) for path in files]))
+    before = read_together(join_files([SqliteFile.unread(path) for path in files]))
     assert [set(own.listed) for own in before] == [set(LISTED)] * N_FILES
     assert [own.listed["info_process"]["pid"].tolist() for own in before] == [[4000 + k % 2] for k in range(N_FILES)]
     with monkeypatch.context() as patch:
@@ -259,7 +259,7 @@ def test_tables_that_list_things_are_read_at_once(tmp_path: Path, monkeypatch: p
         again = opened(files)
     assert described(again) == described(opened(files))
     damaged(files, """UPDATE "rocpd_info_process%s" SET environment = '{"X": "' || hex(zeroblob(9000)) || '"}'""")
-    before = read_together(JoinedFiles([SqliteFile.unread(path) for path in files]))
+    before = read_together(join_files([SqliteFile.unread(path) for path in files]))
     assert [set(LISTED) - set(own.listed) for own in before] == [{"info_process"}] * N_FILES
 
 
@@ -299,9 +299,9 @@ def test_a_file_that_is_replaced_meanwhile(tmp_path: Path) -> None:
 
 def test_memory_is_given_back_and_read_again(tmp_path: Path) -> None:
     backend = joined(opened(made(tmp_path)))
-    assert backend._together is not None
+    assert backend.joined is not None
     found = rows(backend)
-    files = backend._together._files
+    files = backend.joined._files
     backend.release()
     assert files._buffer is None
     assert all(file._pages is None and file._given is None for file in files.files)
@@ -349,24 +349,31 @@ def test_bytes_that_are_wrong_anywhere(tmp_path: Path) -> None:
     assert n_read > 8
 
 
+def by_owner(*ids: Sequence[int]) -> ByOwner:
+    return ByOwner(np.array([len(own) for own in ids]), np.array([k for own in ids for k in own], np.int64))
+
+
 def test_ids_by_owner() -> None:
-    ids = [np.array([5, 3, 5]), np.array([], np.int64), np.array([1000])]
-    known = ByOwner(ids, [np.array([1, 2, 3]), np.array([], np.int64), np.array([4])])
+    known = by_owner([5, 3, 5], [], [1000])
     n, asked = np.array([4, 1, 2]), np.array([3, 5, 4, -(2**63), 3, 1000, 3])
-    assert known(n, asked).tolist() == [2, 1, -1, -1, -1, 4, -1]
-    assert known(np.array([2, 0, 1]), np.array([5, 3, 1000])).tolist() == [1, 2, 4]  # all of them are there
+    assert known(n, asked).tolist() == [1, 0, -1, -1, -1, 3, -1]
+    assert known(np.array([2, 0, 1]), np.array([5, 3, 1000])).tolist() == [0, 1, 3]  # all of them are there
     assert not known.is_unique
-    with pytest.raises(Unusual):
-        ByOwner([np.array([0, 1 << 40])])
-    with pytest.raises(Unusual):
-        ByOwner([np.array([-(2**63), 2**63 - 1])])
+    assert by_owner([5, 3], [5], []).is_unique
+
+
+@pytest.mark.parametrize("far", [1 << 40, 2**63 - 1])
+def test_ids_that_lie_far_apart(far: int) -> None:
+    known = by_owner([-(2**63), far], [far])
+    assert known(np.array([3, 2]), np.array([far, 0, -(2**63), far, -(2**63)])).tolist() == [1, -1, 0, 2, -1]
+    assert known.is_unique
+    assert not by_owner([0, far, far], [1]).is_unique
 
 
 def test_files_without_a_page_are_not_joined(tmp_path: Path) -> None:
     path = tmp_path / "short.db"
     path.write_bytes(b"SQLite format 3\0")
-    with pytest.raises(Unusual):
-        _ = JoinedFiles([SqliteFile(path, False)]).pages
+    assert join_files([SqliteFile(path, False)]).pages == Slow("a file shorter than its header")
 
 
 def test_texts_stay_the_same_however_spans_are_read(tmp_path: Path) -> None:
@@ -375,7 +382,7 @@ def test_texts_stay_the_same_however_spans_are_read(tmp_path: Path) -> None:
     before = named(backend, ("name", LABEL))
     assert named(backend, ("name", LABEL, "depth")) == before
     assert named(backend, ("name", LABEL)) == before
-    assert backend._together is not None, "they were read one by one"
+    assert backend.joined is not None, "they were read one by one"
     assert {name for name, _ in before.values()} >= {"roctxRangePushA", "hipLaunchKernel"}
 
 
