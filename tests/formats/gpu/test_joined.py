@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import pickle
+import sqlite3
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ from callgrove.analysis import summary
 from callgrove.analysis.summary import summarise, table
 from callgrove.analysis.summary_sections import By
 from callgrove.binary.sqlite import batch as joined_files
+from callgrove.binary.sqlite import database, pages
 from callgrove.binary.sqlite.cells import Type
 from callgrove.binary.sqlite.database import SqliteFile
 from callgrove.binary.sqlite.plan import Slow
@@ -23,7 +26,7 @@ from callgrove.errors import CallgroveError
 from callgrove.formats.gpu import formats
 from callgrove.formats.gpu.experiment import JoinedSpans
 from callgrove.formats.gpu.files import read_ahead
-from callgrove.formats.gpu.rocpd.events import ByOwner
+from callgrove.formats.gpu.rocpd.lookups import ByOwner
 from callgrove.formats.gpu.rocpd.places import join_files, read_together
 from callgrove.formats.gpu.rocpd.tables import LISTED
 from callgrove.formats.gpu.spans import DataSetSpans
@@ -155,6 +158,7 @@ def test_whatever_is_wrong_with_one_of_them(tmp_path: Path, statement: str) -> N
     backend = joined(experiment)
     other = opened(files)
     assert rows(backend) == rows(one_by_one(joined(other)))
+    assert (backend.joined is None) == statement.startswith("PRAGMA"), "only files of one kind are read at once"
     by = (By.RANK,)
     found = summarise(experiment, by)
     with pytest.MonkeyPatch.context() as patch:
@@ -163,6 +167,58 @@ def test_whatever_is_wrong_with_one_of_them(tmp_path: Path, statement: str) -> N
     assert str(table(found)) == str(table(want))  # as text: some cells are no numbers
     assert sorted(found.damage) == sorted(want.damage)
     assert (found.n_read, found.n_flagged, found.n_unlinked) == (want.n_read, want.n_flagged, want.n_unlinked)
+
+
+@pytest.mark.parametrize("chunk_rows", [7, 1 << 16])
+def test_what_leads_nowhere_is_counted_once_however_often_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunk_rows: int
+) -> None:
+    """At once, one by one in chunks of any size, and at once again; the ids of a file are its own."""
+    monkeypatch.setattr(database, "FEW_ROWS", 0)
+    monkeypatch.setattr(pages, "BATCH_ROWS", chunk_rows)
+    files = made(tmp_path, n_calls=400)
+    for statement in (
+        'UPDATE "rocpd_region%s" SET name_id = 5000 + rowid WHERE rowid % 3 = 0',
+        'UPDATE "rocpd_kernel_dispatch%s" SET kernel_id = 77, agent_id = 78 WHERE rowid % 2 = 0',
+        'UPDATE "rocpd_event%s" SET category_id = 5001 WHERE id IN (SELECT event_id FROM "rocpd_memory_copy%s")',
+        'UPDATE "rocpd_memory_allocate%s" SET event_id = 1000000, tid = 99',
+    ):
+        damaged(files, statement)
+    backend = joined(opened(files))
+    alone = one_by_one(backend)
+    found = rows(backend)
+    said = [warning.text for warning in backend.warnings]
+    wanted = {place: n for place, n in lost_ids(files[1]).items() if n}
+    assert len(wanted) == 6
+    for place, n in wanted.items():
+        assert f"{files[1]}: {place}: {n} ids lead to no row" in said
+    assert len(said) == len(wanted)
+    for again in (alone, backend, alone, backend):
+        assert rows(again) == found
+        assert sorted(warning.text for warning in again.warnings) == sorted(said)
+    assert backend.joined is not None
+
+
+def lost_ids(path: Path) -> dict[str, int]:
+    """What SQL counts."""
+    suffix = suffix_of(process(1))
+    known = {
+        "region.name_id": "string.id",
+        "kernel_dispatch.kernel_id": "info_kernel_symbol.id",
+        "kernel_dispatch.agent_id": "info_agent.id",
+        "event.category_id": "string.id",
+        "memory_allocate.event_id": "event.id",
+        "memory_allocate.tid": "info_thread.id",
+        "region.tid": "info_thread.id",
+    }
+    out = {}
+    with closing(sqlite3.connect(path)) as connection:
+        for place, target in known.items():
+            (base, column), (other, id_) = place.split("."), target.split(".")
+            query = f'SELECT count(*) FROM "rocpd_{base}{suffix}" WHERE {column} NOT IN '
+            query += f'(SELECT {id_} FROM "rocpd_{other}{suffix}")'
+            out[f"rocpd_{base}{suffix}.{column}"] = connection.execute(query).fetchone()[0]
+    return out
 
 
 def described(experiment: Experiment) -> list[object]:

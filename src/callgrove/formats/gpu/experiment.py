@@ -76,8 +76,8 @@ class JoinedSpans(DataSetSpans):
         self, columns: Sequence[str], window: Window | None, profiles: Ints | None
     ) -> list[SpanChunk] | None:
         """All of them at once; None where each data set has to be read by itself."""
-        joined = self.joined
-        if joined is None or "depth" in columns:
+        joined = None if "depth" in columns else self.joined
+        if joined is None:
             return None
         asked = {"lane" if name == "profile" else name for name in columns} - {"context"}
         if window is not None:
@@ -102,12 +102,10 @@ class JoinedSpans(DataSetSpans):
             self._events.give_back()
 
     def side(self, name: str, part: int | None = None) -> SideTable | None:
-        joined = self.joined if part is None else None
-        if joined is not None and name in SIZES:
-            return joined.sizes(name)
-        if joined is not None and name == STACK and not joined.has_stacks:
-            return None
-        return super().side(name, part)
+        joined = self.joined if part is None and name in (*SIZES, STACK) else None
+        if joined is None or (name == STACK and joined.has_stacks):
+            return super().side(name, part)
+        return joined.sizes(name) if name in SIZES else None
 
     @property
     def has_counters(self) -> bool:

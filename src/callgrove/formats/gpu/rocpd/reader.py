@@ -26,7 +26,8 @@ from callgrove.binary.sqlite.database import SqliteFile
 from callgrove.errors import CorruptFile
 from callgrove.formats.gpu.dataset import CounterRows, Events
 from callgrove.formats.gpu.event_tables import EventTable, Extra
-from callgrove.formats.gpu.rocpd.events import EventChunk, Lookups, OwnedTables, chosen_names
+from callgrove.formats.gpu.rocpd.events import EventChunk
+from callgrove.formats.gpu.rocpd.lookups import Lookups, OwnedTables, chosen_names
 from callgrove.formats.gpu.rocpd.places import ReadBefore, RocpdPlaces, suffixes
 from callgrove.formats.gpu.rocpd.span_attributes import (
     FROM_EVENTS,
