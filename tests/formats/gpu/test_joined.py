@@ -311,7 +311,7 @@ def test_tables_that_list_things_are_read_at_once(tmp_path: Path, monkeypatch: p
     assert [set(own.listed) for own in before] == [set(LISTED)] * N_FILES
     assert [own.listed["info_process"]["pid"].tolist() for own in before] == [[4000 + k % 2] for k in range(N_FILES)]
     with monkeypatch.context() as patch:
-        patch.setattr(SqliteFile, "_bytes", lambda file: (file._given, None))  # no file is read a second time
+        patch.setattr(SqliteFile, "_bytes", lambda file, _: (file._given, None))  # no file is read a second time
         again = opened(files)
     assert described(again) == described(opened(files))
     damaged(files, """UPDATE "rocpd_info_process%s" SET environment = '{"X": "' || hex(zeroblob(9000)) || '"}'""")

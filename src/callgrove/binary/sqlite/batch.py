@@ -309,7 +309,7 @@ class JoinedFiles:
 
     def _read(self) -> JoinedPages | Slow:
         versions = [version_of(file.path) for file in self.files]
-        facts = list(map(SqliteFile.facts_to_join, self.files, versions))
+        facts = list(map(SqliteFile.facts, self.files, versions))
         page_format = plan(facts)
         if isinstance(page_format, Slow):
             return page_format

@@ -70,7 +70,7 @@ class SqliteFile:
     _found: FoundTables | None = field(default=None, repr=False)  # where rows stand
     _version: Version = (0, 0, 0)  # of what these two were made from
     _given: Array | None = field(default=None, repr=False)  # its bytes, where somebody else has read them
-    _head: tuple[Version, bytes] = field(default=((0, 0, 0), b""), repr=False)  # its first bytes, of which version
+    _head: tuple[Version, bytes] | None = field(default=None, repr=False)  # its first bytes, and of which version
     _copy: PrivateCopy | None = field(default=None, repr=False)  # what is read instead, where its writer has gone
 
     @classmethod
@@ -111,10 +111,10 @@ class SqliteFile:
     @contextmanager
     def reading(self) -> Iterator[None]:
         """What is open stays open for as long as somebody reads."""
-        known = self._given is None and (self._pages is not None or self._found is not None)
-        if not self._readers and known and self._version != version_of(self.path):
-            self.close()  # somebody has changed the file
+        if not self._readers and self._is_stale():
+            self.close()
             self.__dict__.pop("schema", None)
+            self.__dict__.pop("tables", None)
         self._readers += 1
         try:
             yield
@@ -122,6 +122,13 @@ class SqliteFile:
             self._readers -= 1
             if not self._readers and not self.live:
                 self._rest()
+
+    def _is_stale(self) -> bool:
+        """Has somebody changed the file since its schema or its pages were read?"""
+        if self.live or self._given is not None:
+            return False
+        is_known = "schema" in self.__dict__ or self._pages is not None or self._found is not None
+        return is_known and self._version != version_of(self.path)
 
     def _rest(self) -> None:
         """Give back what keeps the file open, and what the file read before still has in memory."""
@@ -178,21 +185,18 @@ class SqliteFile:
     # -- the way to its rows -------------------------------------------------------------------------------------------
 
     def facts(self, version: Version) -> FileFacts:
-        """What a plan has to know of the file, which has this version now."""
+        """What a plan has to know of the file, which has this version now. A schema that was read must be that of the
+        same version."""
         if self.live:
             return FileFacts(obstacle="somebody may be writing")
-        try:
-            if self._head[0] != version:
-                self._head = _read_head(self.path)
-        except OSError as error:
-            return FileFacts(obstacle=str(error))
-        return FileFacts(self._head[1], version[0], "" if self._head[0] == version else CHANGED)
-
-    def facts_to_join(self, version: Version) -> FileFacts:
-        """The same for who reads several files at once: the schema, where it was read, must be that of this version."""
         if "schema" in self.__dict__ and self._version != version:
             return FileFacts(obstacle=CHANGED)
-        return self.facts(version)
+        if self._head is None or self._head[0] != version:
+            try:
+                self._head = _read_head(self.path)
+            except OSError as error:
+                return FileFacts(obstacle=str(error))
+        return FileFacts(self._head[1], version[0], "" if self._head[0] == version else CHANGED)
 
     @property
     def _tables(self) -> PageTables | Slow:
@@ -200,30 +204,32 @@ class SqliteFile:
         if self._pages is not None:
             return self._pages
         version = version_of(self.path) if self._given is None else self._version
-        page_format = plan([self.facts(version)])
+        facts = self.facts(version)
+        page_format = plan([facts])
+        found = self._found if version == self._version else None
+        if "schema" not in self.__dict__:
+            self._version = version
         if isinstance(page_format, Slow):
             return page_format
-        found = self._found if version == self._version else None
-        self._version = version
-        data = self._bytes()
+        data = self._bytes(facts)
         if isinstance(data, Slow):
             return data
         self._pages = PageTables(Pages(data[0], page_format, data[1]), found)
         return self._pages
 
-    def _bytes(self) -> tuple[Array, FileBytes | None] | Slow:
+    def _bytes(self, facts: FileFacts) -> tuple[Array, FileBytes | None] | Slow:
         """Those of a small file in memory: it may be changed meanwhile. Those of others are mapped."""
         if self._given is not None:
             return self._given, None
         try:
-            if self._version[0] <= SMALL_FILE:
+            if facts.size <= SMALL_FILE:
                 data, mapped = np.fromfile(self.path, np.uint8), None
             else:
                 mapped = FileBytes(self.path)
                 data = mapped.array(np.uint8, mapped.size, 0, "SQLite pages")
         except (OSError, CallgroveError) as error:
             return Slow(str(error))
-        return (data, mapped) if data[:HEADER_BYTES].tobytes() == self._head[1] else Slow(CHANGED)
+        return (data, mapped) if data[:HEADER_BYTES].tobytes() == facts.head else Slow(CHANGED)
 
     def _plan(self, table: str, unlike: Unlike = None) -> Planned | Slow:
         """Where the rows of a table stand, if they can be decoded."""
@@ -265,9 +271,9 @@ class SqliteFile:
 
     def count(self, table: str) -> int:
         """The number of rows; 0 where the table is missing."""
-        if table not in self.tables:
-            return 0
         with self.errors(table), self.reading():
+            if table not in self.tables:
+                return 0
             n_rows = decode(self._plan(table), _n_rows)
             if isinstance(n_rows, Slow):
                 return int(self.connection.execute(f"SELECT count(*) FROM {quote_name(table)}").fetchone()[0])
@@ -275,16 +281,14 @@ class SqliteFile:
 
     def size_of(self, table: str) -> int:
         """The bytes of the pages that hold its rows; of the whole file where nobody knows, 0 without the table."""
-        if table not in self.tables:
-            return 0
         with self.errors(table), self.reading():
+            if table not in self.tables:
+                return 0
             n_bytes = decode(self._plan(table), _n_bytes)
             return self.path.stat().st_size if isinstance(n_bytes, Slow) else n_bytes
 
     def distinct(self, table: str, *columns: str) -> set[tuple[int, ...]]:
         """The different combinations of some integer columns; columns that are missing read as absent."""
-        if table not in self.tables:
-            return set()
         found: set[tuple[int, ...]] = set()
         for cells in self.chunks(table, dict.fromkeys(columns, Type.INTEGER)):
             found |= set(zip(*distinct_rows(*(cells[name] for name in columns))[0].tolist(), strict=True))
@@ -318,14 +322,14 @@ class SqliteFile:
         The column `rowid` always exists. `between` keeps row ids from the first to the last, both included. Nothing is
         given for a missing or an empty table. `unlike` leaves out rows in which a column has a certain text.
         """
-        if table not in self.tables:
-            return
-        known = {*self.tables[table], "rowid"}
-        if between is None:
-            self.cells.forget(table, columns)
-        if unlike is not None and unlike[0] not in known:
-            unlike = None
         with self.errors(table), self.reading():
+            if table not in self.tables:
+                return
+            known = {*self.tables[table], "rowid"}
+            if between is None:
+                self.cells.forget(table, columns)
+            if unlike is not None and unlike[0] not in known:
+                unlike = None
             pieces = decode(
                 self._plan(table, unlike), partial(self._page_cells, table, columns, known, between, unlike)
             )

@@ -25,7 +25,7 @@ import numpy as np
 from callgrove.arrays import Array, Ints
 from callgrove.binary.files import FileBytes
 
-__all__ = ["Bytes", "Leaves", "PageError", "PageFormat", "Pages", "RowBatch", "check"]
+__all__ = ["Bytes", "Leaves", "PageError", "PageFormat", "Pages", "RowBatch", "check", "varint"]
 
 INTERIOR, LEAF = 0x05, 0x0D
 DEEPEST = 20  # levels; SQLite's own limit
@@ -51,6 +51,20 @@ class PageFormat:
 
     size: int
     usable: int
+
+
+def varint(data: bytes | memoryview, at: int) -> tuple[int, int]:
+    """An unsigned number of variable length, and where it ends."""
+    value = 0
+    try:
+        for k in range(at, at + 8):
+            byte = data[k]
+            value = value << 7 | byte & 0x7F
+            if byte < 0x80:
+                return value, k + 1
+        return value << 8 | data[at + 8], at + 9
+    except IndexError:
+        raise PageError("a number that leaves its place") from None
 
 
 class Bytes:

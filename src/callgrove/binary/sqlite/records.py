@@ -16,7 +16,7 @@ from functools import lru_cache
 import numpy as np
 
 from callgrove.arrays import ABSENT, Array, Bools, Floats, Ints
-from callgrove.binary.sqlite.pages import Bytes, PageError, RowBatch, check
+from callgrove.binary.sqlite.pages import Bytes, RowBatch, check, varint
 
 __all__ = [
     "LONGEST_HEADER",
@@ -171,27 +171,17 @@ class Header:
 @lru_cache(KNOWN_HEADERS)
 def header_of(raw: bytes) -> Header:
     """From the bytes of a header, its size included."""
-    size, at = _varint(raw, 0)
+    size, at = varint(raw, 0)
     check(at <= size == len(raw), "a header that leaves its page")
     serials, places, place = [], [], size
     while at < size:
-        serial, at = _varint(raw, at)
+        serial, at = varint(raw, at)
         check(serial not in (N_NUMERIC, N_NUMERIC + 1), "a serial type that is not used")
         serials.append(serial)
         places.append(place)
         place += int(SIZES[serial]) if serial < 12 else (serial - 12) // 2
     check(place < 2**62, "a value larger than any file")
     return Header(tuple(serials), tuple(places), place)
-
-
-def _varint(raw: bytes, at: int) -> tuple[int, int]:
-    """A number of variable length, and where it ends; one that begins with a sign is none that a header may have."""
-    value = 0
-    for k in range(at, min(at + 8, len(raw))):
-        value = value << 7 | raw[k] & 0x7F
-        if raw[k] < 0x80:
-            return value, k + 1
-    raise PageError("a header that ends inside of a serial type")
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from callgrove.arrays import ABSENT
-from callgrove.binary.sqlite.pages import DEEPEST, INTERIOR, LEAF, PageError, Pages, check
+from callgrove.binary.sqlite.pages import DEEPEST, INTERIOR, LEAF, Pages, check, varint
 from callgrove.binary.sqlite.records import NULL, ONE, REAL, SIZES, ZERO, Header, header_of
 from callgrove.binary.sqlite.tables import TableLayout
 
@@ -108,15 +108,15 @@ def _rows_of_page(pages: Pages, page: int, header: int) -> Iterator[_Row]:
     check(1 <= page <= pages.count and data[begin + header] == LEAF, "a page that belongs to no table")
     end, before = begin + pages.usable, None
     for cell in _cells(pages, page, header + 8, header):
-        size, at = _varint(data, cell)
-        rowid, at = _varint(data, at)
+        size, at = varint(data, cell)
+        rowid, at = varint(data, at)
         rowid = rowid - (1 << 64) if rowid >= 1 << 63 else rowid
         check(before is None or rowid > before, "row ids that do not rise")
         before = rowid
         local = pages.local(size)
         check(at + local + 4 * (local < size) <= end, "a record that leaves its page")
         record = bytes(data[at : at + local]) if local == size else pages.chain(at, local, size)
-        length, _ = _varint(record, 0)
+        length, _ = varint(record, 0)
         check(length <= local, "a header that leaves its page")
         found = header_of(record[:length])
         check(found.end <= size, "values that leave their record")
@@ -144,17 +144,3 @@ def _value(row: _Row, column: int, is_real: bool, has_default: bool) -> object:
         return None if number != number else number
     whole = int.from_bytes(raw, "big", signed=True)
     return float(whole) if is_real else whole
-
-
-def _varint(data: bytes | memoryview, at: int) -> tuple[int, int]:
-    """An unsigned number of variable length, and where it ends."""
-    value = 0
-    try:
-        for k in range(at, at + 8):
-            byte = data[k]
-            value = value << 7 | byte & 0x7F
-            if byte < 0x80:
-                return value, k + 1
-        return value << 8 | data[at + 8], at + 9
-    except IndexError:
-        raise PageError("a place outside of the file") from None
