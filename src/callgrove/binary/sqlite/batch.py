@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, compress
 from pathlib import Path
 from weakref import WeakKeyDictionary
 
@@ -293,10 +293,14 @@ class JoinedFiles:
 
     def _layouts(self, key: str) -> list[TableLayout | None] | Slow:
         """Where each file has a table, None for those that lack it; unless that cannot be told."""
-        names = [(file, self._table_name(key, k)) for k, file in enumerate(self.files)]
-        layouts = {k: file.schema.layout(name) for k, (file, name) in enumerate(names) if name in file.tables}
-        planned = plan_table(list(layouts.values())) if layouts else None
-        return planned if isinstance(planned, Slow) else [layouts.get(k) for k in range(len(self.files))]
+        names = [self._table_name(key, k) for k in range(len(self.files))]
+        has_it = [name in file.tables for file, name in zip(self.files, names, strict=True)]
+        layouts = [
+            file.schema.layout(name) if there else None
+            for file, name, there in zip(self.files, names, has_it, strict=True)
+        ]
+        planned = plan_table(list(compress(layouts, has_it))) if any(has_it) else None
+        return planned if isinstance(planned, Slow) else layouts
 
     # -- bytes ---------------------------------------------------------------------------------------------------------
 

@@ -423,5 +423,5 @@ def version_of(path: Path) -> Version:
         return 0, 0, 0
 
 
-def _version_of(found: os.stat_result) -> Version:
-    return found.st_size, found.st_mtime_ns, found.st_ino
+def _version_of(status: os.stat_result) -> Version:
+    return status.st_size, status.st_mtime_ns, status.st_ino

@@ -82,11 +82,12 @@ class EventChunk:
         """A column of ids; none where no data set has the column."""
         return self._cells[column] if column in self._cells else np.full(int(self._n.sum()), MISSING)
 
-    def _find_lost(self, column: str, found: Array, base: str = "", ids: Ints | None = None) -> Bools | None:
-        """Which ids of a column lead to no row, counted for data sets; None: not one of them."""
+    def _find_lost(self, column: str, numbers: Array, base: str = "", ids: Ints | None = None) -> Bools | None:
+        """Which ids of a column lead to no row, as the numbers that they lead to show; counted for data sets. None: not
+        one of them."""
         is_lost = None
-        if len(found) and int(found.min()) < 0:
-            is_lost = (found < 0) & ((self._ids(column) if ids is None else ids) != MISSING)
+        if len(numbers) and int(numbers.min()) < 0:
+            is_lost = (numbers < 0) & ((self._ids(column) if ids is None else ids) != MISSING)
         self._count(column, is_lost, base)
         return is_lost
 
@@ -154,11 +155,11 @@ class EventChunk:
             return self._names
         texts = self._lookups.tables.texts("event", "extdata", self._event_rows[0][rows])
         if texts is None or not all(map(is_json, set(texts.tolist()))):
-            found = self._read_messages(rows)
+            messages = self._read_messages(rows)
         else:
-            found = self._number_messages(texts)
+            messages = self._number_messages(texts)
         out = self._names.copy()
-        out[rows] = np.where(found >= 0, found, out[rows])
+        out[rows] = np.where(messages >= 0, messages, out[rows])
         return out
 
     def _number_messages(self, texts: Array) -> Ids:
@@ -181,8 +182,8 @@ class EventChunk:
         for part in dataset.file.chunks(table, columns, between, unlike=("extdata", NO_JSON)):
             broken = {text for text in set(part["extdata"].tolist()) if not is_json(text)}
             n_broken += sum(text in broken for text in part["extdata"]) if broken else 0
-            found = Lookup(part["id"], self._number_messages(part["extdata"]))[ids]
-            out = np.where(found >= 0, found, out)
+            messages = Lookup(part["id"], self._number_messages(part["extdata"]))[ids]
+            out = np.where(messages >= 0, messages, out)
         dataset.count_of_chunk(Severity.NOTE, f"{table}.extdata: {{}} texts are no JSON", n_broken, n_rows)
         return out
 
@@ -221,7 +222,7 @@ class EventChunk:
 
 
 class RocpdEvents:
-    """The events of data sets, each in a file of its own, read at once; spans number `names`."""
+    """The events of data sets, each in a file of its own, read at once. Names are numbers of `names`."""
 
     def __init__(self, datasets: Sequence[RocpdPlaces], names: Names) -> None:
         self._datasets, self._names = datasets, names

@@ -100,7 +100,7 @@ class ByOwner:
         self._each: list[Directory] = []
         if len(n) == 1 or self._width * len(n) > LARGEST:
             rows = np.split(np.arange(len(ids)), np.cumsum(n)[:-1])
-            self._each = [Directory(ids[own], own) for own in rows]
+            self._each = [Directory(ids[part], part) for part in rows]
             return
         self._table = np.full(self._width * len(n), ABSENT, np.int64)
         place = ids + np.repeat(np.arange(len(n)) * self._width - self._low, n)
@@ -146,12 +146,13 @@ class EventRows:
     """Rows of the event table by their id, which as a rule counts them."""
 
     def __init__(self, parts: Iterable[OwnedRows], columns: Sequence[str], n_owners: int) -> None:
-        n, found = np.zeros(n_owners, np.int64), []
+        n, columns_of_parts = np.zeros(n_owners, np.int64), []
         for part in parts:
             n += part.n
-            found.append({name: _narrow(part.cells[name]) if n_owners == 1 else part.cells[name] for name in columns})
+            cells = {name: part.cells[name] for name in columns}
+            columns_of_parts.append({name: _narrow(cell) for name, cell in cells.items()} if n_owners == 1 else cells)
         # one column after the other, each part of it given back
-        self._cells = {name: _join([part.pop(name) for part in found]) for name in columns}
+        self._cells = {name: _join([cells.pop(name) for cells in columns_of_parts]) for name in columns}
         ids, self._n = self._cells.pop("id"), n
         self._starts = np.cumsum(n) - n
         self._first = np.zeros(n_owners, np.int64)
@@ -210,7 +211,7 @@ class Tracks:
 
 
 class Lookups:
-    """What the ids of data sets lead to, found out when it is asked for. Names are numbers of `names`."""
+    """What the ids of data sets lead to, looked up when it is asked for. Names are numbers of `names`."""
 
     def __init__(self, tables: OwnedTables, names: Names) -> None:
         self.tables, self.datasets, self.names = tables, tables.datasets, names
@@ -289,7 +290,7 @@ class Lookups:
         names = [kernel_name(*row) for row in zip(*cells, strict=True)]
         if any(chosen):
             texts = np.split(rows.cells["extdata"], rows.firsts[1:])
-            asked = [name for own, which in zip(texts, chosen, strict=True) for name in chosen_names(own, which)]
+            asked = [name for part, which in zip(texts, chosen, strict=True) for name in chosen_names(part, which)]
             names = [name or usual for name, usual in zip(asked, names, strict=True)]
         return known, np.append(self.names.numbers(names), np.int32(ABSENT))
 
@@ -312,7 +313,7 @@ class Lookups:
     @cached_property
     def _threads(self) -> tuple[ByOwner, Ints]:
         ids = [dataset.thread_ids for dataset in self.datasets]
-        lanes = [own.thread_lanes + first for own, first in zip(self.datasets, self._first_lanes, strict=True)]
+        lanes = [d.thread_lanes + first for d, first in zip(self.datasets, self._first_lanes, strict=True)]
         return ByOwner(_lengths(ids), _join(ids)), np.append(_join(lanes), ABSENT)
 
     def threads(self, n: Ints, ids: Ints) -> Ints:
@@ -330,8 +331,8 @@ class Lookups:
     @cached_property
     def unknown_lanes(self) -> Ints:
         """By data set, where events are that no thread is known of; -1 where it has none."""
-        own = np.array([dataset.unknown_lane for dataset in self.datasets], np.int64)
-        return np.where(own < 0, ABSENT, own + self._first_lanes)
+        lanes = np.array([dataset.unknown_lane for dataset in self.datasets], np.int64)
+        return np.where(lanes < 0, ABSENT, lanes + self._first_lanes)
 
     @cached_property
     def _agents(self) -> ByOwner:

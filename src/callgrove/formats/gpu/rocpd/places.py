@@ -86,7 +86,7 @@ INTEGER = Type.INTEGER
 
 def suffixes(file: SqliteFile) -> list[str]:
     """The suffix of every set of tables."""
-    found = [METADATA.fullmatch(name) for name in file.tables]
+    found = [METADATA.fullmatch(name) for name in file.tables if name.startswith("rocpd_metadata")]
     return [match[1] for match in found if match]
 
 
@@ -266,10 +266,10 @@ class RocpdPlaces(TableData):
 def device_of(agents: Sequence[Array], is_gpu: Bools) -> Array:
     """The device that events ran on, from those of `AGENT_COLUMNS`: the agent's, or for copies the GPU at either end.
     `is_gpu` tells it of every device, and at last of none, which is -1."""
-    own, to, origin = agents
-    if len(own) and int(own.min()) >= 0:
-        return own
-    return np.where(own >= 0, own, np.where(is_gpu[to], to, np.where(is_gpu[origin], origin, to)))
+    agent, to, origin = agents
+    if len(agent) and int(agent.min()) >= 0:
+        return agent
+    return np.where(agent >= 0, agent, np.where(is_gpu[to], to, np.where(is_gpu[origin], origin, to)))
 
 
 # What opening takes, of many small rocpd databases at once: the tables that list things, and where events happened.
@@ -300,9 +300,10 @@ def read_together(joined: JoinedFiles) -> list[ReadBefore]:
     cells: list[dict[str, Cells]] = [{} for _ in joined.files]
     for base, columns in LISTED.items():
         rows = joined.rows(base, columns)
-        for own, part in zip(cells, () if isinstance(rows, Slow) else _split(rows), strict=False):
-            own[base] = part
-    return [ReadBefore(own, places) for own, places in zip(cells, _read_used_places(joined), strict=True)]
+        if not isinstance(rows, Slow):
+            for listed, part in zip(cells, _split(rows), strict=True):
+                listed[base] = part
+    return [ReadBefore(listed, places) for listed, places in zip(cells, _read_used_places(joined), strict=True)]
 
 
 def _split(rows: OwnedRows) -> list[Cells]:
@@ -324,8 +325,8 @@ def _read_used_places(joined: JoinedFiles) -> Sequence[UsedPlaces | None]:
         if isinstance(rows, Slow):
             return [None] * len(joined.files)
         owner = np.repeat(np.arange(len(rows.n)), rows.n)
-        found, _ = distinct_rows(owner, *(rows.cells[name] for name in columns))
-        used[base] = np.split(found[1:], np.searchsorted(found[0], np.arange(1, len(rows.n))), axis=1)
+        distinct, _ = distinct_rows(owner, *(rows.cells[name] for name in columns))
+        used[base] = np.split(distinct[1:], np.searchsorted(distinct[0], np.arange(1, len(rows.n))), axis=1)
     return [
         UsedPlaces(
             [used[base][k] for base in ON_DEVICE],
