@@ -18,7 +18,8 @@ from callgrove.binary.sqlite import records as pages_shapes
 from callgrove.binary.sqlite import tables as pages_tables
 from callgrove.binary.sqlite.cells import Type
 from callgrove.binary.sqlite.database import SqliteCache, SqliteFile
-from callgrove.binary.sqlite.pages import Pages, Unusual
+from callgrove.binary.sqlite.pages import PageError, Pages
+from callgrove.binary.sqlite.plan import FileFacts, Slow, plan, plan_table
 from callgrove.binary.sqlite.schema import KnownSchemas, Schema
 from callgrove.binary.sqlite.small_tables import few_rows, schema_leaves, schema_rows
 from callgrove.binary.sqlite.tables import PageTables
@@ -60,14 +61,27 @@ def connect(path: Path, page_size: int = 4096) -> Iterator[sqlite3.Connection]:
             connection.execute("COMMIT")
 
 
+def facts(path: Path) -> FileFacts:
+    raw = path.read_bytes()
+    return FileFacts(raw[:100], len(raw))
+
+
+def pages_of(path: Path) -> Pages:
+    page_format = plan([facts(path)])
+    assert not isinstance(page_format, Slow), page_format.reason
+    return Pages(np.fromfile(path, np.uint8), page_format)
+
+
 def by_pages(path: Path, table: str, names: Sequence[str], **options: Any) -> list[tuple[object, ...]]:
     """Rows as tuples of objects; raises what the reader of pages raises. A table of one page is also read row by row,
     and any table a second and a third time, from what was found at first."""
-    pages = Pages(np.fromfile(path, np.uint8))
+    pages = pages_of(path)
     with closing(sqlite3.connect(f"file:{path}?mode=ro&immutable=1", uri=True)) as connection:
         rows = connection.execute("SELECT type, name, tbl_name, rootpage, sql FROM sqlite_master").fetchall()
         assert rows == schema_rows(pages, schema_leaves(pages))[0]
-        layout = Schema(rows, lambda: connection, KnownSchemas()).layout(table)
+        layout = plan_table([Schema(rows, lambda: connection, KnownSchemas()).layout(table)], options.get("unlike"))
+    if isinstance(layout, Slow):
+        raise PageError(layout.reason)
     tables = PageTables(pages)
     list(tables.rows_of(layout, []))
     out: list[list[tuple[object, ...]]] = []
@@ -196,8 +210,7 @@ def test_reserved_bytes_at_the_end_of_pages(tmp_path: Path, reserved: int) -> No
     raw = bytearray(path.read_bytes())
     raw[20] = 200  # leaves 312 bytes: fewer than SQLite allows
     path.write_bytes(raw)
-    with pytest.raises(Unusual):
-        Pages(np.fromfile(path, np.uint8))
+    assert plan([facts(path)]) == Slow("pages of 512 bytes")
 
 
 def test_a_primary_key_that_is_not_the_row_id(tmp_path: Path) -> None:
@@ -227,7 +240,7 @@ def test_columns_that_were_added(tmp_path: Path) -> None:
         connection.execute("ALTER TABLE t ADD COLUMN c INTEGER DEFAULT 7")
         connection.execute("INSERT INTO t VALUES (2, 3, 4)")
     assert by_pages(path, "t", ("a", "b")) == [(1, None), (2, 3)]
-    with pytest.raises(Unusual):
+    with pytest.raises(PageError, match="before a column was added"):
         by_pages(path, "t", ("a", "c"))
     (cells,) = SqliteFile.open(path).chunks("t", {"c": Type.INTEGER})
     assert cells["c"].tolist() == [7, 4]
@@ -256,7 +269,7 @@ def test_what_is_left_to_sqlite(tmp_path: Path, sql: str) -> None:
     with connect(path) as connection:
         connection.execute(sql)
         connection.executemany("INSERT INTO t(a, b) VALUES (?, ?)", [(k, -k) for k in range(5)])
-    with pytest.raises(Unusual):
+    with pytest.raises(PageError, match=r"belongs to no table|cannot be told"):
         by_pages(path, "t", ("a", "b"))
 
 
@@ -268,8 +281,7 @@ def test_other_encodings_are_left_to_sqlite(tmp_path: Path) -> None:
         connection.execute("INSERT INTO t VALUES ('é')")
     (cells,) = SqliteFile.open(path).chunks("t", {"a": Type.TEXT})
     assert cells["a"].tolist() == ["é"]
-    with pytest.raises(Unusual):
-        Pages(np.fromfile(path, np.uint8))
+    assert plan([facts(path)]) == Slow("text that is not UTF-8")
 
 
 def test_a_write_ahead_log_is_not_passed_over(tmp_path: Path) -> None:
@@ -354,11 +366,11 @@ def test_records_that_share_their_overflow_pages_are_bounded(tmp_path: Path) -> 
         connection.execute("CREATE TABLE t(a)")
         connection.execute("INSERT INTO t VALUES (?)", ("z" * 20_000,))
         (root,) = connection.execute("SELECT rootpage FROM sqlite_master").fetchone()
-    pages = Pages(np.fromfile(path, np.uint8))
+    pages = pages_of(path)
     (row,) = pages.batches(pages.leaves(root))
     data, moved = pages.read_overflow(row, row.size)
     assert data.data[int(moved.start[0]) :].tobytes().count(b"z") == 20_000
-    with pytest.raises(Unusual, match="share"):
+    with pytest.raises(PageError, match="share"):
         pages.read_overflow(row.take(np.zeros(10_000, np.int64)), np.repeat(row.size, 10_000))
 
 
@@ -427,7 +439,7 @@ def test_schemas_that_differ_by_a_guid(tmp_path: Path, page_size: int) -> None:
     for _ in range(2):
         for k in range(len(guids)):
             path = tmp_path / f"{k}.db"
-            pages = Pages(np.fromfile(path, np.uint8))
+            pages = pages_of(path)
             with connect(path) as connection:
                 wanted = connection.execute("SELECT type, name, tbl_name, rootpage, sql FROM sqlite_master").fetchall()
                 assert schema_rows(pages, schema_leaves(pages))[0] == wanted

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import pickle
+import sqlite3
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,16 +18,16 @@ from callgrove.analysis import summary
 from callgrove.analysis.summary import summarise, table
 from callgrove.analysis.summary_sections import By
 from callgrove.binary.sqlite import batch as joined_files
-from callgrove.binary.sqlite.batch import JoinedFiles
+from callgrove.binary.sqlite import database, pages
 from callgrove.binary.sqlite.cells import Type
 from callgrove.binary.sqlite.database import SqliteCache, SqliteFile
-from callgrove.binary.sqlite.pages import Unusual
+from callgrove.binary.sqlite.plan import Slow
 from callgrove.errors import CallgroveError
 from callgrove.formats.gpu import formats
 from callgrove.formats.gpu.experiment import JoinedSpans
 from callgrove.formats.gpu.files import read_ahead
-from callgrove.formats.gpu.rocpd.batch import ByOwner
-from callgrove.formats.gpu.rocpd.places import read_together
+from callgrove.formats.gpu.rocpd.lookups import ByOwner
+from callgrove.formats.gpu.rocpd.places import join_files, read_together
 from callgrove.formats.gpu.rocpd.tables import LISTED
 from callgrove.formats.gpu.spans import DataSetSpans
 from callgrove.formats.interface import ReadOptions
@@ -101,7 +103,7 @@ def test_spans_are_those_of_every_file(tmp_path: Path, n_calls: int) -> None:
     files = made(tmp_path, n_calls=n_calls)
     backend = joined(opened(files))
     assert same(backend) == sum(len(process(k, n_calls).events) for k in range(N_FILES))
-    assert backend._together is not None, "they were read one by one"
+    assert backend.joined is not None, "they were read one by one"
     assert sum(sizes(backend.side("copy")).values()) == sum(
         event.size for k in range(N_FILES) for event in process(k, n_calls).events if event.kind == "copy"
     )
@@ -114,7 +116,7 @@ def test_windows_and_profiles(tmp_path: Path) -> None:
         found = rows(backend, **which)
         assert found == rows(one_by_one(backend), **which)
         assert 0 < len(found) < len(rows(backend))
-    assert backend._together is not None
+    assert backend.joined is not None
 
 
 def damaged(files: Sequence[Path], statement: str) -> None:
@@ -156,6 +158,7 @@ def test_whatever_is_wrong_with_one_of_them(tmp_path: Path, statement: str) -> N
     backend = joined(experiment)
     other = opened(files)
     assert rows(backend) == rows(one_by_one(joined(other)))
+    assert (backend.joined is None) == statement.startswith("PRAGMA"), "only files of one kind are read at once"
     by = (By.RANK,)
     found = summarise(experiment, by)
     with pytest.MonkeyPatch.context() as patch:
@@ -164,6 +167,58 @@ def test_whatever_is_wrong_with_one_of_them(tmp_path: Path, statement: str) -> N
     assert str(table(found)) == str(table(want))  # as text: some cells are no numbers
     assert sorted(found.damage) == sorted(want.damage)
     assert (found.n_read, found.n_flagged, found.n_unlinked) == (want.n_read, want.n_flagged, want.n_unlinked)
+
+
+@pytest.mark.parametrize("chunk_rows", [7, 1 << 16])
+def test_what_leads_nowhere_is_counted_once_however_often_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunk_rows: int
+) -> None:
+    """At once, one by one in chunks of any size, and at once again; the ids of a file are its own."""
+    monkeypatch.setattr(database, "FEW_ROWS", 0)
+    monkeypatch.setattr(pages, "BATCH_ROWS", chunk_rows)
+    files = made(tmp_path, n_calls=400)
+    for statement in (
+        'UPDATE "rocpd_region%s" SET name_id = 5000 + rowid WHERE rowid % 3 = 0',
+        'UPDATE "rocpd_kernel_dispatch%s" SET kernel_id = 77, agent_id = 78 WHERE rowid % 2 = 0',
+        'UPDATE "rocpd_event%s" SET category_id = 5001 WHERE id IN (SELECT event_id FROM "rocpd_memory_copy%s")',
+        'UPDATE "rocpd_memory_allocate%s" SET event_id = 1000000, tid = 99',
+    ):
+        damaged(files, statement)
+    backend = joined(opened(files))
+    alone = one_by_one(backend)
+    found = rows(backend)
+    said = [warning.text for warning in backend.warnings]
+    wanted = {place: n for place, n in lost_ids(files[1]).items() if n}
+    assert len(wanted) == 6
+    for place, n in wanted.items():
+        assert f"{files[1]}: {place}: {n} ids lead to no row" in said
+    assert len(said) == len(wanted)
+    for again in (alone, backend, alone, backend):
+        assert rows(again) == found
+        assert sorted(warning.text for warning in again.warnings) == sorted(said)
+    assert backend.joined is not None
+
+
+def lost_ids(path: Path) -> dict[str, int]:
+    """What SQL counts."""
+    suffix = suffix_of(process(1))
+    known = {
+        "region.name_id": "string.id",
+        "kernel_dispatch.kernel_id": "info_kernel_symbol.id",
+        "kernel_dispatch.agent_id": "info_agent.id",
+        "event.category_id": "string.id",
+        "memory_allocate.event_id": "event.id",
+        "memory_allocate.tid": "info_thread.id",
+        "region.tid": "info_thread.id",
+    }
+    out = {}
+    with closing(sqlite3.connect(path)) as connection:
+        for place, target in known.items():
+            (base, column), (other, id_) = place.split("."), target.split(".")
+            query = f'SELECT count(*) FROM "rocpd_{base}{suffix}" WHERE {column} NOT IN '
+            query += f'(SELECT {id_} FROM "rocpd_{other}{suffix}")'
+            out[f"rocpd_{base}{suffix}.{column}"] = connection.execute(query).fetchone()[0]
+    return out
 
 
 def described(experiment: Experiment) -> list[object]:
@@ -235,9 +290,10 @@ def test_files_are_fetched_while_those_before_them_are_opened(tmp_path: Path, mo
     def hint(descriptor: int, *_: int) -> None:
         events.append(("fetch", names[os.fstat(descriptor).st_ino]))
 
-    def read(path: Path, part: Any, fill: Any = joined_files._fill) -> None:
+    def read(path: Path, part: Any, head: bytes, fill: Any = joined_files._fill) -> str:
         events.append(("read", path.name))
-        fill(path, part)
+        reason: str = fill(path, part, head)
+        return reason
 
     monkeypatch.setattr(os, "posix_fadvise", hint)
     monkeypatch.setattr(joined_files, "_fill", read)
@@ -251,15 +307,15 @@ def test_files_are_fetched_while_those_before_them_are_opened(tmp_path: Path, mo
 
 def test_tables_that_list_things_are_read_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = made(tmp_path)
-    before = read_together(JoinedFiles([SqliteFile.unread(path) for path in files]))
+    before = read_together(join_files([SqliteFile.unread(path) for path in files]))
     assert [set(own.listed) for own in before] == [set(LISTED)] * N_FILES
     assert [own.listed["info_process"]["pid"].tolist() for own in before] == [[4000 + k % 2] for k in range(N_FILES)]
     with monkeypatch.context() as patch:
-        patch.setattr(SqliteFile, "_bytes", lambda file: (file._given, None))  # no file is read a second time
+        patch.setattr(SqliteFile, "_bytes", lambda file, _: (file._given, None))  # no file is read a second time
         again = opened(files)
     assert described(again) == described(opened(files))
     damaged(files, """UPDATE "rocpd_info_process%s" SET environment = '{"X": "' || hex(zeroblob(9000)) || '"}'""")
-    before = read_together(JoinedFiles([SqliteFile.unread(path) for path in files]))
+    before = read_together(join_files([SqliteFile.unread(path) for path in files]))
     assert [set(LISTED) - set(own.listed) for own in before] == [{"info_process"}] * N_FILES
 
 
@@ -299,9 +355,9 @@ def test_a_file_that_is_replaced_meanwhile(tmp_path: Path) -> None:
 
 def test_memory_is_given_back_and_read_again(tmp_path: Path) -> None:
     backend = joined(opened(made(tmp_path)))
-    assert backend._together is not None
+    assert backend.joined is not None
     found = rows(backend)
-    files = backend._together._files
+    files = backend.joined._files
     backend.release()
     assert files._buffer is None
     assert all(file._pages is None and file._given is None for file in files.files)
@@ -350,24 +406,31 @@ def test_bytes_that_are_wrong_anywhere(tmp_path: Path) -> None:
     assert n_read > 8
 
 
+def by_owner(*ids: Sequence[int]) -> ByOwner:
+    return ByOwner(np.array([len(own) for own in ids]), np.array([k for own in ids for k in own], np.int64))
+
+
 def test_ids_by_owner() -> None:
-    ids = [np.array([5, 3, 5]), np.array([], np.int64), np.array([1000])]
-    known = ByOwner(ids, [np.array([1, 2, 3]), np.array([], np.int64), np.array([4])])
+    known = by_owner([5, 3, 5], [], [1000])
     n, asked = np.array([4, 1, 2]), np.array([3, 5, 4, -(2**63), 3, 1000, 3])
-    assert known(n, asked).tolist() == [2, 1, -1, -1, -1, 4, -1]
-    assert known(np.array([2, 0, 1]), np.array([5, 3, 1000])).tolist() == [1, 2, 4]  # all of them are there
+    assert known(n, asked).tolist() == [1, 0, -1, -1, -1, 3, -1]
+    assert known(np.array([2, 0, 1]), np.array([5, 3, 1000])).tolist() == [0, 1, 3]  # all of them are there
     assert not known.is_unique
-    with pytest.raises(Unusual):
-        ByOwner([np.array([0, 1 << 40])])
-    with pytest.raises(Unusual):
-        ByOwner([np.array([-(2**63), 2**63 - 1])])
+    assert by_owner([5, 3], [5], []).is_unique
+
+
+@pytest.mark.parametrize("far", [1 << 40, 2**63 - 1])
+def test_ids_that_lie_far_apart(far: int) -> None:
+    known = by_owner([-(2**63), far], [far])
+    assert known(np.array([3, 2]), np.array([far, 0, -(2**63), far, -(2**63)])).tolist() == [1, -1, 0, 2, -1]
+    assert known.is_unique
+    assert not by_owner([0, far, far], [1]).is_unique
 
 
 def test_files_without_a_page_are_not_joined(tmp_path: Path) -> None:
     path = tmp_path / "short.db"
     path.write_bytes(b"SQLite format 3\0")
-    with pytest.raises(Unusual):
-        _ = JoinedFiles([SqliteFile(path, False)]).pages
+    assert join_files([SqliteFile(path, False)]).pages == Slow("a file shorter than its header")
 
 
 def test_texts_stay_the_same_however_spans_are_read(tmp_path: Path) -> None:
@@ -376,7 +439,7 @@ def test_texts_stay_the_same_however_spans_are_read(tmp_path: Path) -> None:
     before = named(backend, ("name", LABEL))
     assert named(backend, ("name", LABEL, "depth")) == before
     assert named(backend, ("name", LABEL)) == before
-    assert backend._together is not None, "they were read one by one"
+    assert backend.joined is not None, "they were read one by one"
     assert {name for name, _ in before.values()} >= {"roctxRangePushA", "hipLaunchKernel"}
 
 

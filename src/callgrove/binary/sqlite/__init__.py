@@ -1,6 +1,7 @@
 """A SQLite database that somebody else wrote: checked before it is opened, read-only, columns by name.
 
     database.py      one database, by its pages where they can be read, by SQLite otherwise
+    plan.py          which of the two ways is taken, and why
     schema.py        its header, the tables it declares, and which value belongs to which column
     pages.py         table b-trees, read straight from the bytes of a file that nobody writes
     records.py       records, taken apart by shape

@@ -5,21 +5,23 @@ The memory is given back for the next ones to use: most of what reading a small 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, compress
 from pathlib import Path
 
 import numpy as np
 
 from callgrove.arrays import ABSENT, Array, Ints
-from callgrove.binary.sqlite.database import SqliteFile, Version, version_of
-from callgrove.binary.sqlite.pages import DEEPEST, INTERIOR, LEAF, Pages, Unusual
+from callgrove.binary.sqlite.cells import MISSING, Cells, Type, absent, text_column
+from callgrove.binary.sqlite.database import CHANGED, SqliteFile, Version, version_of
+from callgrove.binary.sqlite.pages import DEEPEST, INTERIOR, LEAF, PageError, PageFormat, Pages, check
+from callgrove.binary.sqlite.plan import BUNDLE_BYTES, Slow, decode, plan, plan_table
 from callgrove.binary.sqlite.records import NULL, Records
 from callgrove.binary.sqlite.tables import FoundRows, PageColumn, Room, TableLayout
 
-__all__ = ["BUNDLE_BYTES", "JoinedFiles", "JoinedPages", "JoinedTable", "KnownTables"]
+__all__ = ["JoinedFiles", "JoinedPages", "JoinedTable", "KnownTables", "OwnedRows"]
 
 
 # The pages of several small files at once: one table of each, as if these were a single one.
@@ -31,33 +33,19 @@ __all__ = ["BUNDLE_BYTES", "JoinedFiles", "JoinedPages", "JoinedTable", "KnownTa
 #     owner   0        0                        1        1                 the file that a page or a row is of
 #
 # Only what is plain is read like this: equal sizes of pages and columns, records that stand in their pages, and numbers
-# where these are asked for. Anything else is `Unusual`, and every file is read by itself.
-
-
-ALIKE = np.r_[16:24, 56:60]  # of the header: sizes and versions, and how texts are encoded
+# where these are asked for. For anything else the answer is `Slow`, and every file is read by itself.
 
 
 class JoinedPages(Pages):
     """The pages of files; `bounds` tells where each one begins in `data`, which holds whole pages only."""
 
-    def __init__(self, data: Array, bounds: Sequence[int]) -> None:
-        super().__init__(data[: bounds[1]])
-        heads = data[np.array(bounds[:-1])[:, None] + ALIKE]
-        if (heads != heads[0]).any():
-            raise Unusual("files of different kinds")
-        self._set(data)
+    def __init__(self, data: Array, page_format: PageFormat, bounds: Sequence[int]) -> None:
+        super().__init__(data, page_format)
         self._before = np.array(bounds, np.int64) // self.size  # pages of the files before each
 
-    def joined(self, layouts: Sequence[TableLayout | None]) -> JoinedTable:
-        """A table of every file; None where it has none."""
-        (found,) = self.several([layouts])
-        if found is None:
-            raise Unusual("a table that is not plain")
-        return found
-
-    def several(self, tables: Sequence[Sequence[TableLayout | None]]) -> list[JoinedTable | None]:
-        """Several tables of every file, their rows looked for at once; None for those that are not plain. What a table
-        of a file holds has one owner: these are numbered table by table."""
+    def several(self, tables: Sequence[Sequence[TableLayout | None]]) -> list[JoinedTable | Slow]:
+        """Several tables of every file, their rows looked for at once; the layout of a table is None where a file lacks
+        it. What a table of a file holds has one owner: these are numbered table by table."""
         n_files = len(self._before) - 1
         layouts = [layout for table in tables for layout in table]
         known = [(number, layout.root) for number, layout in enumerate(layouts) if layout is not None]
@@ -68,8 +56,7 @@ class JoinedPages(Pages):
         n = np.bincount(owner, n_cells, len(layouts)).astype(np.int64)
         owner = np.repeat(owner, n_cells)
         falls = np.flatnonzero(rows.rowid[1:] <= rows.rowid[:-1])  # as they do from one file to the next
-        if (owner[falls] == owner[falls + 1]).any():
-            raise Unusual("row ids that do not rise")
+        check((owner[falls] != owner[falls + 1]).all(), "row ids that do not rise")
         records = Records(self.bytes, rows, 0) if len(rows) else None
         if len(tables) == 1:
             return [_table(tables[0], records, owner, n)]
@@ -91,14 +78,12 @@ class JoinedPages(Pages):
         for _ in range(DEEPEST):
             begin, kind, n_cells = self.header(pages)
             leaf = kind == LEAF
-            if ((kind != INTERIOR) & ~leaf).any() or is_done[owner].any():
-                raise Unusual("a page that belongs to no table")
+            check((leaf | (kind == INTERIOR)).all() and not is_done[owner].any(), "a page that belongs to no table")
             found.append((pages[leaf], owner[leaf]))
             is_done[owner[leaf]] = True
             inner = np.flatnonzero(~leaf)
             n_visited += int(n_cells[inner].sum()) + len(inner)
-            if is_done[owner[inner]].any() or n_visited > self.count:
-                raise Unusual("pages that are used twice")
+            check(not is_done[owner[inner]].any() and n_visited <= self.count, "pages that are used twice")
             if not len(inner):
                 every, of = (np.concatenate(parts) for parts in zip(*found, strict=True))
                 order = np.argsort(of, kind="stable")
@@ -106,24 +91,34 @@ class JoinedPages(Pages):
             below, _ = self.children(pages[inner], begin[inner], n_cells[inner], np.zeros(len(inner), np.int64))
             owner, file = (np.repeat(column[inner], n_cells[inner] + 1) for column in (owner, file))
             pages = self._global_pages(below, file)
-        raise Unusual("a tree without an end")
+        raise PageError("a tree without an end")
 
     def _global_pages(self, pages: Ints, file: Ints) -> Ints:
         """Numbers of pages in their files -> those over all files."""
-        if ((pages < 2) | (pages > self._before[file + 1] - self._before[file])).any():
-            raise Unusual("a page that no table can have")
+        is_inside = (pages >= 2) & (pages <= self._before[file + 1] - self._before[file])
+        check(is_inside.all(), "a page that no table can have")
         return pages + self._before[file]
 
 
-def _table(layouts: Sequence[TableLayout | None], records: Records | None, owner: Ints, n: Ints) -> JoinedTable | None:
-    """The rows of one table; None where columns differ, or records do not stand in their pages."""
-    known = [layout for layout in layouts if layout is not None]
-    first = known[0].columns if known else {}
-    if any(layout.columns is not first and layout.columns != first for layout in known):
-        return None
+def _table(layouts: Sequence[TableLayout | None], records: Records | None, owner: Ints, n: Ints) -> JoinedTable | Slow:
+    """The rows of one table of every file, whose columns are equal, if all records stand in their pages."""
     if records is not None and not (records.knows_all and records.is_whole):
-        return None
-    return JoinedTable(known[0] if known else None, records, owner, n)
+        return Slow("records that are not in one page")
+    return JoinedTable(next(filter(None, layouts), None), records, owner, n)
+
+
+@dataclass(frozen=True)
+class OwnedRows:
+    """Rows of one table of several files, by columns: `n[k]` of them are of file k, and these come one after the
+    other."""
+
+    cells: Cells
+    n: Ints
+
+    @cached_property
+    def firsts(self) -> Ints:
+        """The first row of every file."""
+        return np.cumsum(self.n) - self.n
 
 
 @dataclass(frozen=True)
@@ -138,29 +133,42 @@ class JoinedTable:
     def __len__(self) -> int:
         return len(self.owner)
 
-    @cached_property
-    def firsts(self) -> Ints:
-        """The first row of every file."""
-        return np.cumsum(self.n) - self.n
+    def rows(self, columns: Mapping[str, Type]) -> OwnedRows:
+        """Some columns of all rows; missing ones read as absent."""
+        return OwnedRows({name: self._column(name, type_) for name, type_ in columns.items()}, self.n)
 
-    @cached_property
-    def within(self) -> Ints:
-        """The number of every row in its file."""
-        return np.arange(len(self.owner)) - np.repeat(self.firsts, self.n)
-
-    def integers(self, name: str, missing: int) -> Ints:
-        """A column of integers; `missing` where there is none."""
-        if self.records is None or self.layout is None or name not in self.layout.columns:
-            return np.full(len(self.owner), missing, np.int64)
-        column = self.layout.columns[name]
+    def _column(self, name: str, type_: Type) -> Array:
+        column = self._stored_column(name)
+        if self.records is None or column is None:
+            return absent(len(self.owner), type_)
+        if type_ is Type.TEXT:
+            return text_column(self.texts(name, np.arange(len(self.owner))))
+        check(type_ is Type.INTEGER, "a column of times or of doubles")
         if column.place == ABSENT:
             return self.records.rows.rowid
-        if column.is_real or self._was_added(column):
-            raise Unusual("a column that was added, or that is of doubles")
-        values, other = self.records.integers(column.place, missing)
-        if len(other):
-            raise Unusual("cells that are no integers")
+        self._check_stored(column)
+        values, other = self.records.integers(column.place, MISSING)
+        check(not len(other), "cells that are no integers")
         return values
+
+    def texts(self, name: str, rows: Ints) -> Sequence[object]:
+        """A column of some rows as it is stored."""
+        column = self._stored_column(name)
+        if self.records is None or column is None:
+            return [None] * len(rows)
+        check(column.place != ABSENT, "a column that is no text")
+        self._check_stored(column)
+        return self.records.objects(column.place, rows)
+
+    def _stored_column(self, name: str) -> PageColumn | None:
+        return None if self.layout is None else self.layout.columns.get(name)
+
+    def _check_stored(self, column: PageColumn) -> None:
+        """Records hold the values of a column as they are: no default of one that was added, and no doubles."""
+        check(not column.is_real, "a column of doubles")
+        if column.has_default and self.records is not None:
+            is_older = (self.records.serials(column.place) < NULL).any()
+            check(not is_older, "records from before a column was added that has a default")
 
     def is_everywhere(self, name: str, text: str) -> bool:
         """Do all rows hold this text, as far as there is such a column?"""
@@ -169,24 +177,7 @@ class JoinedTable:
         column = self.layout.columns[name]
         return column.place != ABSENT and bool(self.records.equals(column.place, text.encode()).all())
 
-    def objects(self, name: str, rows: Ints) -> list[object]:
-        """A column of some rows as it is stored."""
-        if self.records is None or self.layout is None or name not in self.layout.columns:
-            return [None] * len(rows)
-        column = self.layout.columns[name]
-        if column.place == ABSENT or column.is_real or self._was_added(column):
-            raise Unusual("a column that is no text")
-        return self.records.objects(column.place, rows)
 
-    def _was_added(self, column: PageColumn) -> bool:
-        """Are there records from before a column was added that has a default?"""
-        return (
-            column.has_default and self.records is not None and bool((self.records.serials(column.place) < NULL).any())
-        )
-
-
-BUNDLE_BYTES = 8 << 20  # of files that are read at once
-LEAST_BYTES = 512  # a page
 WORTH_KEEPING = 1000  # rows; few are found as fast as they are kept
 
 
@@ -220,66 +211,97 @@ class _KnownTable:
 
 
 class JoinedFiles:
-    """Files that nobody writes, read at once. Tables are found by the name that they have in each file."""
+    """Files that nobody writes, read at once. Tables go by a key: file k calls a table `table_name(key, k)`, and may
+    lack it."""
 
-    def __init__(self, files: Sequence[SqliteFile], keeps: bool = False) -> None:
+    def __init__(self, files: Sequence[SqliteFile], table_name: Callable[[str, int], str], keeps: bool = False) -> None:
         """`keeps`: where rows stand is kept for who reads the same tables next."""
-        self.files, self._keeps = files, keeps
+        self.files, self._table_name, self._keeps = files, table_name, keeps
         self._buffer: Array | None = None
-        self._pages: JoinedPages | None = None
-        self._tables: dict[str, JoinedTable | None] = {}  # None: not plain
+        self._pages: JoinedPages | Slow | None = None
+        self._tables: dict[str, JoinedTable | Slow] = {}
         self._known = KnownTables([])
 
-    def table(self, key: str, name_of: Callable[[str, int], str]) -> JoinedTable:
-        """The table that file k calls `name_of(key, k)`; a file may lack it."""
-        if key not in self._tables:
-            self.read([key], name_of)
-        found = self._tables[key]
-        if found is None:
-            raise Unusual("a table that is not plain")
-        return found
+    # -- rows, or why every file has to be read by itself --------------------------------------------------------------
 
-    def read(self, keys: Sequence[str], name_of: Callable[[str, int], str]) -> None:
+    def n_rows(self, key: str) -> Ints | Slow:
+        """How many rows of a table each file has."""
+        return decode(self._table(key), lambda table: table.n)
+
+    def rows(self, key: str, columns: Mapping[str, Type]) -> OwnedRows | Slow:
+        """Columns of all rows of a table."""
+        return decode(self._table(key), lambda table: table.rows(columns))
+
+    def texts(self, key: str, column: str, rows: Ints) -> Array | Slow:
+        """A column of texts, of some rows of a table."""
+        return decode(self._table(key), lambda table: text_column(table.texts(column, rows)))
+
+    def is_everywhere(self, key: str, column: str, text: str) -> bool | Slow:
+        """Do all rows hold this text, as far as there is such a column?"""
+        return decode(self._table(key), lambda table: table.is_everywhere(column, text))
+
+    # -- tables --------------------------------------------------------------------------------------------------------
+
+    def _table(self, key: str) -> JoinedTable | Slow:
+        if key not in self._tables:
+            self.read([key])
+        return self._tables[key]
+
+    def read(self, keys: Sequence[str]) -> None:
         """Look for the rows of several small tables at once, for who will ask for them."""
         pages, known = self.pages, self._known.tables
+        if isinstance(pages, Slow):
+            self._tables |= dict.fromkeys(keys, pages)
+            return
         self._tables |= {key: known[key].table(pages) for key in keys if key in known and key not in self._tables}
-        wanted = [key for key in keys if key not in self._tables]
+        layouts = {key: self._layouts(key) for key in keys if key not in self._tables}
+        self._tables |= {key: layout for key, layout in layouts.items() if isinstance(layout, Slow)}
+        wanted = {key: layout for key, layout in layouts.items() if not isinstance(layout, Slow)}
         if not wanted:
             return
-        found = pages.several([self._layouts(key, name_of) for key in wanted])
-        self._tables |= dict(zip(wanted, found, strict=True))
-        for key, table in zip(wanted, found, strict=True) if self._keeps else ():
-            if table is not None and (kept := _KnownTable.of(table, self.files[0].cache.room)):
+        decoded = decode(pages, lambda pages: pages.several(list(wanted.values())))
+        tables = [decoded] * len(wanted) if isinstance(decoded, Slow) else decoded
+        self._tables |= dict(zip(wanted, tables, strict=True))
+        for key, table in zip(wanted, tables, strict=True) if self._keeps else ():
+            if isinstance(table, JoinedTable) and (kept := _KnownTable.of(table, self.files[0].cache.room)):
                 known[key] = kept
 
-    def _layouts(self, key: str, name_of: Callable[[str, int], str]) -> list[TableLayout | None]:
-        names = [(file, name_of(key, k)) for k, file in enumerate(self.files)]
-        return [file.schema.layout(name) if name in file.tables else None for file, name in names]
+    def _layouts(self, key: str) -> list[TableLayout | None] | Slow:
+        """Where each file has a table, None for those that lack it; unless that cannot be told."""
+        names = [self._table_name(key, k) for k in range(len(self.files))]
+        has_it = [name in file.tables for file, name in zip(self.files, names, strict=True)]
+        layouts = [
+            file.schema.layout(name) if there else None
+            for file, name, there in zip(self.files, names, has_it, strict=True)
+        ]
+        planned = plan_table(list(compress(layouts, has_it))) if any(has_it) else None
+        return planned if isinstance(planned, Slow) else layouts
+
+    # -- bytes ---------------------------------------------------------------------------------------------------------
 
     @property
-    def pages(self) -> JoinedPages:
+    def pages(self) -> JoinedPages | Slow:
+        """The pages of all files, read when they are first asked for."""
         if self._pages is None:
             self._pages = self._read()
         return self._pages
 
-    def _read(self) -> JoinedPages:
+    def _read(self) -> JoinedPages | Slow:
         versions = [version_of(file.path) for file in self.files]
-        if not all(map(SqliteFile.is_as_read, self.files, versions)):
-            raise Unusual("a file that was changed")
-        sizes = [version[0] for version in versions]
-        bounds = [0, *accumulate(sizes)]
-        if min(sizes) < LEAST_BYTES or bounds[-1] > 2 * BUNDLE_BYTES:
-            raise Unusual("files that are too small, or too large")
+        facts = list(map(SqliteFile.facts, self.files, versions))
+        page_format = plan(facts)
+        if isinstance(page_format, Slow):
+            return page_format
+        bounds = [0, *accumulate(fact.size for fact in facts)]
         self._buffer = self._take_memory(bounds[-1])
         for k, (file, version) in enumerate(zip(self.files, versions, strict=True)):
             part = self._buffer[bounds[k] : bounds[k + 1]]
-            _fill(file.path, part)
+            if reason := _fill(file.path, part, facts[k].head):
+                self.give_back()
+                return Slow(reason)
             file.give(part, version)
-        pages = JoinedPages(self._buffer[: bounds[-1]], bounds)
-        if any(size % pages.size for size in sizes):
-            raise Unusual("half a page")
         self._known = self._knowledge_of(versions)
-        return pages
+        return JoinedPages(self._buffer[: bounds[-1]], page_format, bounds)
 
     def _take_memory(self, n_bytes: int) -> Array:
         """Return memory to read into: what the files before were read into, where that is enough."""
@@ -307,8 +329,7 @@ class JoinedFiles:
     def __getstate__(self) -> dict[str, object]:
         """A worker reads the files itself."""
         return {
-            "files": self.files,
-            "_keeps": self._keeps,
+            **self.__dict__,
             "_buffer": None,
             "_pages": None,
             "_tables": {},
@@ -316,12 +337,11 @@ class JoinedFiles:
         }
 
 
-def _fill(path: Path, part: Array) -> None:
-    """All bytes of a file."""
+def _fill(path: Path, part: Array, head: bytes) -> str:
+    """Read all bytes of a file, which begins with some; what went wrong, if anything did."""
     try:
         with path.open("rb", buffering=0) as stream:
             n_read = stream.readinto(part.data)
     except OSError as error:
-        raise Unusual(str(error)) from error
-    if n_read != len(part):
-        raise Unusual("a file that was changed")
+        return str(error)
+    return "" if n_read == len(part) and part[: len(head)].tobytes() == head else CHANGED

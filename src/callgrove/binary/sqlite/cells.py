@@ -34,6 +34,7 @@ __all__ = [
     "json_object",
     "json_scalars",
     "json_strings",
+    "text_column",
 ]
 
 
@@ -106,9 +107,7 @@ class CellReader:
 
     def _as_type(self, place: str, cells: Sequence[object], type_: Type) -> Array:
         if type_ is Type.TEXT:
-            out = np.empty(len(cells), object)
-            out[:] = cells if set(map(type, cells)) <= TEXTUAL else [_text(cell) for cell in cells]
-            return out
+            return text_column(cells)
         if type_ is Type.REAL:
             return self._reals(place, cells)
         if type_ is Type.TIME:
@@ -176,6 +175,13 @@ def absent(n: int, type_: Type) -> Array:
     if type_ is Type.TEXT:
         return np.full(n, None, object)
     return np.full(n, np.nan) if type_ is Type.REAL else np.full(n, MISSING)
+
+
+def text_column(cells: Sequence[object]) -> Array:
+    """Cells as objects that are str or None."""
+    out = np.empty(len(cells), object)
+    out[:] = cells if set(map(type, cells)) <= TEXTUAL else [_text(cell) for cell in cells]
+    return out
 
 
 def _text(cell: object) -> str | None:

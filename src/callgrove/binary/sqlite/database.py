@@ -1,8 +1,8 @@
 """A SQLite database that somebody else wrote: checked before it is opened, read-only, columns by name.
 
 Specification: gpu-traces.md 1.1-1.3. Where nobody writes, tables are read from the file's pages (pages.py), and no
-connection is made. What is unusual there, SQLite reads, from that row on; and all of a file with a write-ahead log or a
-journal beside it, which may hold committed rows. Views, triggers and any other SQL of the file are never run.
+connection is made. What plan.py leaves to SQLite, SQLite reads: a whole file, a table, or a table from the row on that
+could not be decoded. Views, triggers and any other SQL of the file are never run.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,7 +26,8 @@ from callgrove.arrays import Array, distinct_rows
 from callgrove.binary.files import FileBytes
 from callgrove.binary.sqlite.cells import MISSING, CellReader, Cells, Type, absent
 from callgrove.binary.sqlite.connection import PrivateCopies, PrivateCopy, SqliteErrors, connect
-from callgrove.binary.sqlite.pages import Pages, Unusual
+from callgrove.binary.sqlite.pages import LAST_ROWID, Pages
+from callgrove.binary.sqlite.plan import FileFacts, Slow, decode, plan, plan_table
 from callgrove.binary.sqlite.records import Header
 from callgrove.binary.sqlite.schema import (
     HEADER_BYTES,
@@ -37,22 +38,25 @@ from callgrove.binary.sqlite.schema import (
     quote_name,
 )
 from callgrove.binary.sqlite.small_tables import few_rows, n_few
-from callgrove.binary.sqlite.tables import FoundTables, PageTables, Room
+from callgrove.binary.sqlite.tables import FoundTables, PageTables, Room, TableLayout
 from callgrove.errors import CallgroveError, InputError, NotRecognised
 
 if TYPE_CHECKING:
     from callgrove.binary.sqlite.batch import KnownTables
 
-__all__ = ["MISSING", "Cells", "SqliteCache", "SqliteFile", "Type", "Version", "totals_of", "version_of"]
+__all__ = ["CHANGED", "MISSING", "Cells", "SqliteCache", "SqliteFile", "Type", "Version", "totals_of", "version_of"]
 
 CHUNK_ROWS = 1 << 16
 FEW_ROWS = 48  # for more of them arrays pay off
 SMALL_FILE = 8 << 20  # bytes that are read at once, and kept until another file is read
+CHANGED = "a file that was changed"
 SCHEMA = "SELECT type, name, tbl_name, rootpage, sql FROM sqlite_master"
 
 Range = tuple[int, int] | None
 Unlike = tuple[str, str] | None
 Version = tuple[int, int, int]
+Planned = tuple[PageTables, TableLayout]
+Piece = tuple[Cells, int] | None  # cells and the last row id among them; None: no more
 
 
 class SqliteCache(threading.local):
@@ -98,6 +102,7 @@ class SqliteFile:
     _found: FoundTables | None = field(default=None, repr=False)  # where rows stand
     _version: Version = (0, 0, 0)  # of what these two were made from
     _given: Array | None = field(default=None, repr=False)  # its bytes, where somebody else has read them
+    _head: tuple[Version, bytes] | None = field(default=None, repr=False)  # its first bytes, and of which version
     _copy: PrivateCopy | None = field(default=None, repr=False)  # what is read instead, where its writer has gone
     known_tables: KnownTables | None = field(default=None, repr=False)  # of this file and those that were read with it
 
@@ -114,14 +119,12 @@ class SqliteFile:
         try:
             if not stat.S_ISREG(path.stat().st_mode):  # a pipe would be waited for
                 raise InputError(f"{path}: is no regular file, so no database")
-            with path.open("rb", buffering=0) as file:
-                head = file.read(HEADER_BYTES)
-                size = os.fstat(file.fileno()).st_size
+            version, head = _read_head(path)
         except OSError as error:
             raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
-        if problem := header_problem(path, head, size):
+        if problem := header_problem(path, head, version[0]):
             raise problem
-        return cls(path, is_unfinished(path), cache or SqliteCache())
+        return cls(path, is_unfinished(path), cache or SqliteCache(), _head=(version, head))
 
     def require_tables(self) -> None:
         if not self.tables:
@@ -141,10 +144,10 @@ class SqliteFile:
     @contextmanager
     def reading(self) -> Iterator[None]:
         """What is open stays open for as long as somebody reads."""
-        known = self._given is None and (self._pages is not None or self._found is not None)
-        if not self._readers and known and self._version != version_of(self.path):
-            self.close()  # somebody has changed the file
+        if not self._readers and self._is_stale():
+            self.close()
             self.__dict__.pop("schema", None)
+            self.__dict__.pop("tables", None)
         self._readers += 1
         try:
             yield
@@ -152,6 +155,13 @@ class SqliteFile:
             self._readers -= 1
             if not self._readers and not self.live:
                 self._rest()
+
+    def _is_stale(self) -> bool:
+        """Has somebody changed the file since its schema or its pages were read?"""
+        if self.live or self._given is not None:
+            return False
+        is_known = "schema" in self.__dict__ or self._pages is not None or self._found is not None
+        return is_known and self._version != version_of(self.path)
 
     def _rest(self) -> None:
         """Give back what keeps the file open, and what the file read before still has in memory."""
@@ -206,43 +216,74 @@ class SqliteFile:
     def errors(self, section: str) -> SqliteErrors:
         return SqliteErrors(self.path, section)
 
-    @property
-    def _tables(self) -> PageTables:
-        """The tables as they stand in the pages of the file."""
+    # -- the way to its rows -------------------------------------------------------------------------------------------
+
+    def facts(self, version: Version) -> FileFacts:
+        """What a plan has to know of the file, which has this version now. A schema that was read must be that of the
+        same version."""
         if self.live:
-            raise Unusual("somebody may be writing")
-        if self._pages is None:
-            version = version_of(self.path) if self._given is None else self._version
-            found = self._found if version == self._version else None
+            return FileFacts(obstacle="somebody may be writing")
+        if "schema" in self.__dict__ and self._version != version:
+            return FileFacts(obstacle=CHANGED)
+        if self._head is None or self._head[0] != version:
+            try:
+                self._head = _read_head(self.path)
+            except OSError as error:
+                return FileFacts(obstacle=str(error))
+        return FileFacts(self._head[1], version[0], "" if self._head[0] == version else CHANGED)
+
+    @property
+    def _tables(self) -> PageTables | Slow:
+        """The tables as they stand in the pages of the file, if these can be decoded."""
+        if self._pages is not None:
+            return self._pages
+        version = version_of(self.path) if self._given is None else self._version
+        facts = self.facts(version)
+        page_format = plan([facts])
+        found = self._found if version == self._version else None
+        if "schema" not in self.__dict__:
             self._version = version
-            self._pages = PageTables(Pages(*self._bytes(), self.cache.headers), found)
+        if isinstance(page_format, Slow):
+            return page_format
+        data = self._bytes(facts)
+        if isinstance(data, Slow):
+            return data
+        self._pages = PageTables(Pages(data[0], page_format, data[1], self.cache.headers), found)
         return self._pages
 
-    def _bytes(self) -> tuple[Array, FileBytes | None]:
+    def _bytes(self, facts: FileFacts) -> tuple[Array, FileBytes | None] | Slow:
         """Those of a small file in memory: it may be changed meanwhile. Those of others are mapped."""
         if self._given is not None:
             return self._given, None
         try:
-            if self._version[0] <= SMALL_FILE:
-                return np.fromfile(self.path, np.uint8), None
-            mapped = FileBytes(self.path)
-            return mapped.array(np.uint8, mapped.size, 0, "SQLite pages"), mapped
+            if facts.size <= SMALL_FILE:
+                data, mapped = np.fromfile(self.path, np.uint8), None
+            else:
+                mapped = FileBytes(self.path)
+                data = mapped.array(np.uint8, mapped.size, 0, "SQLite pages")
         except (OSError, CallgroveError) as error:
-            raise Unusual(str(error)) from error
+            return Slow(str(error))
+        return (data, mapped) if data[:HEADER_BYTES].tobytes() == facts.head else Slow(CHANGED)
+
+    def _plan(self, table: str, unlike: Unlike = None) -> Planned | Slow:
+        """Where the rows of a table stand, if they can be decoded."""
+        layout = plan_table([self.schema.layout(table)], unlike)
+        if isinstance(layout, Slow):
+            return layout
+        tables = self._tables
+        return tables if isinstance(tables, Slow) else (tables, layout)
 
     # -- the schema ----------------------------------------------------------------------------------------------------
 
     @cached_property
     def schema(self) -> Schema:
         with self.errors("sqlite_master"), self.reading():
-            try:
-                return Schema.of_pages(self._tables.pages, lambda: self.connection, self.cache.schemas)
-            except Unusual:
+            decoded = decode(
+                self._tables, lambda tables: Schema.of_pages(tables.pages, lambda: self.connection, self.cache.schemas)
+            )
+            if isinstance(decoded, Slow):
                 return Schema(self.connection.execute(SCHEMA).fetchall(), lambda: self.connection, self.cache.schemas)
-
-    def is_as_read(self, version: Version) -> bool:
-        """Is the file, which has this version now, still the one whose schema was read?"""
-        return not self.live and ("schema" not in self.__dict__ or self._version == version)
+            return decoded
 
     def give(self, data: Array, version: Version) -> None:
         """The bytes of the file, which somebody has read since it had this version; for as long as it is not closed."""
@@ -266,31 +307,24 @@ class SqliteFile:
 
     def count(self, table: str) -> int:
         """The number of rows; 0 where the table is missing."""
-        if table not in self.tables:
-            return 0
         with self.errors(table), self.reading():
-            try:
-                root, pages = self.schema.layout(table).root, self._tables.pages
-                few = n_few(pages, root)
-                return self._tables.n_rows(root) if few is None else few
-            except Unusual:
+            if table not in self.tables:
+                return 0
+            n_rows = decode(self._plan(table), _n_rows)
+            if isinstance(n_rows, Slow):
                 return int(self.connection.execute(f"SELECT count(*) FROM {quote_name(table)}").fetchone()[0])
+            return n_rows
 
     def size_of(self, table: str) -> int:
         """The bytes of the pages that hold its rows; of the whole file where nobody knows, 0 without the table."""
-        if table not in self.tables:
-            return 0
         with self.errors(table), self.reading():
-            try:
-                pages = self._tables.pages
-                return len(pages.leaves(self.schema.layout(table).root).page) * pages.size
-            except Unusual:
-                return self.path.stat().st_size
+            if table not in self.tables:
+                return 0
+            n_bytes = decode(self._plan(table), _n_bytes)
+            return self.path.stat().st_size if isinstance(n_bytes, Slow) else n_bytes
 
     def distinct(self, table: str, *columns: str) -> set[tuple[int, ...]]:
         """The different combinations of some integer columns; columns that are missing read as absent."""
-        if table not in self.tables:
-            return set()
         found: set[tuple[int, ...]] = set()
         for cells in self.chunks(table, dict.fromkeys(columns, Type.INTEGER)):
             found |= set(zip(*distinct_rows(*(cells[name] for name in columns))[0].tolist(), strict=True))
@@ -324,43 +358,47 @@ class SqliteFile:
         The column `rowid` always exists. `between` keeps row ids from the first to the last, both included. Nothing is
         given for a missing or an empty table. `unlike` leaves out rows in which a column has a certain text.
         """
-        if table not in self.tables:
-            return
-        known = {*self.tables[table], "rowid"}
-        if between is None:
-            self.cells.forget(table, columns)
-        if unlike is not None and unlike[0] not in known:
-            unlike = None
-        last: int | None = None
         with self.errors(table), self.reading():
-            try:
-                for cells, reached in self._page_cells(table, columns, known, between, unlike):
-                    yield cells
-                    last = reached
-                    self._tables.pages.forget()
-            except Unusual:
-                if last is not None:
-                    low, high = between or (-(2**63), 2**63 - 1)
-                    between = max(low, last + 1), high
-                if between is None or between[0] <= between[1]:
-                    yield from self._sql_cells(table, columns, known, between, unlike)
+            if table not in self.tables:
+                return
+            known = {*self.tables[table], "rowid"}
+            if between is None:
+                self.cells.forget(table, columns)
+            if unlike is not None and unlike[0] not in known:
+                unlike = None
+            pieces = decode(
+                self._plan(table, unlike), partial(self._page_cells, table, columns, known, between, unlike)
+            )
+            while not isinstance(piece := decode(pieces, _next_piece), Slow):
+                if piece is None:
+                    return
+                cells, last = piece
+                yield cells
+                between = last + 1, LAST_ROWID if between is None else between[1]
+            if between is None or between[0] <= between[1]:
+                yield from self._sql_cells(table, columns, known, between, unlike)
 
     def _page_cells(
-        self, table: str, columns: Mapping[str, Type], known: set[str], between: Range, unlike: Unlike
-    ) -> Iterator[tuple[Cells, int]]:
+        self,
+        table: str,
+        columns: Mapping[str, Type],
+        known: set[str],
+        between: Range,
+        unlike: Unlike,
+        planned: Planned,
+    ) -> Iterator[Piece]:
         """Cells from pages, and the last row id among them."""
-        layout, tables = self.schema.layout(table), self._tables
+        tables, layout = planned
         names = [name for name in columns if name in known]
-        if not {*names, *(unlike or ())[:1]} <= set(layout.columns):
-            raise Unusual("a column that is not stored")
         few = n_few(tables.pages, layout.root)
         if few is not None and few <= FEW_ROWS:
             rows = few_rows(tables.pages, layout, names, between, unlike)
             if rows:
-                yield self.cells.of_rows(table, columns, known, rows), 2**63 - 1
+                yield self.cells.of_rows(table, columns, known, rows), LAST_ROWID
             return
         for found in tables.rows_of(layout, names, between, unlike):
             yield self.cells.of_pages(table, columns, known, found), int(found.rowid[-1])
+            tables.pages.forget()
 
     def _sql_cells(
         self, table: str, columns: Mapping[str, Type], known: set[str], between: Range, unlike: Unlike
@@ -387,6 +425,27 @@ class SqliteFile:
         return parts[0] if len(parts) == 1 else {n: np.concatenate([part[n] for part in parts]) for n in columns}
 
 
+def _n_rows(planned: Planned) -> int:
+    tables, layout = planned
+    few = n_few(tables.pages, layout.root)
+    return tables.n_rows(layout.root) if few is None else few
+
+
+def _n_bytes(planned: Planned) -> int:
+    tables, layout = planned
+    return len(tables.pages.leaves(layout.root).page) * tables.pages.size
+
+
+def _next_piece(pieces: Iterator[Piece]) -> Piece:
+    return next(pieces, None)
+
+
+def _read_head(path: Path) -> tuple[Version, bytes]:
+    """The first bytes of a file, and its version."""
+    with path.open("rb", buffering=0) as file:
+        return _version_of(os.fstat(file.fileno())), file.read(HEADER_BYTES)
+
+
 def totals_of(table: str, expressions: Sequence[str]) -> str:
     """Return the query for aggregates over all rows of a table."""
     return f"SELECT {', '.join(expressions)} FROM {quote_name(table)}"
@@ -395,7 +454,10 @@ def totals_of(table: str, expressions: Sequence[str]) -> str:
 def version_of(path: Path) -> Version:
     """Size, time of the last change and identity of a file; of one that is gone, none."""
     try:
-        found = path.stat()
+        return _version_of(path.stat())
     except OSError:
         return 0, 0, 0
-    return found.st_size, found.st_mtime_ns, found.st_ino
+
+
+def _version_of(status: os.stat_result) -> Version:
+    return status.st_size, status.st_mtime_ns, status.st_ino

@@ -12,7 +12,7 @@ A page's cells are found by an array of u16 after its header. A record that does
 overflow pages, each u32 next page (0: none) and then bytes.
 
 Nothing is repaired and nothing is guessed: whatever does not look as it should, tables without row ids included, is
-`Unusual`, and whoever reads leaves the rest to SQLite. Every offset is checked before it is used.
+a `PageError`, and whoever reads leaves the rest to SQLite. Every offset is checked before it is used.
 """
 
 from __future__ import annotations
@@ -29,31 +29,53 @@ from callgrove.binary.files import FileBytes
 if TYPE_CHECKING:
     from callgrove.binary.sqlite.records import Header
 
-__all__ = ["Bytes", "Leaves", "Pages", "RowBatch", "Unusual"]
+__all__ = ["Bytes", "Leaves", "PageError", "PageFormat", "Pages", "RowBatch", "check", "varint"]
 
-HEADER_BYTES = 100
-UTF8 = 1
 INTERIOR, LEAF = 0x05, 0x0D
 DEEPEST = 20  # levels; SQLite's own limit
-LEAST_USABLE = 480
-VERSIONS = (1, 2)  # with a journal, with a write-ahead log
-FRACTIONS = bytes((64, 32, 32))
 BATCH_BYTES = 8 << 20
 BATCH_ROWS = 1 << 16
 LAST_7 = np.uint8(0x7F)  # bits of a byte
 LAST_ROWID = int(np.iinfo(np.int64).max)
 
 
-class Unusual(Exception):
-    """Something that is left to SQLite."""
+class PageError(Exception):
+    """Bytes that only SQLite can make sense of, or nobody. Decoders raise it, and `plan.decode` catches it."""
+
+
+def check(is_sound: object, problem: str) -> None:
+    """Go on decoding where bytes are as they should be."""
+    if not is_sound:
+        raise PageError(problem)
+
+
+@dataclass(frozen=True)
+class PageFormat:
+    """The bytes of every page of a file, and how many of them hold rows."""
+
+    size: int
+    usable: int
+
+
+def varint(data: bytes | memoryview, at: int) -> tuple[int, int]:
+    """An unsigned number of variable length, and where it ends."""
+    value = 0
+    try:
+        for k in range(at, at + 8):
+            byte = data[k]
+            value = value << 7 | byte & 0x7F
+            if byte < 0x80:
+                return value, k + 1
+        return value << 8 | data[at + 8], at + 9
+    except IndexError:
+        raise PageError("a number that leaves its place") from None
 
 
 class Bytes:
     """Bytes that can be read as numbers of 8 bytes at any place. `known_headers` are those of records seen before."""
 
     def __init__(self, data: Array, known_headers: dict[bytes, Header]) -> None:
-        if len(data) < 8:
-            raise Unusual("fewer bytes than one number has")
+        check(len(data) >= 8, "fewer bytes than one number has")
         self.data, self.known_headers = data, known_headers
         self._last = len(data) - 8
         self._words = np.ndarray((len(data) - 7,), np.dtype("=u8"), data, 0, (1,))
@@ -68,8 +90,7 @@ class Bytes:
         return self._words[at].byteswap(inplace=True)
 
     def _words_at_the_end(self, at: Ints) -> Array:
-        if int(at.min()) < 0 or int(at.max()) >= len(self.data):
-            raise Unusual("a place outside of the file")
+        self._check_inside(at)
         near = np.minimum(at, self._last)
         return self._words[near].byteswap(inplace=True) << (8 * (at - near)).astype(np.uint64)
 
@@ -82,8 +103,7 @@ class Bytes:
 
     def varints(self, at: Ints) -> tuple[Ints, Ints]:
         """The numbers of variable length at these places, as signed ones, and how many bytes each takes."""
-        if len(at) and (int(at.min()) < 0 or int(at.max()) >= len(self.data)):
-            raise Unusual("a place outside of the file")
+        self._check_inside(at)
         byte = self.data.take(at)
         more = byte > LAST_7
         if not more.any():
@@ -111,8 +131,7 @@ class Bytes:
         width = 8 * n_words
         last = len(self.data) - width
         kind = np.dtype((np.void, width))  # one item is copied at once, whatever its size
-        if len(at) and (int(at.min()) < 0 or int(at.max()) >= len(self.data)):
-            raise Unusual("a place outside of the file")
+        self._check_inside(at)
         if last < 0 or (len(at) and int(at.max()) > last):
             found = np.zeros((len(at), width), np.uint8)
             inside = at <= last
@@ -127,6 +146,9 @@ class Bytes:
 
     def u32(self, at: Ints) -> Ints:
         return (self.words(at) >> np.uint64(32)).astype(np.int64)
+
+    def _check_inside(self, at: Ints) -> None:
+        check(not len(at) or (int(at.min()) >= 0 and int(at.max()) < len(self.data)), "a place outside of the file")
 
 
 @dataclass(frozen=True)
@@ -162,27 +184,17 @@ class Pages:
     """The pages of one file, from all of its bytes."""
 
     def __init__(
-        self, data: Array, mapped: FileBytes | None = None, known_headers: dict[bytes, Header] | None = None
+        self,
+        data: Array,
+        page_format: PageFormat,
+        mapped: FileBytes | None = None,
+        known_headers: dict[bytes, Header] | None = None,
     ) -> None:
+        self.size, self.usable = page_format.size, page_format.usable
         self._mapped = mapped
         self.known_headers = {} if known_headers is None else known_headers
-        head = data[:HEADER_BYTES].tobytes()
-        if len(head) < HEADER_BYTES:
-            raise Unusual("a file shorter than its header")
-        page_size = int.from_bytes(head[16:18], "big")
-        self.size = 65536 if page_size == 1 else page_size
-        self.usable = self.size - head[20]
-        if self.size & (self.size - 1) or self.size < 512 or self.usable < LEAST_USABLE:
-            raise Unusual(f"pages of {self.size} bytes")
-        if int.from_bytes(head[56:60], "big") != UTF8:
-            raise Unusual("text that is not UTF-8")
-        if head[18] not in VERSIONS or head[19] not in VERSIONS or head[21:24] != FRACTIONS:
-            raise Unusual("a newer kind of file")
         self._spilled = 0
         self._leaves: dict[int, Leaves] = {}
-        self._set(data)
-
-    def _set(self, data: Array) -> None:
         self.count = len(data) // self.size
         self.bytes = Bytes(data[: self.count * self.size], self.known_headers)
         self.buffer = self.bytes.data.data  # the same, byte by byte
@@ -190,8 +202,8 @@ class Pages:
 
     def begin(self, pages: Ints) -> Ints:
         """Where pages begin. The first one, which has another header, belongs to the schema."""
-        if len(pages) and (int(pages.min()) < 2 or int(pages.max()) > self.count):
-            raise Unusual("a page that no table can have")
+        is_sound = not len(pages) or (int(pages.min()) >= 2 and int(pages.max()) <= self.count)
+        check(is_sound, "a page that no table can have")
         return (pages - 1) * self.size
 
     def header(self, pages: Ints) -> tuple[Ints, Array, Ints]:
@@ -234,17 +246,14 @@ class Pages:
         visited = 1
         for _ in range(DEEPEST):
             if int(self.header(pages[:1])[1][0]) == LEAF:  # as all of its level are: who reads them looks
-                if (last[1:] <= last[:-1]).any():
-                    raise Unusual("row ids that do not rise")
+                check((last[1:] > last[:-1]).all(), "row ids that do not rise")
                 return Leaves(pages, last)
             at, kind, n_cells = self._headers(pages)
-            if (kind != INTERIOR).any():
-                raise Unusual("a page that belongs to no table")
+            check((kind == INTERIOR).all(), "a page that belongs to no table")
             visited += int(n_cells.sum()) + len(pages)
-            if visited > self.count:
-                raise Unusual("pages that are used twice")
+            check(visited <= self.count, "pages that are used twice")
             pages, last = self.children(pages, at, n_cells, last)
-        raise Unusual("a tree without an end")
+        raise PageError("a tree without an end")
 
     def children(self, pages: Ints, at: Ints, n_cells: Ints, last: Ints) -> tuple[Ints, Ints]:
         """The children of interior pages, in order, and the last row id below each."""
@@ -261,20 +270,18 @@ class Pages:
     def cells(self, pages: Ints, begin: Ints, n_cells: Ints, header: int, least: int) -> Ints:
         """Where the cells of pages begin."""
         most = int(n_cells.max(initial=0))
-        if header + 2 * most > self.usable:
-            raise Unusual("more cells than a page has room for")
+        check(header + 2 * most <= self.usable, "more cells than a page has room for")
         pointers = self._halves[pages - 1, header // 2 : header // 2 + most].astype(np.int64)
         pointer = pointers[np.arange(most) < n_cells[:, None]]
-        if (pointer < np.repeat(header + 2 * n_cells, n_cells)).any() or (pointer > self.usable - least).any():
-            raise Unusual("a cell outside of its page")
+        check((pointer >= np.repeat(header + 2 * n_cells, n_cells)).all(), "a cell outside of its page")
+        check((pointer <= self.usable - least).all(), "a cell outside of its page")
         return np.repeat(begin, n_cells) + pointer
 
     # -- the rows ----------------------------------------------------------------------------------------------------
 
     def n_rows(self, leaves: Leaves) -> int:
         _, kind, n_cells = self._headers(leaves.page)
-        if (kind != LEAF).any():
-            raise Unusual("a page that is no leaf")
+        check((kind == LEAF).all(), "a page that is no leaf")
         return int(n_cells.sum())
 
     def batches(self, leaves: Leaves) -> Iterator[RowBatch]:
@@ -284,15 +291,14 @@ class Pages:
         while first < len(leaves.page):
             pages = leaves.page[first : first + most]
             begin, kind, n_cells = self.header(pages)
-            if (kind != LEAF).any():
-                raise Unusual("a page that is no leaf")
+            check((kind == LEAF).all(), "a page that is no leaf")
             n = max(1, int(np.searchsorted(np.cumsum(n_cells), BATCH_ROWS, side="right")))
             found = self.rows(pages[:n], begin[:n], n_cells[:n])
             first += n
             if not len(found):
                 continue
-            if int(found.rowid[0]) < before or (found.rowid[1:] <= found.rowid[:-1]).any():
-                raise Unusual("row ids that do not rise")
+            check(int(found.rowid[0]) >= before, "row ids that do not rise")
+            check((found.rowid[1:] > found.rowid[:-1]).all(), "row ids that do not rise")
             before = int(found.rowid[-1])
             yield found
 
@@ -301,12 +307,10 @@ class Pages:
         size, long = self.bytes.varints(cell)
         rowid, more = self.bytes.varints(cell + long)
         start = cell + long + more
-        if (size < 0).any():
-            raise Unusual("a record of a negative size")
+        check((size >= 0).all(), "a record of a negative size")
         local = self._local(size)
         end = start + local if local is size else start + local + 4 * (local < size)
-        if (end > np.repeat(begin + self.usable, n_cells)).any():
-            raise Unusual("a record that leaves its page")
+        check((end <= np.repeat(begin + self.usable, n_cells)).all(), "a record that leaves its page")
         return RowBatch(rowid, start, size, local)
 
     def _local(self, size: Ints) -> Ints:
@@ -328,9 +332,8 @@ class Pages:
 
     def read_overflow(self, rows: RowBatch, wanted: Ints) -> tuple[Bytes, RowBatch]:
         """The records of rows put together from their overflow pages, as far as `wanted` bytes."""
-        self._spilled += int(wanted.sum())
-        if self._spilled > 4 * len(self.bytes) or (wanted > rows.size).any():
-            raise Unusual("records that share their pages")
+        self._note_spilled(int(wanted.sum()))
+        check((wanted <= rows.size).all(), "values that leave their record")
         parts = [b"\0" * 8]
         for k, length in enumerate(wanted.tolist()):
             parts.append(self._chain(int(rows.start[k]), int(rows.local[k]), length))
@@ -340,10 +343,13 @@ class Pages:
 
     def chain(self, start: int, local: int, size: int) -> bytes:
         """One record put together."""
-        self._spilled += size
-        if self._spilled > 4 * len(self.bytes):
-            raise Unusual("records that share their pages")
+        self._note_spilled(size)
         return self._chain(start, local, size)
+
+    def _note_spilled(self, n_bytes: int) -> None:
+        """Bound the work: no sound file has more bytes in overflow pages than in all."""
+        self._spilled += n_bytes
+        check(self._spilled <= 4 * len(self.bytes), "records that share their pages")
 
     def _chain(self, start: int, local: int, wanted: int) -> bytes:
         data = self.bytes.data
@@ -351,8 +357,7 @@ class Pages:
         missing, at = wanted - local, start + local
         while missing > 0:
             page = int.from_bytes(data[at : at + 4].tobytes(), "big")
-            if not 1 <= page <= self.count:
-                raise Unusual("an overflow page outside of the file")
+            check(1 <= page <= self.count, "an overflow page outside of the file")
             at = (page - 1) * self.size
             out.append(data[at + 4 : at + 4 + min(missing, self.usable - 4)].tobytes())
             missing -= self.usable - 4

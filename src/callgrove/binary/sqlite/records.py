@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from callgrove.arrays import ABSENT, Array, Bools, Floats, Ints
-from callgrove.binary.sqlite.pages import Bytes, RowBatch, Unusual
+from callgrove.binary.sqlite.pages import Bytes, RowBatch, check, varint
 
 __all__ = [
     "LONGEST_HEADER",
@@ -178,30 +178,17 @@ def header_of(raw: bytes, known: dict[bytes, Header]) -> Header:
 
 
 def _read_header(raw: bytes) -> Header:
-    size, at = _varint(raw, 0)
-    if size != len(raw) or size < at:
-        raise Unusual("a header that leaves its page")
+    size, at = varint(raw, 0)
+    check(at <= size == len(raw), "a header that leaves its page")
     serials, places, place = [], [], size
     while at < size:
-        serial, at = _varint(raw, at)
-        if serial in (N_NUMERIC, N_NUMERIC + 1):
-            raise Unusual("a serial type that is not used")
+        serial, at = varint(raw, at)
+        check(serial not in (N_NUMERIC, N_NUMERIC + 1), "a serial type that is not used")
         serials.append(serial)
         places.append(place)
         place += int(SIZES[serial]) if serial < 12 else (serial - 12) // 2
-    if place >= 2**62:
-        raise Unusual("a value larger than any file")
+    check(place < 2**62, "a value larger than any file")
     return Header(tuple(serials), tuple(places), place)
-
-
-def _varint(raw: bytes, at: int) -> tuple[int, int]:
-    """A number of variable length, and where it ends; one that begins with a sign is none that a header may have."""
-    value = 0
-    for k in range(at, min(at + 8, len(raw))):
-        value = value << 7 | raw[k] & 0x7F
-        if raw[k] < 0x80:
-            return value, k + 1
-    raise Unusual("a header that ends inside of a serial type")
 
 
 @dataclass(frozen=True)
@@ -292,8 +279,7 @@ class Records:
         data, headers = self._data.data, []
         for at, here in zip(start, local, strict=True):
             size = int(data[at])
-            if size > here:
-                raise Unusual("a header that leaves its page")
+            check(size <= here, "a header that leaves its page")
             headers.append(header_of(data[at : at + size].tobytes(), self._data.known_headers))
         width = max((len(header.serial) for header in headers), default=0)
         n = [width - len(header.serial) for header in headers]
@@ -306,24 +292,21 @@ class Records:
         """Find where values stand, column by column for all shapes at once."""
         rows = self.rows.take(self._models)
         header, length = self._data.varints(rows.start)
-        if (header > rows.local).any() or (header < length).any():
-            raise Unusual("a header that leaves its page")
+        check(((header <= rows.local) & (header >= length)).all(), "a header that leaves its page")
         at, place = rows.start + length, header.copy()
         for _ in range(n_columns):
             there = at < rows.start + header
             serial, length = self._data.varints(np.where(there, at, rows.start))
             if not there.all():
                 serial, length = np.where(there, serial, ABSENT), np.where(there, length, 0)
-            if ((serial < ABSENT) | (serial == N_NUMERIC) | (serial == N_NUMERIC + 1)).any():
-                raise Unusual("a serial type that is not used")
+            is_unused = (serial < ABSENT) | (serial == N_NUMERIC) | (serial == N_NUMERIC + 1)
+            check(not is_unused.any(), "a serial type that is not used")
             self._serial.append(serial)
             self._place.append(place)
             place = place + np.where(serial < 12, SIZES[np.clip(serial, 0, 11)], (serial - 12) // 2)
             at = at + length
-            if (place < header).any():  # a size beyond all numbers
-                raise Unusual("a value larger than any file")
-        if (at > rows.start + header).any():
-            raise Unusual("a header that ends inside of a serial type")
+            check((place >= header).all(), "a value larger than any file")  # else beyond all numbers
+        check((at <= rows.start + header).all(), "a header that ends inside of a serial type")
         self._ends = place
 
     def _column(self, column: int) -> tuple[Ints, Ints]:

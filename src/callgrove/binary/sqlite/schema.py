@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from callgrove.arrays import ABSENT
-from callgrove.binary.sqlite.pages import Pages, Unusual
+from callgrove.binary.sqlite.pages import Pages
 from callgrove.binary.sqlite.small_tables import SchemaRow, schema_leaves, schema_rows
 from callgrove.binary.sqlite.tables import PageColumn, TableLayout
 from callgrove.errors import CorruptFile, InputError, NotRecognised
@@ -151,12 +151,12 @@ class Schema:
     def roots(self) -> dict[str, int]:
         return {name: found[0][0] for name, found in self._found.items()}
 
-    def layout(self, table: str) -> TableLayout:
-        """Where a table is stored; `Unusual` where this cannot be told."""
+    def layout(self, table: str) -> TableLayout | None:
+        """Where a table is stored; None where this cannot be told."""
         found = self._found.get(table, [])
         stored = self._declared[table].stored if found else None
         if stored is None or len(found) != 1:
-            raise Unusual("a table whose records cannot be told")
+            return None
         root, has_collations = found[0]
         return TableLayout(root, stored, has_collations)
 

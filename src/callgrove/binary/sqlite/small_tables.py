@@ -1,6 +1,6 @@
 """Tables of a few rows, one row after the other: for these, arrays cost more than they save.
 
-The same rules as in pages.py and records.py, and the same `Unusual`.
+The same rules as in pages.py and records.py, and the same `PageError`.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from callgrove.arrays import ABSENT
-from callgrove.binary.sqlite.pages import DEEPEST, INTERIOR, LEAF, Pages, Unusual
+from callgrove.binary.sqlite.pages import DEEPEST, INTERIOR, LEAF, Pages, check, varint
 from callgrove.binary.sqlite.records import NULL, ONE, REAL, SIZES, ZERO, Header, header_of
-from callgrove.binary.sqlite.tables import TableLayout, is_plain
+from callgrove.binary.sqlite.tables import TableLayout
 
 __all__ = ["SchemaRow", "few_rows", "n_few", "schema_leaves", "schema_rows"]
 
@@ -47,8 +47,6 @@ def few_rows(
     """The rows of a table of one page, as SQLite would give them."""
     columns = [layout.columns[name] for name in names]
     other = None if unlike is None else layout.columns[unlike[0]]
-    if unlike is not None and not is_plain(unlike[1], layout):
-        raise Unusual("a text that may equal others")
     out = []
     for row in _rows_of_page(pages, layout.root, 0):
         if between is not None and not between[0] <= row.rowid <= between[1]:
@@ -67,11 +65,9 @@ def schema_leaves(pages: Pages) -> list[tuple[int, int]]:
     while waiting:
         page, depth = waiting.pop()
         n_pages += 1
-        if depth > DEEPEST or n_pages > pages.count:
-            raise Unusual("a tree without an end")
+        check(depth <= DEEPEST and n_pages <= pages.count, "a tree without an end")
         at = FIRST_BYTES if page == 1 else 0
-        if not 1 <= page <= pages.count:
-            raise Unusual("a page outside of the file")
+        check(1 <= page <= pages.count, "a page outside of the file")
         begin = (page - 1) * pages.size
         if pages.buffer[begin + at] == INTERIOR:
             children = [
@@ -93,8 +89,7 @@ def schema_rows(pages: Pages, leaves: Sequence[tuple[int, int]]) -> tuple[list[S
         for row in _rows_of_page(pages, page, header):
             is_whole = is_whole and pages.local(len(row.record)) == len(row.record)
             found.append(tuple(_value(row, k, False, False) for k in range(N_SCHEMA_COLUMNS)))
-        if len(found) > MOST_SCHEMA_ROWS:
-            raise Unusual("a tree without an end")
+        check(len(found) <= MOST_SCHEMA_ROWS, "a tree without an end")
     return found, is_whole
 
 
@@ -102,36 +97,29 @@ def _cells(pages: Pages, page: int, array: int, header: int) -> Iterator[int]:
     """Where the cells of a page begin."""
     begin, data = (page - 1) * pages.size, pages.buffer
     n = int.from_bytes(data[begin + header + 3 : begin + header + 5], "big")
-    if array + 2 * n > pages.usable:
-        raise Unusual("more cells than a page has room for")
+    check(array + 2 * n <= pages.usable, "more cells than a page has room for")
     for pointer in struct.unpack_from(f">{n}H", data, begin + array):
-        if not array + 2 * n <= pointer <= pages.usable - 4:
-            raise Unusual("a cell outside of its page")
+        check(array + 2 * n <= pointer <= pages.usable - 4, "a cell outside of its page")
         yield begin + pointer
 
 
 def _rows_of_page(pages: Pages, page: int, header: int) -> Iterator[_Row]:
     begin, data = (page - 1) * pages.size, pages.buffer
-    if not 1 <= page <= pages.count or data[begin + header] != LEAF:
-        raise Unusual("a page that belongs to no table")
+    check(1 <= page <= pages.count and data[begin + header] == LEAF, "a page that belongs to no table")
     end, before = begin + pages.usable, None
     for cell in _cells(pages, page, header + 8, header):
-        size, at = _varint(data, cell)
-        rowid, at = _varint(data, at)
+        size, at = varint(data, cell)
+        rowid, at = varint(data, at)
         rowid = rowid - (1 << 64) if rowid >= 1 << 63 else rowid
-        if before is not None and rowid <= before:
-            raise Unusual("row ids that do not rise")
+        check(before is None or rowid > before, "row ids that do not rise")
         before = rowid
         local = pages.local(size)
-        if at + local + 4 * (local < size) > end:
-            raise Unusual("a record that leaves its page")
+        check(at + local + 4 * (local < size) <= end, "a record that leaves its page")
         record = bytes(data[at : at + local]) if local == size else pages.chain(at, local, size)
-        length, _ = _varint(record, 0)
-        if length > local:
-            raise Unusual("a header that leaves its page")
+        length, _ = varint(record, 0)
+        check(length <= local, "a header that leaves its page")
         found = header_of(record[:length], pages.known_headers)
-        if found.end > size:
-            raise Unusual("values that leave their record")
+        check(found.end <= size, "values that leave their record")
         yield _Row(rowid, found, record)
 
 
@@ -140,8 +128,7 @@ def _value(row: _Row, column: int, is_real: bool, has_default: bool) -> object:
     if column == ABSENT:
         return row.rowid
     if column >= len(row.header.serial):
-        if has_default:
-            raise Unusual("records from before a column was added that has a default")
+        check(not has_default, "records from before a column was added that has a default")
         return None
     serial, place = row.header.serial[column], row.header.place[column]
     if serial == NULL:
@@ -157,17 +144,3 @@ def _value(row: _Row, column: int, is_real: bool, has_default: bool) -> object:
         return None if number != number else number
     whole = int.from_bytes(raw, "big", signed=True)
     return float(whole) if is_real else whole
-
-
-def _varint(data: bytes | memoryview, at: int) -> tuple[int, int]:
-    """An unsigned number of variable length, and where it ends."""
-    value = 0
-    try:
-        for k in range(at, at + 8):
-            byte = data[k]
-            value = value << 7 | byte & 0x7F
-            if byte < 0x80:
-                return value, k + 1
-        return value << 8 | data[at + 8], at + 9
-    except IndexError:
-        raise Unusual("a place outside of the file") from None

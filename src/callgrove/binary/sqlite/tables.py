@@ -1,7 +1,6 @@
 """The rows of a table by columns, from the pages of a file, and where these rows stand.
 
-Whose column a value of a record is, the schema tells (schema.py). What cannot be told for sure is `Unusual`, and SQLite
-reads the table.
+Whose column a value of a record is, the schema tells (schema.py).
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from callgrove.arrays import ABSENT, Array, Bools, Floats, Ints
-from callgrove.binary.sqlite.pages import Bytes, Leaves, Pages, RowBatch, Unusual
+from callgrove.binary.sqlite.pages import Bytes, Leaves, Pages, RowBatch, check
 from callgrove.binary.sqlite.records import NULL, Records, Shapes, is_text
 
 __all__ = [
@@ -25,7 +24,6 @@ __all__ = [
     "PageTables",
     "Room",
     "TableLayout",
-    "is_plain",
 ]
 
 
@@ -221,8 +219,9 @@ class PageRows:
         if not records.is_whole and last >= 0:
             self._parts = _put_together(pages, records, last)
         for column in columns:
-            if column.has_default and any((part.serials(column.place) == ABSENT).any() for part, _ in self._parts):
-                raise Unusual("records from before a column was added that has a default")
+            if column.has_default:
+                is_older = any((part.serials(column.place) == ABSENT).any() for part, _ in self._parts)
+                check(not is_older, "records from before a column was added that has a default")
 
     def __len__(self) -> int:
         return len(self.rowid)
@@ -297,8 +296,7 @@ class PageRows:
 def _put_together(pages: Pages, records: Records, last: int) -> list[tuple[Records, Array | slice]]:
     """Records with what stands in overflow pages, as far as the column `last`, and which rows they are."""
     rows, end = records.rows, records.end(last)
-    if (end > rows.size).any():
-        raise Unusual("values that leave their record")
+    check((end <= rows.size).all(), "values that leave their record")
     spilled = end > rows.local
     if not spilled.any():
         return [(records, slice(None))]
@@ -369,8 +367,6 @@ class PageTables:
         unlike: tuple[str, str] | None = None,
     ) -> Iterator[PageRows]:
         """The rows of a table, some at a time: row ids in a range, and without those in which a column holds a text."""
-        if unlike is not None and not is_plain(unlike[1], layout):
-            raise Unusual("a text that may equal others")
         asked = names if unlike is None else [*names, unlike[0]]
         last = max((layout.columns[name].place for name in asked), default=ABSENT)
         for records in self._records(layout.root, last, between):
@@ -383,8 +379,3 @@ class PageTables:
                 kept = kept.take(np.flatnonzero(~same))
             if len(kept.rows):
                 yield PageRows(self.pages, layout, kept, names)
-
-
-def is_plain(text: str, layout: TableLayout) -> bool:
-    """Does the text equal nothing but itself, whatever the column is?"""
-    return not layout.has_collations and not any(c.isalnum() or c.isspace() for c in text)

@@ -172,6 +172,7 @@ class TableData(ABC):
         counted = [
             InputWarning(severity, f"{self.path}: {text.format(sum(n.values()))}")
             for (severity, text), n in self._counted.items()
+            if n
         ]
         return [*self._warnings, *strange, *counted]
 
@@ -246,7 +247,7 @@ class TableData(ABC):
                     kept = self.kept(table, every)
                     cells = every if kept is None else {name: column[kept] for name, column in every.items()}
                     n = len(cells["rowid"])
-                    self._chunk = first
+                    self.begin_chunk(first)
                     self.prepare(table, columns, cells)
                     made = {column: self.made(table, column, cells) for column in columns}
                     yield {"span": np.arange(first, first + n), **made}
@@ -347,15 +348,28 @@ class TableData(ABC):
 
     # -- names ---------------------------------------------------------------------------------------------------------
 
-    def leads_nowhere(self, place: str, n: int) -> None:
+    def begin_chunk(self, first: int) -> None:
+        """What is counted next is of the chunk that begins with this event."""
+        self._chunk = first
+
+    @property
+    def has_counted(self) -> bool:
+        return bool(self._counted)
+
+    def leads_nowhere(self, place: str, n: int, n_rows: int = 0) -> None:
         """Count ids of the chunk that is read which lead to no row."""
         if place:
-            self.count_of_chunk(Severity.DAMAGE, f"{place}: {{}} ids lead to no row", n)
+            self.count_of_chunk(Severity.DAMAGE, f"{place}: {{}} ids lead to no row", n, n_rows)
 
-    def count_of_chunk(self, severity: Severity, text: str, n: int) -> None:
-        """A warning with a number that adds up over chunks; reading a chunk again changes nothing."""
+    def count_of_chunk(self, severity: Severity, text: str, n: int, n_rows: int = 0) -> None:
+        """A warning with a number that adds up over chunks; reading a chunk again changes nothing. `n_rows`: the size
+        of the chunk, where next time others may be read."""
+        key, again = (severity, text), range(self._chunk, self._chunk + n_rows)
+        counted = {first: k for first, k in self._counted.get(key, {}).items() if first not in again}
         if n:
-            self._counted.setdefault((severity, text), {})[self._chunk] = n
+            counted[self._chunk] = n
+        if counted or key in self._counted:
+            self._counted[key] = counted
 
     def named(self, lookup: Lookup, ids: Ints, what: str, place: str = "") -> Ids:
         """Names by id; an id that has none gets one that says so, and is counted for `place`, the column it is from."""

@@ -15,16 +15,15 @@ from pathlib import Path
 import numpy as np
 
 from callgrove.arrays import ABSENT, Array, Ids, Ints, bundles
-from callgrove.binary.sqlite.batch import BUNDLE_BYTES
 from callgrove.binary.sqlite.cells import MISSING
-from callgrove.binary.sqlite.pages import Unusual
+from callgrove.binary.sqlite.plan import BUNDLE_BYTES
 from callgrove.errors import UsageError
 from callgrove.execute import IN_PROCESS
 from callgrove.formats.gpu.clocks import align_clocks
 from callgrove.formats.gpu.dataset import DataSet, Process, Stacks
 from callgrove.formats.gpu.files import Runs, size_of, split_into_runs
 from callgrove.formats.gpu.places import add_places, process_and_device, tables_beside
-from callgrove.formats.gpu.rocpd.batch import RocpdTogether
+from callgrove.formats.gpu.rocpd.events import RocpdEvents
 from callgrove.formats.gpu.rocpd.reader import RocpdData
 from callgrove.formats.gpu.spans import DataSetSpans, kept_events
 from callgrove.formats.interface import ReadOptions
@@ -57,16 +56,17 @@ class JoinedSpans(DataSetSpans):
         own = [dataset for dataset in datasets if isinstance(dataset, RocpdData)]
         files = {dataset.path for dataset in own}
         # both ways of reading number the same list of names: one may follow the other
-        together = len(own) == len(files) == len(datasets)
-        self._together = RocpdTogether(own, self._names) if together else None
+        is_rocpd = len(own) == len(files) == len(datasets)
+        self._events = RocpdEvents(own, self._names) if is_rocpd else None
+
+    @property
+    def joined(self) -> RocpdEvents | None:
+        """Who reads all data sets at once; None where each has to be read by itself."""
+        return None if self._events is None or self._events.obstacle else self._events
 
     def count(self) -> int:
-        if self._together is not None:
-            try:
-                return self._together.firsts()[-1]
-            except Unusual:
-                pass  # then data set by data set
-        return super().count()
+        joined = self.joined
+        return super().count() if joined is None else joined.count()
 
     def chunks(self, columns: Sequence[str], window: Window | None, profiles: Ints | None) -> Iterator[SpanChunk]:
         chunks = self._read_at_once(columns, window, profiles)
@@ -76,21 +76,17 @@ class JoinedSpans(DataSetSpans):
         self, columns: Sequence[str], window: Window | None, profiles: Ints | None
     ) -> list[SpanChunk] | None:
         """All of them at once; None where each data set has to be read by itself."""
-        if self._together is None or "depth" in columns:
+        joined = None if "depth" in columns else self.joined
+        if joined is None:
             return None
         asked = {"lane" if name == "profile" else name for name in columns} - {"context"}
         if window is not None:
             asked |= {"start_ns", "end_ns"}
         if profiles is not None:
             asked.add("lane")
-        try:
-            events = self._together.events(sorted(asked))
-        except Unusual:
-            self._together = None
-            return None
         lanes = np.concatenate(self._profiles)
         out = []
-        for chunk in events:
+        for chunk in joined.events(sorted(asked)):
             kept = kept_events(chunk, window, lanes, profiles)
             made: dict[str, Array] = {"span": kept["span"]}
             for name in columns:
@@ -102,27 +98,20 @@ class JoinedSpans(DataSetSpans):
         return [chunk for chunk in out if len(chunk["span"])]
 
     def release(self) -> None:
-        if self._together is not None:
-            self._together.give_back()
+        if self._events is not None:
+            self._events.give_back()
 
     def side(self, name: str, part: int | None = None) -> SideTable | None:
-        if self._together is not None and part is None and name in (*SIZES, STACK):
-            try:
-                if name in SIZES:
-                    return self._together.sizes(name)
-                if not self._together.has_stacks:
-                    return None
-            except Unusual:
-                pass  # then data set by data set
-        return super().side(name, part)
+        joined = self.joined if part is None and name in (*SIZES, STACK) else None
+        if joined is None or (name == STACK and joined.has_stacks):
+            return super().side(name, part)
+        return joined.sizes(name) if name in SIZES else None
 
     @property
     def has_counters(self) -> bool:
         """May there be quantities over time? These belong to samples."""
-        try:
-            return self._together is None or self._together.has_samples
-        except Unusual:
-            return True
+        joined = self.joined
+        return joined is None or joined.has_samples
 
 
 # Samples of call stacks -> contexts, sample lines and a count of samples.

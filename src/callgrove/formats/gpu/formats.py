@@ -16,9 +16,8 @@ import numpy as np
 
 from callgrove.arrays import ABSENT, Ints, bundles
 from callgrove.binary.sources import Source
-from callgrove.binary.sqlite.batch import BUNDLE_BYTES, JoinedFiles
 from callgrove.binary.sqlite.database import SqliteCache, SqliteFile
-from callgrove.binary.sqlite.pages import Unusual
+from callgrove.binary.sqlite.plan import BUNDLE_BYTES
 from callgrove.binary.sqlite.schema import HEADER_BYTES, MAGIC, header_problem
 from callgrove.errors import InputError, NotRecognised, Parameter, UsageError
 from callgrove.execute import IN_PROCESS
@@ -251,12 +250,12 @@ class RocpdFormat(GpuFormat):
 
     def open_all(self, files: Sequence[SqliteFile]) -> list[Opened]:
         """What small databases list, and where their events happened, is found out for all of them at once."""
-        from callgrove.formats.gpu.rocpd.places import read_together
+        from callgrove.formats.gpu.rocpd.places import join_files, read_together
 
-        joined = JoinedFiles(files, keeps=True)
+        joined = join_files(files, keeps=True)
         try:
             before = read_together(joined) if len(files) > 1 else []
-        except (Unusual, InputError):  # then of each by itself, which also tells what is wrong with it
+        except InputError:  # then of each by itself, which also tells what is wrong with it
             before = []
         try:
             if not before:

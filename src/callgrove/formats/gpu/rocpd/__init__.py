@@ -1,10 +1,11 @@
 """The database of rocprofv3 (rocpd, schema 3): one set of suffixed tables per process, several in a file.
 
-reader.py            one data set: events of every kind
+reader.py            one data set
+events.py            events of every kind, of one data set or of several small ones at once
+lookups.py           what the ids of events lead to: names, threads, devices, streams
 tables.py            the tables and their columns
 places.py            processes, agents and lanes; of many databases at once
 span_attributes.py   what only some events have: grids, bytes, arguments, counters
-batch.py             the events of many small databases, read at once
 writer.py            many databases as one file; views.py the views of rocprofv3's schema
 spans_writer.py      any trace of a GPU program as such a database
 """

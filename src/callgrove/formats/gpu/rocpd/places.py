@@ -13,15 +13,16 @@ from itertools import pairwise
 
 import numpy as np
 
-from callgrove.arrays import ABSENT, Array, Ids, Ints, distinct_rows
-from callgrove.binary.sqlite.batch import JoinedFiles, JoinedTable
+from callgrove.arrays import ABSENT, Array, Bools, Ids, Ints, distinct_rows
+from callgrove.binary.sqlite.batch import JoinedFiles, OwnedRows
 from callgrove.binary.sqlite.cells import MISSING, Cells, Lookup, Type, json_scalars, json_strings
 from callgrove.binary.sqlite.database import SqliteFile
-from callgrove.binary.sqlite.pages import Unusual
+from callgrove.binary.sqlite.plan import Slow
 from callgrove.errors import UnsupportedVersion
 from callgrove.formats.gpu.dataset import Lane, Process
 from callgrove.formats.gpu.event_tables import LaneList, TableData
 from callgrove.formats.gpu.rocpd.tables import (
+    AGENT_COLUMNS,
     AGENT_NUMBERS,
     COLUMNS,
     LISTED,
@@ -34,7 +35,16 @@ from callgrove.model.experiment import Severity
 from callgrove.model.profiles import ProfileKind
 from callgrove.model.traces.events import Device
 
-__all__ = ["AgentWords", "ReadBefore", "RocpdPlaces", "UsedPlaces", "read_together", "suffixes"]
+__all__ = [
+    "AgentWords",
+    "ReadBefore",
+    "RocpdPlaces",
+    "UsedPlaces",
+    "device_of",
+    "join_files",
+    "read_together",
+    "suffixes",
+]
 
 
 # What rocprofv3's databases say of agents, which are devices here.
@@ -76,7 +86,7 @@ INTEGER = Type.INTEGER
 
 def suffixes(file: SqliteFile) -> list[str]:
     """The suffix of every set of tables."""
-    found = [METADATA.fullmatch(name) for name in file.tables]
+    found = [METADATA.fullmatch(name) for name in file.tables if name.startswith("rocpd_metadata")]
     return [match[1] for match in found if match]
 
 
@@ -92,10 +102,11 @@ class UsedPlaces:
 
 @dataclass(frozen=True)
 class ReadBefore:
-    """What somebody has read of one set of tables: some of those that are listed, and where events happened."""
+    """What somebody has read of one set of tables: some of those that are listed, and where events happened, if that
+    is known."""
 
     listed: Mapping[str, Cells]
-    used: UsedPlaces
+    used: UsedPlaces | None
 
 
 class RocpdPlaces(TableData):
@@ -106,7 +117,7 @@ class RocpdPlaces(TableData):
         self.suffix = suffix
         self._checked: set[str] = set()  # small tables whose ids were looked at
         with file.reading():
-            listed = {} if before is None else before.listed
+            listed, used = ({}, None) if before is None else (before.listed, before.used)
             tags = self._read_table("metadata", listed)
             self.metadata = dict(zip(tags["tag"].tolist(), tags["value"].tolist(), strict=True))
             self.version = str(self.metadata.get("schema_version") or "3")
@@ -115,7 +126,7 @@ class RocpdPlaces(TableData):
             self.processes = self._read_processes(listed)
             self.devices, self._agents = self._read_devices(listed)
             self._is_gpu = np.array([device.kind == "GPU" for device in self.devices] + [False])
-            used = self._find_used_places() if before is None else before.used
+            used = self._find_used_places() if used is None else used
             self.lanes = self._read_lanes(listed, used)
             self.has_samples = len(used.tracks) > 0
 
@@ -148,10 +159,15 @@ class RocpdPlaces(TableData):
         return self._check_once(base, before[base]) if base in before else self.small(base, **LISTED[base])
 
     def _check_once(self, base: str, cells: Cells) -> Cells:
-        if "id" in cells and base not in self._checked:
-            self._checked.add(base)
-            self.once(self.table_name(base), cells["id"])
+        if "id" in cells:
+            self.check_once(base, cells["id"])
         return cells
+
+    def check_once(self, base: str, ids: Ints) -> None:
+        """Warn of ids that a table has twice, when it is first read."""
+        if base not in self._checked:
+            self._checked.add(base)
+            self.once(self.table_name(base), ids)
 
     def _read_processes(self, before: Mapping[str, Cells]) -> tuple[Process, ...]:
         nodes, row = self._read_table("info_node", before), self._read_table("info_process", before)
@@ -211,7 +227,7 @@ class RocpdPlaces(TableData):
             name = names.get(stream) or ("" if stream == MISSING else f"stream {stream}")
             number = lanes.add(0, ProfileKind.GPU_STREAM, max(stream, 0), name, device)
             self.streams[device, stream] = number
-        self._nowhere = lanes.unknown(0) if self._has_homeless_rows(used) else ABSENT
+        self.unknown_lane = lanes.unknown(0) if self._has_homeless_rows(used) else ABSENT
         return tuple(lanes.all)
 
     def _find_used_places(self) -> UsedPlaces:
@@ -224,19 +240,14 @@ class RocpdPlaces(TableData):
     def _streams_used(self, used: UsedPlaces) -> set[tuple[int, int]]:
         rows = np.concatenate(used.on_device, axis=1)
         cells = dict(zip(PLACE_COLUMNS, rows, strict=True))
-        return set(zip(self._device(cells).tolist(), cells["stream_id"].tolist(), strict=True))
+        devices = device_of([self._agents[cells[name]] for name in AGENT_COLUMNS], self._is_gpu)
+        return set(zip(devices.tolist(), cells["stream_id"].tolist(), strict=True))
 
     def _has_homeless_rows(self, used: UsedPlaces) -> bool:
         """Are there rows whose thread is not listed?"""
         if (self._threads[used.threads] < 0).any():
             return True
         return len(used.tracks) > 0 and bool((self._track_lanes[used.tracks] < 0).any())
-
-    def _device(self, cells: Cells) -> Ints:
-        """The device that an event ran on: the agent, or for copies the GPU at either end."""
-        own, to, origin = (self._agents[cells[name]] for name in ("agent_id", "dst_agent_id", "src_agent_id"))
-        out = np.where(own >= 0, own, np.where(self._is_gpu[to], to, np.where(self._is_gpu[origin], origin, to)))
-        return out.astype(np.int64)
 
     @cached_property
     def _track_lanes(self) -> Lookup:
@@ -249,7 +260,16 @@ class RocpdPlaces(TableData):
 
     def lanes_of_tracks(self, ids: Ints) -> Ids:
         lane = self._track_lanes[ids]
-        return np.where(lane >= 0, lane, self._nowhere).astype(np.int32)
+        return np.where(lane >= 0, lane, self.unknown_lane).astype(np.int32)
+
+
+def device_of(agents: Sequence[Array], is_gpu: Bools) -> Array:
+    """The device that events ran on, from those of `AGENT_COLUMNS`: the agent's, or for copies the GPU at either end.
+    `is_gpu` tells it of every device, and at last of none, which is -1."""
+    agent, to, origin = agents
+    if len(agent) and int(agent.min()) >= 0:
+        return agent
+    return np.where(agent >= 0, agent, np.where(is_gpu[to], to, np.where(is_gpu[origin], origin, to)))
 
 
 # What opening takes, of many small rocpd databases at once: the tables that list things, and where events happened.
@@ -260,59 +280,58 @@ class RocpdPlaces(TableData):
 SMALL = (*LISTED, "sample", "memory_allocate")  # as a rule
 
 
+def join_files(files: Sequence[SqliteFile], keeps: bool = False) -> JoinedFiles:
+    """Databases of one set of tables each; see `JoinedFiles`."""
+    known: dict[int, str] = {}
+
+    def table_name(base: str, k: int) -> str:
+        if k not in known:
+            (known[k],) = suffixes(files[k])
+        return f"rocpd_{base}{known[k]}"
+
+    return JoinedFiles(files, table_name, keeps)
+
+
 def read_together(joined: JoinedFiles) -> list[ReadBefore]:
-    """For each of the files, which have one set of tables each."""
-    _ = joined.pages  # reads all files at once
-    known = [suffixes(file) for file in joined.files]
-    if any(len(own) != 1 for own in known):
-        raise Unusual("several processes in one file")
-
-    def name_of(base: str, k: int) -> str:
-        return f"rocpd_{base}{known[k][0]}"
-
-    joined.read(SMALL, name_of)
-    used = _read_used_places(
-        {base: joined.table(base, name_of) for base in (*ON_DEVICE, *ON_THREADS, "sample")}, len(known)
-    )
-    cells: list[dict[str, Cells]] = [{} for _ in known]
+    """For each of the files, unless these cannot be read at once, or one of them has several sets of tables."""
+    if isinstance(joined.pages, Slow) or any(len(suffixes(file)) != 1 for file in joined.files):
+        return []
+    joined.read(SMALL)
+    cells: list[dict[str, Cells]] = [{} for _ in joined.files]
     for base, columns in LISTED.items():
-        try:
-            for own, found in zip(cells, _cells(joined.table(base, name_of), columns), strict=True):
-                own[base] = found
-        except Unusual:
-            continue
-    return [ReadBefore(own, places) for own, places in zip(cells, used, strict=True)]
+        rows = joined.rows(base, columns)
+        if not isinstance(rows, Slow):
+            for listed, part in zip(cells, _split(rows), strict=True):
+                listed[base] = part
+    return [ReadBefore(listed, places) for listed, places in zip(cells, _read_used_places(joined), strict=True)]
 
 
-def _read_used_places(tables: Mapping[str, JoinedTable], n: int) -> list[UsedPlaces]:
-    """Where the events of each file happened."""
-
-    def used_rows(base: str, columns: Sequence[str]) -> list[Ints]:
-        table = tables[base]
-        rows, _ = distinct_rows(table.owner, *(table.integers(name, MISSING) for name in columns))
-        return np.split(rows[1:], np.searchsorted(rows[0], np.arange(1, n)), axis=1)
-
-    on_device = [used_rows(base, PLACE_COLUMNS) for base in ON_DEVICE]
-    threads = [used_rows(base, ("tid",)) for base in ON_THREADS]
-    tracks = used_rows("sample", ("track_id",))
-    return [
-        UsedPlaces([rows[k] for rows in on_device], np.concatenate([rows[k][0] for rows in threads]), tracks[k][0])
-        for k in range(n)
-    ]
-
-
-def _cells(table: JoinedTable, columns: Mapping[str, Type]) -> list[Cells]:
+def _split(rows: OwnedRows) -> list[Cells]:
     """Columns of each file's rows."""
-    made = {name: _column(table, name, type_) for name, type_ in columns.items()}
-    bounds = [0, *np.cumsum(table.n).tolist()]
-    return [{name: column[first:end] for name, column in made.items()} for first, end in pairwise(bounds)]
+    bounds = [0, *np.cumsum(rows.n).tolist()]
+    return [{name: column[first:end] for name, column in rows.cells.items()} for first, end in pairwise(bounds)]
 
 
-def _column(table: JoinedTable, name: str, type_: Type) -> Array:
-    if type_ is Type.INTEGER:
-        return table.integers(name, MISSING)
-    texts = np.empty(len(table), object)
-    texts[:] = table.objects(name, np.arange(len(table)))
-    if not all(text is None or isinstance(text, str) for text in texts.tolist()):
-        raise Unusual("texts that are none")
-    return texts
+def _read_used_places(joined: JoinedFiles) -> Sequence[UsedPlaces | None]:
+    """Where the events of each file happened; None where each file has to be asked by itself."""
+    wanted = {
+        **dict.fromkeys(ON_DEVICE, PLACE_COLUMNS),
+        **dict.fromkeys(ON_THREADS, ("tid",)),
+        "sample": ("track_id",),
+    }
+    used: dict[str, list[Ints]] = {}
+    for base, columns in wanted.items():
+        rows = joined.rows(base, dict.fromkeys(columns, INTEGER))
+        if isinstance(rows, Slow):
+            return [None] * len(joined.files)
+        owner = np.repeat(np.arange(len(rows.n)), rows.n)
+        distinct, _ = distinct_rows(owner, *(rows.cells[name] for name in columns))
+        used[base] = np.split(distinct[1:], np.searchsorted(distinct[0], np.arange(1, len(rows.n))), axis=1)
+    return [
+        UsedPlaces(
+            [used[base][k] for base in ON_DEVICE],
+            np.concatenate([used[base][k][0] for base in ON_THREADS]),
+            used["sample"][k][0],
+        )
+        for k in range(len(joined.files))
+    ]

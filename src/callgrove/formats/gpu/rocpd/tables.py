@@ -15,6 +15,7 @@ from callgrove.model.table import Column, Table
 from callgrove.model.traces.events import SpanKind
 
 __all__ = [
+    "AGENT_COLUMNS",
     "AGENT_NUMBERS",
     "COLUMNS",
     "INFO_TABLES",
@@ -23,6 +24,7 @@ __all__ = [
     "ON_DEVICE",
     "ON_THREADS",
     "PLACE_COLUMNS",
+    "TABLES",
     "columns_of",
     "create_table",
     "create_view",
@@ -46,7 +48,8 @@ KIND_OF_CATEGORY = {  # by the word before the first underscore
 MARKERS_OF_ROCPROF_SYS = "rocm_marker"
 ON_DEVICE = ("kernel_dispatch", "memory_copy")
 ON_THREADS = ("region", "memory_allocate")
-PLACE_COLUMNS = ("agent_id", "dst_agent_id", "src_agent_id", "stream_id")
+AGENT_COLUMNS = ("agent_id", "dst_agent_id", "src_agent_id")
+PLACE_COLUMNS = (*AGENT_COLUMNS, "stream_id")
 AGENT_NUMBERS = ("absolute_index", "logical_index")
 
 

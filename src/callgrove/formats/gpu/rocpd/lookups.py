@@ -1,0 +1,406 @@
+"""Columns of rocprofv3's tables, of one data set or of several at once, and what the ids in them lead to.
+
+Rows come as columns, and beside them `n`: how many rows each data set has, one after the other. One data set is the
+case of a single number. Ids mean something in their data set only, so every look-up is by owner and id.
+
+    OwnedTables     where columns come from: one file, in chunks; or several small files, each table at once
+    ByOwner         from an id of one of several data sets to its row
+    EventRows       rows of the event table, which all other tables of events refer to
+    Lookups         names, kinds, threads, devices and streams, by the ids that events have
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from callgrove.arrays import ABSENT, Array, Bools, Directory, Ids, Ints, Names
+from callgrove.binary.sqlite.batch import JoinedFiles, OwnedRows
+from callgrove.binary.sqlite.cells import MISSING, Type, json_object
+from callgrove.binary.sqlite.plan import Slow
+from callgrove.errors import InputError
+from callgrove.formats.gpu.rocpd.places import RocpdPlaces
+from callgrove.formats.gpu.rocpd.tables import TABLES, kind_of_category
+
+__all__ = ["ByOwner", "EventRows", "Lookups", "OwnedTables", "Tracks", "chosen_names"]
+
+FIELD_OF_NAME = {"short": "truncated_kernel_name", "demangled": "demangled_kernel_name"}
+INTEGER, TEXT = Type.INTEGER, Type.TEXT
+LARGEST = 1 << 22  # cells of a look-up of several data sets
+MOST_KEPT = 256 << 20  # bytes of the event table: some 4 million rows, of which a column takes 4 bytes as a rule
+NOT_YET = -2
+NOTHING = np.empty(0, np.int64)
+
+
+# Where columns come from.
+
+
+class OwnedTables:
+    """The tables of data sets, each in a file of its own. `joined`: these files read at once, where that is planned;
+    a table that cannot be is read from every file by itself."""
+
+    def __init__(self, datasets: Sequence[RocpdPlaces], joined: JoinedFiles | None) -> None:
+        self.datasets, self._joined = datasets, joined
+
+    @property
+    def reads_some_texts(self) -> bool:
+        """Is it cheaper to read some texts of a table than all of them?"""
+        return self._joined is not None
+
+    def whole(self, base: str, columns: Mapping[str, Type]) -> OwnedRows:
+        """Columns of all rows of a table."""
+        rows = None if self._joined is None else self._joined.rows(base, columns)
+        if rows is not None and not isinstance(rows, Slow):
+            return rows
+        parts = [dataset.file.table(dataset.table_name(base), columns) for dataset in self.datasets]
+        n = np.array([len(next(iter(part.values()))) for part in parts], np.int64)
+        if len(parts) == 1:
+            return OwnedRows(parts[0], n)
+        return OwnedRows({name: np.concatenate([part[name] for part in parts]) for name in columns}, n)
+
+    def chunks(self, base: str, columns: Mapping[str, Type], between: tuple[int, int] | None) -> Iterator[OwnedRows]:
+        """Columns of a table, of a single data set some rows at a time and between two row ids."""
+        if len(self.datasets) > 1:
+            yield self.whole(base, columns)
+            return
+        (dataset,) = self.datasets
+        for cells in dataset.file.chunks(dataset.table_name(base), columns, between):
+            yield OwnedRows(cells, np.array([len(next(iter(cells.values())))]))
+
+    def texts(self, base: str, column: str, rows: Ints) -> Array | None:
+        """A column of texts of some rows; None where all of it has to be read."""
+        texts = None if self._joined is None else self._joined.texts(base, column, rows)
+        return None if isinstance(texts, Slow) else texts
+
+    def n_rows(self, base: str) -> Ints:
+        """How many rows of an event table each data set has."""
+        n = None if self._joined is None else self._joined.n_rows(base)
+        if n is not None and not isinstance(n, Slow):
+            return n
+        return np.array([d.counts.get(d.table_name(base), 0) for d in self.datasets], np.int64)
+
+    def columns(self, base: str) -> set[str]:
+        """The columns that a table has in any data set."""
+        every = {d.file.tables.get(d.table_name(base), ()) for d in self.datasets}  # equal ones as a rule
+        return {name for columns in every for name in columns}
+
+
+class ByOwner:
+    """From an id of one of several data sets to the row that has it; -1 for ids that it does not have. The first of
+    equal ids counts."""
+
+    def __init__(self, n: Ints, ids: Ints) -> None:
+        self._n_rows = len(ids)
+        self._low, high = _extremes(n, ids)
+        ranges = zip(self._low.tolist(), high.tolist(), strict=True)
+        self._width = int(max(last - first for first, last in ranges)) + 2  # the last cell is for all other ids
+        self._each: list[Directory] = []
+        if len(n) == 1 or self._width * len(n) > LARGEST:
+            rows = np.split(np.arange(len(ids)), np.cumsum(n)[:-1])
+            self._each = [Directory(ids[part], part) for part in rows]
+            return
+        self._table = np.full(self._width * len(n), ABSENT, np.int64)
+        place = ids + np.repeat(np.arange(len(n)) * self._width - self._low, n)
+        self._table[place[::-1]] = np.arange(len(ids))[::-1]
+
+    @property
+    def is_unique(self) -> bool:
+        if self._each:
+            return all(directory.is_unique for directory in self._each)
+        return int((self._table >= 0).sum()) == self._n_rows
+
+    def __call__(self, n: Ints, ids: Ints) -> Ints:
+        """The rows of ids: n[k] of them are of data set k, and these come one after the other."""
+        if self._each:
+            parts = np.split(ids, np.cumsum(n)[:-1])
+            rows: Ints = _join([directory[part] for directory, part in zip(self._each, parts, strict=True)])
+            return rows
+        return self._table.take(self._places(n, ids))
+
+    def _places(self, n: Ints, ids: Ints) -> Ints:
+        firsts = np.arange(len(n)) * self._width
+        least, largest = _extremes(n, ids)
+        if ((n == 0) | ((least >= self._low) & (largest < self._low + self._width))).all():
+            return ids + np.repeat(firsts - self._low, n)
+        with np.errstate(over="ignore"):
+            place = (ids - np.repeat(self._low, n)).view(np.uint64)  # what lies below wraps around to far above
+        return np.minimum(place, np.uint64(self._width - 1)).view(np.int64) + np.repeat(firsts, n)
+
+
+def _extremes(n: Ints, ids: Ints) -> tuple[Ints, Ints]:
+    """The least and the largest id of every owner; 0 for those that have none."""
+    least, largest, some = np.zeros(len(n), np.int64), np.zeros(len(n), np.int64), n > 0
+    if some.any():
+        firsts = (np.cumsum(n) - n)[some]
+        least[some], largest[some] = np.minimum.reduceat(ids, firsts), np.maximum.reduceat(ids, firsts)
+    return least, largest
+
+
+# What ids lead to.
+
+
+class EventRows:
+    """Rows of the event table by their id, which as a rule counts them."""
+
+    def __init__(self, parts: Iterable[OwnedRows], columns: Sequence[str], n_owners: int) -> None:
+        n, columns_of_parts = np.zeros(n_owners, np.int64), []
+        for part in parts:
+            n += part.n
+            cells = {name: part.cells[name] for name in columns}
+            columns_of_parts.append({name: _narrow(cell) for name, cell in cells.items()} if n_owners == 1 else cells)
+        # one column after the other, each part of it given back
+        self._cells = {name: _join([cells.pop(name) for cells in columns_of_parts]) for name in columns}
+        ids, self._n = self._cells.pop("id"), n
+        self._starts = np.cumsum(n) - n
+        self._first = np.zeros(n_owners, np.int64)
+        self._first[n > 0] = ids[self._starts[n > 0]]
+        self._lookup = None if self._is_counted(ids) else ByOwner(n, ids.astype(np.int64))
+
+    def _is_counted(self, ids: Array) -> bool:
+        """Do the ids of every owner count its rows?"""
+        breaks, some = np.flatnonzero(ids[1:] != ids[:-1] + 1) + 1, self._n > 0
+        last = ids[(self._starts + self._n - 1)[some]]
+        return bool(np.isin(breaks, self._starts).all() and (last == (self._first + self._n - 1)[some]).all())
+
+    def has(self, columns: Collection[str]) -> bool:
+        return set(columns) <= {"id", *self._cells}
+
+    def places(self, n: Ints, ids: Ints) -> tuple[Ints, Bools | None]:
+        """The rows of ids; and which ids have none, unless all have one."""
+        if self._lookup is not None:
+            place = self._lookup(n, ids)
+            outside = place < 0
+            return place, outside if outside.any() else None
+        low, high = _extremes(n, ids)
+        if ((n == 0) | ((low >= self._first) & (high < self._first + self._n))).all():
+            return ids + np.repeat(self._starts - self._first, n), None
+        first = np.repeat(self._first, n)
+        outside = (ids < first) | (ids >= first + np.repeat(self._n, n))
+        return np.where(outside, 0, ids - first + np.repeat(self._starts, n)), outside
+
+    def column(self, name: str, places: Ints, outside: Bools | None) -> Ints:
+        """A column of rows; absent where there is no row."""
+        column = self._cells[name]
+        if not len(column):
+            return np.full(len(places), MISSING)
+        cells = column.take(places).astype(np.int64, copy=False)
+        return cells if outside is None else np.where(outside, MISSING, cells)
+
+
+def _narrow(column: Ints) -> Array:
+    """Return numbers in 4 bytes each, where these suffice."""
+    fits = not len(column) or (int(column.min()) >= -(2**31) and int(column.max()) < 2**31)
+    return column.astype(np.int32) if fits else column
+
+
+def _join(parts: Sequence[Array]) -> Array:
+    return parts[0] if len(parts) == 1 else np.concatenate(parts or [NOTHING])
+
+
+@dataclass(frozen=True)
+class Tracks:
+    """The tracks that samples are on: rows by id, and of each row its lane, its name and whether it has no thread."""
+
+    rows: ByOwner
+    lane: Ints
+    name: Ids
+    is_of_no_thread: Bools
+
+
+class Lookups:
+    """What the ids of data sets lead to, looked up when it is asked for. Names are numbers of `names`."""
+
+    def __init__(self, tables: OwnedTables, names: Names) -> None:
+        self.tables, self.datasets, self.names = tables, tables.datasets, names
+        self._kinds: list[int] = []
+        self._events: EventRows | None = None
+
+    def forget_events(self) -> None:
+        self._events = None
+
+    def events(self, ids: Ints, columns: Collection[str]) -> EventRows:
+        """Rows of the event table, those with these ids at least. One that is not large is read once and kept."""
+        if self._events is not None and self._events.has(columns):
+            return self._events
+        datasets = self.datasets
+        is_small = len(datasets) > 1 or datasets[0].file.size_of(datasets[0].table_name("event")) <= MOST_KEPT
+        raw = ("id", *sorted(columns))
+        parts = self.tables.chunks("event", dict.fromkeys(raw, INTEGER), None if is_small else _range(ids))
+        rows = EventRows(parts, raw, len(datasets))
+        self._events = rows if is_small else None
+        return rows
+
+    @cached_property
+    def columns(self) -> dict[str, set[str]]:
+        """The columns that event tables have in any data set."""
+        return {base: self.tables.columns(base) for base in TABLES}
+
+    @cached_property
+    def counts(self) -> dict[str, Ints]:
+        """Events of every data set, by table."""
+        return {base: self.tables.n_rows(base) for base in TABLES}
+
+    # -- names ---------------------------------------------------------------------------------------------------------
+
+    def _read_ids(self, base: str, **texts: Type) -> tuple[ByOwner, OwnedRows]:
+        """A table by its ids; a data set that has one of them twice says so."""
+        rows = self.tables.whole(base, {"id": INTEGER, **texts})
+        known = ByOwner(rows.n, rows.cells["id"])
+        if not known.is_unique:
+            for dataset, ids in zip(self.datasets, np.split(rows.cells["id"], rows.firsts[1:]), strict=True):
+                dataset.check_once(base, ids)
+        return known, rows
+
+    @cached_property
+    def _strings(self) -> tuple[ByOwner, Ids]:
+        """Rows of strings, and the number of each text; not yet, where only the texts that are used are read."""
+        texts = {} if self.tables.reads_some_texts else {"string": TEXT}
+        known, rows = self._read_ids("string", **texts)
+        numbers = np.full(int(rows.n.sum()) + 1, NOT_YET, np.int32)
+        numbers[-1] = ABSENT
+        if texts:
+            numbers[:-1] = self.names.numbers(rows.cells["string"].tolist())
+        return known, numbers
+
+    def strings(self, n: Ints, ids: Ints) -> Ids:
+        """The names of strings; -1 for ids that have none."""
+        known, numbers = self._strings
+        rows = known(n, ids)
+        out = numbers.take(rows)
+        if int(out.min(initial=0)) != NOT_YET:
+            return out
+        is_used = np.zeros(len(numbers), np.bool_)
+        is_used[rows] = True
+        unknown: Ints | slice = np.flatnonzero(is_used & (numbers == NOT_YET))
+        texts = self.tables.texts("string", "string", np.asarray(unknown))
+        if texts is None:
+            unknown, texts = slice(0, -1), self.tables.whole("string", {"string": TEXT}).cells["string"]
+        numbers[unknown] = self.names.numbers(texts.tolist())
+        return numbers.take(rows)
+
+    @cached_property
+    def _symbols(self) -> tuple[ByOwner, Ids]:
+        chosen = [dataset.kernel_names for dataset in self.datasets]
+        columns = ("display_name", "kernel_name", *(["extdata"] if any(chosen) else []))
+        known, rows = self._read_ids("info_kernel_symbol", **dict.fromkeys(columns, TEXT))
+        cells = (rows.cells[name].tolist() for name in ("id", *columns[:2]))
+        names = [kernel_name(*row) for row in zip(*cells, strict=True)]
+        if any(chosen):
+            texts = np.split(rows.cells["extdata"], rows.firsts[1:])
+            asked = [name for part, which in zip(texts, chosen, strict=True) for name in chosen_names(part, which)]
+            names = [name or usual for name, usual in zip(asked, names, strict=True)]
+        return known, np.append(self.names.numbers(names), np.int32(ABSENT))
+
+    def kernels(self, n: Ints, ids: Ints) -> Ids:
+        """The names of kernels."""
+        known, numbers = self._symbols
+        return numbers.take(known(n, ids))
+
+    def kinds(self, category: Ids) -> Ids:
+        """What events of these categories are."""
+        self._kinds += [kind_of_category(text) for text in self.names.all[len(self._kinds) :]]
+        return np.array([*self._kinds, kind_of_category("")], np.int32).take(category)
+
+    # -- places --------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _first_lanes(self) -> Ints:
+        return _firsts([len(dataset.lanes) for dataset in self.datasets])
+
+    @cached_property
+    def _threads(self) -> tuple[ByOwner, Ints]:
+        ids = [dataset.thread_ids for dataset in self.datasets]
+        lanes = [d.thread_lanes + first for d, first in zip(self.datasets, self._first_lanes, strict=True)]
+        return ByOwner(_lengths(ids), _join(ids)), np.append(_join(lanes), ABSENT)
+
+    def threads(self, n: Ints, ids: Ints) -> Ints:
+        """The lanes of threads; -1 for ids that have none."""
+        known, lanes = self._threads
+        return lanes.take(known(n, ids))
+
+    @cached_property
+    def tracks(self) -> Tracks:
+        known, rows = self._read_ids("track", tid=INTEGER, name_id=INTEGER)
+        lane, name = self.threads(rows.n, rows.cells["tid"]), self.strings(rows.n, rows.cells["name_id"])
+        no_thread = np.append(rows.cells["tid"] == MISSING, False)
+        return Tracks(known, np.append(lane, ABSENT), np.append(name, np.int32(ABSENT)), no_thread)
+
+    @cached_property
+    def unknown_lanes(self) -> Ints:
+        """By data set, where events are that no thread is known of; -1 where it has none."""
+        lanes = np.array([dataset.unknown_lane for dataset in self.datasets], np.int64)
+        return np.where(lanes < 0, ABSENT, lanes + self._first_lanes)
+
+    @cached_property
+    def _agents(self) -> ByOwner:
+        ids = [dataset.agent_ids for dataset in self.datasets]
+        return ByOwner(_lengths(ids), _join(ids))
+
+    def agents(self, n: Ints, ids: Ints) -> Ints:
+        """The numbers of devices, over all data sets; -1 for ids that have none."""
+        return self._agents(n, ids)
+
+    @cached_property
+    def is_gpu(self) -> Bools:
+        """By the number of a device; the last is for none."""
+        kinds = [device.kind == "GPU" for dataset in self.datasets for device in dataset.devices]
+        return np.array([*kinds, False], np.bool_)
+
+    @cached_property
+    def _streams(self) -> tuple[Directory, int, Directory]:
+        """From ids of streams to numbers, how many there are, and from devices and these numbers to lanes."""
+        firsts = _firsts([len(dataset.devices) + 1 for dataset in self.datasets]).tolist()  # the first is for none
+        used = [
+            (first + 1 + device, stream, lane + first_lane)
+            for dataset, first, first_lane in zip(self.datasets, firsts, self._first_lanes.tolist(), strict=True)
+            for (device, stream), lane in dataset.streams.items()
+        ]
+        device, stream, lane = np.array(used, np.int64).reshape(-1, 3).T
+        ids, number = np.unique(stream, return_inverse=True)
+        width = len(ids) + 1  # the last is for ids that no data set has
+        return Directory(ids, np.arange(len(ids))), width, Directory(device * width + number.reshape(-1), lane)
+
+    def streams(self, n: Ints, devices: Ints, ids: Ints) -> Ints:
+        """The lanes of streams, whose ids are unique on a device only; -1 for those that have none."""
+        known, width, lanes = self._streams
+        owner, first = np.arange(len(n)), _firsts([len(dataset.devices) for dataset in self.datasets])
+        place = devices + np.repeat(owner + 1, n)
+        if len(devices) and int(devices.min()) < 0:
+            place = np.where(devices < 0, np.repeat(first + owner, n), place)
+        number = known[ids]
+        number[number < 0] = width - 1
+        return lanes[place * width + number]
+
+    def require_lanes(self, n: Ints, lanes: Ints) -> Ids:
+        """Lanes, all of which were known when the files were opened."""
+        if len(lanes) and int(lanes.min()) < 0:
+            changed = self.datasets[int(np.searchsorted(np.cumsum(n), np.argmin(lanes), side="right"))]
+            raise InputError(f"{changed.path}: was changed while it was read; wait until its writer has finished")
+        return lanes.astype(np.int32)
+
+
+def kernel_name(id_: int, display: str | None, mangled: str | None) -> str:
+    return display or (mangled or "").removesuffix(".kd") or f"kernel #{id_}"
+
+
+def chosen_names(texts: Iterable[str | None], which: str) -> list[str]:
+    """Of every kernel symbol, by the JSON that it has, the name that was chosen; empty where it has none."""
+    return [str(json_object(text).get(FIELD_OF_NAME[which]) or "") if which else "" for text in texts]
+
+
+def _range(ids: Ints) -> tuple[int, int]:
+    """From the least to the largest id that is there."""
+    known = ids[ids != MISSING]
+    return (int(known.min()), int(known.max())) if len(known) else (0, -1)
+
+
+def _lengths(parts: Sequence[Array]) -> Ints:
+    return np.array([len(part) for part in parts], np.int64)
+
+
+def _firsts(n: Sequence[int]) -> Ints:
+    """Where each of several lists begins when they follow each other."""
+    return np.cumsum(n, dtype=np.int64) - np.array(n, np.int64)
