@@ -339,6 +339,7 @@ SHARED_STATE = {
     "modeling/multi.py: structures": "sums of products to try, by their number alone",
     "prof/binary_names.py: _demangler": "the C++ runtime of this machine",
     "prof/second_pass.py: load": "in a worker process nothing else lives from task to task",
+    "render/text_formats.py: _json_writers": "writers of cells, by type alone",
     "viewer/page.py: modules": "files of the package",
     "viewer/page.py: style": "files of the package",
 }

@@ -3,16 +3,17 @@ of them, and of tables."""
 
 from __future__ import annotations
 
-import html
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from callgrove.analysis.overview import Hottest, Overview
 from callgrove.model.experiment import Experiment, InputWarning
-from callgrove.model.study.series import Study
 from callgrove.model.table import MOST_COLUMNS, MOST_ROWS, Table, visible
 from callgrove.render.units import amount, duration_ns
+
+if TYPE_CHECKING:
+    from callgrove.model.study.series import Study
 
 __all__ = [
     "count_of",
@@ -310,5 +311,7 @@ def _cell(cell: Any) -> str:
 
 def _text(text: str) -> str:
     """Text that no browser takes for anything else; the end of what is too long is cut."""
+    import html  # its table of entities is large, and a terminal needs none
+
     short = text if len(text) <= LONGEST_TEXT else text[: LONGEST_TEXT - 1] + "…"
     return html.escape(visible(short))

@@ -116,7 +116,7 @@ def test_an_index_is_written_and_opens_as_the_files(tmp_path: Path, capsys: Capt
     data.mkdir(parents=True)
     runs = folder_of(data, 3)
     index = tmp_path / "moved" / "run.rpdb"
-    assert "names 3 databases" in said(capsys, "merge", "--index", data, index, code=0)
+    assert "lists 3 databases" in said(capsys, "merge", "--index", data, index, code=0)
     (tmp_path / "moved").rename(tmp_path / "there")
     assert opened(tmp_path / "there" / "run.rpdb").traces.n_spans == sum(len(own.events) for own in runs)
     assert sorted(p.name for p in (tmp_path / "there" / "run.rpdb").iterdir()) == ["index.yaml"]

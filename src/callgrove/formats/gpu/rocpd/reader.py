@@ -14,6 +14,7 @@ event table, not all of it.
 from __future__ import annotations
 
 import re
+import weakref
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 
@@ -84,7 +85,8 @@ class RocpdData(RocpdPlaces):
 
     @cached_property
     def _lookups(self) -> Lookups:
-        return Lookups(OwnedTables([self], None), self._names)
+        alone = weakref.proxy(self)  # no cycle: private copies of files are removed with the last who reads them
+        return Lookups(OwnedTables([alone], None), self._names)
 
     def __getstate__(self) -> dict[str, object]:
         """A worker reads the file itself."""
