@@ -26,6 +26,7 @@ from callgrove.errors import CallgroveError
 from callgrove.formats.gpu import formats
 from callgrove.formats.gpu.experiment import JoinedSpans
 from callgrove.formats.gpu.files import read_ahead
+from callgrove.formats.gpu.rocpd import lookups
 from callgrove.formats.gpu.rocpd.lookups import ByOwner
 from callgrove.formats.gpu.rocpd.places import join_files, read_together
 from callgrove.formats.gpu.rocpd.tables import LISTED
@@ -197,6 +198,28 @@ def test_what_leads_nowhere_is_counted_once_however_often_it_is_read(
         assert rows(again) == found
         assert sorted(warning.text for warning in again.warnings) == sorted(said)
     assert backend.joined is not None
+
+
+def test_an_event_table_that_is_too_large_to_keep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Then every chunk of events reads the rows that it refers to."""
+    monkeypatch.setattr(database, "FEW_ROWS", 0)
+    files = made(tmp_path, n_calls=400)
+    damaged(files, 'DELETE FROM "rocpd_event%s" WHERE id % 50 = 7')
+    wanted = rows(one_by_one(joined(opened(files))))
+    monkeypatch.setattr(pages, "BATCH_ROWS", 7)
+    monkeypatch.setattr(lookups, "MOST_KEPT", 0)
+    sought: list[int] = []
+    events = lookups.EventRows.__init__
+
+    def counted(made: Any, *words: Any) -> None:
+        sought.append(1)
+        events(made, *words)
+
+    monkeypatch.setattr(lookups.EventRows, "__init__", counted)
+    backend = one_by_one(joined(opened(files)))
+    assert rows(backend) == wanted
+    assert len(sought) > 10 * N_FILES
+    assert any("event_id: " in warning.text for warning in backend.warnings)
 
 
 def lost_ids(path: Path) -> dict[str, int]:

@@ -20,6 +20,7 @@ import numpy as np
 from callgrove.arrays import ABSENT, Array, Bools, Directory, Ids, Ints, Names
 from callgrove.binary.sqlite.batch import JoinedFiles, OwnedRows
 from callgrove.binary.sqlite.cells import MISSING, Type, json_object
+from callgrove.binary.sqlite.database import version_of
 from callgrove.binary.sqlite.plan import Slow
 from callgrove.errors import InputError
 from callgrove.formats.gpu.rocpd.places import RocpdPlaces
@@ -93,18 +94,19 @@ class ByOwner:
     equal ids counts."""
 
     def __init__(self, n: Ints, ids: Ints) -> None:
-        self._n_rows = len(ids)
+        self._n_rows, rows = len(ids), np.arange(len(ids))
+        self._each = [Directory(ids, rows)] if len(n) == 1 else []
+        if self._each:
+            return
         self._low, high = _extremes(n, ids)
         ranges = zip(self._low.tolist(), high.tolist(), strict=True)
         self._width = int(max(last - first for first, last in ranges)) + 2  # the last cell is for all other ids
-        self._each: list[Directory] = []
-        if len(n) == 1 or self._width * len(n) > LARGEST:
-            rows = np.split(np.arange(len(ids)), np.cumsum(n)[:-1])
-            self._each = [Directory(ids[part], part) for part in rows]
+        if self._width * len(n) > LARGEST:
+            self._each = [Directory(ids[part], part) for part in np.split(rows, np.cumsum(n)[:-1])]
             return
         self._table = np.full(self._width * len(n), ABSENT, np.int64)
         place = ids + np.repeat(np.arange(len(n)) * self._width - self._low, n)
-        self._table[place[::-1]] = np.arange(len(ids))[::-1]
+        self._table[place[::-1]] = rows[::-1]
 
     @property
     def is_unique(self) -> bool:
@@ -114,10 +116,11 @@ class ByOwner:
 
     def __call__(self, n: Ints, ids: Ints) -> Ints:
         """The rows of ids: n[k] of them are of data set k, and these come one after the other."""
+        if len(self._each) == 1:
+            return self._each[0][ids]
         if self._each:
             parts = np.split(ids, np.cumsum(n)[:-1])
-            rows: Ints = _join([directory[part] for directory, part in zip(self._each, parts, strict=True)])
-            return rows
+            return np.concatenate([directory[part] for directory, part in zip(self._each, parts, strict=True)])
         return self._table.take(self._places(n, ids))
 
     def _places(self, n: Ints, ids: Ints) -> Ints:
@@ -162,8 +165,10 @@ class EventRows:
     def _is_counted(self, ids: Array) -> bool:
         """Do the ids of every owner count its rows?"""
         breaks, some = np.flatnonzero(ids[1:] != ids[:-1] + 1) + 1, self._n > 0
+        if len(breaks) >= len(self._n) or not set(breaks.tolist()) <= set(self._starts.tolist()):
+            return False
         last = ids[(self._starts + self._n - 1)[some]]
-        return bool(np.isin(breaks, self._starts).all() and (last == (self._first + self._n - 1)[some]).all())
+        return bool((last == (self._first + self._n - 1)[some]).all())
 
     def has(self, columns: Collection[str]) -> bool:
         return set(columns) <= {"id", *self._cells}
@@ -225,13 +230,18 @@ class Lookups:
         """Rows of the event table, those with these ids at least. One that is not large is read once and kept."""
         if self._events is not None and self._events.has(columns):
             return self._events
-        datasets = self.datasets
-        is_small = len(datasets) > 1 or datasets[0].file.size_of(datasets[0].table_name("event")) <= MOST_KEPT
-        raw = ("id", *sorted(columns))
+        is_small, raw = self._has_few_events(), ("id", *sorted(columns))
         parts = self.tables.chunks("event", dict.fromkeys(raw, INTEGER), None if is_small else _range(ids))
-        rows = EventRows(parts, raw, len(datasets))
+        rows = EventRows(parts, raw, len(self.datasets))
         self._events = rows if is_small else None
         return rows
+
+    def _has_few_events(self) -> bool:
+        """Is the event table not large? In a small file, or in one of several, it is not."""
+        first = self.datasets[0]
+        if len(self.datasets) > 1 or version_of(first.path)[0] <= MOST_KEPT:
+            return True
+        return first.file.size_of(first.table_name("event")) <= MOST_KEPT
 
     @cached_property
     def columns(self) -> dict[str, set[str]]:
