@@ -13,13 +13,13 @@ from pathlib import Path
 import numpy as np
 
 from bench.conditions import ROOT
-from callgrove.formats.hpcrun import records as rec
+from callgrove.formats.hpcrun import primitives as rec
 from callgrove.formats.hpcrun.files import file_name, measurement_bytes, measurement_files, read_measurement
-from callgrove.formats.hpcrun.hpctrace.records import write_trace
+from callgrove.formats.hpcrun.hpctrace import write_trace
 from callgrove.formats.hpcrun.measurement import Epoch, Measurement, SparsePlace, SparseValues, nodes_of
-from callgrove.formats.hpcrun.placeholders import ENTRIES, code_number
-from callgrove.formats.hpcrun.placeholders import ROOT as ROOT_CODE
 from callgrove.formats.hpcrun.primitives import Header, MetricDescription, Module
+from callgrove.formats.hpcrun.regions import ENTRIES, code_number
+from callgrove.formats.hpcrun.regions import ROOT as ROOT_CODE
 from callgrove.model.profiles import Identifier
 
 __all__ = ["deep", "multiplied"]

@@ -167,8 +167,8 @@ def flags_in(path: Path) -> Iterator[str]:
 # Texts that name flags on purpose: commands to copy, flags of other programs, what a page says, a made-up command line.
 NAMING_FLAGS = {
     *("analysis/__init__.py", "examples.py", "execute/engines.py", "formats/gpu/nsight/extrap.py"),
-    *("formats/detection.py", "render/facts.py", "render/facts.py", "viewer/gpu.py"),
-    *("viewer/profile/maker.py", "viewer/scaling.py", "viewer/timeline/maker.py"),
+    *("formats/detection.py", "render/facts.py", "render/facts.py", "viewer/summaries.py"),
+    *("viewer/profile.py", "viewer/summaries.py", "viewer/timeline/maker.py"),
 }
 
 
@@ -296,7 +296,7 @@ def tree(tmp_path: Path) -> Path:
         ("render/svg.py", "import callgrove.cli"),
         ("errors.py", "from callgrove.model import values"),
         ("helpers.py", "from callgrove.model import values"),
-        ("model/methods.py", "from callgrove.cli.verbs import top"),
+        ("model/methods.py", "from callgrove.cli.verbs import views as top"),
         ("model/values.py", "def f():\n    from callgrove.analysis.top import top"),
         ("cli/__init__.py", "from callgrove.helpers import anything"),
     ],

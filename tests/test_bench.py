@@ -43,14 +43,14 @@ from bench.generate import Shape, generate
 from bench.results import Finding, as_markdown, as_text
 from bench.series import SeriesShape, study_of
 from bench.touched import Touched, watched
-from callgrove.binary.sources import Source
+from callgrove.binary.files import Source
 from callgrove.formats.hpctoolkit.release.format import FORMAT
 from callgrove.formats.interface import ReadOptions
 from callgrove.model.contexts import ContextKind
 from callgrove.model.experiment import Severity
 from callgrove.model.metrics import Scope
 from callgrove.modeling.fitting import model_study
-from callgrove.modeling.notation import function_text
+from callgrove.modeling.model_tables import function_text
 from tests.exhaustive import exhaustive
 from tests.requirements import need, need_module
 

@@ -12,7 +12,7 @@ from callgrove.model.contexts import ContextKind, Relation
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Scope
 from callgrove.modeling.fitting import model_study
-from callgrove.modeling.notation import function_text
+from callgrove.modeling.model_tables import function_text
 
 
 @pytest.fixture(scope="module")

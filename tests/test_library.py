@@ -346,7 +346,7 @@ def test_what_is_absent_in_a_frame_is_missing() -> None:
 
 
 def test_frames_that_are_too_large_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("callgrove.analysis.frames.MOST_CELLS", 10)
+    monkeypatch.setattr("callgrove.analysis.method_results.MOST_CELLS", 10)
     with pytest.raises(UsageError, match=r"408 contexts and profiles are too many.*select\(\.\.\.\), or ask with sql"):
         example().to_pandas()
 

@@ -26,8 +26,8 @@ from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Aggregation, Scope
 from callgrove.model.traces.events import SpanKind
 from callgrove.query.sql import sql
-from callgrove.viewer.panels import Choice, Detail
-from callgrove.viewer.profile.maker import profile_maker
+from callgrove.viewer.page import Choice, Detail
+from callgrove.viewer.profile import profile_maker
 from tests.exhaustive import some_of
 from tests.formats.samples import samples
 

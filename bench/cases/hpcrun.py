@@ -13,11 +13,11 @@ from bench.conditions import Conditions, opened
 from bench.results import Finding
 from bench.timing import Work, best_seconds
 from callgrove.arrays import Array
-from callgrove.formats.hpcrun import records as rec
+from callgrove.formats.hpcrun import primitives as rec
 from callgrove.formats.hpcrun.files import measurement_bytes, read_measurement
 from callgrove.formats.hpcrun.measurement import Epoch, Measurement, SparsePlace, SparseValues, nodes_of
-from callgrove.formats.hpcrun.placeholders import ROOT, code_number
 from callgrove.formats.hpcrun.primitives import Header, MetricDescription, Module
+from callgrove.formats.hpcrun.regions import ROOT, code_number
 
 __all__ = ["make_file", "make_folder", "run"]
 

@@ -12,7 +12,7 @@ from bench.conditions import Conditions, opened
 from bench.results import Finding
 from bench.timing import Work, best_seconds
 from callgrove.arrays import Array
-from callgrove.formats.hpcrun.hpctrace.records import TraceFile, write_trace
+from callgrove.formats.hpcrun.hpctrace import TraceFile, write_trace
 from callgrove.model.traces.events import Samples
 
 __all__ = ["make_trace", "run"]

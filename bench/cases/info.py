@@ -14,8 +14,7 @@ from bench.results import Finding
 from bench.touched import watched
 from callgrove.arrays import Ints
 from callgrove.cli.main import main as callgrove
-from callgrove.formats.hpctoolkit.blocks import SparseBlocks
-from callgrove.formats.hpctoolkit.values import DatabaseValues
+from callgrove.formats.hpctoolkit.values import DatabaseValues, SparseBlocks
 from callgrove.model.experiment import Experiment
 
 __all__ = ["run"]

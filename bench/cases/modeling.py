@@ -19,7 +19,7 @@ from bench.series import SeriesShape, study_of
 from bench.timing import Work, best_seconds
 from callgrove.model.study.series import Study
 from callgrove.modeling.fitting import Models, model_study
-from callgrove.modeling.notation import function_text
+from callgrove.modeling.model_tables import function_text
 
 __all__ = ["PYTHON", "run", "same_models"]
 

@@ -19,7 +19,7 @@ from bench.measurements import deep, files_of, multiplied
 from bench.results import Finding
 from bench.timing import Work, best_seconds
 from callgrove.cli.main import main
-from callgrove.formats.hpcrun.hpctrace.records import header_bytes, record_of
+from callgrove.formats.hpcrun.hpctrace import header_bytes, record_of
 
 __all__ = ["run"]
 

@@ -18,8 +18,7 @@ from bench.timing import Work, best_seconds
 from callgrove.analysis.costs import costs
 from callgrove.analysis.views import top_down
 from callgrove.model.experiment import Experiment
-from callgrove.viewer.page import page
-from callgrove.viewer.panels import DEFAULT_SIZE, Choice, Detail
+from callgrove.viewer.page import DEFAULT_SIZE, Choice, Detail, page
 from callgrove.viewer.report import Input, report
 from callgrove.viewer.timeline.maker import timeline_maker
 

@@ -14,7 +14,7 @@ from bench.memory import peak_of_columns
 from bench.results import Finding
 from bench.timing import Work, best_seconds
 from callgrove.arrays import Array, Ints
-from callgrove.formats.hpctoolkit.release import records as rec
+from callgrove.formats.hpctoolkit.release import files as rec
 from callgrove.model.experiment import Experiment
 
 __all__ = ["Floor", "Records", "records_of", "run", "same_values"]

@@ -15,8 +15,8 @@ import numpy as np
 from bench.database.records import WORD, records
 from bench.database.tree import FUNCTION, LOOP, Tree
 from callgrove.arrays import Array, Ints, Offsets
-from callgrove.formats.hpctoolkit.release import records as rec
-from callgrove.formats.hpctoolkit.release.vocabulary import HAS_FUNCTION, HAS_PLACE, HAS_POINT
+from callgrove.formats.hpctoolkit.release import files as rec
+from callgrove.formats.hpctoolkit.release.files import HAS_FUNCTION, HAS_PLACE, HAS_POINT
 
 __all__ = ["Places", "context_area"]
 

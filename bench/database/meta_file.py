@@ -17,7 +17,7 @@ from bench.database.costs import SCOPES
 from bench.database.records import WORD, header, records
 from bench.database.tree import Tree
 from callgrove.arrays import Array, Ints
-from callgrove.formats.hpctoolkit.release import records as rec
+from callgrove.formats.hpctoolkit.release import files as rec
 
 __all__ = ["ID_NAMES", "quantities", "write_columns", "write_meta"]
 

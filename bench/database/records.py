@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from callgrove.arrays import Array
-from callgrove.formats.hpctoolkit.release import records as rec
+from callgrove.formats.hpctoolkit.release import files as rec
 
 __all__ = ["WORD", "header", "records"]
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from bench.database.records import header, records
 from bench.database.tree import LINE, Tree
-from callgrove.formats.hpctoolkit.release import records as rec
+from callgrove.formats.hpctoolkit.release import files as rec
 
 __all__ = ["write_traces"]
 

@@ -18,7 +18,7 @@ from bench.database.costs import Costs, Rows, units
 from bench.database.meta_file import ID_NAMES
 from bench.database.records import WORD, header, records
 from callgrove.arrays import Array, Ints
-from callgrove.formats.hpctoolkit.release import records as rec
+from callgrove.formats.hpctoolkit.release import files as rec
 
 __all__ = ["Totals", "write_cct", "write_profiles"]
 

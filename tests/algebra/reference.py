@@ -14,11 +14,11 @@ import numpy as np
 
 from callgrove.arrays import Array, combine_upwards, depths, levels
 from callgrove.model.builder import ExperimentBuilder
+from callgrove.model.computed_values import recipe
 from callgrove.model.contexts import ContextKind
 from callgrove.model.experiment import Experiment, problems_of_experiment
 from callgrove.model.metrics import Aggregation, Metric, Scope
 from callgrove.model.profiles import ProfileKind
-from callgrove.model.scopes import recipe
 
 PLACES = {"main": ("m.c", 1), "foo": ("m.c", 10), "bar": ("b.c", -1), "new": ("n.c", -1)}
 TREE_A = (("main", -1), ("foo", 0), ("bar", 1), ("MPI_Send", 1), ("bar", 0), ("foo", 4), ("MPI_Barrier", 0))

@@ -13,12 +13,12 @@ from callgrove.algebra.cutting import common, cut, part, without
 from callgrove.algebra.operations import diff, mean, merge
 from callgrove.errors import UsageError
 from callgrove.model.builder import ExperimentBuilder
+from callgrove.model.computed_values import recipe
 from callgrove.model.contexts import ContextKind, Relation
 from callgrove.model.experiment import Experiment
 from callgrove.model.joining import unify
 from callgrove.model.metrics import Aggregation, Metric, Scope
 from callgrove.model.profiles import ProfileKind
-from callgrove.model.scopes import recipe
 from tests.algebra.consistent import SCOPES, consistent, dense, in_scope
 from tests.algebra.reference import is_sound, stored
 from tests.exhaustive import try_examples

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callgrove.analysis.groups import exclusive_by_profile
+from callgrove.analysis.costs import exclusive_by_profile
 from callgrove.errors import UsageError
 from callgrove.examples import example
 from callgrove.model.builder import ExperimentBuilder

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callgrove.analysis import durations
-from callgrove.analysis.durations import Durations
+from callgrove.analysis import summary_sections as durations
+from callgrove.analysis.summary_sections import Durations
 
 ROWS = st.lists(st.tuples(st.integers(0, 3), st.integers(-5, 30)), max_size=40)
 

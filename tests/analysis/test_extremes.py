@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from callgrove.analysis.costs import Costs, costs
-from callgrove.analysis.groups import GROUPINGS
+from callgrove.analysis.costs import GROUPINGS, Costs, costs
 from callgrove.analysis.tables import TABLES, Selection, export
 from callgrove.analysis.views import bottom_up, hot_path, top, top_down
 from callgrove.cli.verbs.export import SCOPES as CLI_SCOPES
 from callgrove.cli.verbs.export import TABLES as CLI_TABLES
-from callgrove.cli.verbs.top import GROUPS as CLI_GROUPS
+from callgrove.cli.verbs.views import GROUPS as CLI_GROUPS
 from callgrove.errors import UsageError
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.contexts import ContextKind

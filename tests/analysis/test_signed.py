@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from callgrove.algebra.operations import diff
-from callgrove.analysis.costs import Costs, costs
-from callgrove.analysis.groups import GROUPINGS
+from callgrove.analysis.costs import GROUPINGS, Costs, costs
 from callgrove.analysis.overview import overview
 from callgrove.analysis.views import bottom_up, hot_path, top, top_down
 from callgrove.model.builder import ExperimentBuilder

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callgrove.analysis.costs import Costs
-from callgrove.analysis.groups import GROUPINGS, group
+from callgrove.analysis.costs import GROUPINGS, Costs, group
 from callgrove.analysis.views import bottom_up, hot_path, top, top_down
 from callgrove.errors import UsageError
 from callgrove.examples import example

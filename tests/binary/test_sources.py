@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callgrove.binary.sources import HEAD_BUDGET, NAMES_LOOKED_AT, Source
+from callgrove.binary.files import HEAD_BUDGET, NAMES_LOOKED_AT, Source
 from callgrove.errors import InputError
 
 CONTENT = bytes(k % 251 for k in range(HEAD_BUDGET + 5000))

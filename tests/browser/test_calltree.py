@@ -8,7 +8,7 @@ from callgrove.analysis.costs import costs
 from callgrove.analysis.views import grow_callers, top, top_down
 from callgrove.examples import example
 from callgrove.render.units import amount
-from callgrove.viewer.panels import Limits
+from callgrove.viewer.page import Limits
 from callgrove.viewer.report import Input, report
 from tests.browser.conftest import OpenPage, Screenshot
 from tests.browser.reading import open_tab, picked, rows, shown_panel, tooltip

@@ -17,7 +17,7 @@ from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.contexts import ContextKind, Relation
 from callgrove.model.metrics import Metric, Scope
 from callgrove.model.profiles import ProfileKind
-from callgrove.viewer.panels import Choice
+from callgrove.viewer.page import Choice
 from callgrove.viewer.report import Input, report
 from tests.browser.conftest import OpenPage, Screenshot
 from tests.browser.made import large

@@ -18,7 +18,7 @@ from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Metric, Scope
 from callgrove.model.profiles import ProfileKind
 from callgrove.model.traces.events import ArraySamples, ArraySpans, Samples, SpanKind
-from callgrove.viewer.panels import Limits
+from callgrove.viewer.page import Limits
 from callgrove.viewer.report import Input, report
 from tests.browser.conftest import OpenPage, Screenshot
 from tests.browser.reading import open_tab, picked, shown_panel, tooltip

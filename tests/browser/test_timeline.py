@@ -20,7 +20,7 @@ from callgrove.model.experiment import Experiment
 from callgrove.model.profiles import ProfileKind
 from callgrove.model.traces.events import ArraySamples, ArraySpans, Samples, SpanKind
 from callgrove.render.units import duration_ns
-from callgrove.viewer.panels import Limits
+from callgrove.viewer.page import Limits
 from callgrove.viewer.report import Input, report
 from tests.browser.conftest import OpenPage
 from tests.browser.genuine import genuine_page

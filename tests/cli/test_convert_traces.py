@@ -19,8 +19,8 @@ from pathlib import Path
 import pytest
 
 from callgrove.cli.main import main
-from callgrove.cli.rocprofv3_merge import main as merge
-from callgrove.formats.timeline.perfetto_encoder import PerfettoPart
+from callgrove.cli.verbs.convert import main as merge
+from callgrove.formats.timeline.perfetto import PerfettoPart
 from tests.cli.commands import Capture, run, said
 from tests.formats.gpu.gpu_databases import Event, Run, suffix_of, write_nsight, write_rocpd, write_rpd
 from tests.formats.hpctoolkit.test_release_writer_failures import full_disk

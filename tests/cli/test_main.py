@@ -207,9 +207,6 @@ def test_the_table_of_verbs() -> None:
     names = [verb.name for verb in VERBS]
     assert len(set(names)) == len(names)
     assert "info" in names  # what a bare path means
-    algebra = [verb.name for verb in VERBS if verb.module == "callgrove.cli.verbs.algebra"]
-    assert algebra == ["merge", "mean", "cut", "part", "common"]
-    assert all(verb.name in algebra or verb.module == f"callgrove.cli.verbs.{verb.name}" for verb in VERBS)
     assert len({load_command(verb) for verb in VERBS}) == len(VERBS)
     assert max(len(verb.help) for verb in VERBS) <= 75  # the overview fits a terminal
 

@@ -8,15 +8,14 @@ from shutil import copytree
 
 import pytest
 
-from callgrove.cli import viewing
+from callgrove.cli import output as viewing
 from callgrove.cli.main import main
 from callgrove.examples import example
 from callgrove.formats.interface import WriteOptions
 from callgrove.formats.registry import writer_of
 from callgrove.formats.writing.transfer import write_experiment
-from callgrove.render.text_table import Look
+from callgrove.render.text_table import Look, shorten
 from callgrove.render.units import si
-from callgrove.render.visible import shorten
 from tests.formats.cube.raw_cubes import r1
 from tests.formats.samples import CORPUS
 

@@ -13,10 +13,10 @@ from xml.etree import ElementTree
 import pytest
 
 from callgrove.cli.main import main
-from callgrove.cli.progress import ProgressCallback
+from callgrove.cli.messages import ProgressCallback
 from callgrove.model.study.series import Study
 from callgrove.modeling.fitting import model_study
-from callgrove.modeling.stored import with_models
+from callgrove.modeling.prediction import with_models
 from callgrove.render import Look
 from tests.cli.commands import Capture, header, rows, run, said
 from tests.modeling.series import X, grid, study_of_many
@@ -268,7 +268,7 @@ def test_a_bar_shows_while_models_are_made(monkeypatch: pytest.MonkeyPatch, caps
     def watched() -> Iterator[ProgressCallback]:
         yield lambda *words: told.append(words)
 
-    monkeypatch.setattr("callgrove.cli.progress.progress", watched)
+    monkeypatch.setattr("callgrove.cli.messages.progress", watched)
     run(capsys, "model", "study")
     assert told == [("fitting models", 3, 3)]
     run(capsys, "predict", "study", "--at", "p=100")

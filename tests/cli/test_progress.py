@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from callgrove.cli import progress as module
-from callgrove.cli.progress import progress
+from callgrove.cli import messages as module
+from callgrove.cli.messages import progress
 
 
 class Terminal(io.StringIO):

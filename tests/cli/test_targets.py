@@ -10,7 +10,7 @@ import pytest
 
 from callgrove.cli.main import VERBS, load_command
 from callgrove.cli.parser import Parser
-from callgrove.cli.rocprofv3_merge import main as rocprofv3_merge
+from callgrove.cli.verbs.convert import main as rocprofv3_merge
 from callgrove.cli.verbs.demo import make_inputs
 from callgrove.examples import example
 from callgrove.formats.interface import WriteOptions

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from callgrove.cli import output, viewing
+from callgrove.cli import output
+from callgrove.cli import output as viewing
 from callgrove.render import Look
 from tests.cli.commands import Capture, run
 

@@ -26,8 +26,7 @@ import numpy as np
 import pytest
 
 from callgrove.analysis.tables import TABLES, Selection, export
-from callgrove.binary.files import FileBytes
-from callgrove.binary.sources import HEAD_BUDGET, Source
+from callgrove.binary.files import HEAD_BUDGET, FileBytes, Source
 from callgrove.errors import UsageError
 from callgrove.formats.interface import Checks, Problem, ReadOptions, WriteOptions, Writes, WritesStudies
 from callgrove.formats.registry import FORMATS, detect, load, open_path

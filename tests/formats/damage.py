@@ -29,7 +29,7 @@ import numpy as np
 from callgrove.analysis.costs import costs
 from callgrove.analysis.overview import overview
 from callgrove.analysis.tables import TABLES, Selection, export
-from callgrove.binary.sources import Source
+from callgrove.binary.files import Source
 from callgrove.cli.main import main
 from callgrove.errors import CallgroveError, InvalidExperiment
 from callgrove.formats.interface import Checks, Dumps, Format, ReadOptions

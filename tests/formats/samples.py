@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
-from callgrove.binary.sources import Source
+from callgrove.binary.files import Source
 from callgrove.errors import CallgroveError
 from callgrove.examples import example, study_example
 from callgrove.formats.columnar.format import FORMAT as COLUMNAR

@@ -24,8 +24,8 @@ from callgrove.errors import UsageError
 from callgrove.examples import example, gpu_example
 from callgrove.formats.columnar import writer as columnar
 from callgrove.formats.columnar.row_groups import GroupWriter
-from callgrove.formats.columnar.spans_writer import counter_columns
-from callgrove.formats.cube.spool import Rows
+from callgrove.formats.columnar.traces_writer import counter_columns
+from callgrove.formats.cube.writer import Rows
 from callgrove.formats.gpu.draft import writer as draft_writer
 from callgrove.formats.gpu.draft.rows import SpanRows
 from callgrove.formats.hpcrun.write_plan import MetricPlan
@@ -40,12 +40,11 @@ from callgrove.formats.timeline.slices import SliceMaker
 from callgrove.formats.writing.transfer import transfer
 from callgrove.model.books import FEW_ROWS, PIECE, Amount, Books, Ledger, Totals, select_counted_contexts
 from callgrove.model.builder import ExperimentBuilder
-from callgrove.model.chained_values import Link
+from callgrove.model.computed_values import Link, Recipe
 from callgrove.model.contexts import ContextKind
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Aggregation, Metric, Scope
 from callgrove.model.profiles import ProfileKind
-from callgrove.model.scopes import Recipe
 from callgrove.model.traces.events import Counters, SpanKind, Traces
 from callgrove.model.traces.span_order import SpanOrder
 from callgrove.model.values import DenseBlock, SparseBlock

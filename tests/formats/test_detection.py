@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from callgrove.binary.sources import Source
+from callgrove.binary.files import Source
 from callgrove.errors import NotRecognised
 from callgrove.formats import registry
 from callgrove.formats.interface import Format

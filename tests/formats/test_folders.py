@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from callgrove.binary.sources import Source
+from callgrove.binary.files import Source
 from callgrove.errors import NotRecognised
-from callgrove.formats.folders import MOST_TRIED
 from callgrove.formats.registry import open_path, settle_format
+from callgrove.formats.run_names import MOST_TRIED
 from tests.cli.commands import Capture, rows, run, said
 from tests.formats.damage import scratch_folder
 from tests.formats.gpu.gpu_databases import Event, Run, write_rocpd

@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from callgrove.binary.sources import HEAD_BUDGET, Source
+from callgrove.binary.files import HEAD_BUDGET, Source
 from callgrove.errors import CallgroveError, InputError, NotRecognised, UsageError
 from callgrove.examples import example
 from callgrove.formats.interface import ReadOptions, WriteOptions
 from callgrove.formats.registry import detect, open_path, writer_of
-from callgrove.formats.runs.folder import open_points
+from callgrove.formats.runs import open_points
 from callgrove.formats.writing.transfer import write_experiment
 from callgrove.model.experiment import Experiment, Severity
 from callgrove.model.metrics import Scope

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from callgrove.arrays import ABSENT
-from callgrove.binary.sources import Source
+from callgrove.binary.files import Source
 from callgrove.formats.interface import Checks, LossReport, ReadOptions, WriteOptions, Writes
 from callgrove.formats.registry import detect, load, open_path
 from callgrove.formats.writing.transfer import transfer

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from callgrove.arrays import Ids, Ints
 from callgrove.model.builder import ExperimentBuilder
-from callgrove.model.chained_values import ChainedValues, Link
+from callgrove.model.computed_values import ChainedValues, Link
 from callgrove.model.contexts import ContextKind
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Aggregation, Metric, Scope

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from callgrove.arrays import ABSENT
-from callgrove.model.context_builder import COLUMNS, RegionTable
+from callgrove.model.builder import COLUMNS, RegionTable
 
 Key = tuple[int, ...]
 OFFSETS = st.sampled_from([0, 1, 5, 2**63, 2**64 - 2, 2**64 - 1])

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from callgrove.errors import UsageError
 from callgrove.model.builder import ExperimentBuilder
+from callgrove.model.computed_values import recipe
 from callgrove.model.contexts import ContextKind, ContextTree, Relation
 from callgrove.model.metrics import Aggregation, Metric, Metrics, Scope
 from callgrove.model.profiles import ProfileKind
-from callgrove.model.scopes import recipe
 from tests.model.strategies import ATOMIC_TYPE, experiments, trees
 
 NUMBERS = st.integers(0, 2**55)

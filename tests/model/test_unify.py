@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from callgrove.arrays import NO_OFFSET
 from callgrove.errors import UsageError
 from callgrove.model.builder import ExperimentBuilder
-from callgrove.model.chained_values import ChainedValues, Link
+from callgrove.model.computed_values import ChainedValues, Link
 from callgrove.model.contexts import ContextKind, ContextTree, Relation
 from callgrove.model.joining import PLACES, Unified, Unifier, names, unify
 from callgrove.model.metrics import Metric, Scope

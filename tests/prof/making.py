@@ -9,8 +9,8 @@ from callgrove.formats.registry import open_path
 from callgrove.model.experiment import Experiment
 from callgrove.prof.conversion import Request, prepare, survey_of
 from callgrove.prof.experiment import Attribution
-from callgrove.prof.inputs import Inputs
 from callgrove.prof.nodes import Flavour
+from callgrove.prof.survey import Inputs
 from tests.formats.hpcrun.hpcrun_bytes import ROOT, File04, code
 
 MAIN, PARTIAL, IDLE, UNKNOWN = (code(text) for text in ("| Main  ", "^Partial", "NoActvty", "*Unnorm "))

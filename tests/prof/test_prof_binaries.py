@@ -15,7 +15,7 @@ from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.contexts import ContextKind, Relation
 from callgrove.prof.binaries import binary_chains
 from callgrove.prof.binary_names import demangle
-from callgrove.prof.contexts import ScopeChains, ScopeTable
+from callgrove.prof.nodes import ScopeChains, ScopeTable
 from tests.formats.hpcrun.hpcrun_bytes import File04
 from tests.prof.making import MAIN, measured, nodes
 from tests.requirements import need
@@ -139,7 +139,7 @@ def test_symbols_where_there_is_no_debugging_information(binary: Path, tmp_path:
 def test_measurements_of_a_program_that_is_here(binary: Path, tmp_path: Path) -> None:
     from callgrove.execute import Engine, executor
     from callgrove.prof.conversion import Request, prepare, survey_of
-    from callgrove.prof.inputs import Inputs
+    from callgrove.prof.survey import Inputs
 
     address = functions_of(binary)["main"][0]
     tree = nodes((14, 12, 0, MAIN, 1), (16, 14, 1, address, 1))

@@ -19,15 +19,15 @@ import pytest
 from callgrove.cli.main import main
 from callgrove.errors import CallgroveError
 from callgrove.execute import Engine, Progress, Workers, executor, silent
-from callgrove.formats.hpcrun.hpctrace.records import write_trace
+from callgrove.formats.hpcrun.hpctrace import write_trace
 from callgrove.formats.interface import WriteOptions, Writes
 from callgrove.formats.registry import writer_of
-from callgrove.prof import conversion, inputs, spool, survey
+from callgrove.prof import conversion, spool, survey
+from callgrove.prof import survey as inputs
 from callgrove.prof.conversion import Request, Task, prepare, run_conversion
 from callgrove.prof.experiment import Prepared
-from callgrove.prof.inputs import Inputs
 from callgrove.prof.spool import Done, Meeting
-from callgrove.prof.survey import Batch, Survey
+from callgrove.prof.survey import Batch, Inputs, Survey
 from tests.execution.test_clusters import MPI_ENVIRONMENT, mpirun, scheduler
 from tests.formats.hpcrun.hpcrun_bytes import File04
 from tests.prof.making import IDLE, MAIN, measured, nodes, structure

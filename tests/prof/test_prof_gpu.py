@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from callgrove.formats.hpcrun.hpcstruct.tables import read_structure
+from callgrove.formats.hpcrun.hpcstruct import read_structure
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Scope
 from callgrove.prof.gpu_samples import MOST_TEMPLATES, CallGraph, Template, shares

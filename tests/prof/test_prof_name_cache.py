@@ -19,9 +19,8 @@ from callgrove.cli.main import main
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.prof import binaries
 from callgrove.prof.binaries import CACHE_MAGIC, NameCache, binary_chains, default_folder
-from callgrove.prof.binary_names import BinaryNames, Symbol, UnitNames
-from callgrove.prof.contexts import ScopeTable
-from callgrove.prof.dwarf import units_of
+from callgrove.prof.binary_names import BinaryNames, Symbol, UnitNames, units_of
+from callgrove.prof.nodes import ScopeTable
 from tests.exhaustive import try_examples
 from tests.formats.hpcrun.hpcrun_bytes import File04
 from tests.prof.making import MAIN, measured, nodes

@@ -12,7 +12,7 @@ import pytest
 from callgrove.errors import UsageError
 from callgrove.model.experiment import Experiment
 from callgrove.prof.experiment import Attribution
-from callgrove.prof.inputs import Inputs, PathRule, default_target
+from callgrove.prof.survey import Inputs, PathRule, default_target
 from tests.formats.hpcrun.hpcrun_bytes import File04, text
 from tests.prof.making import MAIN, experiment_of, measured, nodes, structure
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from callgrove.errors import InputError
-from callgrove.formats.hpcrun.hpctrace.records import CALL_TRACE, write_trace
+from callgrove.formats.hpcrun.hpctrace import CALL_TRACE, write_trace
 from callgrove.model.contexts import ContextKind
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Scope

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from callgrove.cli.main import main
-from callgrove.formats.hpcrun.hpctrace.records import write_trace
+from callgrove.formats.hpcrun.hpctrace import write_trace
 from callgrove.model.experiment import Experiment
 from callgrove.prof import second_pass as timelines
 from callgrove.prof.nodes import Flavour

@@ -16,7 +16,7 @@ from callgrove.cli.main import main
 from callgrove.cli.parser import Parser
 from callgrove.cli.verbs.prof import add_arguments
 from callgrove.formats.hpcrun.files import measurement_bytes, read_measurement
-from callgrove.formats.hpcrun.hpctrace.records import write_trace
+from callgrove.formats.hpcrun.hpctrace import write_trace
 from callgrove.model.metrics import Scope
 from tests.cli.commands import Capture, rows, run, said
 from tests.formats.hpcrun.hpcrun_bytes import HEADER, File04

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from callgrove.model.table import UNCOUNTED, Column, Table
 from callgrove.render.text_formats import Amounts, Identifier, Prose, Whole, reading_float
-from callgrove.render.text_table import PLAIN, Look, text_table
-from callgrove.render.visible import display_width
+from callgrove.render.text_table import PLAIN, Look, display_width, text_table
 from tests.render.tables import HOSTILE, one_column
 
 

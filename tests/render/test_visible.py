@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from callgrove.model.table import visible
-from callgrove.render.visible import display_width, shorten
+from callgrove.render.text_table import display_width, shorten
 
 
 @pytest.mark.parametrize(

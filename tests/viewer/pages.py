@@ -13,8 +13,8 @@ from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Metric, Scope
 from callgrove.model.profiles import ProfileKind
 from callgrove.model.runs import Run
-from callgrove.viewer.panels import Choice, Detail, Limits, Panel
-from callgrove.viewer.profile.maker import profile_maker
+from callgrove.viewer.page import Choice, Detail, Limits, Panel
+from callgrove.viewer.profile import profile_maker
 
 __all__ = ["cells", "inclusive_of", "panels", "tree_rows", "two_runs"]
 

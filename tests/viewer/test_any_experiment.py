@@ -10,10 +10,8 @@ from hypothesis import strategies as st
 from callgrove.model.experiment import Experiment
 from callgrove.model.traces.events import SpanKind
 from callgrove.model.traces.intervals import usable
-from callgrove.viewer.gpu import gpu_maker
-from callgrove.viewer.page import encode
-from callgrove.viewer.panels import Choice, Detail
-from callgrove.viewer.scaling import scaling_maker
+from callgrove.viewer.page import Choice, Detail, encode
+from callgrove.viewer.summaries import gpu_maker, scaling_maker
 from callgrove.viewer.timeline.maker import timeline_maker
 from tests.exhaustive import try_examples
 from tests.model.strategies import experiments

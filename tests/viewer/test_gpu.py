@@ -11,8 +11,8 @@ from callgrove.examples import example, gpu_example, study_example
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.profiles import ProfileKind
 from callgrove.model.traces.events import ArraySpans, SpanKind
-from callgrove.viewer.gpu import gpu_maker
-from callgrove.viewer.panels import Choice, Detail, Limits, Panel
+from callgrove.viewer.page import Choice, Detail, Limits, Panel
+from callgrove.viewer.summaries import gpu_maker
 
 
 def panel_of(share: float = 1.0, choice: Choice | None = None) -> Panel:

@@ -22,10 +22,9 @@ from callgrove.model.metrics import Aggregation, Metric, Scope
 from callgrove.model.profiles import ProfileKind
 from callgrove.model.runs import IntSet, Run
 from callgrove.model.table import Table
-from callgrove.viewer.panels import Choice, Detail, Limits, Panel
-from callgrove.viewer.profile.labels import Labels
-from callgrove.viewer.profile.spread import Places
-from callgrove.viewer.profile.tree import CallTree, CutTree, callers
+from callgrove.viewer.page import Choice, Detail, Limits, Panel
+from callgrove.viewer.profile import Places
+from callgrove.viewer.profile_tree import CallTree, CutTree, Labels, callers
 from callgrove.viewer.report import Input, report
 from tests.analysis.trees import costly_trees
 from tests.exhaustive import try_examples

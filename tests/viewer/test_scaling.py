@@ -19,11 +19,10 @@ from callgrove.model.study.series import Study
 from callgrove.modeling.fitting import model_study
 from callgrove.modeling.model_tables import model_tables
 from callgrove.modeling.options import ModelOptions
-from callgrove.modeling.prediction import Target, predict
-from callgrove.modeling.stored import with_models
-from callgrove.viewer.panels import Choice, Detail, Limits, Panel
+from callgrove.modeling.prediction import Target, predict, with_models
+from callgrove.viewer.page import Choice, Detail, Limits, Panel
 from callgrove.viewer.report import Input, report
-from callgrove.viewer.scaling import far_target, scaling_maker
+from callgrove.viewer.summaries import far_target, scaling_maker
 from tests.viewer.pages import two_runs
 
 

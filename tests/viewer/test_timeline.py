@@ -20,8 +20,7 @@ from callgrove.model.contexts import ContextKind, Relation
 from callgrove.model.experiment import Experiment
 from callgrove.model.profiles import ProfileKind
 from callgrove.model.traces.events import LABEL, ArraySamples, ArraySpans, Samples, SpanKind, Window
-from callgrove.viewer.page import encode
-from callgrove.viewer.panels import Choice, Detail, Limits, Panel
+from callgrove.viewer.page import Choice, Detail, Limits, Panel, encode
 from callgrove.viewer.timeline import boxes as cells
 from callgrove.viewer.timeline import events
 from callgrove.viewer.timeline.boxes import INNERMOST, LINES, WHOLE, Cells, Tally, dominant

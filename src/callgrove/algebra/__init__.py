@@ -2,13 +2,12 @@
 
 The modules, in the order to read them:
 
-    operations.py    merge, mean, diff: several experiments become one
-    cutting.py       part (some of the profiles), cut (other roots, pruned calls), common (the call tree that all have)
-    profiles.py      which profiles and runs of several experiments are the same, and where they live
-    quantities.py    which metric rows the result has, and how each input gives them
-    operands.py      an input's values in the ids of the result, tile by tile
-    cells.py         values of several inputs, sorted by cell, and the rules that make one of them
-    traces.py        the traces of several inputs as one
+    operations.py  merge, mean, diff: several experiments become one
+    cutting.py     part (some of the profiles), cut (other roots, pruned calls), common (the call tree that all have)
+    profiles.py    which profiles and runs of several experiments are the same, and where they live
+    operands.py    which metric rows the result has; an input's values in the ids of the result, tile by tile
+    cells.py       values of several inputs, sorted by cell, and the rules that make one of them
+    traces.py      the traces of several inputs as one
 
 Values are computed when they are asked for: memory holds a few profiles, or one metric, of every input. All scopes of
 a sum are sums, so sums, means and differences are formed in the scope that is stored; what chooses among values chooses

@@ -20,20 +20,19 @@ from functools import cached_property
 import numpy as np
 
 from callgrove.algebra.cells import NEAR, Cells, combine_cells, equal, lanes, made_one
-from callgrove.algebra.operands import TILE_VALUES, TiledValues, matrix, sparse
+from callgrove.algebra.operands import TILE_VALUES, TiledValues, matrix, some, sparse
 from callgrove.algebra.operations import Matching, join_experiments
 from callgrove.algebra.profiles import Systems
-from callgrove.algebra.quantities import some
 from callgrove.arrays import ABSENT, Array, Bools, Ids, Ints, absent_stays, combine_upwards, depths, levels
 from callgrove.errors import Parameter, UsageError
 from callgrove.model.books import Totals, select_counted_contexts
+from callgrove.model.computed_values import Recipe, recipe
 from callgrove.model.contexts import ContextKind, ContextTree
 from callgrove.model.experiment import Experiment, InputWarning, Severity
 from callgrove.model.joining import PLACES, unify
 from callgrove.model.metrics import Aggregation, Metric, Scope
 from callgrove.model.profiles import choose_profiles
 from callgrove.model.runs import Numbers
-from callgrove.model.scopes import Recipe, recipe
 from callgrove.model.selection import Kept, select, take_part
 from callgrove.model.values import SparseBlock, blocks_without_fillers
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from callgrove.algebra import cells
 from callgrove.algebra.cells import Cells, Differs, Rule, combine_cells, difference, lanes, made_one, mean_of_cells
-from callgrove.algebra.operands import Operand, TiledValues, sparse
+from callgrove.algebra.operands import Demands, Operand, Plan, TiledValues, plan_metrics, some, sparse
 from callgrove.algebra.profiles import (
     MatchedProfiles,
     Systems,
@@ -29,7 +29,6 @@ from callgrove.algebra.profiles import (
     match_profiles,
     unite_systems,
 )
-from callgrove.algebra.quantities import Demands, Plan, plan_metrics, some
 from callgrove.algebra.traces import Renumbered, chain_traces, has_traces, losses_of_traces, set_traces
 from callgrove.arrays import ABSENT, Array, Bools, Ids, Ints, absent_stays, combine_upwards, depths, levels
 from callgrove.errors import Parameter, UsageError, worded

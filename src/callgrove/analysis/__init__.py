@@ -2,19 +2,15 @@
 
 The modules, in the order to read them:
 
-    costs.py             one metric over the tree, exclusive and inclusive
-    groups.py            contexts grouped by function, line, loop, file, module
+    costs.py             one metric over the tree; contexts grouped by function, line, loop, file, module
     views.py             the flat profile (`top`), the call tree (`tree`), callers, the hot path (`hot`)
     columns.py           the columns that a profiler wants shown: formulas over statistics of threads
     comparison.py        what differs between experiments: `diff`
     overview.py          what is in an experiment: `info`
-    tables.py            an experiment's tables, streamed: `export`
-    value_tables.py      the table of values, stored or computed
-    frames.py            costs as data frames
-    titled_tables.py     tables with a title and notes, for the library's methods
+    tables.py            an experiment's tables, streamed: `export`; values, stored or computed
+    method_results.py    what the library's methods return: tables with titles and notes, data frames
     summary.py           what a traced run did: `summary`
-    summary_sections.py  what a summary is made of: sections, divisions, sums that add up in any number of parts
+    summary_sections.py  what a summary is made of: sections, divisions, sums, statistics of durations
     summary_parts.py     the summary of one part of a trace
-    durations.py         exact statistics of durations, gathered in parts
     devices.py           how devices were used: busy, overlapping, idle and why
 """

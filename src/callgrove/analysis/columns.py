@@ -14,13 +14,13 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from callgrove.analysis.groups import Rows
+from callgrove.analysis.costs import Rows
 from callgrove.arrays import Array, Floats, Ints
 from callgrove.errors import UsageError
+from callgrove.model.computed_values import Recipe, recipe
 from callgrove.model.experiment import Experiment
 from callgrove.model.formulas import Call, Expression, FormulaError, Variable, evaluate, fold, parse, postorder
 from callgrove.model.metrics import Aggregation, Column, Metrics, Scope
-from callgrove.model.scopes import Recipe, recipe
 from callgrove.model.table import Column as TableColumn
 
 __all__ = ["CostColumn", "Quantity", "ShownColumns", "Statistics", "columns_to_show"]

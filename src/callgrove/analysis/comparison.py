@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from callgrove.analysis.costs import Costs, costs
-from callgrove.analysis.groups import group, nearest
+from callgrove.analysis.costs import Costs, costs, group, nearest
 from callgrove.analysis.views import fold_lines
 from callgrove.arrays import ABSENT, Array, Bools, Floats, Ints
 from callgrove.errors import Parameter, UsageError

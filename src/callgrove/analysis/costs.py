@@ -1,4 +1,4 @@
-"""One metric over the call tree, over its metric tree, and over the system tree: what views show.
+"""One metric over the call tree, over its metric tree and over the system tree; groups of contexts and what they cost.
 
 Costs may lie below zero: an experiment of differences has those that became less. Views put the largest change first,
 whichever way it goes, and percentages are of all changes together, each counted by its size: they keep the sign, and
@@ -7,21 +7,37 @@ their sizes add up to 100 at most.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from callgrove.arrays import Array, Bools, Floats, Ints, combine_upwards, depths, levels
+from callgrove.arrays import Array, Bools, Floats, Ids, Ints, combine_upwards, depths, levels
 from callgrove.errors import Parameter, UsageError
-from callgrove.model.contexts import ContextTree
+from callgrove.model.computed_values import recipe
+from callgrove.model.contexts import ContextKind, ContextTree, Relation
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Aggregation, Metric, Scope
 from callgrove.model.profiles import choose_profiles
 from callgrove.model.runs import Numbers
 from callgrove.model.table import Column
+from callgrove.model.values import Block, DenseBlock
 
-__all__ = ["Costs", "costs", "over_system", "spread_statistics", "without_children"]
+__all__ = [
+    "GROUPINGS",
+    "Costs",
+    "Groups",
+    "Rows",
+    "costs",
+    "exclusive_by_profile",
+    "functions_of",
+    "group",
+    "nearest",
+    "over_system",
+    "spread_statistics",
+    "without_children",
+]
 
 
 ROUNDING = 1e-3  # of all costs; what lies below zero and is less is no difference of two runs
@@ -192,3 +208,240 @@ def over_system(experiment: Experiment, quantity: str, scope: Scope, context: in
     values = experiment.matrix(quantity, scope)[context].astype(np.float64)
     rule.combine_at(out, place[place >= 0], values[place >= 0])
     return combine_upwards(out, system.parent, levels(depths(system.parent)), rule.ufunc)
+
+
+# -- contexts grouped by what they belong to, and what such groups cost in each profile --------------------------------
+#     function   a line, loop or instruction belongs to the function it is nested in; what no function encloses
+#                stands by itself
+#     line       contexts with a source line, by (file, line); others by function
+#     loop       contexts inside a loop, by the innermost one; others by function
+#     file       by source file, module by load module; contexts without one take that of their function
+#     context    each by itself
+#
+# The cost of a group is the exclusive cost of its contexts; its inclusive cost is that of its outermost contexts, so
+# that recursion counts once.
+
+
+FUNCTIONS = (
+    ContextKind.ENTRY,
+    ContextKind.FUNCTION,
+    ContextKind.INLINED,
+    ContextKind.PLACEHOLDER,
+    ContextKind.REGION,
+    ContextKind.KERNEL,
+    ContextKind.COPY,
+    ContextKind.MARKER,
+    ContextKind.UNKNOWN,
+)
+WITH_LINES = (ContextKind.LINE, ContextKind.CALL, ContextKind.INSTRUCTION)
+
+
+Pairs = tuple[Ints, Ints]  # contexts, and the row of each
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Of which contexts the rows of a view are made, by what is measured there.
+
+    `inclusive`: contexts whose inclusive cost is a row's, `own`: those whose exclusive cost is. `nested`: those whose
+    cost in function scope is; None where rows are groups, of which the parts may lie in one another.
+    """
+
+    n: int
+    inclusive: Pairs
+    own: Pairs
+    nested: Pairs | None = None
+
+    @classmethod
+    def of_contexts(cls, chosen: Ints, owner: Array) -> Rows:
+        """A row for each context chosen; `owner` is the context that shows the exclusive cost of each one."""
+        row = np.full(len(owner), -1, np.int64)
+        row[chosen] = np.arange(len(chosen))
+        own = np.flatnonzero(row[owner] >= 0)
+        same = (chosen, np.arange(len(chosen)))
+        return cls(len(chosen), same, (own, row[owner[own]]), same)
+
+    @classmethod
+    def of_groups(cls, chosen: Ints, group: Array, outermost: Array, n_groups: int) -> Rows:
+        """A row for each group chosen; `group` is that of every context."""
+        row = np.full(n_groups, -1, np.int64)
+        row[chosen] = np.arange(len(chosen))
+        own = np.flatnonzero(row[group] >= 0)
+        top = own[outermost[own]]
+        return cls(len(chosen), (top, row[group[top]]), (own, row[group[own]]))
+
+
+@dataclass(frozen=True)
+class Groups:
+    """`of[c]` is the group of context c; `first[g]` a context that stands for group g."""
+
+    of: Ids
+    first: Ints
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+    def exclusive(self, costs: Costs) -> Array:
+        """Exclusive cost of each group; over all groups it adds up to the total."""
+        return self._combine(costs, costs.exclusive, np.arange(len(self.of)))
+
+    def inclusive(self, costs: Costs) -> Array:
+        """Inclusive cost of the outermost contexts of each group."""
+        return self._combine(costs, costs.inclusive, np.flatnonzero(outermost(self.of, costs.tree)))
+
+    def rows(self, chosen: Ints, tree: ContextTree) -> Rows:
+        """Return some groups as rows of a view."""
+        return Rows.of_groups(chosen, self.of, outermost(self.of, tree), len(self))
+
+    def _combine(self, costs: Costs, values: Array, contexts: Ints) -> Array:
+        aggregation = costs.metric.aggregation
+        out = np.full(len(self), aggregation.neutral, values.dtype if not aggregation.neutral else np.float64)
+        aggregation.combine_at(out, self.of[contexts], values[contexts])
+        return out
+
+
+def nearest(tree: ContextTree, anchors: Bools) -> Ids:
+    """Return the closest anchor at or above every context of the tree; roots are anchors always."""
+    owner: list[int] = []
+    for context, (above, anchor) in enumerate(zip(tree.parent[: len(anchors)].tolist(), anchors.tolist(), strict=True)):
+        owner.append(context if anchor or above < 0 else owner[above])
+    return np.array(owner, np.int32)
+
+
+def functions_of(tree: ContextTree) -> Ids:
+    """Return the context of the function that each context belongs to; what is called, not nested, stands by itself."""
+    n = tree.n_listed
+    anchors: Bools = np.isin(tree.kind[:n], FUNCTIONS) | (tree.relation[:n] != Relation.LEXICAL)
+    return nearest(tree, anchors)
+
+
+def outermost(group: Ids, tree: ContextTree) -> Bools:
+    """Contexts without an ancestor of the same group."""
+    out = np.zeros(len(group), np.bool_)
+    open_groups: dict[int, int] = {}  # group -> where the outermost open context of it ends
+    ends = tree.subtree_end[: len(group)].tolist()
+    for context, (of, end) in enumerate(zip(group.tolist(), ends, strict=True)):
+        if open_groups.get(of, 0) <= context:
+            out[context] = True
+            open_groups[of] = end
+    return out
+
+
+def _by_key(key: Array) -> Groups:
+    """Groups of equal keys, numbered by first appearance."""
+    _, first, of = np.unique(key, return_index=True, return_inverse=True)
+    order = np.argsort(first, kind="stable")
+    rank = np.empty(len(order), np.int32)
+    rank[order] = np.arange(len(order))
+    return Groups(rank[of.ravel()], first[order])
+
+
+def _region_keys(tree: ContextTree, owner: Ids) -> Ints:
+    """Return a key per context that is the region of its owner; owners without a region stand alone."""
+    region = tree.region[owner].astype(np.int64)
+    return np.where(region >= 0, region, len(tree.regions) + owner.astype(np.int64))
+
+
+def by_function(tree: ContextTree) -> Groups:
+    owner = functions_of(tree)
+    groups = _by_key(_region_keys(tree, owner))
+    return Groups(groups.of, owner[groups.first].astype(np.int64))
+
+
+def by_context(tree: ContextTree) -> Groups:
+    return Groups(np.arange(tree.n_listed, dtype=np.int32), np.arange(tree.n_listed))
+
+
+def by_line(tree: ContextTree) -> Groups:
+    n, region = tree.n_listed, tree.region[: tree.n_listed]
+    file, line = tree.column("file")[:n].astype(np.int64), tree.column("line")[:n].astype(np.int64)
+    has_line: Bools = np.isin(tree.kind[:n], WITH_LINES) & (file >= 0) & (line >= 0) & (region >= 0)
+    owner = nearest(tree, has_line | np.isin(tree.kind[:n], FUNCTIONS) | (tree.relation[:n] != Relation.LEXICAL))
+    places = (file << 32 | line)[owner]
+    others = _region_keys(tree, owner)
+    return _by_key(np.where(has_line[owner], places, -1 - others))
+
+
+def by_loop(tree: ContextTree) -> Groups:
+    n = tree.n_listed
+    anchors: Bools = np.isin(tree.kind[:n], (*FUNCTIONS, ContextKind.LOOP)) | (tree.relation[:n] != Relation.LEXICAL)
+    owner = nearest(tree, anchors)
+    groups = _by_key(_region_keys(tree, owner))
+    return Groups(groups.of, owner[groups.first].astype(np.int64))
+
+
+def _by_column(column: str) -> Callable[[ContextTree], Groups]:
+    def group_by_column(tree: ContextTree) -> Groups:
+        n = tree.n_listed
+        numbers = tree.column(column)[:n].astype(np.int64)
+        inherited = numbers[functions_of(tree)]
+        return _by_key(np.where(numbers >= 0, numbers, inherited))
+
+    return group_by_column
+
+
+GROUPINGS: dict[str, Callable[[ContextTree], Groups]] = {
+    "function": by_function,
+    "line": by_line,
+    "loop": by_loop,
+    "context": by_context,
+    "file": _by_column("file"),
+    "module": _by_column("module"),
+}
+
+
+def group(tree: ContextTree, by: str) -> Groups:
+    """Contexts grouped as asked."""
+    if by not in GROUPINGS:
+        raise UsageError(f"cannot group by {by!r}; there are {', '.join(GROUPINGS)}")
+    return GROUPINGS[by](tree)
+
+
+# -- costs of groups by profile ----------------------------------------------------------------------------------------
+# Exclusive cost is a sum over stored values: each counts once, and once less where it is contained in another that
+# counts (`Recipe.weights`). So values are read once and added up as they come, block by block; nothing is laid out as
+# contexts x profiles.
+
+
+@np.errstate(invalid="ignore", over="ignore")  # values need not be finite
+def exclusive_by_profile(
+    experiment: Experiment, quantity: str, groups: Sequence[Bools], profiles: Ints | None = None
+) -> Floats:
+    """Exclusive cost of each group (a mask over contexts) in each profile, the measured ones or those given: groups x
+    profiles. The metric must be additive."""
+    way = recipe(experiment.metrics, quantity, Scope.EXCLUSIVE)
+    if way.metric.aggregation != Aggregation.SUM:
+        raise UsageError(
+            f"{quantity} is a {way.metric.aggregation.name.lower()}, no sum: parts of it cannot be added up"
+        )
+    chosen = experiment.profiles.measured if profiles is None else profiles
+    experiment.values.demand_known(chosen)
+    weights = np.stack([way.weights(mask, experiment.contexts) for mask in groups], axis=1)
+    column = np.full(len(experiment.profiles), -1, np.int64)
+    column[chosen] = np.arange(len(chosen))
+    out = np.zeros((len(groups), len(chosen)))
+    for block in experiment.values.blocks_without_fillers(chosen, np.array([way.stored])):
+        _add(out, block, weights, column)
+    return out
+
+
+def _add(out: Floats, block: Block, weights: Floats, column: Ints) -> None:
+    if isinstance(block, DenseBlock):
+        matrix = np.where(block.matrix == block.neutral, 0, block.matrix) if block.neutral else block.matrix
+        out[:, column[block.profiles]] += _weigh(weights[block.contexts], matrix.astype(np.float64))
+        return
+    order = np.argsort(block.profile, kind="stable") if len(block) and np.ptp(block.profile) else slice(None)
+    rows = block.take(order)
+    starts = np.flatnonzero(np.diff(rows.profile, prepend=-1))
+    for start, end in zip(starts.tolist(), [*starts[1:].tolist(), len(rows)], strict=True):
+        value = rows.value[start:end, None].astype(np.float64)
+        out[:, column[rows.profile[start]]] += _weigh(weights[rows.context[start:end]], value)[:, 0]
+
+
+def _weigh(weights: Floats, values: Array) -> Floats:
+    """groups x profiles, of weights (contexts x groups) and values (contexts x profiles). Infinity times 0 is 0."""
+    if np.isfinite(values).all():
+        summed: Floats = weights.T @ values
+        return summed
+    parts = [(weights[rows, k, None] * values[rows]).sum(axis=0) for k, rows in enumerate(weights.T != 0)]
+    return np.stack(parts)

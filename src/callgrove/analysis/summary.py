@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from callgrove.analysis.durations import Statistics
 from callgrove.analysis.summary_parts import Task, of_part
 from callgrove.analysis.summary_sections import (
     DEVICE_SECTIONS,
@@ -28,6 +27,7 @@ from callgrove.analysis.summary_sections import (
     MemoryPeak,
     Places,
     Sizes,
+    Statistics,
     Summary,
     WindowMode,
 )

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from callgrove.analysis.costs import Costs
-from callgrove.analysis.groups import Rows, functions_of, group, nearest, outermost
+from callgrove.analysis.costs import Costs, Rows, functions_of, group, nearest, outermost
 from callgrove.arrays import ABSENT, Array, Bools, Floats, Ids, Ints
 from callgrove.errors import UsageError
 from callgrove.model.contexts import ContextKind, ContextTree

@@ -2,8 +2,7 @@
 
 The modules, in the order to read them:
 
-    sources.py    a file, a folder or a set of files, by content and not by name
-    files.py      one memory-mapped file, every access checked; parts of files; sparse ids to dense ones
+    files.py      one memory-mapped file, every access checked; parts of files; what a user points at
     archives.py   the members of a tar archive; compressed bytes, never inflated beyond a limit
     xml.py        XML as a stream, entities refused
     text_rows.py  rows of text made of columns, many at once

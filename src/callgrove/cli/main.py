@@ -32,72 +32,34 @@ class Verb(NamedTuple):
 
 LOOK, COMPARE, DATA, WRITE, BEGIN = "look", "compare and predict", "data", "write", "begin"
 
+
+def _verb(name: str, help_: str, module: str, group: str) -> Verb:
+    return Verb(name, help_, f"callgrove.cli.verbs.{module}", group, name.upper())
+
+
 VERBS = (
-    Verb(
-        "info",
-        "what is this: format, runs, profiles, metrics, damage, what to do next",
-        "callgrove.cli.verbs.info",
-        LOOK,
-    ),
-    Verb("formats", "every format, and whether it can be read and written here", "callgrove.cli.verbs.formats", LOOK),
-    Verb("top", "where the cost is: a flat table of functions, lines, loops, files", "callgrove.cli.verbs.top", LOOK),
-    Verb("tree", "the call tree with its cost, top-down or bottom-up", "callgrove.cli.verbs.tree", LOOK),
-    Verb("hot", "the hot path: from the root along the costliest calls", "callgrove.cli.verbs.hot", LOOK),
-    Verb(
-        "diff",
-        "what differs between two or more experiments, call path by call path",
-        "callgrove.cli.verbs.diff",
-        COMPARE,
-    ),
-    Verb(
-        "model",
-        "how costs scale: functions of the parameters, as Extra-P makes them",
-        "callgrove.cli.verbs.model",
-        COMPARE,
-    ),
-    Verb("predict", "what will cost most at a scale that was not measured", "callgrove.cli.verbs.predict", COMPARE),
-    Verb("summary", "GPU runs: kernels, calls, copies, busy, overlap, idle", "callgrove.cli.verbs.summary", LOOK),
-    Verb(
-        "report",
-        "pictures as one page: flame graph, call tree, spread, timeline, scaling",
-        "callgrove.cli.verbs.report",
-        LOOK,
-    ),
-    Verb(
-        "export",
-        "one table in full: contexts, values, profiles, samples, spans, ...",
-        "callgrove.cli.verbs.export",
-        DATA,
-    ),
-    Verb("sql", "SQL over the tables of any input, and over rocprofv3's view names", "callgrove.cli.verbs.sql", DATA),
-    Verb("convert", "write an experiment in another format", "callgrove.cli.verbs.convert", WRITE),
-    Verb("prof", "measurement directories as a database: the job of hpcprof", "callgrove.cli.verbs.prof", WRITE),
-    Verb(
-        "merge",
-        "several experiments as one, with everything that they have",
-        "callgrove.cli.verbs.algebra",
-        WRITE,
-        "MERGE",
-    ),
-    Verb("mean", "the mean of several experiments", "callgrove.cli.verbs.algebra", WRITE, "MEAN"),
-    Verb("cut", "a call tree with other roots, or without some calls", "callgrove.cli.verbs.algebra", WRITE, "CUT"),
-    Verb(
-        "part",
-        "an experiment with some of its ranks, threads or runs only",
-        "callgrove.cli.verbs.algebra",
-        WRITE,
-        "PART",
-    ),
-    Verb(
-        "common",
-        "several experiments on the call tree that all of them have",
-        "callgrove.cli.verbs.algebra",
-        WRITE,
-        "COMMON",
-    ),
-    Verb("dump", "the raw structure of a file as text", "callgrove.cli.verbs.dump", DATA),
-    Verb("check", "validate, and list every damage", "callgrove.cli.verbs.check", DATA),
-    Verb("demo", "make a small experiment of every kind and walk through it", "callgrove.cli.verbs.demo", BEGIN),
+    _verb("info", "what is this: format, runs, profiles, metrics, damage, what to do next", "info", LOOK),
+    _verb("formats", "every format, and whether it can be read and written here", "info", LOOK),
+    _verb("top", "where the cost is: a flat table of functions, lines, loops, files", "views", LOOK),
+    _verb("tree", "the call tree with its cost, top-down or bottom-up", "views", LOOK),
+    _verb("hot", "the hot path: from the root along the costliest calls", "views", LOOK),
+    _verb("diff", "what differs between two or more experiments, call path by call path", "diff", COMPARE),
+    _verb("model", "how costs scale: functions of the parameters, as Extra-P makes them", "model", COMPARE),
+    _verb("predict", "what will cost most at a scale that was not measured", "model", COMPARE),
+    _verb("summary", "GPU runs: kernels, calls, copies, busy, overlap, idle", "summary", LOOK),
+    _verb("report", "pictures as one page: flame graph, call tree, spread, timeline, scaling", "report", LOOK),
+    _verb("export", "one table in full: contexts, values, profiles, samples, spans, ...", "export", DATA),
+    _verb("sql", "SQL over the tables of any input, and over rocprofv3's view names", "sql", DATA),
+    _verb("convert", "write an experiment in another format", "convert", WRITE),
+    _verb("prof", "measurement directories as a database: the job of hpcprof", "prof", WRITE),
+    _verb("merge", "several experiments as one, with everything that they have", "algebra", WRITE),
+    _verb("mean", "the mean of several experiments", "algebra", WRITE),
+    _verb("cut", "a call tree with other roots, or without some calls", "algebra", WRITE),
+    _verb("part", "an experiment with some of its ranks, threads or runs only", "algebra", WRITE),
+    _verb("common", "several experiments on the call tree that all of them have", "algebra", WRITE),
+    _verb("dump", "the raw structure of a file as text", "dump", DATA),
+    _verb("check", "validate, and list every damage", "dump", DATA),
+    _verb("demo", "make a small experiment of every kind and walk through it", "demo", BEGIN),
 )
 
 
@@ -157,7 +119,7 @@ def _run(arguments: list[str], verbs: Sequence[Verb]) -> int:
         options = parser.read(rest, command.options)
     except SystemExit:  # argparse has printed the help
         return 0
-    from callgrove.cli.targets import refuse_outputs
+    from callgrove.cli.results import refuse_outputs
 
     refuse_outputs(options)
     return command.run(options)

@@ -12,9 +12,8 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from callgrove.cli.messages import note, say_unexplained
+from callgrove.cli.messages import ProgressCallback, note, progress, say_unexplained
 from callgrove.cli.options import InputOptions, engine_for
-from callgrove.cli.progress import ProgressCallback, progress
 from callgrove.errors import IncompleteResult, InputError, UsageError, worded
 from callgrove.execute import Workers, executor_when_needed
 from callgrove.formats.interface import ReadOptions
@@ -118,7 +117,7 @@ def _open_input(options: InputOptions, fold: bool, workers: Workers | None) -> E
         if options.extrap_compat:
             return _as_extra_p(options, how)
         if points:
-            from callgrove.formats.runs.folder import open_points
+            from callgrove.formats.runs import open_points
 
             return open_points([(point, path) for point, path in points], options.from_format, how)
         by_name = format_using("folder_pattern") if how.folder_pattern or how.points_file else ""

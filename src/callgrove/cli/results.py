@@ -1,4 +1,5 @@
-"""What verbs share that make an experiment of experiments: their inputs, how these are matched, and the target.
+"""What verbs share that write an experiment: inputs, how these are matched, and targets that are looked at before
+anything is read.
 
 add_inputs     PATH... OUT and how to read      InputOptions, of which the last path is OUT
 add_target     --to, --dialect, --force         ResultOptions: the same, and how OUT is written
@@ -9,12 +10,20 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from callgrove.cli.options import InputOptions, add_from, add_jobs, add_kernel_names, add_salvage
+from callgrove.cli.options import (
+    FileOutput,
+    InputOptions,
+    PathOptions,
+    add_from,
+    add_jobs,
+    add_kernel_names,
+    add_salvage,
+)
 from callgrove.errors import UsageError
 
 if TYPE_CHECKING:
@@ -28,10 +37,17 @@ __all__ = [
     "add_target",
     "open_all",
     "open_inputs",
+    "really",
+    "refuse_outputs",
     "refuse_result",
+    "refuse_target",
     "split_target",
     "write_result",
 ]
+
+
+# -- inputs and results ------------------------------------------------------------------------------------------------
+
 
 SYSTEMS = ("union", "strict", "side-by-side", "collapse")
 IGNORABLE = ("file", "line", "module", "offset", "unit")
@@ -129,7 +145,6 @@ def split_target(options: ResultOptions, least: int, most: int | None = None) ->
 
 def refuse_result(target: str, inputs: Sequence[str], options: ResultOptions) -> None:
     """OUT is refused if what will be made of the inputs cannot be written there."""
-    from callgrove.cli.targets import refuse_target
 
     refuse_target(target, inputs, _names(target, inputs, options), overwrite=options.force)
 
@@ -137,7 +152,7 @@ def refuse_result(target: str, inputs: Sequence[str], options: ResultOptions) ->
 def _names(target: str, inputs: Sequence[str], options: ResultOptions) -> list[str]:
     """The format that OUT is written in, where that is known; the input is looked at only if there is anything that it
     would replace."""
-    from callgrove.binary.sources import Source
+    from callgrove.binary.files import Source
     from callgrove.formats.registry import settle_format
 
     if options.to:
@@ -159,13 +174,12 @@ def open_all(options: InputOptions, paths: Sequence[str]) -> list[Experiment]:
 
 def write_result(result: Experiment, inputs: Sequence[Experiment], target: str, options: ResultOptions) -> int:
     """Write what was made of some inputs; what got lost on the way, or in the target, is said on stderr."""
-    from callgrove.cli.messages import note, say_losses
-    from callgrove.cli.progress import progress
+    from callgrove.cli.messages import note, progress, say_losses
     from callgrove.errors import IncompleteResult
     from callgrove.formats.interface import WriteOptions
     from callgrove.formats.registry import check_dialect, writer_of
-    from callgrove.formats.writing.losses import group_lines
     from callgrove.formats.writing.transfer import write_experiment
+    from callgrove.formats.writing.writer import group_lines
 
     name = options.to or _format_of(target, lambda: inputs[0].format)
     format_, dialect = writer_of(name), check_dialect(name, options.dialect)
@@ -205,3 +219,90 @@ def _format_of(target: str, own: Callable[[], str]) -> str:
         if entry is None or not entry.writes:
             raise
         return name
+
+
+# -- targets, looked at before anything is read ------------------------------------------------------------------------
+# refuse_outputs  -o FILE of every verb (tables, texts, pages) and --plot FILE, before the verb runs
+# refuse_target   OUT of verbs that write an experiment
+#
+# FILE shows what an input holds and can be made again at any time, so it is replaced, when it is complete. OUT may be
+# all that there is of an experiment, so it is replaced only with --force.
+
+
+STDOUT = "-"
+
+
+def refuse_outputs(options: object) -> None:
+    """FILE must not be an input or a file in one, and its folder has to be there."""
+    files = options.files if isinstance(options, FileOutput) else {}
+    inputs = options.inputs if isinstance(options, PathOptions) else []
+    for option, file in files.items():
+        if file == "":
+            raise UsageError(f"{option} needs the name of a file")
+        if file is not None:
+            _refuse_file(Path(file), inputs)
+
+
+def _refuse_file(path: Path, inputs: Sequence[str]) -> None:
+    if path.is_dir():
+        raise UsageError(f"{path}: is a folder, and a file is to be written; choose another name")
+    where = really(path)
+    if path.exists() and any(where.is_relative_to(source) for source in _sources(inputs)):
+        raise UsageError(f"{path}: is an input or a part of one, which is never modified; name another FILE")
+    _refuse_folder(path)
+
+
+def refuse_target(target: str, inputs: Iterable[str], names: Sequence[str] = (), *, overwrite: bool) -> None:
+    """OUT must not be an input, a part of one or a folder around one; what is there already is replaced only if that
+    was asked for, and if it is of the same kind. `names` are the formats it may be written in, as far as that is known
+    yet."""
+    from callgrove.formats.registry import entry_of
+    from callgrove.formats.writing.targets import refuse_existing
+
+    if target == STDOUT:
+        return
+    path = Path(target)
+    where, sources = really(path), _sources(inputs)
+    fills = bool(names) and all(entry_of(name).adds_to_folder for name in names)
+    if any(where.is_relative_to(source) for source in sources):
+        raise UsageError(f"{target}: is the input itself or a part of it, which is never modified; name another OUT")
+    if fills and path.is_dir():
+        return
+    if any(source.is_relative_to(where) for source in sources):
+        raise UsageError(f"{target}: holds the input, which is never modified; name another OUT")
+    if not fills:
+        refuse_existing(path, overwrite)
+        if path.exists():
+            _refuse_kind(path, names)
+    _refuse_folder(path)
+
+
+def _refuse_kind(path: Path, names: Sequence[str]) -> None:
+    """A folder is never replaced by a file, nor a file by a folder."""
+    from callgrove.formats.interface import ChoosesTargets
+    from callgrove.formats.registry import load
+    from callgrove.formats.writing.targets import refuse_folder
+
+    for format_ in map(load, names):
+        if isinstance(format_, ChoosesTargets):
+            format_.refuse_target(path)
+        else:
+            refuse_folder(path)
+
+
+def really(path: str | Path) -> Path:
+    """Where a path leads to in the end. Links that lead nowhere are no error here: whoever opens them says so."""
+    return Path(os.path.realpath(path))
+
+
+def _refuse_folder(path: Path) -> None:
+    folder = really(path).parent
+    if not folder.is_dir():
+        raise UsageError(f"{path}: cannot be written: there is no folder {path.parent}; make it first")
+    if not os.access(folder, os.W_OK | os.X_OK) and not path.exists():
+        raise UsageError(f"{path}: cannot be written: no files can be created in the folder {path.parent}")
+
+
+def _sources(inputs: Iterable[str]) -> list[Path]:
+    """Inputs that are there; a query is among the paths of `sql`."""
+    return [really(path) for path in inputs if os.path.lexists(path)]

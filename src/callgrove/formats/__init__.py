@@ -5,9 +5,9 @@ The modules, in the order to read them:
     interface.py  what a format is: match, read, dump, check, write
     registry.py   the list of formats, and opening a path
     detection.py  which format a path holds, and files that are not supported
-    folders.py    the one input in a folder
-    run_names.py  names of runs that say their parameters
+    run_names.py  names of runs that say their parameters; the one input in a folder
     plugins.py    formats that other packages bring
+    runs.py       folders of runs at several parameter points, in any format that holds an execution
     writing/      from an experiment to a target
     hpctoolkit/   HPCToolkit databases: pre-release, released and legacy
     hpcrun/       HPCToolkit measurements, traces and structure files

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from callgrove.binary.sources import Source
+from callgrove.binary.files import Source
 from callgrove.errors import InputError, NotRecognised, Parameter
 from callgrove.formats.interface import Format, Grade, Match
 

@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypedDict, cast, runtime_checka
 import numpy as np
 
 from callgrove.arrays import Array, Ids, Ints
-from callgrove.binary.files import FilePart
-from callgrove.binary.sources import Source
+from callgrove.binary.files import FilePart, Source
 from callgrove.execute import IN_PROCESS, Progress, Workers, silent
 from callgrove.model.experiment import Experiment, Severity
 from callgrove.model.traces.events import Samples, SpanChunk, Window
@@ -294,7 +293,7 @@ class LossReport:
     @property
     def lines(self) -> list[str]:
         """The losses, with one line for many of one kind."""
-        from callgrove.formats.writing.losses import group_lines  # detection does without it
+        from callgrove.formats.writing.writer import group_lines  # detection does without it
 
         return group_lines(self.losses)
 

@@ -19,7 +19,7 @@ from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import TypeVar
 
-from callgrove.binary.sources import Source
+from callgrove.binary.files import Source
 from callgrove.errors import PluginWarning, UsageError
 from callgrove.formats.interface import Entry, Format, Match
 

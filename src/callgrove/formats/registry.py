@@ -12,7 +12,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from callgrove.binary.sources import Source
+from callgrove.binary.files import Source
 from callgrove.errors import InputError, NotRecognised, Parameter, UsageError
 from callgrove.formats.detection import Claim, claims_on, formats_named_like, is_sure, strongest
 from callgrove.formats.interface import Checks, Entry, Format, Problem, ReadOptions, Writes, WritesStudies
@@ -98,7 +98,7 @@ FORMATS: tuple[Entry, ...] = (
     Entry(
         "hpctrace",
         "HPCToolkit trace of one thread or GPU stream (.hpctrace)",
-        "callgrove.formats.hpcrun.hpctrace.format:FORMAT",
+        "callgrove.formats.hpcrun.hpctrace_format:FORMAT",
         usual_names=(".hpctrace",),
         writes=True,
         dialects=("01.01", "01.01-us", "01.00"),
@@ -107,7 +107,7 @@ FORMATS: tuple[Entry, ...] = (
     Entry(
         "hpcstruct",
         "HPCToolkit structure of load modules (.hpcstruct)",
-        "callgrove.formats.hpcrun.hpcstruct.format:FORMAT",
+        "callgrove.formats.hpcrun.hpcstruct:FORMAT",
         usual_names=(".hpcstruct",),
     ),
     Entry(
@@ -181,7 +181,7 @@ FORMATS: tuple[Entry, ...] = (
     Entry(
         "runs",
         "folder of runs, one per parameter point",
-        "callgrove.formats.runs.folder:FORMAT",
+        "callgrove.formats.runs:FORMAT",
         read_options=(*GPU_OPTIONS, "folder_pattern", "points_file"),
         holds_inputs=True,
     ),
@@ -223,7 +223,7 @@ FORMATS: tuple[Entry, ...] = (
     Entry(
         "perfetto",
         "Perfetto trace (protocol buffers)",
-        "callgrove.formats.timeline.perfetto_encoder:FORMAT",
+        "callgrove.formats.timeline.perfetto:FORMAT",
         reads=False,
         writes=True,
         holds_only_traces=True,
@@ -408,7 +408,7 @@ def settle_format(source: Source, format_name: str = "") -> tuple[Format, Source
     try:
         return detect(source)[0], source
     except NotRecognised:
-        from callgrove.formats.folders import only_input  # which few need
+        from callgrove.formats.run_names import only_input  # which few need
 
         inner = None if source.more else only_input(source, _detect_inside, formats_made_of)
         if inner is None:
@@ -505,7 +505,7 @@ def _open_points(
 ) -> Experiment:
     if len(points) != len(paths):
         raise UsageError(f"every path needs its point: there are {len(paths)} paths and {len(points)} points")
-    module = importlib.import_module("callgrove.formats.runs.folder")  # by name, as all that belongs to a format
+    module = importlib.import_module("callgrove.formats.runs")  # by name, as all that belongs to a format
     given = [(point, str(path)) for point, path in zip(points, paths, strict=True)]
     experiment: Experiment = module.open_points(given, from_format, options)
     return experiment

@@ -7,14 +7,12 @@ The modules, in the order to read them:
     runs.py             executions with their parameters
     metrics.py          quantities in their scopes; composite values
     values.py           the sparse tensor (profile, context, metric) -> number
-    scopes.py           exclusive and inclusive values where they are not stored; matrices
+    computed_values.py  values in scopes that are not stored; matrices; values of several runs as one
     traces/             samples, spans and counters over time
     experiment.py       all of that together, and what it must satisfy
     methods.py          the methods of experiments and studies that mirror verbs: the door to the layers above
     table.py            the result that all layers share
-    builder.py          the only way to make an experiment
-    context_builder.py  its contexts and regions in the making
-    chained_values.py   the values of several runs as one, never copied
+    builder.py          the only way to make an experiment, its contexts and regions
     joining.py          several executions as one experiment
     selection.py        a part of an experiment, itself one
     formulas.py         arithmetic over metrics

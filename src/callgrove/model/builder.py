@@ -1,4 +1,4 @@
-"""The only way to make an experiment: it interns, orders, validates, and takes lazy backends.
+"""The only way to make an experiment: it interns, orders, validates, and takes lazy backends for what is large.
 
 Regions and contexts are added as `ContextBuilder` says. Values added in memory use the numbers given by `add_*` and
 are mapped by `build()`; lazy backends and traces use the final ids that `order()` gives.
@@ -6,17 +6,25 @@ are mapped by `build()`; lazy backends and traces use the final ids that `order(
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from callgrove.arrays import ABSENT, Ids, freeze
+from callgrove.arrays import ABSENT, NO_OFFSET, Array, Ids, Ints, Offsets, absent_stays, freeze, preorder, subtree_ends
 from callgrove.errors import InvalidExperiment
-from callgrove.model.context_builder import ContextBuilder
-from callgrove.model.contexts import ContextTree
-from callgrove.model.experiment import Attachment, Experiment, InputWarning, Severity, Sources, problems_of_experiment
+from callgrove.model.contexts import MANGLED, ContextKind, ContextTree, Regions, Relation, SourceFiles
+from callgrove.model.experiment import (
+    Attachment,
+    Experiment,
+    InputWarning,
+    Severity,
+    Sources,
+    problems_of_contexts,
+    problems_of_experiment,
+)
 from callgrove.model.metrics import Column, Metric, Metrics
 from callgrove.model.profiles import (
     DEFAULT_ID_NAMES,
@@ -33,7 +41,316 @@ from callgrove.model.table import Table
 from callgrove.model.traces.events import Counters, SampleBackend, SpanBackend, Split, Traces, Window
 from callgrove.model.values import NoValues, SparseBlock, ValueBackend, Values
 
-__all__ = ["ExperimentBuilder"]
+__all__ = ["COLUMNS", "NO_WITHIN", "ContextBuilder", "ExperimentBuilder", "RegionTable"]
+
+
+# -- contexts in the making, with regions, source files and modules ----------------------------------------------------
+# Contexts may be added in any order, each naming its parent by the number that `add_context` gave. `order()` fixes
+# them: the tree in preorder, then the elided contexts; it returns the final id of every context added.
+
+
+# -- regions -----------------------------------------------------------------------------------------------------------
+# Most regions are said one by one. Addresses without a name are different: there may be a million of them, known by
+# module and offset alone. Those of a module that come together are kept as columns, with no Python object for each.
+
+
+COLUMNS = ("kind", "name", "file", "line", "end_line", "module", "offset", "role", "paradigm")
+KIND, MODULE, OFFSET = (COLUMNS.index(name) for name in ("kind", "module", "offset"))
+Key = tuple[int, ...]  # a value for each column, and a number for the mangled name
+
+
+@dataclass(frozen=True)
+class _Addresses:
+    """Addresses with consecutive numbers."""
+
+    kind: int
+    first: int
+    module: Ids
+    offset: Offsets
+
+
+class RegionTable:
+    """What was said so far."""
+
+    def __init__(self) -> None:
+        self._single: dict[Key, int] = {}
+        self._blocks: list[_Addresses] = []
+        self._known: dict[tuple[int, int], tuple[Offsets, Ids]] = {}  # by kind and module: offsets, sorted, and numbers
+        self._said: set[tuple[int, int]] = set()  # kinds and modules of addresses that came one by one
+        self._n = 0
+
+    def __len__(self) -> int:
+        return self._n
+
+    def number(self, key: Key) -> int:
+        """Return the number of a region."""
+        if key == _bare(key[KIND], key[MODULE], key[OFFSET]):
+            return self._address(key)
+        return self._one(key)
+
+    def _one(self, key: Key) -> int:
+        number = self._single.setdefault(key, self._n)
+        self._n += number == self._n
+        return number
+
+    def _address(self, key: Key) -> int:
+        group = key[KIND], key[MODULE]
+        if group in self._known:
+            offsets, numbers = self._known[group]
+            at = int(np.searchsorted(offsets, np.uint64(key[OFFSET])))
+            if at < len(offsets) and int(offsets[at]) == key[OFFSET]:
+                return int(numbers[at])
+        self._said.add(group)
+        return self._one(key)
+
+    def addresses(self, kind: int, module: Ids, offset: Offsets) -> Ids:
+        """Return the numbers of many addresses: the same as one by one."""
+        groups = {(kind, one) for one in np.unique(module).tolist()}
+        if any(group in self._known or group in self._said for group in groups):
+            keys = (_bare(kind, m, at) for m, at in zip(module.tolist(), offset.tolist(), strict=True))
+            return np.fromiter((self._address(key) for key in keys), np.int32, len(module))
+        order = np.lexsort((offset, module))
+        fresh = np.ones(len(order), np.bool_)
+        fresh[1:] = (np.diff(module[order]) != 0) | (np.diff(offset[order]) != 0)
+        earliest = order[fresh]  # sorting is stable
+        numbers = (self._n + np.argsort(np.argsort(earliest))).astype(np.int32)
+        modules, offsets = module[earliest], offset[earliest]
+        for group in groups:
+            part = slice(*np.searchsorted(modules, [group[1], group[1] + 1]).tolist())
+            self._known[group] = offsets[part], numbers[part]
+        out = np.empty(len(order), np.int32)
+        out[order] = numbers[np.cumsum(fresh) - 1]
+        kept = np.sort(earliest)
+        self._blocks.append(_Addresses(kind, self._n, module[kept], offset[kept]))
+        self._n += len(kept)
+        return out
+
+    def columns(self) -> Sequence[Array]:
+        """Return all regions, column by column."""
+        out = [np.full(self._n, ABSENT, np.int32) for _ in COLUMNS]
+        out[OFFSET] = np.zeros(self._n, np.uint64)
+        rows = np.fromiter(self._single.values(), np.int64, len(self._single))
+        for column, values in zip(out, zip(*self._single, strict=True), strict=False):
+            column[rows] = np.array(values, column.dtype)
+        for block in self._blocks:
+            part = slice(block.first, block.first + len(block.module))
+            out[KIND][part], out[MODULE][part], out[OFFSET][part] = block.kind, block.module, block.offset
+        return out
+
+
+def _bare(kind: int, module: int, offset: int) -> Key:
+    """Return the key of an address without a name."""
+    return kind, ABSENT, ABSENT, ABSENT, ABSENT, module, offset, ABSENT, ABSENT, ABSENT
+
+
+# -- contexts ----------------------------------------------------------------------------------------------------------
+
+
+CONTEXT_COLUMNS = ("parent", "kind", "relation", "region", "within", "call_file", "call_line", "source_id")
+NO_WITHIN = -2  # not said: the parent, where the relation is lexical
+
+
+class Interner:
+    """Strings, each kept once."""
+
+    def __init__(self) -> None:
+        self._ids: dict[str, int] = {}
+
+    def __call__(self, text: str) -> int:
+        """Return the number of a string; the empty string is absent."""
+        return self._ids.setdefault(text, len(self._ids)) if text else ABSENT
+
+    @property
+    def all(self) -> tuple[str, ...]:
+        return tuple(self._ids)
+
+
+class ContextBuilder:
+    """Collects what was executed."""
+
+    def __init__(self) -> None:
+        self.string, self.module = Interner(), Interner()
+        self._files, self._mangled = Interner(), Interner()
+        self._copied: dict[int, str] = {}
+        self._regions = RegionTable()
+        self._region_details: dict[int, Mapping[str, str]] = {}
+        self._contexts = {name: array("q") for name in CONTEXT_COLUMNS}
+        self._unfit: list[str] = []
+        self._parameters: dict[int, tuple[tuple[str, str | float], ...]] = {}
+        self._context_attributes: dict[int, Mapping[str, str]] = {}
+        self._order: Ids | None = None
+
+    def file(self, path: str, copied: str = "") -> int:
+        """Return the number of a source file; `copied` is where its copy lies inside the input."""
+        number = self._files(path)
+        if copied and number >= 0:
+            self._copied[number] = copied
+        return number
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The source files so far."""
+        return self._files.all
+
+    def region(
+        self,
+        kind: ContextKind,
+        name: str = "",
+        *,
+        file: int = ABSENT,
+        line: int = ABSENT,
+        end_line: int = ABSENT,
+        module: int = ABSENT,
+        offset: int | None = None,
+        role: str = "",
+        paradigm: str = "",
+        details: Mapping[str, str] | None = None,
+    ) -> int:
+        """Return the number of a region; equal ones are the same, and what is said first about their details stays.
+        Overloads may have one name and one place: different mangled names keep them apart."""
+        at = int(NO_OFFSET) if offset is None else offset
+        words = self.string(role), self.string(paradigm), self._mangled((details or {}).get(MANGLED, ""))
+        key = (int(kind), self.string(name), file, line, end_line, module, at, *words)
+        number = self._regions.number(key)
+        if details:
+            self._region_details.setdefault(number, dict(details))
+        return number
+
+    def addresses(self, kind: ContextKind, module: ArrayLike, offset: ArrayLike) -> Ids:
+        """Many regions at once that are known by module and offset alone: what `region` gives for each."""
+        return self._regions.addresses(int(kind), np.asarray(module, np.int32), np.asarray(offset, np.uint64))
+
+    def add_context(
+        self,
+        parent: int,
+        kind: ContextKind,
+        region: int = ABSENT,
+        relation: Relation = Relation.CALL,
+        *,
+        source_id: int = ABSENT,
+        within: int = NO_WITHIN,
+        call_file: int = ABSENT,
+        call_line: int = ABSENT,
+        parameters: Iterable[tuple[str, str | float]] = (),
+        attributes: Mapping[str, str] | None = None,
+    ) -> int:
+        """Add one context, and return its number."""
+        number = self.n_contexts
+        row = (parent, int(kind), int(relation), region, within, call_file, call_line, source_id)
+        for name, value in zip(CONTEXT_COLUMNS, row, strict=True):
+            fits = -(2**63) <= value < 2**63
+            self._contexts[name].append(value if fits else ABSENT)
+            if not fits:
+                self._unfit.append(f"contexts: a number does not fit its column: {name} {value} of row {number}")
+        self.describe_context(number, parameters, attributes)
+        return number
+
+    def describe_context(
+        self,
+        number: int,
+        parameters: Iterable[tuple[str, str | float]] = (),
+        attributes: Mapping[str, str] | None = None,
+    ) -> None:
+        """Parameters and attributes of a context that was added."""
+        if given := tuple(parameters):
+            self._parameters[number] = given
+        if attributes:
+            self._context_attributes[number] = dict(attributes)
+
+    @property
+    def n_contexts(self) -> int:
+        """Contexts added so far: the number that the next one gets."""
+        return len(self._contexts["parent"])
+
+    def add_contexts(self, **columns: ArrayLike) -> range:
+        """Many contexts at once, by column; columns not given are absent. Parents count from 0 over all contexts
+        added."""
+        first = self.n_contexts
+        given = {name: np.asarray(values, np.int64) for name, values in columns.items()}
+        n = len(given["parent"])
+        if unfit := {k: len(v) for k, v in given.items() if len(v) != n or k not in CONTEXT_COLUMNS}:
+            known = ", ".join(CONTEXT_COLUMNS)
+            raise InvalidExperiment([f"contexts: unfit columns {unfit} for {n} parents; there are {known}"])
+        defaults = {"relation": int(Relation.CALL), "within": NO_WITHIN}
+        for name in CONTEXT_COLUMNS:
+            absent = np.full(0 if name in given else n, defaults.get(name, ABSENT), np.int64)
+            self._contexts[name].frombytes(given.get(name, absent).tobytes())
+        return range(first, first + n)
+
+    def source_ids(self) -> Ints:
+        """Return the file's own ids of the contexts added so far, in the order of adding."""
+        return np.array(self._contexts["source_id"], np.int64)
+
+    def order(self) -> Ids:
+        """Fix the contexts and give the final id of each one added: the tree in preorder, then the elided ones."""
+        if self._order is None:
+            if problems := self._problems_of_contexts():
+                raise InvalidExperiment(problems)
+            self._order = self._preorder()
+        return self._order
+
+    def _problems_of_contexts(self) -> list[str]:
+        problems = self._unfit + problems_of_contexts(self._contexts, len(self._regions), len(self._files.all))
+        if self._order is not None and len(self._order) != self.n_contexts:
+            problems.append(f"contexts: {self.n_contexts - len(self._order)} were added after order() had fixed them")
+        return problems
+
+    def _preorder(self) -> Ids:
+        parent = np.array(self._contexts["parent"], np.int32)
+        elided = np.array(self._contexts["kind"], np.int32) == ContextKind.ELIDED
+        tree, rest = np.flatnonzero(~elided), np.flatnonzero(elided)
+        to_tree = np.full(len(parent) + 1, ABSENT, np.int32)
+        to_tree[tree] = np.arange(len(tree))
+        sequence = np.concatenate([tree[preorder(to_tree[parent[tree]])], rest])
+        order = np.empty(len(parent), np.int32)
+        order[sequence] = np.arange(len(parent), dtype=np.int32)
+        return order
+
+    def _regions_table(self) -> Regions:
+        columns = (freeze(column) for column in self._regions.columns())
+        kind, name, file, line, end_line, module, offset, role, paradigm = columns
+        files = SourceFiles(self._files.all, dict(self._copied))
+        strings, modules = self.string.all, self.module.all
+        details = dict(self._region_details)
+        return Regions(
+            kind, name, file, line, end_line, module, offset, role, paradigm, strings, files, modules, details
+        )
+
+    def _tree(self) -> ContextTree:
+        final = self.order()
+        sequence = np.argsort(final)
+        columns = {n: np.array(c, np.int64 if n == "source_id" else np.int32) for n, c in self._contexts.items()}
+        columns = {name: column[sequence] for name, column in columns.items()}
+        lookup = absent_stays(final)
+        parent = lookup[columns["parent"]]
+        lexical = (columns["relation"] == Relation.LEXICAL) & (parent >= 0)
+        said = columns["within"] != NO_WITHIN
+        within = np.where(said, lookup[np.where(said, columns["within"], ABSENT)], np.where(lexical, parent, ABSENT))
+        return ContextTree(
+            freeze(parent),
+            freeze(subtree_ends(parent)),
+            freeze(columns["kind"]),
+            freeze(columns["relation"]),
+            freeze(columns["region"]),
+            freeze(within.astype(np.int32)),
+            freeze(columns["call_file"]),
+            freeze(columns["call_line"]),
+            freeze(columns["source_id"]),
+            self._regions_table(),
+            {int(final[k]): v for k, v in self._parameters.items()},
+            {int(final[k]): v for k, v in self._context_attributes.items()},
+        )
+
+    def _only_roots(self) -> ContextTree:
+        """As many contexts without any order, in place of those that are broken."""
+        none = np.full(self.n_contexts, ABSENT, np.int32)
+        kind = np.full(self.n_contexts, ContextKind.UNKNOWN, np.int32)
+        ends = np.arange(1, self.n_contexts + 1, dtype=np.int32)
+        ids = none.astype(np.int64)
+        return ContextTree(none, ends, kind, kind * 0, none, none, none, none, ids, self._regions_table())
+
+
+# -- the experiment ----------------------------------------------------------------------------------------------------
 
 
 class ExperimentBuilder(ContextBuilder):
@@ -155,7 +472,7 @@ class ExperimentBuilder(ContextBuilder):
         return replace(experiment, values=replace(experiment.values, backend=backend))
 
     def _keep_in_memory(self, experiment: Experiment, blocks: list[SparseBlock]) -> ValueBackend:
-        from callgrove.model.chained_values import in_memory  # not where values stay in their file
+        from callgrove.model.computed_values import in_memory  # not where values stay in their file
 
         return in_memory(blocks, experiment.profiles, len(experiment.contexts), len(experiment.metrics))
 

@@ -13,12 +13,12 @@ import numpy as np
 
 from callgrove.arrays import ABSENT, Array, Ids, Ints, cycles
 from callgrove.errors import CallgroveError, InputError, RefusedInput, UsageError
+from callgrove.model.computed_values import matrices, recipe
 from callgrove.model.contexts import ContextKind, ContextTree, Regions, Relation
 from callgrove.model.methods import ExperimentMethods
 from callgrove.model.metrics import Metrics, Scope
 from callgrove.model.profiles import ProfileKind, Profiles, System
 from callgrove.model.runs import Run
-from callgrove.model.scopes import matrices, recipe
 from callgrove.model.traces.events import ArraySamples, ArraySpans, Counters, SpanKind, Traces
 from callgrove.model.values import SparseBlock, Values
 

@@ -14,7 +14,7 @@ import numpy as np
 from callgrove.arrays import ABSENT, NO_OFFSET, Ids, Ints, absent_stays
 from callgrove.errors import UsageError
 from callgrove.model.builder import ExperimentBuilder
-from callgrove.model.chained_values import ChainedValues, Link
+from callgrove.model.computed_values import ChainedValues, Link
 from callgrove.model.contexts import MANGLED, ContextKind, ContextTree, Regions
 from callgrove.model.experiment import Experiment, InputWarning
 from callgrove.model.metrics import Metric

@@ -113,7 +113,7 @@ class _Methods:
             experiment.report("report.html", title="LULESH on 64 ranks")
         """
         from callgrove.formats.writing.targets import PendingFile
-        from callgrove.viewer.panels import Choice
+        from callgrove.viewer.page import Choice
         from callgrove.viewer.report import Input, report
 
         opened, told = cast("Experiment | Study", self), list[str]()
@@ -163,7 +163,7 @@ class ExperimentMethods(_Methods):
             experiment.top(limit=10)
             experiment.top("cycles", by="line", ranks={0, 1})
         """
-        from callgrove.analysis.titled_tables import View
+        from callgrove.analysis.method_results import View
         from callgrove.analysis.views import top
 
         view = View.of(cast("Experiment", self), metric, ranks, threads, runs, all_metrics)
@@ -192,7 +192,7 @@ class ExperimentMethods(_Methods):
 
             print(experiment.tree(limit=20))
         """
-        from callgrove.analysis.titled_tables import View
+        from callgrove.analysis.method_results import View
         from callgrove.analysis.views import bottom_up as callers
         from callgrove.analysis.views import top_down
 
@@ -221,7 +221,7 @@ class ExperimentMethods(_Methods):
 
             experiment.hot_path(share=0.3)["name"]
         """
-        from callgrove.analysis.titled_tables import View
+        from callgrove.analysis.method_results import View
         from callgrove.analysis.views import hot_path
 
         if not 0 <= share <= 1:
@@ -253,7 +253,7 @@ class ExperimentMethods(_Methods):
             before.diff(after, limit=10)
         """
         from callgrove.analysis.comparison import Question, compare
-        from callgrove.analysis.titled_tables import comparison_table
+        from callgrove.analysis.method_results import comparison_table
         from callgrove.model.metrics import Scope
 
         if scope not in {one.word for one in Scope if one.word}:
@@ -289,7 +289,7 @@ class ExperimentMethods(_Methods):
 
             experiment.summary("kernels", by="rank", limit=5)
         """
-        from callgrove.analysis.titled_tables import summary_of_run
+        from callgrove.analysis.method_results import summary_of_run
 
         experiment = cast("Experiment", self)
         return summary_of_run(
@@ -322,8 +322,8 @@ class ExperimentMethods(_Methods):
 
             experiment.export("values", "time", "inclusive", ranks=0).to_pandas()
         """
+        from callgrove.analysis.method_results import export_table
         from callgrove.analysis.tables import Selection
-        from callgrove.analysis.titled_tables import export_table
         from callgrove.model.profiles import choose_profiles
 
         experiment = cast("Experiment", self)
@@ -424,13 +424,13 @@ class ExperimentMethods(_Methods):
             frame = experiment.to_pandas()
             frame.groupby("name", observed=True)["time"].sum()
         """
-        from callgrove.analysis.frames import to_pandas
+        from callgrove.analysis.method_results import to_pandas
 
         return to_pandas(cast("Experiment", self), metrics, wide)
 
     def to_arrow(self, metrics: Sequence[str] | None = None) -> Any:
         """Return the long frame of `to_pandas` as a pyarrow.Table (extra `arrow`); absent is null."""
-        from callgrove.analysis.frames import to_arrow
+        from callgrove.analysis.method_results import to_arrow
 
         return to_arrow(cast("Experiment", self), metrics)
 
@@ -475,7 +475,7 @@ class StudyMethods(_Methods):
             study.model("time").table()
         """
         from callgrove.modeling.options import ModelOptions
-        from callgrove.modeling.stored import models_of, prepare
+        from callgrove.modeling.prediction import models_of, prepare
 
         ready = prepare(cast("Study", self), along, times)
         return models_of(ready, options or ModelOptions(), metric, callpath, stored, refit)

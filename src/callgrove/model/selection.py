@@ -25,7 +25,7 @@ import numpy as np
 
 from callgrove.arrays import Bools, Ids, Ints, combine_upwards, new_numbers
 from callgrove.errors import UsageError
-from callgrove.model.chained_values import ChainedValues, Link
+from callgrove.model.computed_values import ChainedValues, Link
 from callgrove.model.contexts import ContextTree
 from callgrove.model.experiment import Experiment, InputWarning, Severity, Sources
 from callgrove.model.formulas import FormulaError, parse

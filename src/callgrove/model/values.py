@@ -186,7 +186,7 @@ class NoValues:
 
 
 class ArrayValues:
-    """Values in memory. One value type only; chained_values.py combines several."""
+    """Values in memory. One value type only; `ChainedValues` combines several."""
 
     def __init__(self, block: SparseBlock, profiles: Profiles) -> None:
         self.problems: list[CallgroveError] = []

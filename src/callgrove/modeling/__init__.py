@@ -9,11 +9,9 @@ The modules, in the order to read them:
     refining.py       one parameter: exponents found by bisection
     multi.py          several parameters: sums of products of the single terms
     least_squares.py  fits for many series at once; error measures
-    notation.py       functions as text
-    prediction.py     models at a scale that was not measured, ranked; near equals; curves
+    prediction.py     models, stored or new; at a scale that was not measured, ranked; near equals; curves
     scaling.py        strong scaling, speed-up, efficiency
-    stored.py         models that a file stores, or new ones, as a caller asks for them
-    model_tables.py   models as tables; sums along the call tree
+    model_tables.py   models as tables; sums along the call tree; functions as text
 
 Models are those of Extra-P 4.2.5: the same terms, coefficients and errors.
 """

@@ -3,14 +3,11 @@
 The modules, in the order to read them:
 
     conversion.py    both passes on workers, into a writer
-    inputs.py        which files were named, and where the files that they mention lie here
-    survey.py        the first pass: what a batch of files holds, and their merged tree
-    nodes.py         trees of (module, address) nodes, merged, and the nodes of one file
+    survey.py        which files were named; the first pass: what a batch of files holds, and their merged tree
+    nodes.py         trees of (module, address) nodes, merged, and the calling context tree made of them
     resolution.py    from (module, address) to the scopes around it
     binaries.py      symbols of binaries, their debugging information, and the cache of both
-    binary_names.py  what a binary says about some addresses; demangled names
-    dwarf.py         debugging information: functions, inlined functions and lines
-    contexts.py      from the merged tree to the calling context tree
+    binary_names.py  what a binary says about some addresses: symbols, DWARF, demangled names
     gpu_samples.py   the call paths of GPU samples, and their shares
     metrics.py       metric tables of files as metric rows, and the columns to show
     second_pass.py   values and samples of a batch of files

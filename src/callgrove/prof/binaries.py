@@ -1,6 +1,6 @@
 """Names from binaries: where a module has no structure file but lies on this machine; kept in a cache on disk.
 
-    debugging information (DWARF)   functions, inlined functions, lines (dwarf.py)
+    debugging information (DWARF)   functions, inlined functions, lines (binary_names.py)
     .symtab, else .dynsym           functions
 
 Debugging information is the binary's own, or that of /usr/lib/debug by build id or by the name in .gnu_debuglink. Only
@@ -30,9 +30,18 @@ from callgrove._version import __version__
 from callgrove.arrays import ABSENT, Offsets
 from callgrove.errors import CallgroveError, CorruptFile, MissingExtra
 from callgrove.formats.hpcrun.regions import readable
-from callgrove.prof.binary_names import BinaryNames, Described, Frame, Place, Symbol, UnitNames, chains, demangle
-from callgrove.prof.contexts import ScopeChains, ScopeTable
-from callgrove.prof.dwarf import units_of
+from callgrove.prof.binary_names import (
+    BinaryNames,
+    Described,
+    Frame,
+    Place,
+    Symbol,
+    UnitNames,
+    chains,
+    demangle,
+    units_of,
+)
+from callgrove.prof.nodes import ScopeChains, ScopeTable
 
 __all__ = ["NameCache", "binary_chains", "default_folder"]
 

@@ -22,7 +22,6 @@ from callgrove.execute import Progress, Workers, silent
 from callgrove.formats.interface import LossReport, SampleChunk, SamplePlaces, TakesPackedSamples, Writer
 from callgrove.model.metrics import Scope
 from callgrove.prof.experiment import Attribution, Prepared, prepare_experiment
-from callgrove.prof.inputs import Inputs, bound_ranges
 from callgrove.prof.nodes import Flavour
 from callgrove.prof.second_pass import (
     PLAIN,
@@ -35,7 +34,16 @@ from callgrove.prof.second_pass import (
     points_of,
 )
 from callgrove.prof.spool import Done, Meeting, meeting, spool
-from callgrove.prof.survey import FileTables, Programs, Survey, SurveyedFile, combine_surveys, survey_batch
+from callgrove.prof.survey import (
+    FileTables,
+    Inputs,
+    Programs,
+    Survey,
+    SurveyedFile,
+    bound_ranges,
+    combine_surveys,
+    survey_batch,
+)
 
 __all__ = ["Converted", "Request", "convert", "prepare", "run_conversion", "survey_of"]
 

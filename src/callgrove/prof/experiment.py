@@ -21,11 +21,9 @@ from callgrove.model.profiles import DEFAULT_ID_NAMES, Identifier, Interpretatio
 from callgrove.model.traces.events import Samples, Window
 from callgrove.model.values import Block, SparseBlock
 from callgrove.prof.binaries import NameCache
-from callgrove.prof.contexts import Contexts, ScopeTable, contexts_of
 from callgrove.prof.gpu_samples import with_paths
-from callgrove.prof.inputs import Inputs, bound_ranges
 from callgrove.prof.metrics import Quantities, add_rows, quantities_of
-from callgrove.prof.nodes import Flavour, RawTree
+from callgrove.prof.nodes import Contexts, Flavour, RawTree, ScopeTable, contexts_of
 from callgrove.prof.resolution import Resolver, Structures, resolve, structure_files
 from callgrove.prof.second_pass import (
     MetricPlan,
@@ -37,7 +35,7 @@ from callgrove.prof.second_pass import (
     plain_samples,
     points_of,
 )
-from callgrove.prof.survey import Survey, SurveyedFile
+from callgrove.prof.survey import Inputs, Survey, SurveyedFile, bound_ranges
 
 __all__ = ["Attribution", "Prepared", "add_profiles", "prepare_experiment", "with_logical_numbers"]
 

@@ -13,9 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from callgrove.arrays import ABSENT, Ids, Ints
-from callgrove.formats.hpcrun.hpcstruct.tables import ScopeKind, Structure
-from callgrove.prof.contexts import Contexts
-from callgrove.prof.nodes import BARE, CODE, UNKNOWN, RawTree, place_of
+from callgrove.formats.hpcrun.hpcstruct import ScopeKind, Structure
+from callgrove.prof.nodes import BARE, CODE, UNKNOWN, Contexts, RawTree, place_of
 from callgrove.prof.resolution import Described
 
 __all__ = ["MOST_TEMPLATES", "CallGraph", "Template", "Templates", "shares", "with_paths"]

@@ -26,13 +26,12 @@ from callgrove.arrays import ABSENT, NO_OFFSET, Ids, Offsets
 from callgrove.binary.files import FileBytes
 from callgrove.errors import CallgroveError, CorruptFile, MissingExtra
 from callgrove.execute import Progress, silent
-from callgrove.formats.hpcrun.hpcstruct.tables import ScopeKind, Structure, read_structure
+from callgrove.formats.hpcrun.hpcstruct import ScopeKind, Structure, read_structure
 from callgrove.formats.hpcrun.primitives import Cursor
 from callgrove.formats.hpcrun.regions import readable
 from callgrove.model.contexts import Relation
 from callgrove.prof.binaries import NameCache
-from callgrove.prof.contexts import ENTRY_NAMES, ScopeChains, ScopeTable, concatenate
-from callgrove.prof.nodes import BARE, CODE, UNKNOWN, RawTree
+from callgrove.prof.nodes import BARE, CODE, ENTRY_NAMES, UNKNOWN, RawTree, ScopeChains, ScopeTable, concatenate
 
 __all__ = [
     "KERNEL_FOLDER",

@@ -25,7 +25,7 @@ import numpy as np
 from callgrove.arrays import ABSENT, Array, Bools, Floats, Ids, Ints, Offsets, distinct
 from callgrove.binary.files import FileBytes
 from callgrove.formats.hpcrun.files import TRACE_SUFFIX, read_tables
-from callgrove.formats.hpcrun.hpctrace.records import CALL_TRACE, TraceFile
+from callgrove.formats.hpcrun.hpctrace import CALL_TRACE, TraceFile
 from callgrove.formats.hpcrun.measurement import Epoch, Measurement
 from callgrove.formats.hpcrun.primitives import MetricDescription, SectionCache
 from callgrove.formats.interface import PackedSamples, SampleLayout

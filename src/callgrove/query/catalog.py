@@ -14,17 +14,25 @@ from functools import cached_property, partial
 
 import numpy as np
 
-from callgrove.analysis.tables import Selection, export, n_rows
-from callgrove.analysis.value_tables import metric_rows
+from callgrove.analysis.tables import Selection, export, metric_rows, n_rows
 from callgrove.arrays import Array
 from callgrove.errors import UsageError
 from callgrove.model.experiment import Experiment
 from callgrove.model.study.series import Study
 from callgrove.model.table import Column, Table
-from callgrove.query.relations import NOTHING, Field, Opened, Relation, Type, Wanted, fields_of, unique_names
+from callgrove.query.relations import (
+    NOTHING,
+    Field,
+    Opened,
+    Relation,
+    Type,
+    Wanted,
+    fields_of,
+    span_relations,
+    unique_names,
+)
 from callgrove.query.rocpd_things import sum_relations, thing_relations
 from callgrove.query.rocpd_views import numbers, view_relations
-from callgrove.query.span_tables import span_relations
 
 __all__ = ["Catalog", "make_export_relations"]
 

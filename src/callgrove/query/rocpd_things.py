@@ -22,7 +22,7 @@ from callgrove.model.experiment import Experiment
 from callgrove.model.profiles import ProfileKind
 from callgrove.model.table import Column, Table
 from callgrove.model.traces.events import PARENT, SideTable, SpanChunk
-from callgrove.query.relations import Field, Opened, Relation, Type, Wanted, fields_of
+from callgrove.query.relations import Field, Opened, Relation, Type, Wanted, fields_of, side_column
 from callgrove.query.rocpd_views import (
     Cell,
     Lanes,
@@ -39,7 +39,6 @@ from callgrove.query.rocpd_views import (
     span,
     stream,
 )
-from callgrove.query.span_tables import side_column
 
 __all__ = ["sum_relations", "thing_relations"]
 

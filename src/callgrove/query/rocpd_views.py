@@ -22,8 +22,18 @@ from callgrove.model.experiment import Experiment
 from callgrove.model.profiles import ProfileKind
 from callgrove.model.table import Column, Table
 from callgrove.model.traces.events import PARENT, PLACES, SideRows, SideTable, SpanChunk, SpanKind
-from callgrove.query.relations import NOTHING, Coded, Field, Opened, Relation, Wanted, fields_of
-from callgrove.query.span_tables import side_column, span_column, strings_of
+from callgrove.query.relations import (
+    NOTHING,
+    Coded,
+    Field,
+    Opened,
+    Relation,
+    Wanted,
+    fields_of,
+    side_column,
+    span_column,
+    strings_of,
+)
 
 __all__ = [
     "Cell",

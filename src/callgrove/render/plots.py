@@ -13,9 +13,9 @@ import numpy as np
 from callgrove.errors import CallgroveError, MissingExtra, UsageError
 from callgrove.model.table import visible
 from callgrove.modeling.fitting import Models
-from callgrove.modeling.notation import function_text
+from callgrove.modeling.model_tables import function_text
 from callgrove.modeling.prediction import Curve, Curves
-from callgrove.render.visible import shorten
+from callgrove.render.text_table import shorten
 
 __all__ = ["Axis", "axis_for", "draw_svg", "extrap_report", "model_plot", "picture_format"]
 

@@ -17,11 +17,20 @@ from callgrove.errors import UsageError, worded
 from callgrove.model.experiment import Experiment, Severity
 from callgrove.model.study.series import Study
 from callgrove.render.facts import facts_of, next_commands, study_facts, study_next
-from callgrove.viewer.gpu import gpu_maker
-from callgrove.viewer.page import encode, page
-from callgrove.viewer.panels import DEFAULT_SIZE, Choice, ComparesTotals, Detail, Limits, Panel, PanelMaker, Unavailable
-from callgrove.viewer.profile.maker import profile_maker
-from callgrove.viewer.scaling import scaling_maker
+from callgrove.viewer.page import (
+    DEFAULT_SIZE,
+    Choice,
+    ComparesTotals,
+    Detail,
+    Limits,
+    Panel,
+    PanelMaker,
+    Unavailable,
+    encode,
+    page,
+)
+from callgrove.viewer.profile import profile_maker
+from callgrove.viewer.summaries import gpu_maker, scaling_maker
 from callgrove.viewer.timeline.maker import timeline_maker
 
 __all__ = ["DEFAULT_SIZE", "MAKERS", "Input", "Summary", "report", "summary_of"]

@@ -21,8 +21,7 @@ from callgrove.binary.sqlite.database import SqliteCache, SqliteFile
 from callgrove.binary.sqlite.pages import PageError, Pages
 from callgrove.binary.sqlite.plan import FileFacts, Slow, plan, plan_table
 from callgrove.binary.sqlite.schema import KnownSchemas, Schema
-from callgrove.binary.sqlite.small_tables import few_rows, schema_leaves, schema_rows
-from callgrove.binary.sqlite.tables import PageTables
+from callgrove.binary.sqlite.tables import PageTables, few_rows, schema_leaves, schema_rows
 from callgrove.errors import CallgroveError
 from tests.exhaustive import some_of, try_examples
 

@@ -14,7 +14,7 @@ from callgrove.formats.columnar import row_groups as group_writer
 from callgrove.formats.columnar.folder import Group, StoredTable
 from callgrove.formats.registry import open_path
 from callgrove.model.builder import ExperimentBuilder
-from callgrove.model.chained_values import ChainedValues, Link
+from callgrove.model.computed_values import ChainedValues, Link
 from callgrove.model.contexts import ContextKind
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Metric, Scope

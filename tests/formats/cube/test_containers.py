@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from callgrove.binary.sources import Source
+from callgrove.binary.files import Source
 from callgrove.errors import NotEvaluated
 from callgrove.formats.registry import detect, open_path
 from callgrove.model.contexts import ContextKind

@@ -14,8 +14,8 @@ from callgrove.algebra.operations import mean
 from callgrove.analysis.costs import without_children
 from callgrove.errors import NotEvaluated
 from callgrove.model.experiment import Experiment
-from callgrove.viewer.panels import Choice, Detail
-from callgrove.viewer.profile.maker import profile_maker
+from callgrove.viewer.page import Choice, Detail
+from callgrove.viewer.profile import profile_maker
 from tests.cli.commands import Capture, notes, rows, run, said
 from tests.formats.cube.raw_cubes import R1_TIME, R1_TIME_INCLUSIVE, R1_TREE, R1_VISITS, Cube, RawMetric
 

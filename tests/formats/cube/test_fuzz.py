@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from callgrove.analysis.tables import Selection, export
-from callgrove.binary.sources import Source
+from callgrove.binary.files import Source
 from callgrove.errors import CallgroveError
 from callgrove.formats.cube.anchor import read_anchor
 from callgrove.formats.cube.format import FORMAT

@@ -13,7 +13,7 @@ import callgrove
 from callgrove import Scope
 from callgrove.algebra.cutting import part
 from callgrove.algebra.operations import diff, mean, merge
-from callgrove.analysis.groups import exclusive_by_profile
+from callgrove.analysis.costs import exclusive_by_profile
 from callgrove.arrays import Ints
 from callgrove.formats.cube.rows import StoredRows
 from callgrove.model.experiment import Experiment

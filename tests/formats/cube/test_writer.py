@@ -343,8 +343,8 @@ def test_values_in_any_order_and_of_any_type(tmp_path: Path) -> None:
 
 def test_a_part_of_the_profiles_is_spooled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Matrices that do not have all locations, and bands of one row: the same file."""
-    monkeypatch.setattr("callgrove.formats.cube.spool.BAND", 4)
-    monkeypatch.setattr("callgrove.formats.cube.spool.WAITING", 3)
+    monkeypatch.setattr("callgrove.formats.cube.writer.BAND", 4)
+    monkeypatch.setattr("callgrove.formats.cube.writer.WAITING", 3)
     found = opened(r1().write(tmp_path / "x.cubex"))
     format_ = load("cube")
     assert isinstance(format_, Writes)

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from callgrove.analysis.tables import export
-from callgrove.binary.sources import Source
+from callgrove.binary.files import Source
 from callgrove.errors import CallgroveError, CorruptFile, InvalidExperiment
-from callgrove.formats.extrap import text_input as lines
+from callgrove.formats.extrap import study_format as lines
 from callgrove.formats.interface import Checks, Dumps, ReadOptions
 from callgrove.formats.registry import detect, load, open_path
 from callgrove.model.study.series import Study

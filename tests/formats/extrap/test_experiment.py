@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from callgrove.errors import CallgroveError, CorruptFile
-from callgrove.formats.extrap.archive import INDEX_MAGIC, VALUES_MAGIC, ValueReader, ValueWriter
+from callgrove.formats.extrap.experiment import INDEX_MAGIC, VALUES_MAGIC, ValueReader, ValueWriter
 from callgrove.formats.registry import open_path
 from callgrove.model.experiment import Severity
 from callgrove.model.study.series import Study

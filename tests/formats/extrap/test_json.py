@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from callgrove.binary.sources import Source
+from callgrove.binary.files import Source
 from callgrove.errors import CallgroveError
 from callgrove.formats.interface import ReadOptions
 from callgrove.formats.registry import detect, open_path

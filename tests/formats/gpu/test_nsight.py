@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from callgrove.analysis.tables import export
-from callgrove.binary.sources import Source
+from callgrove.binary.files import Source
 from callgrove.binary.sqlite.database import SqliteFile
 from callgrove.cli.main import VERBS, load_command
 from callgrove.errors import UsageError

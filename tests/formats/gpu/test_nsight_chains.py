@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from callgrove.binary.sqlite.database import SqliteFile
-from callgrove.formats.gpu.nsight.call_chains import CallChains
+from callgrove.formats.gpu.nsight.tables import CallChains
 from tests.formats.gpu.nsight_databases import CUPTI, Export
 from tests.formats.gpu.test_nsight import column, context_paths, opened
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from callgrove.cli.main import main
-from callgrove.cli.rocprofv3_merge import main as merge
+from callgrove.cli.verbs.convert import main as merge
 from callgrove.formats.gpu.rocpd.tables import MOST_TERMS, create_view
 from tests.formats.gpu.gpu_databases import Run, execute, suffix_of, write_rocpd
 

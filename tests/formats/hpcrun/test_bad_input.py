@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callgrove.binary.sources import Source
+from callgrove.binary.files import Source
 from callgrove.errors import CallgroveError, CorruptFile, InputError, NotRecognised, UnsupportedVersion
 from callgrove.formats.hpcrun.format import FORMAT
 from callgrove.formats.interface import Problem, ReadOptions

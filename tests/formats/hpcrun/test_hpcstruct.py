@@ -11,10 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callgrove.binary.sources import Source
+from callgrove.binary.files import Source
 from callgrove.errors import CorruptFile, NotRecognised, RefusedInput, UnsupportedVersion
-from callgrove.formats.hpcrun.hpcstruct.format import FORMAT
-from callgrove.formats.hpcrun.hpcstruct.tables import ScopeKind, Structure, read_structure, without_overlaps
+from callgrove.formats.hpcrun.hpcstruct import FORMAT, ScopeKind, Structure, read_structure, without_overlaps
 from callgrove.formats.interface import ReadOptions
 from callgrove.formats.registry import open_path
 from callgrove.model.contexts import ContextKind, Relation
@@ -295,7 +294,7 @@ def test_the_first_of_overlapping_ranges_wins(ranges: list[tuple[int, int]], bat
     lo = np.array([first for first, _ in ranges], np.uint64)
     hi = lo + np.array([size for _, size in ranges], np.uint64)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("callgrove.formats.hpcrun.hpcstruct.tables.RANGES_AT_ONCE", batch)
+        patch.setattr("callgrove.formats.hpcrun.hpcstruct.RANGES_AT_ONCE", batch)
         found = without_overlaps(lo, hi)
     taken: set[int] = set()
     wanted = []

@@ -10,9 +10,9 @@ from shutil import copy
 import numpy as np
 import pytest
 
-from callgrove.binary.sources import Source
+from callgrove.binary.files import Source
 from callgrove.errors import UsageError
-from callgrove.formats.hpcrun.hpctrace.format import FORMAT, TABLE_SIZE, IdSet
+from callgrove.formats.hpcrun.hpctrace_format import FORMAT, TABLE_SIZE, IdSet
 from callgrove.formats.interface import ReadOptions, WriteOptions
 from callgrove.formats.registry import open_path
 from callgrove.formats.writing.transfer import transfer

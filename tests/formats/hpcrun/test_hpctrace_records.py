@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from callgrove.errors import CorruptFile, InvalidExperiment, NotRecognised, UnsupportedVersion
-from callgrove.formats.hpcrun.hpctrace import records as rec
-from callgrove.formats.hpcrun.hpctrace.records import MICROSECONDS, NANOSECONDS, TraceFile, write_trace
-from callgrove.formats.hpctoolkit.legacy import records as legacy
+from callgrove.formats.hpcrun import hpctrace as rec
+from callgrove.formats.hpcrun.hpctrace import MICROSECONDS, NANOSECONDS, TraceFile, write_trace
+from callgrove.formats.hpctoolkit.legacy import values as legacy
 
 START = b"HPCRUN-trace______01.01b"
 NOW_NS = 1_700_000_000_000_000_000

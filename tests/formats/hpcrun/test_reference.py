@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from callgrove.binary.sources import Source
+from callgrove.binary.files import Source
 from callgrove.formats.hpcrun.files import measurement_bytes, read_measurement
 from callgrove.formats.hpcrun.format import FORMAT
 from callgrove.formats.interface import DumpView

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callgrove.binary.sources import Source
+from callgrove.binary.files import Source
 from callgrove.formats.hpcrun.files import measurement_bytes, more_sensible, read_measurement
 from callgrove.formats.hpcrun.format import FORMAT
 from callgrove.formats.hpcrun.measurement import Measurement

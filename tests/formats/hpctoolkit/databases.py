@@ -13,9 +13,9 @@ from pathlib import Path
 
 import numpy as np
 
-from callgrove.binary.sources import Source
-from callgrove.formats.hpctoolkit.prerelease import records as old
-from callgrove.formats.hpctoolkit.release import records as new
+from callgrove.binary.files import Source
+from callgrove.formats.hpctoolkit.prerelease import files as old
+from callgrove.formats.hpctoolkit.release import files as new
 from callgrove.formats.interface import Dumps, Field
 from callgrove.formats.registry import detect
 from tests.formats.samples import CORPUS

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from callgrove.analysis.tables import Selection, export
-from callgrove.binary.sources import Source
+from callgrove.binary.files import Source
 from callgrove.cli.main import main
 from callgrove.errors import CorruptFile, NotRecognised
 from callgrove.formats.interface import ReadOptions

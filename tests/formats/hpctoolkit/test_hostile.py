@@ -11,14 +11,14 @@ import pytest
 
 from callgrove.analysis.costs import costs
 from callgrove.analysis.views import bottom_up, hot_path, top, top_down
-from callgrove.binary.sources import Source
+from callgrove.binary.files import Source
 from callgrove.errors import CorruptFile, InputError, NotRecognised, RefusedInput
 from callgrove.formats.interface import ReadOptions
 from callgrove.formats.registry import detect, open_path
+from callgrove.model.computed_values import Recipe
 from callgrove.model.contexts import LONGEST_PATH
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Scope
-from callgrove.model.scopes import Recipe
 from callgrove.render import render
 from tests.exhaustive import exhaustive
 from tests.formats import damage, deep_trees

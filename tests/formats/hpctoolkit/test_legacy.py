@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from callgrove.binary.sources import Source
+from callgrove.binary.files import Source
 from callgrove.cli.main import main
 from callgrove.errors import CorruptFile, RefusedInput, UnsupportedVersion
 from callgrove.formats.hpctoolkit.legacy.format import FORMAT

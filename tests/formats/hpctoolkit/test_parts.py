@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from callgrove.binary.sources import Source
+from callgrove.binary.files import Source
 from callgrove.cli.main import main
 from callgrove.errors import NotRecognised, RefusedInput
 from callgrove.formats.registry import detect, open_path

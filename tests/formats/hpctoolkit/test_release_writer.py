@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given
 
 from callgrove.arrays import ABSENT
-from callgrove.binary.sources import Source
+from callgrove.binary.files import Source
 from callgrove.examples import example
 from callgrove.formats.hpctoolkit.prerelease.format import FORMAT as PRERELEASE
 from callgrove.formats.interface import ReadOptions

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from callgrove.binary.sources import Source
+from callgrove.binary.files import Source
 from callgrove.formats.interface import Checks, ReadOptions
 from callgrove.formats.registry import detect
 from callgrove.model.builder import ExperimentBuilder

@@ -19,8 +19,17 @@ from callgrove.errors import CallgroveError
 from callgrove.formats.interface import WriteOptions
 from callgrove.formats.timeline import chrome_json
 from callgrove.formats.timeline.chrome_json import FORMAT, points_text, slices_text, time_bounds
-from callgrove.formats.timeline.content import CounterPoints, Note, Slices, Texts, Value
-from callgrove.formats.timeline.places import Process, ProcessTracks, Track, TrackKind
+from callgrove.formats.timeline.content import (
+    CounterPoints,
+    Note,
+    Process,
+    ProcessTracks,
+    Slices,
+    Texts,
+    Track,
+    TrackKind,
+    Value,
+)
 from callgrove.formats.writing.transfer import transfer
 from callgrove.model.traces.events import Traces
 from tests.cli.commands import Capture, run, said

@@ -20,7 +20,7 @@ from callgrove.formats.interface import WriteOptions
 from callgrove.formats.timeline import otf2 as otf2_archive
 from callgrove.formats.timeline.otf2 import FORMAT, OpenSlices
 from callgrove.formats.writing.transfer import transfer
-from callgrove.model.traces.lanes import Lanes
+from callgrove.model.traces.span_order import Lanes
 from tests.cli.commands import Capture, run, said
 from tests.formats.gpu.drawn_runs import DRAWN, EPOCH, drawn_runs
 from tests.formats.gpu.gpu_truth import opened

@@ -10,8 +10,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callgrove.formats.timeline.content import CounterPoints, Losses, Slices
-from callgrove.formats.timeline.places import Naming, Places, TrackKind
+from callgrove.formats.timeline.content import CounterPoints, Losses, Naming, Places, Slices, TrackKind
 from callgrove.formats.timeline.slices import SliceMaker, SliceOptions
 from callgrove.formats.timeline.source import FLOW, LAUNCHED, N_LAUNCHED, Annotations, Launches
 from callgrove.model.experiment import Experiment

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from callgrove.formats.interface import WriteOptions
 from callgrove.formats.registry import open_path, writer_of
-from callgrove.formats.timeline.content import Losses
-from callgrove.formats.timeline.places import Process, ProcessTracks, Track, TrackKind
+from callgrove.formats.timeline.content import Losses, Process, ProcessTracks, Track, TrackKind
 from callgrove.formats.timeline.slices import StackSlices
 from callgrove.formats.timeline.source import Annotations
 from callgrove.formats.writing.transfer import write_experiment

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from callgrove.formats.interface import LossReport
-from callgrove.formats.writing.losses import SHOWN, group_lines
+from callgrove.formats.writing.writer import SHOWN, group_lines
 
 
 def test_a_few_lines_of_one_kind_stay() -> None:

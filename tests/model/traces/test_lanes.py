@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callgrove.model.traces.lanes import Lanes
-from callgrove.model.traces.span_order import SpanOrder
+from callgrove.model.traces.span_order import Lanes, SpanOrder
 from tests.exhaustive import try_examples
 
 Span = tuple[int, int, int]  # track, start, end

@@ -5,7 +5,7 @@
     schema.py        its header, the tables it declares, and which value belongs to which column
     pages.py         table b-trees, read straight from the bytes of a file that nobody writes
     records.py       records, taken apart by shape
-    tables.py        the rows of a table by columns; small_tables.py the same for a few rows
+    tables.py        the rows of a table by columns, many or few
     cells.py         any type in any cell, as numbers, times, texts or JSON
     batch.py         many small files of one run at once
     connection.py    SQLite's own way, and private copies of databases whose writer did not finish

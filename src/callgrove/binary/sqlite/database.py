@@ -29,16 +29,8 @@ from callgrove.binary.sqlite.connection import PrivateCopies, PrivateCopy, Sqlit
 from callgrove.binary.sqlite.pages import LAST_ROWID, Pages
 from callgrove.binary.sqlite.plan import FileFacts, Slow, decode, plan, plan_table
 from callgrove.binary.sqlite.records import Header
-from callgrove.binary.sqlite.schema import (
-    HEADER_BYTES,
-    KnownSchemas,
-    Schema,
-    header_problem,
-    is_unfinished,
-    quote_name,
-)
-from callgrove.binary.sqlite.small_tables import few_rows, n_few
-from callgrove.binary.sqlite.tables import FoundTables, PageTables, Room, TableLayout
+from callgrove.binary.sqlite.schema import HEADER_BYTES, KnownSchemas, Schema, header_problem, is_unfinished, quote_name
+from callgrove.binary.sqlite.tables import FoundTables, PageTables, Room, TableLayout, few_rows, n_few
 from callgrove.errors import CallgroveError, InputError, NotRecognised
 
 if TYPE_CHECKING:

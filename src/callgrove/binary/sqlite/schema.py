@@ -24,8 +24,7 @@ from pathlib import Path
 
 from callgrove.arrays import ABSENT
 from callgrove.binary.sqlite.pages import Pages
-from callgrove.binary.sqlite.small_tables import SchemaRow, schema_leaves, schema_rows
-from callgrove.binary.sqlite.tables import PageColumn, TableLayout
+from callgrove.binary.sqlite.tables import PageColumn, SchemaRow, TableLayout, schema_leaves, schema_rows
 from callgrove.errors import CorruptFile, InputError, NotRecognised
 
 __all__ = [

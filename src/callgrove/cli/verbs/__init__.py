@@ -1,6 +1,12 @@
-"""The verbs of the command line, one module each, which has its name; those of the algebra share algebra.py.
+"""The verbs of the command line: a module each, which has its name, or one for some that belong to each other.
+
+    views.py    top, tree, hot
+    model.py    model, predict
+    algebra.py  merge, mean, cut, part, common
+    info.py     info, formats
+    dump.py     dump, check
 
 A verb module has a dataclass of options, which inherits the groups of options that the verb shares with others,
-`add_arguments(parser)`, which declares them, `run(options) -> int`, and a `Command` of these three, which the table of
-verbs names. It imports NumPy, readers and analyses inside `run`, so that help is immediate.
+`add_arguments(parser)`, which declares them, `run(options) -> int`, and a `Command` of these three, which has the
+name of the verb in capitals. It imports NumPy, readers and analyses inside `run`, so that help is immediate.
 """

@@ -78,9 +78,9 @@ def run_merge(options: MergeOptions) -> int:
 def _write_index(options: MergeOptions, paths: list[str], target: str) -> int:
     from pathlib import Path
 
-    from callgrove.binary.sources import Source
+    from callgrove.binary.files import Source
     from callgrove.cli.messages import note
-    from callgrove.cli.targets import refuse_target
+    from callgrove.cli.results import refuse_target
     from callgrove.errors import UsageError
     from callgrove.formats.interface import Indexes, WriteOptions
     from callgrove.formats.registry import detect, load
@@ -102,7 +102,7 @@ def _write_index(options: MergeOptions, paths: list[str], target: str) -> int:
 def _as_one(options: MergeOptions, paths: list[str], target: str) -> Experiment | None:
     """The inputs as one experiment, where they are of a format in which many files are one run: nothing is matched
     then, every file is a process of its own."""
-    from callgrove.binary.sources import Source
+    from callgrove.binary.files import Source
     from callgrove.cli.opening import open_experiment
     from callgrove.formats.registry import entry_of, settle_format
 

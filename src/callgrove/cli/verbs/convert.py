@@ -1,16 +1,18 @@
-"""`callgrove convert`: an experiment, or a part of it, in another format."""
+"""`callgrove convert`: an experiment, or a part of it, in another format; and the same as `rocprofv3-merge`."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from callgrove.cli.messages import exit_code_of, settle_stdout, tidy_ending
 from callgrove.cli.options import InputOptions, add_execution, add_study_input, engine_for
-from callgrove.cli.parser import Command
+from callgrove.cli.parser import Command, Parser
 from callgrove.cli.selecting import CuttingOptions, add_cutting, is_cut, select_part
 
 if TYPE_CHECKING:
@@ -18,6 +20,9 @@ if TYPE_CHECKING:
     from callgrove.formats.interface import WriteOptions
     from callgrove.model.experiment import Experiment
     from callgrove.model.study.series import Study
+
+__all__ = ["main"]
+
 
 ANNOTATIONS = ("default", "none", "all")
 TRACK_NAMES = ("plain", "rocpd")
@@ -191,10 +196,9 @@ def run(options: Options) -> int:
 
 def convert(options: Options, names: list[str], workers: Workers) -> int:
     """Write the input of a verb in one of some formats: for series over parameters, or for executions."""
-    from callgrove.cli.messages import say_losses
+    from callgrove.cli.messages import progress, say_losses
     from callgrove.cli.opening import as_study
-    from callgrove.cli.progress import progress
-    from callgrove.cli.targets import refuse_target
+    from callgrove.cli.results import refuse_target
     from callgrove.errors import IncompleteResult, UsageError
     from callgrove.formats.interface import WriteOptions, Writes
     from callgrove.formats.registry import check_dialect, entry_of, writer_of
@@ -256,4 +260,93 @@ def _choose_format(opened: Experiment | Study, names: list[str]) -> str:
     return next((name for name in names if entry_of(name).holds_series == series), names[0])
 
 
-COMMAND = Command(Options, add_arguments, run)
+CONVERT = Command(Options, add_arguments, run)
+
+
+# -- `rocprofv3-merge` -------------------------------------------------------------------------------------------------
+#     rocprofv3-merge --output-format pftrace --out run.pftrace --in results-1000.db results-1001.db
+#     rocprofv3-merge --output-format rocpd --out run.db --in results-1000.db results-1001.db
+#
+# It is `callgrove convert` with other words, and takes the options of its traces as well. Of several formats each
+# writes OUT with its own ending.
+
+
+FORMATS = {"pftrace": "perfetto", "json": "chrome-json", "csv": "rocprof-csv", "otf2": "otf2", "rocpd": "rocpd"}
+ENDINGS = {"pftrace": ".pftrace", "json": ".json", "otf2": ".otf2", "rocpd": ".db"}  # CSV files begin with OUT instead
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the command and gives its exit code."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    debug = "--debug" in arguments
+    try:
+        with tidy_ending():
+            code = _run([word for word in arguments if word != "--debug"])
+        sys.stdout.flush()
+    except (Exception, KeyboardInterrupt) as error:
+        code = exit_code_of(error, debug=debug)
+        settle_stdout()
+    return code
+
+
+def _run(arguments: list[str]) -> int:
+    from callgrove.cli.messages import note
+    from callgrove.cli.options import engine_for
+    from callgrove.cli.results import refuse_target
+    from callgrove.execute import executor
+
+    @dataclass(frozen=True, kw_only=True)
+    class MergeOptions(Options):
+        output_format: Sequence[str]
+
+    parser = Parser("rocprofv3-merge", "databases of many processes as one trace or database")
+    _add_arguments(parser)
+    try:
+        options = parser.read(arguments, MergeOptions)
+    except SystemExit:  # argparse has printed the help
+        return 0
+    say_ignored(options)
+    for text in find_unused_options(options, [FORMATS[word] for word in options.output_format]):
+        note(text)  # scripts give the same options whatever they write
+    each = [(FORMATS[word], target) for word, target in _targets(options.output_format, options.target)]
+    for name, target in each:  # before the first one is written
+        refuse_target(target, options.paths, [name], overwrite=options.force)
+    with executor(engine_for(options, options.paths)) as workers:
+        return max(convert(replace(options, target=target), [name], workers) for name, target in each)
+
+
+def _add_arguments(parser: Parser) -> None:
+    from callgrove.cli.options import add_execution, add_salvage
+    from callgrove.cli.selecting import add_cutting
+
+    parser.add_argument(
+        "--in", dest="paths", metavar="DB", nargs="+", required=True, help="databases, or folders of them"
+    )
+    parser.add_argument("--out", dest="target", metavar="OUT", required=True, help="the file or folder to write")
+    parser.add_argument(
+        "--output-format",
+        choices=FORMATS,
+        nargs="+",
+        required=True,
+        help="what to write; of several, each gets its own ending",
+    )
+    parser.add_argument("--force", action="store_true", help="replace OUT if it exists")
+    parser.add_argument("--rank-env", metavar="NAME", default="", help="the environment variable that holds the rank")
+    parser.add_argument("--strict", action="store_true", help="refuse what is damaged instead of warning")
+    add_salvage(parser)
+    add_cutting(parser)
+    add_trace_options(parser)
+    add_execution(parser)
+    add_ignored(parser, "accepted and ignored: nothing is buffered, so nothing is dropped")
+
+
+def _targets(words: Sequence[str], target: str) -> Iterator[tuple[str, str]]:
+    """Every format, each once, with the file to write."""
+    several = list(dict.fromkeys(words))
+    stem = next((target.removesuffix(end) for end in ENDINGS.values() if target.endswith(end)), target)
+    for word in several:
+        yield word, target if len(several) == 1 else stem + ENDINGS.get(word, "")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -88,4 +88,4 @@ def _walk(folder: Path) -> int:
     return 0
 
 
-COMMAND = Command(Options, add_arguments, run)
+DEMO = Command(Options, add_arguments, run)

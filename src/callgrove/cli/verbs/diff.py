@@ -157,4 +157,4 @@ def _short(path: str) -> str:
     return "->".join(names)
 
 
-COMMAND = Command(Options, add_arguments, run)
+DIFF = Command(Options, add_arguments, run)

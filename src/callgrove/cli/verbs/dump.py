@@ -1,4 +1,4 @@
-"""`callgrove dump`: the raw structure of a file, as its format's own text or field by field with offsets."""
+"""`callgrove dump`: the raw structure of a file; `callgrove check`: validate, and list every damage."""
 
 from __future__ import annotations
 
@@ -7,29 +7,33 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
-from callgrove.cli.options import PathOptions, TableOutput, add_from, add_path, add_table_output
+from callgrove.cli.options import PathOptions, TableOutput, add_from, add_path, add_salvage, add_table_output
 from callgrove.cli.output import emit, emit_text
 from callgrove.cli.parser import Command
 from callgrove.errors import CallgroveError
 
 if TYPE_CHECKING:
-    from callgrove.binary.sources import Source
+    from callgrove.binary.files import Source
     from callgrove.formats.interface import Field, Format
     from callgrove.model.table import Table
 
+
+# -- dump --------------------------------------------------------------------------------------------------------------
+
+
 CHUNK = 4096
 FORMATS = ("text", "table", "csv", "jsonl", "json", "markdown")  # text: the table, where a format has no text
-NAMES = ("file", "offset", "section", "index", "field", "value")
+FIELD_COLUMNS = ("file", "offset", "section", "index", "field", "value")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(PathOptions, TableOutput):
+class DumpOptions(PathOptions, TableOutput):
     section: str
     summary: bool
     tree: bool
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_dump_arguments(parser: argparse.ArgumentParser) -> None:
     add_path(parser, "a file, or a folder whose files are dumped one after the other")
     add_from(parser)
     parser.add_argument("--section", metavar="TEXT", default="", help="only sections whose name contains this")
@@ -39,8 +43,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_table_output(parser, formats=FORMATS)
 
 
-def run(options: Options) -> int:
-    from callgrove.binary.sources import Source
+def run_dump(options: DumpOptions) -> int:
+    from callgrove.binary.files import Source
     from callgrove.errors import UsageError
     from callgrove.formats.interface import Dumps
     from callgrove.formats.registry import settle_format
@@ -62,7 +66,7 @@ def run(options: Options) -> int:
     return 0
 
 
-def _text(chosen: Format, source: Source, options: Options) -> Iterator[str] | None:
+def _text(chosen: Format, source: Source, options: DumpOptions) -> Iterator[str] | None:
     """The text form that was asked for; None where fields are to be printed as a table."""
     from callgrove.errors import UsageError
     from callgrove.formats.interface import DumpsText, DumpsViews, DumpView
@@ -113,9 +117,53 @@ def _tables(fields: Iterable[Field]) -> Iterator[Table]:
     for f in fields:
         rows.append((f.file, f.offset, f.section, f.index if f.index >= 0 else None, f.name, f.value))
         if len(rows) == CHUNK:
-            yield Table.from_rows(NAMES, rows)
+            yield Table.from_rows(FIELD_COLUMNS, rows)
             rows = []
-    yield Table.from_rows(NAMES, rows)
+    yield Table.from_rows(FIELD_COLUMNS, rows)
 
 
-COMMAND = Command(Options, add_arguments, run)
+DUMP = Command(DumpOptions, add_dump_arguments, run_dump)
+
+
+# -- check -------------------------------------------------------------------------------------------------------------
+
+
+PROBLEM_COLUMNS = ("severity", "file", "place", "problem")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckOptions(PathOptions, TableOutput):
+    salvage: bool
+
+
+def add_check_arguments(parser: argparse.ArgumentParser) -> None:
+    add_path(parser, "a file or folder that a profiler wrote")
+    add_from(parser)
+    add_salvage(parser)
+    add_table_output(parser)
+
+
+def run_check(options: CheckOptions) -> int:
+    """Exit code 3 when there is damage; notes alone are no damage."""
+    from callgrove.cli.messages import note, progress, with_flags
+    from callgrove.errors import InputError
+    from callgrove.formats.interface import ReadOptions
+    from callgrove.formats.registry import check_path
+    from callgrove.model.experiment import Severity
+    from callgrove.model.table import Table
+    from callgrove.render.text_formats import Prose
+
+    [path] = options.paths
+    with progress() as report:
+        chosen, found = check_path(path, options.from_format, ReadOptions(options.salvage, report))
+    rows = [(p.severity.value, p.file, p.section, with_flags(p.text).removeprefix(f"{path}: ")) for p in found]
+    table = Table.from_rows(PROBLEM_COLUMNS, rows)
+    if rows or not options.is_printed_table:  # for people, no problem is no table
+        emit(Table((*table.columns[:-1], Prose("problem", table.columns[-1].values))), options)
+    damage = sum(p.severity == Severity.DAMAGE for p in found)
+    places = "1 damaged place" if damage == 1 else f"{damage} damaged places"
+    note(f"{path}: {places}" if damage else f"{path}: sound ({chosen.title})")
+    return InputError.exit_code if damage else 0
+
+
+CHECK = Command(CheckOptions, add_check_arguments, run_check)

@@ -1,31 +1,47 @@
-"""`callgrove info`: what is this, and what to do next."""
+"""`callgrove info`: what is this, and what to do next; `callgrove formats`: every format, and what can be done with it
+here.
+"""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from callgrove.cli.options import InputOptions, TableOutput, add_format, add_output, add_run, add_study_input
+from callgrove.cli.options import (
+    InputOptions,
+    TableOutput,
+    add_format,
+    add_output,
+    add_run,
+    add_study_input,
+    add_table_output,
+)
+from callgrove.cli.output import emit
 from callgrove.cli.parser import Command
 
 if TYPE_CHECKING:
+    from callgrove.formats.interface import Entry
     from callgrove.model.experiment import Experiment
     from callgrove.model.metrics import Metrics
     from callgrove.model.study.series import Study
     from callgrove.model.table import Table
 
 
+# -- info --------------------------------------------------------------------------------------------------------------
+
+
 WORD = 10  # columns
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(InputOptions, TableOutput):
+class InfoOptions(InputOptions, TableOutput):
     metrics: bool
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_info_arguments(parser: argparse.ArgumentParser) -> None:
     add_study_input(parser, many=True)
     add_run(parser)
     parser.add_argument("--metrics", action="store_true", help="list every metric with unit, scopes and description")
@@ -33,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_output(parser)
 
 
-def run(options: Options) -> int:
+def run_info(options: InfoOptions) -> int:
     from callgrove.cli.messages import with_flags
     from callgrove.cli.opening import open_any, said_everything
     from callgrove.cli.output import emit, emit_text
@@ -68,7 +84,7 @@ def run(options: Options) -> int:
     return code
 
 
-def _reading(options: Options) -> list[str]:
+def _reading(options: InfoOptions) -> list[str]:
     """The options without which the input would not be the same."""
     given = (("--folder-pattern", options.folder_pattern), ("--points", options.points_file), ("--run", options.run))
     return [word for option, value in given if value for word in (option, value)]
@@ -147,4 +163,43 @@ def _metrics(experiment: Experiment) -> Table:
     return Table.from_rows(("name", "unit", "scopes", "visible", "columns", "description", "url"), rows)
 
 
-COMMAND = Command(Options, add_arguments, run)
+INFO = Command(InfoOptions, add_info_arguments, run_info)
+
+
+# -- formats -----------------------------------------------------------------------------------------------------------
+
+
+NAMES = ("name", "title", "reads", "writes", "missing", "package")
+
+
+def add_formats_arguments(parser: argparse.ArgumentParser) -> None:
+    add_table_output(parser)
+
+
+def run_formats(options: TableOutput) -> int:
+    """Plug-ins are loaded, so that a broken one is named."""
+    from callgrove.formats.plugins import load_plugin
+    from callgrove.formats.registry import FORMATS, plugins
+    from callgrove.model.table import Table
+
+    theirs = [entry for entry in plugins() if load_plugin(entry) is not None]
+    table = Table.from_rows(NAMES, map(_row, (*FORMATS, *theirs)))
+    if not theirs and options.is_for_people:  # for people, a column without a word is none
+        table = Table(table.columns[:-1])
+    emit(table, options)
+    return 0
+
+
+def _row(entry: Entry) -> tuple[str | None, ...]:
+    missing = bool(entry.module_of_extra) and find_spec(entry.module_of_extra) is None
+    return (
+        entry.name,
+        entry.title,
+        "yes" if entry.reads else "no",
+        "yes" if entry.writes else "no",
+        f"callgrove[{entry.extra}]" if missing else None,
+        entry.package or None,
+    )
+
+
+FORMATS = Command(TableOutput, add_formats_arguments, run_formats)

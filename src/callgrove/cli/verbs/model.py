@@ -1,28 +1,185 @@
-"""`callgrove model`: how costs scale, as functions of the parameters."""
+"""The verbs about scaling: `callgrove model` (costs as functions of the parameters) and `predict` (costs at a scale not
+measured).
+"""
 
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from callgrove.cli.options import TABLE_FORMATS, TableOutput, add_table_output
+from callgrove.cli.options import TABLE_FORMATS, InputOptions, TableOutput, add_study_input, add_table_output
 from callgrove.cli.output import emit
 from callgrove.cli.parser import Command
-from callgrove.cli.scaling_options import ScalingOptions, add_model_options, parse_point
 
 if TYPE_CHECKING:
     from callgrove.arrays import Floats
     from callgrove.model.table import Table
     from callgrove.modeling.fitting import Models
+    from callgrove.modeling.options import ModelOptions
+
+__all__ = ["ScalingOptions", "add_model_options", "fit_models", "parse_point", "say_cautions"]
+
+
+# -- what both have in common ------------------------------------------------------------------------------------------
+
+
+MODELERS = ("default", "refining", "segmented")
+MEASURES = ("mean", "median", "minimum", "maximum")
+METHODS = ("extrap",)
+SELECTIONS = ("auto", "all", "smallest")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScalingOptions(InputOptions):
+    """The study to open, which of its series are wanted, and how models of them are made."""
+
+    metric: str | None
+    callpath: str | None
+    times: str | None
+    along: str | None
+    refit: bool
+    stored: str | None
+    modeler: str
+    measure: str
+    method: str
+    no_logarithms: bool
+    negative_exponents: bool
+    powers: str
+    logarithms: str
+    keep_usual: bool
+    only_products: bool
+    no_cross_validation: bool
+    compare_rss: bool
+    point_selection: str
+    no_mixed: bool
+
+    def model_options(self) -> ModelOptions:
+        """Return what the modeller takes."""
+        from callgrove.modeling.options import ModelOptions, parse_exponents
+
+        return ModelOptions(
+            modeler=self.modeler,
+            measure=self.measure,
+            logarithms=not self.no_logarithms,
+            negative=self.negative_exponents,
+            powers=parse_exponents(self.powers),
+            logs=parse_exponents(self.logarithms),
+            retain=self.keep_usual,
+            combined=self.only_products,
+            cross_validation=not self.no_cross_validation,
+            compare_with_rss=self.compare_rss,
+            selection=self.point_selection,
+            mixed=not self.no_mixed,
+        )
+
+
+def parse_point(text: str) -> dict[str, float]:
+    """`p=4096,n=1e6` as numbers by name."""
+    found: dict[str, float] = {}
+    for part in text.split(","):
+        name, sign, value = part.rpartition("=")
+        name = name.strip()
+        try:
+            number = float(value)
+        except ValueError:
+            number = math.nan
+        if not (sign and name and math.isfinite(number)) or name in found:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a point like p=4096,n=1e6")
+        found[name] = number
+    return found
+
+
+def add_model_options(parser: argparse.ArgumentParser) -> None:
+    add_study_input(parser)
+    chosen = parser.add_argument_group("selection")
+    chosen.add_argument("-m", "--metric", metavar="NAME", help="only this metric (default: all)")
+    chosen.add_argument("--callpath", metavar="TEXT", help="only call paths that contain this text")
+    chosen.add_argument(
+        "--times",
+        metavar="PARAMETER",
+        help="model values times this parameter: with that of processes, their total cost",
+    )
+    chosen.add_argument("--along", metavar="PARAMETER", help="model as if this were the only parameter")
+    _add_fit_options(parser.add_argument_group("modelling"))
+
+
+def _add_fit_options(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--refit", action="store_true", help="make new models even if the input has some")
+    group.add_argument("--stored", metavar="NAME", help="which of the stored sets of models (default: the last)")
+    group.add_argument("--modeler", choices=MODELERS, default="default", help="how to search for terms")
+    group.add_argument("--measure", choices=MEASURES, default="mean", help="what is modelled (default: mean)")
+    group.add_argument("--method", choices=METHODS, default="extrap", help="extrap: the same models as Extra-P")
+    group.add_argument("--no-logarithms", action="store_true", help="do not try terms with log2")
+    group.add_argument("--negative-exponents", action="store_true", help="also try terms that fall")
+    group.add_argument(
+        "--powers", metavar="LIST", default="", help="exponents to try instead of the usual ones, like 1/2,1,2"
+    )
+    group.add_argument(
+        "--logarithms", metavar="LIST", default="", help="the same for exponents of logarithms, like 1,2"
+    )
+    group.add_argument("--keep-usual", action="store_true", help="try the usual exponents besides those given")
+    group.add_argument(
+        "--only-products", action="store_true", help="of the exponents given, try only powers times logarithms"
+    )
+    group.add_argument(
+        "--no-cross-validation", action="store_true", help="judge terms by the points that they were fitted to"
+    )
+    group.add_argument("--compare-rss", action="store_true", help="judge terms by RSS instead of SMAPE")
+    group.add_argument(
+        "--point-selection", choices=SELECTIONS, default="auto", help="which points to use for single parameters"
+    )
+    group.add_argument("--no-mixed", action="store_true", help="do not try sums of products of parameters")
+
+
+def fit_models(options: ScalingOptions) -> Models:
+    """The models of the study at PATH: those that it stores, or new ones."""
+    from callgrove.cli.messages import note, progress
+    from callgrove.cli.opening import open_study
+    from callgrove.modeling.options import ModelOptions
+    from callgrove.modeling.prediction import models_of, prepare
+    from callgrove.modeling.scaling import falling_parameters
+
+    study = open_study(options)
+    how = options.model_options()
+    study = prepare(study, options.along, options.times)
+    with progress() as report:
+        models = models_of(study, how, options.metric, options.callpath, options.stored, options.refit, report)
+    if options.stored is not None or (study.models and not options.refit):
+        names = list(dict.fromkeys(model.name for model in study.models))
+        others = f" (the last of {len(names)} sets)" if len(names) > 1 and options.stored is None else ""
+        ignored = "; options of the modeller do nothing without --refit" if how != ModelOptions() else ""
+        note(f"these models are stored in the input{others}; --refit makes new ones{ignored}")
+        return models
+    if not options.times and study.scaling != "strong":
+        for name in falling_parameters(study):
+            note(f"costs fall as {name} grows, as in strong scaling; --times {name} models the total of all processes")
+    return models
+
+
+def say_cautions(models: Models) -> None:
+    """What to know about the models, on stderr: one line for each reason."""
+    from callgrove.cli.messages import note
+    from callgrove.errors import worded
+    from callgrove.modeling.fitting import count_cautions
+
+    for _, text, numbers in count_cautions(models.cautions):
+        first = models.callpath(int(numbers[0]))
+        whose = first if len(numbers) == 1 else f"{len(numbers)} of {len(models)} models, such as {first}"
+        note(worded(f"{whose}: ", text))
+
+
+# -- model -------------------------------------------------------------------------------------------------------------
+
 
 EXPRESSIONS = ("python", "latex")
 EMPTY_PICTURE = '<svg xmlns="http://www.w3.org/2000/svg" width="1" height="1"/>'
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(ScalingOptions, TableOutput):
+class ModelVerbOptions(ScalingOptions, TableOutput):
     subtrees: bool
     runner_ups: bool
     at: dict[str, float] | None
@@ -37,7 +194,7 @@ class Options(ScalingOptions, TableOutput):
         return {**super().files, "--plot": self.plot}
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_model_arguments(parser: argparse.ArgumentParser) -> None:
     add_model_options(parser)
     shown = parser.add_argument_group("what is shown")
     shown.add_argument(
@@ -58,8 +215,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_table_output(parser, formats=(*TABLE_FORMATS, "extrap"))
 
 
-def run(options: Options) -> int:
-    from callgrove.cli.scaling_options import fit_models, say_cautions
+def run_model(options: ModelVerbOptions) -> int:
 
     if options.save:
         _refuse_saving(options.save, options)
@@ -86,7 +242,7 @@ def _first(models: Models, n: int) -> Models:
     return models.take(np.arange(n)) if n < len(models) else models
 
 
-def _tables(models: Models, options: Options) -> Table | Iterable[Table]:
+def _tables(models: Models, options: ModelVerbOptions) -> Table | Iterable[Table]:
     from callgrove.modeling.model_tables import model_tables, subtree_sums, subtree_table
     from callgrove.modeling.prediction import runner_ups
 
@@ -97,12 +253,12 @@ def _tables(models: Models, options: Options) -> Table | Iterable[Table]:
     return (_format_table(table, options) for table in model_tables(models, _styles(options)))
 
 
-def _styles(options: Options) -> list[str]:
+def _styles(options: ModelVerbOptions) -> list[str]:
     people = ["short"] if options.is_for_people else []
     return [*people, *dict.fromkeys(options.expression)]
 
 
-def _format_table(table: Table, options: Options) -> Table:
+def _format_table(table: Table, options: ModelVerbOptions) -> Table:
     """For people: fewer columns, and functions with four digits. Data is given as it is, with flags in its warnings."""
     from callgrove.cli.messages import with_flags
     from callgrove.model.table import Column, Table
@@ -146,13 +302,13 @@ def _only(models: Models, option: str) -> int:
     return 0
 
 
-def _at(models: Models, options: Options) -> Floats | None:
+def _at(models: Models, options: ModelVerbOptions) -> Floats | None:
     from callgrove.modeling.prediction import target_of
 
     return target_of(models.study, options.at).at if options.at else None
 
 
-def _plot(models: Models, target: str, options: Options) -> int:
+def _plot(models: Models, target: str, options: ModelVerbOptions) -> int:
     from pathlib import Path
 
     from callgrove.cli.output import replacing
@@ -166,7 +322,7 @@ def _plot(models: Models, target: str, options: Options) -> int:
     return 0
 
 
-def _report(models: Models, options: Options) -> int:
+def _report(models: Models, options: ModelVerbOptions) -> int:
     import sys
     from pathlib import Path
 
@@ -188,9 +344,9 @@ def _refuse_plot(target: str) -> None:
     draw_svg(EMPTY_PICTURE, picture_format(target))
 
 
-def _refuse_saving(target: str, options: Options) -> None:
+def _refuse_saving(target: str, options: ModelVerbOptions) -> None:
     """Before models are made, which may take long."""
-    from callgrove.cli.targets import refuse_target
+    from callgrove.cli.results import refuse_target
     from callgrove.errors import UsageError
     from callgrove.formats.interface import WritesStudies
     from callgrove.formats.registry import format_for_target, writer_of
@@ -209,7 +365,7 @@ def _save(models: Models, target: str, overwrite: bool) -> None:
     from callgrove.formats.interface import WriteOptions
     from callgrove.formats.registry import format_for_target, writer_of
     from callgrove.formats.writing.transfer import write_experiment
-    from callgrove.modeling.stored import NAME, with_models
+    from callgrove.modeling.prediction import NAME, with_models
 
     study = with_models(models.study, models, NAME)
     format_ = writer_of(format_for_target(target, series=True))
@@ -220,4 +376,60 @@ def _save(models: Models, target: str, overwrite: bool) -> None:
         note(worded("lost: ", loss))
 
 
-COMMAND = Command(Options, add_arguments, run)
+MODEL = Command(ModelVerbOptions, add_model_arguments, run_model)
+
+
+# -- predict -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class PredictOptions(ScalingOptions, TableOutput):
+    at: dict[str, float]
+    subtrees: bool
+    processes: str | None
+
+
+def add_predict_arguments(parser: argparse.ArgumentParser) -> None:
+    add_model_options(parser)
+    parser.add_argument(
+        "--at", type=parse_point, required=True, metavar="P=4096,N=1e6", help="the point: a value for every parameter"
+    )
+    parser.add_argument("--subtrees", action="store_true", help="show each call path with everything below it")
+    parser.add_argument(
+        "--processes", metavar="PARAMETER", help="the parameter that counts processes (default: known by its name)"
+    )
+    add_table_output(parser, limit=20)
+
+
+def run_predict(options: PredictOptions) -> int:
+    from callgrove.cli.messages import note
+    from callgrove.modeling.prediction import far_from, predict, target_of
+
+    models = fit_models(options)
+    target = target_of(models.study, options.at)
+    say_cautions(models)
+    for text in far_from(models.study, target):
+        note(f"{text}: functions that fit equally well part ways there (see model --runner-ups)")
+    table = predict(models, target, options.subtrees, options.processes)
+    emit(_format_predictions(table, options), options)
+    return 0
+
+
+def _format_predictions(table: Table, options: PredictOptions) -> Table:
+    """For people: without the columns that repeat."""
+    from callgrove.model.table import Column, Table
+    from callgrove.render.text_formats import Whole
+
+    if not options.is_for_people:
+        return table
+    names = ("prediction", "share", "growth", "speedup", "efficiency")
+    columns = [
+        Column("callpath", table.column("callpath").values),
+        Column("metric", [name or "<default>" for name in table.column("metric").plain()]),
+        *(table.column(name) for name in names if name in table.names),
+        Whole("order", table.column("order").values),
+    ]
+    return Table(tuple(columns), table.left)
+
+
+PREDICT = Command(PredictOptions, add_predict_arguments, run_predict)

@@ -125,8 +125,7 @@ def run(options: Options) -> int:
 
 
 def _convert(options: Options, workers: Workers) -> int:
-    from callgrove.cli.messages import note, say_losses
-    from callgrove.cli.progress import progress
+    from callgrove.cli.messages import note, progress, say_losses
     from callgrove.errors import IncompleteResult, UsageError
     from callgrove.formats.interface import WriteOptions, Writes
     from callgrove.formats.registry import writer_of
@@ -170,13 +169,13 @@ def _format_for(paths: Sequence[str]) -> str:
 def _request(options: Options, format_name: str) -> tuple[Request, Path]:
     from pathlib import Path
 
-    from callgrove.cli.targets import really
+    from callgrove.cli.results import really
     from callgrove.errors import InputError, UsageError
     from callgrove.prof.binaries import default_folder
     from callgrove.prof.conversion import Request
     from callgrove.prof.experiment import Attribution
-    from callgrove.prof.inputs import Inputs, PathRule, default_target
     from callgrove.prof.nodes import Flavour
+    from callgrove.prof.survey import Inputs, PathRule, default_target
 
     *paths, last = (Path(path) for path in options.paths)
     target = last if paths else default_target(last)
@@ -224,4 +223,4 @@ def _list(word: str, texts: list[str]) -> None:
         note(f"{word}: {len(texts) - MOST_NOTES} more")
 
 
-COMMAND = Command(Options, add_arguments, run)
+PROF = Command(Options, add_arguments, run)

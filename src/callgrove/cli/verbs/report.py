@@ -54,14 +54,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: Options) -> int:
     from pathlib import Path
 
-    from callgrove.cli.messages import note, say_unexplained, with_flags
+    from callgrove.cli.messages import note, progress, say_unexplained, with_flags
     from callgrove.cli.opening import said_everything, say_added_up
     from callgrove.cli.output import replacing
-    from callgrove.cli.progress import progress
     from callgrove.errors import IncompleteResult, UsageError
     from callgrove.model.experiment import Experiment
     from callgrove.model.metrics import Scope
-    from callgrove.viewer.panels import Choice
+    from callgrove.viewer.page import Choice
     from callgrove.viewer.report import report
 
     target = Path(options.output)
@@ -113,4 +112,4 @@ def _open_inputs(options: Options) -> Iterator[Input]:
     yield Input(open_any(options), paths)
 
 
-COMMAND = Command(Options, add_arguments, run)
+REPORT = Command(Options, add_arguments, run)

@@ -47,9 +47,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: Options) -> int:
-    from callgrove.cli.messages import note
+    from callgrove.cli.messages import note, progress
     from callgrove.cli.opening import said_everything
-    from callgrove.cli.progress import progress
     from callgrove.model.experiment import Experiment
     from callgrove.query.sql import sql, table_list
 
@@ -126,7 +125,7 @@ def _groups(options: Options) -> list[Sequence[str]]:
 
 def _format_of(path: str) -> str:
     """By content; empty where it is not recognised, which opening it will say."""
-    from callgrove.binary.sources import Source
+    from callgrove.binary.files import Source
     from callgrove.formats.registry import settle_format
 
     try:
@@ -176,4 +175,4 @@ def _say_what_is_empty(inputs: Sequence[Experiment | Study], loaded: dict[str, i
     note(nothing)
 
 
-COMMAND = Command(Options, add_arguments, run)
+SQL = Command(Options, add_arguments, run)

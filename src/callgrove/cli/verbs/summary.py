@@ -206,4 +206,4 @@ def _quality(found: Summary, experiment: Experiment) -> list[str]:
     return notes
 
 
-COMMAND = Command(Options, add_arguments, run)
+SUMMARY = Command(Options, add_arguments, run)

@@ -13,22 +13,17 @@ Specification: docs/callgrove-format.md, version 1. `schema.py` declares every t
 
 The modules, in the order to read them:
 
-    format.py          the format of the registry, and what `check` and `dump` say
-    schema.py          every table, as Arrow columns and back
-    folder.py          a folder that is read: manifest, Parquet files, the damage that was met
-    reading.py         a folder as an experiment
-    writer.py          an experiment as a folder
-    studies.py         studies, read and written
-    program_tables.py  contexts, regions, files and modules
-    place_tables.py    runs, profiles, and where they live
-    metric_tables.py   metrics, and the columns to show
-    attributes.py      attributes of everything in one table
-    values.py          values, read when asked for
-    samples.py         samples, read and written
-    spans.py           spans and their attributes, read when asked for
-    spans_writer.py    spans, counters over time and attributes, written
-    span_tables.py     small tables beside spans, and devices
-    row_groups.py      Parquet files written row group by row group, and their index
+    format.py             the format of the registry, and what `check` and `dump` say
+    schema.py             every table, as Arrow columns and back
+    folder.py             a folder that is read: manifest, Parquet files, the damage that was met
+    reading.py            a folder as an experiment; values, read when asked for
+    writer.py             an experiment as a folder
+    studies.py            studies, read and written
+    experiment_tables.py  contexts with their code, runs, profiles, and where they live
+    metric_tables.py      metrics, the columns to show, and attributes of everything
+    traces.py             samples; spans and their attributes, read when asked for
+    traces_writer.py      spans, counters over time, attributes, devices and small tables beside spans, written
+    row_groups.py         Parquet files written row group by row group, and their index
 
 Absent is NULL in the tables and -1 (or NaN, or no offset) in the model. Texts that are no valid Unicode are escaped:
 see `schema.py`. Known deviations: none, we are the only writer; tables that other tools wrote anew open as long as they

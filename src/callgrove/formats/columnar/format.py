@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from callgrove.binary.sources import Source
+from callgrove.binary.files import Source
 from callgrove.errors import CallgroveError, CorruptFile, InputError
 from callgrove.execute import Progress
 from callgrove.formats.columnar.folder import BEGINNING, Manifest, StoredTable

@@ -16,18 +16,22 @@ import numpy as np
 
 from callgrove.arrays import Array, Bools, Ids
 from callgrove.errors import UsageError
-from callgrove.formats.columnar.attributes import attribute_columns
+from callgrove.formats.columnar.experiment_tables import place_tables, program_tables
 from callgrove.formats.columnar.folder import Manifest, warnings_in
-from callgrove.formats.columnar.metric_tables import describe_dtype, large_ids, metric_tables
-from callgrove.formats.columnar.place_tables import place_tables
-from callgrove.formats.columnar.program_tables import program_tables
-from callgrove.formats.columnar.reading import origin_of
+from callgrove.formats.columnar.metric_tables import attribute_columns, describe_dtype, large_ids, metric_tables
+from callgrove.formats.columnar.reading import ValueLayout, origin_of
 from callgrove.formats.columnar.row_groups import GroupWriter, IndexRows, RowGroup, write_table
-from callgrove.formats.columnar.samples import SamplesWriter
 from callgrove.formats.columnar.schema import EXPERIMENT, MANIFEST, SOURCES, Cells, arrow
-from callgrove.formats.columnar.span_tables import device_columns, write_beside
-from callgrove.formats.columnar.spans_writer import SidesWriter, SpansWriter, counter_columns, counter_table, parts_of
-from callgrove.formats.columnar.values import ValueLayout
+from callgrove.formats.columnar.traces import SamplesWriter
+from callgrove.formats.columnar.traces_writer import (
+    SidesWriter,
+    SpansWriter,
+    counter_columns,
+    counter_table,
+    device_columns,
+    parts_of,
+    write_beside,
+)
 from callgrove.formats.interface import Chunk, SampleChunk, WriteOptions
 from callgrove.formats.writing.targets import FolderKind, PendingFolder
 from callgrove.formats.writing.writer import TargetWriter, readable_sources

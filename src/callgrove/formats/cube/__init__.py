@@ -25,8 +25,7 @@ The modules, in the order to read them:
     vocabulary.py     names, data types and row orders of Cube
     rows.py           index and data of one metric, checked
     clusters.py       iterations out of clustered call trees
-    writer.py         writes, and tells what a Cube file cannot hold
+    writer.py         writes, from values in any order, and tells what a Cube file cannot hold
     plan.py           where metrics, contexts and locations go in a Cube file
     anchor_writer.py  its anchor.xml
-    spool.py          rows made of values in any order
 """

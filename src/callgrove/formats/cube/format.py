@@ -11,8 +11,7 @@ from typing import Literal
 import numpy as np
 
 from callgrove.binary.archives import BLOCK, HEADER, Archive, Member, gunzip_head, headers, is_archive
-from callgrove.binary.files import FileBytes
-from callgrove.binary.sources import Source
+from callgrove.binary.files import FileBytes, Source
 from callgrove.errors import CallgroveError, CorruptFile, NotRecognised, UnsupportedVersion
 from callgrove.execute import Progress
 from callgrove.formats.cube.anchor import Anchor, read_anchor

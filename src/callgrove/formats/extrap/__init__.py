@@ -13,14 +13,12 @@ documentation" of Extra-P, whose grammar is a part of what is accepted here.
 
 The modules, in the order to read them:
 
-    study_format.py  what all have in common: recognising, checking, writing
-    text_input.py    text by lines, JSON by paths, numbers with their place
+    study_format.py  what all have in common: recognising, text that knows its place, checking, writing
     text.py          extrap-text, read and written
     json_lines.py    extrap-talpas and extrap-jsonl
     json.py          extrap-json and extrap-json-old
-    experiment.py    extrap-experiment: experiment.json
+    experiment.py    extrap-experiment: experiment.json, the ZIP around it, and the raw values
     models.py        the models in it
-    archive.py       the ZIP around it, and the raw values
     binary3.py       extrap-binary3
 
 Known deviations, all of them accepted only without `strict` where Extra-P refuses: see docs/extrap.md.

@@ -15,8 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
-from callgrove.binary.files import FileBytes
-from callgrove.binary.sources import Source
+from callgrove.binary.files import FileBytes, Source
 from callgrove.errors import CorruptFile
 from callgrove.formats.extrap.models import exponent_text, function_text
 from callgrove.formats.extrap.study_format import StudyFormat, finish_study

@@ -18,16 +18,21 @@ from typing import IO, TypeVar
 
 import numpy as np
 
-from callgrove.binary.sources import Source
+from callgrove.binary.files import Source
 from callgrove.errors import CorruptFile, Parameter, RefusedInput, worded
 from callgrove.formats.extrap.study_format import (
     Cells,
+    Node,
+    NotANumber,
     StudyFormat,
+    as_number,
+    as_repetitions,
+    as_words,
     finish_study,
     lost_with_the_unmeasured,
     open_target,
+    parse_json,
 )
-from callgrove.formats.extrap.text_input import Node, NotANumber, as_number, as_repetitions, as_words, parse_json
 from callgrove.formats.interface import Field, LossReport, ReadOptions, WriteOptions
 from callgrove.model.study.builder import StudyBuilder
 from callgrove.model.study.series import Study

@@ -23,21 +23,19 @@ from typing import Any
 
 import numpy as np
 
-from callgrove.binary.sources import Source
+from callgrove.binary.files import Source
 from callgrove.errors import CorruptFile, Parameter, worded
 from callgrove.formats.extrap.study_format import (
     Cells,
-    StudyFormat,
-    finish_study,
-    lost_with_the_unmeasured,
-    open_target,
-)
-from callgrove.formats.extrap.text_input import (
     NotANumber,
+    StudyFormat,
     as_number,
     as_repetitions,
     as_words,
+    finish_study,
     line_blocks,
+    lost_with_the_unmeasured,
+    open_target,
     quote_value,
 )
 from callgrove.formats.interface import Field, LossReport, ReadOptions, WriteOptions

@@ -20,17 +20,9 @@ from fractions import Fraction
 import numpy as np
 
 from callgrove.errors import CorruptFile
-from callgrove.formats.extrap.text_input import Node
+from callgrove.formats.extrap.study_format import Node
 from callgrove.model.study.books import StudyBooks
-from callgrove.model.study.series import (
-    STATISTICS,
-    Segment,
-    StoredModel,
-    Study,
-    Term,
-    bounds_text,
-    factor_texts,
-)
+from callgrove.model.study.series import STATISTICS, Segment, StoredModel, Study, Term, bounds_text, factor_texts
 
 __all__ = [
     "COSTS",

@@ -25,17 +25,19 @@ from itertools import chain
 from pathlib import Path
 from typing import IO
 
-from callgrove.binary.sources import Source
+from callgrove.binary.files import Source
 from callgrove.errors import CorruptFile, Parameter, UsageError, worded
 from callgrove.formats.extrap.study_format import (
     KEYWORDS,
     Cells,
     StudyFormat,
+    as_words,
     finish_study,
+    line_blocks,
+    number_lines,
     open_target,
     refuse_newlines,
 )
-from callgrove.formats.extrap.text_input import as_words, line_blocks, number_lines
 from callgrove.formats.interface import Field, LossReport, ReadOptions, WriteOptions
 from callgrove.model.experiment import Severity
 from callgrove.model.study.builder import StudyBuilder

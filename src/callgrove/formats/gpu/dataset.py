@@ -1,4 +1,4 @@
-"""What the reader of a family gives: a data set, one set of tables in one file, with one process or several.
+"""What the reader of a family gives: a data set with its event tables, and what these tables have in common.
 
     processes   uid, pid, host, machine, ...                one data set of rocpd has one; RPD and Nsight may have more
     devices     GPUs and CPUs of a process
@@ -12,30 +12,49 @@ end comes before their start are kept as they are: who adds up durations leaves 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import takewhile
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
-from callgrove.arrays import ABSENT, Array, Floats, Ids, Ints, Names
-from callgrove.binary.sqlite.cells import MISSING
-from callgrove.model.experiment import InputWarning
+import numpy as np
+
+from callgrove.arrays import ABSENT, Array, Bools, Floats, Ids, Ints, Names
+from callgrove.binary.sqlite.cells import MISSING, Cells, Lookup, Type
+from callgrove.binary.sqlite.database import SqliteFile
+from callgrove.errors import CorruptFile
+from callgrove.model.experiment import InputWarning, Severity
 from callgrove.model.profiles import ProfileKind
 from callgrove.model.table import Table
-from callgrove.model.traces.events import Device, SideTable
+from callgrove.model.traces.events import Device, SideTable, SpanKind
 
 __all__ = [
+    "NOTHING",
+    "OVERHEAD",
     "UTC_CLOCK",
     "CounterRows",
     "DataSet",
     "Device",
+    "EventTable",
     "Events",
+    "Extra",
     "Lane",
+    "LaneList",
     "Names",
     "Process",
     "Recorded",
     "Stacks",
+    "TableData",
+    "extra_table",
+    "or_absent",
 ]
+
+
+# -- data sets ---------------------------------------------------------------------------------------------------------
+
 
 UTC_CLOCK = "UTC"
 Events = Mapping[str, Array]
@@ -192,3 +211,367 @@ class DataSet(Protocol):
 
     def close(self) -> None:
         """Give back the file."""
+
+
+# -- event tables as events --------------------------------------------------------------------------------------------
+# A family says for each of its tables which raw columns an event column needs, and how it is made of them:
+#
+#     EventTable("rocpd_op", SpanKind.KERNEL, {"start_ns": ("start",), "lane": ("gpuId", "queueId"), ...})
+#     made(table, "lane", cells)    the numbers of lanes, from the cells of these columns
+#
+# Only what was asked for is read.
+
+
+# Columns of event tables that no reader knows: kept as rows of (span, name, value), so that nothing a newer profiler
+# writes is lost.
+#
+# Specification: gpu-traces.md 1.3. They are read when somebody asks for the side table `extra`. Cells that hold nothing
+# (NULL, '', {}) have no row.
+
+
+NOTHING = ("", "{}", "[]")
+
+
+class Extra(NamedTuple):
+    """Cells of one column: text or None."""
+
+    name: str
+    span: Ints
+    value: Array
+
+
+def extra_table(found: Iterable[Extra]) -> SideTable | None:
+    """All that holds something, by span."""
+    kept = [extra for extra in map(_fill, found) if len(extra.span)]
+    if not kept:
+        return None
+    span = np.concatenate([extra.span for extra in kept])
+    order = np.argsort(span, kind="stable")
+    names = np.repeat(np.array([extra.name for extra in kept], object), [len(extra.span) for extra in kept])
+    return SideTable(span[order], {"name": names[order], "value": _join([extra.value for extra in kept])[order]})
+
+
+def _fill(extra: Extra) -> Extra:
+    there = np.array([cell is not None and cell not in NOTHING for cell in extra.value.tolist()], np.bool_)
+    return Extra(extra.name, extra.span[there], extra.value[there])
+
+
+def _join(columns: Sequence[Array]) -> Array:
+    return np.concatenate([*columns, np.empty(0, object)])
+
+
+OVERHEAD = "overhead"  # the category of what the profiler itself did, in every family
+TIME_COLUMNS = ("start", "end", "start_time", "end_time", "timestamp")
+
+
+@dataclass(frozen=True)
+class EventTable:
+    """A table whose rows are events of one kind, unless the family finds another one row by row."""
+
+    name: str
+    kind: SpanKind
+    needs: Mapping[str, Sequence[str]]  # event column -> raw columns; "kept": those that tell which rows are events
+    texts: frozenset[str] = frozenset()  # raw columns that hold text
+    times: frozenset[str] = frozenset()  # raw columns that hold times, which may be dates
+
+    def raw(self, columns: Sequence[str]) -> dict[str, Type]:
+        """The raw columns for some event columns; `rowid` is always among them."""
+        names = ["rowid", *(name for column in (*columns, "kept") for name in self.needs.get(column, ()))]
+        return {name: self._type(name) for name in names}
+
+    @property
+    def times_needed(self) -> list[str]:
+        """The raw columns without which its rows have no place in time."""
+        raw = (*self.needs.get("start_ns", ()), *self.needs.get("end_ns", ()))
+        return list(dict.fromkeys(name for name in raw if name in TIME_COLUMNS))
+
+    def _type(self, name: str) -> Type:
+        if name in self.times:
+            return Type.TIME
+        return Type.TEXT if name in self.texts else Type.INTEGER
+
+
+class LaneList:
+    """Lanes in the making: each is known by its process, kind, device and number."""
+
+    def __init__(self) -> None:
+        self.all: list[Lane] = []
+        self._number: dict[tuple[int, ProfileKind, int, int], int] = {}
+
+    def add(self, process: int, kind: ProfileKind, number: int, name: str = "", device: int = ABSENT) -> int:
+        key = (process, kind, device, number)
+        if key not in self._number:
+            self._number[key] = len(self.all)
+            self.all.append(Lane(process, kind, number, name, device))
+        return self._number[key]
+
+    def append(self, lane: Lane) -> int:
+        """A lane that is listed: equal ones stay apart."""
+        self._number.setdefault((lane.process, lane.kind, lane.device, lane.number), len(self.all))
+        self.all.append(lane)
+        return len(self.all) - 1
+
+    def unknown(self, process: int) -> int:
+        """Where events are that no thread is known of."""
+        return self.add(process, ProfileKind.OTHER, 0, "unknown thread")
+
+
+class TableData(ABC):
+    """A data set made of event tables."""
+
+    processes: Sequence[Process]
+    devices: Sequence[Device]
+    lanes: Sequence[Lane]
+    version: str
+
+    def __init__(self, file: SqliteFile, tables: Sequence[EventTable]) -> None:
+        self._file = file
+        self._tables = [table for table in tables if table.name in file.tables]
+        for table in self._tables:
+            self.require(table.name, *table.times_needed)
+        self._names = Names()
+        self._warnings: list[InputWarning] = []
+        self.kernel_names = ""  # `short` or `demangled`; without a word, as the profiler's own tools
+        self._counted: dict[tuple[Severity, str], dict[int, int]] = {}  # what -> first row of a chunk -> how many
+        self._chunk = 0
+
+    @property
+    def file(self) -> SqliteFile:
+        return self._file
+
+    @property
+    def path(self) -> Path:
+        return self._file.path
+
+    @property
+    def live(self) -> bool:
+        return self._file.live
+
+    @property
+    def strings(self) -> Sequence[str]:
+        return self._names.all
+
+    @property
+    def warnings(self) -> Sequence[InputWarning]:
+        """What was found so far; cells that are no numbers show only when they are read."""
+        strange = [
+            InputWarning(Severity.DAMAGE, f"{self.path}: {place}: {n} cells are no numbers; they read as absent")
+            for place, n in self._file.strange.items()
+        ]
+        counted = [
+            InputWarning(severity, f"{self.path}: {text.format(sum(n.values()))}")
+            for (severity, text), n in self._counted.items()
+            if n
+        ]
+        return [*self._warnings, *strange, *counted]
+
+    def require(self, table: str, *columns: str) -> None:
+        """A table, if it is there, has these columns."""
+        missing = [name for name in columns if table in self._file.tables and not self._file.has(table, name)]
+        if missing:
+            raise CorruptFile(
+                self.path,
+                table,
+                expected=f"the columns {' and '.join(columns)}",
+                found=f"no {missing[0]}",
+                remedy="'callgrove dump' shows what the table has",
+            )
+
+    def once(self, table: str, ids: Ints) -> None:
+        """Ids that a table has twice: the first row counts."""
+        again = len(ids) - len(set(ids.tolist()))
+        if again:
+            self.warn(Severity.DAMAGE, f"{table}: {again} ids are there twice; the first row of each counts")
+
+    def warn(self, severity: Severity, text: str) -> None:
+        self._warnings.append(InputWarning(severity, f"{self.path}: {text}"))
+
+    def choose_kernel_names(self, which: str) -> None:
+        """Say which name of a kernel counts, where there are several: `short` or `demangled`."""
+        self.kernel_names = which
+
+    def name_unread(self, tables: Iterable[str], meanings: Mapping[str, str]) -> None:
+        """Add a note about those tables that have rows, with what they hold where that is known."""
+        filled = [name for name in tables if self._may_have_rows(name)]
+        if filled:
+            listed = ", ".join(f"{name} ({meanings[name]})" if name in meanings else name for name in filled)
+            self.warn(Severity.NOTE, f"not read: {listed}")
+
+    def _may_have_rows(self, table: str) -> bool:
+        """Whether a table has rows, or is damaged and may have some."""
+        try:
+            return bool(self._file.first_rows(table, 1))
+        except CorruptFile:
+            return True
+
+    def close(self) -> None:
+        self._file.close()
+
+    # -- events ------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def counts(self) -> dict[str, int]:
+        """Rows of every event table."""
+        with self._file.reading():
+            return {table.name: self._count(table) for table in self._tables}
+
+    def _count(self, table: EventTable) -> int:
+        if "kept" not in table.needs:
+            return self._file.count(table.name)
+        kept = (self.kept(table, cells) for cells in self._file.chunks(table.name, table.raw(())))
+        return sum(int(rows.sum()) for rows in kept if rows is not None)
+
+    def count(self) -> int:
+        return sum(self.counts.values())
+
+    def first(self, table: str) -> int:
+        """The number of a table's first event; of a table that is missing, that after all events."""
+        return sum(self.counts[name] for name in takewhile(lambda name: name != table, self.counts))
+
+    def events(self, columns: Sequence[str]) -> Iterator[Events]:
+        first = 0
+        with self._file.reading():
+            for table in self._tables:
+                for every in self._file.chunks(table.name, table.raw(columns)):
+                    kept = self.kept(table, every)
+                    cells = every if kept is None else {name: column[kept] for name, column in every.items()}
+                    n = len(cells["rowid"])
+                    self.begin_chunk(first)
+                    self.prepare(table, columns, cells)
+                    made = {column: self.made(table, column, cells) for column in columns}
+                    yield {"span": np.arange(first, first + n), **made}
+                    first += n
+
+    def kept(self, table: EventTable, cells: Cells) -> Bools | None:
+        """Which rows of a chunk are events; None: all."""
+        return None
+
+    def prepare(self, table: EventTable, columns: Sequence[str], cells: Cells) -> None:
+        """Look up what several columns of a chunk need."""
+        return
+
+    @abstractmethod
+    def made(self, table: EventTable, column: str, cells: Cells) -> Array:
+        """One event column of a chunk."""
+
+    def kinds(self, table: EventTable, cells: Cells) -> Ids:
+        return np.full(len(cells["rowid"]), table.kind, np.int32)
+
+    # -- what only some events have ------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def side(self, name: str) -> SideTable | None: ...
+
+    def has_side(self, name: str) -> bool:
+        return self.side(name) is not None
+
+    def side_chunks(self, name: str) -> Iterator[SideTable]:
+        """By rising numbers of events; families whose tables may be large read them in pieces."""
+        table = self.side(name)
+        if table is not None and len(table.span):
+            yield table.take(np.argsort(table.span, kind="stable"))
+
+    def counters(self) -> CounterRows | None:
+        return None
+
+    def stacks(self) -> Stacks | None:
+        return None
+
+    def tables(self) -> Mapping[str, Callable[[], Table]]:
+        return {}
+
+    def side_of(self, table: str, columns: Mapping[str, str], texts: Sequence[str] = ()) -> SideTable | None:
+        """Columns of an event table as they are: new name -> raw name."""
+        pieces = list(self.side_pieces(table, columns, texts))
+        if not pieces:
+            return None
+        return SideTable(
+            np.concatenate([piece.span for piece in pieces]),
+            {name: np.concatenate([np.asarray(piece.columns[name]) for piece in pieces]) for name in columns},
+        )
+
+    def side_pieces(self, table: str, columns: Mapping[str, str], texts: Sequence[str] = ()) -> Iterator[SideTable]:
+        """Yield a side table, some rows at a time."""
+        if table not in self.counts or not self.counts[table]:
+            return
+        raw = {name: Type.TEXT if name in texts else Type.INTEGER for name in ("rowid", *columns.values())}
+        first = self.first(table)
+        for cells in self._file.chunks(table, raw):
+            made = {new: cells[old] if old in texts else or_absent(cells[old]) for new, old in columns.items()}
+            n = len(cells["rowid"])
+            yield SideTable(np.arange(first, first + n), made)
+            first += n
+
+    def gpus_called(self, numbers: Ints) -> Ids:
+        """The first device of the data set with each of these indices; -1 where there is none."""
+        gpus = [(device.index, k) for k, device in enumerate(self.devices) if device.kind == "GPU"]
+        index, place = np.array(gpus, np.int64).reshape(-1, 2).T
+        return Lookup(index, place)[numbers]
+
+    # -- columns that nobody knows -----------------------------------------------------------------------------------
+
+    def known(self, table: EventTable) -> Collection[str]:
+        """The columns of an event table that something is made of, or that the specification lists."""
+        return {name for needs in table.needs.values() for name in needs}
+
+    def extras(self) -> Iterator[Extra]:
+        """All other columns."""
+        for table in self._tables:
+            known = {*self.known(table), *table.raw(())}
+            unknown = [name for name in self._file.tables[table.name] if name not in known]
+            yield from self._columns_as_text(table, unknown) if unknown else ()
+
+    def _columns_as_text(self, table: EventTable, columns: Sequence[str]) -> Iterator[Extra]:
+        first = self.first(table.name)
+        for cells in self._file.chunks(table.name, table.raw(()) | dict.fromkeys(columns, Type.TEXT)):
+            kept = self.kept(table, cells)
+            rows = np.arange(len(cells["rowid"])) if kept is None else np.flatnonzero(kept)
+            for name in columns:
+                yield Extra(name, np.arange(first, first + len(rows)), cells[name][rows])
+            first += len(rows)
+
+    def extra(self) -> SideTable | None:
+        """The side table of that name."""
+        with self._file.reading():
+            return extra_table(self.extras())
+
+    # -- names ---------------------------------------------------------------------------------------------------------
+
+    def begin_chunk(self, first: int) -> None:
+        """What is counted next is of the chunk that begins with this event."""
+        self._chunk = first
+
+    @property
+    def has_counted(self) -> bool:
+        return bool(self._counted)
+
+    def leads_nowhere(self, place: str, n: int, n_rows: int = 0) -> None:
+        """Count ids of the chunk that is read which lead to no row."""
+        if place:
+            self.count_of_chunk(Severity.DAMAGE, f"{place}: {{}} ids lead to no row", n, n_rows)
+
+    def count_of_chunk(self, severity: Severity, text: str, n: int, n_rows: int = 0) -> None:
+        """A warning with a number that adds up over chunks; reading a chunk again changes nothing. `n_rows`: the size
+        of the chunk, where next time others may be read."""
+        key, again = (severity, text), range(self._chunk, self._chunk + n_rows)
+        counted = {first: k for first, k in self._counted.get(key, {}).items() if first not in again}
+        if n:
+            counted[self._chunk] = n
+        if counted or key in self._counted:
+            self._counted[key] = counted
+
+    def named(self, lookup: Lookup, ids: Ints, what: str, place: str = "") -> Ids:
+        """Names by id; an id that has none gets one that says so, and is counted for `place`, the column it is from."""
+        out = lookup[ids]
+        missing = np.flatnonzero((out < 0) & (ids != MISSING))
+        self.leads_nowhere(place, len(missing))
+        if len(missing):
+            dangling = np.unique(ids[missing])
+            names = self._names.numbers([f"<missing {what} {id_}>" for id_ in dangling.tolist()])
+            out[missing] = names[np.searchsorted(dangling, ids[missing])]
+        return out
+
+
+def or_absent(cells: Ints) -> Ints:
+    """Absent integers as the model has them."""
+    return np.where(cells == MISSING, ABSENT, cells)

@@ -19,13 +19,12 @@ from callgrove.binary.sqlite.cells import MISSING
 from callgrove.binary.sqlite.plan import BUNDLE_BYTES
 from callgrove.errors import UsageError
 from callgrove.execute import IN_PROCESS
-from callgrove.formats.gpu.clocks import align_clocks
 from callgrove.formats.gpu.dataset import DataSet, Process, Stacks
 from callgrove.formats.gpu.files import Runs, size_of, split_into_runs
 from callgrove.formats.gpu.places import add_places, process_and_device, tables_beside
 from callgrove.formats.gpu.rocpd.events import RocpdEvents
 from callgrove.formats.gpu.rocpd.reader import RocpdData
-from callgrove.formats.gpu.spans import DataSetSpans, kept_events
+from callgrove.formats.gpu.spans import DataSetSpans, align_clocks, kept_events
 from callgrove.formats.interface import ReadOptions
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.contexts import ContextKind

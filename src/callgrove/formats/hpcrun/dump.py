@@ -18,7 +18,7 @@ import numpy as np
 from callgrove.arrays import Array, Ids, depths, distinct, preorder
 from callgrove.binary.files import FileBytes
 from callgrove.errors import CorruptFile
-from callgrove.formats.hpcrun import placeholders
+from callgrove.formats.hpcrun import regions as placeholders
 from callgrove.formats.hpcrun.files import read_tables
 from callgrove.formats.hpcrun.measurement import DenseValues, Epoch, Measurement, SparseValues, Stored
 from callgrove.formats.hpcrun.primitives import Header, MetricDescription, Module, Pairs, Seen, pair_line, quote

@@ -16,7 +16,7 @@ import numpy as np
 
 from callgrove.binary.files import FileBytes
 from callgrove.errors import CorruptFile
-from callgrove.formats.hpcrun import records as rec
+from callgrove.formats.hpcrun import primitives as rec
 from callgrove.formats.hpcrun.measurement import (
     DensePlace,
     DenseValues,

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from callgrove.arrays import Array, Bools, Ids, Ints, Offsets
 from callgrove.binary.files import FileBytes
 from callgrove.errors import CorruptFile
-from callgrove.formats.hpcrun import records as rec
+from callgrove.formats.hpcrun import primitives as rec
 from callgrove.formats.hpcrun.primitives import EpochHeader, Header, MetricDescription, Module
 from callgrove.model.profiles import DEFAULT_ID_NAMES, Identifier
 

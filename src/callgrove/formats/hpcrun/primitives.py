@@ -1,4 +1,5 @@
-"""The cursor that reads measurement files, and what it reads: strings, name-value pairs, headers, metric descriptions
+"""Byte layouts and primitives of measurement files, each with read, write and print, and the cursor that reads them.
+
 and loadmap entries. (Nodes are arrays: measurement.py.)
 
     PRIMITIVE.read(cursor, ...)   from where the cursor stands
@@ -19,9 +20,27 @@ import numpy as np
 from callgrove.arrays import Array
 from callgrove.binary.files import FileBytes
 from callgrove.errors import CorruptFile, UnsupportedVersion
-from callgrove.formats.hpcrun import records as rec
 
 __all__ = [
+    "ALIGNMENT",
+    "EPOCH_TAG",
+    "FOOTER",
+    "FOOTER_MAGIC",
+    "IDENTIFIER",
+    "INDEX",
+    "INDEX_END",
+    "KIND_BITS",
+    "LOGICAL_UNWINDING",
+    "MAGIC",
+    "METRIC_FLAGS",
+    "METRIC_TAIL",
+    "NODE_04",
+    "NODE_04_EARLY",
+    "SECTIONS",
+    "START_SIZE",
+    "UNWOUND",
+    "VALUE",
+    "VERSIONS",
     "Cursor",
     "EpochHeader",
     "Header",
@@ -32,6 +51,7 @@ __all__ = [
     "Seen",
     "metrics_bytes",
     "modules_bytes",
+    "node_02",
     "pair_line",
     "pairs_bytes",
     "quote",
@@ -40,6 +60,80 @@ __all__ = [
     "read_pairs",
     "text_bytes",
 ]
+
+
+# -- byte layouts ------------------------------------------------------------------------------------------------------
+# str   u32 length, bytes (no NUL)          nv    str name, str value          list  u32 count, items
+#
+# start 18 "HPCRUN-profile____", 5 version, 1 "b"
+#
+# 02.00, 03.00                                       04.00: sections at multiples of 1024, zeros between them
+# start, list of nv                                  header          start, list of nv
+# then epochs until the end of the file:             loadmap         list of {u16 id, str path, u64 flags}
+#   8 "EPOCH___", u64 flags, u64 granularity         cct             u64 n, NODE_04 * n
+#   u32 ra-to-callsite, list of nv                   metric table    list of metrics, each with METRIC_TAIL
+#   list of metrics [each with METRIC_TAIL: B]       id dictionary   u16 n, {u16 kind, str name} * n
+#   list of {u16 id, str path, u64 flags}            sparse metrics  u16 n, IDENTIFIER * n, u64 values, u32 nodes,
+#   u64 n, node_02(...) * n                                          VALUE * values, INDEX * (nodes + 1)
+#                                                    footer          u64 start, end of each; u64 start; magic
+#
+# metric: str name, str description, METRIC_FLAGS, u64 period, str formula, str format [, METRIC_TAIL]
+
+
+MAGIC = b"HPCRUN-profile____"
+VERSIONS = ("02.00", "03.00", "04.00")
+START_SIZE = len(MAGIC) + 5 + 1
+
+METRIC_FLAGS = np.dtype(
+    [
+        ("ty", "u1"),  # 1 raw, 2 final, 3 derived
+        ("valTy", "u1"),  # 0 none, 1 inclusive, 2 exclusive
+        ("valFmt", "u1"),  # 1 integer, 2 real
+        ("move2proc", "u1"),
+        ("partner", "<u2"),  # in the order of the machine that wrote it, which was little-endian
+        ("show", "u1"),  # 0 hide, 1 show, 2 inclusive only, 3 exclusive only, 4 invisible
+        ("showPercent", "u1"),
+        ("reserved", "u1", (8,)),
+    ]
+)
+METRIC_TAIL = np.dtype(
+    [("isFrequency", ">u2"), ("isMultiplexed", ">u2"), ("thresholdMean", ">f8"), ("numSamples", ">u8")]
+)
+
+# -- 02.00 and 03.00 ---------------------------------------------------------------------------------------------------
+
+EPOCH_TAG = b"EPOCH___"
+LOGICAL_UNWINDING = 1  # bit of the epoch's flags
+
+
+def node_02(logical: bool, n_metrics: int) -> np.dtype[Any]:
+    """Return a node: a leaf has a negative id, parent 0 is the root's; the values of all metrics follow."""
+    fields: list[Any] = [("id", ">i4"), ("parent", ">u4")]
+    fields += [("association", ">u4")] if logical else []
+    fields += [("lm", ">u2"), ("ip", ">u8")]
+    fields += [("lip", "u1", (16,))] if logical else []
+    return np.dtype([*fields, ("values", ">u8", (n_metrics,))])
+
+
+# -- 04.00 -------------------------------------------------------------------------------------------------------------
+
+ALIGNMENT = 1024
+SECTIONS = ("header", "loadmap", "cct", "metric table", "id dictionary", "sparse metrics")
+FOOTER = np.dtype([("sections", ">u8", (len(SECTIONS), 2)), ("footer", ">u8"), ("magic", ">u8")])
+FOOTER_MAGIC = int.from_bytes(b"HPCRUNsm", "big")
+
+NODE_04_EARLY = np.dtype([("id", ">u4"), ("parent", ">u4"), ("lm", ">u2"), ("ip", ">u8")])  # 2021 and 2022
+NODE_04 = np.dtype([*NODE_04_EARLY.descr, ("flags", "u1")])
+UNWOUND = 1  # bit of a node's flags
+
+KIND_BITS = 14  # the rest of an identifier's kind is its interpretation
+IDENTIFIER = np.dtype([("kind", ">u2"), ("physical", ">u8"), ("logical", ">u8")])
+VALUE = np.dtype([("value", ">u8"), ("metric", ">u2")])  # eight bytes that the metric says are a u64 or an f64
+INDEX = np.dtype([("node", ">u4"), ("first", ">u8")])
+INDEX_END = int.from_bytes(b"end!", "big")
+
+
+# -- primitives --------------------------------------------------------------------------------------------------------
 
 
 # -- cursor ------------------------------------------------------------------------------------------------------------
@@ -252,7 +346,7 @@ class Header:
         return cls(version, read_pairs(cursor))
 
     def pack(self) -> bytes:
-        return rec.MAGIC + self.version.encode("ascii") + b"b" + pairs_bytes(self.pairs)
+        return MAGIC + self.version.encode("ascii") + b"b" + pairs_bytes(self.pairs)
 
     def line(self) -> str:
         return f"hpcrun {self.version} big-endian"
@@ -265,22 +359,22 @@ class Header:
 def read_version(cursor: Cursor) -> str:
     """The version, after magic and byte order were found right."""
     file = cursor.file
-    start = file.copy(0, min(rec.START_SIZE, file.size), "header")
-    magic, version, order = start[: len(rec.MAGIC)], start[len(rec.MAGIC) : -1], start[-1:]
-    if magic != rec.MAGIC or len(start) < rec.START_SIZE:
+    start = file.copy(0, min(START_SIZE, file.size), "header")
+    magic, version, order = start[: len(MAGIC)], start[len(MAGIC) : -1], start[-1:]
+    if magic != MAGIC or len(start) < START_SIZE:
         remedy, found = "not an hpcrun profile", repr(start) if start else "an empty file"
-        raise CorruptFile(file.path, "header", offset=0, expected=repr(rec.MAGIC), found=found, remedy=remedy)
-    if version.decode("ascii", "replace") not in rec.VERSIONS:
-        known = ", ".join(rec.VERSIONS)
+        raise CorruptFile(file.path, "header", offset=0, expected=repr(MAGIC), found=found, remedy=remedy)
+    if version.decode("ascii", "replace") not in VERSIONS:
+        known = ", ".join(VERSIONS)
         raise UnsupportedVersion(
-            f"{file.path}: hpcrun version {version.decode('ascii', 'backslashreplace')!r} at byte {len(rec.MAGIC)}; "
+            f"{file.path}: hpcrun version {version.decode('ascii', 'backslashreplace')!r} at byte {len(MAGIC)}; "
             f"{known} can be read"
         )
     if order != b"b":
         raise CorruptFile(
             file.path,
             "header",
-            offset=rec.START_SIZE - 1,
+            offset=START_SIZE - 1,
             expected="'b', for big-endian numbers",
             found=repr(order)[1:],
         )
@@ -300,13 +394,13 @@ class EpochHeader:
 
     @classmethod
     def read(cls, cursor: Cursor) -> EpochHeader:
-        cursor.tag(rec.EPOCH_TAG, "epoch-tag")
+        cursor.tag(EPOCH_TAG, "epoch-tag")
         flags, granularity = cursor.number("u8", "flags"), cursor.number("u8", "granularity")
         return cls(flags, granularity, cursor.number("u4", "ra-to-callsite"), read_pairs(cursor))
 
     def pack(self) -> bytes:
         numbers = self.flags.to_bytes(8, "big") + self.granularity.to_bytes(8, "big")
-        return rec.EPOCH_TAG + numbers + self.ra_to_callsite.to_bytes(4, "big") + pairs_bytes(self.pairs)
+        return EPOCH_TAG + numbers + self.ra_to_callsite.to_bytes(4, "big") + pairs_bytes(self.pairs)
 
     def line(self) -> str:
         return f"flags={self.flags:#x} granularity={self.granularity} ra={self.ra_to_callsite}"
@@ -314,7 +408,7 @@ class EpochHeader:
     @property
     def is_logical(self) -> bool:
         """Do nodes have the fields of logical unwinding?"""
-        return bool(self.flags & rec.LOGICAL_UNWINDING)
+        return bool(self.flags & LOGICAL_UNWINDING)
 
 
 @dataclass(frozen=True)
@@ -338,30 +432,30 @@ class MetricDescription:
     threshold_mean: float | None = None
     n_samples: int | None = None
 
-    SMALLEST = 4 + 4 + rec.METRIC_FLAGS.itemsize + 8 + 4 + 4
+    SMALLEST = 4 + 4 + METRIC_FLAGS.itemsize + 8 + 4 + 4
 
     @classmethod
     def read(cls, cursor: Cursor, has_tail: bool) -> MetricDescription:
         name, description = cursor.text("name"), cursor.text("description")
         at = cursor.at
-        flags = cursor.record(rec.METRIC_FLAGS)
+        flags = cursor.record(METRIC_FLAGS)
         ty, val_ty, val_fmt, move2proc, partner, show, percent, _ = flags.tolist()
         if ty not in TYPES or val_fmt not in VALUE_FORMATS or flags["reserved"].any():
             found = flags.tobytes().hex(" ")
             raise cursor.fail("metric flags of one byte each", found, at, "unsupported metric flags")
         period, formula, format_ = cursor.number("u8", "period"), cursor.text("formula"), cursor.text("format")
         numbers = (ty, val_ty, val_fmt, move2proc, partner, show, percent, period)
-        tail = cursor.record(rec.METRIC_TAIL).tolist() if has_tail else ()
+        tail = cursor.record(METRIC_TAIL).tolist() if has_tail else ()
         return cls(*(name, description, *numbers, formula, format_, *tail))
 
     def pack(self, has_tail: bool) -> bytes:
         numbers = (self.ty, self.val_ty, self.val_fmt, self.move2proc, self.partner, self.show, self.show_percent)
-        flags = np.array([(*numbers, [0] * 8)], rec.METRIC_FLAGS).tobytes()
+        flags = np.array([(*numbers, [0] * 8)], METRIC_FLAGS).tobytes()
         tail = b""
         if has_tail:
             mean = 0.0 if self.threshold_mean is None else self.threshold_mean
             rest = (self.is_frequency or 0, self.is_multiplexed or 0, mean, self.n_samples or 0)
-            tail = np.array([rest], rec.METRIC_TAIL).tobytes()
+            tail = np.array([rest], METRIC_TAIL).tobytes()
         texts = text_bytes(self.name) + text_bytes(self.description)
         ends = text_bytes(self.formula) + text_bytes(self.format)
         return texts + flags + self.period.to_bytes(8, "big") + ends + tail

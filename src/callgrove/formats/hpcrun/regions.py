@@ -1,4 +1,5 @@
-"""What nodes execute, as regions of the model numbered alike for all files, and one tree of many.
+"""What nodes execute, as regions of the model numbered alike for all files; nodes that are no addresses; one tree of
+all files.
 
 A node is known by two numbers: `place`, the module's number plus FIRST_MODULE or one of the special places below, and
 `offset`, the address in the module or the code of a placeholder. Sorted by these, regions have the same order however
@@ -7,6 +8,7 @@ the nodes were spread over files.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -14,23 +16,107 @@ from typing import NamedTuple
 import numpy as np
 
 from callgrove.arrays import ABSENT, Array, Ids, Ints, Offsets, depths, levels
-from callgrove.formats.hpcrun import placeholders
 from callgrove.formats.hpcrun.measurement import Epoch
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.contexts import ContextKind
 
 __all__ = [
     "FIRST_MODULE",
+    "NO_ACTIVITY",
     "OUTLINED",
+    "PARTIAL",
     "PLACEHOLDER",
+    "ROOT",
     "UNKNOWN_MODULE",
     "Merged",
     "Region",
     "Regions",
+    "code_number",
+    "code_of",
+    "code_text",
+    "describe",
+    "list_codes",
     "merge",
     "places_of",
     "readable",
 ]
+
+
+# -- placeholders: nodes that are no addresses -------------------------------------------------------------------------
+# 02.00 has no such codes but two numbers, 0 for the root and 1 for the root of partial call paths; here they become the
+# codes that 04.00 has for them. Any other node of module 0 there is an address in no known module, unless it is a code.
+
+
+ROOT, PARTIAL, UNKNOWN, NO_ACTIVITY = "^Primary", "^Partial", "*Unnorm ", "NoActvty"
+SPECIAL = {
+    ROOT: (ContextKind.ENTRY, "<root>"),
+    PARTIAL: (ContextKind.UNKNOWN, "<partial call paths>"),
+    UNKNOWN: (ContextKind.UNKNOWN, "<unknown>"),
+    NO_ACTIVITY: (ContextKind.PLACEHOLDER, "<no activity>"),
+}
+NAMES = {
+    "| Main  ": "<program root>",
+    "| Thread": "<thread root>",
+    "OMP Idle": "<omp idle>",
+    "OMPOvrHd": "<omp overhead>",
+    "OMPBarrW": "<omp barrier wait>",
+    "OMPTaskW": "<omp task wait>",
+    "OMPMtexW": "<omp mutex wait>",
+    "OMP Work": "<omp work>",
+    "OMPETask": "<omp expl task>",
+    "OMPITask": "<omp impl task>",
+    "OMTAlloc": "<omp tgt alloc>",
+    "OMTDelte": "<omp tgt delete>",
+    "OMTCpIn ": "<omp tgt copyin>",
+    "OMTCpOut": "<omp tgt copyout>",
+    "OMTKernl": "<omp tgt kernel>",
+    "OMPUresv": "<omp region unresolved>",
+    "GPUCp?2?": "<gpu copy>",
+    "GPUCpH2D": "<gpu copyin>",
+    "GPUCpD2H": "<gpu copyout>",
+    "GPUAlloc": "<gpu alloc>",
+    "GPUDelte": "<gpu delete>",
+    "GPUTrace": "<gpu kernel>",
+    "GPUKernl": "<gpu kernel>",  # the last of equal names is the one that is written
+    "GPUMemst": "<gpu memset>",
+    "GPU Sync": "<gpu sync>",
+}
+# What databases call their entry points.
+ENTRIES = {"main thread": "| Main  ", "application thread": "| Thread", "unknown entry": PARTIAL}
+CODES = {name: code for code, (_, name) in SPECIAL.items()} | {name: code for code, name in NAMES.items()} | ENTRIES
+ESCAPE = re.compile(r"\\([0-9a-f]{2})")
+
+
+def code_number(code: str) -> int:
+    """Return the instruction pointer that stands for a code."""
+    return int.from_bytes(code.encode("latin-1"), "big")
+
+
+def code_text(ip: int) -> str:
+    """Return the eight characters of a code; what cannot be printed, and the backslash, as \\hex."""
+    return "".join(chr(b) if 32 <= b < 127 and b != 92 else f"\\{b:02x}" for b in ip.to_bytes(8, "big"))
+
+
+def describe(ip: int) -> tuple[ContextKind, str]:
+    """Return what a node of module 0 is, and its name."""
+    text = code_text(ip)
+    return SPECIAL.get(text) or (ContextKind.PLACEHOLDER, NAMES.get(text, text))
+
+
+def code_of(name: str) -> int | None:
+    """Return the instruction pointer of the placeholder with that name; None where no eight characters can say it."""
+    if name in CODES:
+        return code_number(CODES[name])
+    plain = ESCAPE.sub(lambda match: chr(int(match[1], 16)), name)
+    return code_number(plain) if len(plain) == 8 and all(ord(c) < 256 for c in plain) else None
+
+
+def list_codes() -> Offsets:
+    """Return the instruction pointers of all codes with a meaning."""
+    return np.array([code_number(code) for code in (*SPECIAL, *NAMES)], np.uint64)
+
+
+# -- regions -----------------------------------------------------------------------------------------------------------
 
 
 PLACEHOLDER, UNKNOWN_MODULE, FIRST_MODULE = 0, 1, 2  # places
@@ -70,9 +156,9 @@ def places_of(epoch: Epoch, modules: Mapping[str, int], is_old: bool) -> tuple[I
 def _old_places(place: Ints, offset: Offsets) -> tuple[Ints, Offsets]:
     """02.00: root and partial root as the codes of 04.00; other addresses of module 0 lie in no known module."""
     out = offset.copy()
-    for number, code in ((0, placeholders.ROOT), (1, placeholders.PARTIAL)):
-        out[(place == PLACEHOLDER) & (offset == number)] = placeholders.code_number(code)
-    is_code = np.isin(out, placeholders.list_codes())
+    for number, code in ((0, ROOT), (1, PARTIAL)):
+        out[(place == PLACEHOLDER) & (offset == number)] = code_number(code)
+    is_code = np.isin(out, list_codes())
     return np.where((place == PLACEHOLDER) & ~is_code, UNKNOWN_MODULE, place), out
 
 
@@ -135,9 +221,9 @@ def add_regions(builder: ExperimentBuilder, regions: Region, module_numbers: Int
         numbers[of_kind], kinds[of_kind] = builder.addresses(kind, modules, offset[of_kind]), kind
     for row in np.flatnonzero(place == PLACEHOLDER).tolist():
         code = int(offset[row])
-        kinds[row], name = placeholders.describe(code)
+        kinds[row], name = describe(code)
         # Two codes have one name: the role tells which one it is.
-        role = "" if placeholders.code_of(name) == code else placeholders.code_text(code)
+        role = "" if code_of(name) == code else code_text(code)
         numbers[row] = builder.region(ContextKind(kinds[row]), name, role=role)
     return numbers, kinds
 

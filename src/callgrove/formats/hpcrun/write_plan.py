@@ -16,15 +16,15 @@ import numpy as np
 
 from callgrove.arrays import ABSENT, NO_OFFSET, Array, Bools, Floats, Ids, Ints, Offsets, depths, distinct, levels
 from callgrove.errors import UsageError
-from callgrove.formats.hpcrun import placeholders
-from callgrove.formats.hpcrun import records as rec
+from callgrove.formats.hpcrun import primitives as rec
+from callgrove.formats.hpcrun import regions as placeholders
 from callgrove.formats.hpcrun.measurement import Nodes, Positions
 from callgrove.formats.hpcrun.primitives import REAL, MetricDescription, Module
 from callgrove.formats.hpcrun.values import description_of, is_int, renumber_formula
-from callgrove.formats.writing.losses import losses_of_formulas, some
+from callgrove.formats.writing.writer import losses_of_formulas, some
+from callgrove.model.computed_values import Recipe, recipe
 from callgrove.model.contexts import ContextKind, ContextTree
 from callgrove.model.metrics import Aggregation, Metric, Metrics, Scope
-from callgrove.model.scopes import Recipe, recipe
 
 __all__ = ["Column", "MetricPlan", "NodePlan"]
 

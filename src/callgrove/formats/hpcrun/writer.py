@@ -19,8 +19,7 @@ import numpy as np
 from callgrove.arrays import ABSENT, Array, Bools, Ids, Ints
 from callgrove.errors import UsageError
 from callgrove.formats.hpcrun.files import SUFFIX, TRACE_SUFFIX, file_name, measurement_bytes
-from callgrove.formats.hpcrun.hpctrace.records import CALL_TRACE, MICROSECONDS, NANOSECONDS, write_trace
-from callgrove.formats.hpcrun.hpctrace.writer import FLAGS
+from callgrove.formats.hpcrun.hpctrace import CALL_TRACE, FLAGS, MICROSECONDS, NANOSECONDS, write_trace
 from callgrove.formats.hpcrun.measurement import (
     DensePlace,
     DenseValues,
@@ -30,11 +29,9 @@ from callgrove.formats.hpcrun.measurement import (
     SparsePlace,
     SparseValues,
 )
-from callgrove.formats.hpcrun.primitives import EpochHeader, Header
-from callgrove.formats.hpcrun.records import node_02
+from callgrove.formats.hpcrun.primitives import EpochHeader, Header, node_02
 from callgrove.formats.hpcrun.write_plan import Column, MetricPlan, NodePlan
 from callgrove.formats.interface import Chunk, SampleChunk, WriteOptions
-from callgrove.formats.writing.losses import losses_of_events
 from callgrove.formats.writing.targets import (
     FolderKind,
     PendingFile,
@@ -43,7 +40,7 @@ from callgrove.formats.writing.targets import (
     PendingTogether,
     refuse_folder,
 )
-from callgrove.formats.writing.writer import TargetWriter
+from callgrove.formats.writing.writer import TargetWriter, losses_of_events
 from callgrove.model.books import SPANS, Books
 from callgrove.model.experiment import Experiment
 from callgrove.model.profiles import ProfileKind

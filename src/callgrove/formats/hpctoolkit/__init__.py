@@ -10,17 +10,15 @@ What they share when they are read:
 
     database.py         which parts are there, and the experiment made of them
     experiment_xml.py   the tables and the tree of experiment.xml
-    blocks.py           value blocks of profile.db and cct.db, lines of trace.db
-    values.py           values by profile or by context, read when asked for
+    values.py           values by profile or by context, and lines of traces, read from their blocks when asked for
     check.py            what `check` verifies
     dump.py             what `dump` prints
 
 What they share when they are written:
 
     database_writer.py  writes both generations, chunk by chunk; trace.db
-    metric_plan.py      which metrics are stored, under which ids, and the columns to show
+    metric_plan.py      which metrics are stored, under which ids; what generations name or number differently
     stored_rows.py      values as rows of a file, with what it wants beside them
     value_writers.py    profile.db, and cct.db from it in bounded memory
     statistics.py       what the summary holds of every metric
-    generations.py      what the generations name or number differently, and what none of them can hold
 """

@@ -17,16 +17,15 @@ from typing import Any
 import numpy as np
 
 from callgrove.arrays import Bools, Floats, Ints, Offsets
-from callgrove.binary.sources import Source
+from callgrove.binary.files import Source
 from callgrove.errors import CallgroveError, CorruptFile
 from callgrove.execute import Progress, silent
-from callgrove.formats.hpctoolkit.blocks import DatabaseSamples, SparseBlocks
-from callgrove.formats.hpctoolkit.values import DatabaseValues
+from callgrove.formats.hpctoolkit.values import DatabaseSamples, DatabaseValues, SparseBlocks
 from callgrove.formats.interface import Problem
+from callgrove.model.computed_values import Recipe, recipe
 from callgrove.model.contexts import ContextKind
 from callgrove.model.experiment import Experiment, Severity
 from callgrove.model.metrics import Metric, Scope
-from callgrove.model.scopes import Recipe, recipe
 from callgrove.model.traces.events import Window
 from callgrove.model.values import SparseBlock
 

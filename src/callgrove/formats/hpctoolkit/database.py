@@ -21,8 +21,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from callgrove.arrays import ABSENT, Array, Bools, Ints, distinct
-from callgrove.binary.files import FileBytes, IdMap
-from callgrove.binary.sources import Source
+from callgrove.binary.files import FileBytes, IdMap, Source
 from callgrove.errors import (
     CallgroveError,
     CorruptFile,
@@ -31,8 +30,14 @@ from callgrove.errors import (
     NotRecognised,
     UnsupportedVersion,
 )
-from callgrove.formats.hpctoolkit.blocks import DatabaseSamples, SparseBlocks, TraceLines
-from callgrove.formats.hpctoolkit.values import DatabaseValues, MetricTable, summary_is_alone
+from callgrove.formats.hpctoolkit.values import (
+    DatabaseSamples,
+    DatabaseValues,
+    MetricTable,
+    SparseBlocks,
+    TraceLines,
+    summary_is_alone,
+)
 from callgrove.formats.interface import Problem, ReadOptions
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.contexts import ContextKind

@@ -15,12 +15,12 @@ import numpy as np
 from callgrove.binary import xml
 from callgrove.binary.files import FileBytes
 from callgrove.errors import CorruptFile
-from callgrove.formats.hpctoolkit.blocks import SparseBlocks
+from callgrove.formats.hpctoolkit.prerelease import files as old
 from callgrove.formats.hpctoolkit.prerelease import files as prerelease_files
-from callgrove.formats.hpctoolkit.prerelease import records as old
+from callgrove.formats.hpctoolkit.release import files as new
 from callgrove.formats.hpctoolkit.release import files as release_files
-from callgrove.formats.hpctoolkit.release import records as new
 from callgrove.formats.hpctoolkit.release.meta_db import MetaDb
+from callgrove.formats.hpctoolkit.values import SparseBlocks
 from callgrove.formats.interface import Field
 
 __all__ = ["prerelease_fields", "release_fields", "xml_fields"]

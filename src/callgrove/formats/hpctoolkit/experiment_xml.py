@@ -28,8 +28,7 @@ from callgrove.arrays import ABSENT
 from callgrove.binary import xml
 from callgrove.errors import CorruptFile, Parameter, UnsupportedVersion, worded
 from callgrove.formats.hpctoolkit.database import split_source_path
-from callgrove.model.builder import ExperimentBuilder
-from callgrove.model.context_builder import NO_WITHIN
+from callgrove.model.builder import NO_WITHIN, ExperimentBuilder
 from callgrove.model.contexts import LAST_LINE, ContextKind, Relation
 
 __all__ = [

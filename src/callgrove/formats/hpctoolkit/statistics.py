@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from callgrove.arrays import ABSENT, Array, Bools, Floats, Ids, Ints
-from callgrove.formats.hpctoolkit.release.vocabulary import COUNT, MAXIMUM, MINIMUM, SQUARES, SUM
+from callgrove.formats.hpctoolkit.release.files import COUNT, MAXIMUM, MINIMUM, SQUARES, SUM
 from callgrove.model.values import SparseBlock
 
 __all__ = ["STATISTICS", "LexicalLoops", "Summarised", "summarise"]

@@ -23,7 +23,7 @@ import numpy as np
 
 from callgrove.arrays import ABSENT, Array, Bools, Floats, Ids, Ints
 from callgrove.formats.hpctoolkit.metric_plan import MetricPlan
-from callgrove.formats.hpctoolkit.release.vocabulary import SUM
+from callgrove.formats.hpctoolkit.release.files import SUM
 from callgrove.model.books import SPANS, Books, Ledger, Totals, select_counted_contexts
 from callgrove.model.contexts import ContextTree
 from callgrove.model.experiment import Experiment

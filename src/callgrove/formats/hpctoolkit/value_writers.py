@@ -2,7 +2,7 @@
 
     block    (minor, value) * n   [padding]   (major, start) * m   [end pair]   [padding]
 
-blocks.py reads what is packed here, and `BlockLayout` says what of it a generation has. All records have an even size
+values.py reads what is packed here, and `BlockLayout` says what of it a generation has. All records have an even size
 and every block begins at an even place, so blocks are put together as 16-bit words: values and index entries are each
 one sequence in the order of the file, laid into the words that belong to them. Nothing is done per block.
 """
@@ -21,9 +21,9 @@ import numpy.typing as npt
 from callgrove.arrays import Array, Bools, Floats, Ids, Ints
 from callgrove.binary.files import FileBytes
 from callgrove.execute import Progress
-from callgrove.formats.hpctoolkit.blocks import BlockLayout, RawBlock, SparseBlocks
 from callgrove.formats.hpctoolkit.statistics import LexicalLoops, Summarised, summarise
 from callgrove.formats.hpctoolkit.stored_rows import combine_rows
+from callgrove.formats.hpctoolkit.values import BlockLayout, RawBlock, SparseBlocks
 from callgrove.model.values import SparseBlock
 
 __all__ = ["BlockPlaces", "PackedBlocks", "ProfileWriter", "ValuesFile", "align", "pack", "write_context_major"]

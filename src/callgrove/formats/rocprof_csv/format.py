@@ -26,9 +26,8 @@ from callgrove.formats.rocprof_csv.rows import (
     wide_column,
 )
 from callgrove.formats.rocprof_csv.tables import AGENT_FILE, ALL_FILES, Columns, FileTable, Layout, layout_of
-from callgrove.formats.writing.losses import NOTHING_RENAMED, losses_of_sides
 from callgrove.formats.writing.targets import PendingFiles, refuse_stdout
-from callgrove.formats.writing.writer import TargetWriter, WrittenOnly
+from callgrove.formats.writing.writer import NOTHING_RENAMED, TargetWriter, WrittenOnly, losses_of_sides
 from callgrove.model.books import ALLOCATED, COPIED, COUNTED, SAMPLES, VALUES, Books, Ledger
 from callgrove.model.experiment import Experiment
 from callgrove.model.traces.events import LABEL, AgentIndex, SpanChunk, SpanKind, Traces

@@ -25,7 +25,7 @@ from callgrove.binary.text_rows import (
     where,
 )
 from callgrove.formats.rocprof_csv.tables import Columns, FileTable, Layout
-from callgrove.formats.writing.losses import is_told
+from callgrove.formats.writing.writer import is_told
 from callgrove.model.books import COUNTED, Ledger
 from callgrove.model.experiment import Experiment
 from callgrove.model.profiles import ProfileKind

@@ -6,17 +6,14 @@ Specification: trace-outputs.md.
 
 The modules, in the order to read them:
 
-    writer.py             the writer of all these formats, and where the bytes go
-    places.py             processes, and their tracks: threads, GPU streams, counters
-    source.py             spans of one part by process and time, with what belongs to them and what launched them
-    slices.py             slices on tracks and lanes: of spans and of sampled call stacks; points of counters
-    notes.py              what slices say about themselves
-    content.py            what encoders are given, and what no trace can hold: left out in one place, counted
-    perfetto_encoder.py   Perfetto's packets
-    perfetto_messages.py  many of its messages at once
-    chrome_json.py        Chrome's trace events
-    otf2.py               OTF2 archives
-    otf2_definitions.py   their definitions
+    writer.py       the writer of all these formats, and where the bytes go
+    source.py       spans of one part by process and time, with what belongs to them and what launched them
+    slices.py       slices on tracks and lanes: of spans and of sampled call stacks; points of counters
+    notes.py        what slices say about themselves
+    content.py      what encoders are given: processes, tracks, slices, points; what no trace can hold is counted
+    perfetto.py     Perfetto's packets, many messages at once
+    chrome_json.py  Chrome's trace events
+    otf2.py         OTF2 archives
 
 A format brings an encoder, which turns tracks, slices and points into bytes and knows nothing of where they come from.
 The parts of a trace, such as the databases of many processes, are encoded independently of each other, here or by other

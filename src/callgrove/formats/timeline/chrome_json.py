@@ -32,8 +32,7 @@ from callgrove.binary.text_rows import (
 )
 from callgrove.errors import Parameter, worded
 from callgrove.formats.interface import LossReport, WriteOptions
-from callgrove.formats.timeline.content import CounterPoints, Note, Slices, Value
-from callgrove.formats.timeline.places import ProcessTracks, Track, TrackKind
+from callgrove.formats.timeline.content import CounterPoints, Note, ProcessTracks, Slices, Track, TrackKind, Value
 from callgrove.formats.timeline.writer import Data, FileOutput, TimelineWriter
 from callgrove.formats.writing.writer import WrittenOnly
 from callgrove.model.experiment import Experiment

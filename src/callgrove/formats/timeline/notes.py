@@ -15,8 +15,7 @@ from functools import cached_property
 import numpy as np
 
 from callgrove.arrays import ABSENT, Array, Bools, Floats, Ids, Ints, Names, distinct_rows
-from callgrove.formats.timeline.content import INSTANCES, OF_LOST, OF_OTHERS, Losses, Note, Value, clean
-from callgrove.formats.timeline.places import Places
+from callgrove.formats.timeline.content import INSTANCES, OF_LOST, OF_OTHERS, Losses, Note, Places, Value, clean
 from callgrove.formats.timeline.source import IS_OPERATION, Annotations, side_of, sizes_of
 from callgrove.model.books import COUNTED
 from callgrove.model.traces.events import PARENT, SpanChunk, SpanKind, Traces

@@ -23,15 +23,18 @@ from callgrove.formats.timeline.content import (
     UNKNOWN_FREES,
     CounterPoints,
     Losses,
+    Naming,
     Note,
+    Places,
+    ProcessTracks,
     Slices,
     Texts,
+    TrackKind,
     Value,
     clean,
     possible,
 )
 from callgrove.formats.timeline.notes import NoteMaker
-from callgrove.formats.timeline.places import Naming, Places, ProcessTracks, TrackKind
 from callgrove.formats.timeline.source import (
     FLOW,
     LAUNCHED,
@@ -43,12 +46,12 @@ from callgrove.formats.timeline.source import (
     side_of,
     sizes_of,
 )
-from callgrove.formats.writing.losses import left_out_of, n_devices_with_facts
+from callgrove.formats.writing.writer import left_out_of, n_devices_with_facts
 from callgrove.model.books import MEASURED
 from callgrove.model.contexts import ContextKind, ContextTree
 from callgrove.model.traces.events import LABEL, Samples, SpanChunk, SpanKind, Traces
-from callgrove.model.traces.lanes import Lanes
 from callgrove.model.traces.pairing import MemoryInUse
+from callgrove.model.traces.span_order import Lanes
 
 __all__ = ["SliceMaker", "SliceOptions", "StackSlices", "counter_points"]
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from callgrove.arrays import ABSENT, Array, Ints, Names
 from callgrove.formats.timeline.content import OPEN
-from callgrove.formats.writing.losses import is_told
+from callgrove.formats.writing.writer import is_told
 from callgrove.model.books import ALLOCATED, COPIED, Ledger
 from callgrove.model.traces.events import LABEL, PARENT, SideChunks, SpanChunk, SpanKind, Traces
 from callgrove.model.traces.pairing import RegionNames, launch_calls

@@ -30,14 +30,22 @@ from callgrove.errors import Parameter, UsageError, worded
 from callgrove.execute import Progress, silent
 from callgrove.formats.interface import Chunk, SampleChunk, WriteOptions
 from callgrove.formats.registry import find_entry
-from callgrove.formats.timeline.content import ARGUMENTS, RENAMED, CounterPoints, Losses, Slices, Value
+from callgrove.formats.timeline.content import (
+    ARGUMENTS,
+    RENAMED,
+    CounterPoints,
+    Losses,
+    Naming,
+    Places,
+    ProcessTracks,
+    Slices,
+    Value,
+)
 from callgrove.formats.timeline.notes import BYTES
-from callgrove.formats.timeline.places import Naming, Places, ProcessTracks
 from callgrove.formats.timeline.slices import SliceMaker, SliceOptions, StackSlices, counter_points
 from callgrove.formats.timeline.source import COLUMNS, Annotations
-from callgrove.formats.writing.losses import NOTHING_RENAMED
 from callgrove.formats.writing.targets import Pending, PendingFile
-from callgrove.formats.writing.writer import TargetWriter
+from callgrove.formats.writing.writer import NOTHING_RENAMED, TargetWriter
 from callgrove.model.books import ALLOCATED, COPIED, COUNTED, MEASURED, Books, Ledger
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Metrics

@@ -26,7 +26,7 @@ from callgrove.formats.interface import (
     WritesTraces,
 )
 from callgrove.formats.registry import check_dialect, format_for_target, writer_of
-from callgrove.formats.writing.losses import some
+from callgrove.formats.writing.writer import some
 from callgrove.model.books import Books, KeepsBooks
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Aggregation, Scope

@@ -1,4 +1,5 @@
-"""What writers of experiments have in common: the order of calls, and that a failure of any of them leaves nothing.
+"""What writers of experiments have in common: the order of calls, cleaning up after a failure, and losses in the same
+words.
 
 call               what a format says
 define   once      `_begin`: what is open from now on becomes `_open`
@@ -14,20 +15,47 @@ as it can.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from itertools import zip_longest
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from callgrove.binary.sources import Source
-from callgrove.errors import RefusedInput, UsageError
+import numpy as np
+
+from callgrove.arrays import ABSENT, Array, Bools
+from callgrove.binary.files import Source
+from callgrove.errors import Parameter, RefusedInput, UsageError, worded
 from callgrove.formats.interface import Chunk, LossReport, Match, ReadOptions, SampleChunk
 from callgrove.formats.writing.targets import Pending
 from callgrove.model.books import Books
 from callgrove.model.experiment import Experiment
+from callgrove.model.metrics import Metric
+from callgrove.model.runs import Run
+from callgrove.model.traces.events import SideTable, Traces
 from callgrove.model.values import DenseBlock, SparseBlock
 
-__all__ = ["TargetWriter", "WrittenOnly", "readable_sources"]
+__all__ = [
+    "NOTHING_RENAMED",
+    "TargetWriter",
+    "WrittenOnly",
+    "group_lines",
+    "is_told",
+    "left_out_of",
+    "losses_of_events",
+    "losses_of_formulas",
+    "losses_of_runs",
+    "losses_of_sides",
+    "losses_of_tables",
+    "n_devices_with_facts",
+    "readable_sources",
+    "some",
+]
+
+
+# -- the writer --------------------------------------------------------------------------------------------------------
+
 
 Place = TypeVar("Place", bound=Pending)
 Opened = TypeVar("Opened")
@@ -148,3 +176,167 @@ def readable_sources(tables: Experiment, report: LossReport) -> Iterator[tuple[i
             continue
         if copy is not None:
             yield file, copy
+
+
+# -- losses that several formats have ----------------------------------------------------------------------------------
+
+
+SHOWN = 5  # names in one sentence, and lines of one kind
+LOST = "lost: "  # how notes about losses begin
+NOTHING_RENAMED = worded(
+    Parameter("kernel_rename", True),
+    ": changes nothing, as no kernel here tells the range that it was launched in",
+)
+
+
+def some(names: Iterable[str]) -> str:
+    """Return the first few of some names, each once."""
+    different = list(dict.fromkeys(names))
+    more = f" and {len(different) - SHOWN} more" if len(different) > SHOWN else ""
+    return ", ".join(different[:SHOWN]) + more
+
+
+def group_lines(lines: Iterable[str]) -> list[str]:
+    """Return lines with one instead of more than a few of one kind. `WHAT NAME: TEXT` are of one kind where only the
+    name differs: it lists some names and counts the others. `WHAT: TEXT` are where only the text does: it counts
+    them and gives the first."""
+    out = list(dict.fromkeys(lines))
+    return _merge(_merge(out, _sentence, _merge_names), _subject, _merge_texts)
+
+
+def _merge(lines: list[str], key: Callable[[str], object], merge: Callable[[list[str]], str]) -> list[str]:
+    """Lines with equal keys as one, at the place of the first, where there are more than a few."""
+    groups: dict[object, list[str]] = {}
+    for line in lines:
+        groups.setdefault(key(line) if ": " in line else line, []).append(line)
+    return [
+        line
+        for group in groups.values()
+        for line in ([merge(group)] if len(group) > SHOWN and ": " in group[0] else group)
+    ]
+
+
+def _parts(line: str) -> tuple[list[str], str]:
+    """Return the words before the colon, and the text behind it."""
+    head, _, text = line.removeprefix(LOST).partition(": ")
+    return head.split(" "), text
+
+
+def _sentence(line: str) -> object:
+    words, text = _parts(line)
+    return line.startswith(LOST), words[0], text
+
+
+def _subject(line: str) -> object:
+    return line.startswith(LOST), tuple(_parts(line)[0])
+
+
+def _merge_names(lines: list[str]) -> str:
+    heads, text = [_parts(line)[0] for line in lines], _parts(lines[0])[1]
+    n_shared = next(k for k, words in enumerate(zip_longest(*heads)) if len(set(words)) > 1)
+    names = some(" ".join(head[n_shared:]) for head in heads)
+    prefix = LOST if lines[0].startswith(LOST) else ""
+    return f"{prefix}{' '.join([*heads[0][:n_shared], names])}: {text}"
+
+
+def _merge_texts(lines: list[str]) -> str:
+    prefix = LOST if lines[0].startswith(LOST) else ""
+    head, text = _parts(lines[0])
+    return f"{prefix}{' '.join(head)}: {len(lines)} of them, the first is {text}"
+
+
+def losses_of_runs(runs: tuple[Run, ...]) -> Iterator[str]:
+    """For formats that hold one run and not its parameters."""
+    if len(runs) > 1:
+        yield f"runs: {len(runs)} become one"
+    if any(run.parameters for run in runs):
+        yield "parameters of runs"
+
+
+def losses_of_formulas(metrics: Iterable[Metric]) -> Iterator[str]:
+    """For derived metrics whose formulas a format cannot hold: they have no values that could be written instead."""
+    if derived := [metric.name for metric in metrics if metric.is_derived]:
+        what = "derived metric" if len(derived) == 1 else f"{len(derived)} derived metrics"
+        yield f"{what} {some(derived)}: left out, as formulas are not evaluated and have no place there"
+
+
+def losses_of_events(traces: Traces) -> Iterator[str]:
+    """For formats that hold neither spans nor quantities over time."""
+    if traces.n_spans:
+        yield f"spans: {traces.n_spans} are left out"
+    if traces.counters is not None and len(traces.counters):
+        yield f"counters over time: {len(traces.counters)} values are left out"
+
+
+SIDES = {  # side tables, as a sentence names their rows
+    "kernel": "grids, registers, numbers and queues of kernels",
+    "copy": "ends and queues of copies",
+    "alloc": "addresses, levels and devices of allocations",
+    "argument": "arguments of calls",
+    "stack": "call chains of calls",
+    "counter": "counters of kernels",
+    "flow": "flows that the input names",
+    "extra": "values that no reader here knows (extras)",
+    "event": "further columns of events",
+    "event_text": "further texts of events",
+    "region": "further columns of regions",
+}
+NOTHING: Mapping[str, Collection[str]] = {}
+NAMES = ("name", "model_name", "vendor_name", "product_name", "user_name")  # what a device is known by
+NUMBERS = ("absolute_index", "logical_index", "type_index")
+BESIDE = {  # small tables that stand beside spans
+    "queues": "names of queues",
+    "code_objects": "code objects",
+    "kernel_symbols": "symbols of kernels",
+    "pmc_info": "descriptions of counters",
+}
+
+
+def losses_of_sides(traces: Traces, names: Collection[str], why: str) -> Iterator[str]:
+    """For formats that leave out side tables of spans: how many rows of each there are."""
+    left_out: Counter[str] = Counter()
+    for part in range(len(traces.parts())):
+        left_out.update(left_out_of(traces, part, names))
+    for words, n in left_out.items():
+        yield f"{words}: {n:,} are left out; {why}"
+
+
+def left_out_of(
+    traces: Traces, part: int, names: Collection[str], kept: Mapping[str, Collection[str]] = NOTHING
+) -> dict[str, int]:
+    """Of one part: how many rows of side tables say something beside the columns that are `kept`."""
+    n_rows = {
+        name: sum(_n_told(piece, kept.get(name, ())) for piece in traces.side_chunks(name, part)) for name in names
+    }
+    return {SIDES.get(name, f"rows of the table {name}"): n for name, n in n_rows.items() if n}
+
+
+def _n_told(table: SideTable, kept: Collection[str]) -> int:
+    """Return how many rows say something in other columns."""
+    if not kept:
+        return len(table.span)
+    told = np.zeros(len(table.span), np.bool_)
+    for cells in (cells for name, cells in table.columns.items() if name not in kept):
+        told |= is_told(cells)
+    return int(told.sum())
+
+
+def is_told(cells: Array | Sequence[object]) -> Bools:
+    """Return which cells of a side table say something: not -1, not empty."""
+    array = cells if isinstance(cells, np.ndarray) else np.array([*cells, None], object)[:-1]
+    if array.dtype.kind in "iuf":
+        return np.asarray(array != ABSENT)
+    return np.array([cell not in (None, "") for cell in array.tolist()], np.bool_)
+
+
+def losses_of_tables(traces: Traces, why: str) -> Iterator[str]:
+    """For formats that have no place for what profilers say of queues, symbols and counters."""
+    for name, words in BESIDE.items():
+        if name in traces.tables and (n := len(traces.tables[name]())):
+            yield f"{words}: {n:,} are left out; {why}"
+
+
+def n_devices_with_facts(traces: Traces, part: int) -> int:
+    """Devices of which more is known than names and numbers."""
+    known = {*NAMES, *NUMBERS}
+    return sum(any(word not in known for word in device.attributes) for device in traces.devices(part))

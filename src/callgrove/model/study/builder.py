@@ -14,14 +14,7 @@ import numpy as np
 from callgrove.arrays import Array, Floats, Ints, freeze
 from callgrove.errors import CallgroveError, InvalidExperiment, UsageError
 from callgrove.model.experiment import InputWarning, Severity
-from callgrove.model.study.series import (
-    STATISTICS,
-    SUGGESTED_TARGET,
-    RawValues,
-    Statistics,
-    StoredModel,
-    Study,
-)
+from callgrove.model.study.series import STATISTICS, SUGGESTED_TARGET, RawValues, Statistics, StoredModel, Study
 
 __all__ = ["StudyBuilder", "TooManyCells"]
 

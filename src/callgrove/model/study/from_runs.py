@@ -22,12 +22,12 @@ import numpy as np
 from callgrove.arrays import ABSENT, Array, Bools, Floats, Ints, combine_upwards, distinct_rows, summable
 from callgrove.errors import InputError, Parameter, UsageError, worded
 from callgrove.model.books import Totals, is_equal, select_counted_contexts
+from callgrove.model.computed_values import Recipe, recipe
 from callgrove.model.contexts import LONGEST_PATH, ContextTree
 from callgrove.model.experiment import Experiment, Severity
 from callgrove.model.metrics import Aggregation, Scope
 from callgrove.model.profiles import ProfileKind
 from callgrove.model.runs import PARAMETERS_DIFFER
-from callgrove.model.scopes import Recipe, recipe
 from callgrove.model.study.books import StudyBooks
 from callgrove.model.study.builder import StudyBuilder
 from callgrove.model.study.series import Study

@@ -3,8 +3,7 @@
 The modules, in the order to read them:
 
     events.py              samples, spans, counters, devices; attributes that only some spans have
-    span_order.py          spans in the order of time
-    lanes.py               rows for spans that overlap
+    span_order.py          how spans are drawn: in the order of time, and on lanes where they overlap
     intervals.py           union, overlap, gaps, concurrency and nesting of intervals
     windows.py             windows of time, as texts and between markers
     selected.py            the traces of some profiles in a window, a view of those of the whole

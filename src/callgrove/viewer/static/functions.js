@@ -1,5 +1,5 @@
 /**
- * Values of fitted functions (viewer/scaling.py).
+ * Values of fitted functions (viewer/summaries.py).
  *
  * @import { Exponents, Functions, Piece } from "./documents.js"
  */

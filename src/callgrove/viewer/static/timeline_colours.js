@@ -1,6 +1,6 @@
 /**
  * Which colours the names of a timeline have: strong ones for those that take most time, greys for the rest. Shares are
- * stored (viewer/timeline/legend.py): those of all events, however few of them the page holds.
+ * stored (viewer/timeline/events.py): those of all events, however few of them the page holds.
  *
  * @import { Key } from "./caption.js"
  * @import { LegendData, TimelineData } from "./documents.js"

@@ -1,5 +1,5 @@
 /**
- * The call tree of a panel: kept contexts, then rows that stand for folded subtrees (viewer/profile/tree.py).
+ * The call tree of a panel: kept contexts, then rows that stand for folded subtrees (viewer/profile_tree.py).
  *
  * @import { Labels, Metric, Numbers, TreeData } from "./documents.js"
  * @import { Details } from "./tooltip.js"

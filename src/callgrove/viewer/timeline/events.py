@@ -1,4 +1,4 @@
-"""Samples and spans as events on the rows of a timeline, chunk by chunk in the order of time.
+"""Samples and spans as events on the rows of a timeline, in the order of time, and which names take how much of it.
 
 A sample lasts until the next one of its line; the last one of a line says only when the trace ended. Where nothing ran
 (context -1) there is no event. Spans that end before they start, or at times that no clock shows, are left out and
@@ -18,33 +18,40 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
-from callgrove.analysis.groups import nearest
+from callgrove.analysis.costs import nearest
 from callgrove.arrays import ABSENT, Array, Bools, Ids, Ints
 from callgrove.model.contexts import ContextKind, ContextTree
 from callgrove.model.experiment import Experiment
 from callgrove.model.traces.events import LABEL, SpanKind, Window
 from callgrove.model.traces.intervals import innermost, nesting, usable
 from callgrove.model.traces.span_order import SpanOrder
-from callgrove.viewer.panels import process_numbers
+from callgrove.viewer.page import Texts, process_numbers
 
 __all__ = [
     "MOST_LEVELS",
     "N_KINDS",
     "Events",
     "FrameNames",
+    "Legend",
+    "NameTimes",
     "Names",
     "Part",
     "Rows",
     "Stacks",
     "Survey",
+    "legend_of",
     "rows_of",
     "sample_events",
     "span_events",
     "survey",
 ]
+
+
+# -- events ------------------------------------------------------------------------------------------------------------
 
 
 # -- rows of a timeline ------------------------------------------------------------------------------------------------
@@ -456,3 +463,90 @@ class FrameNames:
         """Return the number of each context, which must have been met."""
         numbers: Ids = self._number[contexts]
         return numbers
+
+
+# -- the legend: exact sums over all events ----------------------------------------------------------------------------
+# A name has the time in which it was innermost. Where stacks are cut at some depth, what is deeper belongs to the call
+# at that depth. What the profiler did is added up apart: it is no time of the application.
+
+
+class NameTimes:
+    """Time by name: of samples by context, of spans by level and name."""
+
+    def __init__(self, stacks: Stacks, names: Names) -> None:
+        self._stacks, self._names = stacks, names
+        self._contexts = np.zeros(len(stacks.tree), np.int64)
+        self._own = np.zeros((0, 0), np.int64)  # levels x names
+        self._whole = np.zeros((0, 0), np.int64)
+
+    def add_samples(self, events: Events) -> None:
+        """Add samples under their contexts."""
+        np.add.at(self._contexts, events.name, events.end - events.start)
+
+    def add_spans(self, part: Part) -> None:
+        """Add spans: own time, and the whole one, which counts where deeper calls are not looked at."""
+        self._own = _add_events(self._own, part.own)
+        self._whole = _add_events(self._whole, part.events)
+
+    @property
+    def n_levels(self) -> int:
+        """How deep calls are nested, as far as it is shown."""
+        return max(self._stacks.n_levels(np.flatnonzero(self._contexts)), len(self._whole))
+
+    def at(self, depth: int | None = None) -> Ints:
+        """Time by number of a name; calls deeper than `depth` belong to what is there."""
+        used = np.flatnonzero(self._contexts)
+        frames = self._stacks.frames(used) if depth is None else self._stacks.cut(used, depth)
+        numbers = self._names.of(self._stacks.names(frames))
+        out = np.zeros(len(self._names), np.int64)
+        np.add.at(out, numbers, self._contexts[used])
+        spans = self._own[:depth].sum(axis=0)
+        if depth is not None and depth < len(self._whole):
+            spans = _sum(spans, self._whole[depth])
+        return _sum(out, spans)[: len(out)]
+
+
+def _sum(one: Ints, other: Ints) -> Ints:
+    """Two columns of any lengths, added up."""
+    out = np.zeros(max(len(one), len(other)), np.int64)
+    out[: len(one)] += one
+    out[: len(other)] += other
+    return out
+
+
+def _add_events(sums: Ints, events: Events) -> Ints:
+    """Sums by level and name with room for all that occur, and the time of some events added."""
+    if not len(events):
+        return sums
+    n_levels, n_names = int(events.level.max()) + 1, int(events.name.max()) + 1
+    if n_levels > sums.shape[0] or n_names > sums.shape[1]:
+        larger = np.zeros((max(n_levels, sums.shape[0]), max(2 * n_names, sums.shape[1])), np.int64)
+        larger[: sums.shape[0], : sums.shape[1]] = sums
+        sums = larger
+    np.add.at(sums, (events.level, events.name), events.end - events.start)
+    return sums
+
+
+@dataclass(frozen=True)
+class Legend:
+    """Names with the largest shares of all time, `n` with any, and the share of those that are not listed."""
+
+    text: Sequence[str]
+    share: Array
+    n: int
+    rest: float
+
+    @property
+    def data(self) -> dict[str, Any]:
+        return {"text": Texts(self.text), "share": self.share, "n": self.n, "rest": self.rest}
+
+
+def legend_of(times: Ints, texts: Sequence[str], most: int) -> Legend:
+    """Return the shares of names; those of one text are one."""
+    sums: dict[str, int] = {}
+    for number in np.flatnonzero(times).tolist():
+        sums[texts[number]] = sums.get(texts[number], 0) + int(times[number])
+    order = sorted(sums, key=lambda text: (-sums[text], text))
+    total = sum(sums.values()) or 1
+    share = np.array([sums[text] / total for text in order[:most]], np.float64)
+    return Legend(order[:most], share, len(order), sum(sums[text] for text in order[most:]) / total)

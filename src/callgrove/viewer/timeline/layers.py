@@ -19,10 +19,18 @@ import numpy as np
 from callgrove.arrays import ABSENT, Array, Ids, Ints
 from callgrove.model.experiment import Experiment
 from callgrove.model.traces.events import Window
-from callgrove.viewer.panels import Limits
+from callgrove.viewer.page import Limits
 from callgrove.viewer.timeline.boxes import INNERMOST, LINES, Boxes, Cells, Tally, dominant, runs_of_frames, span_boxes
-from callgrove.viewer.timeline.events import MOST_LEVELS, Events, FrameNames, Part, Survey, sample_events, span_events
-from callgrove.viewer.timeline.legend import NameTimes
+from callgrove.viewer.timeline.events import (
+    MOST_LEVELS,
+    Events,
+    FrameNames,
+    NameTimes,
+    Part,
+    Survey,
+    sample_events,
+    span_events,
+)
 
 __all__ = ["Gathered", "Layer", "Levels", "SampleLevels", "Shows", "SpanLevels", "gather", "names_in_use"]
 

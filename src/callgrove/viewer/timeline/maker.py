@@ -14,11 +14,9 @@ from callgrove.model.profiles import choose_profiles
 from callgrove.model.study.series import Study
 from callgrove.model.traces.events import SpanKind
 from callgrove.render.units import duration_ns
-from callgrove.viewer.page import Texts
-from callgrove.viewer.panels import Choice, Detail, Limits, Panel
-from callgrove.viewer.timeline.events import N_KINDS, FrameNames, Names, Stacks, Survey, survey
+from callgrove.viewer.page import Choice, Detail, Limits, Panel, Texts
+from callgrove.viewer.timeline.events import N_KINDS, FrameNames, Names, NameTimes, Stacks, Survey, legend_of, survey
 from callgrove.viewer.timeline.layers import Gathered, Layer, Shows, gather, names_in_use
-from callgrove.viewer.timeline.legend import NameTimes, legend_of
 
 __all__ = ["TimelineMaker", "timeline_maker"]
 

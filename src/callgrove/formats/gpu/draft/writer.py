@@ -26,9 +26,8 @@ from callgrove.formats.gpu.draft.rows import IN_COLUMNS, DraftPlaces, SpanRows, 
 from callgrove.formats.gpu.draft.schema import insert, statements
 from callgrove.formats.gpu.spans import refuse_input_as
 from callgrove.formats.interface import Chunk, SampleChunk, WriteOptions
-from callgrove.formats.writing.losses import losses_of_runs, losses_of_sides, losses_of_tables
 from callgrove.formats.writing.targets import SqliteTarget
-from callgrove.formats.writing.writer import TargetWriter
+from callgrove.formats.writing.writer import TargetWriter, losses_of_runs, losses_of_sides, losses_of_tables
 from callgrove.model.books import ALLOCATED, COPIED, COUNTED, MEASURED, VALUES, Books, Ledger
 from callgrove.model.contexts import ContextTree
 from callgrove.model.experiment import Experiment

@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from callgrove.arrays import Ints, distinct
-from callgrove.binary.sources import Source
+from callgrove.binary.files import Source
 from callgrove.binary.sqlite.cells import MISSING, Cells, Type
 from callgrove.binary.sqlite.database import SqliteFile
 from callgrove.errors import InputError, NotRecognised, Parameter, UsageError, worded

@@ -23,7 +23,7 @@ import numpy as np
 from callgrove.arrays import Bools, Ids, Ints
 from callgrove.binary.sqlite.cells import MISSING, Cells, Type
 from callgrove.binary.sqlite.database import SqliteFile
-from callgrove.formats.gpu.nsight.call_chains import ARROW, decode_path, extra_prof_domain, symbols
+from callgrove.formats.gpu.nsight.tables import ARROW, decode_path, extra_prof_domain, symbols
 from callgrove.model.traces.intervals import enclosing
 
 __all__ = [

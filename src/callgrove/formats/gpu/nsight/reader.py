@@ -13,7 +13,7 @@ Specification: gpu-traces.md section 5.
     MPI_*_EVENTS, UCP_*_EVENTS, CUDNN_EVENTS, CUBLAS_EVENTS, CUPTI_ACTIVITY_KIND_OPENACC_*, OPENMP_EVENT_KIND_*
                                      calls of threads, as the user guide of Nsight Systems has them
     MPI_RANKS                        the rank of a thread's process
-    CUDA_CALLCHAINS, OSRT_CALLCHAINS, SAMPLING_CALLCHAINS     who called, see call_chains.py
+    CUDA_CALLCHAINS, OSRT_CALLCHAINS, SAMPLING_CALLCHAINS     who called, see tables.py
 
     globalTid = hardware (8 bits) | machine (8) | process (24) | thread (24); globalPid is the same with thread 0
 
@@ -32,25 +32,16 @@ import numpy as np
 from callgrove.arrays import ABSENT, Array, Bools, Ids, Ints
 from callgrove.binary.sqlite.cells import MISSING, Cells, Type
 from callgrove.binary.sqlite.database import SqliteFile
-from callgrove.formats.gpu.dataset import Stacks
-from callgrove.formats.gpu.event_tables import EventTable, or_absent
-from callgrove.formats.gpu.nsight.call_chains import (
-    ARROW,
-    EXTRA_PROF,
-    CallChains,
-    CallsByCorrelation,
-    Domains,
-    Frames,
-    decode_path,
-    symbols,
-)
+from callgrove.formats.gpu.dataset import EventTable, Stacks, or_absent
 from callgrove.formats.gpu.nsight.places import NsightPlaces
 from callgrove.formats.gpu.nsight.tables import (
+    ARROW,
     CATEGORIES,
     CHAIN_CLASS,
     COPY_COLUMNS,
     COPY_KINDS,
     CUPTI,
+    EXTRA_PROF,
     KERNEL_COLUMNS,
     KNOWN,
     MARK,
@@ -62,6 +53,12 @@ from callgrove.formats.gpu.nsight.tables import (
     SYNC_TYPES,
     TABLES,
     TID_BITS,
+    CallChains,
+    CallsByCorrelation,
+    Domains,
+    Frames,
+    decode_path,
+    symbols,
     sync_word,
 )
 from callgrove.model.experiment import Severity

@@ -1,20 +1,31 @@
-"""The event tables of Nsight Systems exports, and what their numbers mean where an export has no table of it.
+"""The event tables of Nsight Systems exports, what their numbers mean, call chains, and call paths in NVTX ranges.
 
 Specification: gpu-traces.md 5.2 and 5.4.
 """
 
 from __future__ import annotations
 
-from callgrove.formats.gpu.event_tables import OVERHEAD, EventTable
+from collections.abc import Mapping
+from functools import cached_property
+
+import numpy as np
+
+from callgrove.arrays import ABSENT, Ids, Ints, Names, distinct
+from callgrove.binary.sqlite.cells import MISSING, Type
+from callgrove.binary.sqlite.database import SqliteFile
+from callgrove.formats.gpu.dataset import OVERHEAD, EventTable
 from callgrove.model.traces.events import SpanKind
+from callgrove.model.traces.pairing import strip_version
 
 __all__ = [
+    "ARROW",
     "CATEGORIES",
     "CHAIN_CLASS",
     "COPY_COLUMNS",
     "COPY_KINDS",
     "CUPTI",
     "DOMAIN_CREATE",
+    "EXTRA_PROF",
     "KERNEL_COLUMNS",
     "KNOWN",
     "MARK",
@@ -26,8 +37,19 @@ __all__ = [
     "SYNC_TYPES",
     "TABLES",
     "TID_BITS",
+    "CallChains",
+    "CallsByCorrelation",
+    "Domains",
+    "Frames",
+    "decode_path",
+    "extra_prof_domain",
+    "symbols",
     "sync_word",
 ]
+
+
+# -- event tables ------------------------------------------------------------------------------------------------------
+
 
 CUPTI = "CUPTI_ACTIVITY_KIND_"
 CHAIN_CLASS = 67  # a second row of a call, which only brings its call chain
@@ -172,3 +194,196 @@ LISTED = """start end eventClass globalTid globalPid correlationId nameId return
     uint64Value int64Value doubleValue uint32Value int32Value floatValue jsonTextId jsonText nestingLevel address pc
     memoryOperationType name"""  # columns of event tables (5.2)
 KNOWN = frozenset(LISTED.split())  # others are kept as they are
+
+
+# -- call chains and call paths ----------------------------------------------------------------------------------------
+# Specification: gpu-traces.md 5.5.
+#
+#     CUDA_CALLCHAINS, OSRT_CALLCHAINS     id, symbol, unresolved, stackDepth (0 is the innermost frame)
+#     RUNTIME.callchainId, OSRT_API.callchainId     -> id, or id - 1: files show both, so each table is looked at
+#     SAMPLING_CALLCHAINS.id = COMPOSITE_EVENTS.id  (start, globalTid)
+#
+# Frames without a symbol are left out: a third to a half of them are.
+
+
+Frames = tuple[str, ...]  # the outermost first
+INTEGER = Type.INTEGER
+LOOKED_AT = 3  # innermost frames among which the called function should be
+
+
+class CallChains:
+    """The chains of one table."""
+
+    def __init__(self, file: SqliteFile, table: str) -> None:
+        rows = file.table(table, dict.fromkeys(("id", "symbol", "unresolved", "stackDepth"), INTEGER))
+        self.every: Ints = distinct(rows["id"])
+        self.largest = int(rows["id"].max(initial=0))
+        kept = np.flatnonzero((rows["unresolved"] != 1) & (rows["symbol"] != MISSING))
+        order = kept[np.lexsort((-rows["stackDepth"][kept], rows["id"][kept]))]
+        self.ids, first = np.unique(rows["id"][order], return_index=True)
+        self.bounds = np.append(first, len(order))
+        self.symbol: Ints = rows["symbol"][order]
+        self._strings = file.table("StringIds", {"id": INTEGER, "value": Type.TEXT}) if len(order) else {}
+
+    @cached_property
+    def _names(self) -> dict[int, str]:
+        rows = self._strings
+        if not rows:
+            return {}
+        used = np.isin(rows["id"], self.symbol)
+        pairs = zip(rows["id"][used].tolist(), rows["value"][used].tolist(), strict=True)
+        return {id_: text for id_, text in pairs if text is not None}
+
+    def frames(self, chain: int) -> Frames:
+        """The frames of a chain by its own id; none where there is no such chain."""
+        place = int(np.searchsorted(self.ids, chain))
+        if place == len(self.ids) or self.ids[place] != chain:
+            return ()
+        symbols = self.symbol[self.bounds[place] : self.bounds[place + 1]].tolist()
+        return tuple(self._names.get(symbol, f"<missing string {symbol}>") for symbol in symbols)
+
+    def symbols_of(self, chains: Ints) -> tuple[Ints, Ints]:
+        """The symbols of chains, one chain after the other, and where each begins; an absent one for a chain without
+        any."""
+        place = np.minimum(np.searchsorted(self.ids, chains), max(len(self.ids) - 1, 0))
+        found = self.ids[place] == chains if len(self.ids) else np.zeros(len(chains), np.bool_)
+        first = np.where(found, self.bounds[place], 0)
+        counts = np.where(found, np.append(np.diff(self.bounds), 1)[place], 1)
+        bounds = np.append(0, np.cumsum(counts))
+        at = np.arange(bounds[-1]) + np.repeat(first - bounds[:-1], counts)
+        known = np.repeat(found, counts)
+        symbols = np.where(known, np.append(self.symbol, MISSING)[np.where(known, at, -1)], MISSING)
+        return symbols, bounds
+
+    def offset(self, given: Ints, names: Ids, texts: list[str]) -> int:
+        """What to add to a call's number to have that of its chain: 0 (and 0 is then no chain) or 1. Where the largest
+        numbers do not tell, it is the one with which more chains end in the function that was called."""
+        known = given != MISSING
+        largest = int(given[known].max(initial=0))
+        if largest == self.largest:
+            return 0
+        if largest + 1 == self.largest:
+            return 1
+        pairs = np.unique(np.stack([given[known], names[known]]), axis=1).T.tolist() if known.any() else []
+        direct, next_ = (
+            sum(
+                strip_version(texts[name]) in self.frames(chain + more)[-LOOKED_AT:]
+                for chain, name in pairs
+                if name != ABSENT
+            )
+            for more in (0, 1)
+        )
+        return int(next_ > direct)
+
+    def above(self, given: Ints, names: Ids, texts: list[str]) -> tuple[Ints, tuple[Frames, ...]]:
+        """The rows of calls that have a chain, and its frames without the called function itself."""
+        more = self.offset(given, names, texts)
+        rows = np.flatnonzero((given != MISSING) & ((given != 0) | bool(more)))
+        keys, number = np.unique(np.stack([given[rows], names[rows]]), axis=1, return_inverse=True)
+        stacks = [
+            _without(self.frames(chain + more), texts[name] if name >= 0 else "") for chain, name in keys.T.tolist()
+        ]
+        found = [stacks[k] for k in number.reshape(-1).tolist()]
+        kept = np.array([bool(frames) for frames in found], np.bool_)
+        return rows[kept], tuple(frames for frames in found if frames)
+
+
+def _without(frames: Frames, name: str) -> Frames:
+    return frames[:-1] if frames and frames[-1] == strip_version(name) else frames
+
+
+# Ranges of Extra-Prof: whole call paths as the text of an NVTX range.
+#
+# Specification: gpu-traces.md section 9 a.
+#
+#     main->solve->step                plain
+#     7f01a07f02b8             pointers to symbols, the outermost first
+#     StringIds: EXTRA_PROF_SYMBOLS, EP7f01a0main, EP7f02b8solve, ..., EXTRA_PROF_SYMBOLS_END
+
+
+EXTRA_PROF = "de.tu-darmstadt.parallel.extra_prof"
+SEPARATOR = "\x1f"
+ARROW = "->"
+FIRST, LAST = "EXTRA_PROF_SYMBOLS", "EXTRA_PROF_SYMBOLS_END"
+
+
+def extra_prof_domain(file: SqliteFile) -> int | None:
+    """The NVTX domain of Extra-Prof's ranges, if it measured the run."""
+    columns = {"eventType": Type.INTEGER, "domainId": Type.INTEGER, "text": Type.TEXT}
+    for cells in file.chunks("NVTX_EVENTS", columns):
+        for kind, domain, text in zip(
+            cells["eventType"].tolist(), cells["domainId"].tolist(), cells["text"], strict=True
+        ):
+            if kind == DOMAIN_CREATE and text == EXTRA_PROF and domain != MISSING:
+                return int(domain)
+    return None
+
+
+def symbols(strings: Mapping[int, str]) -> dict[str, str]:
+    """Names by pointer. An arrow inside a name would read as two names."""
+    places = {text: id_ for id_, text in strings.items() if text in (FIRST, LAST)}
+    if len(places) < 2:
+        return {}
+    found: dict[str, str] = {}
+    for id_, text in strings.items():
+        mark, _, rest = text.partition(SEPARATOR)
+        if mark == "EP" and places[FIRST] <= id_ <= places[LAST]:
+            pointer, _, name = rest.partition(SEPARATOR)
+            found[pointer] = name.replace(ARROW, "- >")
+    return found
+
+
+def decode_path(text: str, names: Mapping[str, str]) -> str:
+    """A range's text as a path; pointers without a name stay as they are."""
+    if not text.startswith(SEPARATOR):
+        return text
+    pointers, arrow, call = text[1:].partition(ARROW)
+    path = ARROW.join(names.get(pointer, f"<symbol {pointer}>") for pointer in pointers.split(SEPARATOR) if pointer)
+    return path + arrow + call
+
+
+# Keys of Nsight exports that hold in one process only: correlations and NVTX domains.
+#
+# Specification: gpu-traces.md 5.5.
+
+
+class Domains:
+    """The names of NVTX domains; the first one, 0, has none."""
+
+    def __init__(self, file: SqliteFile, names: Names) -> None:
+        self._name: dict[tuple[int, int], int] = {}
+        columns = dict.fromkeys(("globalTid", "domainId", "eventType"), Type.INTEGER) | {"text": Type.TEXT}
+        for cells in file.chunks("NVTX_EVENTS", columns):
+            rows = np.flatnonzero(cells["eventType"] == DOMAIN_CREATE)
+            keys = zip((cells["globalTid"][rows] >> TID_BITS).tolist(), cells["domainId"][rows].tolist(), strict=True)
+            for key, text in zip(keys, cells["text"][rows].tolist(), strict=True):
+                self._name.setdefault(key, names(text))
+
+    def at(self, tids: Ints, domains: Ints) -> Ids:
+        """The name of the domain of every event, given its thread; -1 where it has none."""
+        if not self._name or not len(tids):
+            return np.full(len(tids), ABSENT, np.int32)
+        keys, number = np.unique(np.stack([tids >> TID_BITS, domains]), axis=1, return_inverse=True)
+        found = [self._name.get((process, domain), ABSENT) for process, domain in keys.T.tolist()]
+        return np.array(found, np.int32)[number.reshape(-1)]
+
+
+class CallsByCorrelation:
+    """Calls, to be found by process and correlation."""
+
+    def __init__(self, thread: Ints, correlation: Ints) -> None:
+        self.thread = thread
+        self._order = np.lexsort((correlation, thread >> TID_BITS))
+        self._process, self._correlation = (thread >> TID_BITS)[self._order], correlation[self._order]
+
+    def find(self, process: Ints, correlation: Ints) -> Ints:
+        """The number of the first such call; -1 where there is none."""
+        out = np.full(len(process), ABSENT, np.int64)
+        for own in np.unique(process).tolist():
+            first, last = np.searchsorted(self._process, own, "left"), np.searchsorted(self._process, own, "right")
+            asked = np.flatnonzero(process == own)
+            place = first + np.searchsorted(self._correlation[first:last], correlation[asked])
+            inside = np.flatnonzero(place < last)
+            inside = inside[self._correlation[place[inside]] == correlation[asked[inside]]]
+            out[asked[inside]] = self._order[place[inside]]
+        return out

@@ -6,6 +6,6 @@ lookups.py           what the ids of events lead to: names, threads, devices, st
 tables.py            the tables and their columns
 places.py            processes, agents and lanes; of many databases at once
 span_attributes.py   what only some events have: grids, bytes, arguments, counters
-writer.py            many databases as one file; views.py the views of rocprofv3's schema
+writer.py            many databases as one file, with the views of rocprofv3's schema
 spans_writer.py      any trace of a GPU program as such a database
 """

@@ -19,8 +19,7 @@ from callgrove.binary.sqlite.cells import MISSING, Cells, Lookup, Type, json_sca
 from callgrove.binary.sqlite.database import SqliteFile
 from callgrove.binary.sqlite.plan import Slow
 from callgrove.errors import UnsupportedVersion
-from callgrove.formats.gpu.dataset import Lane, Process
-from callgrove.formats.gpu.event_tables import LaneList, TableData
+from callgrove.formats.gpu.dataset import Lane, LaneList, Process, TableData
 from callgrove.formats.gpu.rocpd.tables import (
     AGENT_COLUMNS,
     AGENT_NUMBERS,

@@ -25,8 +25,7 @@ from callgrove.binary.sqlite.batch import OwnedRows
 from callgrove.binary.sqlite.cells import Cells, Lookup, Type
 from callgrove.binary.sqlite.database import SqliteFile
 from callgrove.errors import CorruptFile
-from callgrove.formats.gpu.dataset import CounterRows, Events
-from callgrove.formats.gpu.event_tables import EventTable, Extra
+from callgrove.formats.gpu.dataset import CounterRows, Events, EventTable, Extra
 from callgrove.formats.gpu.rocpd.events import EventChunk
 from callgrove.formats.gpu.rocpd.lookups import Lookups, OwnedTables, chosen_names
 from callgrove.formats.gpu.rocpd.places import ReadBefore, RocpdPlaces, suffixes

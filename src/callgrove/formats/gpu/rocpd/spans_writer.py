@@ -38,13 +38,17 @@ from callgrove.formats.gpu.rocpd.tables import (
     kind_of_category,
     quote_with,
 )
-from callgrove.formats.gpu.rocpd.views import create_data_views
-from callgrove.formats.gpu.rocpd.writer import RocpdWriter
+from callgrove.formats.gpu.rocpd.writer import RocpdWriter, create_data_views
 from callgrove.formats.gpu.spans import DataSetSpans, refuse_input_as
 from callgrove.formats.interface import Chunk, LossReport, SampleChunk, WriteOptions
-from callgrove.formats.writing.losses import left_out_of, losses_of_runs, losses_of_sides, losses_of_tables
 from callgrove.formats.writing.targets import SqliteTarget, refuse_existing
-from callgrove.formats.writing.writer import TargetWriter
+from callgrove.formats.writing.writer import (
+    TargetWriter,
+    left_out_of,
+    losses_of_runs,
+    losses_of_sides,
+    losses_of_tables,
+)
 from callgrove.model.books import ALLOCATED, COPIED, SAMPLES, VALUES, Books
 from callgrove.model.experiment import Experiment
 from callgrove.model.profiles import ProfileKind

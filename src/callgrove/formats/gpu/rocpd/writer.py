@@ -1,4 +1,4 @@
-"""Many rocprofv3 databases as one file: every process keeps its own tables, views unite them.
+"""Many rocprofv3 databases as one file: every process keeps its own tables, and the views of schema 3 unite them.
 
 Specification: gpu-traces.md 3.7. The schema is ours (tables.py), never that of an input: no SQL of a file is run.
 Rows are copied as they are, some at a time. Tables of a process that schema 3 does not know are copied with the columns
@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -23,7 +24,6 @@ from callgrove.binary.sqlite.database import totals_of
 from callgrove.errors import Parameter, UsageError, worded
 from callgrove.formats.gpu.rocpd.reader import RocpdData
 from callgrove.formats.gpu.rocpd.tables import COLUMNS, LATER, columns_of, create_table, create_view, quote_with
-from callgrove.formats.gpu.rocpd.views import create_data_views
 from callgrove.formats.gpu.spans import DataSetSpans, refuse_input_as
 from callgrove.formats.interface import Chunk, LossReport, WriteOptions
 from callgrove.formats.writing.targets import SqliteTarget
@@ -33,7 +33,300 @@ from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Metrics
 from callgrove.model.traces.events import SpanKind
 
-__all__ = ["RocpdWriter", "add_up"]
+__all__ = ["DATA_VIEWS", "RocpdWriter", "add_up", "create_data_views"]
+
+
+# -- the views of schema 3 ---------------------------------------------------------------------------------------------
+# Specification: gpu-traces.md 3.5; names and columns as schema 3.0.0 to 3.0.3 of rocprofiler-sdk has them. Of one
+# process every view gives what rocprofv3's gives; of many, rows are joined inside their process, which rocprofv3
+# forgets for `threads` and `memory_allocations`. JSON that is none is NULL instead of an error.
+#
+# A view is written down as its columns and its tables:
+#
+#     K.id  name=S.display_name       a column of a table, under its own name or another one
+#     category=E.category_id>string   a column of the row that another one refers to, here in rocpd_string
+#     size=C.extdata$size             a member of an object in JSON
+#     pmc=(SUM(V.value))              anything else
+#     +K.graph_exec_id                only where inputs have the columns of schema 3.0.2
+#
+#     K kernel_dispatch               the first table, with its short name
+#     A info_agent K.agent_id         joined by id; with a question mark (`Q? ...`) also rows that have no such id
+#     A arg =E.id                     joined by event_id
+
+
+LOOKED_UP = {"string": "string", "info_kernel_symbol": "display_name"}
+GRAPHS = ("kernel_dispatch", "memory_copy")  # what has graph ids since 3.0.2
+OF_GRAPHS = "graph_exec_id"
+SPM = ("pmc_event", "sample_id")  # counters of samples, since 3.0.3
+
+STACK = "E.stack_id E.parent_stack_id corr_id=E.correlation_id"
+CATEGORY = "category=E.category_id>string"
+OF_EVENT = f"{STACK} E.extdata E.call_stack E.line_info"
+NODE = "nid=N.id N.machine_id N.system_name N.hostname system_release=N.release system_version=N.version"
+SPAN_OF = "{0}.start {0}.end duration=({0}.end-{0}.start)"
+AGENT = (
+    "{1}agent_abs_index={0}.absolute_index {1}agent_log_index={0}.logical_index "
+    "{1}agent_type_index={0}.type_index {1}agent_type={0}.type"
+)
+REGISTERS = "vgpr_count=S.arch_vgpr_count S.accum_vgpr_count S.sgpr_count"
+OF_SAMPLE = "R.id R.guid category=E.category_id>string name=T.name_id>string T.nid P.pid H.tid"
+SAMPLE_TABLES = (
+    *("R sample", "T track R.track_id", "E event R.event_id", "P info_process T.pid"),
+    "H info_thread T.tid",
+)
+COUNTED_TABLES = (
+    *("V pmc_event", "I info_pmc V.pmc_id", "E event V.event_id", "K kernel_dispatch =V.event_id"),
+    *("A info_agent K.agent_id", "S info_kernel_symbol K.kernel_id", "P info_process K.pid", "T info_thread K.tid"),
+)
+OF_COUNTED = (
+    "K.dispatch_id K.kernel_id event_id=E.id E.correlation_id E.stack_id E.parent_stack_id P.pid T.tid K.agent_id "
+    f"{AGENT.format('A', '')} K.queue_id K.grid_size_x K.grid_size_y K.grid_size_z "
+    "grid_size=(K.grid_size_x*K.grid_size_y*K.grid_size_z) kernel_name=S.display_name "
+    "kernel_region=K.region_name_id>string K.workgroup_size_x K.workgroup_size_y K.workgroup_size_z "
+    "workgroup_size=(K.workgroup_size_x*K.workgroup_size_y*K.workgroup_size_z) lds_block_size=K.group_segment_size "
+    f"scratch_size=K.private_segment_size {REGISTERS} counter_name=I.name counter_symbol=I.symbol I.component "
+    "I.description I.block I.expression I.value_type counter_id=I.id"
+)
+
+
+@dataclass(frozen=True)
+class DataView:
+    """A view in the notation above; `end` follows the tables.
+
+    `needs` is a table and a column without which there is no such view; `without` one that is NULL in all rows, if it
+    is there.
+    """
+
+    columns: str
+    tables: tuple[str, ...]
+    end: str = ""
+    needs: tuple[str, str] | None = None
+    without: tuple[str, str] | None = None
+
+
+DATA_VIEWS: dict[str, DataView] = {
+    "code_objects": DataView(
+        "C.id C.guid C.nid P.pid agent_abs_index=A.absolute_index C.uri C.load_base C.load_size C.load_delta "
+        "storage_type_str=C.storage_type code_object_size=C.extdata$size storage_type=C.extdata$storage_type "
+        "memory_base=C.extdata$memory_base memory_size=C.extdata$memory_size",
+        ("C info_code_object", "A info_agent C.agent_id", "P info_process C.pid"),
+    ),
+    "kernel_symbols": DataView(
+        "S.id S.guid S.nid P.pid S.code_object_id S.kernel_name S.display_name S.kernel_object "
+        "S.kernarg_segment_size S.kernarg_segment_alignment S.group_segment_size S.private_segment_size S.sgpr_count "
+        "S.arch_vgpr_count S.accum_vgpr_count kernel_symbol_size=S.extdata$size kernel_id=S.extdata$kernel_id "
+        "kernel_code_entry_byte_offset=S.extdata$kernel_code_entry_byte_offset "
+        "formatted_kernel_name=S.extdata$formatted_kernel_name demangled_kernel_name=S.extdata$demangled_kernel_name "
+        "truncated_kernel_name=S.extdata$truncated_kernel_name kernel_address=S.extdata$kernel_address.handle",
+        ("S info_kernel_symbol", "P info_process S.pid"),
+    ),
+    "processes": DataView(
+        f"{NODE} P.guid P.ppid P.pid P.init P.start P.end P.fini P.command",
+        ("P info_process", "N info_node P.nid"),
+    ),
+    "threads": DataView(
+        f"{NODE} P.guid P.ppid P.pid T.tid T.start T.end T.name",
+        ("T info_thread", "P info_process T.pid", "N info_node T.nid"),
+    ),
+    "regions": DataView(
+        f"R.id R.guid {CATEGORY} name=S.string R.nid P.pid T.tid {SPAN_OF.format('R')} R.event_id {OF_EVENT}",
+        ("R region", "E event R.event_id", "S string R.name_id", "P info_process R.pid", "T info_thread R.tid"),
+    ),
+    "region_args": DataView(
+        "R.id R.guid R.nid P.pid A.type A.name A.value",
+        ("R region", "E event R.event_id", "A arg =E.id", "P info_process R.pid"),
+    ),
+    "samples": DataView(f"{OF_SAMPLE} R.timestamp R.event_id {OF_EVENT}", SAMPLE_TABLES),
+    "sample_regions": DataView(
+        f"{OF_SAMPLE} start=R.timestamp END=R.timestamp duration=(R.timestamp-R.timestamp) R.event_id {OF_EVENT}",
+        SAMPLE_TABLES,
+    ),
+    "kernels": DataView(
+        f"K.id K.guid T.tid {CATEGORY} region=R.string name=S.display_name K.nid P.pid {AGENT.format('A', '')} "
+        "S.code_object_id K.kernel_id K.dispatch_id K.stream_id K.queue_id +K.graph_exec_id +K.graph_node_id "
+        f"queue=Q.name stream=M.name {SPAN_OF.format('K')} grid_x=K.grid_size_x grid_y=K.grid_size_y "
+        "grid_z=K.grid_size_z workgroup_x=K.workgroup_size_x workgroup_y=K.workgroup_size_y "
+        "workgroup_z=K.workgroup_size_z lds_size=K.group_segment_size scratch_size=K.private_segment_size "
+        f"{REGISTERS} static_lds_size=S.group_segment_size static_scratch_size=S.private_segment_size +K.event_id "
+        f"{STACK}",
+        (
+            *("K kernel_dispatch", "A info_agent K.agent_id", "E event K.event_id", "R string K.region_name_id"),
+            *("S info_kernel_symbol K.kernel_id", "M? info_stream K.stream_id", "Q? info_queue K.queue_id"),
+            *("P info_process Q.pid", "T info_thread K.tid"),
+        ),
+    ),
+    "pmc_info": DataView(
+        "I.id I.guid I.nid P.pid agent_abs_index=A.absolute_index I.is_constant I.is_derived I.name I.description "
+        "I.block I.expression",
+        ("I info_pmc", "A info_agent I.agent_id", "P info_process I.pid"),
+    ),
+    "pmc_events": DataView(
+        f"V.id V.guid V.pmc_id event_id=E.id {CATEGORY} name=K.kernel_id>info_kernel_symbol K.nid P.pid "
+        f"K.dispatch_id {SPAN_OF.format('K')} counter_name=I.name counter_value=V.value",
+        (
+            *("V pmc_event", "I info_pmc V.pmc_id", "E event V.event_id", "K kernel_dispatch =V.event_id"),
+            "P info_process K.pid",
+        ),
+    ),
+    "events_args": DataView(
+        f"event_id=E.id {CATEGORY} E.stack_id E.parent_stack_id E.correlation_id arg_position=A.position "
+        "arg_type=A.type arg_name=A.name arg_value=A.value E.call_stack E.line_info A.extdata",
+        ("E event", "A arg =E.id"),
+    ),
+    "stream_args": DataView(
+        "argument_id=A.id A.event_id arg_position=A.position arg_type=A.type arg_value=A.value "
+        "stream_id=A.extdata$stream_id S.nid P.pid stream_name=S.name S.extdata",
+        ("A arg", "S info_stream A.extdata$stream_id", "P info_process S.pid"),
+        "WHERE A.name = 'stream'",
+    ),
+    "memory_copies": DataView(
+        f"M.id M.guid {CATEGORY} M.nid P.pid T.tid {SPAN_OF.format('M')} name=S.string region_name=R.string "
+        "M.stream_id M.queue_id +M.graph_exec_id +M.graph_node_id stream_name=L.name queue_name=Q.name M.size "
+        f"dst_device=D.name {AGENT.format('D', 'dst_')} M.dst_address src_device=O.name {AGENT.format('O', 'src_')} "
+        f"M.src_address {STACK}",
+        (
+            *("M memory_copy", "S string M.name_id", "R? string M.region_name_id", "D info_agent M.dst_agent_id"),
+            *("O info_agent M.src_agent_id", "Q? info_queue M.queue_id", "L? info_stream M.stream_id"),
+            *("E event M.event_id", "P info_process M.pid", "T info_thread M.tid"),
+        ),
+    ),
+    "memory_allocations": DataView(
+        f"M.id M.guid {CATEGORY} M.nid P.pid T.tid {SPAN_OF.format('M')} M.type M.level agent_name=A.name "
+        f"{AGENT.format('A', '')} M.address M.size M.queue_id queue_name=Q.name M.stream_id stream_name=L.name {STACK}",
+        (
+            *("M memory_allocate", "A? info_agent M.agent_id", "Q? info_queue M.queue_id"),
+            *("L? info_stream M.stream_id", "E event M.event_id", "P info_process M.pid", "T info_thread M.tid"),
+        ),
+    ),
+    "scratch_memory": DataView(
+        f"M.id M.guid M.nid P.pid operation=M.type agent_name=A.name {AGENT.format('A', '')} M.queue_id T.tid "
+        f"alloc_flags=M.extdata$flags {SPAN_OF.format('M')} M.size M.address E.correlation_id {STACK} {CATEGORY} "
+        "event_extdata=E.extdata",
+        (
+            *("M memory_allocate", "A? info_agent M.agent_id", "E event M.event_id", "P info_process M.pid"),
+            "T info_thread M.tid",
+        ),
+        "WHERE M.level = 'SCRATCH' ORDER BY M.start",
+    ),
+    "counters_collection": DataView(
+        f"id=(MIN(V.id)) V.guid {OF_COUNTED} value=(SUM(V.value)) K.start K.end I.is_constant I.is_derived "
+        f"duration=(K.end-K.start) {CATEGORY} K.nid E.extdata S.code_object_id",
+        COUNTED_TABLES,
+        "GROUP BY V.guid, K.dispatch_id, I.name, K.agent_id",
+        without=SPM,
+    ),
+    "spm_counters": DataView(
+        f"V.id V.guid {OF_COUNTED} V.xcc V.shader_engine V.instance V.value O.timestamp I.is_constant I.is_derived "
+        f"{CATEGORY} K.nid E.extdata S.code_object_id",
+        (*COUNTED_TABLES, "O sample V.sample_id"),
+        needs=SPM,
+    ),
+    "graph_launches": DataView(
+        f"G.id G.guid G.nid P.pid T.tid G.agent_id {AGENT.format('A', '')} G.queue_id queue=Q.name "
+        f"name=('Graph'||char(32)||'Execution') {SPAN_OF.format('G')} G.graph_exec_id "
+        f"G.kernel_dispatch_count G.event_id {STACK}",
+        (
+            *("G graph_launch", "A? info_agent G.agent_id", "Q? info_queue G.queue_id", "E event G.event_id"),
+            *("P info_process G.pid", "T info_thread G.tid"),
+        ),
+        needs=("graph_launch", "graph_exec_id"),
+    ),
+}
+
+SUMMARY_VIEWS: dict[str, str] = {
+    "regions_and_samples": "SELECT * FROM regions UNION ALL SELECT * FROM sample_regions",
+    "top_kernels": """
+        WITH own AS (
+            SELECT S.display_name AS name, K."end" - K.start AS ns
+            FROM rocpd_kernel_dispatch K JOIN rocpd_info_kernel_symbol S ON S.id = K.kernel_id AND S.guid = K.guid
+        )
+        SELECT name, COUNT(*) AS total_calls, SUM(ns) / 1000.0 AS total_duration,
+            SUM(ns) / COUNT(*) / 1000.0 AS average,
+            SUM(ns) * 100.0 / (SELECT SUM("end" - start) FROM rocpd_kernel_dispatch) AS percentage
+        FROM own GROUP BY name ORDER BY total_duration DESC""",
+    "busy": """
+        WITH own AS (
+            SELECT agent_id, guid, start, "end" FROM rocpd_kernel_dispatch
+            UNION ALL SELECT dst_agent_id, guid, start, "end" FROM rocpd_memory_copy
+        ), whole AS (SELECT MAX("end") - MIN(start) AS ns FROM own), each AS (
+            SELECT agent_id, guid, SUM("end" - start) AS ns FROM own GROUP BY agent_id, guid
+        )
+        SELECT each.agent_id AS agent_id, A.type AS type, each.ns AS GpuTime, whole.ns AS WallTime,
+            each.ns * 1.0 / whole.ns AS Busy
+        FROM each CROSS JOIN whole JOIN rocpd_info_agent A ON A.id = each.agent_id AND A.guid = each.guid""",
+    "top": """
+        WITH own AS (
+            SELECT S.id AS known, S.display_name AS name, K."end" - K.start AS ns
+            FROM rocpd_kernel_dispatch K LEFT JOIN rocpd_info_kernel_symbol S ON S.id = K.kernel_id AND S.guid = K.guid
+            UNION ALL SELECT S.id, S.string, M."end" - M.start
+            FROM rocpd_memory_copy M LEFT JOIN rocpd_string S ON S.id = M.name_id AND S.guid = M.guid
+            UNION ALL SELECT S.id, S.string, R."end" - R.start
+            FROM rocpd_region R LEFT JOIN rocpd_string S ON S.id = R.name_id AND S.guid = R.guid
+        )
+        SELECT name, COUNT(*) AS total_calls, SUM(ns) / 1000.0 AS total_duration,
+            SUM(ns) / COUNT(*) / 1000.0 AS average,
+            SUM(ns) * 100.0 / (SELECT SUM(ns) FROM own) AS percentage
+        FROM own WHERE known IS NOT NULL GROUP BY name ORDER BY total_duration DESC""",
+}
+
+
+def create_data_views(columns: Mapping[str, Collection[str]]) -> Iterator[tuple[str, str]]:
+    """Name and statement of every view that tables with these columns can have."""
+    for name, view in DATA_VIEWS.items():
+        if view.needs is None or _has(columns, view.needs):
+            yield name, f"CREATE VIEW {name} AS {_select(view, columns)}"
+    for name, text in SUMMARY_VIEWS.items():
+        yield name, f"CREATE VIEW {name} AS {' '.join(text.split())}"
+
+
+def _has(columns: Mapping[str, Collection[str]], place: tuple[str, str]) -> bool:
+    table, column = place
+    return column in columns.get(table, ())
+
+
+def _select(view: DataView, columns: Mapping[str, Collection[str]]) -> str:
+    graphs = all(_has(columns, (table, OF_GRAPHS)) for table in GRAPHS)
+    cells = [_cell(text.lstrip("+")) for text in view.columns.split() if graphs or not text.startswith("+")]
+    joins = " ".join(map(_join, view.tables))
+    where = f"WHERE V.{view.without[1]} IS NULL " if view.without and _has(columns, view.without) else ""
+    return f"SELECT {', '.join(cells)} FROM {joins} {where}{view.end}".rstrip()
+
+
+def _cell(text: str) -> str:
+    """`name=what`, or a column by its own name."""
+    name, _, what = text.partition("=") if re.match(r"\w+=", text) else (text.partition(".")[2], "", text)
+    return f'{_value(what)} AS "{name}"'
+
+
+def _value(text: str) -> str:
+    """The SQL of a value in the notation above."""
+    if text.startswith("("):
+        return re.sub(r"\bend\b", '"end"', text)
+    if ">" in text:
+        key, _, table = text.partition(">")
+        owner = key.partition(".")[0]
+        return f"(SELECT {LOOKED_UP[table]} FROM rocpd_{table} WHERE id = {key} AND guid = {owner}.guid)"
+    if "$" in text:
+        cell, _, member = text.partition("$")
+        return f"CASE WHEN json_valid({cell}) THEN json_extract({cell}, '$.{member}') END"
+    owner, _, column = text.partition(".")
+    return f'{owner}."{column}"'
+
+
+def _join(text: str) -> str:
+    """One table of a view: the first one, or one that is joined by the id or (`=`) by the event that is named."""
+    short, table, *key = text.split()
+    named = f"rocpd_{table} AS {short.rstrip('?')}"
+    if not key:
+        return named
+    own = "event_id" if key[0].startswith("=") else "id"
+    value = key[0].lstrip("=")
+    on = f"{short.rstrip('?')}.{own} = {_value(value)} AND {short.rstrip('?')}.guid = {value.partition('.')[0]}.guid"
+    return f"{'LEFT' if short.endswith('?') else 'INNER'} JOIN {named} ON {on}"
+
+
+# -- the writer --------------------------------------------------------------------------------------------------------
+
 
 TIME, SIZE = ("end", '"end" - start'), ("size", "size")  # a column that must be there, and what is added up
 AMOUNTS: Mapping[str, Sequence[tuple[SpanKind | str, str, str]]] = {

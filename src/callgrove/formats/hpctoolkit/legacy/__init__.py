@@ -2,10 +2,7 @@
 
 The modules, in the order to read them:
 
-    format.py    the format, and what `check` and `dump` say
-    database.py  which parts are there, and the experiment made of them
-    xml.py       the tables of its experiment.xml, and what its metrics mean
-    tree.py      its tree, as contexts of the model, and the values in it
-    records.py   byte layouts
-    values.py    values of the XML and of metric-db files; traces
+    format.py          the format, the parts that are there, and the experiment made of them
+    experiment_xml.py  the tables of its experiment.xml, its tree as contexts, and the values in it
+    values.py          byte layouts and values of metric-db files; traces
 """

@@ -1,4 +1,4 @@
-"""Values and traces of a legacy database: in the XML, in metric-db files, in hpctrace files or experiment.mt.
+"""Values and traces of a legacy database: in the XML, in metric-db files, in hpctrace files.
 
 A metric-db is a dense matrix (nodes x metrics); only what is not zero is a value. Files are opened for each question
 and closed again: there may be more threads than a process may have open files.
@@ -17,13 +17,26 @@ import numpy as np
 from callgrove.arrays import ABSENT, Array, Floats, Ids, Ints
 from callgrove.binary.files import FileBytes, IdMap
 from callgrove.errors import CallgroveError, CorruptFile, UnsupportedVersion
-from callgrove.formats.hpctoolkit.legacy import records as rec
-from callgrove.formats.hpctoolkit.legacy.tree import ROOT_ID
+from callgrove.formats.hpctoolkit.legacy.experiment_xml import ROOT_ID
 from callgrove.model.profiles import DEFAULT_ID_NAMES, Identifier, Interpretation
 from callgrove.model.traces.events import Samples, Window
 from callgrove.model.values import Block, SparseBlock
 
 __all__ = [
+    "DATA_CENTRIC",
+    "LCA_RECORDED",
+    "METRIC_DB",
+    "METRIC_DB_MAGIC",
+    "MT_ENTRY",
+    "MT_HEADER",
+    "MT_TRAILER",
+    "SAMPLE",
+    "SAMPLE_OF_METRIC",
+    "TRACE",
+    "TRACE_FLAGS",
+    "TRACE_MAGIC",
+    "TRACE_VERSIONS",
+    "VALUE",
     "LegacySamples",
     "LegacyValues",
     "MetricDbFile",
@@ -34,6 +47,38 @@ __all__ = [
     "read_merged_traces",
     "ticks_to_ns",
 ]
+
+
+# -- byte layouts of the files beside experiment.xml -------------------------------------------------------------------
+#     *.metric-db      header, then numNodes * numMetrics doubles: row = node id - 1, column = `db-id` of the XML
+#     *.hpctrace       header [+ flags since 01.01], then records (time, node id) to the end of the file
+#     experiment.mt    header, a table of (rank, thread, offset), hpctrace files one after the other, a trailer
+#
+# All numbers are big-endian. The XML says that the header of a metric-db has 24 bytes (`db-header-sz`); in genuine
+# files the numbers of nodes and metrics follow it, so that the values begin at byte 32.
+
+
+METRIC_DB_MAGIC = b"HPCPROF-metricdb__"
+METRIC_DB = np.dtype(
+    [("magic", "S18"), ("version", "S5"), ("endian", "S1"), ("numNodes", ">u4"), ("numMetrics", ">u4")]
+)
+VALUE = np.dtype(">f8")
+
+TRACE_MAGIC = b"HPCRUN-trace______"
+TRACE_VERSIONS = (b"01.00", b"01.01")
+TRACE = np.dtype([("magic", "S18"), ("version", "S5"), ("endian", "S1")])
+TRACE_FLAGS = np.dtype([("flags", ">u8")])  # absent in 01.00
+DATA_CENTRIC = 1  # flag: a metric id follows each record
+LCA_RECORDED = 2  # flag: the top byte of a time is a depth
+SAMPLE = np.dtype([("time", ">u8"), ("node", ">u4")])
+SAMPLE_OF_METRIC = np.dtype([("time", ">u8"), ("node", ">u4"), ("metric", ">u4")])
+
+MT_HEADER = np.dtype([("type", ">i4"), ("nFiles", ">i4")])
+MT_ENTRY = np.dtype([("rank", ">i4"), ("thread", ">i4"), ("offset", ">i8")])
+MT_TRAILER = 0xFFFFFFFFDEADF00D
+
+
+# -- values and traces -------------------------------------------------------------------------------------------------
 
 
 FILE_NAME = re.compile(
@@ -86,8 +131,8 @@ class MetricDbFile:
     def values(self, first: int, n: int) -> Floats:
         """Return the values of `n` nodes from node number `first` (counting from 0) on, of the columns that are
         known."""
-        at = rec.METRIC_DB.itemsize + first * self.n_metrics * rec.VALUE.itemsize
-        numbers = FileBytes(self.path).array(rec.VALUE, n * self.n_metrics, at, "values")
+        at = METRIC_DB.itemsize + first * self.n_metrics * VALUE.itemsize
+        numbers = FileBytes(self.path).array(VALUE, n * self.n_metrics, at, "values")
         matrix: Floats = numbers.reshape(n, self.n_metrics)[:, self.columns].astype(np.float64)
         return matrix
 
@@ -95,15 +140,15 @@ class MetricDbFile:
 def open_metric_db(path: Path, meanings: Sequence[tuple[int, int]]) -> MetricDbFile:
     """Return the checked header of a file; `meanings` are (column, metric row). Nothing is read but the header."""
     file = FileBytes(path)
-    head = file.record(rec.METRIC_DB, 0, "header")
+    head = file.record(METRIC_DB, 0, "header")
     magic, version = file.copy(0, 18, "header"), bytes(head["version"])
-    if magic != rec.METRIC_DB_MAGIC:
-        raise CorruptFile(path, "header", offset=0, expected=f"{rec.METRIC_DB_MAGIC!r}", found=f"{magic!r}")
+    if magic != METRIC_DB_MAGIC:
+        raise CorruptFile(path, "header", offset=0, expected=f"{METRIC_DB_MAGIC!r}", found=f"{magic!r}")
     if not version.startswith(b"00.") or head["endian"] != b"b":
         described = f"{version.decode('latin-1')} {head['endian'].decode('latin-1')!r}"
         raise UnsupportedVersion(f"{path}: metric-db of version {described}, not 00.x, big-endian ('b')")
     n, m = int(head["numNodes"]), int(head["numMetrics"])
-    size = rec.METRIC_DB.itemsize + n * m * rec.VALUE.itemsize
+    size = METRIC_DB.itemsize + n * m * VALUE.itemsize
     if size != file.size:
         expected = f"{n} nodes with {m} metrics, {size} bytes in all"
         raise CorruptFile(path, "values", offset=24, expected=expected, found=f"a file of {file.size} bytes")
@@ -235,20 +280,20 @@ def open_trace(path: Path, start: int = 0, end: int | None = None) -> TraceFile:
     file = FileBytes(path)
     stop = file.size if end is None else end
     if file.size == 0 and start == 0:
-        return TraceFile(path, 0, 0, rec.SAMPLE)
-    head = file.record(rec.TRACE, start, "trace header")
+        return TraceFile(path, 0, 0, SAMPLE)
+    head = file.record(TRACE, start, "trace header")
     magic = file.copy(start, 18, "trace header")
-    if magic != rec.TRACE_MAGIC:
-        raise CorruptFile(path, "trace header", offset=start, expected=f"{rec.TRACE_MAGIC!r}", found=f"{magic!r}")
+    if magic != TRACE_MAGIC:
+        raise CorruptFile(path, "trace header", offset=start, expected=f"{TRACE_MAGIC!r}", found=f"{magic!r}")
     version = bytes(head["version"])
-    if version not in rec.TRACE_VERSIONS or head["endian"] != b"b":
-        known = " or ".join(v.decode() for v in rec.TRACE_VERSIONS)
+    if version not in TRACE_VERSIONS or head["endian"] != b"b":
+        known = " or ".join(v.decode() for v in TRACE_VERSIONS)
         raise UnsupportedVersion(f"{path}: trace of version {version.decode('latin-1')!r}, not {known}, big-endian")
-    at, flags = start + rec.TRACE.itemsize, 0
-    if version != rec.TRACE_VERSIONS[0] and at + rec.TRACE_FLAGS.itemsize <= stop:
-        flags = int(file.record(rec.TRACE_FLAGS, at, "trace header")["flags"])
-        at += rec.TRACE_FLAGS.itemsize
-    record = rec.SAMPLE_OF_METRIC if flags & rec.DATA_CENTRIC else rec.SAMPLE
+    at, flags = start + TRACE.itemsize, 0
+    if version != TRACE_VERSIONS[0] and at + TRACE_FLAGS.itemsize <= stop:
+        flags = int(file.record(TRACE_FLAGS, at, "trace header")["flags"])
+        at += TRACE_FLAGS.itemsize
+    record = SAMPLE_OF_METRIC if flags & DATA_CENTRIC else SAMPLE
     count, rest = divmod(max(0, stop - at), record.itemsize)
     return TraceFile(path, at, count, record, flags, rest=rest)
 
@@ -256,21 +301,19 @@ def open_trace(path: Path, start: int = 0, end: int | None = None) -> TraceFile:
 def read_merged_traces(path: Path) -> list[TraceFile]:
     """Return the traces in experiment.mt. They must not lie in one another, and end with a trailer."""
     file = FileBytes(path)
-    n = int(file.record(rec.MT_HEADER, 0, "header")["nFiles"])
-    entries = file.array(rec.MT_ENTRY, n, rec.MT_HEADER.itemsize, "table")
-    first = rec.MT_HEADER.itemsize + n * rec.MT_ENTRY.itemsize
+    n = int(file.record(MT_HEADER, 0, "header")["nFiles"])
+    entries = file.array(MT_ENTRY, n, MT_HEADER.itemsize, "table")
+    first = MT_HEADER.itemsize + n * MT_ENTRY.itemsize
     trailer = file.size - 8
     file.check(first, max(0, trailer - first) + 8, "trailer")
-    if int(file.array(">u8", 1, trailer, "trailer")[0]) != rec.MT_TRAILER:
+    if int(file.array(">u8", 1, trailer, "trailer")[0]) != MT_TRAILER:
         found = file.copy(trailer, 8, "trailer").hex()
-        raise CorruptFile(path, "trailer", offset=trailer, expected=f"{rec.MT_TRAILER:x}", found=found)
+        raise CorruptFile(path, "trailer", offset=trailer, expected=f"{MT_TRAILER:x}", found=found)
     offsets = entries["offset"].astype(np.int64)
     bounds = np.append(np.sort(offsets), trailer)
     if n and (bounds[0] < first or (np.diff(bounds) < 0).any() or len(np.unique(offsets)) < n):
         expected = f"offsets from {first} to {trailer}, each once"
-        raise CorruptFile(
-            path, "table", offset=rec.MT_HEADER.itemsize, expected=expected, found=str(offsets[:3].tolist())
-        )
+        raise CorruptFile(path, "table", offset=MT_HEADER.itemsize, expected=expected, found=str(offsets[:3].tolist()))
     ends = bounds[np.searchsorted(bounds, offsets) + 1]
     traces = []
     for entry, start, end in zip(entries.tolist(), offsets.tolist(), ends.tolist(), strict=True):
@@ -304,7 +347,7 @@ class LegacySamples:
             return Samples(np.empty(0, np.int64), np.empty(0, np.int32))
         records = trace.records()
         ticks = records["time"].astype(np.uint64)
-        if trace.flags & rec.LCA_RECORDED:
+        if trace.flags & LCA_RECORDED:
             ticks &= DEPTH_BITS
         time_ns = (np.minimum(ticks, np.uint64(LAST_NS // self._ns)) * np.uint64(self._ns)).astype(np.int64)
         context = self._contexts[records["node"].astype(np.int64)]

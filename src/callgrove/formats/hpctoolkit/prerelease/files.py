@@ -1,4 +1,4 @@
-"""The binary files of a pre-release database: where each block and each line lies."""
+"""The binary files of a pre-release database: their byte layouts, and where each block and each line lies."""
 
 from __future__ import annotations
 
@@ -9,16 +9,92 @@ import numpy as np
 from callgrove.arrays import Array
 from callgrove.binary.files import FileBytes
 from callgrove.errors import CorruptFile, RefusedInput, UnsupportedVersion
-from callgrove.formats.hpctoolkit.blocks import BlockLayout, SparseBlocks, TraceLines
-from callgrove.formats.hpctoolkit.prerelease import records as rec
+from callgrove.formats.hpctoolkit.values import BlockLayout, SparseBlocks, TraceLines
 from callgrove.model.profiles import Identifier
 
-__all__ = ["footer_missing", "header", "identifier_tuple", "read_cct", "read_profiles", "read_traces"]
+__all__ = [
+    "CCT_FOOTERS",
+    "CCT_MAGICS",
+    "CONTEXT_END",
+    "CONTEXT_INDEX",
+    "CONTEXT_INFO",
+    "CONTEXT_VALUE",
+    "HEADER",
+    "ID_ELEMENT",
+    "METRIC_END",
+    "METRIC_INDEX",
+    "PROFILE_FOOTERS",
+    "PROFILE_INFO",
+    "PROFILE_MAGICS",
+    "PROFILE_VALUE",
+    "SAMPLE",
+    "SECTION",
+    "TRACE_FOOTERS",
+    "TRACE_HEADER",
+    "TRACE_MAGICS",
+    "VERSIONS",
+    "footer_missing",
+    "header",
+    "identifier_tuple",
+    "read_cct",
+    "read_profiles",
+    "read_traces",
+]
+
+
+# -- byte layouts, in the specification's own field names --------------------------------------------------------------
+#     header (128 bytes)        magic, version, counts, sections {size, offset}
+#     profile.db                ProfileInfo * n, id tuples, sparse blocks, footer
+#     cct.db                    ContextInfo * n, sparse blocks, footer
+#     trace.db                  TraceHeader * n, trace lines [, footer]
+#
+# All numbers are big-endian and packed. Genuine files carry version 1.0 although the document says 4.0, and have no
+# footer in trace.db. A footer is a word in host order, so that x86 files hold it reversed.
+
+
+PROFILE_MAGICS = (b"HPCPROF-profdb__", b"HPCPROF-pmsdb___")
+CCT_MAGICS = (b"HPCPROF-cctdb___", b"HPCPROF-cmsdb___")
+TRACE_MAGICS = (b"HPCPROF-tracedb_",)
+PROFILE_FOOTERS = (b"tfBDFORP", b"PROFDBft")
+CCT_FOOTERS = (b"rtfBDTCC", b"CCTDBftr")
+TRACE_FOOTERS = (b"tfBDCART", b"TRACDBft")
+VERSIONS = (1, 4)  # major; 1 in every genuine file, 4 in the document
+
+HEADER = np.dtype([("magic", "S16"), ("major", "u1"), ("minor", "u1"), ("nItems", ">u4"), ("nSections", ">u2")])
+SECTION = np.dtype([("size", ">u8"), ("offset", ">u8")])
+
+PROFILE_INFO = np.dtype(
+    [
+        ("tuplePtr", ">u8"),
+        ("metadata", ">u8"),
+        ("spare1", ">u8"),
+        ("spare2", ">u8"),
+        ("num_vals", ">u8"),
+        ("num_nzctxs", ">u4"),
+        ("prof_off", ">u8"),
+    ]
+)
+ID_ELEMENT = np.dtype([("kind", ">u2"), ("physical", ">u8"), ("logical", ">u8")])
+PROFILE_VALUE = np.dtype([("value", ">f8"), ("id", ">u2")])  # id: metric
+CONTEXT_INDEX = np.dtype([("id", ">u4"), ("start", ">u8")])  # id: context
+CONTEXT_END = 0x656E6421
+
+CONTEXT_INFO = np.dtype([("ctx_id", ">u4"), ("num_vals", ">u8"), ("num_nzmids", ">u2"), ("ctx_off", ">u8")])
+CONTEXT_VALUE = np.dtype([("value", ">f8"), ("id", ">u4")])  # id: prof_idx
+METRIC_INDEX = np.dtype([("id", ">u2"), ("start", ">u8")])  # id: metric
+METRIC_END = 0x6564
+
+TRACE_HEADER = np.dtype([("prof_info_idx", ">u4"), ("type", ">u2"), ("start", ">u8"), ("end", ">u8")])
+SAMPLE = np.dtype([("time", ">u8"), ("ctx", ">u4")])
+
+
+# -- the files ---------------------------------------------------------------------------------------------------------
+
 
 KIND_BITS = 14  # the rest of an identifier's kind is its interpretation
-PROFILE_LAYOUT = BlockLayout(rec.PROFILE_VALUE, rec.CONTEXT_INDEX, rec.CONTEXT_END, ends_when_empty=True)
-CONTEXT_LAYOUT = BlockLayout(rec.CONTEXT_VALUE, rec.METRIC_INDEX, rec.METRIC_END)
-FOOTERS = {"profile.db": rec.PROFILE_FOOTERS, "cct.db": rec.CCT_FOOTERS, "trace.db": rec.TRACE_FOOTERS}
+PROFILE_LAYOUT = BlockLayout(PROFILE_VALUE, CONTEXT_INDEX, CONTEXT_END, ends_when_empty=True)
+CONTEXT_LAYOUT = BlockLayout(CONTEXT_VALUE, METRIC_INDEX, METRIC_END)
+FOOTERS = {"profile.db": PROFILE_FOOTERS, "cct.db": CCT_FOOTERS, "trace.db": TRACE_FOOTERS}
 
 
 @dataclass(frozen=True)
@@ -32,9 +108,9 @@ class Header:
 
 def header(file: FileBytes, magics: tuple[bytes, ...], n_sections: int) -> Header:
     """Return the checked header of a file."""
-    if file.size < rec.HEADER.itemsize:
-        raise CorruptFile(file.path, "header", expected=f"{rec.HEADER.itemsize} bytes", found=f"{file.size} bytes")
-    record = file.record(rec.HEADER, 0, "header")
+    if file.size < HEADER.itemsize:
+        raise CorruptFile(file.path, "header", expected=f"{HEADER.itemsize} bytes", found=f"{file.size} bytes")
+    record = file.record(HEADER, 0, "header")
     magic = file.copy(0, 16, "header")
     if magic.startswith(b"HPCTOOLKIT"):
         raise RefusedInput(
@@ -49,13 +125,13 @@ def header(file: FileBytes, magics: tuple[bytes, ...], n_sections: int) -> Heade
             found=f"{magic!r}",
         )
     version = f"{int(record['major'])}.{int(record['minor'])}"
-    if int(record["major"]) not in rec.VERSIONS:
+    if int(record["major"]) not in VERSIONS:
         raise UnsupportedVersion(f"{file.path}: version {version}; this generation of files has 1.x and 4.x")
     if int(record["nSections"]) < n_sections:
         raise CorruptFile(
             file.path, "header", offset=22, expected=f"{n_sections} sections", found=f"{int(record['nSections'])}"
         )
-    table = file.array(rec.SECTION, n_sections, rec.HEADER.itemsize, "header")
+    table = file.array(SECTION, n_sections, HEADER.itemsize, "header")
     return Header(version, int(record["nItems"]), tuple((int(s["size"]), int(s["offset"])) for s in table))
 
 
@@ -79,8 +155,8 @@ def _items(file: FileBytes, dtype: np.dtype[np.void], n: int, section: tuple[int
 
 def read_profiles(file: FileBytes) -> tuple[SparseBlocks, Array]:
     """Return the blocks of profile.db and where the identifier tuple of each profile stands."""
-    head = header(file, rec.PROFILE_MAGICS, 2)
-    infos = _items(file, rec.PROFILE_INFO, head.n_items, head.sections[0], "ProfileInfo")
+    head = header(file, PROFILE_MAGICS, 2)
+    infos = _items(file, PROFILE_INFO, head.n_items, head.sections[0], "ProfileInfo")
     blocks = _blocks(file, PROFILE_LAYOUT, "profile", infos, "prof_off", "num_nzctxs")
     return blocks, infos["tuplePtr"].astype(np.uint64)
 
@@ -95,23 +171,23 @@ def _blocks(file: FileBytes, layout: BlockLayout, name: str, infos: Array, at: s
 def identifier_tuple(file: FileBytes, pointer: int) -> list[Identifier]:
     """Return one tuple as (kind, physical, logical, interpretation)."""
     length = int(file.array(">u2", 1, pointer, "IdTuple")[0])
-    elements = file.array(rec.ID_ELEMENT, length, pointer + 2, "IdTuple").tolist()
+    elements = file.array(ID_ELEMENT, length, pointer + 2, "IdTuple").tolist()
     low = (1 << KIND_BITS) - 1
     return [(kind & low, physical, logical, kind >> KIND_BITS) for kind, physical, logical in elements]
 
 
 def read_cct(file: FileBytes) -> tuple[SparseBlocks, Array]:
     """Return the blocks of cct.db by context id, and the ids as stored (they should count from 0)."""
-    head = header(file, rec.CCT_MAGICS, 1)
-    infos = _items(file, rec.CONTEXT_INFO, head.n_items, head.sections[0], "ContextInfo")
+    head = header(file, CCT_MAGICS, 1)
+    infos = _items(file, CONTEXT_INFO, head.n_items, head.sections[0], "ContextInfo")
     blocks = _blocks(file, CONTEXT_LAYOUT, "context", infos, "ctx_off", "num_nzmids")
     return blocks, infos["ctx_id"].astype(np.int64)
 
 
 def read_traces(file: FileBytes) -> TraceLines:
     """Return the lines of trace.db."""
-    head = header(file, rec.TRACE_MAGICS, 1)
-    lines = _items(file, rec.TRACE_HEADER, head.n_items, head.sections[0], "TraceHeader")
+    head = header(file, TRACE_MAGICS, 1)
+    lines = _items(file, TRACE_HEADER, head.n_items, head.sections[0], "TraceHeader")
     return TraceLines(
         lines["prof_info_idx"].astype(np.int64),
         lines["type"].astype(np.int64),

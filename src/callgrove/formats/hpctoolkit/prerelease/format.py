@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from callgrove.binary.sources import Source
+from callgrove.binary.files import Source
 from callgrove.formats.hpctoolkit.database import Database, DatabaseFormat, unit_of
 from callgrove.formats.hpctoolkit.experiment_xml import (
     HEAD,
@@ -27,7 +27,7 @@ from callgrove.formats.hpctoolkit.experiment_xml import (
     parse,
 )
 from callgrove.formats.hpctoolkit.prerelease import files as prerelease_files
-from callgrove.formats.hpctoolkit.prerelease import records as rec
+from callgrove.formats.hpctoolkit.prerelease import files as rec
 from callgrove.formats.interface import Field, Grade, Match, ReadOptions, WriteOptions, Writer
 from callgrove.formats.registry import check_dialect
 from callgrove.model.builder import ExperimentBuilder

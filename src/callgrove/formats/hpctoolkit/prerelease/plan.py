@@ -28,7 +28,7 @@ from functools import cached_property
 import numpy as np
 
 from callgrove.arrays import ABSENT, Bools, Ids, Ints, depths
-from callgrove.formats.hpctoolkit.generations import (
+from callgrove.formats.hpctoolkit.metric_plan import (
     PARTIAL_PATHS,
     UNKNOWN_NAMES,
     find_unused_ids,
@@ -36,7 +36,7 @@ from callgrove.formats.hpctoolkit.generations import (
     is_no_activity,
     kept_ids,
 )
-from callgrove.formats.hpctoolkit.release.vocabulary import UNKNOWN_ENTRY
+from callgrove.formats.hpctoolkit.release.files import UNKNOWN_ENTRY
 from callgrove.formats.hpctoolkit.stored_rows import NOWHERE, container_of
 from callgrove.model.contexts import ContextKind, ContextTree, Relation
 

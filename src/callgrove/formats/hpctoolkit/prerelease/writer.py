@@ -14,9 +14,8 @@ import numpy as np
 
 from callgrove.arrays import NO_OFFSET, Array, Ids, Ints
 from callgrove.formats.hpctoolkit.database_writer import Written
-from callgrove.formats.hpctoolkit.generations import DESCRIPTION, losses_of_both
-from callgrove.formats.hpctoolkit.metric_plan import MetricPlan, Slots, view_columns
-from callgrove.formats.hpctoolkit.prerelease import records as rec
+from callgrove.formats.hpctoolkit.metric_plan import DESCRIPTION, MetricPlan, Slots, losses_of_both, view_columns
+from callgrove.formats.hpctoolkit.prerelease import files as rec
 from callgrove.formats.hpctoolkit.prerelease.files import CONTEXT_LAYOUT, KIND_BITS, PROFILE_LAYOUT
 from callgrove.formats.hpctoolkit.prerelease.plan import Shape, TagTree
 from callgrove.formats.hpctoolkit.prerelease.xml_writer import (

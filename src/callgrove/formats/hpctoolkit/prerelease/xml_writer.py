@@ -15,16 +15,18 @@ import numpy as np
 
 from callgrove.arrays import ABSENT, NO_OFFSET, Array, Bools, Ids, Ints, Offsets, depths, distinct, preorder
 from callgrove.formats.hpctoolkit.experiment_xml import NOT_MODULES, UNKNOWN_FILE
-from callgrove.formats.hpctoolkit.generations import (
+from callgrove.formats.hpctoolkit.metric_plan import (
     PARTIAL_PATHS,
     PLACEHOLDER_OF_ENTRY,
     UNKNOWN,
     UNKNOWN_NAMES,
+    MetricPlan,
+    StoredMetric,
+    ViewColumn,
     name_unknown_procedure,
 )
-from callgrove.formats.hpctoolkit.metric_plan import MetricPlan, StoredMetric, ViewColumn
 from callgrove.formats.hpctoolkit.prerelease.plan import Shape, TagTree
-from callgrove.formats.hpctoolkit.release.vocabulary import SUMMARIES
+from callgrove.formats.hpctoolkit.release.files import SUMMARIES
 from callgrove.model.contexts import NO_ACTIVITY, ContextKind, Relation
 from callgrove.model.formulas import render
 from callgrove.model.metrics import Column, Scope

@@ -13,15 +13,12 @@ from pathlib import Path
 import numpy as np
 
 from callgrove.arrays import ABSENT, Array, Bools, Ids
-from callgrove.binary.files import FileBytes
-from callgrove.binary.sources import Source
+from callgrove.binary.files import FileBytes, Source
 from callgrove.errors import CallgroveError
 from callgrove.formats.hpctoolkit.database import Database, DatabaseFormat, split_source_path, unit_of
+from callgrove.formats.hpctoolkit.release import files as rec
 from callgrove.formats.hpctoolkit.release import files as release_files
-from callgrove.formats.hpctoolkit.release import records as rec
-from callgrove.formats.hpctoolkit.release.meta_db import MetaDb, RawContexts, RawMetric, RawScope, RawSummary
-from callgrove.formats.hpctoolkit.release.shown_columns import add_columns
-from callgrove.formats.hpctoolkit.release.vocabulary import (
+from callgrove.formats.hpctoolkit.release.files import (
     COLUMNS_FILE,
     COMBINATIONS,
     LEXICAL_TYPES,
@@ -29,6 +26,8 @@ from callgrove.formats.hpctoolkit.release.vocabulary import (
     SUMMARIES,
     UNKNOWN_FUNCTION,
 )
+from callgrove.formats.hpctoolkit.release.meta_db import MetaDb, RawContexts, RawMetric, RawScope, RawSummary
+from callgrove.formats.hpctoolkit.release.shown_columns import add_columns
 from callgrove.formats.interface import Field, Grade, Match, ReadOptions, WriteOptions, Writer
 from callgrove.formats.registry import check_dialect
 from callgrove.model.builder import ExperimentBuilder

@@ -18,14 +18,14 @@ import numpy as np
 from callgrove.arrays import ABSENT, Array, Bools, Ids, Ints, Offsets
 from callgrove.binary.files import FileBytes
 from callgrove.errors import CorruptFile
-from callgrove.formats.hpctoolkit.release import records as rec
-from callgrove.formats.hpctoolkit.release.files import header
-from callgrove.formats.hpctoolkit.release.vocabulary import (
+from callgrove.formats.hpctoolkit.release import files as rec
+from callgrove.formats.hpctoolkit.release.files import (
     COPIED_FLAG,
     HAS_FUNCTION,
     HAS_PLACE,
     HAS_POINT,
     MOST_METRIC_IDS,
+    header,
 )
 from callgrove.model.contexts import LAST_LINE
 

@@ -36,8 +36,8 @@ from typing import TypeAlias
 
 from callgrove.errors import CorruptFile
 from callgrove.formats.hpctoolkit.release import yaml_subset
+from callgrove.formats.hpctoolkit.release.files import COMBINATIONS
 from callgrove.formats.hpctoolkit.release.meta_db import RawMetric
-from callgrove.formats.hpctoolkit.release.vocabulary import COMBINATIONS
 from callgrove.formats.hpctoolkit.release.yaml_subset import Node
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.experiment import Severity

@@ -16,22 +16,30 @@ import numpy as np
 
 from callgrove.arrays import Array, Ids, Ints
 from callgrove.formats.hpctoolkit.database_writer import Written
-from callgrove.formats.hpctoolkit.generations import DESCRIPTION, losses_of_both, name_unknown_procedure
-from callgrove.formats.hpctoolkit.metric_plan import MetricPlan, Slots, ViewColumn, view_columns
-from callgrove.formats.hpctoolkit.release import records as rec
-from callgrove.formats.hpctoolkit.release.files import CONTEXT_LAYOUT, PROFILE_LAYOUT, header_bytes
-from callgrove.formats.hpctoolkit.release.meta_db_writer import write_meta_db
-from callgrove.formats.hpctoolkit.release.plan import SCOPES_IN_ORDER, FileTree
-from callgrove.formats.hpctoolkit.release.vocabulary import (
+from callgrove.formats.hpctoolkit.metric_plan import (
+    DESCRIPTION,
+    MetricPlan,
+    Slots,
+    ViewColumn,
+    losses_of_both,
+    name_unknown_procedure,
+    view_columns,
+)
+from callgrove.formats.hpctoolkit.release import files as rec
+from callgrove.formats.hpctoolkit.release.files import (
     COLUMNS_FILE,
+    CONTEXT_LAYOUT,
     PHYSICAL_FLAG,
+    PROFILE_LAYOUT,
     SCOPE_RECORDS,
     SUM,
     SUMMARIES,
     SUMMARY_FLAG,
     THREAD_VALUE,
+    header_bytes,
     storable,
 )
+from callgrove.formats.hpctoolkit.release.meta_db_writer import SCOPES_IN_ORDER, FileTree, write_meta_db
 from callgrove.formats.hpctoolkit.statistics import LexicalLoops
 from callgrove.formats.hpctoolkit.stored_rows import NOWHERE
 from callgrove.formats.hpctoolkit.value_writers import BlockPlaces, align

@@ -1,0 +1,168 @@
+"""The verbs that show where the cost is: `callgrove top`, `tree` and `hot`."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from callgrove.cli.options import CostOptions, add_all_metrics, add_input, add_selection, add_table_output
+from callgrove.cli.output import emit
+from callgrove.cli.parser import Command
+
+if TYPE_CHECKING:
+    from callgrove.analysis.costs import Costs
+    from callgrove.model.table import Table
+
+
+# -- top ---------------------------------------------------------------------------------------------------------------
+
+
+GROUPS = ("function", "line", "loop", "context", "file", "module")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TopOptions(CostOptions):
+    by: str
+
+
+def add_top_arguments(parser: argparse.ArgumentParser) -> None:
+    add_input(parser, many=True)
+    add_selection(parser)
+    add_all_metrics(parser)
+    parser.add_argument("--by", choices=GROUPS, default="function", help="what a row stands for (default: function)")
+    add_table_output(parser, limit=20)
+
+
+def run_top(options: TopOptions) -> int:
+    from callgrove.analysis.views import top
+    from callgrove.cli.opening import open_experiment, said_everything
+    from callgrove.cli.output import all_columns, costs_of, format_table, headline
+
+    experiment = open_experiment(options)
+    costs = costs_of(experiment, options)
+    columns = all_columns(experiment, options)
+    table = top(costs, options.by, options.limit, columns)
+    headline(costs, options)
+    emit(format_table(table, costs, options), options)
+    return said_everything(experiment, options, printed=bool(len(table)))
+
+
+TOP = Command(TopOptions, add_top_arguments, run_top)
+
+
+# -- tree --------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class TreeOptions(CostOptions):
+    bottom_up: bool
+    source: bool
+
+
+def add_tree_arguments(parser: argparse.ArgumentParser) -> None:
+    add_input(parser, many=True)
+    add_selection(parser)
+    add_all_metrics(parser)
+    way = parser.add_mutually_exclusive_group()
+    way.add_argument("--bottom-up", action="store_true", help="from the costly functions up to their callers")
+    way.add_argument(
+        "--source",
+        action="store_true",
+        help="show source lines and call sites too, with their text where it was copied",
+    )
+    add_table_output(parser, limit=40)
+
+
+def run_tree(options: TreeOptions) -> int:
+    from callgrove.analysis.views import bottom_up, top_down
+    from callgrove.cli.opening import open_experiment, said_everything
+    from callgrove.cli.output import all_columns, costs_of, format_table, headline
+    from callgrove.errors import UsageError
+
+    if options.bottom_up and options.all_metrics:
+        raise UsageError(
+            "--all-metrics shows columns of contexts, which the rows of --bottom-up are not; leave out one of the two"
+        )
+    experiment = open_experiment(options)
+    costs = costs_of(experiment, options)
+    columns = all_columns(experiment, options)
+    if options.bottom_up:
+        table = bottom_up(costs, options.limit)
+    else:
+        table = top_down(costs, options.source, options.limit, columns)
+    headline(costs, options)
+    emit(format_table(table, costs, options), options)
+    return said_everything(experiment, options, printed=bool(len(table)))
+
+
+TREE = Command(TreeOptions, add_tree_arguments, run_tree)
+
+
+# -- hot ---------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class HotOptions(CostOptions):
+    share: float
+
+
+def share(text: str) -> float:
+    """A share of the parent's cost, between 0 and 1."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number <= 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a share between 0 and 1")
+    return number
+
+
+def add_hot_arguments(parser: argparse.ArgumentParser) -> None:
+    add_input(parser, many=True)
+    add_selection(parser)
+    add_all_metrics(parser)
+    parser.add_argument(
+        "--share",
+        type=share,
+        default=0.5,
+        metavar="S",
+        help="continue while one call has at least this share of its caller's cost (default: 0.5)",
+    )
+    add_table_output(parser)
+
+
+def run_hot(options: HotOptions) -> int:
+    from callgrove.analysis.views import hot_path
+    from callgrove.cli.opening import open_experiment, said_everything
+    from callgrove.cli.output import all_columns, costs_of, format_table, headline
+
+    experiment = open_experiment(options)
+    found = costs_of(experiment, options)
+    columns = all_columns(experiment, options)
+    table = hot_path(found, options.share, columns)
+    headline(found, options)
+    emit(format_table(table, found, options), options)
+    if options.is_printed_table:
+        _say_why_it_ends(table, hot_path(found, share=0.0), found, options.share)
+    return said_everything(experiment, options, printed=bool(len(table)))
+
+
+def _say_why_it_ends(path: Table, to_the_leaf: Table, found: Costs, share: float) -> None:
+    """A path that ends above a leaf is short because of --share; say how to go on."""
+    from math import floor
+
+    from callgrove.cli.messages import note
+
+    n = len(path)
+    if not 0 < n < len(to_the_leaf):
+        return
+    contexts, names = (to_the_leaf.column(name).plain() for name in ("context", "name"))
+    part = float(found.weights[contexts[n]] / found.weights[contexts[n - 1]])
+    if 0.005 <= part < share:
+        further = floor(100 * part) / 100
+        ends = f"no call of {names[n - 1]} has {share:.0%} of its {'changes' if found.is_signed else 'cost'}"
+        note(f"{ends}; {names[n]} has {part:.0%}: --share {further:g} goes on")
+
+
+HOT = Command(HotOptions, add_hot_arguments, run_hot)

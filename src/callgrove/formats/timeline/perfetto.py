@@ -1,0 +1,607 @@
+"""The format `perfetto`: tracks, slices and points of counters as packets of protocol buffers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from callgrove.arrays import ABSENT, Array, Ints
+from callgrove.formats.interface import WriteOptions
+from callgrove.formats.timeline.content import (
+    CounterPoints,
+    Note,
+    ProcessTracks,
+    Slices,
+    Texts,
+    Track,
+    TrackKind,
+    Value,
+)
+from callgrove.formats.timeline.writer import TimelineWriter
+from callgrove.formats.writing.writer import WrittenOnly
+
+__all__ = [
+    "FORMAT",
+    "CounterDescriptor",
+    "DebugAnnotation",
+    "EventType",
+    "Interned",
+    "InternedData",
+    "Packet",
+    "PerfettoEncoder",
+    "ProcessDescriptor",
+    "Shape",
+    "ThreadDescriptor",
+    "TrackDescriptor",
+    "TrackEvent",
+    "Unit",
+    "fixed64_tag",
+    "interleave",
+    "message",
+    "number",
+    "tag",
+    "text",
+    "varint",
+    "width_of",
+]
+
+
+# -- messages of one shape as rows of a table of bytes -----------------------------------------------------------------
+# A number of variable length is padded to a fixed one, which decoders accept: every byte but the last has its high bit
+# set. All rows are then alike but for some columns:
+#
+#     0a 22 | 40 tt tt tt tt tt tt tt tt tt | 50 01 | 68 02 | 5a .. 48 01 | 58 uu uu uu uu | 50 nn | 18 c
+#
+# `Shape` is put together from constants and columns; `rows` fills the matrix; `interleave` puts rows of several shapes
+# into one sequence of bytes.
+
+
+# -- field numbers and single messages ---------------------------------------------------------------------------------
+# Names are those of Perfetto's .proto files.
+# Types on the wire: 0 a number of variable length, 1 eight bytes, 2 a length and that many bytes.
+
+
+PACKET = 1  # Trace.packet
+
+
+class Packet(IntEnum):
+    TIMESTAMP = 8
+    TRUSTED_PACKET_SEQUENCE_ID = 10
+    TRACK_EVENT = 11
+    INTERNED_DATA = 12
+    SEQUENCE_FLAGS = 13
+    TRACK_DESCRIPTOR = 60
+
+
+CLEARED, NEEDS_STATE = 1, 2  # Packet.SEQUENCE_FLAGS
+
+
+class TrackDescriptor(IntEnum):
+    UUID = 1
+    NAME = 2
+    PROCESS = 3
+    THREAD = 4
+    PARENT_UUID = 5
+    COUNTER = 8
+    CHILD_ORDERING = 11
+    SIBLING_ORDER_RANK = 12
+
+
+EXPLICIT = 3  # TrackDescriptor.CHILD_ORDERING: by rank
+
+
+class ProcessDescriptor(IntEnum):
+    PID = 1
+    CMDLINE = 2
+    PROCESS_NAME = 6
+    PROCESS_LABELS = 8
+
+
+class ThreadDescriptor(IntEnum):
+    PID = 1
+    TID = 2
+    THREAD_NAME = 5
+
+
+class CounterDescriptor(IntEnum):
+    UNIT = 3
+    UNIT_NAME = 6
+
+
+class Unit(IntEnum):
+    BYTES = 3
+
+
+class TrackEvent(IntEnum):
+    CATEGORY_IIDS = 3
+    DEBUG_ANNOTATIONS = 4
+    TYPE = 9
+    NAME_IID = 10
+    TRACK_UUID = 11
+    COUNTER_VALUE = 30
+    DOUBLE_COUNTER_VALUE = 44
+    FLOW_IDS = 47
+    TERMINATING_FLOW_IDS = 48
+
+
+class EventType(IntEnum):
+    SLICE_BEGIN = 1
+    SLICE_END = 2
+    COUNTER = 4
+
+
+class DebugAnnotation(IntEnum):
+    NAME_IID = 1
+    BOOL_VALUE = 2
+    INT_VALUE = 4
+    DOUBLE_VALUE = 5
+    STRING_VALUE_IID = 17
+
+
+class InternedData(IntEnum):
+    EVENT_CATEGORIES = 1
+    EVENT_NAMES = 2
+    DEBUG_ANNOTATION_NAMES = 3
+    DEBUG_ANNOTATION_STRING_VALUES = 29
+
+
+class Interned(IntEnum):
+    IID = 1
+    TEXT = 2
+
+
+ONE_BYTE = tuple(bytes((k,)) for k in range(0x80))
+
+
+def varint(value: int) -> bytes:
+    """Return a number, seven bits at a time; negative ones as 64-bit numbers."""
+    if 0 <= value < 0x80:
+        return ONE_BYTE[value]
+    value &= 2**64 - 1
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def tag(field: int) -> bytes:
+    return varint(field << 3)
+
+
+def fixed64_tag(field: int) -> bytes:
+    return varint(field << 3 | 1)
+
+
+def number(field: int, value: int) -> bytes:
+    return tag(field) + varint(value)
+
+
+def message(field: int, *parts: bytes) -> bytes:
+    """Return a message inside another one, or a text."""
+    content = b"".join(parts)
+    return varint(field << 3 | 2) + varint(len(content)) + content
+
+
+def text(field: int, value: str) -> bytes:
+    return message(field, value.encode("utf-8", "replace"))
+
+
+# -- many messages of one shape ----------------------------------------------------------------------------------------
+
+
+Bytes = npt.NDArray[np.uint8]
+WIDEST = 10  # bytes of a number of 64 bits
+WIDEST_WORD = 8  # bytes that are made at once
+
+
+def width_of(largest: int) -> int:
+    """Return how many bytes numbers up to this one need."""
+    return max(1, -(-(largest & (2**64 - 1)).bit_length() // 7))
+
+
+@dataclass
+class Shape:
+    """Bytes that all rows share, with gaps for columns: (offset, width, values); width 0: eight bytes as they are."""
+
+    constant: bytearray = field(default_factory=bytearray)
+    columns: list[tuple[int, int, Array]] = field(default_factory=list)
+
+    def same(self, data: bytes) -> Shape:
+        self.constant += data
+        return self
+
+    def number(self, values: Array, width: int) -> Shape:
+        """Add a padded number; values are not negative, or have the width 10."""
+        self.columns.append((len(self.constant), width, values))
+        self.constant += b"\x80" * (width - 1) + b"\0"
+        return self
+
+    def eight(self, values: Array) -> Shape:
+        """Add eight bytes: a double, or a number of fixed length."""
+        self.columns.append((len(self.constant), 0, values))
+        self.constant += bytes(8)
+        return self
+
+    def inside(self, tag: bytes, inner: Shape) -> Shape:
+        """Add a message inside this one."""
+        self.constant += tag + varint(len(inner.constant))
+        shift = len(self.constant)
+        self.columns += [(offset + shift, width, values) for offset, width, values in inner.columns]
+        self.constant += inner.constant
+        return self
+
+    def rows(self, n: int) -> Bytes:
+        """Return the matrix, n rows of `len(constant)` bytes."""
+        length = len(self.constant)
+        out = np.empty((n, length), np.uint8)
+        out[:] = np.frombuffer(bytes(self.constant), np.uint8)
+        for offset, width, values in self.columns:
+            if width == 0:
+                _column(out, offset, "<u8")[:] = np.ascontiguousarray(values).view(np.uint64)
+            else:
+                _fill(out, offset, width, values.astype(np.uint64, copy=False))
+        return out
+
+
+def _column(rows: Bytes, offset: int, type_: str) -> Array:
+    """Return some bytes of every row as numbers."""
+    return np.ndarray((len(rows),), type_, rows, offset, (rows.shape[1],))
+
+
+def _fill(rows: Bytes, offset: int, width: int, values: Array) -> None:
+    if width == 1:
+        rows[:, offset] = values
+        return
+    spread = _spread(values, width)
+    last = min(width, WIDEST_WORD)
+    ends_here = width <= WIDEST_WORD
+    spread |= np.uint64(sum(0x80 << 8 * k for k in range(last - 1 if ends_here else last)))
+    for size in (8, 4, 2, 1):
+        if last & size:
+            _column(rows, offset, f"<u{size}")[:] = spread
+            if size < last:
+                spread = spread >> np.uint64(8 * size)
+            offset += size
+            last -= size
+    if width == 9:
+        rows[:, offset] = values >> np.uint64(56)
+    elif width == WIDEST:
+        rows[:, offset] = (values >> np.uint64(56)) & np.uint64(0x7F) | np.uint64(0x80)
+        rows[:, offset + 1] = values >> np.uint64(63)
+
+
+def _spread(values: Array, width: int) -> Array:
+    """Return the lowest 56 bits, seven in each byte: first halves, where there are any, then quarters, then eighths."""
+    x = values & np.uint64(0x00FFFFFFFFFFFFFF) if width > WIDEST_WORD else values
+    for least, low, high, shift in (
+        (5, 0x000000000FFFFFFF, 0x00FFFFFFF0000000, 4),
+        (3, 0x00003FFF00003FFF, 0x0FFFC0000FFFC000, 2),
+        (2, 0x007F007F007F007F, 0x3F803F803F803F80, 1),
+    ):
+        if width >= least:
+            x = (x & np.uint64(low)) | ((x & np.uint64(high)) << np.uint64(shift))
+    return x
+
+
+def interleave(groups: Sequence[tuple[Ints, Bytes]], n: int) -> Bytes:
+    """Return the rows of several shapes, (places, rows) each, in the order of their places 0 to n - 1."""
+    if len(groups) == 1:
+        return groups[0][1].reshape(-1)
+    length = np.empty(n, np.int64)
+    for places, rows in groups:
+        length[places] = rows.shape[1]
+    offset = np.cumsum(length) - length
+    out = np.empty(int(length.sum()), np.uint8)
+    for places, rows in groups:
+        size = rows.shape[1]
+        # every place where a row may begin, as one item of its length: they overlap, and only the right ones are used
+        windows = np.ndarray((len(out) - size + 1,), f"V{size}", out, 0, (1,))
+        windows[offset[places]] = rows.reshape(-1).view(f"V{size}")
+    return out
+
+
+# -- the encoder -------------------------------------------------------------------------------------------------------
+
+
+# -- packets -----------------------------------------------------------------------------------------------------------
+
+
+MOST_INTERNED = 1 << 16  # entries of a table of a sequence
+TRACK_BITS, FLOW_BITS = 20, 40
+DEBUG_ANNOTATION = varint(TrackEvent.DEBUG_ANNOTATIONS << 3 | 2)
+TRACK_EVENT = varint(Packet.TRACK_EVENT << 3 | 2)
+ONE_PACKET = varint(PACKET << 3 | 2)
+
+
+class PerfettoEncoder:
+    """The encoder of the whole file."""
+
+    def __init__(self) -> None:
+        self._interned: dict[str, bytes] = {}
+
+    def __reduce__(self) -> tuple[type[PerfettoEncoder], tuple[()]]:
+        """A worker encodes texts itself."""
+        return PerfettoEncoder, ()
+
+    def opening(self, processes: Sequence[ProcessTracks]) -> Iterator[bytes]:
+        for tracks in processes:
+            new = tracks.take_new_tracks()
+            first = _descriptor(tracks, new[0], CLEARED | NEEDS_STATE)
+            yield b"".join([first, *(_descriptor(tracks, track) for track in new[1:])])
+
+    def part(self) -> PerfettoPart:
+        return PerfettoPart(self._interned)
+
+    def closing(self) -> Iterator[bytes]:
+        """A trace just ends."""
+        return iter(())
+
+
+def _uuid(tracks: ProcessTracks, track: int) -> int:
+    return (tracks.process.index + 1 << TRACK_BITS) + track
+
+
+def _sequence(tracks: ProcessTracks) -> bytes:
+    return number(Packet.TRUSTED_PACKET_SEQUENCE_ID, tracks.process.index + 1)
+
+
+def _descriptor(tracks: ProcessTracks, track: Track, flags: int = NEEDS_STATE) -> bytes:
+    process = tracks.process
+    parts = [number(TrackDescriptor.UUID, _uuid(tracks, track.number))]
+    if track.kind is TrackKind.PROCESS:
+        about = [number(ProcessDescriptor.PID, process.pid)]
+        about += [text(ProcessDescriptor.CMDLINE, process.command)] if process.command else []
+        about += [text(ProcessDescriptor.PROCESS_NAME, process.name)]
+        about += [text(ProcessDescriptor.PROCESS_LABELS, label) for label in process.labels]
+        parts += [message(TrackDescriptor.PROCESS, *about), number(TrackDescriptor.CHILD_ORDERING, EXPLICIT)]
+    else:
+        parts.append(number(TrackDescriptor.PARENT_UUID, _uuid(tracks, track.parent)))
+        parts.append(number(TrackDescriptor.SIBLING_ORDER_RANK, track.order))
+    if track.kind is TrackKind.THREAD:
+        ids = number(ThreadDescriptor.PID, process.pid) + number(ThreadDescriptor.TID, track.tid)
+        parts.append(message(TrackDescriptor.THREAD, ids, text(ThreadDescriptor.THREAD_NAME, track.name)))
+    elif track.kind is not TrackKind.PROCESS:
+        parts.append(text(TrackDescriptor.NAME, track.name))
+    if track.kind is TrackKind.GROUP:
+        parts.append(number(TrackDescriptor.CHILD_ORDERING, EXPLICIT))
+    if track.kind is TrackKind.COUNTER:
+        unit = number(CounterDescriptor.UNIT, Unit.BYTES) if track.unit == "bytes" else b""
+        unit = text(CounterDescriptor.UNIT_NAME, track.unit) if track.unit and not unit else unit
+        parts.append(message(TrackDescriptor.COUNTER, unit))
+    head = _sequence(tracks) + number(Packet.SEQUENCE_FLAGS, flags)
+    return message(PACKET, head, message(Packet.TRACK_DESCRIPTOR, *parts))
+
+
+@dataclass
+class _Tables:
+    """What a sequence has interned: text -> number from 1 on. `encoded` has texts as messages: thousands of processes
+    intern the same names."""
+
+    encoded: dict[str, bytes]
+    names: dict[str, int] = field(default_factory=dict)
+    categories: dict[str, int] = field(default_factory=dict)
+    keys: dict[str, int] = field(default_factory=dict)
+    texts: dict[str, int] = field(default_factory=dict)
+    started: bool = False
+    _new: list[bytes] = field(default_factory=list)
+
+    def clear(self) -> None:
+        for table in (self.names, self.categories, self.keys, self.texts):
+            table.clear()
+        self.started = False
+
+    def has_room(self, slices: Slices) -> bool:
+        n_texts = sum(len(note.texts) for note in slices.notes)
+        sizes = ((self.names, len(slices.name.all)), (self.categories, len(slices.category.all)), (self.texts, n_texts))
+        return all(len(table) + more <= MOST_INTERNED for table, more in sizes)
+
+    def intern(self, table: dict[str, int], kind: InternedData, texts: Sequence[str]) -> Ints:
+        """Return the numbers of some texts; new ones go into the next `packet_of_new`."""
+        out = np.empty(len(texts), np.int64)
+        for k, one in enumerate(texts):
+            iid = table.get(one)
+            if iid is None:
+                iid = table[one] = len(table) + 1
+                self._new.append(message(kind, number(Interned.IID, iid), self._encode(one)))
+            out[k] = iid
+        return out
+
+    def _encode(self, one: str) -> bytes:
+        data = self.encoded.get(one)
+        if data is None:
+            if len(self.encoded) >= MOST_INTERNED:
+                self.encoded.clear()
+            data = self.encoded[one] = text(Interned.TEXT, one)
+        return data
+
+    def packet_of_new(self, sequence: bytes) -> bytes:
+        """Return a packet with the new texts; the first one of a part also makes readers forget what they know."""
+        flags = NEEDS_STATE if self.started else NEEDS_STATE | CLEARED
+        if self.started and not self._new:
+            return b""
+        new = [message(Packet.INTERNED_DATA, *self._new)] if self._new else []
+        self._new, self.started = [], True
+        return message(PACKET, sequence, number(Packet.SEQUENCE_FLAGS, flags), *new)
+
+
+class PerfettoPart:
+    """The encoder of one part; its sequences begin anew. `encoded`: texts that other parts have encoded."""
+
+    def __init__(self, encoded: dict[str, bytes]) -> None:
+        self._encoded = encoded
+        self._tables: dict[int, _Tables] = {}
+
+    def slices(self, slices: Slices) -> Iterator[bytes | memoryview]:
+        tracks = slices.process
+        yield from self._new_tracks(tracks)
+        tables = self._tables.setdefault(tracks.process.index, _Tables(self._encoded))
+        if not tables.has_room(slices):
+            tables.clear()
+        batch = _Batch(slices, tables, _sequence(tracks))
+        yield tables.packet_of_new(_sequence(tracks))
+        yield batch.rows().data
+
+    def points(self, points: CounterPoints) -> Iterator[bytes | memoryview]:
+        tracks = points.process
+        yield from self._new_tracks(tracks)
+        tables = self._tables.setdefault(tracks.process.index, _Tables(self._encoded))
+        yield tables.packet_of_new(_sequence(tracks))
+        event = Shape().same(number(TrackEvent.TYPE, EventType.COUNTER))
+        event.same(number(TrackEvent.TRACK_UUID, _uuid(tracks, points.track)))
+        if points.value.dtype.kind in "iu":
+            low, high = int(points.value.min()), int(points.value.max())
+            width = WIDEST if low < 0 else width_of(high)
+            event.same(tag(TrackEvent.COUNTER_VALUE)).number(points.value, width)
+        else:
+            value = points.value.astype(np.float64, copy=False)
+            event.same(fixed64_tag(TrackEvent.DOUBLE_COUNTER_VALUE)).eight(value)
+        packet = _packet(points.time_ns, width_of(int(points.time_ns.max())), _sequence(tracks), event)
+        yield packet.rows(len(points.time_ns)).reshape(-1).data
+
+    @staticmethod
+    def _new_tracks(tracks: ProcessTracks) -> Iterator[bytes]:
+        for track in tracks.take_new_tracks():
+            yield _descriptor(tracks, track)
+
+
+def _packet(time_ns: Ints, width: int, sequence: bytes, event: Shape) -> Shape:
+    """An event's packet, with its tag and length."""
+    inner = Shape().same(tag(Packet.TIMESTAMP)).number(time_ns, width).same(sequence)
+    inner.same(number(Packet.SEQUENCE_FLAGS, NEEDS_STATE)).inside(TRACK_EVENT, event)
+    return Shape().inside(ONE_PACKET, inner)
+
+
+class _Batch:
+    """The packets of some slices: those with the same notes and as many flows have the same shape."""
+
+    def __init__(self, slices: Slices, tables: _Tables, sequence: bytes) -> None:
+        self._slices, self._sequence = slices, sequence
+        self._base = slices.process.process.index + 1 << FLOW_BITS
+        self._uuid = slices.track + (slices.process.process.index + 1 << TRACK_BITS)
+        self._name = _iids(tables, tables.names, InternedData.EVENT_NAMES, slices.name)
+        self._category = _iids(tables, tables.categories, InternedData.EVENT_CATEGORIES, slices.category)
+        keys = tables.intern(tables.keys, InternedData.DEBUG_ANNOTATION_NAMES, [note.key for note in slices.notes])
+        n = len(slices)
+        self._notes = [_NoteColumn(note, int(key), tables, n) for note, key in zip(slices.notes, keys, strict=True)]
+        self._widths = {
+            "time": width_of(int(slices.end_ns.max())),
+            "uuid": width_of(int(self._uuid.max())),
+            "name": width_of(int(self._name.max())),
+            "category": width_of(int(self._category.max())),
+        }
+
+    def rows(self) -> Bytes:
+        n = len(self._slices)
+        shape = self._shape_numbers()
+        order = np.argsort(shape, kind="stable")
+        edges = np.flatnonzero(np.diff(shape[order])) + 1
+        groups = [(rows, self._shape(rows).rows(len(rows))) for rows in np.split(order, edges)]
+        return interleave(groups, n)
+
+    def _shape_numbers(self) -> Ints:
+        """Equal for slices of one shape."""
+        n = len(self._slices)
+        out: Ints = (self._slices.flow >= 0).astype(np.int64)
+        size = 2
+        counts = self._slices.n_launched
+        more = [(counts, int(counts.max(initial=0)) + 1)]
+        for note in self._notes:
+            has = np.zeros(n, np.int64)
+            has[note.rows] = 1
+            more.append((has, 2))
+        for column, values in more:
+            if values == 1 or (values == 2 and bool(column.all())):
+                continue
+            if size * values >= 1 << 62:
+                shapes, out = np.unique(out, return_inverse=True)
+                out, size = out.reshape(-1), len(shapes)
+            out = out * values + column
+            size *= values
+        return out.astype(np.uint16) if size < 1 << 16 else out
+
+    def _shape(self, rows: Ints) -> Shape:
+        """The begin and the end of a slice, for rows that are alike."""
+        slices, first = self._slices, int(rows[0])
+        whole = len(rows) == len(slices)
+        chosen: slice | Ints = slice(None) if whole else rows
+        uuid = self._uuid[chosen]
+        event = Shape().same(number(TrackEvent.TYPE, EventType.SLICE_BEGIN))
+        event.same(tag(TrackEvent.TRACK_UUID)).number(uuid, self._widths["uuid"])
+        event.same(tag(TrackEvent.NAME_IID)).number(self._name[chosen], self._widths["name"])
+        event.same(tag(TrackEvent.CATEGORY_IIDS)).number(self._category[chosen], self._widths["category"])
+        for note in self._notes:
+            note.put(event, rows)
+        for k in range(int(slices.n_launched[first])):
+            flow = slices.launched[chosen] + (self._base + k)
+            event.same(fixed64_tag(TrackEvent.FLOW_IDS)).eight(flow)
+        if slices.flow[first] >= 0:
+            event.same(fixed64_tag(TrackEvent.TERMINATING_FLOW_IDS)).eight(slices.flow[chosen] + self._base)
+        end = Shape().same(number(TrackEvent.TYPE, EventType.SLICE_END))
+        end.same(tag(TrackEvent.TRACK_UUID)).number(uuid, self._widths["uuid"])
+        both = _packet(slices.start_ns[chosen], self._widths["time"], self._sequence, event)
+        after = _packet(slices.end_ns[chosen], self._widths["time"], self._sequence, end)
+        shift = len(both.constant)
+        both.constant += after.constant
+        both.columns += [(offset + shift, width, values) for offset, width, values in after.columns]
+        return both
+
+
+class _NoteColumn:
+    """A note as an annotation of events."""
+
+    def __init__(self, note: Note, key: int, tables: _Tables, n: int) -> None:
+        self.rows = note.rows
+        self._place: Ints | None = None  # of every slice among those that have it
+        if len(note.rows) < n:
+            self._place = np.full(n, ABSENT, np.int64)
+            self._place[note.rows] = np.arange(len(note.rows))
+        self._kind, self._key, self._values = note.value, number(DebugAnnotation.NAME_IID, key), note.values
+        if note.value is Value.TEXT:
+            iids = tables.intern(tables.texts, InternedData.DEBUG_ANNOTATION_STRING_VALUES, note.texts)
+            self._values = iids[note.values]
+        if note.value in (Value.TEXT, Value.INTEGER):
+            least, most = int(self._values.min()), int(self._values.max())
+            self._width = WIDEST if least < 0 else width_of(most)
+
+    def put(self, event: Shape, rows: Ints) -> None:
+        """Add it to the event of some slices, if they have it: all of them do, or none."""
+        if self._place is not None and self._place[rows[0]] < 0:
+            return
+        place = rows if self._place is None else self._place[rows]
+        values = self._values if len(rows) == len(self.rows) else self._values[place]
+        inner = Shape().same(self._key)
+        if self._kind is Value.TRUE:
+            inner.same(number(DebugAnnotation.BOOL_VALUE, 1))
+        elif self._kind is Value.FLOAT:
+            inner.same(fixed64_tag(DebugAnnotation.DOUBLE_VALUE)).eight(values.astype(np.float64, copy=False))
+        else:
+            field_ = DebugAnnotation.STRING_VALUE_IID if self._kind is Value.TEXT else DebugAnnotation.INT_VALUE
+            inner.same(tag(field_)).number(values, self._width)
+        event.inside(DEBUG_ANNOTATION, inner)
+
+
+def _iids(tables: _Tables, table: dict[str, int], kind: InternedData, texts: Texts) -> Array:
+    return tables.intern(table, kind, texts.all)[texts.index]
+
+
+# -- the format --------------------------------------------------------------------------------------------------------
+
+
+class PerfettoFormat(WrittenOnly):
+    """Traces for ui.perfetto.dev and its trace processor."""
+
+    name = "perfetto"
+    title = "Perfetto trace (protocol buffers)"
+
+    def open_writer(self, target: Path, options: WriteOptions) -> TimelineWriter:
+        return TimelineWriter(target, options, PerfettoEncoder())
+
+
+FORMAT = PerfettoFormat()

@@ -1,0 +1,391 @@
+"""Everything that is measured per context and profile, as panels: the tree, tables, and cost by profile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from callgrove.analysis.costs import Costs, exclusive_by_profile, spread_statistics
+from callgrove.analysis.views import hot_path
+from callgrove.arrays import Floats, Ints
+from callgrove.model.experiment import Experiment
+from callgrove.model.profiles import choose_profiles
+from callgrove.model.runs import Run
+from callgrove.model.study.series import Study
+from callgrove.viewer.page import Choice, Detail, Limits, Panel, Texts, process_numbers
+from callgrove.viewer.profile_tree import (
+    GROUPS,
+    CallTree,
+    CutTree,
+    FlatTable,
+    Labels,
+    ShownCosts,
+    callers,
+    costs_to_show,
+    describe_metric,
+    rows_of,
+)
+
+__all__ = ["Grid", "Places", "ProfileMaker", "RunSums", "Spread", "profile_maker", "spread_of"]
+
+
+# -- cost by profile, and where profiles stand -------------------------------------------------------------------------
+# All values of a metric are read for it, block by block. Where reading all metrics would take long, only the first one
+# is shown.
+
+
+# -- heat map: a column per rank, a row per lane -----------------------------------------------------------------------
+# Tuples are not unique: what has the same rank and lane as another gets a column of its own. Where there are more
+# columns than a picture can show, neighbouring ones are taken together.
+
+
+LANE_ORDER = ("gpu_device", "gpu_context", "gpu_stream", "thread")
+SPARSEST = 4  # cells of the grid per profile; emptier grids become one row
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Cells with at least one profile each. `cell` is that of every profile, `n_joined` how many columns are one."""
+
+    cell: Ints
+    column: Ints
+    lane: Ints
+    n_profiles: Ints
+    columns: tuple[str, ...]
+    lanes: tuple[str, ...]
+    n_joined: int
+
+    @property
+    def data(self) -> dict[str, Any]:
+        return {
+            "column": self.column,
+            "lane": self.lane,
+            "n_profiles": self.n_profiles,
+            "columns": Texts(self.columns),
+            "lanes": Texts(self.lanes),
+            "n_joined": self.n_joined,
+        }
+
+    def combine(self, values: Floats, ufunc: np.ufunc, start: float) -> Floats:
+        """Return one number for each cell: `ufunc` over its profiles."""
+        out = np.full(len(self.column), start)
+        ufunc.at(out, self.cell, values)
+        return out
+
+
+@dataclass(frozen=True)
+class RunSums:
+    """Runs that are shown together: what each is called, and which of them every profile belongs to."""
+
+    names: tuple[str, ...]
+    run: Ints
+
+    @classmethod
+    def of(cls, experiment: Experiment, profiles: Ints) -> RunSums | None:
+        """The runs of some profiles; None where there is only one."""
+        runs, run = np.unique(experiment.profiles.run[profiles], return_inverse=True)
+        names = tuple(_run(number, experiment.runs[number]) for number in runs.tolist())
+        return cls(names, run.reshape(-1)) if len(runs) > 1 else None
+
+    def statistics(self, values: Floats) -> dict[str, Floats]:
+        """Of each run the sum, and the mean, the largest and the imbalance of its profiles."""
+        n = np.bincount(self.run, minlength=len(self.names))
+        total = np.bincount(self.run, values, minlength=len(self.names))
+        most = np.full(len(self.names), -np.inf)
+        np.maximum.at(most, self.run, values)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            mean = total / n
+            return {"run_sum": total, "run_mean": mean, "run_max": most, "run_imbalance": most / mean - 1}
+
+
+class Places:
+    """The column and the lane of some profiles."""
+
+    def __init__(self, experiment: Experiment, profiles: Ints, most_lanes: int) -> None:
+        ranks = experiment.profiles.identity_list("rank")
+        numbers = process_numbers(experiment)
+        several_runs = len(experiment.runs) > 1
+        runs = [_run(number, run) for number, run in enumerate(experiment.runs)]
+        lanes = _lanes(experiment, profiles)
+        columns: dict[tuple[int, int, int], str] = {}
+        lane, keys = [], []
+        for profile in profiles.tolist():
+            run, rank = int(experiment.profiles.run[profile]), ranks[profile]
+            lane.append(lanes[_lane(experiment, profile, rank)])
+            key = (run, -1 if rank is None else rank, numbers[profile])
+            keys.append(key)
+            columns[key] = _column(runs[run] if several_runs else "", rank, key[2])
+        order = sorted(columns)
+        number = {key: position for position, key in enumerate(order)}
+        self._column = np.array([number[key] for key in keys], np.int64)
+        self._lane = np.array(lane, np.int64)
+        self._columns, self._lanes = [columns[key] for key in order], list(lanes)
+        if len(lanes) > most_lanes or len(order) * len(lanes) > SPARSEST * len(profiles) + most_lanes:
+            self._column, self._lane = np.arange(len(profiles)), np.zeros(len(profiles), np.int64)
+            self._columns = [experiment.profiles.label(p) for p in profiles.tolist()]
+            self._lanes = ["profiles"]
+
+    def __len__(self) -> int:
+        return len(self._column)
+
+    @property
+    def n_cells(self) -> int:
+        """Of the whole grid, those without a profile too."""
+        return len(self._columns) * len(self._lanes)
+
+    def grid(self, n_cells: int) -> Grid:
+        """At most about so many cells."""
+        joined = max(1, -(-self.n_cells // max(n_cells, 1)))
+        column = self._column // joined
+        key = column * len(self._lanes) + self._lane
+        keys, cell = np.unique(key, return_inverse=True)
+        n_lanes = len(self._lanes)
+        return Grid(
+            cell.ravel(),
+            keys // n_lanes,
+            keys % n_lanes,
+            np.bincount(cell.ravel(), minlength=len(keys)),
+            _join_names(self._columns, joined),
+            tuple(self._lanes),
+            joined,
+        )
+
+
+def _lanes(experiment: Experiment, profiles: Ints) -> dict[str, int]:
+    """Numbers of lanes: threads, then streams by their device."""
+    identity = [experiment.profiles.identity_list(name) for name in LANE_ORDER]
+    ranks = experiment.profiles.identity_list("rank")
+    place: dict[str, tuple[int, ...]] = {}
+    for profile in profiles.tolist():
+        numbers = tuple(-1 if (n := values[profile]) is None else n for values in identity)
+        place.setdefault(_lane(experiment, profile, ranks[profile]), numbers)
+    order = sorted(place, key=lambda words: place[words])
+    return {words: number for number, words in enumerate(order)}
+
+
+def _lane(experiment: Experiment, profile: int, rank: int | None) -> str:
+    """What tells a profile from the others of its rank."""
+    words = experiment.profiles.describe(profile)
+    return (words.removeprefix(f"rank {rank}").strip() if rank is not None else words) or "process"
+
+
+def _run(number: int, run: Run) -> str:
+    """A run by its parameters, or by its number."""
+    point = " ".join(f"{name}={value:g}" for name, value in run.parameters.items())
+    again = f" #{run.repetition}" if run.repetition > 1 else ""
+    return point + again if point else run.name or f"run {number}"
+
+
+def _column(run: str, rank: int | None, number: int) -> str:
+    parts = [run] if run else []
+    if rank is not None:
+        parts.append(f"rank {rank}")
+    if number or not parts:
+        parts.append(f"process {number}")
+    return " ".join(parts)
+
+
+def _join_names(names: list[str], joined: int) -> tuple[str, ...]:
+    if joined == 1:
+        return tuple(names)
+    parts = [names[at : at + joined] for at in range(0, len(names), joined)]
+    return tuple(f"{part[0]} to {part[-1]}" if len(part) > 1 else part[0] for part in parts)
+
+
+@dataclass(frozen=True)
+class _Spread:
+    """One metric: the cost of everything and of some groups (functions), by profile."""
+
+    costs: Costs
+    groups: Ints
+    values: Floats  # 1 + groups, profiles
+
+
+@dataclass(frozen=True)
+class Spread:
+    """The spread of some metrics over the chosen profiles."""
+
+    functions: FlatTable
+    places: Places
+    metrics: tuple[_Spread, ...]
+    left_out: int
+    limits: Limits
+    runs: RunSums | None
+
+    def data(self, labels: Labels, detail: Detail) -> tuple[dict[str, Any], tuple[str, ...]]:
+        """What is drawn, and what to say about it."""
+        grid = self.places.grid(detail.of(self.places.n_cells, self.limits.cells, 16))
+        rows: list[dict[str, Any]] = []
+        for metric in self.metrics:
+            names = self.functions.labels_of(metric.groups, labels)
+            for number, values in enumerate(metric.values):
+                mean = grid.combine(values, np.add, 0.0) / grid.n_profiles
+                row: dict[str, Any] = {
+                    "metric": metric.costs.metric.name,
+                    "label": int(names[number - 1]) if number else -1,
+                    "mean": mean,
+                    **{f"all_{name}": value for name, value in spread_statistics(values).items()},
+                }
+                if grid.n_joined > 1:
+                    row |= {
+                        "low": grid.combine(values, np.minimum, np.inf),
+                        "high": grid.combine(values, np.maximum, -np.inf),
+                    }
+                if metric.costs.is_signed:
+                    row["all_imbalance"] = None  # differences have no mean that any could be above
+                if self.runs is not None:
+                    row |= {"all_imbalance": None, **self.runs.statistics(values)}
+                rows.append(row)
+        runs = {"runs": Texts(self.runs.names)} if self.runs is not None else {}
+        return {"grid": grid.data, "rows": rows, "n_profiles": len(self.places), **runs}, self._notes(grid)
+
+    def imbalance(self) -> dict[str, float]:
+        """By metric, how much more than the mean the largest profile has, where every profile has some. Profiles of
+        different runs never had to wait for each other, and differences have no mean."""
+        metrics = [] if self.runs is not None else [metric for metric in self.metrics if not metric.costs.is_signed]
+        statistics = {metric.costs.metric.name: spread_statistics(metric.values[0]) for metric in metrics}
+        return {name: one["imbalance"] for name, one in statistics.items() if not one["none"]}
+
+    def _notes(self, grid: Grid) -> tuple[str, ...]:
+        notes = []
+        if self.runs is not None:
+            notes.append(
+                f"Profiles of {len(self.runs.names):,} runs stand side by side; imbalance is that within a run."
+            )
+        if grid.n_joined > 1:
+            notes.append(
+                f"{len(self.places):,} profiles are shown as {len(grid.column):,} cells: each stands for up to "
+                f"{grid.n_joined} neighbours and shows their mean; the smallest and the largest are in its details."
+            )
+        if self.left_out:
+            notes.append(f"{self.left_out} more metrics were not read profile by profile; -m chooses the one that is.")
+        return tuple(notes)
+
+
+def spread_of(
+    experiment: Experiment, metrics: Sequence[Costs], functions: FlatTable, choice: Choice, limits: Limits
+) -> Spread | None:
+    """The spread; None where there is only one profile, or none."""
+    chosen = choose_profiles(experiment, choice.ranks, choice.threads)
+    profiles = experiment.values.known if chosen is None else chosen
+    if len(profiles) < 2:
+        return None
+    additive = [costs for costs in metrics if costs.is_additive]
+    n_values = experiment.values.n_stored()
+    size = n_values if n_values is not None else len(experiment.contexts) * len(profiles)
+    read = additive if size * len(additive) <= limits.values else additive[:1]
+    numbers = {costs.metric.name: number for number, costs in enumerate(metrics)}
+    spreads = tuple(
+        _read(experiment, costs, functions, numbers[costs.metric.name], profiles, limits.functions) for costs in read
+    )
+    places = Places(experiment, profiles, limits.lanes)
+    runs = RunSums.of(experiment, profiles)
+    return Spread(functions, places, spreads, len(additive) - len(read), limits, runs) if spreads else None
+
+
+def _read(
+    experiment: Experiment, costs: Costs, functions: FlatTable, number: int, profiles: Ints, most: int
+) -> _Spread:
+    exclusive = np.abs(functions.exclusive(number).astype(np.float64))
+    largest = np.argsort(-exclusive, kind="stable")[:most]
+    largest = largest[exclusive[largest] > 0]
+    of = np.full(len(experiment.contexts), -1)
+    of[: len(functions.groups.of)] = functions.groups.of
+    masks = [of >= 0, *(of == one for one in largest.tolist())]
+    return _Spread(costs, largest, exclusive_by_profile(experiment, costs.metric.name, masks, profiles))
+
+
+# -- the panels --------------------------------------------------------------------------------------------------------
+
+
+CLOSE = 1e-9  # of the total: sums in another order differ in the last digits
+
+
+def profile_maker(opened: Experiment | Study, choice: Choice, limits: Limits | None = None) -> ProfileMaker | None:
+    """Panels of an experiment in which any context has any cost."""
+    if isinstance(opened, Study):
+        return None
+    limits = limits or Limits()
+    shown_costs = costs_to_show(opened, choice, limits)
+    return ProfileMaker(opened, shown_costs, choice, limits) if shown_costs is not None else None
+
+
+class ProfileMaker:
+    """The hot path, the flame graph, the call tree, and the spread over profiles."""
+
+    def __init__(self, experiment: Experiment, shown_costs: ShownCosts, choice: Choice, limits: Limits) -> None:
+        self._experiment, self._shown, self._limits = experiment, shown_costs, limits
+        self._tree = CallTree(shown_costs.metrics)
+        self._flat = {by: FlatTable(shown_costs.metrics, by) for by in GROUPS}
+        self._paths = [hot_path(costs) for costs in shown_costs.metrics]
+        chosen = choose_profiles(experiment, choice.ranks, choice.threads)
+        profiles = experiment.profiles.measured if chosen is None else chosen
+        self._n_runs = len(np.unique(experiment.profiles.run[profiles]))
+        self._spread = spread_of(experiment, shown_costs.metrics, self._flat["function"], choice, limits)
+        self.differences: tuple[str, ...] = ()
+
+    def panels(self, detail: Detail) -> Iterator[Panel]:
+        labels = Labels(self._experiment.contexts)
+        metrics = self._shown.metrics
+        tree = self._tree.cut(detail.of(len(self._tree), self._limits.contexts), labels)
+        flat = [self._flat[by].data(labels, detail, self._limits.rows) for by in GROUPS]
+        paths = [rows_of(path, labels) for path in self._paths]
+        bottom_up = [callers(costs, labels, detail, self._limits.rows) for costs in metrics]
+        spread = self._spread.data(labels, detail) if self._spread is not None else None
+        shared: dict[str, Any] = {"labels": labels.data, "metrics": [describe_metric(costs) for costs in metrics]}
+        notes = self._notes(tree)
+        self.differences = tuple(self._compare(tree.data, flat, bottom_up))
+        imbalance = self._spread.imbalance() if self._spread is not None else {}
+        glance = {"imbalance": imbalance, "n_runs": self._n_runs, "has_spread": spread is not None}
+        yield Panel("hotspots", "Overview", {**shared, "paths": paths, "top": flat[0], **glance}, notes)
+        if any(costs.is_additive for costs in metrics):
+            yield Panel("flame", "Flame graph", {**shared, "tree": tree.data}, notes)
+        yield Panel("calltree", "Call tree", {**shared, "tree": tree.data, "flat": flat, "callers": bottom_up}, notes)
+        if spread is not None:
+            yield Panel("spread", "Spread", {**shared, **spread[0]}, spread[1])
+
+    def _compare(
+        self, tree: dict[str, Any], flat: list[dict[str, Any]], callers_of: list[dict[str, Any] | None]
+    ) -> Iterator[str]:
+        """Yield views that do not add up to the total of a metric: the call tree, and tables with their rest."""
+        for number, costs in enumerate(self._shown.metrics):
+            if not costs.is_additive or not np.isfinite(costs.total):
+                continue
+            views = {"call tree": tree["metrics"][number]["exclusive"]}
+            views |= {f"table by {table['by']}": [*table["exclusive"][number], table["rest"][number]] for table in flat}
+            if (table := callers_of[number]) is not None:
+                views["table of callers"] = [*table["exclusive"][table["depth"] == 0], table["rest"]]
+            for name, shown in views.items():
+                total = float(np.sum(shown, dtype=np.float64))
+                if abs(total - costs.total) > CLOSE * max(abs(costs.whole), abs(costs.total)):
+                    yield f"{costs.metric.name}: the {name} adds up to {total:g}, the total is {costs.total:g}"
+
+    def _notes(self, tree: CutTree) -> tuple[str, ...]:
+        notes = []
+        if self._n_runs > 1:
+            where = "Spread shows them side by side, " if self._spread is not None else ""
+            notes.append(f"{self._n_runs:,} runs are added up here; {where}--run chooses one of them.")
+        if any(costs.is_signed for costs in self._shown.metrics):
+            notes.append(
+                "These costs are differences: some are below zero. What is larger changed more, whichever way; shares "
+                "are of all changes by their sizes, so that more and less do not cancel out."
+            )
+        if tree.n_folded:
+            notes.append(
+                f"To keep this page small, {tree.n_folded:,} of {tree.n_kept + tree.n_folded:,} contexts are folded "
+                f"into rows that say how many they stand for: each has at most {_percent(tree.share)} of the cost in "
+                "every metric. Flat tables and totals still count them."
+            )
+        if self._shown.left_out:
+            n_shown, left = len(self._shown.metrics), self._shown.left_out
+            notes.append(f"{n_shown} metrics are shown, {left} more are not; -m chooses which one comes first.")
+        if n := self._shown.derived:
+            notes.append(f"{n} derived metrics are not shown: their formulas are not evaluated.")
+        return tuple(notes)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.3g} %"

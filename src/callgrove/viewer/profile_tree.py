@@ -1,0 +1,380 @@
+"""The call tree of a page, its smallest subtrees folded, the tables beside it, and what rows are called.
+
+    nodes   |-- kept contexts, in preorder --|-- folded rows --|
+    parent    -1  0  1  1  0 ...                1  4 ...           of folded rows, whose subtrees they stand for
+    more                                       12  3 ...           how many contexts each of them stands for
+
+`inclusive` is in the data only where it is not the sum over the subtree of `exclusive`. Signed costs (differences of
+experiments) have a `weight` too: the sizes of all changes at and below a context. A context is as large as its
+largest share in any of the metrics, or that of a context below it. So the largest ones are always connected to a root.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from callgrove.analysis.costs import Costs, Groups, costs, group
+from callgrove.analysis.views import Folded, describe_contexts, describe_groups, exclusive_of, fold_lines, grow_callers
+from callgrove.arrays import ABSENT, Array, Floats, Ids, Ints, combine_upwards, depths, levels
+from callgrove.errors import UsageError
+from callgrove.model.contexts import ContextKind, ContextTree
+from callgrove.model.experiment import Experiment
+from callgrove.model.table import Table
+from callgrove.viewer.page import Choice, Detail, Limits, Texts
+
+__all__ = [
+    "GROUPS",
+    "CallTree",
+    "CutTree",
+    "FlatTable",
+    "Labels",
+    "ShownCosts",
+    "callers",
+    "costs_to_show",
+    "describe_metric",
+    "rows_of",
+]
+
+
+# -- which metrics are shown, and what rows are called -----------------------------------------------------------------
+
+
+Label = tuple[str, str, str, int, str]
+COLUMNS = ("name", "kind", "file", "line", "module")
+
+
+class Labels:
+    """Labels by number, in the order of first use."""
+
+    def __init__(self, tree: ContextTree) -> None:
+        self._tree = tree
+        self._numbers: dict[Label, int] = {}
+
+    def of_contexts(self, contexts: Ints) -> Ints:
+        """The number of each context's label. Contexts of one region and kind have one label, unless they have
+        parameters or no region."""
+        tree = self._tree
+        region, kind = tree.region[contexts].astype(np.int64), tree.kind[contexts].astype(np.int64)
+        key = region * len(ContextKind) + kind
+        with_parameters: Ints = np.array(list(tree.parameters), np.int64)
+        alone = (region < 0) | np.isin(contexts, with_parameters)
+        key = np.where(alone, -1 - contexts, key)
+        _, first, row = np.unique(key, return_index=True, return_inverse=True)
+        columns = describe_contexts(tree, contexts[first].tolist())
+        numbers: Ints = self._numbers_of(Table(columns))[row.ravel()]
+        return numbers
+
+    def of_rows(self, table: Table) -> Ints:
+        """The number of the label of each row of a view."""
+        return self._numbers_of(table)
+
+    def _numbers_of(self, table: Table) -> Ints:
+        cells = (table.column(name).plain() for name in COLUMNS)
+        rows = zip(*cells, strict=True)
+        numbers = [
+            self._numbers.setdefault(
+                (name or "", kind or "", file or "", ABSENT if line is None else line, module or ""),
+                len(self._numbers),
+            )
+            for name, kind, file, line, module in rows
+        ]
+        return np.array(numbers, np.int64)
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """All labels as columns."""
+        name, kind, file, line, module = zip(*self._numbers, strict=True) if self._numbers else ((),) * 5
+        return {
+            "name": Texts(name),
+            "kind": Texts(kind),
+            "file": Texts(file),
+            "line": np.array(line, np.int64),
+            "module": Texts(module),
+        }
+
+
+# -- metrics of a page -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ShownCosts:
+    """The metric that is shown first, and the others; `left_out` counts those beyond the most that a page shows,
+    `derived` those whose formulas are not evaluated."""
+
+    metrics: tuple[Costs, ...]
+    left_out: int = 0
+    derived: int = 0
+
+
+def costs_to_show(experiment: Experiment, choice: Choice, limits: Limits) -> ShownCosts | None:
+    """The metric chosen, or the default one, then those that the file wants shown; None where nothing has a cost."""
+    try:
+        first = experiment.metrics.resolve(choice.metric) if choice.metric else experiment.default_metric
+    except UsageError:
+        if choice.metric:
+            raise
+        return None
+    names = dict.fromkeys((first, *experiment.metrics.shown))
+    shown: list[Costs] = []
+    left_out = 0
+    for name in names:
+        if len(shown) >= limits.metrics:
+            left_out += 1
+        elif (one := _costs(experiment, name, choice, must=bool(choice.metric) and name == first)) is not None:
+            shown.append(one)
+    return ShownCosts(tuple(shown), left_out, len(experiment.metrics.derived)) if shown else None
+
+
+def _costs(experiment: Experiment, name: str, choice: Choice, must: bool) -> Costs | None:
+    """The costs in one metric, if there are any that numbers can say."""
+    try:
+        cost = costs(experiment, name, choice.ranks, choice.threads)
+    except UsageError:  # composite values, or a metric that only formulas have
+        if must or not _has_profiles(experiment, choice):
+            raise
+        return None
+    return cost if cost.has(cost.inclusive).any() or cost.has(cost.exclusive).any() else None
+
+
+def _has_profiles(experiment: Experiment, choice: Choice) -> bool:
+    """Does the choice leave any profile? Where not, that is the error to tell."""
+    return len(experiment.profiles.where(choice.ranks, choice.threads)) > 0 or (
+        choice.ranks is None and choice.threads is None
+    )
+
+
+# -- the tree ----------------------------------------------------------------------------------------------------------
+
+
+CLOSE = 1e-13  # relative; errors add up over the levels of a tree
+TINY = 1e-12  # the share of what has a cost that is no part of a total
+
+
+@dataclass(frozen=True)
+class CutTree:
+    """Some of a call tree. `share` is the largest share of what was folded, 0 where nothing was."""
+
+    data: dict[str, Any]
+    n_kept: int
+    n_folded: int
+    share: float
+
+
+@dataclass(frozen=True)
+class CallTree:
+    """The whole call tree in some metrics."""
+
+    metrics: tuple[Costs, ...]
+
+    @cached_property
+    def _folded(self) -> Folded:
+        return fold_lines(self.metrics[0])
+
+    @cached_property
+    def _exclusive(self) -> tuple[Array, ...]:
+        return tuple(exclusive_of(costs, self._folded.owner) for costs in self.metrics)
+
+    @cached_property
+    def _contexts(self) -> Ints:
+        """Contexts with any cost, and those above them."""
+        costly = np.zeros(len(self._folded.shown), np.bool_)
+        for metric, exclusive in zip(self.metrics, self._exclusive, strict=True):
+            costly |= metric.has(exclusive) | metric.has(metric.inclusive)
+        costly &= self._folded.shown
+        parent = self._folded.parent
+        above = combine_upwards(costly.astype(np.int8), parent, levels(depths(parent)), np.maximum)
+        return np.flatnonzero((above > 0) & self._folded.shown)
+
+    @cached_property
+    def _parent(self) -> Ids:
+        """By position among `_contexts`."""
+        position = np.full(len(self._folded.shown) + 1, -1, np.int32)
+        position[self._contexts] = np.arange(len(self._contexts))
+        out: Ids = position[self._folded.parent[self._contexts]]
+        return out
+
+    @cached_property
+    def _size(self) -> Floats:
+        """The largest share of a context or of what is below it, in any metric."""
+        size = np.full(len(self._contexts), TINY)
+        with np.errstate(invalid="ignore", over="ignore"):
+            for number, costs in enumerate(self.metrics):
+                if costs.is_additive and costs.whole:
+                    np.fmax(size, np.abs(self._weight(number)) / abs(costs.whole), out=size)
+        return combine_upwards(size, self._parent, levels(depths(self._parent)), np.maximum)
+
+    def __len__(self) -> int:
+        return len(self._contexts)
+
+    def _weight(self, number: int) -> Floats:
+        """What contexts are as large as: inclusive cost; of signed costs, the sizes of all changes at and below them,
+        which do not cancel out."""
+        costs = self.metrics[number]
+        if not costs.is_signed:
+            return costs.inclusive[self._contexts].astype(np.float64)
+        sizes = np.abs(self._exclusive[number][self._contexts].astype(np.float64))
+        return combine_upwards(sizes, self._parent, levels(depths(self._parent)), np.add)
+
+    def cut(self, n_contexts: int, labels: Labels) -> CutTree:
+        """The largest contexts, and rows for what lies below them."""
+        order = np.argsort(-self._size, kind="stable")  # of equal ones the first, so that parents come first
+        kept = np.zeros(len(self), np.bool_)
+        kept[order[:n_contexts]] = True
+        share = float(self._size[order[n_contexts]]) if n_contexts < len(self) else 0.0
+        above = self._nearest_kept(kept)
+        dropped = np.flatnonzero(~kept)
+        holders, row = np.unique(above[dropped], return_inverse=True)
+        chosen = self._contexts[kept]
+        position = np.append(np.cumsum(kept) - 1, -1)  # of a kept context; the root of all is -1
+        tops = ~kept & ((self._parent < 0) | kept[self._parent])
+        parent = np.concatenate([position[self._parent[kept]], position[holders]])
+        rows = np.searchsorted(holders, above[tops])
+        data = {
+            "context": chosen,
+            "parent": parent,
+            "label": labels.of_contexts(chosen),
+            "more": np.bincount(row.ravel(), minlength=len(holders)),
+            "metrics": [
+                self._metric(number, kept, np.flatnonzero(tops), rows, parent) for number in range(len(self.metrics))
+            ],
+        }
+        return CutTree(data, len(chosen), len(dropped), share)
+
+    def _nearest_kept(self, kept: Array) -> Ids:
+        """The closest kept context above each one; -1 where there is none."""
+        above = self._parent.copy()
+        while True:
+            lost = (above >= 0) & ~kept[above]
+            if not lost.any():
+                return above
+            above[lost] = self._parent[above[lost]]
+
+    def _metric(self, number: int, kept: Array, tops: Ints, row: Ints, parent: Ints) -> dict[str, Any]:
+        """One metric over kept contexts and folded rows. A folded row has no cost of its own that could be told from
+        that of what it stands for: both columns say the same. Inclusive cost is left out where the page can add it up
+        itself."""
+        costs = self.metrics[number]
+        inclusive = costs.inclusive[self._contexts]
+        exclusive = self._exclusive[number][self._contexts]
+        rule = costs.metric.aggregation
+        more = np.full(len(parent) - int(kept.sum()), rule.neutral, inclusive.dtype if not rule.neutral else np.float64)
+        rule.combine_at(more, row, inclusive[tops])
+        shown = np.concatenate([exclusive[kept], more]), np.concatenate([inclusive[kept], more])
+        data = {**describe_metric(costs), "exclusive": shown[0]}
+        if costs.is_signed:
+            weight, below = self._weight(number), np.zeros(len(more))
+            np.add.at(below, row, weight[tops])
+            data["weight"] = np.concatenate([weight[kept], below])
+        return data if costs.is_additive and _adds_up(parent, *shown) else {**data, "inclusive": shown[1]}
+
+
+def _adds_up(parent: Ints, exclusive: Array, inclusive: Array) -> bool:
+    """Is inclusive cost, to many more digits than a page shows, what is exclusive and what is inclusive below?"""
+    below = np.zeros(len(parent))
+    with np.errstate(invalid="ignore", over="ignore"):
+        np.add.at(below, parent[parent >= 0], inclusive[parent >= 0])
+        differences = np.abs(inclusive - (exclusive + below))
+        return bool((differences <= CLOSE * np.abs(inclusive)).all())
+
+
+def describe_metric(costs: Costs) -> dict[str, Any]:
+    """What a page needs to know of a metric to show its costs."""
+    metric = costs.metric
+    return {
+        "name": metric.name,
+        "unit": metric.unit,
+        "description": metric.description,
+        "additive": costs.is_additive,
+        "total": float(costs.total),
+        "whole": float(costs.whole),  # what shares are of
+        "signed": costs.is_signed,
+        "gain": costs.gain_and_loss[0],
+        "loss": costs.gain_and_loss[1],
+    }
+
+
+# -- tables beside the call tree ---------------------------------------------------------------------------------------
+# Their numbers are those of `top` and `tree --bottom-up`.
+
+
+GROUPS = ("function", "line", "loop", "file", "module")
+
+
+class FlatTable:
+    """All groups of one kind in some metrics."""
+
+    def __init__(self, metrics: tuple[Costs, ...], by: str) -> None:
+        self._by, self._metrics = by, metrics
+        tree = metrics[0].tree
+        self.groups: Groups = group(tree, by)
+        self._exclusive: list[Array] = [self.groups.exclusive(costs) for costs in metrics]
+        self._inclusive: list[Array] = [self.groups.inclusive(costs) for costs in metrics]
+        size = np.full(len(self.groups), -1.0)
+        for metric, exclusive, inclusive in zip(metrics, self._exclusive, self._inclusive, strict=True):
+            there = metric.has(exclusive) | metric.has(inclusive)
+            np.fmax(size, np.where(there, _shares(metric, exclusive, inclusive), -1.0), out=size)
+        costly = np.flatnonzero(size >= 0)
+        self._order: Ints = costly[np.argsort(-size[costly], kind="stable")]
+
+    def __len__(self) -> int:
+        return len(self._order)
+
+    def exclusive(self, metric: int) -> Array:
+        """The exclusive cost of every group."""
+        return self._exclusive[metric]
+
+    def labels_of(self, groups: Ints, labels: Labels) -> Ints:
+        """What some groups are called."""
+        return labels.of_rows(Table(describe_groups(self._metrics[0], self._by, self.groups.first[groups].tolist())))
+
+    def data(self, labels: Labels, detail: Detail, most: int) -> dict[str, Any]:
+        """The groups with the largest share in any metric."""
+        chosen = self._order[: detail.of(len(self), most, 10)]
+        return {
+            "by": self._by,
+            "label": self.labels_of(chosen, labels),
+            "left": len(self) - len(chosen),
+            "rest": [self._rest(number, chosen) for number in range(len(self._metrics))],
+            "exclusive": [exclusive[chosen] for exclusive in self._exclusive],
+            "inclusive": [inclusive[chosen] for inclusive in self._inclusive],
+        }
+
+    def _rest(self, metric: int, chosen: Ints) -> float | None:
+        """What the groups that are left out cost together; None where costs do not add up."""
+        if not self._metrics[metric].is_additive:
+            return None
+        with np.errstate(invalid="ignore", over="ignore"):
+            return float(np.delete(self._exclusive[metric], chosen).astype(np.float64).sum())
+
+
+def _shares(costs: Costs, exclusive: Array, inclusive: Array) -> Floats:
+    """By exclusive cost; of groups without any, a little of the inclusive one, so that the largest stay."""
+    if not costs.is_additive or not costs.whole:
+        return np.zeros(len(exclusive))
+    with np.errstate(invalid="ignore", over="ignore"):
+        shares = np.abs(exclusive / costs.whole) + 1e-3 * np.abs(inclusive / costs.whole)
+    return np.nan_to_num(shares)
+
+
+def callers(costs: Costs, labels: Labels, detail: Detail, most: int) -> dict[str, Any] | None:
+    """Functions with their callers below them, and what those cost that are left out; None of a metric whose costs
+    cannot be divided among callers."""
+    if not costs.is_additive:
+        return None
+    grown = grow_callers(costs, detail.of(most, most, 20))
+    left = {"left": grown.table.left, "functions_left": grown.functions_left, "rest": grown.rest}
+    return {**rows_of(grown.table, labels), **left}
+
+
+def rows_of(table: Table, labels: Labels) -> dict[str, Any]:
+    """Rows with their depths, such as those of a hot path."""
+    return {
+        "label": labels.of_rows(table),
+        "depth": np.asarray(table.column("depth").values, np.int64),
+        "exclusive": np.asarray(table.column("exclusive").values),
+        "inclusive": np.asarray(table.column("inclusive").values),
+    }

@@ -1,0 +1,307 @@
+"""The summary of a trace, and scaling models: the same numbers that `summary`, `model` and `predict` print."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from callgrove.analysis.summary import summarise, tables
+from callgrove.analysis.summary_sections import Summary
+from callgrove.arrays import Floats, Ints
+from callgrove.errors import CallgroveError, worded
+from callgrove.model.experiment import Experiment
+from callgrove.model.profiles import choose_profiles
+from callgrove.model.study.fill_missing_points import fill_missing_points
+from callgrove.model.study.from_runs import combination_for
+from callgrove.model.study.series import Study
+from callgrove.model.table import Column, Table
+from callgrove.modeling.fitting import Models, count_cautions, model_study
+from callgrove.modeling.functions import Factor, Functions
+from callgrove.modeling.model_tables import function_text, order_text
+from callgrove.modeling.prediction import FAR, read_stored_models
+from callgrove.modeling.scaling import falling_parameters, process_parameter
+from callgrove.viewer.page import Choice, Detail, Limits, Panel, PanelMaker, Texts, Unavailable
+
+__all__ = ["GpuMaker", "ScalingMaker", "far_target", "gpu_maker", "scaling_maker"]
+
+
+# -- the summary of a trace --------------------------------------------------------------------------------------------
+
+
+LEAST_ROWS = 10
+LEAST_DEVICES = 4
+MOST_DAMAGE = 5
+EXACT = 2**53  # beyond, the numbers of a page have fewer digits than ours
+
+
+def gpu_maker(opened: Experiment | Study, choice: Choice, limits: Limits | None = None) -> GpuMaker | None:
+    """Return the maker of panels of an experiment with spans."""
+    if isinstance(opened, Study) or not opened.traces.n_spans:
+        return None
+    summary = summarise(opened, profiles=choose_profiles(opened, choice.ranks, choice.threads))
+    n_runs = len(np.unique(opened.profiles.run)) if len(opened.profiles) else 0
+    return GpuMaker(summary, n_runs, limits or Limits()) if summary.n_shown else None
+
+
+class GpuMaker:
+    """Sections of a summary, and what each device did."""
+
+    def __init__(self, summary: Summary, n_runs: int, limits: Limits) -> None:
+        self._summary, self._n_runs, self._limits = summary, n_runs, limits
+
+    def panels(self, detail: Detail) -> Iterator[Panel]:
+        most = detail.of(self._limits.section_rows, self._limits.section_rows, LEAST_ROWS)
+        sections = [_section(table) for table in tables(self._summary, limit=most)]
+        n_devices = detail.of(len(self._summary.devices), self._limits.devices, LEAST_DEVICES)
+        data = {"sections": sections, "devices": self._devices(n_devices), "n_devices": len(self._summary.devices)}
+        if self._summary.devices:
+            yield Panel("devices", "Overview", data)
+        title = "GPU" if self._summary.devices else "Calls"
+        yield Panel("gpu", title, data, tuple(self._notes(sections, n_devices)))
+
+    def _devices(self, n: int) -> dict[str, Any]:
+        """Return what went on at once on the first devices, and on all of them together, in ns."""
+        every = sorted(self._summary.devices, key=lambda device: (device.run, device.rank, device.agent))
+        doing = list(dict.fromkeys(name for device in every for name in device.going_on_ns))
+        shown = every[:n]
+        return {
+            "run": np.array([device.run for device in shown], np.int64),
+            "rank": np.array([device.rank for device in shown], np.int64),
+            "agent": np.array([device.agent for device in shown], np.int64),
+            "busy_ns": np.array([device.busy_ns for device in shown], np.int64),
+            "span_ns": np.array([device.span_ns for device in shown], np.int64),
+            "most_at_once": np.array([device.most_at_once for device in shown], np.int64),
+            "doing": [
+                {
+                    "name": name,
+                    "ns": np.array([device.going_on_ns.get(name, 0) for device in shown], np.int64),
+                    "total_ns": sum(device.going_on_ns.get(name, 0) for device in every),
+                }
+                for name in doing
+            ],
+            "total_span_ns": sum(device.span_ns for device in every),
+            "total_busy_ns": sum(device.busy_ns for device in every),
+        }
+
+    def _notes(self, sections: list[dict[str, Any]], n_devices: int) -> Iterator[str]:
+        summary = self._summary
+        if self._n_runs > 1:
+            yield f"{self._n_runs:,} runs are added up here; --run chooses one of them."
+        for section in sections:
+            if section["left"]:
+                yield f"{section['name']}: {section['left']:,} more rows with less time are left out."
+        if n_devices < len(summary.devices):
+            yield f"Of {len(summary.devices):,} devices the first {n_devices:,} are shown one by one."
+        if summary.n_flagged:
+            why = "they end before they start, or have times that no clock shows"
+            yield f"{summary.n_flagged:,} of {summary.n_read:,} spans are in no sum: {why}."
+        yield from summary.damage[:MOST_DAMAGE]
+        if len(summary.damage) > MOST_DAMAGE:
+            yield f"{len(summary.damage) - MOST_DAMAGE:,} more parts are damaged; `callgrove check` lists them."
+        if summary.n_unlinked:
+            yield f"{summary.n_unlinked:,} operations have no launching call."
+
+
+def _section(table: Table) -> dict[str, Any]:
+    """Return a section by the columns it has; the first one is called like the section and holds names."""
+    first, *others = table.columns
+    columns = [{"name": column.name, "values": _values(column)} for column in others]
+    return {"name": first.name, "rows": Texts(first.plain()), "columns": columns, "left": table.left}
+
+
+def _values(column: Column) -> Any:
+    """Return numbers, NaN where absent; as text where a page would lose digits of them."""
+    cells = column.plain()
+    if any(isinstance(cell, int) and abs(cell) >= EXACT for cell in cells):
+        return Texts(["" if cell is None else str(cell) for cell in cells])
+    return np.array([np.nan if cell is None else cell for cell in cells], np.float64)
+
+
+# -- scaling models ----------------------------------------------------------------------------------------------------
+# Functions are given as terms, so that a page can draw them over any range:
+#
+#     constant [M]   bounds [M + 1]   coefficient [T]
+#     factor [T * P]: number among `factors`, -1 where a parameter takes no part; a factor is [power, logarithm], or
+#     pieces of {from, to, constant, terms: [[coefficient, power, logarithm]]}
+
+
+LEAST_MODELS = 5
+TITLE = "Scaling"
+NO_UNIT = "unknown"  # what some studies call the unit of a metric that has none
+FEWEST_POINTS = 2
+
+
+def scaling_maker(opened: Experiment | Study, choice: Choice, limits: Limits | None = None) -> PanelMaker | None:
+    """Return the maker of panels of a study, and of an experiment whose runs have parameters."""
+    if isinstance(opened, Experiment):
+        if len(opened.runs) < FEWEST_POINTS or not any(run.parameters for run in opened.runs):
+            return None
+        try:
+            opened = fill_missing_points(
+                opened.study(scope=choice.scope, combination=combination_for(opened, choice.scaling))
+            )
+        except CallgroveError as error:  # every other view still says what is there
+            return Unavailable(TITLE, worded("the runs do not make a study: ", error))
+    if reason := _explain_missing_models(opened):
+        return Unavailable(TITLE, reason)
+    stored = bool(opened.models)
+    models = read_stored_models(opened) if stored else model_study(opened)
+    return ScalingMaker(models, stored, choice.metric, limits or Limits())
+
+
+def _explain_missing_models(study: Study) -> str:
+    """Return why a study has no models; empty where it has."""
+    if not len(study):
+        return "nothing was measured"
+    if not study.parameters:
+        return "no parameter is known that costs could grow with"
+    if study.n_points < FEWEST_POINTS:
+        at = ", ".join(f"{name} = {value:g}" for name, value in zip(study.parameters, study.points[0], strict=True))
+        return f"everything was measured at one point ({at}); growth shows with two or more"
+    return ""
+
+
+class ScalingMaker:
+    """A table of models, and plots of them."""
+
+    def __init__(self, models: Models, stored: bool, metric: str | None, limits: Limits) -> None:
+        self._models, self._stored, self._most = models, stored, limits.models
+        self.differences: tuple[str, ...] = models.study.unexplained
+        self._metric = _first_metric(models.study, metric)
+        self._target = far_target(models.study)
+        self._ranked = _rank_models(models, self._target)
+
+    def panels(self, detail: Detail) -> Iterator[Panel]:
+        rows = np.sort(self._ranked[: detail.of(len(self._models), self._most, LEAST_MODELS)])
+        data = self._data(rows)
+        yield Panel("growth", "Overview", data)
+        yield Panel("scaling", TITLE, data, tuple(self._notes(len(rows))))
+
+    def _data(self, rows: Ints) -> dict[str, Any]:
+        models, study = self._models.take(rows), self._models.study
+        series, numbers = models.series, range(len(models))
+        used = sorted({int(metric) for metric in study.series_metric[series].tolist()})
+        present = study.present[series]
+        measured = {
+            name: np.where(present, study.measure(column)[series], np.nan)
+            for name, column in (("value", models.options.measure), ("low", "minimum"), ("high", "maximum"))
+        }
+        return {
+            "parameters": list(study.parameters),
+            "points": study.points,
+            "target": self._target,
+            "rest": self._rest(rows)[used],
+            "far": FAR,
+            "measure": models.options.measure,
+            "metric_names": [study.metrics[m] for m in used],
+            "units": [_unit(study, m) for m in used],
+            "first_metric": study.metrics[self._metric],
+            "callpath": Texts([models.callpath(n) for n in numbers]),
+            "metric": np.searchsorted(used, study.series_metric[series]),
+            "function": Texts([_function(models.functions, n, "extrap") for n in numbers]),
+            "short": Texts([_function(models.functions, n, "short") for n in numbers]),
+            "order": Texts([_order(models.functions, n) for n in numbers]),
+            "smape": models.costs.smape,
+            "ar2": models.costs.ar2,
+            "re": models.costs.re,
+            "noise": models.noise,
+            "cautions": [{"text": text, "models": rows_} for _, text, rows_ in count_cautions(models.cautions)],
+            "functions": _functions(models.functions),
+            **measured,
+        }
+
+    def _rest(self, rows: Ints) -> Floats:
+        """Return what the models that are left out predict together for each metric, at the point to begin with."""
+        left = np.setdiff1d(np.arange(len(self._models)), rows)
+        value = self._models.functions.evaluate(self._target[None])[left, 0]
+        metric = self._models.study.series_metric[self._models.series[left]]
+        positive = np.where(value > 0, value, 0.0)
+        rest: Floats = np.bincount(metric, positive, minlength=len(self._models.study.metrics)).astype(np.float64)
+        return rest
+
+    def _notes(self, n_shown: int) -> Iterator[str]:
+        if self._stored:
+            yield "These models are stored in the input; `callgrove model --refit` makes new ones."
+        study = self._models.study
+        for name in () if self._stored or study.scaling == "strong" else falling_parameters(study):
+            yield (
+                f"Costs fall as {name} grows, as in strong scaling; `callgrove model --times {name}` models the total "
+                "of all processes."
+            )
+        if n_shown < len(self._models):
+            at = ", ".join(
+                f"{name} = {value:g}" for name, value in zip(study.parameters, self._target.tolist(), strict=True)
+            )
+            yield (
+                f"Of {len(self._models):,} models the {n_shown:,} with the largest share at {at} are shown; shares are "
+                "of all there, and of those shown at other points."
+            )
+
+
+def _unit(study: Study, metric: int) -> str:
+    unit = study.units.get(study.metrics[metric], "")
+    return "" if unit == NO_UNIT else unit
+
+
+def _first_metric(study: Study, wanted: str | None) -> int:
+    """Return the metric asked for, else the time, else the first."""
+    names = [name.lower() for name in study.metrics]
+    for name in (wanted or "").lower(), "time":
+        if name in names:
+            return names.index(name)
+    return 0
+
+
+def far_target(study: Study) -> Floats:
+    """Return a point worth predicting: the largest values measured, with four times the processes (or the first
+    parameter)."""
+    at: Floats = study.points.max(axis=0)
+    with np.errstate(over="ignore"):
+        at[process_parameter(study) or 0] *= FAR
+    return at
+
+
+def _rank_models(models: Models, at: Floats) -> Ints:
+    """Return the numbers of models by their share of the metric's total at a point, the largest first."""
+    metric = models.study.series_metric[models.series]
+    value = models.functions.evaluate(at[None])[:, 0]
+    positive = np.where(value > 0, value, 0.0)
+    total = np.bincount(metric, positive, minlength=len(models.study.metrics))
+    with np.errstate(all="ignore"):
+        share = np.nan_to_num(positive / total[metric])
+    ranked: Ints = np.argsort(-share, kind="stable")
+    return ranked
+
+
+def _function(functions: Functions, number: int, style: str) -> str:
+    return "" if np.isnan(functions.constant[number]) else function_text(functions, number, style)
+
+
+def _order(functions: Functions, number: int) -> str:
+    return "" if np.isnan(functions.constant[number]) else order_text(functions, number)
+
+
+def _functions(functions: Functions) -> dict[str, Any]:
+    return {
+        "constant": functions.constant,
+        "bounds": functions.bounds,
+        "coefficient": functions.coefficient,
+        "factor": functions.factor,
+        "factors": [_factor(factor) for factor in functions.factors],
+    }
+
+
+def _factor(factor: Factor) -> list[Any]:
+    if not factor.pieces:
+        return [float(factor.exponents.power), float(factor.exponents.logarithm)]
+    return [
+        {
+            "from": piece.start,  # what is not finite becomes null
+            "to": piece.end,
+            "constant": piece.constant,
+            "terms": [[c, float(e.power), float(e.logarithm)] for c, e in piece.terms],
+        }
+        for piece in factor.pieces
+    ]
