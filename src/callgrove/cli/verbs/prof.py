@@ -79,7 +79,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         help=f"which statistics of a metric are shown: {', '.join(VIEWS)}; commas separate several (default: sum)",
     )
-    group = parser.add_argument_group("names")
+    _add_names(parser.add_argument_group("names"))
+    add_execution(parser)
+
+
+def _add_names(group: argparse._ArgumentGroup) -> None:
+    """Add the options that say where names of code come from."""
     group.add_argument(
         "-S",
         "--struct",
@@ -103,7 +108,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--no-cache", action="store_true", help="neither use nor fill the cache of names found in binaries"
     )
-    add_execution(parser)
 
 
 def views(text: str) -> tuple[str, ...]:
