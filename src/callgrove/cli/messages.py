@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import signal
 import sys
 import threading
@@ -367,8 +366,13 @@ class _Bars:
 
 
 def _terminal_size() -> os.terminal_size:
+    """Return the size of the terminal, or the usual one if it tells none."""
     try:
         size = os.get_terminal_size(sys.stderr.fileno())
     except (OSError, ValueError):  # no file, as in a notebook
-        return shutil.get_terminal_size()
-    return size if size.columns and size.lines else shutil.get_terminal_size()  # some tell no size
+        size = os.terminal_size((0, 0))
+    if size.columns and size.lines:
+        return size
+    import shutil  # it imports what archives need, and help needs none of it
+
+    return shutil.get_terminal_size()
