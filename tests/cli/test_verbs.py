@@ -152,6 +152,10 @@ def test_golden_of_formats(capsys: Capture) -> None:
         (["top", MPI4, "--rank", "9"], r"no profile has rank 9 \(there are 0 to 3\)"),
         (["tree", MPI4, "--rank", "0", "--thread", "7-8"], r"rank 0 .* and thread 7-8 \(there are 0 to 3\)"),
         (["top", PTH4, "--rank", "0"], r"no profile has rank 0 \(there are none\)"),
+        (
+            ["top", CORPUS / "hpcrun" / "2016.12" / "pth4.m", "--rank", "9"],
+            r"no profile has rank 9 \(there is only 0\)",
+        ),
         (["top", PTH4, "--by", "color"], r"invalid choice: 'color'"),
         (["top", PTH4, "--format", "xml"], r"invalid choice: 'xml'"),
         (["export", PTH4], r"name a table: --table profiles, metrics, .* or series"),

@@ -287,8 +287,8 @@ def _describe_choice(profiles: Profiles, ranks: Numbers | None, threads: Numbers
     for column, wanted in (("rank", ranks), ("thread", threads)):
         if wanted is not None:
             known = sorted({n for n in profiles.identity_list(column) if n is not None})
-            span = f"{known[0]} to {known[-1]}" if known else "none"
-            yield f"{column} {wanted} (there are {span})"
+            there = f"are {known[0]} to {known[-1]}" if known else "are none"
+            yield f"{column} {wanted} (there {there if len(known) != 1 else f'is only {known[0]}'})"
 
 
 def absent_system(n_profiles: int) -> Ids:
