@@ -37,12 +37,13 @@ REPEATS = 3
 N_EVENTS = 1_000_000
 TARGETS = ("hpctoolkit-release", "hpctoolkit-prerelease", "cube", "callgrove")
 OF_SPANS = ("rocpd", "rocprof-csv", "rocpd-draft", "perfetto", "chrome-json", "callgrove")
-METHODS = (
-    *((Totals, name) for name in ("add_rows", "add_matrix")),
-    *((Ledger, name) for name in ("add_spans", "add_amount", "add_side")),
-    (rocpd_writer, "add_up"),
-    *((StudyTotals, name) for name in ("add", "add_values", "add_statistics", "settle")),
-    (StudyBooks, "given"),
+METHODS: tuple[tuple[object, Callable[..., Any]], ...] = (
+    *((Totals, method) for method in (Totals.add_rows, Totals.add_matrix)),
+    *((Ledger, method) for method in (Ledger.add_spans, Ledger.add_amount, Ledger.add_side)),
+    (rocpd_writer, rocpd_writer.add_up),
+    *((StudyTotals, method) for method in (StudyTotals.add, StudyTotals.add_values)),
+    *((StudyTotals, method) for method in (StudyTotals.add_statistics, StudyTotals.settle)),
+    (StudyBooks, StudyBooks.add_up_given),
 )
 OF_SERIES = ("extrap-text", "extrap-json", "extrap-jsonl", "extrap-experiment", "callgrove")
 N_SERIES = 6000
@@ -124,6 +125,6 @@ def _watched() -> Iterator[list[float]]:
         return run_timed
 
     with ExitStack() as stack:
-        for owner, name in METHODS:
-            stack.enter_context(patch.object(owner, name, timed(getattr(owner, name))))
+        for owner, method in METHODS:
+            stack.enter_context(patch.object(owner, method.__name__, timed(method)))
         yield spent
