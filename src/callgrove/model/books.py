@@ -92,7 +92,8 @@ class Totals:
         self._neutral = np.array([metric.aggregation.neutral for metric in metrics])
         self._has_extremes = bool(np.isinf(self._neutral).any())
         self._line, self._counts = _table(metrics, counted)
-        self._offsets = self._bins = np.zeros(0, np.intp)
+        self._offsets = np.zeros(0, np.int32)
+        self._bins: tuple[Array, ...] = ()
         self._held: tuple[Array, ...] = ()
         self._n_held = 0
 
@@ -134,10 +135,10 @@ class Totals:
 
     def _add_piece(self, metric: Ids, value: Array) -> None:
         """Add values of all contexts."""
-        if (metric == metric[0]).all():
+        if metric[0] == metric[len(metric) // 2] == metric[-1] and (metric == metric[0]).all():
             self._add_numbers(int(metric[0]), value, self._neutral[metric[0]])
             return
-        all_positive = not self._has_extremes and bool((value > 0).all())
+        all_positive = not self._has_extremes and bool(value.min() > 0)
         self._count_values(metric, value, all_positive)
         self._sum_values(metric, value, all_positive)
 
@@ -158,7 +159,8 @@ class Totals:
             is_there: Bools = value != (self._neutral[metric] if self._has_extremes else 0)
             metric = metric if is_there.all() else metric[is_there]
         if n <= FEW_ROWS:  # several fast passes take less than one that counts by row
-            self._n_values += [np.count_nonzero(metric == row) for row in range(n)]
+            counts = [int(np.count_nonzero(metric == row)) for row in range(n - 1)]
+            self._n_values += [*counts, len(metric) - sum(counts)]
         else:
             self._n_values += np.bincount(metric, minlength=n)
 
@@ -166,11 +168,13 @@ class Totals:
         """Return the sum of each metric row. Neighbours are added to different sums, which are then put together:
         adding to a number that was just changed has to wait for it."""
         n, length = len(self._total), len(metric)
-        if n > FEW_ROWS or length > PIECE:
+        if n > FEW_ROWS or length > PIECE or metric.dtype != np.int32:
             return np.bincount(metric, numbers, n).astype(np.float64, copy=False)
         if not len(self._offsets):
-            self._offsets, self._bins = np.arange(PIECE) % N_SUMS * n, np.empty(PIECE, np.intp)
-        bins = np.add(metric, self._offsets[:length], self._bins[:length])
+            self._offsets = (np.arange(PIECE) % N_SUMS * n).astype(np.int32)
+            self._bins = np.empty(PIECE, np.int32), np.empty(PIECE, np.intp)
+        narrow, bins = (buffer[:length] for buffer in self._bins)  # adding numbers of two types takes far longer
+        bins[:] = np.add(metric, self._offsets[:length], narrow)
         sums: Floats = np.bincount(bins, numbers, N_SUMS * n).reshape(N_SUMS, n).sum(axis=0)
         return sums
 
