@@ -63,29 +63,29 @@ class JoinedPages(Pages):
         out = []
         ends = np.cumsum(n)
         for number, table in enumerate(tables):
-            own = n[number * n_files : (number + 1) * n_files]
-            part = slice(ends[number * n_files] - own[0], ends[(number + 1) * n_files - 1])
+            counts = n[number * n_files : (number + 1) * n_files]
+            part = slice(ends[number * n_files] - counts[0], ends[(number + 1) * n_files - 1])
             some = None if records is None or part.start == part.stop else records.part(part)
-            out.append(_table(table, some, owner[part] - number * n_files, own))
+            out.append(_table(table, some, owner[part] - number * n_files, counts))
         return out
 
     def _forest(self, roots: Ints, owner: Ints, file: Ints) -> tuple[Ints, Ints]:
         """The leaf pages below root pages, owner by owner, and whose they are."""
         pages = self._global_pages(roots, file)
-        found: list[tuple[Ints, Ints]] = []
+        leaves: list[tuple[Ints, Ints]] = []
         is_done = np.zeros(int(owner.max(initial=0)) + 1, np.bool_)
         n_visited = 0
         for _ in range(DEEPEST):
             begin, kind, n_cells = self.header(pages)
             leaf = kind == LEAF
             check((leaf | (kind == INTERIOR)).all() and not is_done[owner].any(), "a page that belongs to no table")
-            found.append((pages[leaf], owner[leaf]))
+            leaves.append((pages[leaf], owner[leaf]))
             is_done[owner[leaf]] = True
             inner = np.flatnonzero(~leaf)
             n_visited += int(n_cells[inner].sum()) + len(inner)
             check(not is_done[owner[inner]].any() and n_visited <= self.count, "pages that are used twice")
             if not len(inner):
-                every, of = (np.concatenate(parts) for parts in zip(*found, strict=True))
+                every, of = (np.concatenate(parts) for parts in zip(*leaves, strict=True))
                 order = np.argsort(of, kind="stable")
                 return every[order], of[order]
             below, _ = self.children(pages[inner], begin[inner], n_cells[inner], np.zeros(len(inner), np.int64))
@@ -202,8 +202,8 @@ class _KnownTable:
         rows = None if len(table) < WORTH_KEEPING or table.records is None else FoundRows.of(table.records)
         if rows is None and len(table):
             return None
-        made = cls(table.layout, rows, table.n)
-        return made if room.take(made, 0 if rows is None else rows.n_bytes) else None
+        known_table = cls(table.layout, rows, table.n)
+        return known_table if room.take(known_table, 0 if rows is None else rows.n_bytes) else None
 
     def table(self, pages: JoinedPages) -> JoinedTable:
         records = None if self.rows is None else self.rows.records(pages.bytes)
@@ -263,16 +263,16 @@ class JoinedFiles:
         tables = [decoded] * len(wanted) if isinstance(decoded, Slow) else decoded
         self._tables |= dict(zip(wanted, tables, strict=True))
         for key, table in zip(wanted, tables, strict=True) if self._keeps else ():
-            if isinstance(table, JoinedTable) and (kept := _KnownTable.of(table, self.files[0].cache.room)):
-                known[key] = kept
+            if isinstance(table, JoinedTable) and (known_table := _KnownTable.of(table, self.files[0].cache.room)):
+                known[key] = known_table
 
     def _layouts(self, key: str) -> list[TableLayout | None] | Slow:
         """Where each file has a table, None for those that lack it; unless that cannot be told."""
         names = [self._table_name(key, k) for k in range(len(self.files))]
         has_it = [name in file.tables for file, name in zip(self.files, names, strict=True)]
         layouts = [
-            file.schema.layout(name) if there else None
-            for file, name, there in zip(self.files, names, has_it, strict=True)
+            file.schema.layout(name) if has_table else None
+            for file, name, has_table in zip(self.files, names, has_it, strict=True)
         ]
         planned = plan_table(list(compress(layouts, has_it))) if any(has_it) else None
         return planned if isinstance(planned, Slow) else layouts

@@ -203,10 +203,10 @@ def _number(cell: object) -> float | None:
 def json_object(text: str | None) -> dict[str, object]:
     """An object; anything else, and what is no JSON, is an empty one."""
     try:
-        found = json.loads(text or "{}")
+        parsed = json.loads(text or "{}")
     except (ValueError, RecursionError):
         return {}
-    return {str(key): value for key, value in found.items()} if isinstance(found, dict) else {}
+    return {str(key): value for key, value in parsed.items()} if isinstance(parsed, dict) else {}
 
 
 def is_json(text: str | None) -> bool:

@@ -63,7 +63,7 @@ class PrivateCopies:
             return known
         self._latest = known = None
         try:
-            made = PrivateCopy(really, state)
+            copy = PrivateCopy(really, state)
         except OSError as error:
             raise InputError(
                 f"{path}: its writer did not finish, and it cannot be copied to {tempfile.gettempdir()} to read what "
@@ -71,8 +71,8 @@ class PrivateCopies:
             ) from error
         if _state(really) != state:
             raise InputError(f"{path}: was changed while it was read; wait until its writer has finished")
-        self._latest = made
-        return made
+        self._latest = copy
+        return copy
 
 
 def _with_suffix(path: Path, suffix: str) -> Path:
@@ -86,10 +86,10 @@ def _state(path: Path) -> State:
 
 def _file_state(path: Path) -> tuple[int, int] | None:
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return found.st_size, found.st_mtime_ns
+    return status.st_size, status.st_mtime_ns
 
 
 OPENING = "opening"

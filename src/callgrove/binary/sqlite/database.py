@@ -166,16 +166,16 @@ class SqliteFile:
         if before is not None and before is not self and not before._readers:
             before._close_but_found()
         if self._version[0] > SMALL_FILE and self._pages is not None:
-            found = self._pages.found
+            found_tables = self._pages.found
             self.close()
-            self._found, self.cache.latest = found, self
+            self._found, self.cache.latest = found_tables, self
 
     def _close_but_found(self) -> None:
         """What was found stays, where there is room for it: the file is likely to be read again."""
-        found = self._found if self._pages is None else self._pages.found
+        found_tables = self._found if self._pages is None else self._pages.found
         self.close()
-        if found and found.fit(self.cache.room):
-            self._found = found
+        if found_tables and found_tables.fit(self.cache.room):
+            self._found = found_tables
 
     @property
     def connection(self) -> sqlite3.Connection:
@@ -232,7 +232,7 @@ class SqliteFile:
         version = version_of(self.path) if self._given is None else self._version
         facts = self.facts(version)
         page_format = plan([facts])
-        found = self._found if version == self._version else None
+        found_tables = self._found if version == self._version else None
         if "schema" not in self.__dict__:
             self._version = version
         if isinstance(page_format, Slow):
@@ -240,7 +240,7 @@ class SqliteFile:
         data = self._bytes(facts)
         if isinstance(data, Slow):
             return data
-        self._pages = PageTables(Pages(data[0], page_format, data[1], self.cache.headers), found)
+        self._pages = PageTables(Pages(data[0], page_format, data[1], self.cache.headers), found_tables)
         return self._pages
 
     def _bytes(self, facts: FileFacts) -> tuple[Array, FileBytes | None] | Slow:
@@ -317,10 +317,10 @@ class SqliteFile:
 
     def distinct(self, table: str, *columns: str) -> set[tuple[int, ...]]:
         """The different combinations of some integer columns; columns that are missing read as absent."""
-        found: set[tuple[int, ...]] = set()
+        combinations: set[tuple[int, ...]] = set()
         for cells in self.chunks(table, dict.fromkeys(columns, Type.INTEGER)):
-            found |= set(zip(*distinct_rows(*(cells[name] for name in columns))[0].tolist(), strict=True))
-        return found
+            combinations |= set(zip(*distinct_rows(*(cells[name] for name in columns))[0].tolist(), strict=True))
+        return combinations
 
     def first_rows(self, table: str, n: int) -> list[tuple[object, ...]]:
         """Some rows as they are stored."""
@@ -339,8 +339,8 @@ class SqliteFile:
     def totals(self, table: str, expressions: Sequence[str]) -> Sequence[float]:
         """Compute aggregates over all rows of a table, such as `count(*)`, by SQL of our own."""
         with self.errors(table), self.reading():
-            found: tuple[float, ...] = self.connection.execute(totals_of(table, expressions)).fetchone()
-            return found
+            sums: tuple[float, ...] = self.connection.execute(totals_of(table, expressions)).fetchone()
+            return sums
 
     def chunks(
         self, table: str, columns: Mapping[str, Type], between: Range = None, unlike: Unlike = None
@@ -388,8 +388,8 @@ class SqliteFile:
             if rows:
                 yield self.cells.of_rows(table, columns, known, rows), LAST_ROWID
             return
-        for found in tables.rows_of(layout, names, between, unlike):
-            yield self.cells.of_pages(table, columns, known, found), int(found.rowid[-1])
+        for batch in tables.rows_of(layout, names, between, unlike):
+            yield self.cells.of_pages(table, columns, known, batch), int(batch.rowid[-1])
             tables.pages.forget()
 
     def _sql_cells(

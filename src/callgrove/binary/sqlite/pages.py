@@ -133,14 +133,14 @@ class Bytes:
         kind = np.dtype((np.void, width))  # one item is copied at once, whatever its size
         self._check_inside(at)
         if last < 0 or (len(at) and int(at.max()) > last):
-            found = np.zeros((len(at), width), np.uint8)
+            padded = np.zeros((len(at), width), np.uint8)
             inside = at <= last
-            found[inside] = self.blocks(at[inside], n_words).view(np.uint8) if inside.any() else 0
+            padded[inside] = self.blocks(at[inside], n_words).view(np.uint8) if inside.any() else 0
             tail = np.append(self.data[max(last, 0) :], np.zeros(width, np.uint8))
             for k in np.flatnonzero(~inside).tolist():
                 begin = int(at[k]) - max(last, 0)
-                found[k] = tail[begin : begin + width]
-            return found.view(np.uint64)
+                padded[k] = tail[begin : begin + width]
+            return padded.view(np.uint64)
         items = np.ndarray((last + 1,), kind, self.data, 0, (1,))[at]
         return items.view(np.uint64).reshape(len(at), n_words)
 
@@ -293,14 +293,14 @@ class Pages:
             begin, kind, n_cells = self.header(pages)
             check((kind == LEAF).all(), "a page that is no leaf")
             n = max(1, int(np.searchsorted(np.cumsum(n_cells), BATCH_ROWS, side="right")))
-            found = self.rows(pages[:n], begin[:n], n_cells[:n])
+            batch = self.rows(pages[:n], begin[:n], n_cells[:n])
             first += n
-            if not len(found):
+            if not len(batch):
                 continue
-            check(int(found.rowid[0]) >= before, "row ids that do not rise")
-            check((found.rowid[1:] > found.rowid[:-1]).all(), "row ids that do not rise")
-            before = int(found.rowid[-1])
-            yield found
+            check(int(batch.rowid[0]) >= before, "row ids that do not rise")
+            check((batch.rowid[1:] > batch.rowid[:-1]).all(), "row ids that do not rise")
+            before = int(batch.rowid[-1])
+            yield batch
 
     def rows(self, pages: Ints, begin: Ints, n_cells: Ints) -> RowBatch:
         cell = self.cells(pages, begin, n_cells, 8, 4)

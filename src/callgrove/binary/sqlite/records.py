@@ -137,11 +137,11 @@ def _hash_headers(headers: Sequence[Array], turn: int = 0) -> tuple[Ints, Ints]:
     if not len(others):
         return models, number
     if turn + 1 < TURNS:
-        found, own = _hash_headers([word[others] for word in headers], turn + 1)
+        more_models, more_numbers = _hash_headers([word[others] for word in headers], turn + 1)
     else:
-        found = own = np.arange(len(others))
-    number[others] = own + len(models)
-    return np.append(models, others[found]), number
+        more_models = more_numbers = np.arange(len(others))
+    number[others] = more_numbers + len(models)
+    return np.append(models, others[more_models]), number
 
 
 NULL, REAL, ZERO, ONE = 0, 7, 8, 9
@@ -154,8 +154,8 @@ KNOWN_HEADERS = 1 << 13
 
 
 def is_text(serial: Ints) -> Bools:
-    found: Bools = (serial > N_NUMERIC) & (serial % 2 == 1)
-    return found
+    out: Bools = (serial > N_NUMERIC) & (serial % 2 == 1)
+    return out
 
 
 @dataclass(frozen=True)
@@ -226,11 +226,11 @@ class Records:
     @classmethod
     def known(cls, data: Bytes, rows: RowBatch, shapes: Shapes, group: Ints) -> Records:
         """Rows that were looked at before, and that stand in their pages: `group` tells the shape of each."""
-        made = cls.__new__(cls)
-        made._data, made.rows, made._group, made._models = data, rows, group, np.arange(len(shapes))
-        made._serial, made._place, made._ends = list(shapes.serial), list(shapes.place), shapes.end
-        made._body, made._is_whole, made.n_known = None, True, ALL
-        return made
+        records = cls.__new__(cls)
+        records._data, records.rows, records._group, records._models = data, rows, group, np.arange(len(shapes))
+        records._serial, records._place, records._ends = list(shapes.serial), list(shapes.place), shapes.end
+        records._body, records._is_whole, records.n_known = None, True, ALL
+        return records
 
     @property
     def shapes(self) -> Shapes:
@@ -295,10 +295,10 @@ class Records:
         check(((header <= rows.local) & (header >= length)).all(), "a header that leaves its page")
         at, place = rows.start + length, header.copy()
         for _ in range(n_columns):
-            there = at < rows.start + header
-            serial, length = self._data.varints(np.where(there, at, rows.start))
-            if not there.all():
-                serial, length = np.where(there, serial, ABSENT), np.where(there, length, 0)
+            has_value = at < rows.start + header
+            serial, length = self._data.varints(np.where(has_value, at, rows.start))
+            if not has_value.all():
+                serial, length = np.where(has_value, serial, ABSENT), np.where(has_value, length, 0)
             is_unused = (serial < ABSENT) | (serial == N_NUMERIC) | (serial == N_NUMERIC + 1)
             check(not is_unused.any(), "a serial type that is not used")
             self._serial.append(serial)
@@ -346,13 +346,13 @@ class Records:
     def _halves(self, place: Ints, n_bytes: int) -> Ints:
         """The byte or 2 bytes at these places (by shape) of every record, as a signed number."""
         at = self.rows.start + self._by_row(place)
-        found: Ints = self._data.bytes(at).view(np.int8).astype(np.int64)
+        values: Ints = self._data.bytes(at).view(np.int8).astype(np.int64)
         if n_bytes == 1:
-            return found
-        found <<= 8
+            return values
+        values <<= 8
         at += 1
-        found |= self._data.bytes(at)
-        return found
+        values |= self._data.bytes(at)
+        return values
 
     def _words(self, place: Ints) -> Ints:
         """The 8 bytes at these places (by shape) of every record."""
@@ -364,8 +364,8 @@ class Records:
         if self._body is None:
             self._body = self._data.blocks(self.rows.start, min(WIDEST, int(self._ends[0]) // 8 + 2))
         n, width = self._body.shape
-        found: Ints = np.ndarray((n,), np.dtype(">i8"), self._body, at, (8 * width,)).astype(np.int64)
-        return found
+        values: Ints = np.ndarray((n,), np.dtype(">i8"), self._body, at, (8 * width,)).astype(np.int64)
+        return values
 
     def integers(self, column: int, missing: int) -> tuple[Ints, Ints]:
         """Values with `missing` for NULL, and the rows that hold no integer."""
@@ -419,24 +419,24 @@ class Records:
             reals, _ = self.reals(column)
             out[serial == REAL] = [None if x != x else x for x in reals[serial == REAL].tolist()]
         self._add_bytes(column, serial, out)
-        made: list[object] = out.tolist()
-        return made
+        values: list[object] = out.tolist()
+        return values
 
     def _add_bytes(self, column: int, serial: Ints, out: Array) -> None:
         """Texts and blobs; equal ones are made once."""
         long = np.flatnonzero(serial > N_NUMERIC)
         begin = (self.rows.start + self._by_row(self._column(column)[1]))[long]
         end, odds = begin + (serial[long] - 12) // 2, serial[long] % 2
-        made: dict[tuple[bytes, int], object] = {}
+        value_of: dict[tuple[bytes, int], object] = {}
         same = alike(self._data, begin, end - begin)
         model, number = same if same is not None else (slice(None), None)
         data = self._data.data.data
         texts: list[object] = []
         for start, stop, odd in zip(begin[model].tolist(), end[model].tolist(), odds[model].tolist(), strict=True):
             raw = bytes(data[start:stop])
-            if (raw, odd) not in made:
-                made[raw, odd] = raw.decode("utf-8", "replace") if odd else raw
-            texts.append(made[raw, odd])
+            if (raw, odd) not in value_of:
+                value_of[raw, odd] = raw.decode("utf-8", "replace") if odd else raw
+            texts.append(value_of[raw, odd])
         cells = np.empty(len(texts), object)
         cells[:] = texts
         out[long] = cells if number is None else cells.take(number)

@@ -115,27 +115,27 @@ class Schema:
         if match is None:
             return cls(schema_rows(pages, leaves)[0], connect, others)
         guid = match[0].decode("ascii"), match[0].decode("ascii").replace("_", "-")
-        for own, mark in zip(guid, MARKS, strict=True):
-            raw = raw.replace(own.encode("ascii"), mark.encode("ascii"))
+        for text, mark in zip(guid, MARKS, strict=True):
+            raw = raw.replace(text.encode("ascii"), mark.encode("ascii"))
         key = pages.usable, raw
         known = others.whole.get(key)
         if known is not None:
             return known._rename(MARKS, guid)
         rows, is_whole = schema_rows(pages, leaves)
-        made = cls(rows, connect, others)
+        schema = cls(rows, connect, others)
         n_marks = sum(raw.count(mark.encode("ascii")) for mark in MARKS)
-        if is_whole and n_marks == _n_times(rows, guid) and not made._has_columns_like(guid):
-            others.add_whole(key, made._rename(guid, MARKS))
-        return made
+        if is_whole and n_marks == _n_times(rows, guid) and not schema._has_columns_like(guid):
+            others.add_whole(key, schema._rename(guid, MARKS))
+        return schema
 
     def _rename(self, old: Sequence[str], new: Sequence[str]) -> Schema:
         """Return the schema with other texts in the names of its tables."""
-        made = Schema.__new__(Schema)
+        renamed = Schema.__new__(Schema)
         names = {n: n.replace(old[0], new[0]).replace(old[1], new[1]) for n in (*self._found, *self.views)}
-        made.views = frozenset(names[name] for name in self.views)
-        made._found = {names[name]: found for name, found in self._found.items()}
-        made._declared = {names[name]: declared for name, declared in self._declared.items()}
-        return made
+        renamed.views = frozenset(names[name] for name in self.views)
+        renamed._found = {names[name]: entries for name, entries in self._found.items()}
+        renamed._declared = {names[name]: declared for name, declared in self._declared.items()}
+        return renamed
 
     def _has_columns_like(self, texts: Sequence[str]) -> bool:
         names = [column for declared in self._declared.values() for column in declared.names]
@@ -148,15 +148,15 @@ class Schema:
 
     @property
     def roots(self) -> dict[str, int]:
-        return {name: found[0][0] for name, found in self._found.items()}
+        return {name: entries[0][0] for name, entries in self._found.items()}
 
     def layout(self, table: str) -> TableLayout | None:
         """Where a table is stored; None where this cannot be told."""
-        found = self._found.get(table, [])
-        stored = self._declared[table].stored if found else None
-        if stored is None or len(found) != 1:
+        entries = self._found.get(table, [])
+        stored = self._declared[table].stored if entries else None
+        if stored is None or len(entries) != 1:
             return None
-        root, has_collations = found[0]
+        root, has_collations = entries[0]
         return TableLayout(root, stored, has_collations)
 
 
@@ -168,12 +168,12 @@ def _n_times(rows: Sequence[SchemaRow], texts: Sequence[str]) -> int:
 def _declare(name: str, sql: str, connect: Connect, others: KnownSchemas) -> Declared:
     """What is known of a text, or what SQLite says."""
     key = _without_guid(name, sql)
-    found = others.declared.get(key)
-    if found is None:
-        found = _ask_sqlite(connect(), name) if sql else Declared(_ask_sqlite(connect(), name).names, None)
-        if not any(name[-GUID_LENGTH:] in column for column in found.names) and sql:
-            others.add_declared(key, found)
-    return found
+    declared = others.declared.get(key)
+    if declared is None:
+        declared = _ask_sqlite(connect(), name) if sql else Declared(_ask_sqlite(connect(), name).names, None)
+        if not any(name[-GUID_LENGTH:] in column for column in declared.names) and sql:
+            others.add_declared(key, declared)
+    return declared
 
 
 def _without_guid(name: str, sql: str) -> str:

@@ -276,13 +276,13 @@ class PageRows:
             every: list[object] = (self.rowid if rows is None else self.rowid[rows]).tolist()
             return every
         if self._single:
-            made = self._single.objects(column.place, rows)
+            values = self._single.objects(column.place, rows)
         else:
             out = np.empty(len(self), object)
             for records, where in self._parts:
                 out[where] = _as_objects(records.objects(column.place))
-            made = (out if rows is None else out[rows]).tolist()
-        return [float(cell) if isinstance(cell, int) else cell for cell in made] if column.is_real else made
+            values = (out if rows is None else out[rows]).tolist()
+        return [float(cell) if isinstance(cell, int) else cell for cell in values] if column.is_real else values
 
     def kinds(self, name: str) -> tuple[bool, bool]:
         """Is there any text in a column, and is there anything else but NULL?"""
@@ -327,9 +327,9 @@ class PageTables:
     """The tables of a file. Rows are found once, whatever is asked of them, as far as memory is meant for that; `found`
     may come from who has read the same file before."""
 
-    def __init__(self, pages: Pages, found: FoundTables | None = None) -> None:
+    def __init__(self, pages: Pages, found_tables: FoundTables | None = None) -> None:
         self.pages = pages
-        self.found = FoundTables() if found is None else found
+        self.found = FoundTables() if found_tables is None else found_tables
         self._latest: dict[int, Records] = {}  # of tables of one batch
 
     def n_rows(self, root: int) -> int:
@@ -342,8 +342,8 @@ class PageTables:
         if latest is not None and last < latest.n_known:
             yield latest
         elif root in self.found:
-            found = self.found[root]
-            for part in (found if between is None else found.between(*between)).parts:
+            table = self.found[root]
+            for part in (table if between is None else table.between(*between)).parts:
                 yield part.records(self.pages.bytes)
         elif between is None:
             yield from self._all_records(root, self.pages.leaves(root), last)
@@ -360,9 +360,9 @@ class PageTables:
         for rows in self.pages.batches(leaves):
             records = Records(self.pages.bytes, rows, last)
             n_batches += 1
-            found = None if parts is None else FoundRows.of(records)
-            left -= 0 if found is None else found.n_bytes
-            parts = None if parts is None or found is None or left < 0 else [*parts, found]
+            located = None if parts is None else FoundRows.of(records)
+            left -= 0 if located is None else located.n_bytes
+            parts = None if parts is None or located is None or left < 0 else [*parts, located]
             yield records
         if parts is not None:
             self.found[root] = FoundTable(tuple(parts))
@@ -380,15 +380,15 @@ class PageTables:
         asked = names if unlike is None else [*names, unlike[0]]
         last = max((layout.columns[name].place for name in asked), default=ABSENT)
         for records in self._records(layout.root, last, between):
-            kept, rowid = records, records.rows.rowid
+            selected, rowid = records, records.rows.rowid
             if between is not None and not (between[0] <= rowid[0] and rowid[-1] <= between[1]):
                 first, end = np.searchsorted(rowid, between[0]), np.searchsorted(rowid, between[1], side="right")
-                kept = records.take(np.arange(first, end))
-            if unlike is not None and len(kept.rows):
-                same = PageRows(self.pages, layout, kept, [unlike[0]]).equals(unlike[0], unlike[1].encode())
-                kept = kept.take(np.flatnonzero(~same))
-            if len(kept.rows):
-                yield PageRows(self.pages, layout, kept, names)
+                selected = records.take(np.arange(first, end))
+            if unlike is not None and len(selected.rows):
+                same = PageRows(self.pages, layout, selected, [unlike[0]]).equals(unlike[0], unlike[1].encode())
+                selected = selected.take(np.flatnonzero(~same))
+            if len(selected.rows):
+                yield PageRows(self.pages, layout, selected, names)
 
 
 # -- tables of a few rows ----------------------------------------------------------------------------------------------
@@ -438,7 +438,7 @@ def few_rows(
 
 def schema_leaves(pages: Pages) -> list[tuple[int, int]]:
     """The pages that tell what a file has, in order, and where in each its header stands."""
-    found: list[tuple[int, int]] = []
+    leaves: list[tuple[int, int]] = []
     waiting = [(1, 0)]
     n_pages = 0
     while waiting:
@@ -455,21 +455,21 @@ def schema_leaves(pages: Pages) -> list[tuple[int, int]]:
             children.append(int.from_bytes(pages.buffer[begin + at + 8 : begin + at + 12], "big"))
             waiting += [(child, depth + 1) for child in reversed(children)]
         else:
-            found.append((page, at))
-    return found
+            leaves.append((page, at))
+    return leaves
 
 
 def schema_rows(pages: Pages, leaves: Sequence[tuple[int, int]]) -> tuple[list[SchemaRow], bool]:
     """Type, name, table, root page and SQL text of everything that a file has, and whether all of it stands in these
     pages."""
-    found: list[SchemaRow] = []
+    schema: list[SchemaRow] = []
     is_whole = True
     for page, header in leaves:
         for row in _rows_of_page(pages, page, header):
             is_whole = is_whole and pages.local(len(row.record)) == len(row.record)
-            found.append(tuple(_value(row, k, False, False) for k in range(N_SCHEMA_COLUMNS)))
-        check(len(found) <= MOST_SCHEMA_ROWS, "a tree without an end")
-    return found, is_whole
+            schema.append(tuple(_value(row, k, False, False) for k in range(N_SCHEMA_COLUMNS)))
+        check(len(schema) <= MOST_SCHEMA_ROWS, "a tree without an end")
+    return schema, is_whole
 
 
 def _cells(pages: Pages, page: int, array: int, header: int) -> Iterator[int]:
@@ -497,9 +497,9 @@ def _rows_of_page(pages: Pages, page: int, header: int) -> Iterator[_Row]:
         record = bytes(data[at : at + local]) if local == size else pages.chain(at, local, size)
         length, _ = varint(record, 0)
         check(length <= local, "a header that leaves its page")
-        found = header_of(record[:length], pages.known_headers)
-        check(found.end <= size, "values that leave their record")
-        yield _Row(rowid, found, record)
+        record_header = header_of(record[:length], pages.known_headers)
+        check(record_header.end <= size, "values that leave their record")
+        yield _Row(rowid, record_header, record)
 
 
 def _value(row: _Row, column: int, is_real: bool, has_default: bool) -> object:

@@ -240,20 +240,20 @@ class Extra(NamedTuple):
     value: Array
 
 
-def extra_table(found: Iterable[Extra]) -> SideTable | None:
+def extra_table(extras: Iterable[Extra]) -> SideTable | None:
     """All that holds something, by span."""
-    kept = [extra for extra in map(_fill, found) if len(extra.span)]
-    if not kept:
+    filled = [extra for extra in map(_fill, extras) if len(extra.span)]
+    if not filled:
         return None
-    span = np.concatenate([extra.span for extra in kept])
+    span = np.concatenate([extra.span for extra in filled])
     order = np.argsort(span, kind="stable")
-    names = np.repeat(np.array([extra.name for extra in kept], object), [len(extra.span) for extra in kept])
-    return SideTable(span[order], {"name": names[order], "value": _join([extra.value for extra in kept])[order]})
+    names = np.repeat(np.array([extra.name for extra in filled], object), [len(extra.span) for extra in filled])
+    return SideTable(span[order], {"name": names[order], "value": _join([extra.value for extra in filled])[order]})
 
 
 def _fill(extra: Extra) -> Extra:
-    there = np.array([cell is not None and cell not in NOTHING for cell in extra.value.tolist()], np.bool_)
-    return Extra(extra.name, extra.span[there], extra.value[there])
+    has_value = np.array([cell is not None and cell not in NOTHING for cell in extra.value.tolist()], np.bool_)
+    return Extra(extra.name, extra.span[has_value], extra.value[has_value])
 
 
 def _join(columns: Sequence[Array]) -> Array:
@@ -418,8 +418,8 @@ class TableData(ABC):
     def _count(self, table: EventTable) -> int:
         if "kept" not in table.needs:
             return self._file.count(table.name)
-        kept = (self.kept(table, cells) for cells in self._file.chunks(table.name, table.raw(())))
-        return sum(int(rows.sum()) for rows in kept if rows is not None)
+        masks = (self.kept(table, cells) for cells in self._file.chunks(table.name, table.raw(())))
+        return sum(int(rows.sum()) for rows in masks if rows is not None)
 
     def count(self) -> int:
         return sum(self.counts.values())
@@ -433,13 +433,13 @@ class TableData(ABC):
         with self._file.reading():
             for table in self._tables:
                 for every in self._file.chunks(table.name, table.raw(columns)):
-                    kept = self.kept(table, every)
-                    cells = every if kept is None else {name: column[kept] for name, column in every.items()}
+                    is_event = self.kept(table, every)
+                    cells = every if is_event is None else {name: column[is_event] for name, column in every.items()}
                     n = len(cells["rowid"])
                     self.begin_chunk(first)
                     self.prepare(table, columns, cells)
-                    made = {column: self.made(table, column, cells) for column in columns}
-                    yield {"span": np.arange(first, first + n), **made}
+                    values = {column: self.made(table, column, cells) for column in columns}
+                    yield {"span": np.arange(first, first + n), **values}
                     first += n
 
     def kept(self, table: EventTable, cells: Cells) -> Bools | None:
@@ -497,9 +497,9 @@ class TableData(ABC):
         raw = {name: Type.TEXT if name in texts else Type.INTEGER for name in ("rowid", *columns.values())}
         first = self.first(table)
         for cells in self._file.chunks(table, raw):
-            made = {new: cells[old] if old in texts else or_absent(cells[old]) for new, old in columns.items()}
+            values = {new: cells[old] if old in texts else or_absent(cells[old]) for new, old in columns.items()}
             n = len(cells["rowid"])
-            yield SideTable(np.arange(first, first + n), made)
+            yield SideTable(np.arange(first, first + n), values)
             first += n
 
     def gpus_called(self, numbers: Ints) -> Ids:
@@ -524,8 +524,8 @@ class TableData(ABC):
     def _columns_as_text(self, table: EventTable, columns: Sequence[str]) -> Iterator[Extra]:
         first = self.first(table.name)
         for cells in self._file.chunks(table.name, table.raw(()) | dict.fromkeys(columns, Type.TEXT)):
-            kept = self.kept(table, cells)
-            rows = np.arange(len(cells["rowid"])) if kept is None else np.flatnonzero(kept)
+            is_event = self.kept(table, cells)
+            rows = np.arange(len(cells["rowid"])) if is_event is None else np.flatnonzero(is_event)
             for name in columns:
                 yield Extra(name, np.arange(first, first + len(rows)), cells[name][rows])
             first += len(rows)
@@ -560,14 +560,14 @@ class TableData(ABC):
         if counted or key in self._counted:
             self._counted[key] = counted
 
-    def named(self, lookup: Lookup, ids: Ints, what: str, place: str = "") -> Ids:
+    def named(self, lookup: Lookup, ids: Ints, kind: str, place: str = "") -> Ids:
         """Names by id; an id that has none gets one that says so, and is counted for `place`, the column it is from."""
         out = lookup[ids]
         missing = np.flatnonzero((out < 0) & (ids != MISSING))
         self.leads_nowhere(place, len(missing))
         if len(missing):
             dangling = np.unique(ids[missing])
-            names = self._names.numbers([f"<missing {what} {id_}>" for id_ in dangling.tolist()])
+            names = self._names.numbers([f"<missing {kind} {id_}>" for id_ in dangling.tolist()])
             out[missing] = names[np.searchsorted(dangling, ids[missing])]
         return out
 

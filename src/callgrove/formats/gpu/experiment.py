@@ -52,11 +52,11 @@ class JoinedSpans(DataSetSpans):
 
     def __init__(self, datasets: Sequence[DataSet], profiles: Sequence[Ids]) -> None:
         super().__init__(datasets, profiles)
-        own = [dataset for dataset in datasets if isinstance(dataset, RocpdData)]
-        files = {dataset.path for dataset in own}
+        rocpd = [dataset for dataset in datasets if isinstance(dataset, RocpdData)]
+        files = {dataset.path for dataset in rocpd}
         # both ways of reading number the same list of names: one may follow the other
-        is_rocpd = len(own) == len(files) == len(datasets)
-        self._events = RocpdEvents(own, self._names) if is_rocpd else None
+        is_rocpd = len(rocpd) == len(files) == len(datasets)
+        self._events = RocpdEvents(rocpd, self._names) if is_rocpd else None
 
     @property
     def joined(self) -> RocpdEvents | None:
@@ -86,14 +86,14 @@ class JoinedSpans(DataSetSpans):
         lanes = np.concatenate(self._profiles)
         out = []
         for chunk in joined.events(sorted(asked)):
-            kept = kept_events(chunk, window, lanes, profiles)
-            made: dict[str, Array] = {"span": kept["span"]}
+            selected = kept_events(chunk, window, lanes, profiles)
+            spans: dict[str, Array] = {"span": selected["span"]}
             for name in columns:
                 if name == "context":
-                    made[name] = np.full(len(made["span"]), ABSENT, np.int32)
+                    spans[name] = np.full(len(spans["span"]), ABSENT, np.int32)
                 else:
-                    made[name] = lanes.take(kept["lane"]) if name == "profile" else kept[name]
-            out.append(made)
+                    spans[name] = lanes.take(selected["lane"]) if name == "profile" else selected[name]
+            out.append(spans)
         return [chunk for chunk in out if len(chunk["span"])]
 
     def release(self) -> None:
@@ -134,9 +134,9 @@ class StackSamples:
             return
         leaf = self._leaves(stacks, dataset.strings)
         for lane in np.unique(stacks.lane).tolist():
-            own = np.flatnonzero(stacks.lane == lane)
-            own = own[np.argsort(stacks.time_ns[own], kind="stable")]
-            self._lines.append((int(profiles[lane]), Samples(stacks.time_ns[own], leaf[own])))
+            samples = np.flatnonzero(stacks.lane == lane)
+            samples = samples[np.argsort(stacks.time_ns[samples], kind="stable")]
+            self._lines.append((int(profiles[lane]), Samples(stacks.time_ns[samples], leaf[samples])))
 
     def _leaves(self, stacks: Stacks, strings: Sequence[str]) -> Ids:
         """The context of the innermost frame of every sample: frames by level, the outermost first."""
@@ -147,8 +147,8 @@ class StackSamples:
             frame = first[deep] + level
             keys = np.stack([above[deep], stacks.function[frame], stacks.file[frame], stacks.line[frame]])
             different, number = np.unique(keys, axis=1, return_inverse=True)
-            made = [self._context(p, f, place, line, strings) for p, f, place, line in different.T.tolist()]
-            above[deep] = np.array(made, np.int64)[number.reshape(-1)]
+            contexts = [self._context(p, f, place, line, strings) for p, f, place, line in different.T.tolist()]
+            above[deep] = np.array(contexts, np.int64)[number.reshape(-1)]
         return above.astype(np.int32)
 
     def _context(self, parent: int, function: int, file: int, line: int, strings: Sequence[str]) -> int:
@@ -193,11 +193,11 @@ def experiment_of(
             _choose(whole.runs, options.run, path)
         return whole
     chosen = _choose(runs.runs, options.run, path)
-    kept, processes = _of_runs(datasets, runs, chosen)
+    selected, processes = _of_runs(datasets, runs, chosen)
     beside = sorted({runs.of_process[process] for process in processes} - set(chosen))  # in the same files
-    own = runs.take([*chosen, *beside], processes)
-    found = _experiment_of(format_name, _place(path, kept), kept, options, skipped, own)
-    return _without(found, range(len(chosen))) if beside else found
+    selected_runs = runs.take([*chosen, *beside], processes)
+    experiment = _experiment_of(format_name, _place(path, selected), selected, options, skipped, selected_runs)
+    return _without(experiment, range(len(chosen))) if beside else experiment
 
 
 def _choose(runs: Sequence[Run], wanted: str, path: Path) -> tuple[int, ...]:
@@ -209,16 +209,16 @@ def _choose(runs: Sequence[Run], wanted: str, path: Path) -> tuple[int, ...]:
 
 def _of_runs(datasets: Sequence[DataSet], runs: Runs, numbers: Sequence[int]) -> tuple[list[DataSet], list[int]]:
     """The data sets with a process of these runs, and the numbers of all their processes."""
-    kept: list[DataSet] = []
+    selected: list[DataSet] = []
     processes: list[int] = []
     first = 0
     for dataset in datasets:
-        own = range(first, first + len(dataset.processes))
-        first = own.stop
-        if any(runs.of_process[process] in numbers for process in own):
-            kept.append(dataset)
-            processes += own
-    return kept, processes
+        members = range(first, first + len(dataset.processes))
+        first = members.stop
+        if any(runs.of_process[process] in numbers for process in members):
+            selected.append(dataset)
+            processes += members
+    return selected, processes
 
 
 def _place(path: Path, datasets: Sequence[DataSet]) -> Path:
@@ -237,9 +237,9 @@ def _name_of_input(path: Path, datasets: Sequence[DataSet]) -> str:
 def _without(experiment: Experiment, runs: range) -> Experiment:
     """The experiment of the first runs alone, with the time that these took."""
     profiles = np.flatnonzero(np.isin(experiment.profiles.run, list(runs)))
-    found = replace(select(experiment, profiles=profiles), runs=experiment.runs[: runs.stop])
-    traces = replace(found.traces, time_range=None)
-    return replace(found, traces=replace(traces, time_range=time_span(traces)))
+    reduced = replace(select(experiment, profiles=profiles), runs=experiment.runs[: runs.stop])
+    traces = replace(reduced.traces, time_range=None)
+    return replace(reduced, traces=replace(traces, time_range=time_span(traces)))
 
 
 def _experiment_of(
@@ -265,8 +265,8 @@ def _experiment_of(
         builder.warnings += folding.warnings
         time_range = time_range or folding.time_range
     stacks = StackSamples(builder)
-    for dataset, own in zip(datasets, profiles, strict=True):
-        stacks.add(dataset, own)
+    for dataset, lane_profiles in zip(datasets, profiles, strict=True):
+        stacks.add(dataset, lane_profiles)
     builder.set_traces(
         samples=stacks.finish(),
         spans=spans,
@@ -293,12 +293,12 @@ def _fold(
 ) -> Folding:
     """The calling-context profile of all events, small data sets some at a time."""
     process, device = process_and_device(datasets)
-    firsts = [0, *accumulate(len(own) for own in profiles)]
+    firsts = [0, *accumulate(map(len, profiles))]
     parts = []
     for first, end in bundles(_sizes(datasets), BUNDLE_BYTES):
-        own = slice(firsts[first], firsts[end])
+        bundle = slice(firsts[first], firsts[end])
         lanes = np.concatenate(profiles[first:end])
-        parts.append(Part(_part(datasets, first, end), lanes, process[own], device[own]))
+        parts.append(Part(_part(datasets, first, end), lanes, process[bundle], device[bundle]))
     workers = IN_PROCESS if any(dataset.live for dataset in datasets) else options.workers
     folding = Folding(builder)
     for folded in workers.map(fold, parts, label="folding events", progress=options.progress):
@@ -335,13 +335,13 @@ def _title(processes: Sequence[Process]) -> str:
 
 def _part(datasets: Sequence[DataSet], first: int, end: int | None = None) -> Traces:
     """The traces of some data sets; their lanes are the profiles."""
-    own = datasets[first : first + 1 if end is None else end]
-    bounds = [0, *accumulate(len(dataset.lanes) for dataset in own)]
+    selected = datasets[first : first + 1 if end is None else end]
+    bounds = [0, *accumulate(len(dataset.lanes) for dataset in selected)]
     profiles = [np.arange(*ends, dtype=np.int32) for ends in pairwise(bounds)]
-    if len(own) == 1:
-        return Traces(None, DataSetSpans(own, profiles), partial(_counters, own, profiles))
-    spans = JoinedSpans(own, profiles)
-    return Traces(None, spans, partial(_join_counters, spans, own, profiles))
+    if len(selected) == 1:
+        return Traces(None, DataSetSpans(selected, profiles), partial(_counters, selected, profiles))
+    spans = JoinedSpans(selected, profiles)
+    return Traces(None, spans, partial(_join_counters, spans, selected, profiles))
 
 
 def _join_counters(spans: JoinedSpans, datasets: Sequence[DataSet], profiles: Sequence[Ids]) -> Counters | None:
@@ -355,14 +355,14 @@ def _sizes(datasets: Sequence[DataSet]) -> list[int]:
 
 
 def _counters(datasets: Sequence[DataSet], profiles: Sequence[Ids]) -> Counters | None:
-    parts = [(d.counters(), own) for d, own in zip(datasets, profiles, strict=True)]
-    rows = [(part, own) for part, own in parts if part is not None and len(part.time_ns)]
+    parts = [(d.counters(), lane_profiles) for d, lane_profiles in zip(datasets, profiles, strict=True)]
+    rows = [(part, lane_profiles) for part, lane_profiles in parts if part is not None and len(part.time_ns)]
     if not rows:
         return None
     names: dict[str, int] = {}
     numbers = [np.array([names.setdefault(n, len(names)) for n in part.names], np.int32) for part, _ in rows]
     return Counters(
-        np.concatenate([own[part.lane] for part, own in rows]),
+        np.concatenate([lane_profiles[part.lane] for part, lane_profiles in rows]),
         np.concatenate([number[part.name] for number, (part, _) in zip(numbers, rows, strict=True)]),
         np.concatenate([part.time_ns for part, _ in rows]),
         np.concatenate([part.value for part, _ in rows]),

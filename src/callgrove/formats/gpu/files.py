@@ -54,12 +54,12 @@ def databases(paths: Iterable[Path]) -> list[Path]:
 
 def names_of_files(paths: Iterable[Path]) -> list[list[Path]]:
     """The files behind paths, in order, each with all the names that lead to it."""
-    found: dict[Path, list[Path]] = {}
+    names_by_file: dict[Path, list[Path]] = {}
     for path in paths:
         inside = _files_in_index(path) if path.name == INDEX else _inside(path) if path.is_dir() else [path]
         for file in sorted(inside):
-            found.setdefault(Path(os.path.realpath(file)), []).append(file)  # links may go round in circles
-    return list(found.values())
+            names_by_file.setdefault(Path(os.path.realpath(file)), []).append(file)  # links may go round in circles
+    return list(names_by_file.values())
 
 
 def size_of(path: Path) -> int:
@@ -202,8 +202,8 @@ class Runs:
     def take(self, numbers: Sequence[int], processes: Iterable[int]) -> Runs:
         """Some of the runs, numbered anew, of some of the processes."""
         new = {old: k for k, old in enumerate(numbers)}
-        own = tuple(new[self.of_process[process]] for process in processes)
-        return Runs(tuple(self.runs[k] for k in numbers), own, self.why, tuple(self.texts[k] for k in numbers))
+        of_process = tuple(new[self.of_process[process]] for process in processes)
+        return Runs(tuple(self.runs[k] for k in numbers), of_process, self.why, tuple(self.texts[k] for k in numbers))
 
 
 def split_into_runs(datasets: Sequence[DataSet]) -> Runs:
@@ -224,13 +224,13 @@ def split_into_runs(datasets: Sequence[DataSet]) -> Runs:
 
 def _sessions(datasets: Sequence[DataSet]) -> Sessions:
     """Processes by session, in the order of their files."""
-    found: dict[Hashable, list[tuple[int, Process, Path]]] = {}
+    groups: dict[Hashable, list[tuple[int, Process, Path]]] = {}
     every = [(process, dataset.path) for dataset in datasets for process in dataset.processes]
     for number, (process, file) in enumerate(every):
-        found.setdefault(process.session or number, []).append((number, process, file))
+        groups.setdefault(process.session or number, []).append((number, process, file))
     return [
-        Session(own[0][2], tuple(process for _, process, _ in own), tuple(number for number, _, _ in own))
-        for own in found.values()
+        Session(group[0][2], tuple(process for _, process, _ in group), tuple(number for number, _, _ in group))
+        for group in groups.values()
     ]
 
 
@@ -296,10 +296,10 @@ def _fit(folders: list[Sessions], turns: Turns) -> bool:
     """Is what lies in each folder of one turn of every clock, and of others than what lies in other folders?"""
     seen: set[tuple[str, int]] = set()
     for folder in folders:
-        own = {turns[session.numbers] for session in folder if session.numbers in turns}
-        if len({clock for clock, _ in own}) < len(own) or own & seen or not own:
+        folder_turns = {turns[session.numbers] for session in folder if session.numbers in turns}
+        if len({clock for clock, _ in folder_turns}) < len(folder_turns) or folder_turns & seen or not folder_turns:
             return False
-        seen |= own
+        seen |= folder_turns
     return len(folders) > 1
 
 
@@ -313,16 +313,16 @@ def _by_rank(group: Sessions) -> list[Sessions]:
 def _by_program(group: Sessions) -> list[Sessions]:
     clocks = [session.window.clock for session in group if session.window is not None]
     alike = _group(group, lambda session: session.programs)
-    if len(set(clocks)) < len(clocks) or not all(own[0].programs for own in alike):
+    if len(set(clocks)) < len(clocks) or not all(sessions[0].programs for sessions in alike):
         return [group]
     if len(alike) < 2 or _claims(group) or _names_ranks(group):
         return [group]
     parts: list[tuple[frozenset[str], Sessions]] = []
-    for own in alike:  # sessions that share a program are of one run, and so are those in between
-        touched = [part for part in parts if part[0] & own[0].programs]
-        words = own[0].programs.union(*(part[0] for part in touched))
+    for sessions in alike:  # sessions that share a program are of one run, and so are those in between
+        touched = [part for part in parts if part[0] & sessions[0].programs]
+        words = sessions[0].programs.union(*(part[0] for part in touched))
         parts = [part for part in parts if not part[0] & words]
-        parts.append((words, [*(session for part in touched for session in part[1]), *own]))
+        parts.append((words, [*(session for part in touched for session in part[1]), *sessions]))
     return [part for _, part in parts]
 
 
@@ -352,10 +352,10 @@ def _by_folder(group: Sessions) -> list[Sessions]:
 
 
 def _group(sessions: Sessions, key: Callable[[Session], Hashable]) -> list[Sessions]:
-    found: dict[Hashable, Sessions] = {}
+    groups: dict[Hashable, Sessions] = {}
     for session in sessions:
-        found.setdefault(key(session), []).append(session)
-    return list(found.values())
+        groups.setdefault(key(session), []).append(session)
+    return list(groups.values())
 
 
 # -- what they are called ----------------------------------------------------------------------------------------------
@@ -428,12 +428,12 @@ def _when(window: Recorded | None, first: Recorded | None) -> list[str]:
 def _seconds(time_ns: int) -> str:
     if time_ns >= 10**12:
         return f"{time_ns // 10**9:,} s"
-    size, unit = next((one for one in UNITS if time_ns >= one[0]), UNITS[-1])
+    size, unit = next((entry for entry in UNITS if time_ns >= entry[0]), UNITS[-1])
     return f"{time_ns / size:.3g} {unit}"
 
 
-def _count(n: int, one: str, many: str) -> str:
-    return f"1 {one}" if n == 1 else f"{n:,} {many}"
+def _count(n: int, singular: str, plural: str) -> str:
+    return f"1 {singular}" if n == 1 else f"{n:,} {plural}"
 
 
 # Writes an index: a folder (`.rpdb`) whose `index.yaml` names the databases of a run, so that they open as one.

@@ -65,8 +65,8 @@ def _open_data_sets(task: Task) -> list[Opened]:
             out.append(None if file.live else file)
         except InputError as error:
             out.append(error)
-    opened = iter(format_.open_all([found for found in out if isinstance(found, SqliteFile)]))
-    return [next(opened) if isinstance(found, SqliteFile) else found for found in out]
+    opened = iter(format_.open_all([item for item in out if isinstance(item, SqliteFile)]))
+    return [next(opened) if isinstance(item, SqliteFile) else item for item in out]
 
 
 KERNEL_NAMES = ("short", "demangled")
@@ -122,11 +122,11 @@ class GpuFormat:
         return self._experiment(source, options)
 
     def _experiment(self, source: Source, options: ReadOptions) -> Experiment:
-        found: list[TableData] = []
+        datasets: list[TableData] = []
         cache = _cache_of(source)
         names = names_of_files(source.paths)
-        files = [own[0] for own in names]
-        skipped = [_warn_named_again(own) for own in names if len(own) > 1]
+        files = [names_of_file[0] for names_of_file in names]
+        skipped = [_warn_named_again(names_of_file) for names_of_file in names if len(names_of_file) > 1]
         workers = options.workers if len(files) > 1 else IN_PROCESS
         named = [(path.absolute(), path) for path in files]
         sizes = [size_of(path) for path in files]
@@ -142,16 +142,16 @@ class GpuFormat:
                     raise result
                 skipped.append(InputWarning(Severity.DAMAGE, str(result)))
             else:
-                found += self._open(path, cache) if result is None else result
-        if not found:
+                datasets += self._open(path, cache) if result is None else result
+        if not datasets:
             damage = [warning.text for warning in skipped if warning.severity == Severity.DAMAGE]
             raise InputError(damage[0]) if damage else NotRecognised(f"{source.path}: holds no database")
-        for dataset in found:
+        for dataset in datasets:
             dataset.file.cache = cache  # those of workers came with others
         if options.kernel_names:
-            for dataset in found:
+            for dataset in datasets:
                 dataset.choose_kernel_names(options.kernel_names)
-        return experiment_of(self.name, source.path, found, options, skipped)
+        return experiment_of(self.name, source.path, datasets, options, skipped)
 
     def _open(self, path: Path, cache: SqliteCache) -> Sequence[TableData]:
         return self._read_file(SqliteFile.unread(path, cache))
@@ -164,9 +164,9 @@ class GpuFormat:
         file.require_tables()
         if self.knows(file.tables):
             return
-        for tables, what in REFUSED.items():
+        for tables, description in REFUSED.items():
             if set(tables) & set(file.tables) and (len(tables) < 3 or set(tables) <= set(file.tables)):
-                raise NotRecognised(f"{file.path}: {what}, which holds no trace that can be read")
+                raise NotRecognised(f"{file.path}: {description}, which holds no trace that can be read")
         first = ", ".join(list(file.tables)[:8])
         raise NotRecognised(f"{file.path}: a SQLite file, but without the tables of a known GPU trace: it has {first}")
 
@@ -237,9 +237,9 @@ class RocpdFormat(GpuFormat):
     """
 
     def match(self, source: Source) -> Match | None:
-        found = super().match(source)
-        if found is not None or not source.path.is_file():
-            return found
+        match = super().match(source)
+        if match is not None or not source.path.is_file():
+            return match
         head = source.head(HEADER_BYTES)
         if head.startswith(MAGIC):
             return Match(Grade.WEAK, "a SQLite file")
@@ -260,7 +260,7 @@ class RocpdFormat(GpuFormat):
         try:
             if not before:
                 return super().open_all(files)
-            return [self._read_known(file, own) for file, own in zip(files, before, strict=True)]
+            return [self._read_known(file, places) for file, places in zip(files, before, strict=True)]
         finally:
             joined.give_back()
 
@@ -371,17 +371,17 @@ def problems(experiment: Experiment) -> Iterator[Problem]:
         file, _, text = warning.text.partition(": ")
         about_file = Path(file).suffix in ENDINGS
         yield Problem(warning.severity, *((file, "", text) if about_file else (experiment.path, "", warning.text)))
-    found = _Events(experiment)
+    events = _Events(experiment)
     for chunk in experiment.traces.spans(COLUMNS):
-        found.add(chunk)
-    found.finish_part()
+        events.add(chunk)
+    events.finish_part()
     for n, text in (
-        (found.flagged, "end before they start or have no usable time; they are in no sum"),
-        (found.nameless, "are operations of devices that name no launching call"),
-        (found.dangling, "are operations of devices whose correlation leads to no call"),
+        (events.flagged, "end before they start or have no usable time; they are in no sum"),
+        (events.nameless, "are operations of devices that name no launching call"),
+        (events.dangling, "are operations of devices whose correlation leads to no call"),
     ):
         if n:
-            yield Problem(Severity.NOTE, experiment.path, "events", f"{n} of {found.read} {text}")
+            yield Problem(Severity.NOTE, experiment.path, "events", f"{n} of {events.read} {text}")
 
 
 class _Events:
@@ -417,8 +417,8 @@ class _Events:
     def finish_part(self) -> None:
         if self._operations:
             (process, asked), (theirs, calls) = np.hstack(self._operations), np.hstack(self._calls)
-            found = launch_calls(asked, process, calls, theirs, np.zeros(len(calls), np.int64))
-            self.dangling += int((found == ABSENT).sum())
+            callers = launch_calls(asked, process, calls, theirs, np.zeros(len(calls), np.int64))
+            self.dangling += int((callers == ABSENT).sum())
         self._calls, self._operations = [], []
 
 

@@ -127,8 +127,8 @@ def _many_tasks(process: Process) -> bool:
 def named_ranks(paths: Sequence[Path]) -> Claims:
     """Return the ranks that the names of files tell; empty where not all have one, or two have the same."""
     for pattern in FILE_NUMBERS:
-        found = [pattern.findall(path.as_posix()) for path in paths]
-        claims = [int(numbers[-1]) for numbers in found if numbers]
+        matches = [pattern.findall(path.as_posix()) for path in paths]
+        claims = [int(numbers[-1]) for numbers in matches if numbers]
         if len(claims) == len(paths) and len(set(claims)) == len(claims):
             return claims
     return []
@@ -192,10 +192,10 @@ def _ranks_in_runs(
     """The rank of every process in its run, and what there is to say about them."""
     ranks, said = [0] * len(processes), dict[str, None]()
     for run in dict.fromkeys(runs):
-        own = [k for k, number in enumerate(runs) if number == run]
-        found, notes = ranks_of([processes[k] for k in own], [files[k] for k in own], variable)
+        members = [k for k, number in enumerate(runs) if number == run]
+        run_ranks, notes = ranks_of([processes[k] for k in members], [files[k] for k in members], variable)
         said |= dict.fromkeys(notes)
-        for k, rank in zip(own, found, strict=True):
+        for k, rank in zip(members, run_ranks, strict=True):
             ranks[k] = rank
     return ranks, list(said)
 
@@ -205,8 +205,8 @@ def process_and_device(datasets: Sequence[DataSet]) -> tuple[Ints, Ints]:
     lanes = [lane for dataset in datasets for lane in dataset.lanes]
     firsts = np.cumsum([0, *(len(dataset.processes) for dataset in datasets)])
     owner = np.repeat(firsts[:-1], [len(dataset.lanes) for dataset in datasets])
-    own = np.array([lane.process for lane in lanes], np.int64)
-    return owner + own, np.array([lane.device for lane in lanes], np.int64)
+    local = np.array([lane.process for lane in lanes], np.int64)
+    return owner + local, np.array([lane.device for lane in lanes], np.int64)
 
 
 def _node_numbers(processes: Sequence[Process]) -> list[int]:
@@ -219,14 +219,14 @@ def _node_numbers(processes: Sequence[Process]) -> list[int]:
     return [numbers[p.machine or p.host] for p in processes]
 
 
-def _add_profiles(builder: ExperimentBuilder, tree: _SystemTree, dataset: DataSet, own: Sequence[Place]) -> Ids:
+def _add_profiles(builder: ExperimentBuilder, tree: _SystemTree, dataset: DataSet, places: Sequence[Place]) -> Ids:
     """The profile of every lane."""
     threads = _threads_in_order(dataset.lanes)
-    processes = [tree.process(process, place) for process, place in zip(dataset.processes, own, strict=True)]
+    processes = [tree.process(process, place) for process, place in zip(dataset.processes, places, strict=True)]
     out = []
     for k, lane in enumerate(dataset.lanes):
-        identifiers = _identifiers(dataset, lane, own[lane.process], threads[k])
-        out.append(builder.add_profile(lane.kind, identifiers, run=own[lane.process].run, name=lane.name))
+        identifiers = _identifiers(dataset, lane, places[lane.process], threads[k])
+        out.append(builder.add_profile(lane.kind, identifiers, run=places[lane.process].run, name=lane.name))
         above = processes[lane.process]
         if lane.device != ABSENT:
             device = dataset.devices[lane.device]
@@ -295,14 +295,14 @@ class _SystemTree:
     def process(self, process: Process, place: Place) -> int:
         attributes = {"hostname": process.host, "machine_id": process.machine}
         node = self.below(ABSENT, "node", process.host or f"node {place.node}", place.node, attributes)
-        own = self.add(node, "process", f"process {place.rank}", place.rank)
-        self.attributes[own] = {
+        number = self.add(node, "process", f"process {place.rank}", place.rank)
+        self.attributes[number] = {
             "pid": str(process.pid),
             "command": process.command,
             "hostname": process.host,
             "guid": PurePath(process.uid).name,  # some readers make it of a path
         }
-        return own
+        return number
 
     def finished(self) -> System:
         return System(
@@ -334,10 +334,10 @@ def tables_beside(datasets: Sequence[DataSet]) -> Mapping[str, Callable[[], Tabl
 
 def _places(datasets: Sequence[DataSet]) -> Table:
     """Where profiles are; devices are counted through over all data sets."""
-    process, own = process_and_device(datasets)
+    process, device = process_and_device(datasets)
     firsts = np.cumsum([0, *(len(dataset.devices) for dataset in datasets)])
     first = np.repeat(firsts[:-1], [len(dataset.lanes) for dataset in datasets])
-    agent = np.where(own == ABSENT, ABSENT, own + first)
+    agent = np.where(device == ABSENT, ABSENT, device + first)
     number = np.array([lane.number for dataset in datasets for lane in dataset.lanes], np.int64)
     return Table((Column("process", process), Column("agent", agent, ABSENT), Column("number", number)))
 

@@ -137,7 +137,7 @@ class RpdData(TableData):
             metadata = dict(zip(tags["tag"].tolist(), tags["value"].tolist(), strict=True))
             self.version = str(metadata.get("schema_version") or "2")
             self.require("rocpd_string", "id", "string")
-            self._gpu_stride, self._pid_stride = (_stride(metadata.get(f"{what}_stride")) for what in ("gpu", "pid"))
+            self._gpu_stride, self._pid_stride = (_stride(metadata.get(f"{word}_stride")) for word in ("gpu", "pid"))
             self._read_places()
             self.name_unread((name for name in file.tables if name not in READ), UNREAD)
 
@@ -194,20 +194,20 @@ class RpdData(TableData):
         return self._devices[process, gpu]
 
     def _pairs(self, table: str, *columns: str) -> set[tuple[int, ...]]:
-        found: set[tuple[int, ...]] = set()
+        pairs: set[tuple[int, ...]] = set()
         for cells in self._file.chunks(table, dict.fromkeys(columns, INTEGER)):
-            found |= set(zip(*(cells[name].tolist() for name in columns), strict=True))
-        return found
+            pairs |= set(zip(*(cells[name].tolist() for name in columns), strict=True))
+        return pairs
 
     def _queues_used(self) -> set[tuple[int, int, int]]:
-        found: set[tuple[int, int, int]] = set()
+        queues: set[tuple[int, int, int]] = set()
         types: Counter[int] = Counter()
         for cells in self._file.chunks("rocpd_op", dict.fromkeys(("id", "gpuId", "queueId", "opType_id"), INTEGER)):
-            found |= set(zip(*(column.tolist() for column in self._where(cells)), strict=True))
+            queues |= set(zip(*(column.tolist() for column in self._where(cells)), strict=True))
             ids, counts = np.unique(cells["opType_id"], return_counts=True)
             types.update(dict(zip(ids.tolist(), counts.tolist(), strict=True)))
         self._name_unknown_types(types)
-        return found
+        return queues
 
     def _name_unknown_types(self, types: Counter[int]) -> None:
         """Add a note about operations whose type says not what they are."""
@@ -267,13 +267,13 @@ class RpdData(TableData):
     # -- events ------------------------------------------------------------------------------------------------------
 
     def made(self, table: EventTable, column: str, cells: Cells) -> Array:
-        own = self._api if table == API else self._op
+        make_column = self._api if table == API else self._op
         make: dict[str, Callable[[], Array]] = {
             "start_ns": lambda: cells["start"],
             "end_ns": lambda: cells["end"],
             "parent_correlation": lambda: np.full(len(cells["rowid"]), ABSENT, np.int64),
         }
-        return make[column]() if column in make else own(column, cells)
+        return make[column]() if column in make else make_column(column, cells)
 
     def _api(self, column: str, cells: Cells) -> Array:
         if column == "correlation":
@@ -288,9 +288,9 @@ class RpdData(TableData):
             kinds = np.where(marker | ~is_call, SpanKind.MARKER, SpanKind.API)
             return np.where(self._is_overhead(names, domains), SpanKind.OVERHEAD, kinds).astype(np.int32)
         if column == "category":
-            found = np.where(marker, self._names("MARKER"), self._categories(cells))
+            categories = np.where(marker, self._names("MARKER"), self._categories(cells))
             overhead = self._is_overhead(names, self._texts[cells["domain_id"]])
-            return np.where(overhead, self._names(OVERHEAD), found).astype(np.int32)
+            return np.where(overhead, self._names(OVERHEAD), categories).astype(np.int32)
         return np.where(marker, self._argument_texts[cells["args_id"]], names).astype(np.int32)
 
     def _is_overhead(self, names: Ids, domains: Ids) -> Bools:
@@ -302,8 +302,14 @@ class RpdData(TableData):
         different, number = np.unique(keys, axis=1, return_inverse=True)
         texts = []
         for domain, category in different.T.tolist():
-            own, more = self._text(domain), self._text(category)
-            texts.append((own or "hip").upper() if own in CALLS else f"{own}/{more}" if more else own)
+            domain_name, category_name = self._text(domain), self._text(category)
+            texts.append(
+                (domain_name or "hip").upper()
+                if domain_name in CALLS
+                else f"{domain_name}/{category_name}"
+                if category_name
+                else domain_name
+            )
         return self._names.numbers(texts)[number.reshape(-1)]
 
     def _op(self, column: str, cells: Cells) -> Array:
@@ -327,8 +333,8 @@ class RpdData(TableData):
 
     def _op_kinds(self, types: Ids) -> Ids:
         different, number = np.unique(types, return_inverse=True)
-        found = [_kind_of_type(self._text(text)) for text in different.tolist()]
-        kinds = [SpanKind.KERNEL if kind is None else kind for kind in found]
+        known_kinds = [_kind_of_type(self._text(text)) for text in different.tolist()]
+        kinds = [SpanKind.KERNEL if kind is None else kind for kind in known_kinds]
         return np.array(kinds, np.int32)[number]
 
     def _is(self, names: Ids, words: Sequence[str]) -> Array:
@@ -373,35 +379,35 @@ class RpdData(TableData):
         span, row = self._ops_of(rows["api_ptr_id"])
         if not len(span):
             return None
-        sizes, kept = self._sizes_of_copies(or_absent(rows["size"]), span, row)
+        sizes, is_copy = self._sizes_of_copies(or_absent(rows["size"]), span, row)
         return SideTable(
-            span[kept],
+            span[is_copy],
             {
-                "bytes": sizes[kept],
-                "source": self.gpus_called(rows["srcDevice"])[row[kept]],
-                "destination": self.gpus_called(rows["dstDevice"])[row[kept]],
+                "bytes": sizes[is_copy],
+                "source": self.gpus_called(rows["srcDevice"])[row[is_copy]],
+                "destination": self.gpus_called(rows["dstDevice"])[row[is_copy]],
             },
         )
 
     def _sizes_of_copies(self, sizes: Ints, span: Ints, row: Ints) -> tuple[Ints, Bools]:
         """The bytes of every operation that a copying call launched, and whether it copies. A size is that of the call:
         where several operations did it, each has a share by the time it took, so that nothing counts twice."""
-        out, kept = sizes[row], np.ones(len(row), np.bool_)
+        out, is_copy = sizes[row], np.ones(len(row), np.bool_)
         if np.bincount(row).max() < 2:
-            return out, kept
+            return out, is_copy
         every = self._file.table(OP.name, dict.fromkeys(("start", "end", "opType_id"), INTEGER))
         cells = {name: column[span - self.first(OP.name)] for name, column in every.items()}
         copies = np.isin(self._op_kinds(self._texts[cells["opType_id"]]), (SpanKind.COPY, SpanKind.MEMSET))
-        kept = copies | (np.bincount(row, copies)[row] == 0)
+        is_copy = copies | (np.bincount(row, copies)[row] == 0)
         length = np.maximum(cells["end"] - cells["start"], 0)
-        order = np.flatnonzero(kept)[np.argsort(row[kept], kind="stable")]
+        order = np.flatnonzero(is_copy)[np.argsort(row[is_copy], kind="stable")]
         bounds = np.flatnonzero(np.diff(row[order])) + 1
-        shared = [own for own in np.split(order, bounds) if len(own) > 1]
-        for own in shared:
-            out[own] = _shares(int(out[own[0]]), length[own].tolist())
+        shared = [group for group in np.split(order, bounds) if len(group) > 1]
+        for group in shared:
+            out[group] = _shares(int(out[group[0]]), length[group].tolist())
         if shared:
             self._counted[Severity.NOTE, SHARED_SIZES] = {0: len(shared)}
-        return out, kept
+        return out, is_copy
 
     def _counter_values(self) -> SideTable | None:
         """Counters of operations, one row per value."""
@@ -428,9 +434,9 @@ class RpdData(TableData):
         order = order[(span[order] >= 0) & (functions[number[order]] != "")]
         if not len(order):
             return None
-        found, first = np.unique(span[order], return_index=True)
+        spans, first = np.unique(span[order], return_index=True)
         frames = tuple(map(tuple, np.split(functions[number[order]], first[1:])))
-        return SideTable(found + self.first(API.name), {"frames": frames})
+        return SideTable(spans + self.first(API.name), {"frames": frames})
 
     # -- quantities over time ------------------------------------------------------------------------------------------
 
@@ -482,8 +488,8 @@ def _shares(size: int, lengths: Sequence[int]) -> list[int]:
 
 def _function(frame: str) -> str:
     """The function of a frame like `in f(int) at file.cpp:3:1`; none of one that is an address."""
-    found = FRAME.fullmatch(frame)
-    name = found["function"] if found else frame
+    match = FRAME.fullmatch(frame)
+    name = match["function"] if match else frame
     return "" if name.startswith("0x") else name
 
 

@@ -94,10 +94,10 @@ class DataSetSpans:
     @cached_property
     def _owner(self) -> Ids:
         """By profile: the data set whose lane it is, or -1."""
-        n = max((int(own.max(initial=ABSENT)) + 1 for own in self._profiles), default=0)
+        n = max((int(lane_profiles.max(initial=ABSENT)) + 1 for lane_profiles in self._profiles), default=0)
         owner = np.full(n, ABSENT, np.int32)
-        for number, own in enumerate(self._profiles):
-            owner[own] = number
+        for number, lane_profiles in enumerate(self._profiles):
+            owner[lane_profiles] = number
         return owner
 
     def _chunks_of(
@@ -109,20 +109,20 @@ class DataSetSpans:
             asked |= {"start_ns", "end_ns"}
         if profiles is not None:
             asked.add("lane")
-        own = self._translations[number]
+        translation = self._translations[number]
         for events in dataset.events(sorted(asked)):
-            kept = kept_events(events, window, lane_profiles, profiles)
-            if len(kept["span"]):
-                yield self._translate(number, columns, kept, own)
+            selected = kept_events(events, window, lane_profiles, profiles)
+            if len(selected["span"]):
+                yield self._translate(number, columns, selected, translation)
 
-    def _translate(self, number: int, columns: Sequence[str], events: Events, own: Translation) -> SpanChunk:
+    def _translate(self, number: int, columns: Sequence[str], events: Events, translation: Translation) -> SpanChunk:
         local = events["span"]
         out: dict[str, Array] = {"span": local + self.firsts[number]}
         for name in columns:
             if name == "profile":
                 out[name] = self._profiles[number][events["lane"]]
             elif name in ("name", "category", LABEL):
-                out[name] = own.numbers(events[name], self._datasets[number].strings)
+                out[name] = translation.numbers(events[name], self._datasets[number].strings)
             elif name == "depth":
                 out[name] = self._depth(number)[local]
             elif name == "context":
@@ -137,7 +137,7 @@ class DataSetSpans:
         return self._depths[1]
 
     def parts(self) -> Sequence[Ints]:
-        return [own.astype(np.int64) for own in self._profiles]
+        return [lane_profiles.astype(np.int64) for lane_profiles in self._profiles]
 
     def devices(self, part: int) -> Sequence[Device]:
         return self._datasets[part].devices
@@ -187,22 +187,22 @@ def _depths(dataset: DataSet) -> Ids:
     looked at some at a time, so that memory holds little more than the times of host events."""
     out = np.zeros(dataset.count(), np.int32)
     columns = ("span", "lane", "start_ns", "end_ns")
-    found: list[list[Array]] = [[], [], [], []]
+    host_columns: list[list[Array]] = [[], [], [], []]
     for events in dataset.events(("kind", *columns[1:])):
         host = np.flatnonzero(np.isin(events["kind"], HOST_KINDS))
-        for column, name in zip(found, columns, strict=True):
+        for column, name in zip(host_columns, columns, strict=True):
             column.append(events[name][host])
-    if not found[0]:
+    if not host_columns[0]:
         return out
-    span, lane, start, end = (np.concatenate(column) for column in found)
-    found.clear()
+    span, lane, start, end = (np.concatenate(column) for column in host_columns)
+    host_columns.clear()
     order = np.argsort(lane, kind="stable")
     starts = np.flatnonzero(np.diff(lane[order], prepend=ABSENT))
     sizes = np.diff(starts, append=len(order)).tolist()
     bounds = [0, *accumulate(sizes)]
     for first, last in bundles(sizes, NESTED_ROWS):
-        own = order[bounds[first] : bounds[last]]
-        out[span[own]] = np.maximum(nesting(start[own], end[own], lane[own]).depth, 0)
+        rows = order[bounds[first] : bounds[last]]
+        out[span[rows]] = np.maximum(nesting(start[rows], end[rows], lane[rows]).depth, 0)
     return out
 
 
@@ -241,8 +241,8 @@ def align_clocks(datasets: Sequence[DataSet], how: str) -> tuple[list[DataSet], 
     offsets = _table(Path(how))
     hosts = {process.host for dataset in datasets for process in dataset.processes}
     if hosts and hosts.isdisjoint(offsets):
-        there = f"{', '.join(sorted(hosts)[:5])}{', ...' * (len(hosts) > 5)}"
-        raise UsageError(Parameter("align", how), f": names none of the hosts, which are {there}")
+        some_hosts = f"{', '.join(sorted(hosts)[:5])}{', ...' * (len(hosts) > 5)}"
+        raise UsageError(Parameter("align", how), f": names none of the hosts, which are {some_hosts}")
     known = [Shifted(d, [offsets.get(process.host, 0) for process in d.processes]) for d in datasets]
     missing = sorted(hosts - offsets.keys())
     text = f"{how}: says nothing about {', '.join(missing[:5])}{', ...' * (len(missing) > 5)}; their times stay"
@@ -271,7 +271,9 @@ def _to_zero(dataset: DataSet) -> list[int]:
         for events in dataset.events(("start_ns", "lane")):
             usable = events["start_ns"] >= 0
             np.minimum.at(first, process_of[events["lane"][usable]], events["start_ns"][usable])
-        starts = [own if start == MISSING else start for start, own in zip(starts, first.tolist(), strict=True)]
+        starts = [
+            earliest if start == MISSING else start for start, earliest in zip(starts, first.tolist(), strict=True)
+        ]
     return [-start for start in starts]
 
 
@@ -363,12 +365,12 @@ class Shifted:
         return self._own.side_chunks(name)
 
     def counters(self) -> CounterRows | None:
-        found = self._own.counters()
-        return None if found is None else replace(found, time_ns=self._times(found.time_ns, found.lane))
+        rows = self._own.counters()
+        return None if rows is None else replace(rows, time_ns=self._times(rows.time_ns, rows.lane))
 
     def stacks(self) -> Stacks | None:
-        found = self._own.stacks()
-        return None if found is None else replace(found, time_ns=self._times(found.time_ns, found.lane))
+        samples = self._own.stacks()
+        return None if samples is None else replace(samples, time_ns=self._times(samples.time_ns, samples.lane))
 
     def choose_kernel_names(self, which: str) -> None:
         self._own.choose_kernel_names(which)

@@ -68,23 +68,23 @@ class DraftLanes(TableData):
         uid = self.metadata.get("guid") or str(self.path)
         self.processes = []
         for k, id_ in enumerate(rows["id"].tolist()):
-            own = {**tags, **told.get(id_, {})}
-            host = str(own.get("hostname", self.metadata.get("hostname", "")))
-            machine = str(own.get("machine_id", self.metadata.get("machine_id", host)))
+            about = {**tags, **told.get(id_, {})}
+            host = str(about.get("hostname", self.metadata.get("hostname", "")))
+            machine = str(about.get("machine_id", self.metadata.get("machine_id", host)))
             start_ns, end_ns = int(rows["start_time"][k]), int(rows["end_time"][k])
             recorded = Recorded("", start_ns, end_ns) if not machine and MISSING != start_ns <= end_ns else None
             self.processes.append(
                 Process(
-                    str(own.get("guid") or (uid if only else f"{uid}:{id_}")),
+                    str(about.get("guid") or (uid if only else f"{uid}:{id_}")),
                     max(int(rows["pid"][k]), 0),
                     host,
                     machine,
-                    str(own.get("command", self._text(names[k]))),
-                    whole_number(own.get("rank")),
+                    str(about.get("command", self._text(names[k]))),
+                    whole_number(about.get("rank")),
                     start_ns,
                     end_ns,
                     json_strings(self.metadata.get("environment")) if only else {},
-                    whole_number(own.get("node")),
+                    whole_number(about.get("node")),
                     "" if machine else str(self.path),  # of whom no more is known, all in a file are of one run
                     recorded,
                 )
@@ -108,9 +108,9 @@ class DraftLanes(TableData):
         owners = {whole_number(item.get("id")): item for item in parse_list(self.metadata.get("gpus"))}
         self.devices = []
         for k, row in enumerate(order.tolist()):
-            own = owners.get(int(gpus["id"][row]), {})
-            index = whole_number(own.get("index"))
-            self.devices.append(Device(self._owner(own), "GPU", k if index < 0 else index, self._text(names[row])))
+            entry = owners.get(int(gpus["id"][row]), {})
+            index = whole_number(entry.get("index"))
+            self.devices.append(Device(self._owner(entry), "GPU", k if index < 0 else index, self._text(names[row])))
         self._gpu = Lookup(gpus["id"][order], np.arange(len(order)))
         cpus = self._rows("cpu_info", model_id=INTEGER)
         models = self._named_ids("cpu_info", "model_id", cpus["model_id"]).tolist()
@@ -132,11 +132,11 @@ class DraftLanes(TableData):
         names = self._named_ids("thread", "thread_name_id", threads["thread_name_id"]).tolist()
         lanes = LaneList()
         tids = np.where(threads["tid"] == MISSING, threads["id"], threads["tid"]).tolist()
-        own = [
+        thread_lanes = [
             lanes.add(process, ProfileKind.THREAD, tid, self._text(name))
             for process, tid, name in zip(owner.tolist(), tids, names, strict=True)
         ]
-        self._thread = Lookup(threads["id"], np.array(own, np.int64))
+        self._thread = Lookup(threads["id"], np.array(thread_lanes, np.int64))
         self._listed = np.array([*self._lanes_of_metadata(lanes), ABSENT], np.int64)
         self._queues: dict[tuple[int, int, int], int] = {}
         for process, gpu, queue in sorted(self._queues_used()):
@@ -159,35 +159,35 @@ class DraftLanes(TableData):
 
     def _processes_with_homeless_rows(self) -> set[int]:
         """Processes with rows that name no thread and no queue; these get a lane of their own."""
-        found: set[int] = set()
+        processes: set[int] = set()
         for table in (REGIONS, MEMORY, COUNTERS, STACKS):
             raw = table.raw(("lane",))
             for cells in self._file.chunks(table.name, raw):
                 homeless = (self._thread[cells["thread_id"]] < 0) & (self._told_lanes(cells) < 0)
                 homeless &= ~self._on_device(table, cells)
                 owners = self._owners(cells["process_id"], table.name)[homeless]
-                found |= set(np.unique(owners).tolist())
-        return found
+                processes |= set(np.unique(owners).tolist())
+        return processes
 
     def _owners(self, ids: Ints, table: str) -> Ids:
         """Processes by id; rows without one belong to the only process there is."""
-        found = self._process[ids]
-        if (found < 0).any():
+        process = self._process[ids]
+        if (process < 0).any():
             if len(self.processes) > 1:
                 raise CorruptFile(
                     self.path, table, expected="rows that name their process", found="a row that names none of several"
                 )
-            found = np.maximum(found, 0)
-        return found
+            process = np.maximum(process, 0)
+        return process
 
     def _queues_used(self) -> set[tuple[int, int, int]]:
-        found: set[tuple[int, int, int]] = set()
+        queues: set[tuple[int, int, int]] = set()
         for table in (KERNELS, MEMORY):
             for cells in self._file.chunks(table.name, table.raw(("lane",))):
                 rows = self._on_device(table, cells)
                 keys = np.stack(self._queue_key(cells))[:, rows]
-                found |= {(p, g, q) for p, g, q in np.unique(keys, axis=1).T.tolist()}
-        return found
+                queues |= {(p, g, q) for p, g, q in np.unique(keys, axis=1).T.tolist()}
+        return queues
 
     def _on_device(self, table: EventTable, cells: Cells) -> Bools:
         """Kernels, and copies that say which queue they ran on; not those whose lane is listed."""

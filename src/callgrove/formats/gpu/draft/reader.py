@@ -97,10 +97,10 @@ def addresses(texts: Array) -> Ints:
 
     def number(text: str | None) -> int:
         try:
-            found = int(text, 16) if text and text.lower().startswith("0x") else ABSENT
+            address = int(text, 16) if text and text.lower().startswith("0x") else ABSENT
         except ValueError:
             return ABSENT
-        return found if found < 2**63 else ABSENT
+        return address if address < 2**63 else ABSENT
 
     return np.array([number(text) for text in texts.tolist()], np.int64)
 
@@ -109,14 +109,14 @@ def symbol_of(symbols: dict[str, Array], process: Ints, address: Ints) -> Ints:
     """The symbol of the process that starts last at or before each address and ends behind it; -1 where none does."""
     order = np.lexsort((symbols["start_address"], symbols["process_id"]))
     out = np.full(len(address), ABSENT, np.int64)
-    for own in np.unique(process).tolist():
-        rows = np.flatnonzero(process == own)
-        here = order[symbols["process_id"][order] == own]
+    for process_id in np.unique(process).tolist():
+        rows = np.flatnonzero(process == process_id)
+        here = order[symbols["process_id"][order] == process_id]
         place = np.searchsorted(symbols["start_address"][here], address[rows], side="right") - 1
-        found = np.append(here, ABSENT)[place]
+        symbol = np.append(here, ABSENT)[place]
         inside = (place >= 0) & (address[rows] >= 0)
-        inside &= np.append(symbols["end_address"], 0)[found] > address[rows]
-        out[rows] = np.where(inside, found, ABSENT)
+        inside &= np.append(symbols["end_address"], 0)[symbol] > address[rows]
+        out[rows] = np.where(inside, symbol, ABSENT)
     return out
 
 
@@ -204,15 +204,15 @@ class DraftData(DraftLanes):
         infos = self._infos(cells)
         told, silent = infos.number("corr"), ~infos.has("corr")
         if table == REGIONS:
-            own = np.where(cells["id"] == MISSING, cells["rowid"], cells["id"])
-            return np.where(silent, own, told)
+            ids = np.where(cells["id"] == MISSING, cells["rowid"], cells["id"])
+            return np.where(silent, ids, told)
         when = cells["launch_time"] if table == KERNELS else cells["timestamp"]
         lacking = np.flatnonzero(silent & (when != MISSING))
         if len(lacking):
             start, end, thread, correlation = self._open_regions
             asked = when[lacking]
-            found = enclosing((start, end), (asked, asked), thread, cells["thread_id"][lacking])
-            told[lacking] = np.append(correlation, ABSENT)[found]
+            region = enclosing((start, end), (asked, asked), thread, cells["thread_id"][lacking])
+            told[lacking] = np.append(correlation, ABSENT)[region]
         return told
 
     @cached_property
@@ -262,18 +262,18 @@ class DraftData(DraftLanes):
         table = self.side_of(KERNELS.name, columns | {"lds": "shared_mem_bytes", "dispatch": "dispatch_id"})
         if table is None:
             return None
-        made = {name: np.asarray(cells) for name, cells in table.columns.items()}
+        values = {name: np.asarray(cells) for name, cells in table.columns.items()}
         if self.metadata.get("grid_unit") != "workitems":
             for axis in "xyz":  # the draft counts blocks
-                blocks, items = made[f"grid_{axis}"], made[f"workgroup_{axis}"]
-                made[f"grid_{axis}"] = np.where((blocks < 0) | (items < 0), ABSENT, blocks * items)
+                blocks, items = values[f"grid_{axis}"], values[f"workgroup_{axis}"]
+                values[f"grid_{axis}"] = np.where((blocks < 0) | (items < 0), ABSENT, blocks * items)
         rows = self._file.table(KERNELS.name, {"rowid": INTEGER, "thread_id": INTEGER, INFO: TEXT})
         infos = Infos(rows[INFO])
         registers = {name: infos.number(name) for name in REGISTERS if infos.has(name).any()}
         thread = self._thread[rows["thread_id"]]
         if (thread >= 0).any():
-            made["thread"] = np.array([*(lane.number for lane in self.lanes), ABSENT], np.int64)[thread]
-        return SideTable(table.span, {**infos.sides(len(self.devices)), **registers, **made})
+            values["thread"] = np.array([*(lane.number for lane in self.lanes), ABSENT], np.int64)[thread]
+        return SideTable(table.span, {**infos.sides(len(self.devices)), **registers, **values})
 
     def _copies(self) -> SideTable | None:
         """Copies, and memsets, which are stored as regions."""
@@ -284,24 +284,24 @@ class DraftData(DraftLanes):
         stored = np.flatnonzero(infos.number("bytes") >= 0)
         if not len(stored) + len(rows):
             return None
-        own = stored + (self.first(REGIONS.name) if REGIONS.name in self.counts else 0)
-        made = {"bytes": np.append(infos.number("bytes")[stored], sizes)}
+        memset_spans = stored + (self.first(REGIONS.name) if REGIONS.name in self.counts else 0)
+        columns = {"bytes": np.append(infos.number("bytes")[stored], sizes)}
         for word in ("source_address", "destination_address"):
             if (cells[word][rows] != MISSING).any():
-                made[word] = np.append(np.full(len(stored), ABSENT, np.int64), or_absent(cells[word][rows]))
+                columns[word] = np.append(np.full(len(stored), ABSENT, np.int64), or_absent(cells[word][rows]))
         more = Infos(np.append(regions[INFO][stored], cells[INFO][rows])).sides(len(self.devices))
-        return SideTable(np.append(own, spans), {**more, **made})
+        return SideTable(np.append(memset_spans, spans), {**more, **columns})
 
     def _allocations(self) -> SideTable | None:
         rows, cells = self._memory(SpanKind.ALLOC)
         if not len(rows):
             return None
         to, origin = cells["destination_address"][rows], cells["source_address"][rows]
-        made: dict[str, Array] = {"bytes": or_absent(cells["size_bytes"])[rows]}
-        made["address"] = or_absent(np.where(to != MISSING, to, origin))
+        columns: dict[str, Array] = {"bytes": or_absent(cells["size_bytes"])[rows]}
+        columns["address"] = or_absent(np.where(to != MISSING, to, origin))
         infos = Infos(cells[INFO][rows])
-        made["level"] = np.array([text or "REAL" for text in infos.texts("level")], object)[infos.which]
-        return SideTable(rows + self.first(MEMORY.name), {**infos.sides(len(self.devices)), **made})
+        columns["level"] = np.array([text or "REAL" for text in infos.texts("level")], object)[infos.which]
+        return SideTable(rows + self.first(MEMORY.name), {**infos.sides(len(self.devices)), **columns})
 
     def _memory(self, kind: SpanKind) -> tuple[Ints, Cells]:
         """Rows of the memory operations of a kind, and the cells of all."""
@@ -326,22 +326,22 @@ class DraftData(DraftLanes):
             return None
         ids = self._rows(KERNELS.name)["id"]
         place = Lookup(ids, np.arange(len(ids)))[kernel]
-        own = np.flatnonzero((place >= 0) & (kernel >= 0))
-        texts = np.array([*self._names.all, ""], object)[names[own]]
-        span = place[own].astype(np.int64) + self.first(KERNELS.name)
-        more = Infos(rows[INFO][own]).sides(len(self.devices))
-        return SideTable(span, {**more, "name": texts, "value": rows["value"][own]})
+        selected = np.flatnonzero((place >= 0) & (kernel >= 0))
+        texts = np.array([*self._names.all, ""], object)[names[selected]]
+        span = place[selected].astype(np.int64) + self.first(KERNELS.name)
+        more = Infos(rows[INFO][selected]).sides(len(self.devices))
+        return SideTable(span, {**more, "name": texts, "value": rows["value"][selected]})
 
     def counters(self) -> CounterRows | None:
         with self._file.reading():
             rows, names, kernel = self._counter_rows()
-            own = np.flatnonzero(kernel < 0)
-            if not len(own):
+            selected = np.flatnonzero(kernel < 0)
+            if not len(selected):
                 return None
-            lane = self._lane_or_unknown(COUNTERS, rows)[own]
-        different, number = np.unique(names[own], return_inverse=True)
+            lane = self._lane_or_unknown(COUNTERS, rows)[selected]
+        different, number = np.unique(names[selected], return_inverse=True)
         texts = tuple(self._text(name) for name in different.tolist())
-        when, value = rows["timestamp"][own], rows["value"][own]
+        when, value = rows["timestamp"][selected], rows["value"][selected]
         return CounterRows(lane.astype(np.int32), number.astype(np.int32), when, value, texts)
 
     def _symbolise(self, rows: dict[str, Array]) -> None:
@@ -351,10 +351,10 @@ class DraftData(DraftLanes):
         bare = np.flatnonzero(rows["function_id"] == MISSING)
         if not len(bare) or not len(symbols["id"]):
             return
-        found = symbol_of(symbols, rows["process_id"][bare], addresses(rows["call_site"][bare]))
-        known = found >= 0
+        symbol = symbol_of(symbols, rows["process_id"][bare], addresses(rows["call_site"][bare]))
+        known = symbol >= 0
         for column in ("function_id", "file_id", "line_number"):
-            rows[column][bare[known]] = symbols[column][found[known]]
+            rows[column][bare[known]] = symbols[column][symbol[known]]
 
     def stacks(self) -> Stacks | None:
         columns = {"process_id": INTEGER, "thread_id": INTEGER, "timestamp": TIME, "stack_depth": INTEGER}

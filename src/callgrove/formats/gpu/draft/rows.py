@@ -103,9 +103,9 @@ class DraftPlaces:
 
     def _of_part(self, number: int, part: Ints) -> Ints:
         """The devices of a part; which of its processes they are of is told by their order."""
-        own = list(dict.fromkeys(self.process[part].tolist())) or [1]
-        found = self._tables.traces.devices(number)
-        return np.array([self._device(own[min(d.process, len(own) - 1)], d) for d in found], np.int64)
+        processes = list(dict.fromkeys(self.process[part].tolist())) or [1]
+        devices = self._tables.traces.devices(number)
+        return np.array([self._device(processes[min(d.process, len(processes) - 1)], d) for d in devices], np.int64)
 
     def _device(self, process: int, device: Device) -> int:
         """The place of a device in the list of all, where it is once."""
@@ -169,13 +169,13 @@ class DraftPlaces:
         node, rank = self._identity["node"][profile], self._identity["rank"][profile]
         if (node, rank) not in self._processes:
             self._processes[node, rank] = id_ = len(self._processes) + 1
-            own = self._about(profile, "process")
-            pid, command = own.get("pid"), own.get("command") or self._tables.title
+            about = self._about(profile, "process")
+            pid, command = about.get("pid"), about.get("command") or self._tables.title
             row = (id_, int(pid) if pid else rank, self._strings(command), *self._times[profile])
             self._database.execute(insert("process", "id", "pid", "process_name_id", "start_time", "end_time"), row)
             machine = self._about(profile, "node").get("machine_id", "")
-            said = {"id": id_, "command": command, "hostname": own.get("hostname", ""), "machine_id": machine}
-            said |= {"guid": own["guid"]} if own.get("guid") else {}
+            said = {"id": id_, "command": command, "hostname": about.get("hostname", ""), "machine_id": machine}
+            said |= {"guid": about["guid"]} if about.get("guid") else {}
             numbers = {"rank": rank, "node": node}
             self._lists["processes"].append(said | {k: n for k, n in numbers.items() if n is not None and n < 2**63})
         return self._processes[node, rank]
@@ -353,12 +353,14 @@ class SpanRows:
         lasting = chunk["end_ns"] - chunk["start_ns"]
         more: Info = {"duration_ns": lasting.tolist(), "name": names, "level": self._side(chunk, "alloc", "level")}
         others = zip(is_copy, self._others(chunk, "copy"), self._others(chunk, "alloc"), strict=True)
-        more = {**more, "side": [own if copy else other for copy, own, other in others]}
-        origin, to, own = (
+        more = {**more, "side": [of_copy if copy else other for copy, of_copy, other in others]}
+        origin, to, allocated = (
             self._side(chunk, side, word, signed=True)
             for side, word in (("copy", "source_address"), ("copy", "destination_address"), ("alloc", "address"))
         )
-        to = [own_to if copy else address for copy, own_to, address in zip(is_copy, to, own, strict=True)]
+        to = [
+            destination if copy else address for copy, destination, address in zip(is_copy, to, allocated, strict=True)
+        ]
         start, micro = chunk["start_ns"].tolist(), (np.maximum(lasting, 0) // US).tolist()
         self._insert(MEMORY, chunk, start, types, origin, to, sizes, micro, self._infos(chunk, more))
 
@@ -409,8 +411,8 @@ class SpanRows:
     ) -> None:
         """Rows of processes and threads: those of the profiles, unless others are given."""
         process, thread = (column[chunk["profile"]].tolist() for column in (self._places.process, self._places.thread))
-        own = [number or None for number in thread] if threads is None else threads
-        self._database.executemany(statement, zip(process, own, *columns, strict=True))
+        thread_ids = [number or None for number in thread] if threads is None else threads
+        self._database.executemany(statement, zip(process, thread_ids, *columns, strict=True))
         self._passed.add_spans(chunk)
 
     def _ids(self, chunk: SpanChunk) -> list[int | None]:

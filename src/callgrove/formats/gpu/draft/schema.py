@@ -223,8 +223,8 @@ class Infos:
     def signed(self, key: str, otherwise: Ints) -> Ints:
         """An integer of each row, of any sign; `otherwise` where there is none."""
         has = self._each([_is_integer(info.get(key)) for info in self.objects])
-        found = [value if _is_integer(value := info.get(key)) else 0 for info in self.objects]
-        return np.where(has, np.array(found or [0], np.int64)[self.which], otherwise)
+        values = [value if _is_integer(value := info.get(key)) else 0 for info in self.objects]
+        return np.where(has, np.array(values or [0], np.int64)[self.which], otherwise)
 
     def texts(self, key: str) -> list[str | None]:
         """A text of each object."""
@@ -238,8 +238,8 @@ class Infos:
         """What the JSON says under `side`, a column for each word. What is no number is -1, or of `SIDE_TEXTS` a text;
         devices are among the first `n_devices`."""
         told = [side if isinstance(side := info.get("side"), dict) else {} for info in self.objects]
-        words = dict.fromkeys(word for own in told for word in own)
-        return {word: self._side(word, [own.get(word) for own in told], n_devices) for word in words}
+        words = dict.fromkeys(word for side_words in told for word in side_words)
+        return {word: self._side(word, [side_words.get(word) for side_words in told], n_devices) for word in words}
 
     def _side(self, word: str, values: Sequence[object], n_devices: int) -> Array:
         if word in SIDE_TEXTS:
@@ -265,10 +265,10 @@ def others_info(cells: Array) -> Array:
 def parse_list(text: str | None) -> list[Mapping[str, object]]:
     """A list of objects in our metadata; anything else is an empty list."""
     try:
-        found = json.loads(text or "[]")
+        value = json.loads(text or "[]")
     except (ValueError, RecursionError):
         return []
-    return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def whole_number(value: object) -> int:

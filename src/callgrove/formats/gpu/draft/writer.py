@@ -173,8 +173,8 @@ class DraftWriter(TargetWriter[SqliteTarget, Experiment]):
         lanes = [f'{{"lane":{lane}}}' if lane >= 0 else None for lane in self._places.lane[counters.profile].tolist()]
         measured = (column.tolist() for column in (counters.time_ns, counters.name, counters.value))
         rows = zip(*who, *measured, lanes, strict=True)
-        made = ((process, thread or None, when, names[n], v, lane) for process, thread, when, n, v, lane in rows)
-        self._database.executemany(COUNTER, made)
+        cells = ((process, thread or None, when, names[n], v, lane) for process, thread, when, n, v, lane in rows)
+        self._database.executemany(COUNTER, cells)
 
     # -- the end -------------------------------------------------------------------------------------------------------
 
@@ -185,8 +185,8 @@ class DraftWriter(TargetWriter[SqliteTarget, Experiment]):
     def _finish(self, tables: Experiment) -> None:
         if self._spans is not None:
             self._spans.finish()
-            for what, n in self._spans.lost.items():
-                self._report.add(f"{what}: {n:,} are left out; the schema has no column for them")
+            for column, n in self._spans.lost.items():
+                self._report.add(f"{column}: {n:,} are left out; the schema has no column for them")
         self._write_counters(tables)
         self._add_up()
         self._database.execute("COMMIT")

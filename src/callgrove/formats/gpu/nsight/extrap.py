@@ -162,8 +162,8 @@ class ExtraPSeries:
             yield time_of(f"{path}->WAIT", group.length, WAIT)
 
     def _allocation_times(self) -> Iterator[Measured]:
-        own = self._allocations
-        below = self._waiting(own, own["blocking"], own["end"] - own["start"])
+        calls = self._allocations
+        below = self._waiting(calls, calls["blocking"], calls["end"] - calls["start"])
         for group in self._group(below):
             if group.other is not None:
                 yield time_of(f"{group.path}->OVERLAP->{group.other}", group.overlap, OVERLAPPED)
@@ -174,15 +174,17 @@ class ExtraPSeries:
             if overlap:
                 yield time_of(f"{group.path}->OVERLAP", overlap, WAIT_OVERLAP)
 
-    def _waiting(self, own: Cells, kind: Ints, length: Ints) -> Below:
+    def _waiting(self, intervals: Cells, kind: Ints, length: Ints) -> Below:
         """Intervals in which the host waits for devices. Of those with one correlation the first speaks for all, and
         what overlaps any of them counts for each."""
-        device = own.get("device", np.ones(len(own["start"]), np.bool_))
-        overlap = np.where(device, self._activities.busy.within(own["start"], own["end"], covering=False), 0)
-        correlation, first, counts = each_first(own["correlationId"])
-        total = sum_by_key(own["correlationId"], overlap)[1]
+        device = intervals.get("device", np.ones(len(intervals["start"]), np.bool_))
+        overlap = np.where(
+            device, self._activities.busy.within(intervals["start"], intervals["end"], covering=False), 0
+        )
+        correlation, first, counts = each_first(intervals["correlationId"])
+        total = sum_by_key(intervals["correlationId"], overlap)[1]
         calls = Below.of(correlation, kind=kind[first], length=length[first], overlap=total * counts)
-        waits = {name: column[device] for name, column in own.items()}
+        waits = {name: column[device] for name, column in intervals.items()}
         pairs = pairs_ending_inside(waits["start"], waits["end"], self._activities.all["end"])
         return calls + overlap_rows(waits, kind[device], self._activities.all, pairs, unnamed=True)
 
@@ -239,8 +241,8 @@ def _kernel_overlap(kernels: Cells, threads: Ints, segments: Segments) -> Ints:
         known = segments.threads[at] > 0
         kernel, at = kernel[known], at[known]
         length, total = (segments.end - segments.start)[at], segments.threads[at]
-        for own in threads[kernel].T:
-            others = total - own
+        for kernel_threads in threads[kernel].T:
+            others = total - kernel_threads
             whole, rest = length // total, length % total  # the product might not fit otherwise
             np.add.at(out, kernel, whole * others + np.sign(others) * (rest * np.abs(others) // total))
     return out
@@ -261,8 +263,8 @@ def _allocations(file: SqliteFile, strings: Strings) -> Cells:
 def _cuts(file: SqliteFile) -> Ints:
     """Where ranges of the first domain start and end."""
     rows = file.table("NVTX_EVENTS", dict.fromkeys(("start", "end", "eventType", "domainId"), Type.INTEGER))
-    own = (rows["eventType"] == PUSH_POP) & (rows["domainId"] == IDLE_DOMAIN)
-    cuts = np.concatenate([rows["start"][own], rows["end"][own]])
+    is_range = (rows["eventType"] == PUSH_POP) & (rows["domainId"] == IDLE_DOMAIN)
+    cuts = np.concatenate([rows["start"][is_range], rows["end"][is_range]])
     return distinct(cuts[cuts != MISSING])
 
 
@@ -301,9 +303,9 @@ def extra_p_study(source: Source, options: ReadOptions) -> Study:
 
 
 def _exports(folder: Path) -> list[Path]:
-    found = sorted(path for path in folder.glob("*/*.sqlite") if not path.name.startswith("."))
-    if found:
-        return found
+    exports = sorted(path for path in folder.glob("*/*.sqlite") if not path.name.startswith("."))
+    if exports:
+        return exports
     others = sorted(path for path in folder.glob("*/*") if path.suffix in NOT_EXPORTED)
     if others:
         raise InputError(f"{others[0]}: export it to SQLite first: nsys export --type sqlite {others[0].name}")
@@ -359,20 +361,20 @@ def _read(builder: StudyBuilder, runs: Sequence[Run], options: ReadOptions) -> N
         raise InputError(builder.warnings[0].text)
     reached: dict[tuple[str, str], set[Point]] = {}
     for point, series in read:
-        for one in series:
-            reached.setdefault((one.callpath, one.metric), set()).add(point)
+        for measured in series:
+            reached.setdefault((measured.callpath, measured.metric), set()).add(point)
     n_points, dropped = len({point for point, _ in read}), set()
     for point, group in groupby(read, key=lambda run: run[0]):
         number = builder.point(point)
         for _, series in group:
-            for one in series:
-                n_reached = len(reached[one.callpath, one.metric])
-                if n_reached == n_points or (INCOMPLETE in one.tags and n_reached > 1):
-                    builder.add_values(one.callpath, one.metric, number, [one.value])
-                    if one.tags:
-                        builder.callpath_tags.setdefault(one.callpath, dict(one.tags))
+            for measured in series:
+                n_reached = len(reached[measured.callpath, measured.metric])
+                if n_reached == n_points or (INCOMPLETE in measured.tags and n_reached > 1):
+                    builder.add_values(measured.callpath, measured.metric, number, [measured.value])
+                    if measured.tags:
+                        builder.callpath_tags.setdefault(measured.callpath, dict(measured.tags))
                 else:
-                    dropped.add((one.callpath, one.metric))
+                    dropped.add((measured.callpath, measured.metric))
     if dropped:
         some = f"{len(dropped)} series are left out, which were not measured at every point"
         builder.warn(Severity.NOTE, f"{builder.path}: {some}, such as {min(dropped)[0]}")

@@ -208,25 +208,27 @@ class Group(NamedTuple):
     overlap: int
 
 
-def overlap_rows(own: Cells, kind: Ints, others: Cells, pairs: Iterable[tuple[Ints, Ints]], *, unnamed: bool) -> Below:
+def overlap_rows(
+    intervals: Cells, kind: Ints, others: Cells, pairs: Iterable[tuple[Ints, Ints]], *, unnamed: bool
+) -> Below:
     """For how long other activities ran during intervals, by the interval's correlation and their names. With
     `unnamed`, intervals without any such activity have a row without a name (D3)."""
-    met = np.zeros(len(own["start"]), np.bool_)
-    found: list[Below] = []
-    for one, other in pairs:
-        apart = others["correlationId"][other] != own["correlationId"][one]
-        one, other = one[apart], other[apart]
-        met[one] = True
-        first = np.maximum(own["start"][one], others["start"][other])
-        last = np.minimum(own["end"][one], others["end"][other])
-        keys = np.stack([own["correlationId"][one], others["name"][other], kind[one]])
+    met = np.zeros(len(intervals["start"]), np.bool_)
+    parts: list[Below] = []
+    for interval, other in pairs:
+        apart = others["correlationId"][other] != intervals["correlationId"][interval]
+        interval, other = interval[apart], other[apart]
+        met[interval] = True
+        first = np.maximum(intervals["start"][interval], others["start"][other])
+        last = np.minimum(intervals["end"][interval], others["end"][other])
+        keys = np.stack([intervals["correlationId"][interval], others["name"][other], kind[interval]])
         different, number, counts = np.unique(keys, axis=1, return_inverse=True, return_counts=True)
         overlap = np.zeros(len(counts), np.int64)
         np.add.at(overlap, number.reshape(-1), last - first)
-        found.append(Below.of(different[0], other=different[1], kind=different[2], count=counts, overlap=overlap))
+        parts.append(Below.of(different[0], other=different[1], kind=different[2], count=counts, overlap=overlap))
     if unnamed:
-        found.append(Below.of(own["correlationId"][~met], kind=kind[~met]))
-    return sum(found, Below.of(np.zeros(0, np.int64)))
+        parts.append(Below.of(intervals["correlationId"][~met], kind=kind[~met]))
+    return sum(parts, Below.of(np.zeros(0, np.int64)))
 
 
 def sum_by_key(keys: Ints, values: Ints) -> tuple[Ints, Ints]:
@@ -259,7 +261,7 @@ def copies_below(activities: Activities) -> Below:
     others, shared = _mutual(activities)
     correlation, overlap = sum_by_key(key, activities.computing.within(start, end, covering=True))
     overlap[correlation == shared[0]] += shared[1]
-    own = Below.of(
+    rows = Below.of(
         key,
         kind=copies["copyKind"],
         pageable=pageable,
@@ -271,7 +273,7 @@ def copies_below(activities: Activities) -> Below:
     pairs = pairs_touching(start, end, kernels["start"], kernels["end"])
     others += overlap_rows(copies, np.zeros(len(key), np.int64), kernels, pairs, unnamed=False)
     copy, row = join_on_keys(key, others.correlation)
-    return own + Below.of(
+    return rows + Below.of(
         others.correlation[row],
         kind=copies["copyKind"][copy],
         pageable=pageable[copy],
@@ -284,17 +286,17 @@ def _mutual(activities: Activities) -> tuple[Below, tuple[int, int]]:
     that is (D1)."""
     copies, names, segments = activities.copies, activities.copy_names, activities.computing
     start, end, key = copies["start"], copies["end"], copies["correlationId"]
-    found = Below.of(np.zeros(0, np.int64))
+    rows = Below.of(np.zeros(0, np.int64))
     pairs: list[Ints] = []
     for one, other in pairs_touching(start, end, start, end):
-        kept = ((start[other] >= start[one]) | (end[other] <= end[one])) & (key[one] != key[other])
-        one, other = one[kept], other[kept]
+        overlapping = ((start[other] >= start[one]) | (end[other] <= end[one])) & (key[one] != key[other])
+        one, other = one[overlapping], other[overlapping]
         first, last = np.maximum(start[one], start[other]), np.minimum(end[one], end[other])
         for copy in (one, other):
-            found += Below.of(key[copy], other=names[copy], overlap=last - first)
+            rows += Below.of(key[copy], other=names[copy], overlap=last - first)
         pairs.append(np.stack([one, other, first, last]))
     if not pairs or not sum(part.shape[1] for part in pairs):
-        return found, (0, 0)
+        return rows, (0, 0)
     one, other, first, last = np.concatenate(pairs, axis=1)
     chosen = int(np.lexsort((other, one))[0])
     covered = len(segments.touching(first[[chosen]], last[[chosen]])[0]) > 0
@@ -305,7 +307,7 @@ def _mutual(activities: Activities) -> tuple[Below, tuple[int, int]]:
     else:
         times = np.maximum(np.bincount(row, minlength=len(one)), 1)
         total = int(((last - first) // 2 * times).sum())
-    return found, (int(key[one[chosen]]), 2 * total)
+    return rows, (int(key[one[chosen]]), 2 * total)
 
 
 def copy_times(group: Group) -> Iterator[Measured]:
@@ -320,7 +322,7 @@ def sets_below(activities: Activities) -> Below:
     start, end = sets["start"], sets["end"]
     overlap = segments.within(start, end, covering=True) - segments.touching_alone(start, end)
     correlation, first, counts = each_first(sets["correlationId"])
-    own = Below.of(
+    rows = Below.of(
         correlation,
         pageable=sets["memKind"][first] == 0,
         length=(end - start)[first],
@@ -328,7 +330,7 @@ def sets_below(activities: Activities) -> Below:
         overlap=sum_by_key(sets["correlationId"], overlap)[1] * counts,
     )
     pairs = pairs_touching(start, end, others["start"], others["end"])
-    return own + overlap_rows(sets, np.zeros(len(start), np.int64), others, pairs, unnamed=False)
+    return rows + overlap_rows(sets, np.zeros(len(start), np.int64), others, pairs, unnamed=False)
 
 
 def set_times(group: Group) -> Iterator[Measured]:
@@ -336,9 +338,9 @@ def set_times(group: Group) -> Iterator[Measured]:
     return _times(group, "BLOCKING GPU MEMSET" if group.blocking else "GPU MEMSET", tags)
 
 
-def _times(group: Group, what: str, tags: Tags) -> Iterator[Measured]:
+def _times(group: Group, activity: str, tags: Tags) -> Iterator[Measured]:
     """The calls, and below them what the device did."""
-    path = f"{group.path}->{what}"
+    path = f"{group.path}->{activity}"
     waited = group.length if group.blocking else 0
     if group.calls - waited:
         yield time_of(group.path, group.calls - waited)

@@ -79,8 +79,8 @@ class Segments:
 
     def touching(self, start: Ints, end: Ints) -> tuple[Ints, Ints]:
         """Pairs (interval, segment) that have an instant in common."""
-        found = list(ranges_of(np.searchsorted(self.end, start, "left"), np.searchsorted(self.start, end, "right")))
-        return _columns(found)
+        ranges = list(ranges_of(np.searchsorted(self.end, start, "left"), np.searchsorted(self.start, end, "right")))
+        return _columns(ranges)
 
     def touching_alone(self, start: Ints, end: Ints) -> Ints:
         """The part of `within` during which one thing ran alone in a segment that starts or ends with the interval."""
@@ -173,14 +173,16 @@ def join_on_keys(left: Ints, right: Ints) -> tuple[Ints, Ints]:
     """Rows of two tables with equal keys, every combination."""
     order = np.argsort(right, kind="stable")
     keys = right[order]
-    one, other = _columns(list(ranges_of(np.searchsorted(keys, left, "left"), np.searchsorted(keys, left, "right"))))
-    return one, order[other]
+    left_row, right_row = _columns(
+        list(ranges_of(np.searchsorted(keys, left, "left"), np.searchsorted(keys, left, "right")))
+    )
+    return left_row, order[right_row]
 
 
 def _columns(pairs: Sequence[tuple[Ints, Ints]]) -> tuple[Ints, Ints]:
     if not pairs:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    return np.concatenate([one for one, _ in pairs]), np.concatenate([other for _, other in pairs])
+    return np.concatenate([left for left, _ in pairs]), np.concatenate([right for _, right in pairs])
 
 
 def each_first(keys: Ints) -> tuple[Ints, Ints, Ints]:
@@ -211,8 +213,8 @@ class Strings:
 def rows_of(file: SqliteFile, table: str, *columns: str) -> Cells:
     """Rows with a start and an end after it: Extra-P's comparisons see no others."""
     rows = file.table(table, dict.fromkeys(("start", "end", *columns), INTEGER))
-    kept = (rows["start"] != MISSING) & (rows["end"] >= rows["start"])  # an absent end is less than any time
-    return {name: column[kept] for name, column in rows.items()}
+    is_timed = (rows["start"] != MISSING) & (rows["end"] >= rows["start"])  # an absent end is less than any time
+    return {name: column[is_timed] for name, column in rows.items()}
 
 
 @dataclass
@@ -239,7 +241,7 @@ class CallPaths:
     def make_exclusive(self) -> None:
         """From the outermost level inwards: what is taken off a row are durations that are not yet exclusive."""
         for depth in range(int(self.depth.max(initial=-1)) + 1):
-            own, below = np.flatnonzero(self.depth == depth), np.flatnonzero(self.depth == depth + 1)
+            level, below = np.flatnonzero(self.depth == depth), np.flatnonzero(self.depth == depth + 1)
             if not self.is_range[below].any():
                 continue
             different, number = np.unique(self.path[below], return_inverse=True)
@@ -247,11 +249,11 @@ class CallPaths:
             np.add.at(total, number, np.where(self.duration[below] == MISSING, 0, self.duration[below]))
             np.logical_or.at(ranges, number, self.is_range[below])
             texts = [self.texts[path] for path in different.tolist()]
-            for path in np.unique(self.path[own]).tolist():
-                found = beginning_like(self.texts[path], texts)
-                if ranges[found].any():
-                    rows = own[(self.path[own] == path) & (self.duration[own] != MISSING)]
-                    self.duration[rows] -= total[found].sum()
+            for path in np.unique(self.path[level]).tolist():
+                alike = beginning_like(self.texts[path], texts)
+                if ranges[alike].any():
+                    rows = level[(self.path[level] == path) & (self.duration[level] != MISSING)]
+                    self.duration[rows] -= total[alike].sum()
 
 
 @dataclass(frozen=True)
@@ -268,12 +270,12 @@ class Ranges:
         """Pairs (interval, range): the range, of the thread if one is given, that started last of those around an
         interval. Ranges that start together are all taken."""
         closed = np.flatnonzero(self.end != MISSING)
-        own = self.thread if thread is not None else np.zeros(len(self.start), np.int64)
-        found = enclosing((self.start[closed], self.end[closed]), (start, end), own[closed], thread)
-        inner = np.flatnonzero(found >= 0)
-        _, key = np.unique(np.stack([own, self.start]), axis=1, return_inverse=True)
+        range_thread = self.thread if thread is not None else np.zeros(len(self.start), np.int64)
+        innermost = enclosing((self.start[closed], self.end[closed]), (start, end), range_thread[closed], thread)
+        inner = np.flatnonzero(innermost >= 0)
+        _, key = np.unique(np.stack([range_thread, self.start]), axis=1, return_inverse=True)
         key = key.reshape(-1)
-        which, at = join_on_keys(key[closed[found[inner]]], key)
+        which, at = join_on_keys(key[closed[innermost[inner]]], key)
         return inner[which], at
 
 
@@ -286,10 +288,10 @@ def beginning_like(prefix: str, texts: Iterable[str]) -> Ints:
 
 def _begins(pieces: list[re.Pattern[str]], text: str) -> bool:
     """As anything may follow, the first place where a piece fits is as good as any other."""
-    found = pieces[0].match(text)
+    match = pieces[0].match(text)
     for piece in pieces[1:]:
-        found = found and piece.search(text, found.end())
-    return found is not None
+        match = match and piece.search(text, match.end())
+    return match is not None
 
 
 def call_paths(file: SqliteFile, strings: Strings) -> CallPaths:
@@ -313,8 +315,8 @@ def _from_ranges(file: SqliteFile, strings: Strings, calls: Cells, domain: int) 
     columns = dict.fromkeys(("start", "end", "eventType", "domainId", "uint32Value", "globalTid"), INTEGER)
     rows = file.table("NVTX_EVENTS", columns | {"text": TEXT})
     told = np.array([text is not None for text in rows["text"].tolist()], np.bool_)
-    own = (rows["eventType"] == PUSH_POP) & (rows["domainId"] == domain) & told & (rows["start"] != MISSING)
-    rows = {name: column[own] for name, column in rows.items()}
+    is_range = (rows["eventType"] == PUSH_POP) & (rows["domainId"] == domain) & told & (rows["start"] != MISSING)
+    rows = {name: column[is_range] for name, column in rows.items()}
     encoded, path = np.unique(rows["text"].astype(str), return_inverse=True)
     ranges = Ranges(rows["start"], rows["end"], path.astype(np.int32), rows["uint32Value"], rows["globalTid"])
 

@@ -184,27 +184,27 @@ class NsightPlaces(TableData):
 
     def _values_in_use(self, column: str, tables: list[str]) -> set[int]:
         """The different values of a column over some tables."""
-        found: set[int] = set()
+        values: set[int] = set()
         for table in tables:
             for cells in self._file.chunks(table, {column: INTEGER}):
-                found |= set(np.unique(cells[column]).tolist())
-        return found - {MISSING}
+                values |= set(np.unique(cells[column]).tolist())
+        return values - {MISSING}
 
     def _streams_used(self) -> set[tuple[int, int, int]]:
-        found: set[tuple[int, int, int]] = set()
+        streams: set[tuple[int, int, int]] = set()
         for table in self._tables:
             if table.needs["lane"] == STREAM["lane"]:
                 for cells in self._file.chunks(table.name, dict.fromkeys(STREAM["lane"], INTEGER)):
                     different = np.unique(np.stack([cells[name] for name in STREAM["lane"]]), axis=1)
-                    found |= {(p, d, s) for p, d, s in different.T.tolist()}
-        return found
+                    streams |= {(p, d, s) for p, d, s in different.T.tolist()}
+        return streams
 
     def _range_threads(self) -> set[int]:
         """Threads with start/end ranges, which need not nest: they stand on a lane of their own."""
-        found: set[int] = set()
+        threads: set[int] = set()
         for cells in self._file.chunks("NVTX_EVENTS", {"globalTid": INTEGER, "eventType": INTEGER}):
-            found |= set(cells["globalTid"][np.isin(cells["eventType"], START_END)].tolist())
-        return found - {MISSING}
+            threads |= set(cells["globalTid"][np.isin(cells["eventType"], START_END)].tolist())
+        return threads - {MISSING}
 
     def _process_names(self, pids: Sequence[int]) -> dict[int, str]:
         """As the export says, else as the first thread is called, else by number."""

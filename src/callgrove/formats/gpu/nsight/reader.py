@@ -150,8 +150,8 @@ class NsightData(NsightPlaces):
         usual = self._names(CATEGORIES[table.name])
         if "domainId" not in cells:
             return np.full(len(cells["rowid"]), usual, np.int32)
-        found = self._domains.at(cells["globalTid"], cells["domainId"])
-        return np.where(found >= 0, found, usual).astype(np.int32)
+        domain = self._domains.at(cells["globalTid"], cells["domainId"])
+        return np.where(domain >= 0, domain, usual).astype(np.int32)
 
     @cached_property
     def _domains(self) -> Domains:
@@ -182,8 +182,8 @@ class NsightData(NsightPlaces):
         if "demangledName" in cells:
             return self._kernel_names(cells)
         if "text" in cells:
-            own = self._names.numbers(cells["text"].tolist())
-            return self._last_names(np.where(own >= 0, own, self._strings[cells["textId"]]), cells)
+            names = self._names.numbers(cells["text"].tolist())
+            return self._last_names(np.where(names >= 0, names, self._strings[cells["textId"]]), cells)
         if "textId" in cells:
             return self.named(self._strings, cells["textId"], "string")
         if "graphId" in cells:
@@ -228,13 +228,15 @@ class NsightData(NsightPlaces):
 
     def _last_names(self, names: Ids, cells: Cells) -> Ids:
         """The texts of Extra-Prof's ranges are whole call paths: what the range itself is comes last."""
-        own = (self._domains.at(cells["globalTid"], cells["domainId"]) == self._names(EXTRA_PROF)) & (names >= 0)
-        if not own.any():
+        is_extra_prof = (self._domains.at(cells["globalTid"], cells["domainId"]) == self._names(EXTRA_PROF)) & (
+            names >= 0
+        )
+        if not is_extra_prof.any():
             return names
-        different, number = np.unique(names[own], return_inverse=True)
+        different, number = np.unique(names[is_extra_prof], return_inverse=True)
         paths = [decode_path(self._names.all[name], self._symbols) for name in different.tolist()]
         out = names.copy()
-        out[own] = self._names.numbers([path.rpartition(ARROW)[2] for path in paths])[number]
+        out[is_extra_prof] = self._names.numbers([path.rpartition(ARROW)[2] for path in paths])[number]
         return out
 
     @cached_property
@@ -275,8 +277,8 @@ class NsightData(NsightPlaces):
     def _threads(self, tids: Ints, lanes: Mapping[int, int] | None = None) -> Ids:
         known = self._thread_lane if lanes is None else lanes
         different, number = np.unique(tids, return_inverse=True)
-        found = [known.get(tid, self._unknown_lane[self._owner(tid)]) for tid in different.tolist()]
-        return np.array(found, np.int32)[number]
+        thread_lanes = [known.get(tid, self._unknown_lane[self._owner(tid)]) for tid in different.tolist()]
+        return np.array(thread_lanes, np.int32)[number]
 
     def _caller(self, cells: Cells) -> Ids:
         """The thread whose call has the correlation; else nobody's thread, of the right process."""
@@ -319,8 +321,8 @@ class NsightData(NsightPlaces):
             other = np.flatnonzero(~is_call & (given != MISSING))
             alone = np.flatnonzero(is_call & (given == MISSING))
             second = CallsByCorrelation(rows["globalTid"][other], rows["correlationId"][other])
-            found = second.find(rows["globalTid"][alone] >> TID_BITS, rows["correlationId"][alone])
-            given[alone] = np.append(given[other], MISSING)[found]
+            caller = second.find(rows["globalTid"][alone] >> TID_BITS, rows["correlationId"][alone])
+            given[alone] = np.append(given[other], MISSING)[caller]
         names = self._strings[rows["nameId"][is_call]]
         span, frames = CallChains(self._file, f"{kind}_CALLCHAINS").above(given[is_call], names, self._names.all)
         return span + self.first(table), frames
@@ -378,8 +380,8 @@ class NsightData(NsightPlaces):
         """Columns that hold CUDA's numbers, as numbers of devices."""
         if table is None:
             return None
-        found = {name: self.gpus_called(np.asarray(table.columns[name])) for name in names}
-        return SideTable(table.span, {**table.columns, **found})
+        devices = {name: self.gpus_called(np.asarray(table.columns[name])) for name in names}
+        return SideTable(table.span, {**table.columns, **devices})
 
     def _copies(self) -> SideTable | None:
         copies = self._with_devices(self.side_of(f"{CUPTI}MEMCPY", COPY_COLUMNS), "source", "destination")

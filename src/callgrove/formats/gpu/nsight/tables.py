@@ -218,8 +218,8 @@ class CallChains:
         rows = file.table(table, dict.fromkeys(("id", "symbol", "unresolved", "stackDepth"), INTEGER))
         self.every: Ints = distinct(rows["id"])
         self.largest = int(rows["id"].max(initial=0))
-        kept = np.flatnonzero((rows["unresolved"] != 1) & (rows["symbol"] != MISSING))
-        order = kept[np.lexsort((-rows["stackDepth"][kept], rows["id"][kept]))]
+        resolved = np.flatnonzero((rows["unresolved"] != 1) & (rows["symbol"] != MISSING))
+        order = resolved[np.lexsort((-rows["stackDepth"][resolved], rows["id"][resolved]))]
         self.ids, first = np.unique(rows["id"][order], return_index=True)
         self.bounds = np.append(first, len(order))
         self.symbol: Ints = rows["symbol"][order]
@@ -246,12 +246,12 @@ class CallChains:
         """The symbols of chains, one chain after the other, and where each begins; an absent one for a chain without
         any."""
         place = np.minimum(np.searchsorted(self.ids, chains), max(len(self.ids) - 1, 0))
-        found = self.ids[place] == chains if len(self.ids) else np.zeros(len(chains), np.bool_)
-        first = np.where(found, self.bounds[place], 0)
-        counts = np.where(found, np.append(np.diff(self.bounds), 1)[place], 1)
+        has_symbols = self.ids[place] == chains if len(self.ids) else np.zeros(len(chains), np.bool_)
+        first = np.where(has_symbols, self.bounds[place], 0)
+        counts = np.where(has_symbols, np.append(np.diff(self.bounds), 1)[place], 1)
         bounds = np.append(0, np.cumsum(counts))
         at = np.arange(bounds[-1]) + np.repeat(first - bounds[:-1], counts)
-        known = np.repeat(found, counts)
+        known = np.repeat(has_symbols, counts)
         symbols = np.where(known, np.append(self.symbol, MISSING)[np.where(known, at, -1)], MISSING)
         return symbols, bounds
 
@@ -283,9 +283,9 @@ class CallChains:
         stacks = [
             _without(self.frames(chain + more), texts[name] if name >= 0 else "") for chain, name in keys.T.tolist()
         ]
-        found = [stacks[k] for k in number.reshape(-1).tolist()]
-        kept = np.array([bool(frames) for frames in found], np.bool_)
-        return rows[kept], tuple(frames for frames in found if frames)
+        frames_of_row = [stacks[k] for k in number.reshape(-1).tolist()]
+        has_frames = np.array([bool(frames) for frames in frames_of_row], np.bool_)
+        return rows[has_frames], tuple(frames for frames in frames_of_row if frames)
 
 
 def _without(frames: Frames, name: str) -> Frames:
@@ -324,13 +324,13 @@ def symbols(strings: Mapping[int, str]) -> dict[str, str]:
     places = {text: id_ for id_, text in strings.items() if text in (FIRST, LAST)}
     if len(places) < 2:
         return {}
-    found: dict[str, str] = {}
+    names: dict[str, str] = {}
     for id_, text in strings.items():
         mark, _, rest = text.partition(SEPARATOR)
         if mark == "EP" and places[FIRST] <= id_ <= places[LAST]:
             pointer, _, name = rest.partition(SEPARATOR)
-            found[pointer] = name.replace(ARROW, "- >")
-    return found
+            names[pointer] = name.replace(ARROW, "- >")
+    return names
 
 
 def decode_path(text: str, names: Mapping[str, str]) -> str:
@@ -364,8 +364,8 @@ class Domains:
         if not self._name or not len(tids):
             return np.full(len(tids), ABSENT, np.int32)
         keys, number = np.unique(np.stack([tids >> TID_BITS, domains]), axis=1, return_inverse=True)
-        found = [self._name.get((process, domain), ABSENT) for process, domain in keys.T.tolist()]
-        return np.array(found, np.int32)[number.reshape(-1)]
+        names = [self._name.get((process, domain), ABSENT) for process, domain in keys.T.tolist()]
+        return np.array(names, np.int32)[number.reshape(-1)]
 
 
 class CallsByCorrelation:
@@ -379,9 +379,12 @@ class CallsByCorrelation:
     def find(self, process: Ints, correlation: Ints) -> Ints:
         """The number of the first such call; -1 where there is none."""
         out = np.full(len(process), ABSENT, np.int64)
-        for own in np.unique(process).tolist():
-            first, last = np.searchsorted(self._process, own, "left"), np.searchsorted(self._process, own, "right")
-            asked = np.flatnonzero(process == own)
+        for number in np.unique(process).tolist():
+            first, last = (
+                np.searchsorted(self._process, number, "left"),
+                np.searchsorted(self._process, number, "right"),
+            )
+            asked = np.flatnonzero(process == number)
             place = first + np.searchsorted(self._correlation[first:last], correlation[asked])
             inside = np.flatnonzero(place < last)
             inside = inside[self._correlation[place[inside]] == correlation[asked[inside]]]

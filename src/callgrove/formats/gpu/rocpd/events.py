@@ -118,14 +118,14 @@ class EventChunk:
             return np.where(track >= 0, track, self._category_names)
         return self._named(self._lookups.strings, "name_id", "string")
 
-    def _named(self, lookup: Callable[[Ints, Ints], Ids], column: str, what: str) -> Ids:
+    def _named(self, lookup: Callable[[Ints, Ints], Ids], column: str, kind: str) -> Ids:
         """Names by id; an id that has none gets one that says so."""
         ids = self._ids(column)
         out = lookup(self._n, ids)
         is_lost = self._find_lost(column, out)
         if is_lost is not None and is_lost.any():
             dangling, number = np.unique(ids[is_lost], return_inverse=True)
-            names = self._lookups.names.numbers([f"<missing {what} {id_}>" for id_ in dangling.tolist()])
+            names = self._lookups.names.numbers([f"<missing {kind} {id_}>" for id_ in dangling.tolist()])
             out[is_lost] = names[number.reshape(-1)]
         return out
 

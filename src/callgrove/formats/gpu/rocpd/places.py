@@ -85,8 +85,8 @@ INTEGER = Type.INTEGER
 
 def suffixes(file: SqliteFile) -> list[str]:
     """The suffix of every set of tables."""
-    found = [METADATA.fullmatch(name) for name in file.tables if name.startswith("rocpd_metadata")]
-    return [match[1] for match in found if match]
+    matches = [METADATA.fullmatch(name) for name in file.tables if name.startswith("rocpd_metadata")]
+    return [match[1] for match in matches if match]
 
 
 @dataclass(frozen=True)
@@ -212,12 +212,12 @@ class RocpdPlaces(TableData):
         """
         threads = self._read_table("info_thread", before)
         lanes = LaneList()
-        own = [
+        thread_lanes = [
             lanes.add(0, ProfileKind.THREAD, id_ if tid == MISSING else tid, name or "")
             for id_, tid, name in zip(*(threads[c].tolist() for c in ("id", "tid", "name")), strict=True)
         ]
         self.thread_ids: Ints = threads["id"]
-        self.thread_lanes: Ints = np.array(own, np.int64)
+        self.thread_lanes: Ints = np.array(thread_lanes, np.int64)
         self._threads = Lookup(self.thread_ids, self.thread_lanes)
         streams = self._read_table("info_stream", before)
         names = dict(zip(streams["id"].tolist(), streams["name"].tolist(), strict=True))
@@ -230,8 +230,8 @@ class RocpdPlaces(TableData):
         return tuple(lanes.all)
 
     def _find_used_places(self) -> UsedPlaces:
-        found = [self._file.distinct(self.table_name(base), *PLACE_COLUMNS) for base in ON_DEVICE]
-        on_device = [np.array(sorted(rows), np.int64).reshape(-1, len(PLACE_COLUMNS)).T for rows in found]
+        places = [self._file.distinct(self.table_name(base), *PLACE_COLUMNS) for base in ON_DEVICE]
+        on_device = [np.array(sorted(rows), np.int64).reshape(-1, len(PLACE_COLUMNS)).T for rows in places]
         threads = [id_ for base in ON_THREADS for (id_,) in self._file.distinct(self.table_name(base), "tid")]
         tracks = [id_ for (id_,) in self._file.distinct(self.table_name("sample"), "track_id")]
         return UsedPlaces(on_device, np.array(threads, np.int64), np.array(tracks, np.int64))

@@ -70,7 +70,7 @@ def datasets(file: SqliteFile, before: ReadBefore | None = None) -> list[RocpdDa
         out[0].warn(Severity.DAMAGE, f"{view}: is a view, and SQL of a file is never run; its rows are left out")
     read = {f"rocpd_{base}{suffix}" for suffix in known for base in COLUMNS}
     unread = [name for name in file.tables if name not in read and name not in stray]
-    meanings = {f"rocpd_{base}{suffix}": what for base, what in UNREAD.items() for suffix in known}
+    meanings = {f"rocpd_{base}{suffix}": meaning for base, meaning in UNREAD.items() for suffix in known}
     out[0].name_unread(unread, meanings)
     if stray:
         out[0].warn(Severity.DAMAGE, f"{', '.join(stray)}: no metadata says whose these are; they are left out")

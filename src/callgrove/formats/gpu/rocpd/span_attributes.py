@@ -216,8 +216,13 @@ def _counter_values(data: RocpdData) -> SideTable | None:
     end = data.first(samples) if samples in data.counts else data.count()
     known = (span >= 0) & (span < end)
     names, types = _counter_texts(data, rows["pmc_id"][known])
-    made = {"name": names, "value": rows["value"][known], "value_type": types, "pmc": or_absent(rows["pmc_id"])[known]}
-    return SideTable(span[known], {**made, **{name: or_absent(rows[name])[known] for name in instance}})
+    columns = {
+        "name": names,
+        "value": rows["value"][known],
+        "value_type": types,
+        "pmc": or_absent(rows["pmc_id"])[known],
+    }
+    return SideTable(span[known], {**columns, **{name: or_absent(rows[name])[known] for name in instance}})
 
 
 def _counter_texts(data: RocpdData, ids: Ints) -> tuple[Array, Array]:
@@ -245,10 +250,10 @@ def _stacks(data: RocpdData) -> SideTable | None:
 
 def stack_frames(text: str | None) -> list[str]:
     """The names of numbered frames, by number; nothing where the JSON is something else."""
-    found = json_object(text)
-    if not all(key.isdecimal() for key in found):
+    frames = json_object(text)
+    if not all(key.isdecimal() for key in frames):
         return []
-    cells = [found[key] for key in sorted(found, key=int)]
+    cells = [frames[key] for key in sorted(frames, key=int)]
     names = [cell.get("name") if isinstance(cell, dict) else cell for cell in cells]
     return [str(name) for name in names if name is not None]
 

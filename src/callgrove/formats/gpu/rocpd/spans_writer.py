@@ -213,14 +213,16 @@ class RocpdSpansWriter(TargetWriter[SqliteTarget, Experiment]):
             self._place(profile, tables)
 
     def _new_process(self, profile: int, number: int, tables: Experiment) -> _Process:
-        own, node = self._about(profile, "process"), self._identity["node"][profile]
+        about, node = self._about(profile, "process"), self._identity["node"][profile]
         rank = self._identity["rank"][profile]
-        host = own.get("hostname") or ("" if node is None else f"node{node}")
+        host = about.get("hostname") or ("" if node is None else f"node{node}")
         machine = self._about(profile, "node").get("machine_id") or host
-        made = str(uuid.uuid5(uuid.NAMESPACE_OID, f"callgrove {tables.title} {number}"))  # the same in every conversion
+        derived = str(
+            uuid.uuid5(uuid.NAMESPACE_OID, f"callgrove {tables.title} {number}")
+        )  # the same in every conversion
         taken = {process.guid for process in self._processes}
-        guid = told if (told := own.get("guid", "")) and told not in taken and _is_guid(told) else made
-        pid = own.get("pid", "")
+        guid = told if (told := about.get("guid", "")) and told not in taken and _is_guid(told) else derived
+        pid = about.get("pid", "")
         process = _Process(guid, zlib.crc32(machine.encode()), int(pid) if pid.isdecimal() else number + 1)
         for base in COLUMNS:
             self._database.execute(create_table(process.table(base), base, columns_of(base), guid))
@@ -229,7 +231,7 @@ class RocpdSpansWriter(TargetWriter[SqliteTarget, Experiment]):
         node_row = {"machine_id": machine, "hostname": host, "hash": process.nid, "domain_name": "(none)"}
         self._insert_row(process, "info_node", {"id": process.nid, "system_name": "Linux", **node_row})
         environment = json.dumps({} if rank is None else {"PMIX_RANK": str(rank)})
-        more = {"command": own.get("command") or tables.title, "environment": environment, "extdata": "{}"}
+        more = {"command": about.get("command") or tables.title, "environment": environment, "extdata": "{}"}
         self._insert_row(process, "info_process", {"id": process.pid, "nid": process.nid, "pid": process.pid, **more})
         return process
 
@@ -363,7 +365,9 @@ class RocpdSpansWriter(TargetWriter[SqliteTarget, Experiment]):
         self._leave_out_sizes(chunk)
         common = self._common(process, "kernel_dispatch", chunk, events)
         told = self._side(chunk, "kernel", "dispatch")
-        dispatch = [id_ if one is None else one for one, id_ in zip(told, common["id"], strict=True)]
+        dispatch = [
+            id_ if dispatch_id is None else dispatch_id for dispatch_id, id_ in zip(told, common["id"], strict=True)
+        ]
         where = {**self._on_device(process, chunk, "kernel"), "agent_id": _or_null(self._gpu[chunk["profile"]])}
         shape = {column: self._side(chunk, "kernel", word) for column, word in SHAPE.items()}
         kernels = [symbol["id"] for symbol in symbols]
@@ -396,9 +400,9 @@ class RocpdSpansWriter(TargetWriter[SqliteTarget, Experiment]):
         names do."""
         cpu, gpus = process.agents["CPU", 0], {id_ for (kind, _), id_ in process.agents.items() if kind == "GPU"}
         told = zip(*(self._side(chunk, "copy", word) for word in ("destination", "source")), strict=True)
-        own = self._gpu[chunk["profile"]].tolist()
+        profile_gpus = self._gpu[chunk["profile"]].tolist()
         agents = self._agents_of(chunk)
-        for name, gpu, (to, origin) in zip(names, own, told, strict=True):
+        for name, gpu, (to, origin) in zip(names, profile_gpus, told, strict=True):
             if isinstance(to, int) and isinstance(origin, int):
                 ends = int(agents[to]), int(agents[origin])
                 if gpu == (ends[0] if ends[0] in gpus else ends[1]):
@@ -417,7 +421,7 @@ class RocpdSpansWriter(TargetWriter[SqliteTarget, Experiment]):
         columns: dict[str, Cells] = {
             **self._common(process, "memory_allocate", chunk, events),
             "type": [self._text(number) or None for number in chunk["name"].tolist()],
-            "agent_id": [int(agents[one]) if isinstance(one, int) else None for one in told],
+            "agent_id": [int(agents[device]) if isinstance(device, int) else None for device in told],
             "level": self._side(chunk, "alloc", "level"),
             "address": self._side(chunk, "alloc", "address", signed=True),
             "size": self._side(chunk, "alloc", "bytes"),
@@ -484,8 +488,8 @@ class RocpdSpansWriter(TargetWriter[SqliteTarget, Experiment]):
         for kind, sentence in BECOME.items():
             if n := self._become[int(kind)]:
                 self._report.add(sentence.format(n))
-        for what, n in self._lost.items():
-            self._report.add(f"{what}: {n:,}")
+        for loss, n in self._lost.items():
+            self._report.add(f"{loss}: {n:,}")
 
     def _finish_process(self, process: _Process) -> None:
         """The tables that were not known before: names, symbols, streams; when the process ran, who launched what."""
@@ -512,9 +516,9 @@ class RocpdSpansWriter(TargetWriter[SqliteTarget, Experiment]):
     def _add_up(self, process: _Process) -> None:
         """Enter bytes as the file has them into the books."""
         assert self._books is not None
-        for base, what in (("memory_copy", COPIED), ("memory_allocate", ALLOCATED)):
+        for base, amount in (("memory_copy", COPIED), ("memory_allocate", ALLOCATED)):
             query = f"SELECT count(size), total(size), total(abs(size)) FROM {quote_with(process.table(base))}"
-            self._books.passed.amount(what).enter(*self._database.execute(query).fetchone())
+            self._books.passed.amount(amount).enter(*self._database.execute(query).fetchone())
 
     def _give_up(self, tables: Experiment) -> None:
         """The target disconnects itself."""

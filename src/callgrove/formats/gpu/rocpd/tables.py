@@ -106,7 +106,7 @@ TABLES: Mapping[str, tuple[SpanKind, Needs, frozenset[str]]] = {  # kind, needs,
 
 def tables_of(suffix: str) -> tuple[EventTable, ...]:
     """The event tables of one set."""
-    return tuple(EventTable(f"rocpd_{base}{suffix}", *what) for base, what in TABLES.items())
+    return tuple(EventTable(f"rocpd_{base}{suffix}", *description) for base, description in TABLES.items())
 
 
 def kind_of_category(category: str) -> SpanKind:
@@ -183,8 +183,8 @@ def create_table(table: str, base: str, columns: Collection[str], guid: str) -> 
     which process they are, are of `guid`, as rocprofv3 declares it: views join by it."""
     types = columns_of(base)
     types |= {"guid": f"TEXT DEFAULT {quote_with(guid, QUOTE)}"} if "guid" in types else {}
-    made = ", ".join(f"{quote_with(name)} {types.get(name, '')}".rstrip() for name in columns)
-    return f"CREATE TABLE {quote_with(table)} ({made})"
+    definitions = ", ".join(f"{quote_with(name)} {types.get(name, '')}".rstrip() for name in columns)
+    return f"CREATE TABLE {quote_with(table)} ({definitions})"
 
 
 def create_view(base: str, tables: Sequence[str]) -> str:
@@ -262,7 +262,7 @@ def info_table(file: SqliteFile, table: str, name: str) -> Table:
             columns.append(Column("storage_type_str", file.table(table, {"storage_type": Type.TEXT})["storage_type"]))
     if fields:
         objects = [json_object(text) for text in cells["extdata"].tolist()]
-        columns += [Column(c, [_plain(_field(found, key)) for found in objects]) for c, key in fields.items()]
+        columns += [Column(c, [_plain(_field(json_value, key)) for json_value in objects]) for c, key in fields.items()]
     return Table(tuple(columns))
 
 
@@ -281,10 +281,10 @@ def _facts_of_nodes(file: SqliteFile, suffix: str, ids: Ints) -> list[Column]:
     return [Column(new, np.append(nodes[old], [None])[place]) for new, old in OF_NODES.items()]
 
 
-def _field(found: Mapping[str, Any], path: str) -> Any:
+def _field(json_value: Mapping[str, Any], path: str) -> Any:
     """A field of JSON, or one of an object in it, such as `kernel_address.handle`."""
     name, _, rest = path.partition(".")
-    value = found.get(name)
+    value = json_value.get(name)
     if not rest:
         return value
     return _field(value, rest) if isinstance(value, dict) else None

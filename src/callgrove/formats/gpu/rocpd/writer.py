@@ -294,8 +294,8 @@ def _select(view: DataView, columns: Mapping[str, Collection[str]]) -> str:
 
 def _cell(text: str) -> str:
     """`name=what`, or a column by its own name."""
-    name, _, what = text.partition("=") if re.match(r"\w+=", text) else (text.partition(".")[2], "", text)
-    return f'{_value(what)} AS "{name}"'
+    name, _, expression = text.partition("=") if re.match(r"\w+=", text) else (text.partition(".")[2], "", text)
+    return f'{_value(expression)} AS "{name}"'
 
 
 def _value(text: str) -> str:
@@ -319,9 +319,9 @@ def _join(text: str) -> str:
     named = f"rocpd_{table} AS {short.rstrip('?')}"
     if not key:
         return named
-    own = "event_id" if key[0].startswith("=") else "id"
+    column = "event_id" if key[0].startswith("=") else "id"
     value = key[0].lstrip("=")
-    on = f"{short.rstrip('?')}.{own} = {_value(value)} AND {short.rstrip('?')}.guid = {value.partition('.')[0]}.guid"
+    on = f"{short.rstrip('?')}.{column} = {_value(value)} AND {short.rstrip('?')}.guid = {value.partition('.')[0]}.guid"
     return f"{'LEFT' if short.endswith('?') else 'INNER'} JOIN {named} ON {on}"
 
 
@@ -403,15 +403,15 @@ class RocpdWriter(TargetWriter[SqliteTarget, Experiment]):
 
     def _copy_all(self, dataset: RocpdData, suffix: str) -> None:
         """Copy the tables of a data set, which get this suffix."""
-        own = _tables(dataset)
+        tables = _tables(dataset)
         for base, names in self._columns.items():
             table = f"rocpd_{base}{suffix}"
             self._database.execute(create_table(table, base, names, dataset.processes[0].uid))
             self._made[base].append(table)
-            if base in own:
-                self._copy(dataset, own[base], table, names)
-                known = dataset.file.tables[own[base]]
-                add_up(partial(dataset.file.totals, own[base]), base, known, self._ledgers.given)
+            if base in tables:
+                self._copy(dataset, tables[base], table, names)
+                known = dataset.file.tables[tables[base]]
+                add_up(partial(dataset.file.totals, tables[base]), base, known, self._ledgers.given)
 
     def _copy(self, dataset: RocpdData, origin: str, table: str, columns: list[str]) -> None:
         have = [name for name in columns if dataset.file.has(origin, name)]
@@ -431,8 +431,8 @@ class RocpdWriter(TargetWriter[SqliteTarget, Experiment]):
         self._report.unexplained.extend(self._ledgers.differences())
 
     def _totals(self, table: str, expressions: Sequence[str]) -> Sequence[float]:
-        found: tuple[float, ...] = self._database.execute(totals_of(table, expressions)).fetchone()
-        return found
+        sums: tuple[float, ...] = self._database.execute(totals_of(table, expressions)).fetchone()
+        return sums
 
     def _give_up(self, tables: Experiment) -> None:
         """The target disconnects itself."""
@@ -442,8 +442,8 @@ def _tables(dataset: RocpdData) -> dict[str, str]:
     """Base name -> table of a data set."""
     if not dataset.suffix:
         return {base: f"rocpd_{base}" for base in COLUMNS if f"rocpd_{base}" in dataset.file.tables}
-    own = [t for t in dataset.file.tables if t.startswith("rocpd_") and t.endswith(dataset.suffix)]
-    return {base: table for table in own if NAME.fullmatch(base := table[len("rocpd_") : -len(dataset.suffix)])}
+    names = [t for t in dataset.file.tables if t.startswith("rocpd_") and t.endswith(dataset.suffix)]
+    return {base: table for table in names if NAME.fullmatch(base := table[len("rocpd_") : -len(dataset.suffix)])}
 
 
 def add_up(totals: Totals, base: str, columns: Collection[str], ledger: Ledger) -> None:
@@ -452,15 +452,15 @@ def add_up(totals: Totals, base: str, columns: Collection[str], ledger: Ledger) 
     Regions are of the kind that the category of their event says. To look that up would take longer than all else that
     is done here, so their time is added up by itself.
     """
-    amounts = [(what, value if column in columns else "NULL") for what, column, value in AMOUNTS.get(base, ())]
+    amounts = [(quantity, value if column in columns else "NULL") for quantity, column, value in AMOUNTS.get(base, ())]
     n, *sums = totals(["count(*)", *(f"total({value})" for _, value in amounts)])
     ledger.amount(f"rows of rocpd_{base}").enter(int(n), 0, 0)
-    for (what, _), total in zip(amounts, sums, strict=True):
-        if isinstance(what, SpanKind):
-            ledger.n_spans[what] += int(n)
-            ledger.span_ns[what] += total
+    for (quantity, _), total in zip(amounts, sums, strict=True):
+        if isinstance(quantity, SpanKind):
+            ledger.n_spans[quantity] += int(n)
+            ledger.span_ns[quantity] += total
         else:
-            ledger.amount(what).enter(int(n), total, abs(total))
+            ledger.amount(quantity).enter(int(n), total, abs(total))
 
 
 def _columns_of_all(datasets: dict[str, RocpdData], report: LossReport) -> dict[str, list[str]]:
@@ -480,10 +480,10 @@ def _columns_of_all(datasets: dict[str, RocpdData], report: LossReport) -> dict[
 
 def _fingerprint(dataset: RocpdData) -> str:
     """Of all rows of a data set."""
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for base, table in sorted(_tables(dataset).items()):
         columns = sorted(dataset.file.tables[table])
-        found.update(repr((base, columns)).encode())
+        digest.update(repr((base, columns)).encode())
         for rows in dataset.file.rows(table, columns):
-            found.update(repr(rows).encode())
-    return found.hexdigest()
+            digest.update(repr(rows).encode())
+    return digest.hexdigest()
