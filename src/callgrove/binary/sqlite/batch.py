@@ -138,7 +138,7 @@ class JoinedTable:
         return OwnedRows({name: self._column(name, type_) for name, type_ in columns.items()}, self.n)
 
     def _column(self, name: str, type_: Type) -> Array:
-        column = self._stored_column(name)
+        column = self._find_column(name)
         if self.records is None or column is None:
             return absent(len(self.owner), type_)
         if type_ is Type.TEXT:
@@ -153,14 +153,14 @@ class JoinedTable:
 
     def texts(self, name: str, rows: Ints) -> Sequence[object]:
         """A column of some rows as it is stored."""
-        column = self._stored_column(name)
+        column = self._find_column(name)
         if self.records is None or column is None:
             return [None] * len(rows)
         check(column.place != ABSENT, "a column that is no text")
         self._check_stored(column)
         return self.records.objects(column.place, rows)
 
-    def _stored_column(self, name: str) -> PageColumn | None:
+    def _find_column(self, name: str) -> PageColumn | None:
         return None if self.layout is None else self.layout.columns.get(name)
 
     def _check_stored(self, column: PageColumn) -> None:
@@ -197,9 +197,9 @@ class _KnownTable:
     n: Ints
 
     @classmethod
-    def of(cls, table: JoinedTable, room: Room) -> _KnownTable | None:
+    def from_table(cls, table: JoinedTable, room: Room) -> _KnownTable | None:
         """None where there is no room for it, where rows cannot be kept, or where there are few."""
-        rows = None if len(table) < WORTH_KEEPING or table.records is None else FoundRows.of(table.records)
+        rows = None if len(table) < WORTH_KEEPING or table.records is None else FoundRows.from_records(table.records)
         if rows is None and len(table):
             return None
         known_table = cls(table.layout, rows, table.n)
@@ -263,7 +263,9 @@ class JoinedFiles:
         tables = [decoded] * len(wanted) if isinstance(decoded, Slow) else decoded
         self._tables |= dict(zip(wanted, tables, strict=True))
         for key, table in zip(wanted, tables, strict=True) if self._keeps else ():
-            if isinstance(table, JoinedTable) and (known_table := _KnownTable.of(table, self.files[0].cache.room)):
+            if isinstance(table, JoinedTable) and (
+                known_table := _KnownTable.from_table(table, self.files[0].cache.room)
+            ):
                 known[key] = known_table
 
     def _layouts(self, key: str) -> list[TableLayout | None] | Slow:

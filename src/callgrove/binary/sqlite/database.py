@@ -91,7 +91,7 @@ class SqliteFile:
     _connection: sqlite3.Connection | None = field(default=None, repr=False)
     _readers: int = 0
     _pages: PageTables | None = field(default=None, repr=False)
-    _found: FoundTables | None = field(default=None, repr=False)  # where rows stand
+    _found_tables: FoundTables | None = field(default=None, repr=False)  # where rows stand
     _version: Version = (0, 0, 0)  # of what these two were made from
     _given: Array | None = field(default=None, repr=False)  # its bytes, where somebody else has read them
     _head: tuple[Version, bytes] | None = field(default=None, repr=False)  # its first bytes, and of which version
@@ -152,7 +152,7 @@ class SqliteFile:
         """Has somebody changed the file since its schema or its pages were read?"""
         if self.live or self._given is not None:
             return False
-        is_known = "schema" in self.__dict__ or self._pages is not None or self._found is not None
+        is_known = "schema" in self.__dict__ or self._pages is not None or self._found_tables is not None
         return is_known and self._version != version_of(self.path)
 
     def _rest(self) -> None:
@@ -164,18 +164,18 @@ class SqliteFile:
             return  # who has read it tells when it is over
         before, self.cache.latest = self.cache.latest, self
         if before is not None and before is not self and not before._readers:
-            before._close_but_found()
+            before._close_but_keep_found_tables()
         if self._version[0] > SMALL_FILE and self._pages is not None:
-            found_tables = self._pages.found
+            found_tables = self._pages.found_tables
             self.close()
-            self._found, self.cache.latest = found_tables, self
+            self._found_tables, self.cache.latest = found_tables, self
 
-    def _close_but_found(self) -> None:
+    def _close_but_keep_found_tables(self) -> None:
         """What was found stays, where there is room for it: the file is likely to be read again."""
-        found_tables = self._found if self._pages is None else self._pages.found
+        found_tables = self._found_tables if self._pages is None else self._pages.found_tables
         self.close()
         if found_tables and found_tables.fit(self.cache.room):
-            self._found = found_tables
+            self._found_tables = found_tables
 
     @property
     def connection(self) -> sqlite3.Connection:
@@ -187,7 +187,7 @@ class SqliteFile:
     def close(self) -> None:
         if self._connection is not None:
             self._connection.close()
-        self._connection = self._pages = self._found = self._given = self._copy = None
+        self._connection = self._pages = self._found_tables = self._given = self._copy = None
         if self.cache.latest is self:
             self.cache.latest = None
 
@@ -199,7 +199,7 @@ class SqliteFile:
             "_connection": None,
             "_readers": 0,
             "_pages": None,
-            "_found": None,
+            "_found_tables": None,
             "_given": None,
             "_copy": None,
             "known_tables": None,
@@ -232,7 +232,7 @@ class SqliteFile:
         version = version_of(self.path) if self._given is None else self._version
         facts = self.facts(version)
         page_format = plan([facts])
-        found_tables = self._found if version == self._version else None
+        found_tables = self._found_tables if version == self._version else None
         if "schema" not in self.__dict__:
             self._version = version
         if isinstance(page_format, Slow):

@@ -158,7 +158,7 @@ class Leaves:
     page: Ints
     last_rowid: Ints
 
-    def between(self, low: int, high: int) -> Leaves:
+    def select_between(self, low: int, high: int) -> Leaves:
         """Those that may hold row ids from low to high."""
         first, last = (int(k) for k in np.searchsorted(self.last_rowid, [low, high], side="left"))
         return Leaves(self.page[first : last + 1], self.last_rowid[first : last + 1])

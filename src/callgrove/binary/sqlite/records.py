@@ -224,7 +224,7 @@ class Records:
             self._walk(last + 1)
 
     @classmethod
-    def known(cls, data: Bytes, rows: RowBatch, shapes: Shapes, group: Ints) -> Records:
+    def restore(cls, data: Bytes, rows: RowBatch, shapes: Shapes, group: Ints) -> Records:
         """Rows that were looked at before, and that stand in their pages: `group` tells the shape of each."""
         records = cls.__new__(cls)
         records._data, records.rows, records._group, records._models = data, rows, group, np.arange(len(shapes))

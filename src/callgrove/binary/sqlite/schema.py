@@ -92,7 +92,7 @@ class Schema:
 
     def __init__(self, rows: Sequence[Row], connect: Connect, others: KnownSchemas) -> None:
         self._declared: dict[str, Declared] = {}
-        self._found: dict[str, list[tuple[int, bool]]] = {}  # root page, and whether texts are compared in other ways
+        self._stored: dict[str, list[tuple[int, bool]]] = {}  # root page, and whether texts are compared in other ways
         texts: dict[str, str] = {}
         self.views = frozenset(str(name) for type_, name, *_ in rows if type_ == "view")
         for type_, name, _, root, sql in rows:
@@ -100,7 +100,7 @@ class Schema:
                 continue
             if isinstance(root, int) and root > 0:
                 text = sql if isinstance(sql, str) else ""
-                self._found.setdefault(name, []).append((root, "collate" in text.lower()))
+                self._stored.setdefault(name, []).append((root, "collate" in text.lower()))
                 texts.setdefault(name, text)
         for name, text in texts.items():
             self._declared[name] = _declare(name, text, connect, others)
@@ -131,9 +131,9 @@ class Schema:
     def _rename(self, old: Sequence[str], new: Sequence[str]) -> Schema:
         """Return the schema with other texts in the names of its tables."""
         renamed = Schema.__new__(Schema)
-        names = {n: n.replace(old[0], new[0]).replace(old[1], new[1]) for n in (*self._found, *self.views)}
+        names = {n: n.replace(old[0], new[0]).replace(old[1], new[1]) for n in (*self._stored, *self.views)}
         renamed.views = frozenset(names[name] for name in self.views)
-        renamed._found = {names[name]: entries for name, entries in self._found.items()}
+        renamed._stored = {names[name]: entries for name, entries in self._stored.items()}
         renamed._declared = {names[name]: declared for name, declared in self._declared.items()}
         return renamed
 
@@ -148,11 +148,11 @@ class Schema:
 
     @property
     def roots(self) -> dict[str, int]:
-        return {name: entries[0][0] for name, entries in self._found.items()}
+        return {name: entries[0][0] for name, entries in self._stored.items()}
 
     def layout(self, table: str) -> TableLayout | None:
         """Where a table is stored; None where this cannot be told."""
-        entries = self._found.get(table, [])
+        entries = self._stored.get(table, [])
         stored = self._declared[table].stored if entries else None
         if stored is None or len(entries) != 1:
             return None

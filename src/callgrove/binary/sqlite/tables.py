@@ -136,7 +136,7 @@ class FoundRows:
     _group: Array | None
 
     @classmethod
-    def of(cls, records: Records) -> FoundRows | None:
+    def from_records(cls, records: Records) -> FoundRows | None:
         """None where records cannot be kept like this."""
         rows = records.rows
         if not len(rows) or not records.knows_all or not records.is_whole:
@@ -156,7 +156,7 @@ class FoundRows:
         unknown = np.broadcast_to(np.int64(0), self.n)  # sizes, which were looked at
         start = self._start.all()
         group = np.broadcast_to(np.int64(0), self.n) if self._group is None else self._group.astype(np.int64)
-        return Records.known(data, RowBatch(self._rowid.all(1), start, unknown, unknown), self._shapes, group)
+        return Records.restore(data, RowBatch(self._rowid.all(1), start, unknown, unknown), self._shapes, group)
 
 
 @dataclass(frozen=True)
@@ -173,7 +173,7 @@ class FoundTable:
     def n_bytes(self) -> int:
         return sum(part.n_bytes for part in self.parts)
 
-    def between(self, low: int, high: int) -> FoundTable:
+    def select_between(self, low: int, high: int) -> FoundTable:
         """Parts that may hold row ids from low to high."""
         return FoundTable(tuple(p for p in self.parts if p.first_rowid <= high and p.last_rowid >= low))
 
@@ -236,7 +236,7 @@ class PageRows:
     def __len__(self) -> int:
         return len(self.rowid)
 
-    def _stored_column(self, name: str) -> PageColumn:
+    def _find_column(self, name: str) -> PageColumn:
         return self._layout.columns[name]
 
     @property
@@ -247,7 +247,7 @@ class PageRows:
 
     def integers(self, name: str, missing: int) -> tuple[Ints, Ints]:
         """Values with `missing` for NULL, and rows that hold no integer."""
-        column = self._stored_column(name)
+        column = self._find_column(name)
         if column.place == ABSENT:
             return self.rowid, np.empty(0, np.int64)
         if self._single:
@@ -260,7 +260,7 @@ class PageRows:
 
     def reals(self, name: str) -> tuple[Floats, Ints]:
         """Values with NaN for NULL, and rows that hold no number."""
-        column = self._stored_column(name)
+        column = self._find_column(name)
         if column.place == ABSENT:
             return self.rowid.astype(np.float64), np.empty(0, np.int64)
         values, others = np.empty(len(self)), []
@@ -271,7 +271,7 @@ class PageRows:
 
     def objects(self, name: str, rows: Ints | None = None) -> list[object]:
         """What SQLite would give, for all rows or some."""
-        column = self._stored_column(name)
+        column = self._find_column(name)
         if column.place == ABSENT:
             every: list[object] = (self.rowid if rows is None else self.rowid[rows]).tolist()
             return every
@@ -286,7 +286,7 @@ class PageRows:
 
     def kinds(self, name: str) -> tuple[bool, bool]:
         """Is there any text in a column, and is there anything else but NULL?"""
-        column = self._stored_column(name)
+        column = self._find_column(name)
         if column.place == ABSENT:
             return False, len(self) > 0
         serials = np.concatenate([records.serials(column.place) for records, _ in self._parts])
@@ -296,7 +296,7 @@ class PageRows:
     def equals(self, name: str, text: bytes) -> Bools:
         """Rows in which a column holds exactly this text."""
         out = np.zeros(len(self), np.bool_)
-        column = self._stored_column(name)
+        column = self._find_column(name)
         if column.place != ABSENT:
             for records, where in self._parts:
                 out[where] = records.equals(column.place, text)
@@ -329,43 +329,43 @@ class PageTables:
 
     def __init__(self, pages: Pages, found_tables: FoundTables | None = None) -> None:
         self.pages = pages
-        self.found = FoundTables() if found_tables is None else found_tables
+        self.found_tables = FoundTables() if found_tables is None else found_tables
         self._latest: dict[int, Records] = {}  # of tables of one batch
 
     def n_rows(self, root: int) -> int:
-        if root in self.found:
-            return self.found[root].n_rows
+        if root in self.found_tables:
+            return self.found_tables[root].n_rows
         return self.pages.n_rows(self.pages.leaves(root))
 
     def _records(self, root: int, last: int, between: tuple[int, int] | None) -> Iterator[Records]:
         latest = self._latest.get(root)
         if latest is not None and last < latest.n_known:
             yield latest
-        elif root in self.found:
-            table = self.found[root]
-            for part in (table if between is None else table.between(*between)).parts:
+        elif root in self.found_tables:
+            table = self.found_tables[root]
+            for part in (table if between is None else table.select_between(*between)).parts:
                 yield part.records(self.pages.bytes)
         elif between is None:
             yield from self._all_records(root, self.pages.leaves(root), last)
         else:
-            for rows in self.pages.batches(self.pages.leaves(root).between(*between)):
+            for rows in self.pages.batches(self.pages.leaves(root).select_between(*between)):
                 yield Records(self.pages.bytes, rows, last)
 
     def _all_records(self, root: int, leaves: Leaves, last: int) -> Iterator[Records]:
         """All rows; who reads them to the end need not look for them again."""
         parts: list[FoundRows] | None = []
-        left = KEPT_BYTES - self.found.n_bytes
+        left = KEPT_BYTES - self.found_tables.n_bytes
         records: Records | None = None
         n_batches = 0
         for rows in self.pages.batches(leaves):
             records = Records(self.pages.bytes, rows, last)
             n_batches += 1
-            located = None if parts is None else FoundRows.of(records)
+            located = None if parts is None else FoundRows.from_records(records)
             left -= 0 if located is None else located.n_bytes
             parts = None if parts is None or located is None or left < 0 else [*parts, located]
             yield records
         if parts is not None:
-            self.found[root] = FoundTable(tuple(parts))
+            self.found_tables[root] = FoundTable(tuple(parts))
         if n_batches == 1 and records is not None and len(leaves.page) * self.pages.size <= LATEST_BYTES:
             self._latest[root] = records
 

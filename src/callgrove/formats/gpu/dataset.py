@@ -311,7 +311,7 @@ class LaneList:
         self.all.append(lane)
         return len(self.all) - 1
 
-    def unknown(self, process: int) -> int:
+    def add_unknown(self, process: int) -> int:
         """Where events are that no thread is known of."""
         return self.add(process, ProfileKind.OTHER, 0, "unknown thread")
 
@@ -418,7 +418,7 @@ class TableData(ABC):
     def _count(self, table: EventTable) -> int:
         if "kept" not in table.needs:
             return self._file.count(table.name)
-        masks = (self.kept(table, cells) for cells in self._file.chunks(table.name, table.raw(())))
+        masks = (self.select_rows(table, cells) for cells in self._file.chunks(table.name, table.raw(())))
         return sum(int(rows.sum()) for rows in masks if rows is not None)
 
     def count(self) -> int:
@@ -433,16 +433,16 @@ class TableData(ABC):
         with self._file.reading():
             for table in self._tables:
                 for every in self._file.chunks(table.name, table.raw(columns)):
-                    is_event = self.kept(table, every)
+                    is_event = self.select_rows(table, every)
                     cells = every if is_event is None else {name: column[is_event] for name, column in every.items()}
                     n = len(cells["rowid"])
                     self.begin_chunk(first)
                     self.prepare(table, columns, cells)
-                    values = {column: self.made(table, column, cells) for column in columns}
+                    values = {column: self.make_column(table, column, cells) for column in columns}
                     yield {"span": np.arange(first, first + n), **values}
                     first += n
 
-    def kept(self, table: EventTable, cells: Cells) -> Bools | None:
+    def select_rows(self, table: EventTable, cells: Cells) -> Bools | None:
         """Which rows of a chunk are events; None: all."""
         return None
 
@@ -451,7 +451,7 @@ class TableData(ABC):
         return
 
     @abstractmethod
-    def made(self, table: EventTable, column: str, cells: Cells) -> Array:
+    def make_column(self, table: EventTable, column: str, cells: Cells) -> Array:
         """One event column of a chunk."""
 
     def kinds(self, table: EventTable, cells: Cells) -> Ids:
@@ -510,21 +510,21 @@ class TableData(ABC):
 
     # -- columns that nobody knows -----------------------------------------------------------------------------------
 
-    def known(self, table: EventTable) -> Collection[str]:
+    def find_known_columns(self, table: EventTable) -> Collection[str]:
         """The columns of an event table that something is made of, or that the specification lists."""
         return {name for needs in table.needs.values() for name in needs}
 
     def extras(self) -> Iterator[Extra]:
         """All other columns."""
         for table in self._tables:
-            known = {*self.known(table), *table.raw(())}
+            known = {*self.find_known_columns(table), *table.raw(())}
             unknown = [name for name in self._file.tables[table.name] if name not in known]
             yield from self._columns_as_text(table, unknown) if unknown else ()
 
     def _columns_as_text(self, table: EventTable, columns: Sequence[str]) -> Iterator[Extra]:
         first = self.first(table.name)
         for cells in self._file.chunks(table.name, table.raw(()) | dict.fromkeys(columns, Type.TEXT)):
-            is_event = self.kept(table, cells)
+            is_event = self.select_rows(table, cells)
             rows = np.arange(len(cells["rowid"])) if is_event is None else np.flatnonzero(is_event)
             for name in columns:
                 yield Extra(name, np.arange(first, first + len(rows)), cells[name][rows])
@@ -560,7 +560,7 @@ class TableData(ABC):
         if counted or key in self._counted:
             self._counted[key] = counted
 
-    def named(self, lookup: Lookup, ids: Ints, kind: str, place: str = "") -> Ids:
+    def look_up_names(self, lookup: Lookup, ids: Ints, kind: str, place: str = "") -> Ids:
         """Names by id; an id that has none gets one that says so, and is counted for `place`, the column it is from."""
         out = lookup[ids]
         missing = np.flatnonzero((out < 0) & (ids != MISSING))

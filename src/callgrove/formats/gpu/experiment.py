@@ -24,7 +24,7 @@ from callgrove.formats.gpu.files import Runs, size_of, split_into_runs
 from callgrove.formats.gpu.places import add_places, process_and_device, tables_beside
 from callgrove.formats.gpu.rocpd.events import RocpdEvents
 from callgrove.formats.gpu.rocpd.reader import RocpdData
-from callgrove.formats.gpu.spans import DataSetSpans, align_clocks, kept_events
+from callgrove.formats.gpu.spans import DataSetSpans, align_clocks, select_events
 from callgrove.formats.interface import ReadOptions
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.contexts import ContextKind
@@ -86,7 +86,7 @@ class JoinedSpans(DataSetSpans):
         lanes = np.concatenate(self._profiles)
         out = []
         for chunk in joined.events(sorted(asked)):
-            selected = kept_events(chunk, window, lanes, profiles)
+            selected = select_events(chunk, window, lanes, profiles)
             spans: dict[str, Array] = {"span": selected["span"]}
             for name in columns:
                 if name == "context":

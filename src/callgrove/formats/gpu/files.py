@@ -18,7 +18,7 @@ from pathlib import Path
 
 from callgrove.errors import InputError, Parameter, UsageError, worded
 from callgrove.formats.gpu.dataset import UTC_CLOCK, DataSet, Process, Recorded
-from callgrove.formats.gpu.places import claimed_ranks, named_ranks
+from callgrove.formats.gpu.places import read_claimed_ranks, read_ranks_in_names
 from callgrove.formats.writing.targets import FolderKind, PendingFolder
 from callgrove.model.experiment import InputWarning, Severity
 from callgrove.model.runs import Run
@@ -328,12 +328,12 @@ def _by_program(group: Sessions) -> list[Sessions]:
 
 def _claims(group: Sessions) -> list[int]:
     """The ranks that the data itself tells; empty where not all processes have one."""
-    return claimed_ranks([process for session in group for process in session.processes])
+    return read_claimed_ranks([process for session in group for process in session.processes])
 
 
 def _names_ranks(group: Sessions) -> bool:
     """Do the names of all files tell their rank, and are these different ones?"""
-    return bool(named_ranks([session.file for session in group]))
+    return bool(read_ranks_in_names([session.file for session in group]))
 
 
 def _have_different_ranks(group: Sessions) -> bool:
@@ -410,10 +410,10 @@ def _describe(part: Sessions, parts: list[Sessions]) -> str:
     words = [f"job {told}"] if told else []
     words += [_count(n_files, "file", "files")]
     words += [_count(n_processes, "process", "processes")] if n_processes != n_files else []
-    return ", ".join([*words, *_when(_window_of(part), _window_of(parts[0]))])
+    return ", ".join([*words, *_describe_time(_window_of(part), _window_of(parts[0]))])
 
 
-def _when(window: Recorded | None, first: Recorded | None) -> list[str]:
+def _describe_time(window: Recorded | None, first: Recorded | None) -> list[str]:
     """How long a run took, and when: the date, or how long after the first one."""
     if window is None:
         return []

@@ -30,10 +30,10 @@ from callgrove.model.traces.events import PLACES, Device
 __all__ = [
     "RANK_VARIABLES",
     "add_places",
-    "claimed_ranks",
-    "named_ranks",
     "process_and_device",
     "ranks_of",
+    "read_claimed_ranks",
+    "read_ranks_in_names",
     "tables_beside",
 ]
 
@@ -83,7 +83,7 @@ def ranks_of(processes: Sequence[Process], paths: Sequence[Path], variable: str 
             )
         return claims, _twice(claims, variable)
     notes: list[str] = []
-    for claim in (_told, _from_environment, lambda p: named_ranks(paths)):
+    for claim in (_told, _from_environment, lambda p: read_ranks_in_names(paths)):
         claims = claim(processes)
         if not claims or ABSENT in claims:
             continue
@@ -94,7 +94,7 @@ def ranks_of(processes: Sequence[Process], paths: Sequence[Path], variable: str 
     return _by_order(processes), notes
 
 
-def claimed_ranks(processes: Sequence[Process]) -> Claims:
+def read_claimed_ranks(processes: Sequence[Process]) -> Claims:
     """Return the ranks that the data itself tells, which may come twice; empty where not all processes have one."""
     return next((claims for claims in (_told(processes), _from_environment(processes)) if ABSENT not in claims), [])
 
@@ -124,7 +124,7 @@ def _many_tasks(process: Process) -> bool:
     return _parse_number(process.environment.get("SLURM_NTASKS")) > 1
 
 
-def named_ranks(paths: Sequence[Path]) -> Claims:
+def read_ranks_in_names(paths: Sequence[Path]) -> Claims:
     """Return the ranks that the names of files tell; empty where not all have one, or two have the same."""
     for pattern in FILE_NUMBERS:
         matches = [pattern.findall(path.as_posix()) for path in paths]
@@ -182,7 +182,7 @@ def add_places(
     profiles = [
         _add_profiles(builder, tree, dataset, [next(places) for _ in dataset.processes]) for dataset in datasets
     ]
-    builder.set_system(tree.finished(), np.array(tree.leaves, np.int32))
+    builder.set_system(tree.finish(), np.array(tree.leaves, np.int32))
     return profiles
 
 
@@ -304,7 +304,7 @@ class _SystemTree:
         }
         return number
 
-    def finished(self) -> System:
+    def finish(self) -> System:
         return System(
             np.array(self.parent, np.int32),
             tuple(self.kind),

@@ -266,21 +266,21 @@ class RpdData(TableData):
 
     # -- events ------------------------------------------------------------------------------------------------------
 
-    def made(self, table: EventTable, column: str, cells: Cells) -> Array:
-        make_column = self._api if table == API else self._op
+    def make_column(self, table: EventTable, column: str, cells: Cells) -> Array:
+        make_for_table = self._api if table == API else self._op
         make: dict[str, Callable[[], Array]] = {
             "start_ns": lambda: cells["start"],
             "end_ns": lambda: cells["end"],
             "parent_correlation": lambda: np.full(len(cells["rowid"]), ABSENT, np.int64),
         }
-        return make[column]() if column in make else make_column(column, cells)
+        return make[column]() if column in make else make_for_table(column, cells)
 
     def _api(self, column: str, cells: Cells) -> Array:
         if column == "correlation":
             return or_absent(cells["id"])
         if column == "lane":
             return _by_pair(self._threads, cells["pid"], cells["tid"])
-        names = self.named(self._texts, cells["apiName_id"], "string", "rocpd_api.apiName_id")
+        names = self.look_up_names(self._texts, cells["apiName_id"], "string", "rocpd_api.apiName_id")
         marker = self._is(names, (USER_MARKER,))
         if column == "kind":
             domains = self._texts[cells["domain_id"]]
@@ -320,7 +320,7 @@ class RpdData(TableData):
             different, number = np.unique(keys, axis=1, return_inverse=True)
             lanes = np.array([self._queues[tuple(key)] for key in different.T.tolist()], np.int32)
             return lanes[number.reshape(-1)]
-        types = self.named(self._texts, cells["opType_id"], "string", "rocpd_op.opType_id")
+        types = self.look_up_names(self._texts, cells["opType_id"], "string", "rocpd_op.opType_id")
         if column == "category":
             return types
         names = self._texts[cells["description_id"]]
@@ -342,8 +342,8 @@ class RpdData(TableData):
 
     # -- what only some events have ------------------------------------------------------------------------------------
 
-    def known(self, table: EventTable) -> Collection[str]:
-        return {*super().known(table), *KNOWN}
+    def find_known_columns(self, table: EventTable) -> Collection[str]:
+        return {*super().find_known_columns(table), *KNOWN}
 
     def side(self, name: str) -> SideTable | None:
         if name == "extra":
@@ -417,7 +417,7 @@ class RpdData(TableData):
         ops = self._file.table(OP.name, {"id": INTEGER})["id"]
         span = Lookup(ops, np.arange(len(ops)))[rows["op_id"]].astype(np.int64)
         known = span >= 0
-        texts = self.named(self._texts, rows["name_id"][known], "string")
+        texts = self.look_up_names(self._texts, rows["name_id"][known], "string")
         names = np.array([self._text(text) for text in texts.tolist()], object)
         columns = {"name": names, "value": rows["value"][known], "value_type": np.full(len(names), "", object)}
         return SideTable(span[known] + self.first(OP.name), columns)

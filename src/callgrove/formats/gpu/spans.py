@@ -34,7 +34,16 @@ from callgrove.model.traces.events import (
 )
 from callgrove.model.traces.intervals import nesting
 
-__all__ = ["HOST_KINDS", "NONE", "START", "DataSetSpans", "align_clocks", "far_apart", "kept_events", "refuse_input_as"]
+__all__ = [
+    "HOST_KINDS",
+    "NONE",
+    "START",
+    "DataSetSpans",
+    "align_clocks",
+    "far_apart",
+    "refuse_input_as",
+    "select_events",
+]
 
 
 # -- spans -------------------------------------------------------------------------------------------------------------
@@ -111,7 +120,7 @@ class DataSetSpans:
             asked.add("lane")
         translation = self._translations[number]
         for events in dataset.events(sorted(asked)):
-            selected = kept_events(events, window, lane_profiles, profiles)
+            selected = select_events(events, window, lane_profiles, profiles)
             if len(selected["span"]):
                 yield self._translate(number, columns, selected, translation)
 
@@ -170,7 +179,7 @@ def refuse_input_as(target: Path, experiment: Experiment) -> None:
         raise UsageError(f"{target}: is one of the inputs, which are never modified; name another OUT")
 
 
-def kept_events(events: Events, window: Window | None, lane_profiles: Ids, profiles: Ints | None) -> Events:
+def select_events(events: Events, window: Window | None, lane_profiles: Ids, profiles: Ints | None) -> Events:
     """Events in a window of time, and of some profiles."""
     if window is None and profiles is None:
         return events
@@ -301,52 +310,52 @@ class Shifted:
     """A data set whose times are moved by `offsets[process]`."""
 
     def __init__(self, dataset: DataSet, offsets: Sequence[int]) -> None:
-        self._own, self._offsets = dataset, list(offsets)
+        self._dataset, self._offsets = dataset, list(offsets)
         by_process = np.array(self._offsets, np.int64)
         self._by_lane = by_process[[lane.process for lane in dataset.lanes]]
 
     @property
     def path(self) -> Path:
-        return self._own.path
+        return self._dataset.path
 
     @property
     def version(self) -> str:
-        return self._own.version
+        return self._dataset.version
 
     @property
     def processes(self) -> Sequence[Process]:
         return [
             replace(process, start_ns=_move(process.start_ns, offset), end_ns=_move(process.end_ns, offset))
-            for process, offset in zip(self._own.processes, self._offsets, strict=True)
+            for process, offset in zip(self._dataset.processes, self._offsets, strict=True)
         ]
 
     @property
     def devices(self) -> Sequence[Device]:
-        return self._own.devices
+        return self._dataset.devices
 
     @property
     def lanes(self) -> Sequence[Lane]:
-        return self._own.lanes
+        return self._dataset.lanes
 
     @property
     def warnings(self) -> Sequence[InputWarning]:
-        return self._own.warnings
+        return self._dataset.warnings
 
     @property
     def strings(self) -> Sequence[str]:
-        return self._own.strings
+        return self._dataset.strings
 
     @property
     def live(self) -> bool:
-        return self._own.live
+        return self._dataset.live
 
     def count(self) -> int:
-        return self._own.count()
+        return self._dataset.count()
 
     def events(self, columns: Sequence[str]) -> Iterator[Events]:
         moved = [name for name in TIMES if name in columns]
         asked = [*columns, "lane"] if moved and "lane" not in columns else list(columns)
-        for events in self._own.events(asked):
+        for events in self._dataset.events(asked):
             yield self._move_times(events, moved) if moved else events
 
     def _move_times(self, events: Events, columns: Sequence[str]) -> Mapping[str, Array]:
@@ -356,30 +365,30 @@ class Shifted:
         return np.where(times >= 0, times + self._by_lane[lanes], times)
 
     def side(self, name: str) -> SideTable | None:
-        return self._own.side(name)
+        return self._dataset.side(name)
 
     def has_side(self, name: str) -> bool:
-        return self._own.has_side(name)
+        return self._dataset.has_side(name)
 
     def side_chunks(self, name: str) -> Iterator[SideTable]:
-        return self._own.side_chunks(name)
+        return self._dataset.side_chunks(name)
 
     def counters(self) -> CounterRows | None:
-        rows = self._own.counters()
+        rows = self._dataset.counters()
         return None if rows is None else replace(rows, time_ns=self._times(rows.time_ns, rows.lane))
 
     def stacks(self) -> Stacks | None:
-        samples = self._own.stacks()
+        samples = self._dataset.stacks()
         return None if samples is None else replace(samples, time_ns=self._times(samples.time_ns, samples.lane))
 
     def choose_kernel_names(self, which: str) -> None:
-        self._own.choose_kernel_names(which)
+        self._dataset.choose_kernel_names(which)
 
     def tables(self) -> Mapping[str, Callable[[], Table]]:
-        return self._own.tables()
+        return self._dataset.tables()
 
     def close(self) -> None:
-        self._own.close()
+        self._dataset.close()
 
 
 def _move(time: int, offset: int) -> int:

@@ -60,7 +60,7 @@ class DraftLanes(TableData):
 
     def _read_places(self) -> None:
         rows = self._rows("process", pid=INTEGER, process_name_id=INTEGER, start_time=TIME, end_time=TIME)
-        names = self._named_ids("process", "process_name_id", rows["process_name_id"]).tolist()
+        names = self._look_up_column_names("process", "process_name_id", rows["process_name_id"]).tolist()
         self._process = Lookup(rows["id"], np.arange(len(rows["id"])))
         only = len(rows["id"]) == 1
         told = {whole_number(item.get("id")): item for item in parse_list(self.metadata.get("processes"))}
@@ -96,7 +96,7 @@ class DraftLanes(TableData):
     def _read_devices(self) -> None:
         """As our metadata lists them; without it nobody knows whose they are, and their order is their index."""
         gpus = self._rows("gpu_info", device_name_id=INTEGER)
-        names = self._named_ids("gpu_info", "device_name_id", gpus["device_name_id"]).tolist()
+        names = self._look_up_column_names("gpu_info", "device_name_id", gpus["device_name_id"]).tolist()
         if "devices" in self.metadata:
             told = parse_list(self.metadata["devices"])
             self.devices = [self._device_of_metadata(item) for item in told]
@@ -113,7 +113,7 @@ class DraftLanes(TableData):
             self.devices.append(Device(self._owner(entry), "GPU", k if index < 0 else index, self._text(names[row])))
         self._gpu = Lookup(gpus["id"][order], np.arange(len(order)))
         cpus = self._rows("cpu_info", model_id=INTEGER)
-        models = self._named_ids("cpu_info", "model_id", cpus["model_id"]).tolist()
+        models = self._look_up_column_names("cpu_info", "model_id", cpus["model_id"]).tolist()
         self.devices += [Device(0, "CPU", k, self._text(name)) for k, name in enumerate(models)]
 
     def _device_of_metadata(self, item: Mapping[str, object]) -> Device:
@@ -129,7 +129,7 @@ class DraftLanes(TableData):
     def _read_lanes(self) -> None:
         threads = self._rows("thread", tid=INTEGER, process_id=INTEGER, thread_name_id=INTEGER)
         owner = self._owners(threads["process_id"], "thread")
-        names = self._named_ids("thread", "thread_name_id", threads["thread_name_id"]).tolist()
+        names = self._look_up_column_names("thread", "thread_name_id", threads["thread_name_id"]).tolist()
         lanes = LaneList()
         tids = np.where(threads["tid"] == MISSING, threads["id"], threads["tid"]).tolist()
         thread_lanes = [
@@ -146,7 +146,7 @@ class DraftLanes(TableData):
         homeless = self._processes_with_homeless_rows()
         self._unknown = np.full(len(self.processes), ABSENT, np.int64)
         for process in sorted(homeless):
-            self._unknown[process] = lanes.unknown(process)
+            self._unknown[process] = lanes.add_unknown(process)
         self.lanes = lanes.all
 
     def _lanes_of_metadata(self, lanes: LaneList) -> Iterator[int]:
@@ -217,8 +217,8 @@ class DraftLanes(TableData):
         rows = self._rows("strings", value=TEXT)
         return Lookup(rows["id"], self._names.numbers(rows["value"].tolist()))
 
-    def _named_ids(self, table: str, column: str, ids: Ints) -> Ids:
-        return self.named(self._name_table(column), ids, "string", f"{table}.{column}")
+    def _look_up_column_names(self, table: str, column: str, ids: Ints) -> Ids:
+        return self.look_up_names(self._name_table(column), ids, "string", f"{table}.{column}")
 
     def _name_table(self, column: str) -> Lookup:
         table, id_, text = NAME_TABLES.get(column, ("", "", ""))

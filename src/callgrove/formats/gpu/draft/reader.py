@@ -135,7 +135,7 @@ class DraftData(DraftLanes):
 
     # -- events ------------------------------------------------------------------------------------------------------
 
-    def made(self, table: EventTable, column: str, cells: Cells) -> Array:
+    def make_column(self, table: EventTable, column: str, cells: Cells) -> Array:
         make: Mapping[str, Callable[[], Array]] = {
             "start_ns": lambda: cells[table.needs["start_ns"][0]],
             "end_ns": lambda: self._ends(table, cells),
@@ -153,7 +153,7 @@ class DraftData(DraftLanes):
         """Regions that are still open end with the last process."""
         if table == MEMORY:
             lasting: Ints = np.where(cells["duration_us"] == MISSING, 0, cells["duration_us"]) * US
-            return np.asarray(cells["timestamp"] + self._infos(cells).signed("duration_ns", lasting))
+            return np.asarray(cells["timestamp"] + self._infos(cells).read_signed("duration_ns", lasting))
         end = cells["end_time"]
         if table != REGIONS:
             return end
@@ -176,9 +176,9 @@ class DraftData(DraftLanes):
 
     def _name(self, table: EventTable, cells: Cells) -> Ids:
         if table == REGIONS:
-            return self._named_ids(table.name, "region_name_id", cells["region_name_id"])
+            return self._look_up_column_names(table.name, "region_name_id", cells["region_name_id"])
         if table == KERNELS:
-            return self._named_ids(table.name, "kernel_id", cells["kernel_id"])
+            return self._look_up_column_names(table.name, "kernel_id", cells["kernel_id"])
         names = self._from_texts(cells, "name")
         types = self._names.numbers([(text or "OTHER").upper() for text in cells["operation_type"].tolist()])
         return np.where(names >= 0, names, types)
@@ -221,7 +221,7 @@ class DraftData(DraftLanes):
         parts: list[tuple[Array, ...]] = []
         here, self._chunk = self._chunk, self.first(REGIONS.name) if REGIONS.name in self.counts else 0
         for cells in self._file.chunks(REGIONS.name, REGIONS.raw((*columns, "lane"))):
-            parts.append((*(self.made(REGIONS, column, cells) for column in columns), cells["thread_id"]))
+            parts.append((*(self.make_column(REGIONS, column, cells) for column in columns), cells["thread_id"]))
             self._chunk += len(cells["rowid"])
         self._chunk = here  # what is counted there is counted as when these regions themselves are read
         if not parts:
@@ -232,7 +232,7 @@ class DraftData(DraftLanes):
 
     # -- what only some events have ------------------------------------------------------------------------------------
 
-    def known(self, table: EventTable) -> Collection[str]:
+    def find_known_columns(self, table: EventTable) -> Collection[str]:
         return {column.partition(" ")[0] for column in SCHEMA[table.name]}
 
     def extras(self) -> Iterator[Extra]:
@@ -245,7 +245,7 @@ class DraftData(DraftLanes):
                 span = np.arange(first, first + len(cells["rowid"]))
                 first += len(span)
                 if table == REGIONS:
-                    file = self._named_ids(REGIONS.name, "file_id", cells["file_id"])
+                    file = self._look_up_column_names(REGIONS.name, "file_id", cells["file_id"])
                     yield Extra("file", span, np.array([*self._names.all, None], object)[file])
                     yield Extra("line_number", span, cells["line_number"])
                 yield Extra(INFO, span, others_info(cells[INFO]))
@@ -318,7 +318,11 @@ class DraftData(DraftLanes):
         """Counters, their names, and the launch that each belongs to, which only we write; -1 elsewhere."""
         columns = dict.fromkeys(("process_id", "thread_id", "event_id"), INTEGER)
         rows = self._rows("hardware_counters", **columns, timestamp=TIME, value=Type.REAL, **{INFO: TEXT})
-        return rows, self._named_ids(COUNTERS.name, "event_id", rows["event_id"]), Infos(rows[INFO]).number("kernel")
+        return (
+            rows,
+            self._look_up_column_names(COUNTERS.name, "event_id", rows["event_id"]),
+            Infos(rows[INFO]).number("kernel"),
+        )
 
     def _on_kernels(self) -> SideTable | None:
         rows, names, kernel = self._counter_rows()
@@ -365,6 +369,6 @@ class DraftData(DraftLanes):
                 return None
             lane = self._lane_or_unknown(STACKS, rows)
             self._symbolise(rows)
-            function = self._named_ids(STACKS.name, "function_id", rows["function_id"])
-            file = self._named_ids(STACKS.name, "file_id", rows["file_id"])
+            function = self._look_up_column_names(STACKS.name, "function_id", rows["function_id"])
+            file = self._look_up_column_names(STACKS.name, "file_id", rows["file_id"])
         return stacks_of(rows, lane, function, file, self._infos(rows).has("idle"))

@@ -220,7 +220,7 @@ class Infos:
         """A whole number of each row; -1 where there is none."""
         return np.array([whole_number(info.get(key)) for info in self.objects] or [ABSENT], np.int64)[self.which]
 
-    def signed(self, key: str, otherwise: Ints) -> Ints:
+    def read_signed(self, key: str, otherwise: Ints) -> Ints:
         """An integer of each row, of any sign; `otherwise` where there is none."""
         has = self._each([_is_integer(info.get(key)) for info in self.objects])
         values = [value if _is_integer(value := info.get(key)) else 0 for info in self.objects]

@@ -82,7 +82,7 @@ class Gpus:
                 if key not in by or (gpu.attributes and not by[key].attributes):
                     by[key] = gpu
 
-    def of(self, pid: int, number: int) -> Gpu:
+    def find(self, pid: int, number: int) -> Gpu:
         """The GPU that a process knows by a number."""
         told = self._of_process.get((pid, number))
         return self._by_id.get(told, Gpu()) if told is not None else self._by_number.get(number, Gpu())
@@ -122,7 +122,7 @@ class NsightPlaces(TableData):
         owners |= self._values_in_use("globalPid", [t.name for t in self._tables if "globalPid" in t.needs["lane"]])
         pids = sorted(owner for owner in owners if owner != MISSING) or [0]
         names, host = self._process_names(pids), self._host()
-        ranks, session, recorded = self._ranks(), str(self.path), self._recorded()
+        ranks, session, recorded = self._ranks(), str(self.path), self._read_session_time()
         self._process = {pid: k for k, pid in enumerate(pids)}
         self.processes = [
             Process(
@@ -163,7 +163,7 @@ class NsightPlaces(TableData):
             )
             for key in streams
         }
-        self._unknown_lane = {k: lanes.unknown(k) for k in range(len(self.processes))}
+        self._unknown_lane = {k: lanes.add_unknown(k) for k in range(len(self.processes))}
         self.lanes = lanes.all
 
     def _stream_name(self, pid: int, stream: int) -> str:
@@ -178,7 +178,7 @@ class NsightPlaces(TableData):
         key = (process, max(ordinal, 0))
         if key not in self._device_number:
             self._device_number[key] = len(self.devices)
-            gpu = self._gpus.of(self.processes[process].pid, key[1])
+            gpu = self._gpus.find(self.processes[process].pid, key[1])
             self.devices = [*self.devices, Device(process, "GPU", key[1], gpu.name, gpu.attributes)]
         return self._device_number[key]
 
@@ -223,7 +223,7 @@ class NsightPlaces(TableData):
         rows = self._file.table("TARGET_INFO_SYSTEM_ENV", {"name": TEXT, "value": TEXT})
         return next((str(v) for n, v in zip(rows["name"], rows["value"], strict=True) if n == "Hostname" and v), "")
 
-    def _recorded(self) -> Recorded | None:
+    def _read_session_time(self) -> Recorded | None:
         """When the session was, where the export says it: times are those since its start."""
         began = self._file.table("TARGET_INFO_SESSION_START_TIME", {"utcEpochNs": INTEGER})["utcEpochNs"]
         times = self._file.table("ANALYSIS_DETAILS", {"startTime": INTEGER, "stopTime": INTEGER})
@@ -231,11 +231,11 @@ class NsightPlaces(TableData):
         if not len(began) or began[0] <= 0:
             return None
         if not known.any():
-            return self._recorded_events(int(began[0]))
+            return self._find_time_of_events(int(began[0]))
         start, end = int(times["startTime"][known].min()), int(times["stopTime"][known].max())
         return Recorded(UTC_CLOCK, int(began[0]) + start, int(began[0]) + end)
 
-    def _recorded_events(self, began: int) -> Recorded | None:
+    def _find_time_of_events(self, began: int) -> Recorded | None:
         """From the first event to the end of the last one."""
         first: list[int] = []
         last: list[int] = []

@@ -123,7 +123,7 @@ class NsightData(NsightPlaces):
 
     # -- events ------------------------------------------------------------------------------------------------------
 
-    def made(self, table: EventTable, column: str, cells: Cells) -> Array:
+    def make_column(self, table: EventTable, column: str, cells: Cells) -> Array:
         make: Mapping[str, Callable[[], Array]] = {
             "start_ns": lambda: cells["start"],
             "end_ns": lambda: self._ends(table, cells),
@@ -137,7 +137,7 @@ class NsightData(NsightPlaces):
         }
         return make[column]()
 
-    def kept(self, table: EventTable, cells: Cells) -> Bools | None:
+    def select_rows(self, table: EventTable, cells: Cells) -> Bools | None:
         """Rows that are events: not the second row of a call, not the definitions among the NVTX events."""
         if "eventClass" in cells:
             return np.asarray(cells["eventClass"] != CHAIN_CLASS)
@@ -178,14 +178,14 @@ class NsightData(NsightPlaces):
 
     def _name(self, table: EventTable, cells: Cells) -> Ids:
         if "nameId" in cells:
-            return self.named(self._strings, cells["nameId"], "string")
+            return self.look_up_names(self._strings, cells["nameId"], "string")
         if "demangledName" in cells:
             return self._kernel_names(cells)
         if "text" in cells:
             names = self._names.numbers(cells["text"].tolist())
             return self._last_names(np.where(names >= 0, names, self._strings[cells["textId"]]), cells)
         if "textId" in cells:
-            return self.named(self._strings, cells["textId"], "string")
+            return self.look_up_names(self._strings, cells["textId"], "string")
         if "graphId" in cells:
             different, number = np.unique(or_absent(cells["graphId"]), return_inverse=True)
             texts = ["graph" if graph == ABSENT else f"graph {graph}" for graph in different.tolist()]
@@ -202,9 +202,9 @@ class NsightData(NsightPlaces):
         """The demangled names, by which nsys groups, unless short ones are asked for; else whatever there is."""
         short = self._strings[cells["shortName"]]
         if self.kernel_names == "short":
-            return np.where(short >= 0, short, self.named(self._strings, cells["demangledName"], "string"))
+            return np.where(short >= 0, short, self.look_up_names(self._strings, cells["demangledName"], "string"))
         demangled = self._strings[cells["demangledName"]]
-        return np.where(demangled >= 0, demangled, self.named(self._strings, cells["shortName"], "string"))
+        return np.where(demangled >= 0, demangled, self.look_up_names(self._strings, cells["shortName"], "string"))
 
     def _label(self, table: EventTable, cells: Cells) -> Ids:
         """The name; of calls without the version of the interface."""
@@ -336,14 +336,14 @@ class NsightData(NsightPlaces):
             rows = self._file.table("COMPOSITE_EVENTS", dict.fromkeys(("id", "start", "globalTid"), INTEGER))
             known = np.flatnonzero(np.isin(rows["id"], chains.every) & (rows["start"] != MISSING))
             function, bounds = chains.symbols_of(rows["id"][known])
-            function = np.where(function == MISSING, ABSENT, self.named(self._strings, function, "string"))
+            function = np.where(function == MISSING, ABSENT, self.look_up_names(self._strings, function, "string"))
             lane = self._threads(rows["globalTid"][known])
         absent = np.full(len(function), ABSENT)
         return Stacks(lane, rows["start"][known], bounds, function.astype(np.int32), absent.astype(np.int32), absent)
 
     # -- what only some events have ------------------------------------------------------------------------------------
 
-    def known(self, table: EventTable) -> Collection[str]:
+    def find_known_columns(self, table: EventTable) -> Collection[str]:
         return KNOWN
 
     def side(self, name: str) -> SideTable | None:

@@ -108,7 +108,7 @@ class EventChunk:
     @cached_property
     def _names(self) -> Ids:
         if self._base == "kernel_dispatch":
-            return self._named(self._lookups.kernels, "kernel_id", "kernel")
+            return self._look_up_names(self._lookups.kernels, "kernel_id", "kernel")
         if self._base == "memory_allocate":
             types = self._cells.get("type", [None] * int(self._n.sum()))
             return self._lookups.names.numbers(list(types))
@@ -116,9 +116,9 @@ class EventChunk:
             tracks = self._lookups.tracks
             track = tracks.name.take(tracks.rows(self._n, self._ids("track_id")))
             return np.where(track >= 0, track, self._category_names)
-        return self._named(self._lookups.strings, "name_id", "string")
+        return self._look_up_names(self._lookups.strings, "name_id", "string")
 
-    def _named(self, lookup: Callable[[Ints, Ints], Ids], column: str, kind: str) -> Ids:
+    def _look_up_names(self, lookup: Callable[[Ints, Ints], Ids], column: str, kind: str) -> Ids:
         """Names by id; an id that has none gets one that says so."""
         ids = self._ids(column)
         out = lookup(self._n, ids)

@@ -26,7 +26,7 @@ from callgrove.errors import InputError
 from callgrove.formats.gpu.rocpd.places import RocpdPlaces
 from callgrove.formats.gpu.rocpd.tables import TABLES, kind_of_category
 
-__all__ = ["ByOwner", "EventRows", "Lookups", "OwnedTables", "Tracks", "chosen_names"]
+__all__ = ["ByOwner", "EventRows", "Lookups", "OwnedTables", "Tracks", "choose_names"]
 
 FIELD_OF_NAME = {"short": "truncated_kernel_name", "demangled": "demangled_kernel_name"}
 INTEGER, TEXT = Type.INTEGER, Type.TEXT
@@ -300,7 +300,7 @@ class Lookups:
         names = [kernel_name(*row) for row in zip(*cells, strict=True)]
         if any(chosen):
             texts = np.split(rows.cells["extdata"], rows.firsts[1:])
-            asked = [name for part, which in zip(texts, chosen, strict=True) for name in chosen_names(part, which)]
+            asked = [name for part, which in zip(texts, chosen, strict=True) for name in choose_names(part, which)]
             names = [name or usual for name, usual in zip(asked, names, strict=True)]
         return known, np.append(self.names.numbers(names), np.int32(ABSENT))
 
@@ -396,7 +396,7 @@ def kernel_name(id_: int, display: str | None, mangled: str | None) -> str:
     return display or (mangled or "").removesuffix(".kd") or f"kernel #{id_}"
 
 
-def chosen_names(texts: Iterable[str | None], which: str) -> list[str]:
+def choose_names(texts: Iterable[str | None], which: str) -> list[str]:
     """Of every kernel symbol, by the JSON that it has, the name that was chosen; empty where it has none."""
     return [str(json_object(text).get(FIELD_OF_NAME[which]) or "") if which else "" for text in texts]
 

@@ -226,7 +226,7 @@ class RocpdPlaces(TableData):
             name = names.get(stream) or ("" if stream == MISSING else f"stream {stream}")
             number = lanes.add(0, ProfileKind.GPU_STREAM, max(stream, 0), name, device)
             self.streams[device, stream] = number
-        self.unknown_lane = lanes.unknown(0) if self._has_homeless_rows(used) else ABSENT
+        self.unknown_lane = lanes.add_unknown(0) if self._has_homeless_rows(used) else ABSENT
         return tuple(lanes.all)
 
     def _find_used_places(self) -> UsedPlaces:

@@ -27,7 +27,7 @@ from callgrove.binary.sqlite.database import SqliteFile
 from callgrove.errors import CorruptFile
 from callgrove.formats.gpu.dataset import CounterRows, Events, EventTable, Extra
 from callgrove.formats.gpu.rocpd.events import EventChunk
-from callgrove.formats.gpu.rocpd.lookups import Lookups, OwnedTables, chosen_names
+from callgrove.formats.gpu.rocpd.lookups import Lookups, OwnedTables, choose_names
 from callgrove.formats.gpu.rocpd.places import ReadBefore, RocpdPlaces, suffixes
 from callgrove.formats.gpu.rocpd.span_attributes import (
     FROM_EVENTS,
@@ -94,7 +94,7 @@ class RocpdData(RocpdPlaces):
     def choose_kernel_names(self, which: str) -> None:
         super().choose_kernel_names(which)
         texts = self.small("info_kernel_symbol", extdata=TEXT)["extdata"].tolist()
-        if missing := chosen_names(texts, which).count(""):
+        if missing := choose_names(texts, which).count(""):
             text = f"{missing} kernel symbols have no {which} name; their kernels go by the usual one"
             self.warn(Severity.NOTE, f"{self.table_name('info_kernel_symbol')}: {text}")
 
@@ -111,13 +111,13 @@ class RocpdData(RocpdPlaces):
         rows = OwnedRows(cells, np.array([len(cells["rowid"])]))
         self._made = EventChunk(self._lookups, self._base(table), rows).columns(columns)
 
-    def made(self, table: EventTable, column: str, cells: Cells) -> Array:
+    def make_column(self, table: EventTable, column: str, cells: Cells) -> Array:
         return self._made[column]
 
     def _base(self, table: EventTable) -> str:
         return table.name.removeprefix("rocpd_").removesuffix(self.suffix)
 
-    def known(self, table: EventTable) -> Collection[str]:
+    def find_known_columns(self, table: EventTable) -> Collection[str]:
         return columns_of(self._base(table))
 
     def extras(self) -> Iterator[Extra]:
