@@ -170,14 +170,14 @@ class DataSet(Protocol):
         """Is another process still writing it?"""
 
     def count(self) -> int:
-        """How many events there are."""
+        """Return the number of events."""
 
     def events(self, columns: Sequence[str]) -> Iterator[Events]:
-        """Chunks of the columns asked for and `span`, in file order. There are kind, category, name, label, start_ns,
-        end_ns, lane, correlation and parent_correlation."""
+        """Yield chunks of `span` and the columns asked for, in file order. Columns are kind, category, name, label,
+        start_ns, end_ns, lane, correlation and parent_correlation."""
 
     def side(self, name: str) -> SideTable | None:
-        """What only some events have; `span` is the data set's own number.
+        """Return a table of what only some events have; `span` is the number of an event in this data set.
 
         kernel    grid_x, grid_y, grid_z (work-items), workgroup_x, ..., lds, scratch, vgpr, accum_vgpr, sgpr, dispatch,
                   short_name, demangled_name (where events have both)
@@ -192,25 +192,25 @@ class DataSet(Protocol):
         """
 
     def has_side(self, name: str) -> bool:
-        """Is there such a side table?"""
+        """Return whether there is such a side table."""
 
     def side_chunks(self, name: str) -> Iterator[SideTable]:
         """Yield a side table in pieces by rising numbers of events; memory holds one of them where that is possible."""
 
     def counters(self) -> CounterRows | None:
-        """Quantities over time that belong to no event."""
+        """Return quantities over time that belong to no event."""
 
     def stacks(self) -> Stacks | None:
-        """Samples of what threads executed."""
+        """Return samples of what threads executed."""
 
     def choose_kernel_names(self, which: str) -> None:
         """Say which name of a kernel counts, where there are several: `short` or `demangled`."""
 
     def tables(self) -> Mapping[str, Callable[[], Table]]:
-        """What the file says of queues, kernel_symbols, ... (see `Traces.tables`), without the process."""
+        """Return what the file says of queues, kernel_symbols, ... (see `Traces.tables`), without the process."""
 
     def close(self) -> None:
-        """Give back the file."""
+        """Close the file."""
 
 
 # -- event tables as events --------------------------------------------------------------------------------------------
@@ -241,7 +241,7 @@ class Extra(NamedTuple):
 
 
 def extra_table(extras: Iterable[Extra]) -> SideTable | None:
-    """All that holds something, by span."""
+    """Return the cells that hold something as one side table, by span; None where there are none."""
     filled = [extra for extra in map(_fill, extras) if len(extra.span)]
     if not filled:
         return None
@@ -275,7 +275,7 @@ class EventTable:
     times: frozenset[str] = frozenset()  # raw columns that hold times, which may be dates
 
     def raw(self, columns: Sequence[str]) -> dict[str, Type]:
-        """The raw columns for some event columns; `rowid` is always among them."""
+        """Return the raw columns that some event columns are made of; `rowid` is always among them."""
         names = ["rowid", *(name for column in (*columns, "kept") for name in self.needs.get(column, ()))]
         return {name: self._type(name) for name in names}
 
@@ -306,13 +306,13 @@ class LaneList:
         return self._number[key]
 
     def append(self, lane: Lane) -> int:
-        """A lane that is listed: equal ones stay apart."""
+        """Add a lane that the file lists, even if an equal one was added before."""
         self._number.setdefault((lane.process, lane.kind, lane.device, lane.number), len(self.all))
         self.all.append(lane)
         return len(self.all) - 1
 
     def add_unknown(self, process: int) -> int:
-        """Where events are that no thread is known of."""
+        """Return the lane of a process for events whose thread is not known."""
         return self.add(process, ProfileKind.OTHER, 0, "unknown thread")
 
 
@@ -366,7 +366,7 @@ class TableData(ABC):
         return [*self._warnings, *strange, *counted]
 
     def require(self, table: str, *columns: str) -> None:
-        """A table, if it is there, has these columns."""
+        """Raise an error if a table exists without these columns."""
         missing = [name for name in columns if table in self._file.tables and not self._file.has(table, name)]
         if missing:
             raise CorruptFile(
@@ -378,7 +378,7 @@ class TableData(ABC):
             )
 
     def once(self, table: str, ids: Ints) -> None:
-        """Ids that a table has twice: the first row counts."""
+        """Warn about ids that a table has twice, of which the first row counts."""
         again = len(ids) - len(set(ids.tolist()))
         if again:
             self.warn(Severity.DAMAGE, f"{table}: {again} ids are there twice; the first row of each counts")
@@ -398,7 +398,7 @@ class TableData(ABC):
             self.warn(Severity.NOTE, f"not read: {listed}")
 
     def _may_have_rows(self, table: str) -> bool:
-        """Whether a table has rows, or is damaged and may have some."""
+        """Return whether a table has rows, or is damaged and may have some."""
         try:
             return bool(self._file.first_rows(table, 1))
         except CorruptFile:
@@ -425,7 +425,7 @@ class TableData(ABC):
         return sum(self.counts.values())
 
     def first(self, table: str) -> int:
-        """The number of a table's first event; of a table that is missing, that after all events."""
+        """Return the number of a table's first event; for a missing table, the number after all events."""
         return sum(self.counts[name] for name in takewhile(lambda name: name != table, self.counts))
 
     def events(self, columns: Sequence[str]) -> Iterator[Events]:
@@ -443,7 +443,7 @@ class TableData(ABC):
                     first += n
 
     def select_rows(self, table: EventTable, cells: Cells) -> Bools | None:
-        """Which rows of a chunk are events; None: all."""
+        """Return which rows of a chunk are events; None if all are."""
         return None
 
     def prepare(self, table: EventTable, columns: Sequence[str], cells: Cells) -> None:
@@ -452,7 +452,7 @@ class TableData(ABC):
 
     @abstractmethod
     def make_column(self, table: EventTable, column: str, cells: Cells) -> Array:
-        """One event column of a chunk."""
+        """Return one event column of a chunk."""
 
     def kinds(self, table: EventTable, cells: Cells) -> Ids:
         return np.full(len(cells["rowid"]), table.kind, np.int32)
@@ -466,7 +466,7 @@ class TableData(ABC):
         return self.side(name) is not None
 
     def side_chunks(self, name: str) -> Iterator[SideTable]:
-        """By rising numbers of events; families whose tables may be large read them in pieces."""
+        """Yield a side table by rising numbers of events. Readers of formats with large tables yield it in pieces."""
         table = self.side(name)
         if table is not None and len(table.span):
             yield table.take(np.argsort(table.span, kind="stable"))
@@ -481,7 +481,7 @@ class TableData(ABC):
         return {}
 
     def side_of(self, table: str, columns: Mapping[str, str], texts: Sequence[str] = ()) -> SideTable | None:
-        """Columns of an event table as they are: new name -> raw name."""
+        """Return columns of an event table, unchanged, as a side table; `columns` maps new names to raw names."""
         pieces = list(self.side_pieces(table, columns, texts))
         if not pieces:
             return None
@@ -491,7 +491,7 @@ class TableData(ABC):
         )
 
     def side_pieces(self, table: str, columns: Mapping[str, str], texts: Sequence[str] = ()) -> Iterator[SideTable]:
-        """Yield a side table, some rows at a time."""
+        """Yield columns of an event table as a side table, some rows at a time."""
         if table not in self.counts or not self.counts[table]:
             return
         raw = {name: Type.TEXT if name in texts else Type.INTEGER for name in ("rowid", *columns.values())}
@@ -503,7 +503,7 @@ class TableData(ABC):
             first += n
 
     def gpus_called(self, numbers: Ints) -> Ids:
-        """The first device of the data set with each of these indices; -1 where there is none."""
+        """Return the first device of the data set with each of these indices; -1 where there is none."""
         gpus = [(device.index, k) for k, device in enumerate(self.devices) if device.kind == "GPU"]
         index, place = np.array(gpus, np.int64).reshape(-1, 2).T
         return Lookup(index, place)[numbers]
@@ -511,11 +511,11 @@ class TableData(ABC):
     # -- columns that nobody knows -----------------------------------------------------------------------------------
 
     def find_known_columns(self, table: EventTable) -> Collection[str]:
-        """The columns of an event table that something is made of, or that the specification lists."""
+        """Return the columns of an event table that the reader uses or that the specification lists."""
         return {name for needs in table.needs.values() for name in needs}
 
     def extras(self) -> Iterator[Extra]:
-        """All other columns."""
+        """Yield the cells of all other columns of event tables."""
         for table in self._tables:
             known = {*self.find_known_columns(table), *table.raw(())}
             unknown = [name for name in self._file.tables[table.name] if name not in known]
@@ -531,14 +531,14 @@ class TableData(ABC):
             first += len(rows)
 
     def extra(self) -> SideTable | None:
-        """The side table of that name."""
+        """Return the side table `extra`, with the cells of unknown columns."""
         with self._file.reading():
             return extra_table(self.extras())
 
     # -- names ---------------------------------------------------------------------------------------------------------
 
     def begin_chunk(self, first: int) -> None:
-        """What is counted next is of the chunk that begins with this event."""
+        """Set the chunk that following counts belong to, by the number of its first event."""
         self._chunk = first
 
     @property
@@ -546,13 +546,13 @@ class TableData(ABC):
         return bool(self._counted)
 
     def leads_nowhere(self, place: str, n: int, n_rows: int = 0) -> None:
-        """Count ids of the chunk that is read which lead to no row."""
+        """Count ids of the current chunk that refer to no row."""
         if place:
             self.count_of_chunk(Severity.DAMAGE, f"{place}: {{}} ids lead to no row", n, n_rows)
 
     def count_of_chunk(self, severity: Severity, text: str, n: int, n_rows: int = 0) -> None:
-        """A warning with a number that adds up over chunks; reading a chunk again changes nothing. `n_rows`: the size
-        of the chunk, where next time others may be read."""
+        """Set the number of a warning for the current chunk. Numbers are added up over chunks, and reading a chunk
+        again changes nothing. `n_rows` is the size of the chunk, if the next pass may read chunks of other sizes."""
         key, again = (severity, text), range(self._chunk, self._chunk + n_rows)
         counted = {first: k for first, k in self._counted.get(key, {}).items() if first not in again}
         if n:
@@ -561,7 +561,7 @@ class TableData(ABC):
             self._counted[key] = counted
 
     def look_up_names(self, lookup: Lookup, ids: Ints, kind: str, place: str = "") -> Ids:
-        """Names by id; an id that has none gets one that says so, and is counted for `place`, the column it is from."""
+        """Return names by id. An id without a name gets one that says so, and is counted for `place`, its column."""
         out = lookup[ids]
         missing = np.flatnonzero((out < 0) & (ids != MISSING))
         self.leads_nowhere(place, len(missing))
@@ -573,5 +573,5 @@ class TableData(ABC):
 
 
 def or_absent(cells: Ints) -> Ints:
-    """Absent integers as the model has them."""
+    """Replace absent integers by the model's mark for them."""
     return np.where(cells == MISSING, ABSENT, cells)

@@ -74,7 +74,7 @@ class JoinedSpans(DataSetSpans):
     def _read_at_once(
         self, columns: Sequence[str], window: Window | None, profiles: Ints | None
     ) -> list[SpanChunk] | None:
-        """All of them at once; None where each data set has to be read by itself."""
+        """Read the spans of all data sets at once; None where each data set has to be read by itself."""
         joined = None if "depth" in columns else self.joined
         if joined is None:
             return None
@@ -128,7 +128,7 @@ class StackSamples:
         self._lines: list[tuple[int, Samples]] = []
 
     def add(self, dataset: DataSet, profiles: Ids) -> None:
-        """The samples of one data set; contexts are those of the builder, before it orders them."""
+        """Add the samples of one data set. Contexts are those of the builder before it orders them."""
         stacks = dataset.stacks()
         if stacks is None:
             return
@@ -139,7 +139,8 @@ class StackSamples:
             self._lines.append((int(profiles[lane]), Samples(stacks.time_ns[samples], leaf[samples])))
 
     def _leaves(self, stacks: Stacks, strings: Sequence[str]) -> Ids:
-        """The context of the innermost frame of every sample: frames by level, the outermost first."""
+        """Return the context of the innermost frame of every sample; contexts are made level by level, the outermost
+        first."""
         first, last = stacks.bounds[:-1], stacks.bounds[1:]
         above = np.full(len(first), ABSENT, np.int64)
         for level in range(int((last - first).max(initial=0))):
@@ -162,7 +163,8 @@ class StackSamples:
         return self._contexts[key]
 
     def finish(self) -> ArraySamples | None:
-        """Sample lines with final contexts; the builder gets a count of samples. Nothing may be added afterwards."""
+        """Return the sample lines with final contexts, and add a count of samples to the builder. Nothing may be added
+        afterwards."""
         if not self._lines:
             return None
         row = self._builder.add_metric(Metric("samples", Scope.EXCLUSIVE, "occ", "int64", description="Stack samples"))
@@ -184,8 +186,8 @@ def experiment_of(
     options: ReadOptions,
     skipped: Sequence[InputWarning] = (),
 ) -> Experiment:
-    """All data sets as one experiment, or those of the runs that are asked for; events stay in their files until asked
-    for."""
+    """Return all data sets, or those of the runs that are asked for, as one experiment. Events stay in their files
+    until they are needed."""
     runs = split_into_runs(datasets)  # by the clocks as they are
     if not options.run or len(runs.runs) == 1:
         whole = _experiment_of(format_name, path, datasets, options, skipped, runs)
@@ -208,7 +210,7 @@ def _choose(runs: Sequence[Run], wanted: str, path: Path) -> tuple[int, ...]:
 
 
 def _of_runs(datasets: Sequence[DataSet], runs: Runs, numbers: Sequence[int]) -> tuple[list[DataSet], list[int]]:
-    """The data sets with a process of these runs, and the numbers of all their processes."""
+    """Return the data sets with a process of these runs, and the numbers of all their processes."""
     selected: list[DataSet] = []
     processes: list[int] = []
     first = 0
@@ -222,20 +224,21 @@ def _of_runs(datasets: Sequence[DataSet], runs: Runs, numbers: Sequence[int]) ->
 
 
 def _place(path: Path, datasets: Sequence[DataSet]) -> Path:
-    """The file that all data sets are in, or the folder, if that is not the whole."""
+    """Return the only file of the data sets, the folder that they share if it lies below the input, or else the
+    input."""
     files = {dataset.path for dataset in datasets}
     folder = Path(os.path.commonpath([file.parent for file in files]))
     return files.pop() if len(files) == 1 else folder if path in folder.parents else path
 
 
 def _name_of_input(path: Path, datasets: Sequence[DataSet]) -> str:
-    """How a message calls the input: the folder, or the first file of several."""
+    """Return what a message calls the input: the folder, or the first of several files."""
     others = len({dataset.path for dataset in datasets}) - 1
     return f"{path} and {others} more" if others and path.is_file() else str(path)
 
 
 def _without(experiment: Experiment, runs: range) -> Experiment:
-    """The experiment of the first runs alone, with the time that these took."""
+    """Return the experiment reduced to the first runs, with the time that these took."""
     profiles = np.flatnonzero(np.isin(experiment.profiles.run, list(runs)))
     reduced = replace(select(experiment, profiles=profiles), runs=experiment.runs[: runs.stop])
     traces = replace(reduced.traces, time_range=None)
@@ -291,7 +294,7 @@ def _experiment_of(
 def _fold(
     builder: ExperimentBuilder, datasets: Sequence[DataSet], profiles: Sequence[Ids], options: ReadOptions
 ) -> Folding:
-    """The calling-context profile of all events, small data sets some at a time."""
+    """Return the calling-context profile of all events, folding small data sets several at a time."""
     process, device = process_and_device(datasets)
     firsts = [0, *accumulate(map(len, profiles))]
     parts = []
@@ -309,7 +312,7 @@ def _fold(
 
 
 def _again(datasets: Sequence[DataSet]) -> list[InputWarning]:
-    """A note where one process is in two files: a copy, or one that was merged of others beside it."""
+    """Return notes about processes that are in two files: copies, or a file that was merged from others beside it."""
     files: dict[tuple[str, str, int, int], list[Path]] = {}
     for dataset in datasets:
         for process in dataset.processes:
@@ -325,7 +328,7 @@ def _again(datasets: Sequence[DataSet]) -> list[InputWarning]:
 
 
 def _title(processes: Sequence[Process]) -> str:
-    """The command that all processes ran, without its arguments where these differ."""
+    """Return the command that all processes ran, without its arguments where these differ."""
     commands = {process.command for process in processes}
     if len(commands) == 1:
         return commands.pop()
@@ -334,7 +337,7 @@ def _title(processes: Sequence[Process]) -> str:
 
 
 def _part(datasets: Sequence[DataSet], first: int, end: int | None = None) -> Traces:
-    """The traces of some data sets; their lanes are the profiles."""
+    """Return the traces of some data sets, whose lanes are the profiles."""
     selected = datasets[first : first + 1 if end is None else end]
     bounds = [0, *accumulate(len(dataset.lanes) for dataset in selected)]
     profiles = [np.arange(*ends, dtype=np.int32) for ends in pairwise(bounds)]
@@ -349,7 +352,7 @@ def _join_counters(spans: JoinedSpans, datasets: Sequence[DataSet], profiles: Se
 
 
 def _sizes(datasets: Sequence[DataSet]) -> list[int]:
-    """Bytes that each data set takes of its file."""
+    """Return the bytes that each data set takes of its file."""
     n = Counter(dataset.path for dataset in datasets)
     return [size_of(dataset.path) // n[dataset.path] for dataset in datasets]
 
@@ -371,6 +374,6 @@ def _counters(datasets: Sequence[DataSet], profiles: Sequence[Ids]) -> Counters 
 
 
 def _time_range(processes: Sequence[Process]) -> tuple[int, int] | None:
-    """From the begin of the first process to the end of the last, where the files say that."""
+    """Return the time from the begin of the first process to the end of the last, where the files tell it."""
     known = [p for p in processes if p.lasted]
     return (min(p.start_ns for p in known), max(p.end_ns for p in known)) if known else None

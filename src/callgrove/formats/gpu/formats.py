@@ -54,8 +54,9 @@ Task = tuple["GpuFormat", SqliteCache, Sequence[tuple[Path, Path]], Sequence[Pat
 
 
 def _open_data_sets(task: Task) -> list[Opened]:
-    """The data sets of files, or why one has none. None: somebody is writing it, and who reads it has to open it, all
-    in one transaction. (Workers may have another current folder; messages say what the user said.)"""
+    """Open the data sets of files, or return the error of a file. None stands for a file that is being written: its
+    reader has to open it, in one transaction. (Workers may have another current folder, so messages use the user's
+    path.)"""
     format_, cache, paths, wanted_next = task
     read_ahead(wanted_next)
     out: list[SqliteFile | Opened] = []
@@ -91,7 +92,8 @@ class GpuFormat:
         return Match(Grade.EXACT, reason) if reason else None
 
     def _match_folder(self, source: Source) -> Match | None:
-        """A folder is ours if some of its databases are; without an index, at least as many as are no SQLite.
+        """Match a folder in which some databases are of this format; without an index, at least as many as are not
+        SQLite.
 
         Where they lie deeper, the folders between may tell more, such as the parameters of runs.
         """
@@ -171,7 +173,7 @@ class GpuFormat:
         raise NotRecognised(f"{file.path}: a SQLite file, but without the tables of a known GPU trace: it has {first}")
 
     def open_all(self, files: Sequence[SqliteFile]) -> list[Opened]:
-        """The data sets of files that nobody writes, or why there are none."""
+        """Open the data sets of files that nobody writes; an error stands for a file without any."""
         return [self._read_or_error(file) for file in files]
 
     def _read_or_error(self, file: SqliteFile) -> Opened:
@@ -181,12 +183,12 @@ class GpuFormat:
             return error
 
     def check(self, source: Source, options: ReadOptions) -> Iterator[Problem]:
-        """Reads everything; what opening says, and what is strange about events."""
+        """Read everything, and yield the warnings of opening and the problems of events."""
 
         return problems(self._experiment(source, options))
 
     def write_index(self, source: Source, target: Path, options: WriteOptions) -> int:
-        """Every file has to be one of ours."""
+        """Write an index of databases, all of which must be of this format."""
         from callgrove.formats.gpu.files import FOLDER, write_index
 
         FOLDER.refuse_others(target)
@@ -197,7 +199,7 @@ class GpuFormat:
         return len(files)
 
     def dump(self, source: Source) -> Iterator[Field]:
-        """Every table with its columns and first rows."""
+        """Yield every table with its columns and first rows."""
 
         for path in databases(source.paths):
             yield from fields(SqliteFile.open(path))
@@ -209,7 +211,7 @@ def _cache_of(source: Source) -> SqliteCache:
 
 
 def _warn_named_again(names: Sequence[Path]) -> InputWarning:
-    """Nothing is counted twice; whoever names a file twice may have meant another one."""
+    """Return a warning that a file was named twice: it counts once, and the user may have meant another one."""
     others = ", ".join(dict.fromkeys(str(name) for name in names[1:] if name != names[0]))
     text = f"{names[0]}: is named {len(names)} times{f' (also as {others})' * bool(others)}; it is read once"
     return InputWarning(Severity.NOTE, text)
@@ -249,7 +251,7 @@ class RocpdFormat(GpuFormat):
         return None
 
     def open_all(self, files: Sequence[SqliteFile]) -> list[Opened]:
-        """What small databases list, and where their events happened, is found out for all of them at once."""
+        """Open data sets, reading the tables and places of small databases for all of them at once."""
         from callgrove.formats.gpu.rocpd.places import join_files, read_together
 
         joined = join_files(files, keeps=True)
@@ -366,7 +368,7 @@ COLUMNS = ("profile", "kind", "start_ns", "end_ns", "correlation")
 
 
 def problems(experiment: Experiment) -> Iterator[Problem]:
-    """Warnings first; then events that are flagged, and operations without a call, if there are any."""
+    """Yield warnings first, then the numbers of flagged events and of operations without a call."""
     for warning in experiment.warnings:
         file, _, text = warning.text.partition(": ")
         about_file = Path(file).suffix in ENDINGS
@@ -431,7 +433,7 @@ SECRET = "environment"  # variables of the process: they may hold passwords
 
 
 def fields(file: SqliteFile) -> Iterator[Field]:
-    """Offsets are those of the page that a table begins with."""
+    """Yield the number of rows, the columns and the first rows of every table; offsets are those of its first page."""
     with file.reading():
         for table, offset in file.root_offsets().items():
             columns = file.tables[table]

@@ -53,7 +53,7 @@ class DraftLanes(TableData):
             self.name_unread((name for name in file.tables if name not in READ), {})
 
     def _rows(self, table: str, **columns: Type) -> dict[str, Array]:
-        """A small table with its ids; ids that are NULL are those of the rows."""
+        """Read a small table with its ids; where an id is NULL, the row id stands for it."""
         cells = dict(self._file.table(table, {"rowid": INTEGER, "id": INTEGER, **columns}))
         cells["id"] = np.where(cells["id"] == MISSING, cells["rowid"], cells["id"])
         return cells
@@ -94,7 +94,8 @@ class DraftLanes(TableData):
         self._read_lanes()
 
     def _read_devices(self) -> None:
-        """As our metadata lists them; without it nobody knows whose they are, and their order is their index."""
+        """Read the devices that our metadata lists. Without it, their owners are unknown and their order is their
+        index."""
         gpus = self._rows("gpu_info", device_name_id=INTEGER)
         names = self._look_up_column_names("gpu_info", "device_name_id", gpus["device_name_id"]).tolist()
         if "devices" in self.metadata:
@@ -123,7 +124,7 @@ class DraftLanes(TableData):
         return Device(self._owner(item), kind, whole_number(item.get("index")), name, attributes)
 
     def _owner(self, item: Mapping[str, object]) -> int:
-        """The process that an entry of our metadata names; else the first one."""
+        """Return the process that an entry of our metadata names, or the first one."""
         return max(int(self._process[np.array([whole_number(item.get("process"))])][0]), 0)
 
     def _read_lanes(self) -> None:
@@ -150,7 +151,7 @@ class DraftLanes(TableData):
         self.lanes = lanes.all
 
     def _lanes_of_metadata(self, lanes: LaneList) -> Iterator[int]:
-        """The lanes that our metadata lists."""
+        """Return the lanes that our metadata lists."""
         for item in parse_list(self.metadata.get("lanes")):
             kind = LANE_KINDS.get(str(item.get("kind")), ProfileKind.OTHER)
             device = int(self._gpu[np.array([whole_number(item.get("gpu"))])][0])
@@ -158,7 +159,7 @@ class DraftLanes(TableData):
             yield lanes.append(Lane(self._owner(item), kind, number, str(item.get("name") or ""), device))
 
     def _processes_with_homeless_rows(self) -> set[int]:
-        """Processes with rows that name no thread and no queue; these get a lane of their own."""
+        """Return the processes that have rows without a thread or queue; these rows get a lane of their own."""
         processes: set[int] = set()
         for table in (REGIONS, MEMORY, COUNTERS, STACKS):
             raw = table.raw(("lane",))
@@ -170,7 +171,7 @@ class DraftLanes(TableData):
         return processes
 
     def _owners(self, ids: Ints, table: str) -> Ids:
-        """Processes by id; rows without one belong to the only process there is."""
+        """Return processes by id; rows without an id belong to the only process of the file."""
         process = self._process[ids]
         if (process < 0).any():
             if len(self.processes) > 1:
@@ -190,7 +191,7 @@ class DraftLanes(TableData):
         return queues
 
     def _on_device(self, table: EventTable, cells: Cells) -> Bools:
-        """Kernels, and copies that say which queue they ran on; not those whose lane is listed."""
+        """Return which rows are kernels, or copies that name their queue, except those whose lane is listed."""
         unlisted: Bools = self._told_lanes(cells) < 0
         if table == KERNELS:
             return unlisted
@@ -206,7 +207,7 @@ class DraftLanes(TableData):
         return self._owners(cells["process_id"], KERNELS.name).astype(np.int64), self._gpu[gpu].astype(np.int64), queue
 
     def _told_lanes(self, cells: Cells) -> Ints:
-        """The lane by our metadata's list; -1 where the row names none."""
+        """Return the lane that each row names by its number in our metadata's list; -1 where it names none."""
         number = self._infos(cells).number("lane")
         return self._listed[np.where(number < len(self._listed), number, ABSENT)]
 
@@ -238,7 +239,7 @@ class DraftLanes(TableData):
         return self._names.all[number] if number >= 0 else ""
 
     def _infos(self, cells: Cells) -> Infos:
-        """The JSON of a chunk; several columns ask for it, so the last one is kept."""
+        """Return the parsed JSON of a chunk. Several columns ask for it, so the last result is kept."""
         if self._last_infos is None or self._last_infos[0] is not cells[INFO]:
             self._last_infos = cells[INFO], Infos(cells[INFO])
         return self._last_infos[1]
@@ -246,7 +247,7 @@ class DraftLanes(TableData):
     _last_infos: tuple[Array, Infos] | None = None
 
     def _from_texts(self, cells: Cells, key: str) -> Ids:
-        """A text of the JSON, as the number of a string."""
+        """Return a text of the JSON of each row, as the number of a string."""
         infos = self._infos(cells)
         return np.append(self._names.numbers(infos.texts(key)), ABSENT).astype(np.int32)[infos.which]
 

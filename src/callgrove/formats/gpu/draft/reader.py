@@ -57,7 +57,7 @@ MOST_UNKNOWN = 1024  # frames that a hole in the depths may stand for
 
 
 def stacks_of(rows: dict[str, Array], lane: Ints, function: Ids, file: Ids, idle: Bools) -> Stacks:
-    """The samples, by lane and time; frames from the outermost to the innermost."""
+    """Return the samples by lane and time, with frames from the outermost to the innermost."""
     depth = np.where(rows["stack_depth"] == MISSING, 0, rows["stack_depth"])
     inwards = _grows_inwards(depth, rows["parent_sample_id"])
     depth = depth if inwards else -depth
@@ -88,12 +88,12 @@ def stacks_of(rows: dict[str, Array], lane: Ints, function: Ids, file: Ids, idle
 
 
 def _grows_inwards(depth: Ints, parent: Ints) -> bool:
-    """Is depth 0 the outermost frame? Then no frame there has a caller."""
+    """Return whether depth 0 is the outermost frame: then no frame at depth 0 has a caller."""
     return not (parent[depth == depth.min()] != MISSING).any()
 
 
 def addresses(texts: Array) -> Ints:
-    """Addresses in text, like 0x7f3a...; -1 for anything else."""
+    """Parse addresses in text, such as 0x7f3a...; anything else becomes -1."""
 
     def number(text: str | None) -> int:
         try:
@@ -106,7 +106,8 @@ def addresses(texts: Array) -> Ints:
 
 
 def symbol_of(symbols: dict[str, Array], process: Ints, address: Ints) -> Ints:
-    """The symbol of the process that starts last at or before each address and ends behind it; -1 where none does."""
+    """Return, for each address, the symbol of its process that starts last at or before it and ends after it; -1 where
+    there is none."""
     order = np.lexsort((symbols["start_address"], symbols["process_id"]))
     out = np.full(len(address), ABSENT, np.int64)
     for process_id in np.unique(process).tolist():
@@ -150,7 +151,7 @@ class DraftData(DraftLanes):
         return make[column]()
 
     def _ends(self, table: EventTable, cells: Cells) -> Ints:
-        """Regions that are still open end with the last process."""
+        """Return the ends of events; regions that are still open end with the last process."""
         if table == MEMORY:
             lasting: Ints = np.where(cells["duration_us"] == MISSING, 0, cells["duration_us"]) * US
             return np.asarray(cells["timestamp"] + self._infos(cells).read_signed("duration_ns", lasting))
@@ -200,7 +201,8 @@ class DraftData(DraftLanes):
         return np.where(told >= 0, told, np.where(lane >= 0, lane, unknown))
 
     def _correlations(self, table: EventTable, cells: Cells) -> Ints:
-        """What the JSON says; else a region's own id, and of operations the region that was open at the launch."""
+        """Return correlations from the JSON. Without one, a region gets its id, and an operation that of the region
+        that was open at its launch."""
         infos = self._infos(cells)
         told, silent = infos.number("corr"), ~infos.has("corr")
         if table == REGIONS:
@@ -236,7 +238,8 @@ class DraftData(DraftLanes):
         return {column.partition(" ")[0] for column in SCHEMA[table.name]}
 
     def extras(self) -> Iterator[Extra]:
-        """Also where regions stand in the source, and what of the JSON is not ours."""
+        """Yield the cells of unknown columns, the source places of regions, and the parts of the JSON that others
+        wrote."""
         yield from super().extras()
         raw = {"rowid": INTEGER, "file_id": INTEGER, "line_number": TEXT, INFO: TEXT}
         for table in (table for table in TABLES if table.name in self.counts):
@@ -276,7 +279,7 @@ class DraftData(DraftLanes):
         return SideTable(table.span, {**infos.sides(len(self.devices)), **registers, **values})
 
     def _copies(self) -> SideTable | None:
-        """Copies, and memsets, which are stored as regions."""
+        """Return the side table of copies, and of memsets, which are stored as regions."""
         rows, cells = self._memory(SpanKind.COPY)
         spans, sizes = rows + self.first(MEMORY.name), or_absent(cells["size_bytes"])[rows]
         regions = self._file.table(REGIONS.name, {"rowid": INTEGER, INFO: TEXT})
@@ -304,7 +307,7 @@ class DraftData(DraftLanes):
         return SideTable(rows + self.first(MEMORY.name), {**infos.sides(len(self.devices)), **columns})
 
     def _memory(self, kind: SpanKind) -> tuple[Ints, Cells]:
-        """Rows of the memory operations of a kind, and the cells of all."""
+        """Return the rows of memory operations of a kind, and the cells of all memory operations."""
         texts = ("operation_type", INFO)
         raw = (*texts, "size_bytes", "source_address", "destination_address")
         cells = self._file.table(MEMORY.name, {name: TEXT if name in texts else INTEGER for name in raw})
@@ -315,7 +318,7 @@ class DraftData(DraftLanes):
     # -- counters and samples ------------------------------------------------------------------------------------------
 
     def _counter_rows(self) -> tuple[dict[str, Array], Ids, Ints]:
-        """Counters, their names, and the launch that each belongs to, which only we write; -1 elsewhere."""
+        """Read counters, their names, and the launch of each, which only our writer stores; -1 elsewhere."""
         columns = dict.fromkeys(("process_id", "thread_id", "event_id"), INTEGER)
         rows = self._rows("hardware_counters", **columns, timestamp=TIME, value=Type.REAL, **{INFO: TEXT})
         return (
@@ -349,7 +352,7 @@ class DraftData(DraftLanes):
         return CounterRows(lane.astype(np.int32), number.astype(np.int32), when, value, texts)
 
     def _symbolise(self, rows: dict[str, Array]) -> None:
-        """Frames that are only an address get the function, file and line of the symbol around it."""
+        """Fill in function, file and line of frames that are only an address, from the symbol around it."""
         columns = ("process_id", "start_address", "end_address", "function_id", "file_id", "line_number")
         symbols = self._rows("binary_analysis_info", **dict.fromkeys(columns, INTEGER))
         bare = np.flatnonzero(rows["function_id"] == MISSING)

@@ -108,7 +108,8 @@ class DraftWriter(TargetWriter[SqliteTarget, Experiment]):
             self._count(len(chunk["span"]))
 
     def _count(self, n_rows: int) -> None:
-        """A transaction holds some chunks, where nobody waits for a flush."""
+        """Count rows that are not yet committed, and commit when there are many, unless the file is written in
+        place."""
         self._n_waiting += n_rows
         if not self._in_place and self._n_waiting >= CHUNK_ROWS:
             self._commit()
@@ -149,7 +150,7 @@ class DraftWriter(TargetWriter[SqliteTarget, Experiment]):
                 above = self._n_frames
 
     def _frames_of(self, tree: ContextTree, context: int) -> list[Frame]:
-        """The rows of a stack, the outermost first; of idle time, one that says nothing."""
+        """Return the rows of a stack, the outermost frame first; for idle time, one empty row."""
         if context < 0:
             return [(None, None, None)]
         path = [context]
@@ -179,7 +180,7 @@ class DraftWriter(TargetWriter[SqliteTarget, Experiment]):
     # -- the end -------------------------------------------------------------------------------------------------------
 
     def _store(self, tables: Experiment) -> None:
-        """Commit: a reader of a file that is written in place sees everything so far."""
+        """Commit, so that a reader of a file that is written in place sees everything so far."""
         self._commit()
 
     def _finish(self, tables: Experiment) -> None:
@@ -192,10 +193,10 @@ class DraftWriter(TargetWriter[SqliteTarget, Experiment]):
         self._database.execute("COMMIT")
 
     def _add_up(self) -> None:
-        """Enter bytes and counters as the file has them into the books."""
+        """Enter the bytes and counters that the file holds into the books."""
         for query, words in ((BYTES, (ALLOCATED, COPIED)), (COUNTERS, (MEASURED, COUNTED))):
             for which, *amount in self._database.execute(query):
                 self._passed.amount(words[which]).enter(*amount)
 
     def _give_up(self, tables: Experiment) -> None:
-        """The target disconnects itself."""
+        """Do nothing: the target closes its own connection."""
