@@ -71,7 +71,7 @@ Claims = list[int]
 
 
 def ranks_of(processes: Sequence[Process], paths: Sequence[Path], variable: str = "") -> tuple[list[int], list[str]]:
-    """The rank of every process, and what a user should know about how it was found."""
+    """Return the rank of every process, and what a user should know about how it was found."""
     if variable:
         claims = [_parse_number(p.environment.get(variable)) for p in processes]
         if ABSENT in claims:
@@ -189,7 +189,7 @@ def add_places(
 def _ranks_in_runs(
     processes: Sequence[Process], files: Sequence[Path], variable: str, runs: Sequence[int]
 ) -> tuple[list[int], list[str]]:
-    """The rank of every process in its run, and what there is to say about them."""
+    """Return the rank of every process in its run, and notes about them."""
     ranks, said = [0] * len(processes), dict[str, None]()
     for run in dict.fromkeys(runs):
         members = [k for k, number in enumerate(runs) if number == run]
@@ -201,7 +201,7 @@ def _ranks_in_runs(
 
 
 def process_and_device(datasets: Sequence[DataSet]) -> tuple[Ints, Ints]:
-    """By profile: numbers of processes over all data sets, and of the device in its data set."""
+    """Return, by profile, the number of its process over all data sets and of its device in its data set."""
     lanes = [lane for dataset in datasets for lane in dataset.lanes]
     firsts = np.cumsum([0, *(len(dataset.processes) for dataset in datasets)])
     owner = np.repeat(firsts[:-1], [len(dataset.lanes) for dataset in datasets])
@@ -210,7 +210,8 @@ def process_and_device(datasets: Sequence[DataSet]) -> tuple[Ints, Ints]:
 
 
 def _node_numbers(processes: Sequence[Process]) -> list[int]:
-    """Containers give one machine many host names: machines are what counts, hosts are what people know."""
+    """Return the node number of every process. Containers give one machine many host names, so machines are counted, in
+    the order of their hosts."""
     if all(process.node != ABSENT for process in processes):
         return [process.node for process in processes]
     numbers: dict[str, int] = {}
@@ -220,7 +221,7 @@ def _node_numbers(processes: Sequence[Process]) -> list[int]:
 
 
 def _add_profiles(builder: ExperimentBuilder, tree: _SystemTree, dataset: DataSet, places: Sequence[Place]) -> Ids:
-    """The profile of every lane."""
+    """Add the profile of every lane."""
     threads = _threads_in_order(dataset.lanes)
     processes = [tree.process(process, place) for process, place in zip(dataset.processes, places, strict=True)]
     out = []
@@ -237,7 +238,7 @@ def _add_profiles(builder: ExperimentBuilder, tree: _SystemTree, dataset: DataSe
 
 
 def _threads_in_order(lanes: Sequence[Lane]) -> list[int]:
-    """The logical number of every thread in its process, by thread id."""
+    """Return the logical number of every thread in its process, by thread id."""
     out = [0] * len(lanes)
     counts: dict[int, int] = {}
     for k in sorted(range(len(lanes)), key=lambda k: (lanes[k].process, lanes[k].number)):
@@ -284,7 +285,7 @@ class _SystemTree:
         return len(self.parent) - 1
 
     def below(self, parent: int, kind: str, name: str, number: int, attributes: Mapping[str, str]) -> int:
-        """The group of that kind and number below a parent."""
+        """Return the group of a kind and number below a parent, adding it when it is new."""
         key = (parent, kind, number)
         if key not in self._known:
             self._known[key] = self.add(parent, kind, name, number)
@@ -322,7 +323,7 @@ AGENT = ("part", "type", "type_index", "name", "absolute_index", "logical_index"
 
 
 def tables_beside(datasets: Sequence[DataSet]) -> Mapping[str, Callable[[], Table]]:
-    """Each of them is made when it is asked for."""
+    """Return functions that make the tables beside spans when they are asked for, by name."""
     further = dict.fromkeys(name for dataset in datasets for name in dataset.tables())
     return {
         PLACES: partial(_places, datasets),
@@ -333,7 +334,7 @@ def tables_beside(datasets: Sequence[DataSet]) -> Mapping[str, Callable[[], Tabl
 
 
 def _places(datasets: Sequence[DataSet]) -> Table:
-    """Where profiles are; devices are counted through over all data sets."""
+    """Return the table of places of profiles; devices are numbered over all data sets."""
     process, device = process_and_device(datasets)
     firsts = np.cumsum([0, *(len(dataset.devices) for dataset in datasets)])
     first = np.repeat(firsts[:-1], [len(dataset.lanes) for dataset in datasets])
@@ -384,7 +385,7 @@ def _attribute_number(device: Device, attribute: str) -> int | None:
 
 
 def _join_tables(datasets: Sequence[DataSet], name: str) -> Table:
-    """The tables of all data sets, each row with the process it belongs to."""
+    """Join the tables of all data sets; each row gets its process."""
     parts = list(_with_process(datasets, name))
     names = parts[0].names
     return Table.from_rows(names, [row for part in parts for row in part.rows()])

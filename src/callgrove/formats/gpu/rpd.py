@@ -123,7 +123,7 @@ KERNEL_COLUMNS = {
 
 
 def datasets(file: SqliteFile) -> list[RpdData]:
-    """A file is one data set, however many processes it holds."""
+    """Return the one data set of a file, however many processes it holds."""
     return [RpdData(file)]
 
 
@@ -142,7 +142,7 @@ class RpdData(TableData):
             self.name_unread((name for name in file.tables if name not in READ), UNREAD)
 
     def _read_places(self) -> None:
-        """Processes, devices and lanes, from all that calls and operations name."""
+        """Read processes, devices and lanes, from all that calls and operations name."""
         threads = self._pairs("rocpd_api", "pid", "tid")
         pids = sorted({pid for pid, _ in threads}) or [0]
         self.processes = self._read_processes(pids)
@@ -165,7 +165,7 @@ class RpdData(TableData):
         self.lanes = lanes.all
 
     def _read_processes(self, pids: Sequence[int]) -> list[Process]:
-        """The processes, each with its session and when it was recorded: from its first call to the end of its last."""
+        """Read the processes, each with its session and the time from its first call to the end of its last."""
         first = dict.fromkeys(pids, (MISSING, NEVER, -NEVER))  # the session, start and end
         for cells in self._file.chunks("rocpd_api", dict.fromkeys(("id", "pid", "start", "end"), INTEGER)):
             timed = (cells["start"] >= 0) & (cells["end"] >= cells["start"])
@@ -210,7 +210,7 @@ class RpdData(TableData):
         return queues
 
     def _name_unknown_types(self, types: Counter[int]) -> None:
-        """Add a note about operations whose type says not what they are."""
+        """Add a note about operations whose type is not known."""
         unknown: Counter[str] = Counter()
         for type_id, n in types.items():
             word = self._text(int(self._texts[np.array([type_id])][0]))
@@ -222,13 +222,13 @@ class RpdData(TableData):
             self.warn(Severity.NOTE, f"rocpd_op: operations of unknown types count as kernels: {listed}")
 
     def _where(self, cells: Cells) -> tuple[Ints, Ints, Ints]:
-        """Process, GPU and queue of operations; one without a call belongs to the process that its GPU tells."""
+        """Return process, GPU and queue of operations; one without a call belongs to the process that its GPU tells."""
         process = self._process_of_api[self._api_of_op[cells["id"]].astype(np.int64)]
         told = self._process_by_gpu(cells["gpuId"])
         return np.where(process >= 0, process, told).astype(np.int64), cells["gpuId"], cells["queueId"]
 
     def _process_by_gpu(self, gpus: Ints) -> Ints:
-        """The first process of the file that a GPU was merged from; of all where nobody says so."""
+        """Return the first process of the file that a GPU was merged from; the first of all where that is not known."""
         if not self._gpu_stride:
             return np.zeros(len(gpus), np.int64)
         pids = list(self._process_of_pid)
@@ -255,7 +255,7 @@ class RpdData(TableData):
 
     @cached_property
     def _argument_texts(self) -> Lookup:
-        """Texts of arguments: schema 3 keeps them in a table of their own."""
+        """Return the texts of arguments, which schema 3 keeps in a table of their own."""
         if not self._file.has("rocpd_ustring", "id", "string"):
             return self._texts
         rows = self._file.table("rocpd_ustring", {"id": INTEGER, "string": TEXT})
@@ -297,7 +297,7 @@ class RpdData(TableData):
         return self._is(names, CALLS_OF_PROFILER) | self._is(domains, (OF_PROFILER,))
 
     def _categories(self, cells: Cells) -> Ids:
-        """`HIP` as always, `torch/function` of a library that has its own domain and categories."""
+        """Return categories: `HIP` for calls, `torch/function` for a library with its own domain and categories."""
         keys = np.stack([self._texts[cells["domain_id"]], self._texts[cells["category_id"]]])
         different, number = np.unique(keys, axis=1, return_inverse=True)
         texts = []
@@ -355,7 +355,7 @@ class RpdData(TableData):
             return read[name]()
 
     def _ops_of(self, api_ids: Ints) -> tuple[Ints, Ints]:
-        """Spans of operations whose call is among some, and which one."""
+        """Return the spans of operations whose call is among `api_ids`, and the position of that call."""
         ops = self._file.table("rocpd_op", {"id": INTEGER})["id"]
         row = Lookup(api_ids, np.arange(len(api_ids)))[self._api_of_op[ops]]
         return np.flatnonzero(row >= 0) + self.first(OP.name), row[row >= 0].astype(np.int64)
@@ -390,8 +390,9 @@ class RpdData(TableData):
         )
 
     def _sizes_of_copies(self, sizes: Ints, span: Ints, row: Ints) -> tuple[Ints, Bools]:
-        """The bytes of every operation that a copying call launched, and whether it copies. A size is that of the call:
-        where several operations did it, each has a share by the time it took, so that nothing counts twice."""
+        """Return the bytes of every operation that a copying call launched, and whether it copies. A size is that of
+        the call: where several operations did it, each gets a share by the time it took, so that nothing counts
+        twice."""
         out, is_copy = sizes[row], np.ones(len(row), np.bool_)
         if np.bincount(row).max() < 2:
             return out, is_copy
@@ -410,7 +411,7 @@ class RpdData(TableData):
         return out, is_copy
 
     def _counter_values(self) -> SideTable | None:
-        """Counters of operations, one row per value."""
+        """Return the counters of operations, one row per value."""
         rows = self._file.table("rocpd_counter", {"op_id": INTEGER, "name_id": INTEGER, "value": Type.REAL})
         if not len(rows["op_id"]):
             return None
@@ -423,7 +424,7 @@ class RpdData(TableData):
         return SideTable(span[known] + self.first(OP.name), columns)
 
     def _stacks(self) -> SideTable | None:
-        """Who called, the outermost first; frames without a name are left out."""
+        """Return the callers of calls, the outermost first, without frames that have no name."""
         rows = self._file.table("rocpd_stackframe", dict.fromkeys(("api_ptr_id", "depth", "name_id"), INTEGER))
         apis = self._file.table(API.name, {"id": INTEGER})["id"]
         span = Lookup(apis, np.arange(len(apis)))[rows["api_ptr_id"]].astype(np.int64)
@@ -487,7 +488,7 @@ def _shares(size: int, lengths: Sequence[int]) -> list[int]:
 
 
 def _function(frame: str) -> str:
-    """The function of a frame like `in f(int) at file.cpp:3:1`; none of one that is an address."""
+    """Return the function of a frame like `in f(int) at file.cpp:3:1`; empty for a frame that is an address."""
     match = FRAME.fullmatch(frame)
     name = match["function"] if match else frame
     return "" if name.startswith("0x") else name
@@ -499,7 +500,7 @@ def _by_pair(numbers: dict[tuple[int, int], int], left: Ints, right: Ints) -> Id
 
 
 def _within(number: int, stride: int) -> int:
-    """What a number was before files were merged."""
+    """Return the number that a number was before files were merged."""
     return number % stride if stride else number
 
 

@@ -90,7 +90,8 @@ class DataSetSpans:
             yield from self._chunks_of(number, columns, window, some)
 
     def _data_sets_with(self, profiles: Ints | None) -> Iterator[tuple[int, Ints | None]]:
-        """The data sets that have any of these profiles, and these, where they are not all of its own."""
+        """Yield the data sets that have any of these profiles, with the profiles where not all of the data set's are
+        asked for."""
         if profiles is None:
             yield from ((number, None) for number in range(len(self._datasets)))
             return
@@ -102,7 +103,7 @@ class DataSetSpans:
 
     @cached_property
     def _owner(self) -> Ids:
-        """By profile: the data set whose lane it is, or -1."""
+        """Return, by profile, the data set whose lane it is, or -1."""
         n = max((int(lane_profiles.max(initial=ABSENT)) + 1 for lane_profiles in self._profiles), default=0)
         owner = np.full(n, ABSENT, np.int32)
         for number, lane_profiles in enumerate(self._profiles):
@@ -172,7 +173,7 @@ class DataSetSpans:
 
 
 def refuse_input_as(target: Path, experiment: Experiment) -> None:
-    """A target must not be one of the files that the events are still in."""
+    """Raise an error if a target is one of the files that still hold the events."""
     backend = experiment.traces.spans_backend
     datasets = backend.datasets if isinstance(backend, DataSetSpans) else []
     if target.resolve() in {dataset.path.resolve() for dataset in datasets}:
@@ -180,7 +181,7 @@ def refuse_input_as(target: Path, experiment: Experiment) -> None:
 
 
 def select_events(events: Events, window: Window | None, lane_profiles: Ids, profiles: Ints | None) -> Events:
-    """Events in a window of time, and of some profiles."""
+    """Return the events in a window of time and of some profiles."""
     if window is None and profiles is None:
         return events
     kept = np.ones(len(events["span"]), np.bool_)
@@ -192,8 +193,8 @@ def select_events(events: Events, window: Window | None, lane_profiles: Ids, pro
 
 
 def _depths(dataset: DataSet) -> Ids:
-    """How deep host events nest on their thread; device events and those that end before they start: 0. Threads are
-    looked at some at a time, so that memory holds little more than the times of host events."""
+    """Return how deep host events nest on their thread; 0 for device events and those that end before they start.
+    Threads are processed some at a time, so that memory holds little more than the times of host events."""
     out = np.zeros(dataset.count(), np.int32)
     columns = ("span", "lane", "start_ns", "end_ns")
     host_columns: list[list[Array]] = [[], [], [], []]
@@ -216,7 +217,7 @@ def _depths(dataset: DataSet) -> Ids:
 
 
 def _cells(table: SideTable, column: str) -> Array | tuple[object, ...]:
-    """A column of a side table; absent where another file has it and this one does not."""
+    """Return a column of a side table; all cells are absent where only another file has it."""
     return table.columns.get(column, np.full(len(table.span), ABSENT, np.int64))
 
 
@@ -242,7 +243,7 @@ TIMES = ("start_ns", "end_ns")
 
 
 def align_clocks(datasets: Sequence[DataSet], how: str) -> tuple[list[DataSet], list[InputWarning]]:
-    """The data sets with their times moved, and what the user should know about that."""
+    """Return the data sets with their times moved, and notes for the user about that."""
     if how in ("", NONE):
         return list(datasets), far_apart(datasets)
     if how == START:
@@ -259,7 +260,7 @@ def align_clocks(datasets: Sequence[DataSet], how: str) -> tuple[list[DataSet], 
 
 
 def far_apart(datasets: Sequence[DataSet]) -> list[InputWarning]:
-    """A note where machines have times that do not even overlap: these are different clocks, or different runs."""
+    """Return a note if the times of machines do not overlap: these are different clocks, or different runs."""
     ranges: dict[str, tuple[int, int]] = {}
     for process in (process for dataset in datasets for process in dataset.processes):
         if process.machine and process.lasted:
@@ -272,7 +273,8 @@ def far_apart(datasets: Sequence[DataSet]) -> list[InputWarning]:
 
 
 def _to_zero(dataset: DataSet) -> list[int]:
-    """What makes every process begin at 0: where the file does not say when it began, its first event."""
+    """Return the offsets that make every process begin at 0; where the file does not say when it began, its first event
+    does."""
     starts = [process.start_ns for process in dataset.processes]
     if MISSING in starts:
         process_of = np.array([lane.process for lane in dataset.lanes], np.int64)

@@ -131,7 +131,8 @@ class ExtraPSeries:
             yield time_of(paths.texts[paths.path[row]], int(paths.duration[row]))
 
     def _idle(self) -> Iterator[Measured]:
-        """Ranges in which kernels ran, but not all the time; each piece of a kernel counts for the innermost range."""
+        """Yield the idle time of ranges in which kernels ran part of the time; each piece of a kernel counts for the
+        innermost range."""
         paths, ranges = self.paths, self.paths.ranges
         if ranges is None:
             return
@@ -175,8 +176,8 @@ class ExtraPSeries:
                 yield time_of(f"{group.path}->OVERLAP", overlap, WAIT_OVERLAP)
 
     def _waiting(self, intervals: Cells, kind: Ints, length: Ints) -> Below:
-        """Intervals in which the host waits for devices. Of those with one correlation the first speaks for all, and
-        what overlaps any of them counts for each."""
+        """Return intervals in which the host waits for devices. Of those with one correlation the first counts for all,
+        and what overlaps any of them counts for each."""
         device = intervals.get("device", np.ones(len(intervals["start"]), np.bool_))
         overlap = np.where(
             device, self._activities.busy.within(intervals["start"], intervals["end"], covering=False), 0
@@ -215,7 +216,7 @@ class ExtraPSeries:
     # -- adding up ---------------------------------------------------------------------------------------------------
 
     def _group(self, below: Below) -> Iterator[Group]:
-        """Rows put below the paths of their correlations, and added up."""
+        """Put rows below the paths of their correlations, and add them up."""
         paths = self.paths
         known = np.flatnonzero(~paths.is_range)
         row, at = join_on_keys(below.correlation, paths.correlation[known])
@@ -233,7 +234,7 @@ class ExtraPSeries:
 
 
 def _kernel_overlap(kernels: Cells, threads: Ints, segments: Segments) -> Ints:
-    """By kernel, over all GPUs: of every segment inside it, the share of the threads that were not its own."""
+    """Return, by kernel and over all GPUs, the share of the threads of others in every segment inside the kernel."""
     out = np.zeros(len(kernels["start"]), np.int64)
     first = np.searchsorted(segments.start, kernels["start"], side="left")
     last = np.searchsorted(segments.end, kernels["end"], side="right")
@@ -249,7 +250,7 @@ def _kernel_overlap(kernels: Cells, threads: Ints, segments: Segments) -> Ints:
 
 
 def _allocations(file: SqliteFile, strings: Strings) -> Cells:
-    """Calls that allocate or free; Extra-P looks for them only where there are kernels."""
+    """Read calls that allocate or free; Extra-P looks for them only where there are kernels."""
     calls = rows_of(file, RUNTIME, "correlationId", "nameId")
     different, number = np.unique(calls["nameId"], return_inverse=True)
     names = [name or "" for name in strings(different)]
@@ -261,7 +262,7 @@ def _allocations(file: SqliteFile, strings: Strings) -> Cells:
 
 
 def _cuts(file: SqliteFile) -> Ints:
-    """Where ranges of the first domain start and end."""
+    """Return the times at which ranges of the first domain start and end."""
     rows = file.table("NVTX_EVENTS", dict.fromkeys(("start", "end", "eventType", "domainId"), Type.INTEGER))
     is_range = (rows["eventType"] == PUSH_POP) & (rows["domainId"] == IDLE_DOMAIN)
     cuts = np.concatenate([rows["start"][is_range], rows["end"][is_range]])
@@ -269,7 +270,7 @@ def _cuts(file: SqliteFile) -> Ints:
 
 
 def _cut(kernels: Cells, cuts: Ints) -> tuple[Ints, Ints]:
-    """The pieces of kernels between cuts."""
+    """Return starts and ends of the pieces of kernels between cuts."""
     first = np.searchsorted(cuts, kernels["start"], side="right")
     last = np.searchsorted(cuts, kernels["end"], side="left")
     pieces = list(ranges_of(first, last))
@@ -288,7 +289,7 @@ KERNEL_REPORTS = (".ncu-rep", ".ncu-rep.agg", ".nsight-cuprof-report")
 
 
 def extra_p_study(source: Source, options: ReadOptions) -> Study:
-    """All exports in the folders of a folder, as one study."""
+    """Read all exports in the folders of a folder as one study."""
     if source.more or not source.is_folder:
         raise UsageError(f"{source.path}: ", COMPAT, " reads one folder of runs, like app.p4/profile.sqlite")
     if options.folder_pattern or options.points_file:
@@ -318,7 +319,7 @@ def _exports(folder: Path) -> list[Path]:
 
 
 def _points(folder: Path, files: Sequence[Path]) -> tuple[list[str], list[Run]]:
-    """The names of the parameters that vary, and the files by their points."""
+    """Return the names of the parameters that vary, and the files with their points."""
     read = [_parameters(file) for file in files]
     names = [name for name, _ in read[0]]
     for file, pairs in zip(files, read, strict=True):
@@ -336,7 +337,7 @@ def _points(folder: Path, files: Sequence[Path]) -> tuple[list[str], list[Run]]:
 
 
 def _parameters(file: Path) -> list[tuple[str, float]]:
-    """Those in the name of a run's folder, as Extra-P finds them."""
+    """Return the parameters in the name of a run's folder, as Extra-P reads them."""
     pairs = as_extra_p_reads(file.parent.name)
     if not pairs:
         raise InputError(f"{file.parent}: Extra-P finds no parameter in this name; name runs like app.p4.r1")
@@ -347,7 +348,8 @@ def _parameters(file: Path) -> list[tuple[str, float]]:
 
 
 def _read(builder: StudyBuilder, runs: Sequence[Run], options: ReadOptions) -> None:
-    """All values, of series that were measured at every point, or may be incomplete and were measured at some."""
+    """Add the values of all series that were measured at every point, or that may be incomplete and were measured at
+    several."""
     read: list[tuple[Point, list[Measured]]] = []
     for done, (point, file) in enumerate(runs):
         options.progress("reading exports", done, len(runs))

@@ -137,7 +137,7 @@ def _rows(file: SqliteFile, kind: str, *columns: str) -> Cells:
 
 
 def _gpu_threads(file: SqliteFile) -> Ints:
-    """How many threads each GPU that runs any runs at once."""
+    """Return how many threads each GPU can run at once, without GPUs that run none."""
     for table, columns in PROPERTIES.items():
         if file.has(table, *columns):
             rows = file.table(table, dict.fromkeys(columns, Type.INTEGER))
@@ -211,7 +211,7 @@ class Group(NamedTuple):
 def overlap_rows(
     intervals: Cells, kind: Ints, others: Cells, pairs: Iterable[tuple[Ints, Ints]], *, unnamed: bool
 ) -> Below:
-    """For how long other activities ran during intervals, by the interval's correlation and their names. With
+    """Return for how long other activities ran during intervals, by the interval's correlation and their names. With
     `unnamed`, intervals without any such activity have a row without a name (D3)."""
     met = np.zeros(len(intervals["start"]), np.bool_)
     parts: list[Below] = []
@@ -232,7 +232,7 @@ def overlap_rows(
 
 
 def sum_by_key(keys: Ints, values: Ints) -> tuple[Ints, Ints]:
-    """The different keys in order, and the sum of the values of each."""
+    """Return the different keys in order, and the sum of the values of each."""
     different, number = np.unique(keys, return_inverse=True)
     total = np.zeros(len(different), np.int64)
     np.add.at(total, number, values)
@@ -254,7 +254,7 @@ OVERLAPPED: Tags = {"gpu__overlap": True}
 
 
 def copies_below(activities: Activities) -> Below:
-    """Every copy, and what overlapped it."""
+    """Return a row for every copy, and rows for what overlapped it."""
     copies = activities.copies
     key, start, end = copies["correlationId"], copies["start"], copies["end"]
     pageable = (copies["srcKind"] == 0) | (copies["dstKind"] == 0)
@@ -282,8 +282,8 @@ def copies_below(activities: Activities) -> Below:
 
 
 def _mutual(activities: Activities) -> tuple[Below, tuple[int, int]]:
-    """Copies that overlap other copies, under their own names; and the copy that gets all of the overlap, and how much
-    that is (D1)."""
+    """Return copies that overlap other copies, under their own names; and the copy that gets all of the overlap, with
+    its amount (D1)."""
     copies, names, segments = activities.copies, activities.copy_names, activities.computing
     start, end, key = copies["start"], copies["end"], copies["correlationId"]
     rows = Below.of(np.zeros(0, np.int64))
@@ -317,7 +317,8 @@ def copy_times(group: Group) -> Iterator[Measured]:
 
 
 def sets_below(activities: Activities) -> Below:
-    """Every set, and what overlapped it. Of several sets of one call the first speaks for all."""
+    """Return a row for every set, and rows for what overlapped it. Of several sets of one call the first counts for
+    all."""
     sets, others, segments = activities.sets, activities.but_copies, activities.computing
     start, end = sets["start"], sets["end"]
     overlap = segments.within(start, end, covering=True) - segments.touching_alone(start, end)
@@ -339,7 +340,7 @@ def set_times(group: Group) -> Iterator[Measured]:
 
 
 def _times(group: Group, activity: str, tags: Tags) -> Iterator[Measured]:
-    """The calls, and below them what the device did."""
+    """Yield the time of the calls, and below them that of the device."""
     path = f"{group.path}->{activity}"
     waited = group.length if group.blocking else 0
     if group.calls - waited:

@@ -65,8 +65,8 @@ class Gpus:
             self._read(file, table, generation, next((n for n in numbers if file.has(table, n)), ""))
 
     def _read(self, file: SqliteFile, table: str, generation: int, number: str) -> None:
-        """Rows of GPUs that run CUDA: others have its number 0 as well. The first row of a number counts, and a table
-        that tells properties goes before one that tells only names."""
+        """Read the GPUs that run CUDA; others have CUDA's number 0 as well. The first row of a number counts, and a
+        table with properties takes precedence over one with only names."""
         if not number:
             return
         columns = {ours: names[generation] for ours, names in PROPERTIES.items()}
@@ -83,7 +83,7 @@ class Gpus:
                     by[key] = gpu
 
     def find(self, pid: int, number: int) -> Gpu:
-        """The GPU that a process knows by a number."""
+        """Return the GPU that a process knows by a number."""
         told = self._of_process.get((pid, number))
         return self._by_id.get(told, Gpu()) if told is not None else self._by_number.get(number, Gpu())
 
@@ -95,7 +95,7 @@ def _numbers_by_process(file: SqliteFile) -> dict[tuple[int, int], int]:
 
 
 def null_streams(file: SqliteFile) -> set[tuple[int, int]]:
-    """(process number, stream) of the streams that are used where a program names none."""
+    """Return (process number, stream) of the streams that are used where a program names none."""
     for table, stream in (
         ("TARGET_INFO_CUDA_NULL_STREAM", "streamId"),
         ("TARGET_INFO_CUDA_CONTEXT_INFO", "nullStreamId"),
@@ -183,7 +183,7 @@ class NsightPlaces(TableData):
         return self._device_number[key]
 
     def _values_in_use(self, column: str, tables: list[str]) -> set[int]:
-        """The different values of a column over some tables."""
+        """Return the different values of a column over some tables."""
         values: set[int] = set()
         for table in tables:
             for cells in self._file.chunks(table, {column: INTEGER}):
@@ -200,14 +200,14 @@ class NsightPlaces(TableData):
         return streams
 
     def _range_threads(self) -> set[int]:
-        """Threads with start/end ranges, which need not nest: they stand on a lane of their own."""
+        """Return the threads with start/end ranges. These need not nest, so they get a lane of their own."""
         threads: set[int] = set()
         for cells in self._file.chunks("NVTX_EVENTS", {"globalTid": INTEGER, "eventType": INTEGER}):
             threads |= set(cells["globalTid"][np.isin(cells["eventType"], START_END)].tolist())
         return threads - {MISSING}
 
     def _process_names(self, pids: Sequence[int]) -> dict[int, str]:
-        """As the export says, else as the first thread is called, else by number."""
+        """Return names of processes: from the export, else from the first thread, else by number."""
         rows = self._file.table("PROCESSES", {"globalPid": INTEGER, "name": TEXT})
         told = dict(zip(rows["globalPid"].tolist(), rows["name"].tolist(), strict=True))
         threads = self._thread_names()
@@ -224,7 +224,7 @@ class NsightPlaces(TableData):
         return next((str(v) for n, v in zip(rows["name"], rows["value"], strict=True) if n == "Hostname" and v), "")
 
     def _read_session_time(self) -> Recorded | None:
-        """When the session was, where the export says it: times are those since its start."""
+        """Return when the session was recorded, where the export tells it; times count from its start."""
         began = self._file.table("TARGET_INFO_SESSION_START_TIME", {"utcEpochNs": INTEGER})["utcEpochNs"]
         times = self._file.table("ANALYSIS_DETAILS", {"startTime": INTEGER, "stopTime": INTEGER})
         known = (times["startTime"] != MISSING) & (times["stopTime"] >= times["startTime"])
@@ -236,7 +236,7 @@ class NsightPlaces(TableData):
         return Recorded(UTC_CLOCK, int(began[0]) + start, int(began[0]) + end)
 
     def _find_time_of_events(self, began: int) -> Recorded | None:
-        """From the first event to the end of the last one."""
+        """Return the time from the first event to the end of the last one."""
         first: list[int] = []
         last: list[int] = []
         for table in (table for table in self._tables if self._file.has(table.name, "start", "end")):
@@ -248,7 +248,7 @@ class NsightPlaces(TableData):
         return Recorded(UTC_CLOCK, began + min(first), began + max(last)) if first else None
 
     def _ranks(self) -> dict[int, int]:
-        """Ranks of processes. Nsight names the thread that started MPI."""
+        """Return the ranks of processes; Nsight names the thread that started MPI."""
         rows = self._file.table("MPI_RANKS", {"globalTid": INTEGER, "globalPid": INTEGER, "rank": INTEGER})
         of_thread = rows["globalTid"] >> TID_BITS << TID_BITS
         owners = np.where(rows["globalTid"] == MISSING, rows["globalPid"], of_thread)

@@ -90,7 +90,7 @@ UNREAD = {
 
 
 def datasets(file: SqliteFile) -> list[NsightData]:
-    """A file is one data set, however many processes it holds."""
+    """Return the one data set of a file, however many processes it holds."""
     return [NsightData(file)]
 
 
@@ -107,7 +107,8 @@ class NsightData(NsightPlaces):
             self.name_unread(self._unread_tables(), UNREAD)
 
     def _unread_tables(self) -> Iterator[str]:
-        """Tables that nothing is made of, without those that describe the export; samples need their call chains."""
+        """Return tables that are not read, without those that describe the export; samples are read only with call
+        chains."""
         read = READ | ({"COMPOSITE_EVENTS"} if "SAMPLING_CALLCHAINS" in self._file.tables else set())
         for name in self._file.tables:
             if name not in read and not DESCRIPTIVE.fullmatch(name):
@@ -138,7 +139,7 @@ class NsightData(NsightPlaces):
         return make[column]()
 
     def select_rows(self, table: EventTable, cells: Cells) -> Bools | None:
-        """Rows that are events: not the second row of a call, not the definitions among the NVTX events."""
+        """Return which rows are events: not the second row of a call, nor the definitions among the NVTX events."""
         if "eventClass" in cells:
             return np.asarray(cells["eventClass"] != CHAIN_CLASS)
         if "eventType" in cells and "kept" in table.needs:
@@ -146,7 +147,7 @@ class NsightData(NsightPlaces):
         return None
 
     def _category(self, table: EventTable, cells: Cells) -> Ids:
-        """The kind of table; of NVTX events the name of their domain."""
+        """Return the category of the table; for NVTX events, the name of their domain."""
         usual = self._names(CATEGORIES[table.name])
         if "domainId" not in cells:
             return np.full(len(cells["rowid"]), usual, np.int32)
@@ -158,7 +159,7 @@ class NsightData(NsightPlaces):
         return Domains(self._file, self._names)
 
     def _ends(self, table: EventTable, cells: Cells) -> Ints:
-        """Marks last no time; ranges that were still open end with the trace."""
+        """Return the ends of events. Marks take no time; ranges that are still open end with the trace."""
         end = cells[table.needs["end_ns"][0]]
         open_ = end == MISSING
         if not open_.any():
@@ -168,7 +169,7 @@ class NsightData(NsightPlaces):
 
     @cached_property
     def _last(self) -> int:
-        """The end of the trace."""
+        """Return the end of the trace."""
         last = 0
         for table in self._tables:
             raw = table.needs["end_ns"][0]
@@ -199,7 +200,8 @@ class NsightData(NsightPlaces):
         return np.full(len(cells["rowid"]), self._names("memset"), np.int32)
 
     def _kernel_names(self, cells: Cells) -> Ids:
-        """The demangled names, by which nsys groups, unless short ones are asked for; else whatever there is."""
+        """Return the demangled names, by which nsys groups, unless short ones are asked for; where there is none, the
+        other."""
         short = self._strings[cells["shortName"]]
         if self.kernel_names == "short":
             return np.where(short >= 0, short, self.look_up_names(self._strings, cells["demangledName"], "string"))
@@ -207,7 +209,7 @@ class NsightData(NsightPlaces):
         return np.where(demangled >= 0, demangled, self.look_up_names(self._strings, cells["shortName"], "string"))
 
     def _label(self, table: EventTable, cells: Cells) -> Ids:
-        """The name; of calls without the version of the interface."""
+        """Return the name; for calls, without the version of the interface."""
         names = self._name(table, cells)
         if table.name != f"{CUPTI}RUNTIME":
             return names
@@ -216,7 +218,8 @@ class NsightData(NsightPlaces):
         return self._names.numbers(texts)[number.reshape(-1)]
 
     def _sync_names(self, values: Ints) -> Ids:
-        """What was waited for. Exports that list the types count as CUPTI does, and say so; older ones do not."""
+        """Return what was waited for. Exports that list the types use CUPTI's numbers, and say so; older ones do
+        not."""
         rows = self._file.table(SYNC_TYPES, {"id": INTEGER, "label": TEXT})
         told = dict(zip(rows["id"].tolist(), rows["label"].tolist(), strict=True))
         usual = (
@@ -227,7 +230,7 @@ class NsightData(NsightPlaces):
         return self._names.numbers([f"sync {word}" for word in words])[number.reshape(-1)]
 
     def _last_names(self, names: Ids, cells: Cells) -> Ids:
-        """The texts of Extra-Prof's ranges are whole call paths: what the range itself is comes last."""
+        """Return the last name of each path: the texts of Extra-Prof's ranges are whole call paths."""
         is_extra_prof = (self._domains.at(cells["globalTid"], cells["domainId"]) == self._names(EXTRA_PROF)) & (
             names >= 0
         )
@@ -247,7 +250,7 @@ class NsightData(NsightPlaces):
         )
 
     def _decode_enum(self, values: Ints, words: Mapping[int, str], prefix: str, table: str = "") -> Ids:
-        """Numbers as words: our own for those that are known, so that all generations agree, else the export's."""
+        """Replace numbers by words: our own for known numbers, so that all generations agree, else the export's."""
         rows = self._file.table(table, {"id": INTEGER, "label": TEXT})
         told = dict(zip(rows["id"].tolist(), rows["label"].tolist(), strict=True))
         different, number = np.unique(values, return_inverse=True)
@@ -281,7 +284,7 @@ class NsightData(NsightPlaces):
         return np.array(thread_lanes, np.int32)[number]
 
     def _caller(self, cells: Cells) -> Ids:
-        """The thread whose call has the correlation; else nobody's thread, of the right process."""
+        """Return the thread whose call has the correlation; where there is none, the unknown thread of the process."""
         if "correlationId" not in cells:
             return self._nobody(cells["globalPid"])
         process, calls = cells["globalPid"] >> TID_BITS, self._calls
@@ -303,7 +306,7 @@ class NsightData(NsightPlaces):
     # -- call stacks --------------------------------------------------------------------------------------------------
 
     def _stacks_of_calls(self) -> SideTable | None:
-        """Who called: of a call with two rows, the other one has the chain."""
+        """Return the callers of calls; of a call with two rows, the other one has the chain."""
         parts = [part for part in (self._callers("CUDA"), self._callers("OSRT")) if part is not None]
         if not parts:
             return None
@@ -328,7 +331,7 @@ class NsightData(NsightPlaces):
         return span + self.first(table), frames
 
     def stacks(self) -> Stacks | None:
-        """Samples of what threads executed; where no frame has a name, one unknown frame stands for all."""
+        """Return samples of what threads executed; where no frame has a name, one unknown frame stands for all."""
         if not self._file.has("SAMPLING_CALLCHAINS", "id") or not self._file.has("COMPOSITE_EVENTS", "id", "start"):
             return None
         with self._file.reading():
@@ -377,7 +380,7 @@ class NsightData(NsightPlaces):
         return SideTable(table.span, columns)
 
     def _with_devices(self, table: SideTable | None, *names: str) -> SideTable | None:
-        """Columns that hold CUDA's numbers, as numbers of devices."""
+        """Replace CUDA's numbers in some columns by the numbers of devices."""
         if table is None:
             return None
         devices = {name: self.gpus_called(np.asarray(table.columns[name])) for name in names}

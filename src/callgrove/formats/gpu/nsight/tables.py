@@ -105,7 +105,7 @@ MORE_CALLS = {
 
 
 def sync_word(label: str | None) -> str:
-    """Our word for what an export calls a type of synchronization; none where that says nothing."""
+    """Return our word for what an export calls a type of synchronization; empty where that says nothing."""
     text = (label or "").lower()
     return next((word for key, word in SYNC_WORDS.items() if key in text), "")
 
@@ -235,7 +235,7 @@ class CallChains:
         return {id_: text for id_, text in pairs if text is not None}
 
     def frames(self, chain: int) -> Frames:
-        """The frames of a chain by its own id; none where there is no such chain."""
+        """Return the frames of a chain by its id; empty where there is no such chain."""
         place = int(np.searchsorted(self.ids, chain))
         if place == len(self.ids) or self.ids[place] != chain:
             return ()
@@ -243,8 +243,8 @@ class CallChains:
         return tuple(self._names.get(symbol, f"<missing string {symbol}>") for symbol in symbols)
 
     def symbols_of(self, chains: Ints) -> tuple[Ints, Ints]:
-        """The symbols of chains, one chain after the other, and where each begins; an absent one for a chain without
-        any."""
+        """Return the symbols of chains, one chain after the other, and where each begins; a chain without symbols gets
+        an absent one."""
         place = np.minimum(np.searchsorted(self.ids, chains), max(len(self.ids) - 1, 0))
         has_symbols = self.ids[place] == chains if len(self.ids) else np.zeros(len(chains), np.bool_)
         first = np.where(has_symbols, self.bounds[place], 0)
@@ -256,8 +256,8 @@ class CallChains:
         return symbols, bounds
 
     def offset(self, given: Ints, names: Ids, texts: list[str]) -> int:
-        """What to add to a call's number to have that of its chain: 0 (and 0 is then no chain) or 1. Where the largest
-        numbers do not tell, it is the one with which more chains end in the function that was called."""
+        """Return the difference between the number of a chain and that of its call: 0 (then 0 means no chain) or 1.
+        Where the largest numbers do not tell, choose the one with which more chains end in the called function."""
         known = given != MISSING
         largest = int(given[known].max(initial=0))
         if largest == self.largest:
@@ -276,7 +276,7 @@ class CallChains:
         return int(next_ > direct)
 
     def above(self, given: Ints, names: Ids, texts: list[str]) -> tuple[Ints, tuple[Frames, ...]]:
-        """The rows of calls that have a chain, and its frames without the called function itself."""
+        """Return the rows of calls that have a chain, and its frames without the called function itself."""
         more = self.offset(given, names, texts)
         rows = np.flatnonzero((given != MISSING) & ((given != 0) | bool(more)))
         keys, number = np.unique(np.stack([given[rows], names[rows]]), axis=1, return_inverse=True)
@@ -308,7 +308,7 @@ FIRST, LAST = "EXTRA_PROF_SYMBOLS", "EXTRA_PROF_SYMBOLS_END"
 
 
 def extra_prof_domain(file: SqliteFile) -> int | None:
-    """The NVTX domain of Extra-Prof's ranges, if it measured the run."""
+    """Return the NVTX domain of Extra-Prof's ranges, if it measured the run."""
     columns = {"eventType": Type.INTEGER, "domainId": Type.INTEGER, "text": Type.TEXT}
     for cells in file.chunks("NVTX_EVENTS", columns):
         for kind, domain, text in zip(
@@ -320,7 +320,7 @@ def extra_prof_domain(file: SqliteFile) -> int | None:
 
 
 def symbols(strings: Mapping[int, str]) -> dict[str, str]:
-    """Names by pointer. An arrow inside a name would read as two names."""
+    """Return names by pointer. An arrow inside a name would read as two names, so it is changed."""
     places = {text: id_ for id_, text in strings.items() if text in (FIRST, LAST)}
     if len(places) < 2:
         return {}
@@ -334,7 +334,7 @@ def symbols(strings: Mapping[int, str]) -> dict[str, str]:
 
 
 def decode_path(text: str, names: Mapping[str, str]) -> str:
-    """A range's text as a path; pointers without a name stay as they are."""
+    """Return a range's text as a path; pointers without a name stay as they are."""
     if not text.startswith(SEPARATOR):
         return text
     pointers, arrow, call = text[1:].partition(ARROW)
@@ -360,7 +360,7 @@ class Domains:
                 self._name.setdefault(key, names(text))
 
     def at(self, tids: Ints, domains: Ints) -> Ids:
-        """The name of the domain of every event, given its thread; -1 where it has none."""
+        """Return the name of the domain of every event, given its thread; -1 where it has none."""
         if not self._name or not len(tids):
             return np.full(len(tids), ABSENT, np.int32)
         keys, number = np.unique(np.stack([tids >> TID_BITS, domains]), axis=1, return_inverse=True)
@@ -377,7 +377,7 @@ class CallsByCorrelation:
         self._process, self._correlation = (thread >> TID_BITS)[self._order], correlation[self._order]
 
     def find(self, process: Ints, correlation: Ints) -> Ints:
-        """The number of the first such call; -1 where there is none."""
+        """Return the number of the first call of each process and correlation; -1 where there is none."""
         out = np.full(len(process), ABSENT, np.int64)
         for number in np.unique(process).tolist():
             first, last = (

@@ -84,7 +84,7 @@ INTEGER = Type.INTEGER
 
 
 def suffixes(file: SqliteFile) -> list[str]:
-    """The suffix of every set of tables."""
+    """Return the suffix of every set of tables."""
     matches = [METADATA.fullmatch(name) for name in file.tables if name.startswith("rocpd_metadata")]
     return [match[1] for match in matches if match]
 
@@ -154,7 +154,7 @@ class RocpdPlaces(TableData):
         return self._check_once(base, self._file.table(self.table_name(base), columns))
 
     def _read_table(self, base: str, before: Mapping[str, Cells]) -> Cells:
-        """A table that opening reads, unless that was done before."""
+        """Return a table that opening reads, as it was read before or from the file."""
         return self._check_once(base, before[base]) if base in before else self.small(base, **LISTED[base])
 
     def _check_once(self, base: str, cells: Cells) -> Cells:
@@ -189,7 +189,7 @@ class RocpdPlaces(TableData):
         )
 
     def _read_devices(self, before: Mapping[str, Cells]) -> tuple[tuple[Device, ...], Lookup]:
-        """Agents as devices, and the device of an agent's id."""
+        """Read agents as devices, and the device of each agent's id."""
         agents = self._read_table("info_agent", before)
         seen: dict[str, int] = {}
         devices: list[Device] = []
@@ -205,7 +205,7 @@ class RocpdPlaces(TableData):
         return tuple(devices), Lookup(agents["id"], np.arange(len(devices)))
 
     def _read_lanes(self, before: Mapping[str, Cells], used: UsedPlaces) -> tuple[Lane, ...]:
-        """The threads that are listed, then the streams that kernels and copies ran on.
+        """Read the threads that are listed, then the streams that kernels and copies ran on.
 
         A stream's number is unique on a device only; a copy belongs to the device it goes to or, if that is a CPU or
         unknown, comes from.
@@ -243,7 +243,7 @@ class RocpdPlaces(TableData):
         return set(zip(devices.tolist(), cells["stream_id"].tolist(), strict=True))
 
     def _has_homeless_rows(self, used: UsedPlaces) -> bool:
-        """Are there rows whose thread is not listed?"""
+        """Return whether there are rows whose thread is not listed."""
         if (self._threads[used.threads] < 0).any():
             return True
         return len(used.tracks) > 0 and bool((self._track_lanes[used.tracks] < 0).any())
@@ -254,7 +254,7 @@ class RocpdPlaces(TableData):
         return Lookup(rows["id"], self._threads[rows["tid"]])
 
     def devices_of(self, ids: Ints) -> Ids:
-        """Numbers of devices by ids of agents."""
+        """Return numbers of devices by ids of agents."""
         return self._agents[ids]
 
     def lanes_of_tracks(self, ids: Ints) -> Ids:
@@ -263,8 +263,8 @@ class RocpdPlaces(TableData):
 
 
 def device_of(agents: Sequence[Array], is_gpu: Bools) -> Array:
-    """The device that events ran on, from those of `AGENT_COLUMNS`: the agent's, or for copies the GPU at either end.
-    `is_gpu` tells it of every device, and at last of none, which is -1."""
+    """Return the device that events ran on, from those of `AGENT_COLUMNS`: the agent's, or for copies the GPU at either
+    end. `is_gpu` has an entry for every device, and a last one for no device, which is -1."""
     agent, to, origin = agents
     if len(agent) and int(agent.min()) >= 0:
         return agent
@@ -280,7 +280,7 @@ SMALL = (*LISTED, "sample", "memory_allocate")  # as a rule
 
 
 def join_files(files: Sequence[SqliteFile], keeps: bool = False) -> JoinedFiles:
-    """Databases of one set of tables each; see `JoinedFiles`."""
+    """Join databases of one set of tables each; see `JoinedFiles`."""
     known: dict[int, str] = {}
 
     def table_name(base: str, k: int) -> str:
@@ -292,7 +292,8 @@ def join_files(files: Sequence[SqliteFile], keeps: bool = False) -> JoinedFiles:
 
 
 def read_together(joined: JoinedFiles) -> list[ReadBefore]:
-    """For each of the files, unless these cannot be read at once, or one of them has several sets of tables."""
+    """Read the small tables of all files at once; empty if that cannot be done, or if a file has several sets of
+    tables."""
     if isinstance(joined.pages, Slow) or any(len(suffixes(file)) != 1 for file in joined.files):
         return []
     joined.read(SMALL)
@@ -306,13 +307,13 @@ def read_together(joined: JoinedFiles) -> list[ReadBefore]:
 
 
 def _split(rows: OwnedRows) -> list[Cells]:
-    """Columns of each file's rows."""
+    """Divide columns of all rows into those of each file."""
     bounds = [0, *np.cumsum(rows.n).tolist()]
     return [{name: column[first:end] for name, column in rows.cells.items()} for first, end in pairwise(bounds)]
 
 
 def _read_used_places(joined: JoinedFiles) -> Sequence[UsedPlaces | None]:
-    """Where the events of each file happened; None where each file has to be asked by itself."""
+    """Read where the events of each file happened; None where each file has to be read by itself."""
     wanted = {
         **dict.fromkeys(ON_DEVICE, PLACE_COLUMNS),
         **dict.fromkeys(ON_THREADS, ("tid",)),
