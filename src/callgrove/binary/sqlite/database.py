@@ -100,14 +100,15 @@ class SqliteFile:
 
     @classmethod
     def open(cls, path: Path, cache: SqliteCache | None = None) -> SqliteFile:
-        """Check the header, and that the schema can be read. `cache`: what files that are read in a row share."""
+        """Open a file after checking its header, and that its schema can be read. `cache` is shared by files that are
+        read in a row."""
         opened = cls.unread(path, cache)
         opened.require_tables()
         return opened
 
     @classmethod
     def unread(cls, path: Path, cache: SqliteCache | None = None) -> SqliteFile:
-        """Check the header alone."""
+        """Open a file after checking its header alone."""
         try:
             if not stat.S_ISREG(path.stat().st_mode):  # a pipe would be waited for
                 raise InputError(f"{path}: is no regular file, so no database")
@@ -128,14 +129,14 @@ class SqliteFile:
 
     @property
     def strange(self) -> Counter[str]:
-        """How many cells of which column were no numbers."""
+        """Return how many cells of each column were no numbers."""
         return self.cells.strange
 
     # -- open and closed -----------------------------------------------------------------------------------------------
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """What is open stays open for as long as somebody reads."""
+        """Keep what is open for as long as this context lasts."""
         if not self._readers and self._is_stale():
             self.close()
             self.__dict__.pop("schema", None)
@@ -149,7 +150,7 @@ class SqliteFile:
                 self._rest()
 
     def _is_stale(self) -> bool:
-        """Has somebody changed the file since its schema or its pages were read?"""
+        """Return whether the file has changed since its schema or its pages were read."""
         if self.live or self._given is not None:
             return False
         is_known = "schema" in self.__dict__ or self._pages is not None or self._found_tables is not None
@@ -171,7 +172,7 @@ class SqliteFile:
             self._found_tables, self.cache.latest = found_tables, self
 
     def _close_but_keep_found_tables(self) -> None:
-        """What was found stays, where there is room for it: the file is likely to be read again."""
+        """Close the file, but remember where rows stand if there is room: it is likely to be read again."""
         found_tables = self._found_tables if self._pages is None else self._pages.found_tables
         self.close()
         if found_tables and found_tables.fit(self.cache.room):
@@ -179,7 +180,7 @@ class SqliteFile:
 
     @property
     def connection(self) -> sqlite3.Connection:
-        """SQLite's own way; made when it is needed."""
+        """Return a connection of SQLite, made when it is first needed."""
         if self._connection is None:
             self._connection, self._copy = connect(self.path, self.live, self.cache.copies)
         return self._connection
@@ -192,7 +193,7 @@ class SqliteFile:
             self.cache.latest = None
 
     def __getstate__(self) -> dict[str, object]:
-        """A worker opens the file itself."""
+        """Leave out what is open: a worker opens the file itself."""
         state = {name: value for name, value in self.__dict__.items() if name != "schema"}
         return {
             **state,
@@ -211,8 +212,8 @@ class SqliteFile:
     # -- the way to its rows -------------------------------------------------------------------------------------------
 
     def facts(self, version: Version) -> FileFacts:
-        """What a plan has to know of the file, which has this version now. A schema that was read must be that of the
-        same version."""
+        """Return what a plan has to know of the file, whose current version is given. A schema that was read must be of
+        the same version."""
         if self.live:
             return FileFacts(obstacle="somebody may be writing")
         if "schema" in self.__dict__ and self._version != version:
@@ -226,7 +227,7 @@ class SqliteFile:
 
     @property
     def _tables(self) -> PageTables | Slow:
-        """The tables as they stand in the pages of the file, if these can be decoded."""
+        """Return the tables as they stand in the pages of the file, if these can be decoded."""
         if self._pages is not None:
             return self._pages
         version = version_of(self.path) if self._given is None else self._version
@@ -244,7 +245,7 @@ class SqliteFile:
         return self._pages
 
     def _bytes(self, facts: FileFacts) -> tuple[Array, FileBytes | None] | Slow:
-        """Those of a small file in memory: it may be changed meanwhile. Those of others are mapped."""
+        """Return the bytes of the file: a small one is read, as it may be changed meanwhile, others are mapped."""
         if self._given is not None:
             return self._given, None
         try:
@@ -258,7 +259,7 @@ class SqliteFile:
         return (data, mapped) if data[:HEADER_BYTES].tobytes() == facts.head else Slow(CHANGED)
 
     def _plan(self, table: str, unlike: Unlike = None) -> Planned | Slow:
-        """Where the rows of a table stand, if they can be decoded."""
+        """Return where the rows of a table stand, if they can be decoded."""
         layout = plan_table([self.schema.layout(table)], unlike)
         if isinstance(layout, Slow):
             return layout
@@ -278,19 +279,19 @@ class SqliteFile:
             return decoded
 
     def give(self, data: Array, version: Version) -> None:
-        """The bytes of the file, which somebody has read since it had this version; for as long as it is not closed."""
+        """Use these bytes of the file, which the caller has read in this version, until it is closed."""
         self._given, self._version = data, version
 
     @cached_property
     def tables(self) -> dict[str, tuple[str, ...]]:
-        """Every table that is stored, with the columns that are."""
+        """Return every stored table with its stored columns."""
         return self.schema.tables
 
     def has(self, table: str, *columns: str) -> bool:
         return table in self.tables and set(columns) <= set(self.tables[table])
 
     def root_offsets(self) -> dict[str, int]:
-        """Where the first page of every table lies."""
+        """Return the offset of the first page of every table."""
         with self.errors("sqlite_master"), self.reading():
             size = int(self.connection.execute("PRAGMA page_size").fetchone()[0])
             return {name: (page - 1) * size for name, page in self.schema.roots.items()}
@@ -298,7 +299,7 @@ class SqliteFile:
     # -- rows ----------------------------------------------------------------------------------------------------------
 
     def count(self, table: str) -> int:
-        """The number of rows; 0 where the table is missing."""
+        """Return the number of rows; 0 where the table is missing."""
         with self.errors(table), self.reading():
             if table not in self.tables:
                 return 0
@@ -308,7 +309,8 @@ class SqliteFile:
             return n_rows
 
     def size_of(self, table: str) -> int:
-        """The bytes of the pages that hold its rows; of the whole file where nobody knows, 0 without the table."""
+        """Return the bytes of the pages that hold a table's rows: those of the whole file where that is not known, 0
+        without the table."""
         with self.errors(table), self.reading():
             if table not in self.tables:
                 return 0
@@ -316,20 +318,20 @@ class SqliteFile:
             return self.path.stat().st_size if isinstance(n_bytes, Slow) else n_bytes
 
     def distinct(self, table: str, *columns: str) -> set[tuple[int, ...]]:
-        """The different combinations of some integer columns; columns that are missing read as absent."""
+        """Return the different combinations of some integer columns; missing columns read as absent."""
         combinations: set[tuple[int, ...]] = set()
         for cells in self.chunks(table, dict.fromkeys(columns, Type.INTEGER)):
             combinations |= set(zip(*distinct_rows(*(cells[name] for name in columns))[0].tolist(), strict=True))
         return combinations
 
     def first_rows(self, table: str, n: int) -> list[tuple[object, ...]]:
-        """Some rows as they are stored."""
+        """Return some rows as they are stored."""
         wanted = ", ".join(map(quote_name, self.tables[table])) or "NULL"
         with self.errors(table), self.reading():
             return self.connection.execute(f"SELECT {wanted} FROM {quote_name(table)} LIMIT ?", (n,)).fetchall()
 
     def rows(self, table: str, columns: Sequence[str]) -> Iterator[list[tuple[object, ...]]]:
-        """Columns that exist as they are stored, some rows at a time, for who copies them."""
+        """Yield existing columns as they are stored, some rows at a time, for callers that copy them."""
         query = f"SELECT {', '.join(map(quote_name, columns))} FROM {quote_name(table)}"
         with self.errors(table), self.reading():
             cursor = self.connection.execute(query)
@@ -345,7 +347,7 @@ class SqliteFile:
     def chunks(
         self, table: str, columns: Mapping[str, Type], between: Range = None, unlike: Unlike = None
     ) -> Iterator[Cells]:
-        """The columns asked for, in the order of rows, some rows at a time; missing columns read as absent.
+        """Yield the columns asked for, in the order of rows, some rows at a time; missing columns read as absent.
 
         The column `rowid` always exists. `between` keeps row ids from the first to the last, both included. Nothing is
         given for a missing or an empty table. `unlike` leaves out rows in which a column has a certain text.
@@ -379,7 +381,7 @@ class SqliteFile:
         unlike: Unlike,
         planned: Planned,
     ) -> Iterator[Piece]:
-        """Cells from pages, and the last row id among them."""
+        """Yield cells from pages, and the last row id among them."""
         tables, layout = planned
         names = [name for name in columns if name in known]
         few = n_few(tables.pages, layout.root)
@@ -410,7 +412,7 @@ class SqliteFile:
             yield self.cells.of_rows(table, columns, known, fetched)
 
     def table(self, table: str, columns: Mapping[str, Type]) -> Cells:
-        """All rows at once, for the small tables."""
+        """Return all rows at once, for small tables."""
         parts = list(self.chunks(table, columns))
         if not parts:
             return {name: absent(0, type_) for name, type_ in columns.items()}
@@ -433,7 +435,7 @@ def _next_piece(pieces: Iterator[Piece]) -> Piece:
 
 
 def _read_head(path: Path) -> tuple[Version, bytes]:
-    """The first bytes of a file, and its version."""
+    """Return the version of a file, and its first bytes."""
     with path.open("rb", buffering=0) as file:
         return _version_of(os.fstat(file.fileno())), file.read(HEADER_BYTES)
 
@@ -444,7 +446,7 @@ def totals_of(table: str, expressions: Sequence[str]) -> str:
 
 
 def version_of(path: Path) -> Version:
-    """Size, time of the last change and identity of a file; of one that is gone, none."""
+    """Return size, time of the last change and identity of a file; zeros if it is gone."""
     try:
         return _version_of(path.stat())
     except OSError:

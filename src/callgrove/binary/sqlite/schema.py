@@ -53,7 +53,7 @@ Row = Sequence[object]
 
 
 def quote_name(name: str) -> str:
-    """A name of the file's schema inside an SQL text."""
+    """Quote a name of the file's schema for an SQL text."""
     return '"' + name.replace('"', '""') + '"'
 
 
@@ -107,7 +107,7 @@ class Schema:
 
     @classmethod
     def of_pages(cls, pages: Pages, connect: Connect, others: KnownSchemas) -> Schema:
-        """From the pages of a file; what is known of a file that differs by a GUID alone is not looked for again."""
+        """Read the schema from the pages of a file; a known file that differs by a GUID alone is used instead."""
         leaves = schema_leaves(pages)
         begins = [((page - 1) * pages.size, header) for page, header in leaves]
         raw = b"".join(pages.buffer[begin + header : begin + pages.size] for begin, header in begins)
@@ -143,7 +143,7 @@ class Schema:
 
     @property
     def tables(self) -> dict[str, tuple[str, ...]]:
-        """Every table with its columns."""
+        """Return every table with its columns."""
         return {name: declared.names for name, declared in self._declared.items()}
 
     @property
@@ -151,7 +151,7 @@ class Schema:
         return {name: entries[0][0] for name, entries in self._stored.items()}
 
     def layout(self, table: str) -> TableLayout | None:
-        """Where a table is stored; None where this cannot be told."""
+        """Return where a table is stored; None where this cannot be told."""
         entries = self._stored.get(table, [])
         stored = self._declared[table].stored if entries else None
         if stored is None or len(entries) != 1:
@@ -161,12 +161,12 @@ class Schema:
 
 
 def _n_times(rows: Sequence[SchemaRow], texts: Sequence[str]) -> int:
-    """How often some texts stand in the cells of rows."""
+    """Count how often some texts occur in the cells of rows."""
     return sum(cell.count(text) for row in rows for cell in row if isinstance(cell, str) for text in texts)
 
 
 def _declare(name: str, sql: str, connect: Connect, others: KnownSchemas) -> Declared:
-    """What is known of a text, or what SQLite says."""
+    """Return what is known of a declaration, or ask SQLite."""
     key = _without_guid(name, sql)
     declared = others.declared.get(key)
     if declared is None:
@@ -205,7 +205,7 @@ def _ask_sqlite(connection: sqlite3.Connection, table: str) -> Declared:
 
 
 def _is_real(type_: str) -> bool:
-    """Has a column of this declared type the affinity REAL? The rules are SQLite's, in their order."""
+    """Return whether a column of this declared type has the affinity REAL, by SQLite's rules in their order."""
     upper = type_.upper()
     if "INT" in upper or any(word in upper for word in ("CHAR", "CLOB", "TEXT", "BLOB")):
         return False
@@ -222,7 +222,7 @@ HEADER_BYTES = 100
 
 
 def header_problem(path: Path, head: bytes, size: int) -> InputError | None:
-    """What is wrong with a file that should be a database, as far as its first 100 bytes show."""
+    """Return what is wrong with a file that should be a database, as far as its first 100 bytes show."""
     if not size:
         return InputError(f"{path}: the file is empty; export it again")
     if head.startswith(b"version https://git-lfs"):
@@ -256,6 +256,6 @@ def header_problem(path: Path, head: bytes, size: int) -> InputError | None:
 
 
 def is_unfinished(path: Path) -> bool:
-    """Is there a write-ahead log or a journal, so that the file alone is not all?"""
+    """Return whether there is a write-ahead log or a journal, so that the file alone is incomplete."""
     really = os.path.realpath(path) if path.is_symlink() else path  # SQLite looks beside what a link leads to
     return any(Path(f"{really}{suffix}").exists() for suffix in ("-wal", "-journal"))

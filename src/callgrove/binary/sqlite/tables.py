@@ -63,7 +63,7 @@ class Room:
         return self._left
 
     def take(self, owner: object, n_bytes: int) -> bool:
-        """Is there room for what belongs to the owner?"""
+        """Take room for what belongs to an owner, and return whether there was enough."""
         if n_bytes > self._left:
             return False
         self._left -= n_bytes
@@ -84,7 +84,7 @@ class Runs:
 
     @classmethod
     def of(cls, column: Ints, step: int) -> Runs:
-        """`step` is 0 where they are equal, 1 where they count."""
+        """Make runs of a column; `step` is 0 where numbers are equal, 1 where they count."""
         rows = np.append(0, np.flatnonzero(column[1:] != column[:-1] + step) + 1)
         return cls(len(column), column[rows], rows)
 
@@ -137,7 +137,7 @@ class FoundRows:
 
     @classmethod
     def from_records(cls, records: Records) -> FoundRows | None:
-        """None where records cannot be kept like this."""
+        """Return where records stand; None where they cannot be kept like this."""
         rows = records.rows
         if not len(rows) or not records.knows_all or not records.is_whole:
             return None
@@ -174,7 +174,7 @@ class FoundTable:
         return sum(part.n_bytes for part in self.parts)
 
     def select_between(self, low: int, high: int) -> FoundTable:
-        """Parts that may hold row ids from low to high."""
+        """Return the parts that may hold row ids from low to high."""
         return FoundTable(tuple(p for p in self.parts if p.first_rowid <= high and p.last_rowid >= low))
 
 
@@ -188,7 +188,7 @@ class FoundTables(dict[int, FoundTable]):
         return sum(table.n_bytes for table in self.values())
 
     def fit(self, place: Room) -> bool:
-        """Is there room for all of them? It is taken, for what was added since the last time."""
+        """Take room for what was added since the last call, and return whether there was enough."""
         more = self.n_bytes - self._n_housed
         if not place.take(self, more):
             return False
@@ -241,12 +241,12 @@ class PageRows:
 
     @property
     def _single(self) -> Records | None:
-        """All rows as they stand in the file."""
+        """Return all rows as one part, where all stand in their pages."""
         records, where = self._parts[0]
         return records if isinstance(where, slice) else None
 
     def integers(self, name: str, missing: int) -> tuple[Ints, Ints]:
-        """Values with `missing` for NULL, and rows that hold no integer."""
+        """Return values with `missing` for NULL, and the rows that hold no integer."""
         column = self._find_column(name)
         if column.place == ABSENT:
             return self.rowid, np.empty(0, np.int64)
@@ -259,7 +259,7 @@ class PageRows:
         return values, np.sort(np.concatenate(others))
 
     def reals(self, name: str) -> tuple[Floats, Ints]:
-        """Values with NaN for NULL, and rows that hold no number."""
+        """Return values with NaN for NULL, and the rows that hold no number."""
         column = self._find_column(name)
         if column.place == ABSENT:
             return self.rowid.astype(np.float64), np.empty(0, np.int64)
@@ -270,7 +270,7 @@ class PageRows:
         return values, np.sort(np.concatenate(others))
 
     def objects(self, name: str, rows: Ints | None = None) -> list[object]:
-        """What SQLite would give, for all rows or some."""
+        """Return what SQLite would give, for all rows or some."""
         column = self._find_column(name)
         if column.place == ABSENT:
             every: list[object] = (self.rowid if rows is None else self.rowid[rows]).tolist()
@@ -285,7 +285,7 @@ class PageRows:
         return [float(cell) if isinstance(cell, int) else cell for cell in values] if column.is_real else values
 
     def kinds(self, name: str) -> tuple[bool, bool]:
-        """Is there any text in a column, and is there anything else but NULL?"""
+        """Return whether a column has any text, and whether it has anything else but NULL."""
         column = self._find_column(name)
         if column.place == ABSENT:
             return False, len(self) > 0
@@ -294,7 +294,7 @@ class PageRows:
         return bool(text.any()), bool((~text & (serials > NULL)).any())
 
     def equals(self, name: str, text: bytes) -> Bools:
-        """Rows in which a column holds exactly this text."""
+        """Return which rows hold exactly this text in a column."""
         out = np.zeros(len(self), np.bool_)
         column = self._find_column(name)
         if column.place != ABSENT:
@@ -304,7 +304,7 @@ class PageRows:
 
 
 def _put_together(pages: Pages, records: Records, last: int) -> list[tuple[Records, Array | slice]]:
-    """Records with what stands in overflow pages, as far as the column `last`, and which rows they are."""
+    """Return records joined with their overflow pages, up to the column `last`, and the rows of each part."""
     rows, end = records.rows, records.end(last)
     check((end <= rows.size).all(), "values that leave their record")
     spilled = end > rows.local
@@ -324,8 +324,8 @@ def _as_objects(cells: Sequence[object]) -> Array:
 
 
 class PageTables:
-    """The tables of a file. Rows are found once, whatever is asked of them, as far as memory is meant for that; `found`
-    may come from who has read the same file before."""
+    """The tables of a file. Where rows stand is looked up once and kept, as far as memory is set aside for that;
+    `found_tables` may come from an earlier reader of the same file."""
 
     def __init__(self, pages: Pages, found_tables: FoundTables | None = None) -> None:
         self.pages = pages
@@ -352,7 +352,7 @@ class PageTables:
                 yield Records(self.pages.bytes, rows, last)
 
     def _all_records(self, root: int, leaves: Leaves, last: int) -> Iterator[Records]:
-        """All rows; who reads them to the end need not look for them again."""
+        """Yield all rows, and remember where they stand once they were read to the end."""
         parts: list[FoundRows] | None = []
         left = KEPT_BYTES - self.found_tables.n_bytes
         records: Records | None = None
@@ -376,7 +376,8 @@ class PageTables:
         between: tuple[int, int] | None = None,
         unlike: tuple[str, str] | None = None,
     ) -> Iterator[PageRows]:
-        """The rows of a table, some at a time: row ids in a range, and without those in which a column holds a text."""
+        """Yield the rows of a table, some at a time: row ids in a range, without rows in which a column holds a
+        text."""
         asked = names if unlike is None else [*names, unlike[0]]
         last = max((layout.columns[name].place for name in asked), default=ABSENT)
         for records in self._records(layout.root, last, between):
@@ -409,7 +410,7 @@ class _Row(NamedTuple):
 
 
 def n_few(pages: Pages, root: int) -> int | None:
-    """How many rows a table has, if it is a single page; else None."""
+    """Return how many rows a table has if it is a single page, else None."""
     if not pages.is_single(root):
         return None
     begin = (root - 1) * pages.size
@@ -423,7 +424,7 @@ def few_rows(
     between: tuple[int, int] | None = None,
     unlike: tuple[str, str] | None = None,
 ) -> list[tuple[object, ...]]:
-    """The rows of a table of one page, as SQLite would give them."""
+    """Return the rows of a table of one page, as SQLite would give them."""
     columns = [layout.columns[name] for name in names]
     other = None if unlike is None else layout.columns[unlike[0]]
     out = []
@@ -437,7 +438,7 @@ def few_rows(
 
 
 def schema_leaves(pages: Pages) -> list[tuple[int, int]]:
-    """The pages that tell what a file has, in order, and where in each its header stands."""
+    """Return the pages that hold the schema of a file, in order, and where in each its header stands."""
     leaves: list[tuple[int, int]] = []
     waiting = [(1, 0)]
     n_pages = 0
@@ -460,8 +461,8 @@ def schema_leaves(pages: Pages) -> list[tuple[int, int]]:
 
 
 def schema_rows(pages: Pages, leaves: Sequence[tuple[int, int]]) -> tuple[list[SchemaRow], bool]:
-    """Type, name, table, root page and SQL text of everything that a file has, and whether all of it stands in these
-    pages."""
+    """Return type, name, table, root page and SQL text of everything in the schema, and whether all of it stands in
+    these pages."""
     schema: list[SchemaRow] = []
     is_whole = True
     for page, header in leaves:
@@ -473,7 +474,7 @@ def schema_rows(pages: Pages, leaves: Sequence[tuple[int, int]]) -> tuple[list[S
 
 
 def _cells(pages: Pages, page: int, array: int, header: int) -> Iterator[int]:
-    """Where the cells of a page begin."""
+    """Return where the cells of a page begin."""
     begin, data = (page - 1) * pages.size, pages.buffer
     n = int.from_bytes(data[begin + header + 3 : begin + header + 5], "big")
     check(array + 2 * n <= pages.usable, "more cells than a page has room for")
@@ -503,7 +504,7 @@ def _rows_of_page(pages: Pages, page: int, header: int) -> Iterator[_Row]:
 
 
 def _value(row: _Row, column: int, is_real: bool, has_default: bool) -> object:
-    """A value of a row, as SQLite would give it; the row id where the column is its name."""
+    """Return a value of a row, as SQLite would give it; the row id where the column stands for it."""
     if column == ABSENT:
         return row.rowid
     if column >= len(row.header.serial):

@@ -216,7 +216,7 @@ class ExtraPSeries:
     # -- adding up ---------------------------------------------------------------------------------------------------
 
     def _group(self, below: Below) -> Iterator[Group]:
-        """Put rows below the paths of their correlations, and add them up."""
+        """Put rows below the paths of their correlations, and yield their sums."""
         paths = self.paths
         known = np.flatnonzero(~paths.is_range)
         row, at = join_on_keys(below.correlation, paths.correlation[known])

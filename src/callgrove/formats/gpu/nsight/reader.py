@@ -107,7 +107,7 @@ class NsightData(NsightPlaces):
             self.name_unread(self._unread_tables(), UNREAD)
 
     def _unread_tables(self) -> Iterator[str]:
-        """Return tables that are not read, without those that describe the export; samples are read only with call
+        """Yield tables that are not read, without those that describe the export; samples are read only with call
         chains."""
         read = READ | ({"COMPOSITE_EVENTS"} if "SAMPLING_CALLCHAINS" in self._file.tables else set())
         for name in self._file.tables:
