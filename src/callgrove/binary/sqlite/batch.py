@@ -183,8 +183,8 @@ WORTH_KEEPING = 1000  # rows; few are found as fast as they are kept
 
 @dataclass
 class KnownTables:
-    """Where the rows of some tables stand, of files that were read before: who opens files to see who took part is
-    followed by who wants to know what happened."""
+    """Where the rows of some tables stand, of files that were read before: files are opened first to list processes and
+    places, and then read again for their events."""
 
     versions: Sequence[tuple[Path, Version]]
     tables: dict[str, _KnownTable] = field(default_factory=dict)
@@ -212,8 +212,8 @@ class _KnownTable:
 
 
 class JoinedFiles:
-    """Files that nobody writes, read at once. Tables go by a key: file k calls a table `table_name(key, k)`, and may
-    lack it."""
+    """Files that nobody writes, read at once. Tables are named by a key: in file k a table is called `table_name(key,
+    k)`, and may be missing."""
 
     def __init__(self, files: Sequence[SqliteFile], table_name: Callable[[str, int], str], keeps: bool = False) -> None:
         """Join files; with `keeps`, remember where rows stand for the next reader of the same tables."""

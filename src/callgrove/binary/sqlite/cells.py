@@ -59,7 +59,7 @@ class Type(Enum):
 
 @dataclass
 class CellReader:
-    """Makes columns of cells, and remembers what was strange about them."""
+    """Makes columns of cells, and counts cells that have unexpected types."""
 
     path: Path
     strange: Counter[str] = field(default_factory=Counter)  # "table.column" -> cells that were no numbers
@@ -236,7 +236,7 @@ def json_scalars(text: str | None) -> dict[str, str]:
 
 
 class Lookup:
-    """From a table's ids to numbers; -1 for ids that it does not have. The first of equal ids counts."""
+    """A mapping from a table's ids to numbers; -1 for unknown ids. The first of equal ids counts."""
 
     def __init__(self, ids: Ints, numbers: Array) -> None:
         self._numbers = Directory(ids, numbers)

@@ -36,7 +36,7 @@ def is_left_behind(path: Path) -> bool:
 
 
 class PrivateCopy:
-    """A copy in a folder of its own, which is gone with the last one who has it."""
+    """A copy in a folder of its own, which is removed with the last reference to it."""
 
     def __init__(self, path: Path, state: State) -> None:
         self.original, self.state = path, state
@@ -134,7 +134,7 @@ def _connect(path: Path, mode: str) -> sqlite3.Connection:
 
 
 class SqliteErrors:
-    """SQLite's errors inside become ours: they name the file and the table."""
+    """A context that turns SQLite's errors into ours, which name the file and the table."""
 
     def __init__(self, path: Path, section: str) -> None:
         self._path, self._section = path, section

@@ -80,7 +80,8 @@ class SqliteCache(threading.local):
 
 @dataclass(eq=False)
 class SqliteFile:
-    """A database, open while it is read: a thousand of them must not be open at once.
+    """A database, open while it is read, as a thousand of them must not be open at once. `live`: another process may
+    still be writing. Such a file stays connected, and everything is read in one transaction.
 
     `live`: another process may still be writing. Such a file stays connected, and all is read in one transaction.
     """

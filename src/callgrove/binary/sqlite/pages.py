@@ -40,7 +40,7 @@ LAST_ROWID = int(np.iinfo(np.int64).max)
 
 
 class PageError(Exception):
-    """Bytes that only SQLite can make sense of, or nobody. Decoders raise it, and `plan.decode` catches it."""
+    """Raised for bytes that cannot be decoded here, whether SQLite can read them or not. `plan.decode` catches it."""
 
 
 def check(is_sound: object, problem: str) -> None:
@@ -51,7 +51,7 @@ def check(is_sound: object, problem: str) -> None:
 
 @dataclass(frozen=True)
 class PageFormat:
-    """The bytes of every page of a file, and how many of them hold rows."""
+    """The size of the pages of a file, and how many bytes of each hold rows."""
 
     size: int
     usable: int

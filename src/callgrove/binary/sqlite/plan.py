@@ -33,14 +33,14 @@ Read = TypeVar("Read")
 
 @dataclass(frozen=True)
 class Slow:
-    """The slow way, and why it has to be taken."""
+    """The decision that SQLite has to read, with the reason."""
 
     reason: str
 
 
 @dataclass(frozen=True)
 class FileFacts:
-    """What is known of a file before it is read: its first bytes, its size, and what forbids to read its pages."""
+    """What is known of a file before it is read: its first bytes, its size, and what forbids reading its pages."""
 
     head: bytes = b""
     size: int = 0

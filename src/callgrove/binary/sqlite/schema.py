@@ -66,8 +66,8 @@ class Declared:
 
 
 class KnownSchemas:
-    """What was read of the schemas of other files, which are alike: by the text that declares a table, and whole ones
-    by their pages, with marks in the place of the GUID."""
+    """The schemas of files that were read before, as those of one run are alike: tables by the text that declares them,
+    and whole schemas by their pages, with marks in the place of the GUID."""
 
     def __init__(self) -> None:
         self.declared: dict[str, Declared] = {}
@@ -177,8 +177,8 @@ def _declare(name: str, sql: str, connect: Connect, others: KnownSchemas) -> Dec
 
 
 def _without_guid(name: str, sql: str) -> str:
-    """The text without the GUID that the table's name ends with: inside of names, where an underscore precedes it, and
-    in quotes."""
+    """Return the text without the GUID that the table's name ends with: inside of names, where an underscore precedes
+    it, and in quotes."""
     guid = name[-GUID_LENGTH:]
     if not GUID.fullmatch(guid):
         return sql

@@ -53,7 +53,7 @@ ROOM_BYTES = 32 << 20  # for files that nobody reads at the moment
 
 
 class Room:
-    """Memory that all who keep something share. What somebody has taken is free again when that is forgotten."""
+    """A limit of memory for everything that is kept. What an owner has taken is free again when the owner is gone."""
 
     def __init__(self, n_bytes: int = ROOM_BYTES) -> None:
         self._left = n_bytes
@@ -76,7 +76,7 @@ class Room:
 
 @dataclass(frozen=True)
 class Runs:
-    """A column in which numbers follow each other that are equal, or that count on: the first ones, and their rows."""
+    """A column of runs of numbers that are equal or count up, stored as the first number and the row of each run."""
 
     n: int
     _first: Ints
@@ -103,7 +103,7 @@ class Runs:
 
 @dataclass(frozen=True)
 class Starts:
-    """Where records begin: the last 16 bits of each place, and the others, which change from page to page."""
+    """Where records begin: the low 16 bits of each place, and the high bits, which change from page to page."""
 
     _low: Array
     _high: Runs
@@ -125,7 +125,7 @@ class Starts:
 
 @dataclass(frozen=True)
 class FoundRows:
-    """Some rows that follow each other."""
+    """Where some rows stand that follow each other."""
 
     n: int
     first_rowid: int
@@ -161,7 +161,7 @@ class FoundRows:
 
 @dataclass(frozen=True)
 class FoundTable:
-    """All rows of a table."""
+    """Where all rows of a table stand."""
 
     parts: tuple[FoundRows, ...]
 
@@ -179,7 +179,7 @@ class FoundTable:
 
 
 class FoundTables(dict[int, FoundTable]):
-    """Tables of one file, by their root page."""
+    """Where the rows of tables of one file stand, by the root page of the table."""
 
     _n_housed = 0
 

@@ -62,8 +62,9 @@ Events = Mapping[str, Array]
 
 @dataclass(frozen=True)
 class Recorded:
-    """From when to when something was recorded. `clock` is that of a machine, UTC_CLOCK, or empty where the file names
-    no machine; `is_life`: for as long as the processes were there, not for as long as the profiler wanted to."""
+    """The time from when to when something was recorded. `clock` is that of a machine, UTC_CLOCK, or empty where the
+    file names no machine; `is_life` says that it is the lifetime of the processes, not the time that the profiler chose
+    to record."""
 
     clock: str
     start_ns: int
@@ -79,8 +80,8 @@ class Recorded:
 
 @dataclass(frozen=True)
 class Process:
-    """A process. `machine` is equal for processes whose clocks are; `rank` is -1 unless the data itself says it. What
-    has the same `session` was recorded at once; `recorded` says when, where start and end of processes do not."""
+    """A process. Processes with equal `machine` share a clock; `rank` is -1 unless the data itself tells it. Processes
+    with equal `session` were recorded at once; `recorded` says when, where start and end of processes do not."""
 
     uid: str
     pid: int
@@ -97,12 +98,12 @@ class Process:
 
     @property
     def lasted(self) -> bool:
-        """Is it known from when to when it ran? The end of one that was killed may be 0."""
+        """Return whether start and end are known. The end of a process that was killed may be 0."""
         return MISSING not in (self.start_ns, self.end_ns) and self.start_ns <= self.end_ns
 
     @property
     def window(self) -> Recorded | None:
-        """When it was recorded, by a clock that others may share; None where the file does not say."""
+        """Return when it was recorded, by a clock that others may share; None where the file does not say."""
         if self.recorded is not None or not self.lasted or not self.machine:
             return self.recorded
         return Recorded(self.machine, self.start_ns, self.end_ns, is_life=True)
@@ -110,7 +111,8 @@ class Process:
 
 @dataclass(frozen=True)
 class Lane:
-    """Where events happen: a thread, or a stream or queue of a device. `number` is the file's own (tid, stream id)."""
+    """A place where events happen: a thread, or a stream or queue of a device. `number` is the file's own (tid, stream
+    id)."""
 
     process: int
     kind: ProfileKind
@@ -146,7 +148,7 @@ class Stacks:
 
 
 class DataSet(Protocol):
-    """One set of tables."""
+    """The interface of a data set: one set of tables with events, and the places where these happened."""
 
     @property
     def path(self) -> Path: ...
@@ -163,11 +165,11 @@ class DataSet(Protocol):
 
     @property
     def strings(self) -> Sequence[str]:
-        """Texts that events refer to; it may grow while chunks are read."""
+        """Return the texts that events refer to; the list may grow while chunks are read."""
 
     @property
     def live(self) -> bool:
-        """Is another process still writing it?"""
+        """Return whether another process is still writing the file."""
 
     def count(self) -> int:
         """Return the number of events."""
@@ -233,7 +235,7 @@ NOTHING = ("", "{}", "[]")
 
 
 class Extra(NamedTuple):
-    """Cells of one column: text or None."""
+    """Cells of one unknown column: text or None."""
 
     name: str
     span: Ints
@@ -266,7 +268,7 @@ TIME_COLUMNS = ("start", "end", "start_time", "end_time", "timestamp")
 
 @dataclass(frozen=True)
 class EventTable:
-    """A table whose rows are events of one kind, unless the family finds another one row by row."""
+    """A table whose rows are events of one kind, unless the reader of a format finds the kind row by row."""
 
     name: str
     kind: SpanKind
@@ -281,7 +283,7 @@ class EventTable:
 
     @property
     def times_needed(self) -> list[str]:
-        """The raw columns without which its rows have no place in time."""
+        """Return the raw columns without which its rows have no place in time."""
         raw = (*self.needs.get("start_ns", ()), *self.needs.get("end_ns", ()))
         return list(dict.fromkeys(name for name in raw if name in TIME_COLUMNS))
 
@@ -292,7 +294,7 @@ class EventTable:
 
 
 class LaneList:
-    """Lanes in the making: each is known by its process, kind, device and number."""
+    """A list of lanes that grows; each is known by its process, kind, device and number."""
 
     def __init__(self) -> None:
         self.all: list[Lane] = []
@@ -353,7 +355,7 @@ class TableData(ABC):
 
     @property
     def warnings(self) -> Sequence[InputWarning]:
-        """What was found so far; cells that are no numbers show only when they are read."""
+        """Return the warnings so far; cells that are no numbers show only when they are read."""
         strange = [
             InputWarning(Severity.DAMAGE, f"{self.path}: {place}: {n} cells are no numbers; they read as absent")
             for place, n in self._file.strange.items()
@@ -411,7 +413,7 @@ class TableData(ABC):
 
     @cached_property
     def counts(self) -> dict[str, int]:
-        """Rows of every event table."""
+        """Return the number of rows of every event table."""
         with self._file.reading():
             return {table.name: self._count(table) for table in self._tables}
 

@@ -60,7 +60,7 @@ class JoinedSpans(DataSetSpans):
 
     @property
     def joined(self) -> RocpdEvents | None:
-        """Who reads all data sets at once; None where each has to be read by itself."""
+        """Return the reader of all data sets at once; None where each has to be read by itself."""
         return None if self._events is None or self._events.obstacle else self._events
 
     def count(self) -> int:
@@ -108,7 +108,7 @@ class JoinedSpans(DataSetSpans):
 
     @property
     def has_counters(self) -> bool:
-        """May there be quantities over time? These belong to samples."""
+        """Return whether there may be quantities over time; these belong to samples."""
         joined = self.joined
         return joined is None or joined.has_samples
 

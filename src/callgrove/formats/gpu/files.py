@@ -156,7 +156,7 @@ UNITS = ((10**9, "s"), (10**6, "ms"), (10**3, "us"), (1, "ns"))
 
 @dataclass(frozen=True)
 class Session:
-    """What was recorded at once: one process, or all that the file says so of."""
+    """Processes that were recorded at once: one process, or several that the file says belong together."""
 
     file: Path
     processes: tuple[Process, ...]
@@ -169,7 +169,7 @@ class Session:
 
     @cached_property
     def programs(self) -> frozenset[str]:
-        """The programs of its processes; empty where one is not known."""
+        """Return the programs of its processes; empty where one is not known."""
         words = frozenset(process.command.split(" ")[0] for process in self.processes)
         return frozenset() if words & UNKNOWN else words
 
@@ -181,8 +181,8 @@ NO_TURN = "", 0  # where times are not known
 
 @dataclass(frozen=True)
 class Runs:
-    """The runs of some databases: `of_process` has the number of the run of every process. `why` says what told them
-    apart. Of a single run nothing is said: it has the name of the whole."""
+    """The runs of some databases: `of_process` has the number of the run of every process. `why` says how they were
+    told apart. A single run has the name of the whole, and no note."""
 
     runs: tuple[Run, ...]
     of_process: tuple[int, ...]

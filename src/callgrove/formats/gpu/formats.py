@@ -75,7 +75,7 @@ KERNEL_NAMES = ("short", "demangled")
 
 @dataclass(frozen=True)
 class GpuFormat:
-    """One family of databases. `knows` looks at names of tables, `datasets` reads one file."""
+    """One family of databases. `knows` decides by the names of tables, `datasets` reads one file."""
 
     name: str
     title: str
@@ -233,7 +233,8 @@ def _rocpd_tables(tables: Collection[str]) -> str:
 
 
 class RocpdFormat(GpuFormat):
-    """rocprofv3's databases, of which many can be written as one.
+    """rocprofv3's databases, of which many can be written as one. It also matches SQLite files of no known family, so
+    that these are refused with the reason.
 
     It also speaks for SQLite files that no family knows, so that these are refused with the reason.
     """
@@ -387,7 +388,8 @@ def problems(experiment: Experiment) -> Iterator[Problem]:
 
 
 class _Events:
-    """Counts of strange events. Memory holds correlations of one part: a call and what it launches are in the same."""
+    """Counts of strange events. Memory holds the correlations of one part, which contains a call and what it
+    launches."""
 
     def __init__(self, experiment: Experiment) -> None:
         self.read = self.flagged = self.nameless = self.dangling = 0
@@ -402,7 +404,7 @@ class _Events:
         self._operations: list[Ints] = []
 
     def add(self, chunk: SpanChunk) -> None:
-        """Chunks of one part follow each other."""
+        """Count the events of a chunk; chunks of one part must follow each other."""
         part = int(self._part_of[chunk["profile"][0]])
         if part != self._part:
             self.finish_part()

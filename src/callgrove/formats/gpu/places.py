@@ -159,7 +159,7 @@ STREAMS = (ProfileKind.GPU_STREAM, ProfileKind.QUEUE)
 
 @dataclass(frozen=True)
 class Place:
-    """Where a process is among all of them."""
+    """The number of a process's node, its rank and its run."""
 
     node: int
     rank: int
@@ -267,7 +267,7 @@ def _as_unsigned(number: int) -> int:
 
 @dataclass
 class _SystemTree:
-    """The system tree in the making; groups of one name below one parent are one."""
+    """A system tree that grows; groups of one name below one parent are one."""
 
     parent: list[int] = field(default_factory=list)
     kind: list[str] = field(default_factory=list)

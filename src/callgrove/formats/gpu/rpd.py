@@ -128,7 +128,7 @@ def datasets(file: SqliteFile) -> list[RpdData]:
 
 
 class RpdData(TableData):
-    """All tables of a file."""
+    """A data set of RPD: all tables of a file."""
 
     def __init__(self, file: SqliteFile) -> None:
         super().__init__(file, (API, OP))
@@ -464,7 +464,7 @@ class RpdData(TableData):
 
 
 class _Wide:
-    """From ids to 64-bit ids; -1 for ids that have none."""
+    """A mapping from ids to 64-bit ids; -1 for ids that have none."""
 
     def __init__(self, ids: Ints, values: Ints) -> None:
         self._place, self._values = Lookup(ids, np.arange(len(ids))), np.append(values, ABSENT)

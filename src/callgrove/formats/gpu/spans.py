@@ -72,12 +72,12 @@ class DataSetSpans:
 
     @property
     def warnings(self) -> Sequence[InputWarning]:
-        """What was found so far: some damage shows only when events are read."""
+        """Return the warnings so far: some damage shows only when events are read."""
         return [warning for dataset in self._datasets for warning in dataset.warnings]
 
     @cached_property
     def firsts(self) -> list[int]:
-        """The number of the first span of every data set, and of the one after the last."""
+        """Return the number of the first span of every data set, and the number of all spans."""
         return [0, *accumulate(dataset.count() for dataset in self._datasets)]
 
     def count(self) -> int:

@@ -40,7 +40,7 @@ LANE_KINDS = {kind.word: kind for kind in ProfileKind}
 
 
 class DraftLanes(TableData):
-    """The small tables of a file."""
+    """A data set of the draft schema, as far as its small tables tell it: processes, devices and lanes."""
 
     def __init__(self, file: SqliteFile) -> None:
         super().__init__(file, TABLES)

@@ -132,7 +132,7 @@ def datasets(file: SqliteFile) -> list[DraftData]:
 
 
 class DraftData(DraftLanes):
-    """All tables of a file."""
+    """A data set of the draft schema: all tables of a file."""
 
     # -- events ------------------------------------------------------------------------------------------------------
 

@@ -74,7 +74,8 @@ class Strings:
 
 
 class DraftPlaces:
-    """The rows for every profile, by number: 0 is none for `thread` and `gpu`, -1 for `lane` and `queue`.
+    """The ids of the rows of every profile: 0 is none for `thread` and `gpu`, -1 for `lane` and `queue`. `devices`
+    gives, by part of the spans, the number of each of its devices in the list of all.
 
     `devices` gives, by part of the spans, the place of each of its devices in the list of all.
     """

@@ -57,7 +57,7 @@ Frame = tuple[int | None, int | None, int | None]  # function, file, line
 
 
 class DraftWriter(TargetWriter[SqliteTarget, Experiment]):
-    """A database in the making."""
+    """Writes a database of the draft schema."""
 
     takes_spans = True
 

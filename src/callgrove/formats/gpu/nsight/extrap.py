@@ -119,7 +119,7 @@ class ExtraPSeries:
 
     @property
     def unlinked(self) -> int:
-        """Kernels that belong to no call path."""
+        """Return the number of kernels that belong to no call path."""
         known = self.paths.correlation[~self.paths.is_range]
         return int((~np.isin(self._activities.kernels["correlationId"], known)).sum())
 

@@ -86,7 +86,7 @@ class Activities:
 
     @cached_property
     def all(self) -> Cells:
-        """Kernels, copies and sets, one after the other."""
+        """Return kernels, copies and sets, one after the other."""
         parts = (self.kernels, self.copies, self.sets)
         return {
             **{name: np.concatenate([part[name] for part in parts]) for name in KEYS},
@@ -95,19 +95,19 @@ class Activities:
 
     @cached_property
     def but_copies(self) -> Cells:
-        """Kernels and sets."""
+        """Return kernels and sets."""
         kept = np.repeat([True, False, True], [len(part["start"]) for part in (self.kernels, self.copies, self.sets)])
         return {name: column[kept] for name, column in self.all.items()}
 
     @cached_property
     def busy(self) -> Segments:
-        """While anything runs."""
+        """Return the segments in which anything runs."""
         start, end, correlation = (self.all[name] for name in KEYS)
         return segments_of(start, end, correlation, np.zeros(len(start), np.int64))
 
     @cached_property
     def computing(self) -> Segments:
-        """While kernels or sets run."""
+        """Return the segments in which kernels or sets run."""
         times = len(self.gpu_threads)
         start, end, correlation = (np.append(np.repeat(self.kernels[name], times), self.sets[name]) for name in KEYS)
         threads = np.append(self.kernel_threads.reshape(-1), np.zeros(len(self.sets["start"]), np.int64))
@@ -115,7 +115,7 @@ class Activities:
 
     @cached_property
     def kernel_threads(self) -> Ints:
-        """By kernel and GPU: the threads of the kernel, as many as can run at once."""
+        """Return, by kernel and GPU, the threads of the kernel, at most as many as can run at once."""
         launched = np.ones(len(self.kernels["start"]), np.int64)
         for name in DIMENSIONS:
             launched *= self.kernels[name]
@@ -173,8 +173,8 @@ def time_of(callpath: str, ns: int, tags: Tags = NO_TAGS) -> Measured:
 
 @dataclass(frozen=True)
 class Below:
-    """What goes below calls: rows by correlation. `count` is how many rows of Extra-P's own one stands for; `other`
-    numbers the activity that overlapped, or is -1 for the row of the call itself."""
+    """Rows that go below calls, by correlation. `count` is how many rows of Extra-P's one stands for; `other` is the
+    number of the activity that overlapped, or -1 for the row of the call itself."""
 
     correlation: Ints
     other: Ints

@@ -55,7 +55,7 @@ MOST_PAIRS = 1 << 20  # that are held at once; hostile files have as many as the
 
 @dataclass(frozen=True)
 class Segments:
-    """Stretches of time in which something ran, in order; `threads` is the sum over what ran."""
+    """Stretches of time in which something ran, in order; `threads` is the sum over all that ran."""
 
     start: Ints
     end: Ints
@@ -199,7 +199,7 @@ PUSH_POP = 59
 
 
 class Strings:
-    """StringIds."""
+    """The texts of the table StringIds, by id."""
 
     def __init__(self, file: SqliteFile) -> None:
         rows = file.table("StringIds", {"id": INTEGER, "value": TEXT})
@@ -232,7 +232,7 @@ class CallPaths:
 
     @cached_property
     def is_async(self) -> Bools:
-        """By path: does it go through a call that does not wait?"""
+        """Return, by path, whether it goes through a call that does not wait."""
         return np.array(["Async_" in text for text in self.texts], np.bool_)
 
     @property

@@ -52,7 +52,7 @@ class Gpu:
 
 
 class Gpus:
-    """What is known of the GPUs, by CUDA's numbers."""
+    """The properties of GPUs, by CUDA's numbers."""
 
     def __init__(self, file: SqliteFile) -> None:
         self._of_process = _numbers_by_process(file)

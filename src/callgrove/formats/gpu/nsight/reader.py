@@ -95,7 +95,7 @@ def datasets(file: SqliteFile) -> list[NsightData]:
 
 
 class NsightData(NsightPlaces):
-    """All tables of an export."""
+    """A data set of Nsight Systems: all tables of an export."""
 
     def __init__(self, file: SqliteFile) -> None:
         super().__init__(file, TABLES)

@@ -91,8 +91,8 @@ class OwnedTables:
 
 
 class ByOwner:
-    """From an id of one of several data sets to the row that has it; -1 for ids that it does not have. The first of
-    equal ids counts."""
+    """A mapping from an id of one of several data sets to its row; -1 for unknown ids. The first of equal ids
+    counts."""
 
     def __init__(self, n: Ints, ids: Ints) -> None:
         self._n_rows, rows = len(ids), np.arange(len(ids))
@@ -147,7 +147,7 @@ def _extremes(n: Ints, ids: Ints) -> tuple[Ints, Ints]:
 
 
 class EventRows:
-    """Rows of the event table by their id, which as a rule counts them."""
+    """Rows of the event table by id; in most files ids count the rows."""
 
     def __init__(self, parts: Iterable[OwnedRows], columns: Sequence[str], n_owners: int) -> None:
         n, columns_of_parts = np.zeros(n_owners, np.int64), []
@@ -217,7 +217,8 @@ class Tracks:
 
 
 class Lookups:
-    """What the ids of data sets lead to, looked up when it is asked for. Names are numbers of `names`."""
+    """A mapping from the ids of data sets to what they refer to, read when it is first needed. Names are numbers of
+    `names`."""
 
     def __init__(self, tables: OwnedTables, names: Names) -> None:
         self.tables, self.datasets, self.names = tables, tables.datasets, names
@@ -247,12 +248,12 @@ class Lookups:
 
     @cached_property
     def columns(self) -> dict[str, set[str]]:
-        """The columns that event tables have in any data set."""
+        """Return the columns that event tables have in any data set."""
         return {base: self.tables.columns(base) for base in TABLES}
 
     @cached_property
     def counts(self) -> dict[str, Ints]:
-        """Events of every data set, by table."""
+        """Return the number of events of every data set, by table."""
         return {base: self.tables.n_rows(base) for base in TABLES}
 
     # -- names ---------------------------------------------------------------------------------------------------------

@@ -53,7 +53,7 @@ AGENT_TEXTS = ("name", "model_name", "vendor_name", "product_name")
 
 
 class AgentWords(Mapping[str, str]):
-    """Names of an agent, and what its JSON holds. All but its numbers is long, and read when it is asked for."""
+    """The names of an agent, and what its JSON holds. All but its numbers is long, and read when it is first needed."""
 
     def __init__(self, numbers: Mapping[str, str], file: SqliteFile, table: str, row: int) -> None:
         self._numbers, self._file, self._table, self._row = numbers, file, table, row
@@ -101,8 +101,7 @@ class UsedPlaces:
 
 @dataclass(frozen=True)
 class ReadBefore:
-    """What somebody has read of one set of tables: some of those that are listed, and where events happened, if that
-    is known."""
+    """Tables of one set that were read before: some of the listed ones, and where events happened, if that is known."""
 
     listed: Mapping[str, Cells]
     used: UsedPlaces | None

@@ -78,7 +78,7 @@ def datasets(file: SqliteFile, before: ReadBefore | None = None) -> list[RocpdDa
 
 
 class RocpdData(RocpdPlaces):
-    """One process's tables."""
+    """A data set of rocprofv3: the tables of one process."""
 
     _made: Mapping[str, Array]
 

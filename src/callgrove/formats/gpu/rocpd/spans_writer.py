@@ -102,7 +102,7 @@ Cells = Sequence[object]
 
 @dataclass
 class _Process:
-    """The tables of one process in the making."""
+    """The tables of one process that is being written."""
 
     guid: str
     nid: int
@@ -145,7 +145,7 @@ class _Process:
 
 
 class RocpdSpansWriter(TargetWriter[SqliteTarget, Experiment]):
-    """A database in the making."""
+    """Writes spans as a database of rocprofv3."""
 
     takes_spans = True
 
@@ -528,7 +528,7 @@ class RocpdSpansWriter(TargetWriter[SqliteTarget, Experiment]):
 
 
 class RocpdAnyWriter:
-    """Copies databases of rocprofv3, and writes spans of everything else; which of these is known with the input."""
+    """Copies databases of rocprofv3, and writes spans of everything else; the input decides which."""
 
     def __init__(self, target: Path, options: WriteOptions) -> None:
         refuse_existing(target, options.overwrite)

@@ -346,7 +346,7 @@ NAMES_AS_STORED = worded(
 
 
 class RocpdWriter(TargetWriter[SqliteTarget, Experiment]):
-    """A merged database in the making."""
+    """Merges databases of rocprofv3 into one."""
 
     takes_spans = False  # rows are copied, so that nothing is lost on the way through spans
 
