@@ -284,7 +284,7 @@ def _turns(group: Sessions) -> Turns:
     turns: Turns = {}
     latest: dict[str, tuple[int, int]] = {}  # by clock: the turn, and when what is in it has ended
     windows = [(session.window, session.numbers) for session in group if session.window is not None]
-    for window, numbers in sorted(windows, key=lambda one: (one[0].start_ns, one[0].end_ns)):
+    for window, numbers in sorted(windows, key=lambda item: (item[0].start_ns, item[0].end_ns)):
         turn, until = latest.get(window.clock, (0, window.end_ns))
         later = window.start_ns > until
         latest[window.clock] = (turn + 1, window.end_ns) if later else (turn, max(until, window.end_ns))

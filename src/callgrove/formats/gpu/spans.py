@@ -184,12 +184,12 @@ def select_events(events: Events, window: Window | None, lane_profiles: Ids, pro
     """Return the events in a window of time and of some profiles."""
     if window is None and profiles is None:
         return events
-    kept = np.ones(len(events["span"]), np.bool_)
+    is_selected = np.ones(len(events["span"]), np.bool_)
     if window is not None:
-        kept &= touch_window(events["start_ns"], events["end_ns"], window)
+        is_selected &= touch_window(events["start_ns"], events["end_ns"], window)
     if profiles is not None:
-        kept &= np.isin(lane_profiles[events["lane"]], profiles)
-    return {name: column[kept] for name, column in events.items()}
+        is_selected &= np.isin(lane_profiles[events["lane"]], profiles)
+    return {name: column[is_selected] for name, column in events.items()}
 
 
 def _depths(dataset: DataSet) -> Ids:

@@ -74,16 +74,16 @@ def stacks_of(rows: dict[str, Array], lane: Ints, function: Ids, file: Ids, idle
     frames["function"][present], frames["file"][present] = function[order], file[order]
     line[present] = or_absent(rows["line_number"])[order]
     bounds = np.append((present - missing)[new], n)
-    kept = np.ones(n, np.bool_)
-    kept[present] = ~idle[order]
-    before = np.append(0, np.cumsum(kept))
+    is_busy = np.ones(n, np.bool_)
+    is_busy[present] = ~idle[order]
+    before = np.append(0, np.cumsum(is_busy))
     return Stacks(
         where[new].astype(np.int32),
         when[new],
         before[bounds],
-        frames["function"][kept],
-        frames["file"][kept],
-        line[kept],
+        frames["function"][is_busy],
+        frames["file"][is_busy],
+        line[is_busy],
     )
 
 

@@ -96,8 +96,10 @@ class Activities:
     @cached_property
     def but_copies(self) -> Cells:
         """Return kernels and sets."""
-        kept = np.repeat([True, False, True], [len(part["start"]) for part in (self.kernels, self.copies, self.sets)])
-        return {name: column[kept] for name, column in self.all.items()}
+        is_no_copy = np.repeat(
+            [True, False, True], [len(part["start"]) for part in (self.kernels, self.copies, self.sets)]
+        )
+        return {name: column[is_no_copy] for name, column in self.all.items()}
 
     @cached_property
     def busy(self) -> Segments:

@@ -118,8 +118,8 @@ def segments_of(start: Ints, end: Ints, correlation: Ints, threads: Ints) -> Seg
     running = events[begin] * _including(start, end, np.ones(len(start), np.int64), instant)
     total = events[begin] * _including(start, end, threads, instant)
     total = np.where(ending > 0, total - _sums(weight[first], begin), total)
-    kept = np.flatnonzero((running - ending)[:-1] > 0)
-    return Segments(instant[kept], instant[kept + 1], (running - ending)[kept], total[kept])
+    active = np.flatnonzero((running - ending)[:-1] > 0)
+    return Segments(instant[active], instant[active + 1], (running - ending)[active], total[active])
 
 
 def _sums(values: Ints, begin: Ints) -> Ints:
