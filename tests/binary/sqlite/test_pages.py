@@ -84,7 +84,7 @@ def by_pages(path: Path, table: str, names: Sequence[str], **options: Any) -> li
     tables = PageTables(pages)
     list(tables.rows_of(layout, []))
     out: list[list[tuple[object, ...]]] = []
-    for reader in (tables, PageTables(pages), PageTables(pages, tables.found)):
+    for reader in (tables, PageTables(pages), PageTables(pages, tables.found_tables)):
         out.append([])
         for found in reader.rows_of(layout, names, **options):
             out[-1] += zip(*(found.objects(name) for name in names), strict=True)
@@ -408,13 +408,13 @@ def test_where_rows_stand_is_known_for_who_reads_again(
     one, two = (SqliteFile.open(large(tmp_path / f"{k}.db", 5000, k), cache) for k in range(2))
     for _ in range(2):
         assert read(one) == list(range(5000))
-        assert bool(one._found) == (kept == 1 << 20)  # 2 bytes for each row
+        assert bool(one._found_tables) == (kept == 1 << 20)  # 2 bytes for each row
         assert one.count("t") == 5000
         assert one.distinct("t", "a") == {(k,) for k in range(5000)}
         some = [cells["a"] for cells in one.chunks("t", {"a": Type.INTEGER}, between=(998, 2001))]
         assert np.concatenate(some).tolist() == list(range(998, 2002))
     assert read(two) == list(range(1, 5001))
-    assert bool(one._found) == (kept == 1 << 20)  # there is room for both
+    assert bool(one._found_tables) == (kept == 1 << 20)  # there is room for both
     assert read(one) == list(range(5000))
     large(one.path, 4000, 7)
     assert read(one) == list(range(7, 4007))

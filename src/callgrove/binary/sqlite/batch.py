@@ -44,8 +44,8 @@ class JoinedPages(Pages):
         self._before = np.array(bounds, np.int64) // self.size  # pages of the files before each
 
     def several(self, tables: Sequence[Sequence[TableLayout | None]]) -> list[JoinedTable | Slow]:
-        """Several tables of every file, their rows looked for at once; the layout of a table is None where a file lacks
-        it. What a table of a file holds has one owner: these are numbered table by table."""
+        """Return several tables of every file, whose rows are located at once; the layout of a table is None where a
+        file lacks it. Each table of each file is one owner of rows; owners are numbered table by table."""
         n_files = len(self._before) - 1
         layouts = [layout for table in tables for layout in table]
         known = [(number, layout.root) for number, layout in enumerate(layouts) if layout is not None]
@@ -63,29 +63,29 @@ class JoinedPages(Pages):
         out = []
         ends = np.cumsum(n)
         for number, table in enumerate(tables):
-            own = n[number * n_files : (number + 1) * n_files]
-            part = slice(ends[number * n_files] - own[0], ends[(number + 1) * n_files - 1])
+            counts = n[number * n_files : (number + 1) * n_files]
+            part = slice(ends[number * n_files] - counts[0], ends[(number + 1) * n_files - 1])
             some = None if records is None or part.start == part.stop else records.part(part)
-            out.append(_table(table, some, owner[part] - number * n_files, own))
+            out.append(_table(table, some, owner[part] - number * n_files, counts))
         return out
 
     def _forest(self, roots: Ints, owner: Ints, file: Ints) -> tuple[Ints, Ints]:
-        """The leaf pages below root pages, owner by owner, and whose they are."""
+        """Return the leaf pages below root pages, owner by owner, and the owner of each."""
         pages = self._global_pages(roots, file)
-        found: list[tuple[Ints, Ints]] = []
+        leaves: list[tuple[Ints, Ints]] = []
         is_done = np.zeros(int(owner.max(initial=0)) + 1, np.bool_)
         n_visited = 0
         for _ in range(DEEPEST):
             begin, kind, n_cells = self.header(pages)
             leaf = kind == LEAF
             check((leaf | (kind == INTERIOR)).all() and not is_done[owner].any(), "a page that belongs to no table")
-            found.append((pages[leaf], owner[leaf]))
+            leaves.append((pages[leaf], owner[leaf]))
             is_done[owner[leaf]] = True
             inner = np.flatnonzero(~leaf)
             n_visited += int(n_cells[inner].sum()) + len(inner)
             check(not is_done[owner[inner]].any() and n_visited <= self.count, "pages that are used twice")
             if not len(inner):
-                every, of = (np.concatenate(parts) for parts in zip(*found, strict=True))
+                every, of = (np.concatenate(parts) for parts in zip(*leaves, strict=True))
                 order = np.argsort(of, kind="stable")
                 return every[order], of[order]
             below, _ = self.children(pages[inner], begin[inner], n_cells[inner], np.zeros(len(inner), np.int64))
@@ -94,14 +94,14 @@ class JoinedPages(Pages):
         raise PageError("a tree without an end")
 
     def _global_pages(self, pages: Ints, file: Ints) -> Ints:
-        """Numbers of pages in their files -> those over all files."""
+        """Convert numbers of pages in their files to numbers over all files."""
         is_inside = (pages >= 2) & (pages <= self._before[file + 1] - self._before[file])
         check(is_inside.all(), "a page that no table can have")
         return pages + self._before[file]
 
 
 def _table(layouts: Sequence[TableLayout | None], records: Records | None, owner: Ints, n: Ints) -> JoinedTable | Slow:
-    """The rows of one table of every file, whose columns are equal, if all records stand in their pages."""
+    """Return the rows of one table of every file, all with equal columns, if all records stand in their pages."""
     if records is not None and not (records.knows_all and records.is_whole):
         return Slow("records that are not in one page")
     return JoinedTable(next(filter(None, layouts), None), records, owner, n)
@@ -117,7 +117,7 @@ class OwnedRows:
 
     @cached_property
     def firsts(self) -> Ints:
-        """The first row of every file."""
+        """Return the first row of every file."""
         return np.cumsum(self.n) - self.n
 
 
@@ -134,11 +134,11 @@ class JoinedTable:
         return len(self.owner)
 
     def rows(self, columns: Mapping[str, Type]) -> OwnedRows:
-        """Some columns of all rows; missing ones read as absent."""
+        """Return some columns of all rows; missing ones read as absent."""
         return OwnedRows({name: self._column(name, type_) for name, type_ in columns.items()}, self.n)
 
     def _column(self, name: str, type_: Type) -> Array:
-        column = self._stored_column(name)
+        column = self._find_column(name)
         if self.records is None or column is None:
             return absent(len(self.owner), type_)
         if type_ is Type.TEXT:
@@ -152,26 +152,26 @@ class JoinedTable:
         return values
 
     def texts(self, name: str, rows: Ints) -> Sequence[object]:
-        """A column of some rows as it is stored."""
-        column = self._stored_column(name)
+        """Return a column of some rows as it is stored."""
+        column = self._find_column(name)
         if self.records is None or column is None:
             return [None] * len(rows)
         check(column.place != ABSENT, "a column that is no text")
         self._check_stored(column)
         return self.records.objects(column.place, rows)
 
-    def _stored_column(self, name: str) -> PageColumn | None:
+    def _find_column(self, name: str) -> PageColumn | None:
         return None if self.layout is None else self.layout.columns.get(name)
 
     def _check_stored(self, column: PageColumn) -> None:
-        """Records hold the values of a column as they are: no default of one that was added, and no doubles."""
+        """Check that records hold the values of a column as they are: no default of an added column, and no doubles."""
         check(not column.is_real, "a column of doubles")
         if column.has_default and self.records is not None:
             is_older = (self.records.serials(column.place) < NULL).any()
             check(not is_older, "records from before a column was added that has a default")
 
     def is_everywhere(self, name: str, text: str) -> bool:
-        """Do all rows hold this text, as far as there is such a column?"""
+        """Return whether all rows hold this text; True where there is no such column."""
         if self.records is None or self.layout is None or name not in self.layout.columns:
             return True
         column = self.layout.columns[name]
@@ -183,8 +183,8 @@ WORTH_KEEPING = 1000  # rows; few are found as fast as they are kept
 
 @dataclass
 class KnownTables:
-    """Where the rows of some tables stand, of files that were read before: who opens files to see who took part is
-    followed by who wants to know what happened."""
+    """Where the rows of some tables stand, of files that were read before: files are opened first to list processes and
+    places, and then read again for their events."""
 
     versions: Sequence[tuple[Path, Version]]
     tables: dict[str, _KnownTable] = field(default_factory=dict)
@@ -197,13 +197,14 @@ class _KnownTable:
     n: Ints
 
     @classmethod
-    def of(cls, table: JoinedTable, room: Room) -> _KnownTable | None:
-        """None where there is no room for it, where rows cannot be kept, or where there are few."""
-        rows = None if len(table) < WORTH_KEEPING or table.records is None else FoundRows.of(table.records)
+    def from_table(cls, table: JoinedTable, room: Room) -> _KnownTable | None:
+        """Return where the rows of a table stand; None where there is no room for it, or rows cannot be kept, or are
+        few."""
+        rows = None if len(table) < WORTH_KEEPING or table.records is None else FoundRows.from_records(table.records)
         if rows is None and len(table):
             return None
-        made = cls(table.layout, rows, table.n)
-        return made if room.take(made, 0 if rows is None else rows.n_bytes) else None
+        known_table = cls(table.layout, rows, table.n)
+        return known_table if room.take(known_table, 0 if rows is None else rows.n_bytes) else None
 
     def table(self, pages: JoinedPages) -> JoinedTable:
         records = None if self.rows is None else self.rows.records(pages.bytes)
@@ -211,11 +212,11 @@ class _KnownTable:
 
 
 class JoinedFiles:
-    """Files that nobody writes, read at once. Tables go by a key: file k calls a table `table_name(key, k)`, and may
-    lack it."""
+    """Files that nobody writes, read at once. Tables are named by a key: in file k a table is called `table_name(key,
+    k)`, and may be missing."""
 
     def __init__(self, files: Sequence[SqliteFile], table_name: Callable[[str, int], str], keeps: bool = False) -> None:
-        """`keeps`: where rows stand is kept for who reads the same tables next."""
+        """Join files; with `keeps`, remember where rows stand for the next reader of the same tables."""
         self.files, self._table_name, self._keeps = files, table_name, keeps
         self._buffer: Array | None = None
         self._pages: JoinedPages | Slow | None = None
@@ -225,19 +226,19 @@ class JoinedFiles:
     # -- rows, or why every file has to be read by itself --------------------------------------------------------------
 
     def n_rows(self, key: str) -> Ints | Slow:
-        """How many rows of a table each file has."""
+        """Return how many rows of a table each file has."""
         return decode(self._table(key), lambda table: table.n)
 
     def rows(self, key: str, columns: Mapping[str, Type]) -> OwnedRows | Slow:
-        """Columns of all rows of a table."""
+        """Return columns of all rows of a table."""
         return decode(self._table(key), lambda table: table.rows(columns))
 
     def texts(self, key: str, column: str, rows: Ints) -> Array | Slow:
-        """A column of texts, of some rows of a table."""
+        """Return a column of texts for some rows of a table."""
         return decode(self._table(key), lambda table: text_column(table.texts(column, rows)))
 
     def is_everywhere(self, key: str, column: str, text: str) -> bool | Slow:
-        """Do all rows hold this text, as far as there is such a column?"""
+        """Return whether all rows hold this text; True where there is no such column."""
         return decode(self._table(key), lambda table: table.is_everywhere(column, text))
 
     # -- tables --------------------------------------------------------------------------------------------------------
@@ -248,7 +249,7 @@ class JoinedFiles:
         return self._tables[key]
 
     def read(self, keys: Sequence[str]) -> None:
-        """Look for the rows of several small tables at once, for who will ask for them."""
+        """Locate the rows of several small tables at once, for later calls."""
         pages, known = self.pages, self._known.tables
         if isinstance(pages, Slow):
             self._tables |= dict.fromkeys(keys, pages)
@@ -263,16 +264,18 @@ class JoinedFiles:
         tables = [decoded] * len(wanted) if isinstance(decoded, Slow) else decoded
         self._tables |= dict(zip(wanted, tables, strict=True))
         for key, table in zip(wanted, tables, strict=True) if self._keeps else ():
-            if isinstance(table, JoinedTable) and (kept := _KnownTable.of(table, self.files[0].cache.room)):
-                known[key] = kept
+            if isinstance(table, JoinedTable) and (
+                known_table := _KnownTable.from_table(table, self.files[0].cache.room)
+            ):
+                known[key] = known_table
 
     def _layouts(self, key: str) -> list[TableLayout | None] | Slow:
-        """Where each file has a table, None for those that lack it; unless that cannot be told."""
+        """Return where each file has a table, None for files that lack it; `Slow` where that cannot be told."""
         names = [self._table_name(key, k) for k in range(len(self.files))]
         has_it = [name in file.tables for file, name in zip(self.files, names, strict=True)]
         layouts = [
-            file.schema.layout(name) if there else None
-            for file, name, there in zip(self.files, names, has_it, strict=True)
+            file.schema.layout(name) if has_table else None
+            for file, name, has_table in zip(self.files, names, has_it, strict=True)
         ]
         planned = plan_table(list(compress(layouts, has_it))) if any(has_it) else None
         return planned if isinstance(planned, Slow) else layouts
@@ -281,7 +284,7 @@ class JoinedFiles:
 
     @property
     def pages(self) -> JoinedPages | Slow:
-        """The pages of all files, read when they are first asked for."""
+        """Return the pages of all files, read when they are first asked for."""
         if self._pages is None:
             self._pages = self._read()
         return self._pages
@@ -310,7 +313,7 @@ class JoinedFiles:
         return spare if spare is not None and len(spare) >= n_bytes else np.empty(max(n_bytes, BUNDLE_BYTES), np.uint8)
 
     def _knowledge_of(self, versions: Sequence[Version]) -> KnownTables:
-        """What is known of these files as they are now."""
+        """Return what is known of these files in their current versions."""
         first = self.files[0]
         now = [(file.path, version) for file, version in zip(self.files, versions, strict=True)]
         if first.known_tables is None or first.known_tables.versions != now:
@@ -318,7 +321,7 @@ class JoinedFiles:
         return first.known_tables
 
     def give_back(self) -> None:
-        """Forget everything; whoever asks again reads again."""
+        """Forget everything; a later call reads the files again."""
         if self._buffer is not None:
             for file in self.files:
                 file.close()
@@ -327,7 +330,7 @@ class JoinedFiles:
         self._tables = {}
 
     def __getstate__(self) -> dict[str, object]:
-        """A worker reads the files itself."""
+        """Leave out what was read: a worker reads the files itself."""
         return {
             **self.__dict__,
             "_buffer": None,
@@ -338,7 +341,7 @@ class JoinedFiles:
 
 
 def _fill(path: Path, part: Array, head: bytes) -> str:
-    """Read all bytes of a file, which begins with some; what went wrong, if anything did."""
+    """Read all bytes of a file, which must begin with `head`; return what went wrong, or an empty text."""
     try:
         with path.open("rb", buffering=0) as stream:
             n_read = stream.readinto(part.data)

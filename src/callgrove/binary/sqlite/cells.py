@@ -59,14 +59,14 @@ class Type(Enum):
 
 @dataclass
 class CellReader:
-    """Makes columns of cells, and remembers what was strange about them."""
+    """Makes columns of cells, and counts cells that have unexpected types."""
 
     path: Path
     strange: Counter[str] = field(default_factory=Counter)  # "table.column" -> cells that were no numbers
     _textual: set[bool] = field(default_factory=set)  # whether times were seen that are text, or numbers
 
     def forget(self, table: str, columns: Mapping[str, Type]) -> None:
-        """Who reads a table again counts again."""
+        """Reset the counts of a table that is read again."""
         if self.strange:
             for name in columns:
                 self.strange.pop(f"{table}.{name}", None)
@@ -74,7 +74,7 @@ class CellReader:
     def of_rows(
         self, table: str, columns: Mapping[str, Type], known: set[str], rows: Sequence[tuple[object, ...]]
     ) -> Cells:
-        """From rows of the columns that are known, in their order."""
+        """Return cells from rows that have the known columns, in their order."""
         given = iter(zip(*rows, strict=True))
         return {
             name: self._as_type(f"{table}.{name}", next(given), type_) if name in known else absent(len(rows), type_)
@@ -82,7 +82,7 @@ class CellReader:
         }
 
     def of_pages(self, table: str, columns: Mapping[str, Type], known: set[str], rows: PageRows) -> Cells:
-        """From rows that stand in pages."""
+        """Return cells from rows that stand in pages."""
         return {
             name: self._of_pages(table, name, type_, rows) if name in known else absent(len(rows), type_)
             for name, type_ in columns.items()
@@ -127,7 +127,7 @@ class CellReader:
         return np.array([self._date(place, cell) for cell in cells], np.int64)
 
     def _note_times(self, table: str, known: set[bool]) -> None:
-        """Whether times were met that are text, or that are not; never both."""
+        """Remember whether times are text or numbers; raise an error if a file has both."""
         if len(known | self._textual) > 1:
             raise CorruptFile(
                 self.path, table, expected="times that are all numbers, or all dates", found="both in one file"
@@ -171,14 +171,14 @@ class CellReader:
 
 
 def absent(n: int, type_: Type) -> Array:
-    """A column of a table that does not have it."""
+    """Return the cells of a column that a table does not have."""
     if type_ is Type.TEXT:
         return np.full(n, None, object)
     return np.full(n, np.nan) if type_ is Type.REAL else np.full(n, MISSING)
 
 
 def text_column(cells: Sequence[object]) -> Array:
-    """Cells as objects that are str or None."""
+    """Return cells as objects that are str or None."""
     out = np.empty(len(cells), object)
     out[:] = cells if set(map(type, cells)) <= TEXTUAL else [_text(cell) for cell in cells]
     return out
@@ -201,16 +201,16 @@ def _number(cell: object) -> float | None:
 
 
 def json_object(text: str | None) -> dict[str, object]:
-    """An object; anything else, and what is no JSON, is an empty one."""
+    """Parse a JSON object; anything else, also what is no JSON, gives an empty one."""
     try:
-        found = json.loads(text or "{}")
+        parsed = json.loads(text or "{}")
     except (ValueError, RecursionError):
         return {}
-    return {str(key): value for key, value in found.items()} if isinstance(found, dict) else {}
+    return {str(key): value for key, value in parsed.items()} if isinstance(parsed, dict) else {}
 
 
 def is_json(text: str | None) -> bool:
-    """Does a cell hold JSON, or nothing at all?"""
+    """Return whether a cell holds JSON, or nothing at all."""
     try:
         json.loads(text or "{}")
     except (ValueError, RecursionError):
@@ -219,12 +219,12 @@ def is_json(text: str | None) -> bool:
 
 
 def json_strings(text: str | None) -> dict[str, str]:
-    """An object of strings."""
+    """Parse a JSON object of strings."""
     return {key: str(value) for key, value in json_object(text).items()}
 
 
 def json_scalars(text: str | None) -> dict[str, str]:
-    """The numbers and texts of an object, and those of objects in it (`size_x`); what lies deeper is left out."""
+    """Return the numbers and texts of an object, and those of objects in it (`size_x`), without deeper ones."""
     out: dict[str, str] = {}
     for key, value in json_object(text).items():
         inner = {f"{key}_{name}": cell for name, cell in value.items()} if isinstance(value, dict) else {key: value}
@@ -236,7 +236,7 @@ def json_scalars(text: str | None) -> dict[str, str]:
 
 
 class Lookup:
-    """From a table's ids to numbers; -1 for ids that it does not have. The first of equal ids counts."""
+    """A mapping from a table's ids to numbers; -1 for unknown ids. The first of equal ids counts."""
 
     def __init__(self, ids: Ints, numbers: Array) -> None:
         self._numbers = Directory(ids, numbers)

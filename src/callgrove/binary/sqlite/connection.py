@@ -29,13 +29,14 @@ State = tuple[tuple[int, int] | None, ...]
 
 
 def is_left_behind(path: Path) -> bool:
-    """Is there a log, but nobody who has the database open? Who has keeps an index of the log beside it."""
+    """Return whether there is a log, but no process that has the database open: such a process keeps an index of the
+    log beside it."""
     really = path.resolve()
     return _with_suffix(really, "-wal").exists() and not _with_suffix(really, "-shm").exists()
 
 
 class PrivateCopy:
-    """A copy in a folder of its own, which is gone with the last one who has it."""
+    """A copy in a folder of its own, which is removed with the last reference to it."""
 
     def __init__(self, path: Path, state: State) -> None:
         self.original, self.state = path, state
@@ -63,7 +64,7 @@ class PrivateCopies:
             return known
         self._latest = known = None
         try:
-            made = PrivateCopy(really, state)
+            copy = PrivateCopy(really, state)
         except OSError as error:
             raise InputError(
                 f"{path}: its writer did not finish, and it cannot be copied to {tempfile.gettempdir()} to read what "
@@ -71,8 +72,8 @@ class PrivateCopies:
             ) from error
         if _state(really) != state:
             raise InputError(f"{path}: was changed while it was read; wait until its writer has finished")
-        self._latest = made
-        return made
+        self._latest = copy
+        return copy
 
 
 def _with_suffix(path: Path, suffix: str) -> Path:
@@ -80,16 +81,16 @@ def _with_suffix(path: Path, suffix: str) -> Path:
 
 
 def _state(path: Path) -> State:
-    """Size and time of the last change of a database and of what lies beside it."""
+    """Return size and time of the last change of a database and of the files beside it."""
     return tuple(_file_state(_with_suffix(path, suffix)) for suffix in ("", *BESIDE))
 
 
 def _file_state(path: Path) -> tuple[int, int] | None:
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return found.st_size, found.st_mtime_ns
+    return status.st_size, status.st_mtime_ns
 
 
 OPENING = "opening"
@@ -101,8 +102,8 @@ NEEDS_WRITING = (  # SQLite's names for what a reader that may not write cannot 
 
 
 def connect(path: Path, live: bool, copies: PrivateCopies) -> tuple[sqlite3.Connection, PrivateCopy | None]:
-    """A connection, and the copy that it is to, where the file cannot be read without changing what lies beside it.
-    `live`: another process may still be writing."""
+    """Return a connection, and the private copy that it reads, where the file cannot be read without changing what lies
+    beside it. `live`: another process may still be writing."""
     with SqliteErrors(path, OPENING):
         if not live:
             return _connect(path, "ro&immutable=1"), None
@@ -117,7 +118,7 @@ def connect(path: Path, live: bool, copies: PrivateCopies) -> tuple[sqlite3.Conn
 
 
 def _connect(path: Path, mode: str) -> sqlite3.Connection:
-    """All that is read is one snapshot."""
+    """Return a connection on which everything is read from one snapshot."""
     uri = f"file:{quote(bytes(path.resolve()))}?mode={mode}"
     connection = sqlite3.connect(uri, SECONDS_TO_WAIT, uri=True, isolation_level=None, check_same_thread=False)
     try:
@@ -133,7 +134,7 @@ def _connect(path: Path, mode: str) -> sqlite3.Connection:
 
 
 class SqliteErrors:
-    """SQLite's errors inside become ours: they name the file and the table."""
+    """A context that turns SQLite's errors into ours, which name the file and the table."""
 
     def __init__(self, path: Path, section: str) -> None:
         self._path, self._section = path, section

@@ -80,7 +80,8 @@ class SqliteCache(threading.local):
 
 @dataclass(eq=False)
 class SqliteFile:
-    """A database, open while it is read: a thousand of them must not be open at once.
+    """A database, open while it is read, as a thousand of them must not be open at once. `live`: another process may
+    still be writing. Such a file stays connected, and everything is read in one transaction.
 
     `live`: another process may still be writing. Such a file stays connected, and all is read in one transaction.
     """
@@ -91,7 +92,7 @@ class SqliteFile:
     _connection: sqlite3.Connection | None = field(default=None, repr=False)
     _readers: int = 0
     _pages: PageTables | None = field(default=None, repr=False)
-    _found: FoundTables | None = field(default=None, repr=False)  # where rows stand
+    _found_tables: FoundTables | None = field(default=None, repr=False)  # where rows stand
     _version: Version = (0, 0, 0)  # of what these two were made from
     _given: Array | None = field(default=None, repr=False)  # its bytes, where somebody else has read them
     _head: tuple[Version, bytes] | None = field(default=None, repr=False)  # its first bytes, and of which version
@@ -100,14 +101,15 @@ class SqliteFile:
 
     @classmethod
     def open(cls, path: Path, cache: SqliteCache | None = None) -> SqliteFile:
-        """Check the header, and that the schema can be read. `cache`: what files that are read in a row share."""
+        """Open a file after checking its header, and that its schema can be read. `cache` is shared by files that are
+        read in a row."""
         opened = cls.unread(path, cache)
         opened.require_tables()
         return opened
 
     @classmethod
     def unread(cls, path: Path, cache: SqliteCache | None = None) -> SqliteFile:
-        """Check the header alone."""
+        """Open a file after checking its header alone."""
         try:
             if not stat.S_ISREG(path.stat().st_mode):  # a pipe would be waited for
                 raise InputError(f"{path}: is no regular file, so no database")
@@ -128,14 +130,14 @@ class SqliteFile:
 
     @property
     def strange(self) -> Counter[str]:
-        """How many cells of which column were no numbers."""
+        """Return how many cells of each column were no numbers."""
         return self.cells.strange
 
     # -- open and closed -----------------------------------------------------------------------------------------------
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """What is open stays open for as long as somebody reads."""
+        """Keep what is open for as long as this context lasts."""
         if not self._readers and self._is_stale():
             self.close()
             self.__dict__.pop("schema", None)
@@ -149,10 +151,10 @@ class SqliteFile:
                 self._rest()
 
     def _is_stale(self) -> bool:
-        """Has somebody changed the file since its schema or its pages were read?"""
+        """Return whether the file has changed since its schema or its pages were read."""
         if self.live or self._given is not None:
             return False
-        is_known = "schema" in self.__dict__ or self._pages is not None or self._found is not None
+        is_known = "schema" in self.__dict__ or self._pages is not None or self._found_tables is not None
         return is_known and self._version != version_of(self.path)
 
     def _rest(self) -> None:
@@ -164,22 +166,22 @@ class SqliteFile:
             return  # who has read it tells when it is over
         before, self.cache.latest = self.cache.latest, self
         if before is not None and before is not self and not before._readers:
-            before._close_but_found()
+            before._close_but_keep_found_tables()
         if self._version[0] > SMALL_FILE and self._pages is not None:
-            found = self._pages.found
+            found_tables = self._pages.found_tables
             self.close()
-            self._found, self.cache.latest = found, self
+            self._found_tables, self.cache.latest = found_tables, self
 
-    def _close_but_found(self) -> None:
-        """What was found stays, where there is room for it: the file is likely to be read again."""
-        found = self._found if self._pages is None else self._pages.found
+    def _close_but_keep_found_tables(self) -> None:
+        """Close the file, but remember where rows stand if there is room: it is likely to be read again."""
+        found_tables = self._found_tables if self._pages is None else self._pages.found_tables
         self.close()
-        if found and found.fit(self.cache.room):
-            self._found = found
+        if found_tables and found_tables.fit(self.cache.room):
+            self._found_tables = found_tables
 
     @property
     def connection(self) -> sqlite3.Connection:
-        """SQLite's own way; made when it is needed."""
+        """Return a connection of SQLite, made when it is first needed."""
         if self._connection is None:
             self._connection, self._copy = connect(self.path, self.live, self.cache.copies)
         return self._connection
@@ -187,19 +189,19 @@ class SqliteFile:
     def close(self) -> None:
         if self._connection is not None:
             self._connection.close()
-        self._connection = self._pages = self._found = self._given = self._copy = None
+        self._connection = self._pages = self._found_tables = self._given = self._copy = None
         if self.cache.latest is self:
             self.cache.latest = None
 
     def __getstate__(self) -> dict[str, object]:
-        """A worker opens the file itself."""
+        """Leave out what is open: a worker opens the file itself."""
         state = {name: value for name, value in self.__dict__.items() if name != "schema"}
         return {
             **state,
             "_connection": None,
             "_readers": 0,
             "_pages": None,
-            "_found": None,
+            "_found_tables": None,
             "_given": None,
             "_copy": None,
             "known_tables": None,
@@ -211,8 +213,8 @@ class SqliteFile:
     # -- the way to its rows -------------------------------------------------------------------------------------------
 
     def facts(self, version: Version) -> FileFacts:
-        """What a plan has to know of the file, which has this version now. A schema that was read must be that of the
-        same version."""
+        """Return what a plan has to know of the file, whose current version is given. A schema that was read must be of
+        the same version."""
         if self.live:
             return FileFacts(obstacle="somebody may be writing")
         if "schema" in self.__dict__ and self._version != version:
@@ -226,13 +228,13 @@ class SqliteFile:
 
     @property
     def _tables(self) -> PageTables | Slow:
-        """The tables as they stand in the pages of the file, if these can be decoded."""
+        """Return the tables as they stand in the pages of the file, if these can be decoded."""
         if self._pages is not None:
             return self._pages
         version = version_of(self.path) if self._given is None else self._version
         facts = self.facts(version)
         page_format = plan([facts])
-        found = self._found if version == self._version else None
+        found_tables = self._found_tables if version == self._version else None
         if "schema" not in self.__dict__:
             self._version = version
         if isinstance(page_format, Slow):
@@ -240,11 +242,11 @@ class SqliteFile:
         data = self._bytes(facts)
         if isinstance(data, Slow):
             return data
-        self._pages = PageTables(Pages(data[0], page_format, data[1], self.cache.headers), found)
+        self._pages = PageTables(Pages(data[0], page_format, data[1], self.cache.headers), found_tables)
         return self._pages
 
     def _bytes(self, facts: FileFacts) -> tuple[Array, FileBytes | None] | Slow:
-        """Those of a small file in memory: it may be changed meanwhile. Those of others are mapped."""
+        """Return the bytes of the file: a small one is read, as it may be changed meanwhile, others are mapped."""
         if self._given is not None:
             return self._given, None
         try:
@@ -258,7 +260,7 @@ class SqliteFile:
         return (data, mapped) if data[:HEADER_BYTES].tobytes() == facts.head else Slow(CHANGED)
 
     def _plan(self, table: str, unlike: Unlike = None) -> Planned | Slow:
-        """Where the rows of a table stand, if they can be decoded."""
+        """Return where the rows of a table stand, if they can be decoded."""
         layout = plan_table([self.schema.layout(table)], unlike)
         if isinstance(layout, Slow):
             return layout
@@ -278,19 +280,19 @@ class SqliteFile:
             return decoded
 
     def give(self, data: Array, version: Version) -> None:
-        """The bytes of the file, which somebody has read since it had this version; for as long as it is not closed."""
+        """Use these bytes of the file, which the caller has read in this version, until it is closed."""
         self._given, self._version = data, version
 
     @cached_property
     def tables(self) -> dict[str, tuple[str, ...]]:
-        """Every table that is stored, with the columns that are."""
+        """Return every stored table with its stored columns."""
         return self.schema.tables
 
     def has(self, table: str, *columns: str) -> bool:
         return table in self.tables and set(columns) <= set(self.tables[table])
 
     def root_offsets(self) -> dict[str, int]:
-        """Where the first page of every table lies."""
+        """Return the offset of the first page of every table."""
         with self.errors("sqlite_master"), self.reading():
             size = int(self.connection.execute("PRAGMA page_size").fetchone()[0])
             return {name: (page - 1) * size for name, page in self.schema.roots.items()}
@@ -298,7 +300,7 @@ class SqliteFile:
     # -- rows ----------------------------------------------------------------------------------------------------------
 
     def count(self, table: str) -> int:
-        """The number of rows; 0 where the table is missing."""
+        """Return the number of rows; 0 where the table is missing."""
         with self.errors(table), self.reading():
             if table not in self.tables:
                 return 0
@@ -308,7 +310,8 @@ class SqliteFile:
             return n_rows
 
     def size_of(self, table: str) -> int:
-        """The bytes of the pages that hold its rows; of the whole file where nobody knows, 0 without the table."""
+        """Return the bytes of the pages that hold a table's rows: those of the whole file where that is not known, 0
+        without the table."""
         with self.errors(table), self.reading():
             if table not in self.tables:
                 return 0
@@ -316,20 +319,20 @@ class SqliteFile:
             return self.path.stat().st_size if isinstance(n_bytes, Slow) else n_bytes
 
     def distinct(self, table: str, *columns: str) -> set[tuple[int, ...]]:
-        """The different combinations of some integer columns; columns that are missing read as absent."""
-        found: set[tuple[int, ...]] = set()
+        """Return the different combinations of some integer columns; missing columns read as absent."""
+        combinations: set[tuple[int, ...]] = set()
         for cells in self.chunks(table, dict.fromkeys(columns, Type.INTEGER)):
-            found |= set(zip(*distinct_rows(*(cells[name] for name in columns))[0].tolist(), strict=True))
-        return found
+            combinations |= set(zip(*distinct_rows(*(cells[name] for name in columns))[0].tolist(), strict=True))
+        return combinations
 
     def first_rows(self, table: str, n: int) -> list[tuple[object, ...]]:
-        """Some rows as they are stored."""
+        """Return some rows as they are stored."""
         wanted = ", ".join(map(quote_name, self.tables[table])) or "NULL"
         with self.errors(table), self.reading():
             return self.connection.execute(f"SELECT {wanted} FROM {quote_name(table)} LIMIT ?", (n,)).fetchall()
 
     def rows(self, table: str, columns: Sequence[str]) -> Iterator[list[tuple[object, ...]]]:
-        """Columns that exist as they are stored, some rows at a time, for who copies them."""
+        """Yield existing columns as they are stored, some rows at a time, for callers that copy them."""
         query = f"SELECT {', '.join(map(quote_name, columns))} FROM {quote_name(table)}"
         with self.errors(table), self.reading():
             cursor = self.connection.execute(query)
@@ -339,13 +342,13 @@ class SqliteFile:
     def totals(self, table: str, expressions: Sequence[str]) -> Sequence[float]:
         """Compute aggregates over all rows of a table, such as `count(*)`, by SQL of our own."""
         with self.errors(table), self.reading():
-            found: tuple[float, ...] = self.connection.execute(totals_of(table, expressions)).fetchone()
-            return found
+            sums: tuple[float, ...] = self.connection.execute(totals_of(table, expressions)).fetchone()
+            return sums
 
     def chunks(
         self, table: str, columns: Mapping[str, Type], between: Range = None, unlike: Unlike = None
     ) -> Iterator[Cells]:
-        """The columns asked for, in the order of rows, some rows at a time; missing columns read as absent.
+        """Yield the columns asked for, in the order of rows, some rows at a time; missing columns read as absent.
 
         The column `rowid` always exists. `between` keeps row ids from the first to the last, both included. Nothing is
         given for a missing or an empty table. `unlike` leaves out rows in which a column has a certain text.
@@ -379,7 +382,7 @@ class SqliteFile:
         unlike: Unlike,
         planned: Planned,
     ) -> Iterator[Piece]:
-        """Cells from pages, and the last row id among them."""
+        """Yield cells from pages, and the last row id among them."""
         tables, layout = planned
         names = [name for name in columns if name in known]
         few = n_few(tables.pages, layout.root)
@@ -388,8 +391,8 @@ class SqliteFile:
             if rows:
                 yield self.cells.of_rows(table, columns, known, rows), LAST_ROWID
             return
-        for found in tables.rows_of(layout, names, between, unlike):
-            yield self.cells.of_pages(table, columns, known, found), int(found.rowid[-1])
+        for batch in tables.rows_of(layout, names, between, unlike):
+            yield self.cells.of_pages(table, columns, known, batch), int(batch.rowid[-1])
             tables.pages.forget()
 
     def _sql_cells(
@@ -410,7 +413,7 @@ class SqliteFile:
             yield self.cells.of_rows(table, columns, known, fetched)
 
     def table(self, table: str, columns: Mapping[str, Type]) -> Cells:
-        """All rows at once, for the small tables."""
+        """Return all rows at once, for small tables."""
         parts = list(self.chunks(table, columns))
         if not parts:
             return {name: absent(0, type_) for name, type_ in columns.items()}
@@ -433,7 +436,7 @@ def _next_piece(pieces: Iterator[Piece]) -> Piece:
 
 
 def _read_head(path: Path) -> tuple[Version, bytes]:
-    """The first bytes of a file, and its version."""
+    """Return the version of a file, and its first bytes."""
     with path.open("rb", buffering=0) as file:
         return _version_of(os.fstat(file.fileno())), file.read(HEADER_BYTES)
 
@@ -444,7 +447,7 @@ def totals_of(table: str, expressions: Sequence[str]) -> str:
 
 
 def version_of(path: Path) -> Version:
-    """Size, time of the last change and identity of a file; of one that is gone, none."""
+    """Return size, time of the last change and identity of a file; zeros if it is gone."""
     try:
         return _version_of(path.stat())
     except OSError:

@@ -40,7 +40,7 @@ LAST_ROWID = int(np.iinfo(np.int64).max)
 
 
 class PageError(Exception):
-    """Bytes that only SQLite can make sense of, or nobody. Decoders raise it, and `plan.decode` catches it."""
+    """Raised for bytes that cannot be decoded here, whether SQLite can read them or not. `plan.decode` catches it."""
 
 
 def check(is_sound: object, problem: str) -> None:
@@ -51,14 +51,14 @@ def check(is_sound: object, problem: str) -> None:
 
 @dataclass(frozen=True)
 class PageFormat:
-    """The bytes of every page of a file, and how many of them hold rows."""
+    """The size of the pages of a file, and how many bytes of each hold rows."""
 
     size: int
     usable: int
 
 
 def varint(data: bytes | memoryview, at: int) -> tuple[int, int]:
-    """An unsigned number of variable length, and where it ends."""
+    """Return an unsigned number of variable length, and where it ends."""
     value = 0
     try:
         for k in range(at, at + 8):
@@ -84,7 +84,7 @@ class Bytes:
         return len(self.data)
 
     def words(self, at: Ints) -> Array:
-        """The 8 bytes at each place as one big-endian number; past the end of all bytes come zeros."""
+        """Return the 8 bytes at each place as one big-endian number; zeros follow the end of all bytes."""
         if len(at) and (int(at.min()) < 0 or int(at.max()) > self._last):
             return self._words_at_the_end(at)
         return self._words[at].byteswap(inplace=True)
@@ -95,14 +95,14 @@ class Bytes:
         return self._words[near].byteswap(inplace=True) << (8 * (at - near)).astype(np.uint64)
 
     def bytes(self, at: Ints) -> Array:
-        """The byte at each place, which is much faster than 8 of them. Past the end the last one comes again: whoever
-        reads on there finds that it leaves its page."""
+        """Return the byte at each place, which is much faster than 8 of them. Past the end the last byte is repeated:
+        readers find out there that they have left their page."""
         if len(at) and int(at.max()) >= len(self.data):
             at = np.minimum(at, len(self.data) - 1)
         return self.data.take(at)
 
     def varints(self, at: Ints) -> tuple[Ints, Ints]:
-        """The numbers of variable length at these places, as signed ones, and how many bytes each takes."""
+        """Return the numbers of variable length at these places, as signed ones, and how many bytes each takes."""
         self._check_inside(at)
         byte = self.data.take(at)
         more = byte > LAST_7
@@ -127,20 +127,21 @@ class Bytes:
         return value, lengths
 
     def blocks(self, at: Ints, n_words: int) -> Array:
-        """Some times 8 bytes at each place, as rows of numbers in the machine's own order; zeros come past the end."""
+        """Return `n_words` times 8 bytes at each place, as rows of numbers in the machine's own order; zeros follow the
+        end."""
         width = 8 * n_words
         last = len(self.data) - width
         kind = np.dtype((np.void, width))  # one item is copied at once, whatever its size
         self._check_inside(at)
         if last < 0 or (len(at) and int(at.max()) > last):
-            found = np.zeros((len(at), width), np.uint8)
+            padded = np.zeros((len(at), width), np.uint8)
             inside = at <= last
-            found[inside] = self.blocks(at[inside], n_words).view(np.uint8) if inside.any() else 0
+            padded[inside] = self.blocks(at[inside], n_words).view(np.uint8) if inside.any() else 0
             tail = np.append(self.data[max(last, 0) :], np.zeros(width, np.uint8))
             for k in np.flatnonzero(~inside).tolist():
                 begin = int(at[k]) - max(last, 0)
-                found[k] = tail[begin : begin + width]
-            return found.view(np.uint64)
+                padded[k] = tail[begin : begin + width]
+            return padded.view(np.uint64)
         items = np.ndarray((last + 1,), kind, self.data, 0, (1,))[at]
         return items.view(np.uint64).reshape(len(at), n_words)
 
@@ -158,8 +159,8 @@ class Leaves:
     page: Ints
     last_rowid: Ints
 
-    def between(self, low: int, high: int) -> Leaves:
-        """Those that may hold row ids from low to high."""
+    def select_between(self, low: int, high: int) -> Leaves:
+        """Return the leaves that may hold row ids from low to high."""
         first, last = (int(k) for k in np.searchsorted(self.last_rowid, [low, high], side="left"))
         return Leaves(self.page[first : last + 1], self.last_rowid[first : last + 1])
 
@@ -201,19 +202,19 @@ class Pages:
         self._halves = self.bytes.data.view(">u2").reshape(self.count, self.size // 2)
 
     def begin(self, pages: Ints) -> Ints:
-        """Where pages begin. The first one, which has another header, belongs to the schema."""
+        """Return where pages begin. The first page, which has another header, belongs to the schema."""
         is_sound = not len(pages) or (int(pages.min()) >= 2 and int(pages.max()) <= self.count)
         check(is_sound, "a page that no table can have")
         return (pages - 1) * self.size
 
     def header(self, pages: Ints) -> tuple[Ints, Array, Ints]:
-        """Where pages begin, of what kind they are, and the number of cells."""
+        """Return where pages begin, their kind, and their number of cells."""
         begin = self.begin(pages)
         word = self.bytes.words(begin)
         return begin, word >> np.uint64(56), ((word >> np.uint64(24)) & np.uint64(0xFFFF)).astype(np.int64)
 
     def is_single(self, root: int) -> bool:
-        """Is a table one page?"""
+        """Return whether a table is one page."""
         return 2 <= root <= self.count and int(self.bytes.data[(root - 1) * self.size]) == LEAF
 
     def _headers(self, pages: Ints) -> tuple[Ints, Array, Ints]:
@@ -236,7 +237,7 @@ class Pages:
     # -- the tree ----------------------------------------------------------------------------------------------------
 
     def leaves(self, root: int) -> Leaves:
-        """All leaf pages of a table."""
+        """Return all leaf pages of a table."""
         if root not in self._leaves:
             self._leaves[root] = self._find_leaves(root)
         return self._leaves[root]
@@ -256,7 +257,7 @@ class Pages:
         raise PageError("a tree without an end")
 
     def children(self, pages: Ints, at: Ints, n_cells: Ints, last: Ints) -> tuple[Ints, Ints]:
-        """The children of interior pages, in order, and the last row id below each."""
+        """Return the children of interior pages, in order, and the last row id below each."""
         cell = self.cells(pages, at, n_cells, 12, 5)
         key, _ = self.bytes.varints(cell + 4)
         place = np.cumsum(n_cells + 1) - 1  # of the rightmost ones among all
@@ -268,7 +269,7 @@ class Pages:
         return children, bounds
 
     def cells(self, pages: Ints, begin: Ints, n_cells: Ints, header: int, least: int) -> Ints:
-        """Where the cells of pages begin."""
+        """Return where the cells of pages begin."""
         most = int(n_cells.max(initial=0))
         check(header + 2 * most <= self.usable, "more cells than a page has room for")
         pointers = self._halves[pages - 1, header // 2 : header // 2 + most].astype(np.int64)
@@ -285,7 +286,7 @@ class Pages:
         return int(n_cells.sum())
 
     def batches(self, leaves: Leaves) -> Iterator[RowBatch]:
-        """The rows of leaf pages, some pages at a time."""
+        """Yield the rows of leaf pages, some pages at a time."""
         first, most = 0, max(1, BATCH_BYTES // self.size)
         before = -LAST_ROWID - 1
         while first < len(leaves.page):
@@ -293,14 +294,14 @@ class Pages:
             begin, kind, n_cells = self.header(pages)
             check((kind == LEAF).all(), "a page that is no leaf")
             n = max(1, int(np.searchsorted(np.cumsum(n_cells), BATCH_ROWS, side="right")))
-            found = self.rows(pages[:n], begin[:n], n_cells[:n])
+            batch = self.rows(pages[:n], begin[:n], n_cells[:n])
             first += n
-            if not len(found):
+            if not len(batch):
                 continue
-            check(int(found.rowid[0]) >= before, "row ids that do not rise")
-            check((found.rowid[1:] > found.rowid[:-1]).all(), "row ids that do not rise")
-            before = int(found.rowid[-1])
-            yield found
+            check(int(batch.rowid[0]) >= before, "row ids that do not rise")
+            check((batch.rowid[1:] > batch.rowid[:-1]).all(), "row ids that do not rise")
+            before = int(batch.rowid[-1])
+            yield batch
 
     def rows(self, pages: Ints, begin: Ints, n_cells: Ints) -> RowBatch:
         cell = self.cells(pages, begin, n_cells, 8, 4)
@@ -314,7 +315,7 @@ class Pages:
         return RowBatch(rowid, start, size, local)
 
     def _local(self, size: Ints) -> Ints:
-        """How much of a record stands in its page."""
+        """Return how many bytes of each record its page holds."""
         most = self.usable - 35
         if not len(size) or int(size.max()) <= most:
             return size
@@ -331,7 +332,7 @@ class Pages:
         return some if some <= most else least
 
     def read_overflow(self, rows: RowBatch, wanted: Ints) -> tuple[Bytes, RowBatch]:
-        """The records of rows put together from their overflow pages, as far as `wanted` bytes."""
+        """Return the records of rows joined with their overflow pages, up to `wanted` bytes each."""
         self._note_spilled(int(wanted.sum()))
         check((wanted <= rows.size).all(), "values that leave their record")
         parts = [b"\0" * 8]
@@ -342,7 +343,7 @@ class Pages:
         return Bytes(data, self.known_headers), RowBatch(rows.rowid, start, rows.size, wanted)
 
     def chain(self, start: int, local: int, size: int) -> bytes:
-        """One record put together."""
+        """Return one record joined with its overflow pages."""
         self._note_spilled(size)
         return self._chain(start, local, size)
 

@@ -33,14 +33,14 @@ Read = TypeVar("Read")
 
 @dataclass(frozen=True)
 class Slow:
-    """The slow way, and why it has to be taken."""
+    """The decision that SQLite has to read, with the reason."""
 
     reason: str
 
 
 @dataclass(frozen=True)
 class FileFacts:
-    """What is known of a file before it is read: its first bytes, its size, and what forbids to read its pages."""
+    """What is known of a file before it is read: its first bytes, its size, and what forbids reading its pages."""
 
     head: bytes = b""
     size: int = 0
@@ -80,7 +80,7 @@ def decode(planned: Planned | Slow, read: Callable[[Planned], Read]) -> Read | S
 
 
 def _obstacle(file: FileFacts) -> str:
-    """What is in the way of decoding the pages of a file; empty if nothing is."""
+    """Return what prevents decoding the pages of a file; empty if nothing does."""
     head = file.head
     if file.obstacle or len(head) < HEADER_BYTES:
         return file.obstacle or "a file shorter than its header"
@@ -95,7 +95,7 @@ def _obstacle(file: FileFacts) -> str:
 
 
 def _obstacle_to_joining(files: Sequence[FileFacts]) -> str:
-    """What is in the way of decoding the pages of several files as if these were one; empty if nothing is."""
+    """Return what prevents decoding the pages of several files as if these were one; empty if nothing does."""
     sizes, first = [file.size for file in files], files[0].head
     if sum(sizes) > 2 * BUNDLE_BYTES:
         return "files that are too large"

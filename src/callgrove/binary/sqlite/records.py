@@ -53,8 +53,8 @@ MASKS = np.where(np.arange(LONGEST_HEADER) < np.arange(LONGEST_HEADER + 1)[:, No
 
 
 def alike(data: Bytes, begin: Ints, length: Ints) -> tuple[Ints, Ints] | None:
-    """Where all values are as long as each other, and not long: some of them, no two that follow each other equal, and
-    for every one which of these it is like. None where that saves nothing."""
+    """Return the places at which a value differs from the one before, and for every value which of these it equals. All
+    values must be short and of one length; None where they are not, or where that saves nothing."""
     if len(begin) < MANY_ALIKE or not 0 < int(length[0]) <= LONGEST_HEADER or (length != length[0]).any():
         return None
     words = data.blocks(begin, -(-int(length[0]) // 8)) & MASKS[int(length[0])][: -(-int(length[0]) // 8)]
@@ -63,7 +63,7 @@ def alike(data: Bytes, begin: Ints, length: Ints) -> tuple[Ints, Ints] | None:
 
 
 def shapes_of(data: Bytes, rows: RowBatch) -> tuple[Ints, Ints]:
-    """Rows whose headers differ, one for each header, and for every row which of these it is like."""
+    """Return one row for each different header, and for every row which of these has its header."""
     n = len(rows)
     words = data.blocks(rows.start, HEADER_WORDS)
     size = words.view(np.uint8)[:, 0]
@@ -85,8 +85,8 @@ def shapes_of(data: Bytes, rows: RowBatch) -> tuple[Ints, Ints]:
 
 
 def _common(headers: Sequence[Array], n: int) -> tuple[Ints, Ints, Ints]:
-    """Headers that most rows have, as some rows show: one row of each, which of these every row is like, and the rows
-    that have another one."""
+    """Find headers that most rows have, from a sample: return one row of each, which of these every row has, and the
+    rows with other headers."""
     group = np.zeros(n, np.int64)
     models: list[int] = []
     rest = np.arange(n)
@@ -109,7 +109,7 @@ def _common(headers: Sequence[Array], n: int) -> tuple[Ints, Ints, Ints]:
 
 
 def _typical(headers: Sequence[Array], rows: Ints) -> int | None:
-    """A row whose header most of these rows seem to have."""
+    """Return a row whose header most of these rows seem to have; None if there is none."""
     some = rows[:: max(1, len(rows) // N_SHOWN)]
     shown = list(zip(*(word.take(some).tolist() for word in headers), strict=True))
     typical = max(set(shown), key=shown.count)
@@ -117,7 +117,8 @@ def _typical(headers: Sequence[Array], rows: Ints) -> int | None:
 
 
 def _hash_headers(headers: Sequence[Array], turn: int = 0) -> tuple[Ints, Ints]:
-    """Rows whose headers differ, and for every row which of these it is like. A header may still be there twice."""
+    """Return rows whose headers differ, and for every row which of these has its header. A header may still occur
+    twice."""
     n = len(headers[0])
     mixed = np.zeros(n, np.uint64)
     for word, mixer in zip(headers, MIXERS, strict=False):
@@ -137,11 +138,11 @@ def _hash_headers(headers: Sequence[Array], turn: int = 0) -> tuple[Ints, Ints]:
     if not len(others):
         return models, number
     if turn + 1 < TURNS:
-        found, own = _hash_headers([word[others] for word in headers], turn + 1)
+        more_models, more_numbers = _hash_headers([word[others] for word in headers], turn + 1)
     else:
-        found = own = np.arange(len(others))
-    number[others] = own + len(models)
-    return np.append(models, others[found]), number
+        more_models = more_numbers = np.arange(len(others))
+    number[others] = more_numbers + len(models)
+    return np.append(models, others[more_models]), number
 
 
 NULL, REAL, ZERO, ONE = 0, 7, 8, 9
@@ -154,8 +155,8 @@ KNOWN_HEADERS = 1 << 13
 
 
 def is_text(serial: Ints) -> Bools:
-    found: Bools = (serial > N_NUMERIC) & (serial % 2 == 1)
-    return found
+    out: Bools = (serial > N_NUMERIC) & (serial % 2 == 1)
+    return out
 
 
 @dataclass(frozen=True)
@@ -224,13 +225,13 @@ class Records:
             self._walk(last + 1)
 
     @classmethod
-    def known(cls, data: Bytes, rows: RowBatch, shapes: Shapes, group: Ints) -> Records:
-        """Rows that were looked at before, and that stand in their pages: `group` tells the shape of each."""
-        made = cls.__new__(cls)
-        made._data, made.rows, made._group, made._models = data, rows, group, np.arange(len(shapes))
-        made._serial, made._place, made._ends = list(shapes.serial), list(shapes.place), shapes.end
-        made._body, made._is_whole, made.n_known = None, True, ALL
-        return made
+    def restore(cls, data: Bytes, rows: RowBatch, shapes: Shapes, group: Ints) -> Records:
+        """Return records of rows that were located before and stand in their pages: `group` has the shape of each."""
+        records = cls.__new__(cls)
+        records._data, records.rows, records._group, records._models = data, rows, group, np.arange(len(shapes))
+        records._serial, records._place, records._ends = list(shapes.serial), list(shapes.place), shapes.end
+        records._body, records._is_whole, records.n_known = None, True, ALL
+        return records
 
     @property
     def shapes(self) -> Shapes:
@@ -238,12 +239,12 @@ class Records:
 
     @property
     def group(self) -> Ints:
-        """The shape of every row."""
+        """Return the shape of every row."""
         return self._group
 
     @property
     def knows_all(self) -> bool:
-        """Are all columns known, however many there are?"""
+        """Return whether all columns are known, however many there are."""
         return self.n_known == ALL
 
     def part(self, rows: slice) -> Records:
@@ -265,7 +266,7 @@ class Records:
         return some
 
     def _by_row(self, by_shape: Array) -> Array:
-        """What is known of every shape, for every row; a single number where all rows are alike."""
+        """Return, for every row, the value of its shape; a single value where all rows have one shape."""
         return by_shape[0] if len(self._models) == 1 else by_shape.take(self._group)
 
     def _rows_where(self, by_shape: Bools) -> Ints:
@@ -274,7 +275,7 @@ class Records:
         return np.arange(len(self.rows)) if by_shape.all() else np.flatnonzero(by_shape[self._group])
 
     def _parse(self, longest: int) -> None:
-        """Serial type and place of every column, for every shape, from headers that may be known already."""
+        """Set serial type and place of every column, for every shape, from headers that may be known already."""
         start, local = (column[self._models].tolist() for column in (self.rows.start, self.rows.local))
         data, headers = self._data.data, []
         for at, here in zip(start, local, strict=True):
@@ -295,10 +296,10 @@ class Records:
         check(((header <= rows.local) & (header >= length)).all(), "a header that leaves its page")
         at, place = rows.start + length, header.copy()
         for _ in range(n_columns):
-            there = at < rows.start + header
-            serial, length = self._data.varints(np.where(there, at, rows.start))
-            if not there.all():
-                serial, length = np.where(there, serial, ABSENT), np.where(there, length, 0)
+            has_value = at < rows.start + header
+            serial, length = self._data.varints(np.where(has_value, at, rows.start))
+            if not has_value.all():
+                serial, length = np.where(has_value, serial, ABSENT), np.where(has_value, length, 0)
             is_unused = (serial < ABSENT) | (serial == N_NUMERIC) | (serial == N_NUMERIC + 1)
             check(not is_unused.any(), "a serial type that is not used")
             self._serial.append(serial)
@@ -310,7 +311,7 @@ class Records:
         self._ends = place
 
     def _column(self, column: int) -> tuple[Ints, Ints]:
-        """Serial types and places by shape."""
+        """Return serial types and places by shape."""
         if column < len(self._serial):
             return self._serial[column], self._place[column]
         return np.full(len(self._models), ABSENT, np.int64), self._ends
@@ -319,7 +320,7 @@ class Records:
 
     @property
     def is_whole(self) -> bool:
-        """Does every record stand in its page, and are its values as long as it says?"""
+        """Return whether every record stands in its page, and its values are as long as it says."""
         if self._is_whole is None:
             rows = self.rows
             self._is_whole = (rows.local is rows.size or bool((rows.local == rows.size).all())) and bool(
@@ -328,7 +329,7 @@ class Records:
         return self._is_whole
 
     def end(self, last: int) -> Ints:
-        """Where the value of a column ends, from the record's start, by row."""
+        """Return where the value of a column ends, from the record's start, by row."""
         if last + 1 < len(self._place):
             return np.broadcast_to(self._by_row(self._place[last + 1]), len(self.rows))
         return np.broadcast_to(self._by_row(self._ends), len(self.rows))
@@ -336,26 +337,26 @@ class Records:
     # -- values ------------------------------------------------------------------------------------------------------
 
     def serial(self, column: int) -> Ints:
-        """Serial types by row; -1 where the record has no such column."""
+        """Return serial types by row; -1 where the record has no such column."""
         return np.broadcast_to(self._by_row(self._column(column)[0]), len(self.rows))
 
     def serials(self, column: int) -> Ints:
-        """Those that occur, some of them several times."""
+        """Return the serial types that occur in a column; some may be repeated."""
         return self._column(column)[0]
 
     def _halves(self, place: Ints, n_bytes: int) -> Ints:
-        """The byte or 2 bytes at these places (by shape) of every record, as a signed number."""
+        """Return the byte or 2 bytes at these places (by shape) of every record, as a signed number."""
         at = self.rows.start + self._by_row(place)
-        found: Ints = self._data.bytes(at).view(np.int8).astype(np.int64)
+        values: Ints = self._data.bytes(at).view(np.int8).astype(np.int64)
         if n_bytes == 1:
-            return found
-        found <<= 8
+            return values
+        values <<= 8
         at += 1
-        found |= self._data.bytes(at)
-        return found
+        values |= self._data.bytes(at)
+        return values
 
     def _words(self, place: Ints) -> Ints:
-        """The 8 bytes at these places (by shape) of every record."""
+        """Return the 8 bytes at these places (by shape) of every record."""
         if len(self._models) > 1:
             return self._data.words(self.rows.start + place.take(self._group)).view(np.int64)
         at = int(place[0])
@@ -364,11 +365,11 @@ class Records:
         if self._body is None:
             self._body = self._data.blocks(self.rows.start, min(WIDEST, int(self._ends[0]) // 8 + 2))
         n, width = self._body.shape
-        found: Ints = np.ndarray((n,), np.dtype(">i8"), self._body, at, (8 * width,)).astype(np.int64)
-        return found
+        values: Ints = np.ndarray((n,), np.dtype(">i8"), self._body, at, (8 * width,)).astype(np.int64)
+        return values
 
     def integers(self, column: int, missing: int) -> tuple[Ints, Ints]:
-        """Values with `missing` for NULL, and the rows that hold no integer."""
+        """Return values with `missing` for NULL, and the rows that hold no integer."""
         serial, place = self._column(column)
         size = np.where(serial < N_NUMERIC, SIZES.take(serial, mode="clip"), 0)
         constant = (size == 0) | (serial == REAL)
@@ -393,7 +394,7 @@ class Records:
         return np.where(serial == ZERO, 0, np.where(serial == ONE, 1, missing))
 
     def reals(self, column: int) -> tuple[Floats, Ints]:
-        """Values with NaN for NULL, and the rows that hold no number."""
+        """Return values with NaN for NULL, and the rows that hold no number."""
         values, other = self.integers(column, 0)
         serial, place = self._column(column)
         out = values.astype(np.float64)
@@ -406,7 +407,7 @@ class Records:
         return out, other[~real]
 
     def objects(self, column: int, rows: Ints | None = None) -> list[object]:
-        """What SQLite would give: None, int, float, str or bytes, for all rows or some of them."""
+        """Return what SQLite would give: None, int, float, str or bytes, for all rows or some of them."""
         if rows is not None:
             return self.take(rows).objects(column)
         serial = self.serial(column)
@@ -419,30 +420,30 @@ class Records:
             reals, _ = self.reals(column)
             out[serial == REAL] = [None if x != x else x for x in reals[serial == REAL].tolist()]
         self._add_bytes(column, serial, out)
-        made: list[object] = out.tolist()
-        return made
+        values: list[object] = out.tolist()
+        return values
 
     def _add_bytes(self, column: int, serial: Ints, out: Array) -> None:
-        """Texts and blobs; equal ones are made once."""
+        """Add texts and blobs to `out`; equal ones are made once."""
         long = np.flatnonzero(serial > N_NUMERIC)
         begin = (self.rows.start + self._by_row(self._column(column)[1]))[long]
         end, odds = begin + (serial[long] - 12) // 2, serial[long] % 2
-        made: dict[tuple[bytes, int], object] = {}
+        value_of: dict[tuple[bytes, int], object] = {}
         same = alike(self._data, begin, end - begin)
         model, number = same if same is not None else (slice(None), None)
         data = self._data.data.data
         texts: list[object] = []
         for start, stop, odd in zip(begin[model].tolist(), end[model].tolist(), odds[model].tolist(), strict=True):
             raw = bytes(data[start:stop])
-            if (raw, odd) not in made:
-                made[raw, odd] = raw.decode("utf-8", "replace") if odd else raw
-            texts.append(made[raw, odd])
+            if (raw, odd) not in value_of:
+                value_of[raw, odd] = raw.decode("utf-8", "replace") if odd else raw
+            texts.append(value_of[raw, odd])
         cells = np.empty(len(texts), object)
         cells[:] = texts
         out[long] = cells if number is None else cells.take(number)
 
     def equals(self, column: int, text: bytes) -> Bools:
-        """Rows in which a column holds exactly this text."""
+        """Return which rows hold exactly this text in a column."""
         serial, place = self._column(column)
         out = np.zeros(len(self.rows), np.bool_)
         rows = self._rows_where(serial == 13 + 2 * len(text))

@@ -53,7 +53,7 @@ Row = Sequence[object]
 
 
 def quote_name(name: str) -> str:
-    """A name of the file's schema inside an SQL text."""
+    """Quote a name of the file's schema for an SQL text."""
     return '"' + name.replace('"', '""') + '"'
 
 
@@ -66,8 +66,8 @@ class Declared:
 
 
 class KnownSchemas:
-    """What was read of the schemas of other files, which are alike: by the text that declares a table, and whole ones
-    by their pages, with marks in the place of the GUID."""
+    """The schemas of files that were read before, as those of one run are alike: tables by the text that declares them,
+    and whole schemas by their pages, with marks in the place of the GUID."""
 
     def __init__(self) -> None:
         self.declared: dict[str, Declared] = {}
@@ -92,7 +92,7 @@ class Schema:
 
     def __init__(self, rows: Sequence[Row], connect: Connect, others: KnownSchemas) -> None:
         self._declared: dict[str, Declared] = {}
-        self._found: dict[str, list[tuple[int, bool]]] = {}  # root page, and whether texts are compared in other ways
+        self._stored: dict[str, list[tuple[int, bool]]] = {}  # root page, and whether texts are compared in other ways
         texts: dict[str, str] = {}
         self.views = frozenset(str(name) for type_, name, *_ in rows if type_ == "view")
         for type_, name, _, root, sql in rows:
@@ -100,14 +100,14 @@ class Schema:
                 continue
             if isinstance(root, int) and root > 0:
                 text = sql if isinstance(sql, str) else ""
-                self._found.setdefault(name, []).append((root, "collate" in text.lower()))
+                self._stored.setdefault(name, []).append((root, "collate" in text.lower()))
                 texts.setdefault(name, text)
         for name, text in texts.items():
             self._declared[name] = _declare(name, text, connect, others)
 
     @classmethod
     def of_pages(cls, pages: Pages, connect: Connect, others: KnownSchemas) -> Schema:
-        """From the pages of a file; what is known of a file that differs by a GUID alone is not looked for again."""
+        """Read the schema from the pages of a file; a known file that differs by a GUID alone is used instead."""
         leaves = schema_leaves(pages)
         begins = [((page - 1) * pages.size, header) for page, header in leaves]
         raw = b"".join(pages.buffer[begin + header : begin + pages.size] for begin, header in begins)
@@ -115,27 +115,27 @@ class Schema:
         if match is None:
             return cls(schema_rows(pages, leaves)[0], connect, others)
         guid = match[0].decode("ascii"), match[0].decode("ascii").replace("_", "-")
-        for own, mark in zip(guid, MARKS, strict=True):
-            raw = raw.replace(own.encode("ascii"), mark.encode("ascii"))
+        for text, mark in zip(guid, MARKS, strict=True):
+            raw = raw.replace(text.encode("ascii"), mark.encode("ascii"))
         key = pages.usable, raw
         known = others.whole.get(key)
         if known is not None:
             return known._rename(MARKS, guid)
         rows, is_whole = schema_rows(pages, leaves)
-        made = cls(rows, connect, others)
+        schema = cls(rows, connect, others)
         n_marks = sum(raw.count(mark.encode("ascii")) for mark in MARKS)
-        if is_whole and n_marks == _n_times(rows, guid) and not made._has_columns_like(guid):
-            others.add_whole(key, made._rename(guid, MARKS))
-        return made
+        if is_whole and n_marks == _n_times(rows, guid) and not schema._has_columns_like(guid):
+            others.add_whole(key, schema._rename(guid, MARKS))
+        return schema
 
     def _rename(self, old: Sequence[str], new: Sequence[str]) -> Schema:
         """Return the schema with other texts in the names of its tables."""
-        made = Schema.__new__(Schema)
-        names = {n: n.replace(old[0], new[0]).replace(old[1], new[1]) for n in (*self._found, *self.views)}
-        made.views = frozenset(names[name] for name in self.views)
-        made._found = {names[name]: found for name, found in self._found.items()}
-        made._declared = {names[name]: declared for name, declared in self._declared.items()}
-        return made
+        renamed = Schema.__new__(Schema)
+        names = {n: n.replace(old[0], new[0]).replace(old[1], new[1]) for n in (*self._stored, *self.views)}
+        renamed.views = frozenset(names[name] for name in self.views)
+        renamed._stored = {names[name]: entries for name, entries in self._stored.items()}
+        renamed._declared = {names[name]: declared for name, declared in self._declared.items()}
+        return renamed
 
     def _has_columns_like(self, texts: Sequence[str]) -> bool:
         names = [column for declared in self._declared.values() for column in declared.names]
@@ -143,42 +143,42 @@ class Schema:
 
     @property
     def tables(self) -> dict[str, tuple[str, ...]]:
-        """Every table with its columns."""
+        """Return every table with its columns."""
         return {name: declared.names for name, declared in self._declared.items()}
 
     @property
     def roots(self) -> dict[str, int]:
-        return {name: found[0][0] for name, found in self._found.items()}
+        return {name: entries[0][0] for name, entries in self._stored.items()}
 
     def layout(self, table: str) -> TableLayout | None:
-        """Where a table is stored; None where this cannot be told."""
-        found = self._found.get(table, [])
-        stored = self._declared[table].stored if found else None
-        if stored is None or len(found) != 1:
+        """Return where a table is stored; None where this cannot be told."""
+        entries = self._stored.get(table, [])
+        stored = self._declared[table].stored if entries else None
+        if stored is None or len(entries) != 1:
             return None
-        root, has_collations = found[0]
+        root, has_collations = entries[0]
         return TableLayout(root, stored, has_collations)
 
 
 def _n_times(rows: Sequence[SchemaRow], texts: Sequence[str]) -> int:
-    """How often some texts stand in the cells of rows."""
+    """Count how often some texts occur in the cells of rows."""
     return sum(cell.count(text) for row in rows for cell in row if isinstance(cell, str) for text in texts)
 
 
 def _declare(name: str, sql: str, connect: Connect, others: KnownSchemas) -> Declared:
-    """What is known of a text, or what SQLite says."""
+    """Return what is known of a declaration, or ask SQLite."""
     key = _without_guid(name, sql)
-    found = others.declared.get(key)
-    if found is None:
-        found = _ask_sqlite(connect(), name) if sql else Declared(_ask_sqlite(connect(), name).names, None)
-        if not any(name[-GUID_LENGTH:] in column for column in found.names) and sql:
-            others.add_declared(key, found)
-    return found
+    declared = others.declared.get(key)
+    if declared is None:
+        declared = _ask_sqlite(connect(), name) if sql else Declared(_ask_sqlite(connect(), name).names, None)
+        if not any(name[-GUID_LENGTH:] in column for column in declared.names) and sql:
+            others.add_declared(key, declared)
+    return declared
 
 
 def _without_guid(name: str, sql: str) -> str:
-    """The text without the GUID that the table's name ends with: inside of names, where an underscore precedes it, and
-    in quotes."""
+    """Return the text without the GUID that the table's name ends with: inside of names, where an underscore precedes
+    it, and in quotes."""
     guid = name[-GUID_LENGTH:]
     if not GUID.fullmatch(guid):
         return sql
@@ -205,7 +205,7 @@ def _ask_sqlite(connection: sqlite3.Connection, table: str) -> Declared:
 
 
 def _is_real(type_: str) -> bool:
-    """Has a column of this declared type the affinity REAL? The rules are SQLite's, in their order."""
+    """Return whether a column of this declared type has the affinity REAL, by SQLite's rules in their order."""
     upper = type_.upper()
     if "INT" in upper or any(word in upper for word in ("CHAR", "CLOB", "TEXT", "BLOB")):
         return False
@@ -222,7 +222,7 @@ HEADER_BYTES = 100
 
 
 def header_problem(path: Path, head: bytes, size: int) -> InputError | None:
-    """What is wrong with a file that should be a database, as far as its first 100 bytes show."""
+    """Return what is wrong with a file that should be a database, as far as its first 100 bytes show."""
     if not size:
         return InputError(f"{path}: the file is empty; export it again")
     if head.startswith(b"version https://git-lfs"):
@@ -256,6 +256,6 @@ def header_problem(path: Path, head: bytes, size: int) -> InputError | None:
 
 
 def is_unfinished(path: Path) -> bool:
-    """Is there a write-ahead log or a journal, so that the file alone is not all?"""
+    """Return whether there is a write-ahead log or a journal, so that the file alone is incomplete."""
     really = os.path.realpath(path) if path.is_symlink() else path  # SQLite looks beside what a link leads to
     return any(Path(f"{really}{suffix}").exists() for suffix in ("-wal", "-journal"))

@@ -53,7 +53,7 @@ ROOM_BYTES = 32 << 20  # for files that nobody reads at the moment
 
 
 class Room:
-    """Memory that all who keep something share. What somebody has taken is free again when that is forgotten."""
+    """A limit of memory for everything that is kept. What an owner has taken is free again when the owner is gone."""
 
     def __init__(self, n_bytes: int = ROOM_BYTES) -> None:
         self._left = n_bytes
@@ -63,7 +63,7 @@ class Room:
         return self._left
 
     def take(self, owner: object, n_bytes: int) -> bool:
-        """Is there room for what belongs to the owner?"""
+        """Take room for what belongs to an owner, and return whether there was enough."""
         if n_bytes > self._left:
             return False
         self._left -= n_bytes
@@ -76,7 +76,7 @@ class Room:
 
 @dataclass(frozen=True)
 class Runs:
-    """A column in which numbers follow each other that are equal, or that count on: the first ones, and their rows."""
+    """A column of runs of numbers that are equal or count up, stored as the first number and the row of each run."""
 
     n: int
     _first: Ints
@@ -84,7 +84,7 @@ class Runs:
 
     @classmethod
     def of(cls, column: Ints, step: int) -> Runs:
-        """`step` is 0 where they are equal, 1 where they count."""
+        """Make runs of a column; `step` is 0 where numbers are equal, 1 where they count."""
         rows = np.append(0, np.flatnonzero(column[1:] != column[:-1] + step) + 1)
         return cls(len(column), column[rows], rows)
 
@@ -103,7 +103,7 @@ class Runs:
 
 @dataclass(frozen=True)
 class Starts:
-    """Where records begin: the last 16 bits of each place, and the others, which change from page to page."""
+    """Where records begin: the low 16 bits of each place, and the high bits, which change from page to page."""
 
     _low: Array
     _high: Runs
@@ -125,7 +125,7 @@ class Starts:
 
 @dataclass(frozen=True)
 class FoundRows:
-    """Some rows that follow each other."""
+    """Where some rows stand that follow each other."""
 
     n: int
     first_rowid: int
@@ -136,8 +136,8 @@ class FoundRows:
     _group: Array | None
 
     @classmethod
-    def of(cls, records: Records) -> FoundRows | None:
-        """None where records cannot be kept like this."""
+    def from_records(cls, records: Records) -> FoundRows | None:
+        """Return where records stand; None where they cannot be kept like this."""
         rows = records.rows
         if not len(rows) or not records.knows_all or not records.is_whole:
             return None
@@ -156,12 +156,12 @@ class FoundRows:
         unknown = np.broadcast_to(np.int64(0), self.n)  # sizes, which were looked at
         start = self._start.all()
         group = np.broadcast_to(np.int64(0), self.n) if self._group is None else self._group.astype(np.int64)
-        return Records.known(data, RowBatch(self._rowid.all(1), start, unknown, unknown), self._shapes, group)
+        return Records.restore(data, RowBatch(self._rowid.all(1), start, unknown, unknown), self._shapes, group)
 
 
 @dataclass(frozen=True)
 class FoundTable:
-    """All rows of a table."""
+    """Where all rows of a table stand."""
 
     parts: tuple[FoundRows, ...]
 
@@ -173,13 +173,13 @@ class FoundTable:
     def n_bytes(self) -> int:
         return sum(part.n_bytes for part in self.parts)
 
-    def between(self, low: int, high: int) -> FoundTable:
-        """Parts that may hold row ids from low to high."""
+    def select_between(self, low: int, high: int) -> FoundTable:
+        """Return the parts that may hold row ids from low to high."""
         return FoundTable(tuple(p for p in self.parts if p.first_rowid <= high and p.last_rowid >= low))
 
 
 class FoundTables(dict[int, FoundTable]):
-    """Tables of one file, by their root page."""
+    """Where the rows of tables of one file stand, by the root page of the table."""
 
     _n_housed = 0
 
@@ -188,7 +188,7 @@ class FoundTables(dict[int, FoundTable]):
         return sum(table.n_bytes for table in self.values())
 
     def fit(self, place: Room) -> bool:
-        """Is there room for all of them? It is taken, for what was added since the last time."""
+        """Take room for what was added since the last call, and return whether there was enough."""
         more = self.n_bytes - self._n_housed
         if not place.take(self, more):
             return False
@@ -236,18 +236,18 @@ class PageRows:
     def __len__(self) -> int:
         return len(self.rowid)
 
-    def _stored_column(self, name: str) -> PageColumn:
+    def _find_column(self, name: str) -> PageColumn:
         return self._layout.columns[name]
 
     @property
     def _single(self) -> Records | None:
-        """All rows as they stand in the file."""
+        """Return all rows as one part, where all stand in their pages."""
         records, where = self._parts[0]
         return records if isinstance(where, slice) else None
 
     def integers(self, name: str, missing: int) -> tuple[Ints, Ints]:
-        """Values with `missing` for NULL, and rows that hold no integer."""
-        column = self._stored_column(name)
+        """Return values with `missing` for NULL, and the rows that hold no integer."""
+        column = self._find_column(name)
         if column.place == ABSENT:
             return self.rowid, np.empty(0, np.int64)
         if self._single:
@@ -259,8 +259,8 @@ class PageRows:
         return values, np.sort(np.concatenate(others))
 
     def reals(self, name: str) -> tuple[Floats, Ints]:
-        """Values with NaN for NULL, and rows that hold no number."""
-        column = self._stored_column(name)
+        """Return values with NaN for NULL, and the rows that hold no number."""
+        column = self._find_column(name)
         if column.place == ABSENT:
             return self.rowid.astype(np.float64), np.empty(0, np.int64)
         values, others = np.empty(len(self)), []
@@ -270,23 +270,23 @@ class PageRows:
         return values, np.sort(np.concatenate(others))
 
     def objects(self, name: str, rows: Ints | None = None) -> list[object]:
-        """What SQLite would give, for all rows or some."""
-        column = self._stored_column(name)
+        """Return what SQLite would give, for all rows or some."""
+        column = self._find_column(name)
         if column.place == ABSENT:
             every: list[object] = (self.rowid if rows is None else self.rowid[rows]).tolist()
             return every
         if self._single:
-            made = self._single.objects(column.place, rows)
+            values = self._single.objects(column.place, rows)
         else:
             out = np.empty(len(self), object)
             for records, where in self._parts:
                 out[where] = _as_objects(records.objects(column.place))
-            made = (out if rows is None else out[rows]).tolist()
-        return [float(cell) if isinstance(cell, int) else cell for cell in made] if column.is_real else made
+            values = (out if rows is None else out[rows]).tolist()
+        return [float(cell) if isinstance(cell, int) else cell for cell in values] if column.is_real else values
 
     def kinds(self, name: str) -> tuple[bool, bool]:
-        """Is there any text in a column, and is there anything else but NULL?"""
-        column = self._stored_column(name)
+        """Return whether a column has any text, and whether it has anything else but NULL."""
+        column = self._find_column(name)
         if column.place == ABSENT:
             return False, len(self) > 0
         serials = np.concatenate([records.serials(column.place) for records, _ in self._parts])
@@ -294,9 +294,9 @@ class PageRows:
         return bool(text.any()), bool((~text & (serials > NULL)).any())
 
     def equals(self, name: str, text: bytes) -> Bools:
-        """Rows in which a column holds exactly this text."""
+        """Return which rows hold exactly this text in a column."""
         out = np.zeros(len(self), np.bool_)
-        column = self._stored_column(name)
+        column = self._find_column(name)
         if column.place != ABSENT:
             for records, where in self._parts:
                 out[where] = records.equals(column.place, text)
@@ -304,7 +304,7 @@ class PageRows:
 
 
 def _put_together(pages: Pages, records: Records, last: int) -> list[tuple[Records, Array | slice]]:
-    """Records with what stands in overflow pages, as far as the column `last`, and which rows they are."""
+    """Return records joined with their overflow pages, up to the column `last`, and the rows of each part."""
     rows, end = records.rows, records.end(last)
     check((end <= rows.size).all(), "values that leave their record")
     spilled = end > rows.local
@@ -324,48 +324,48 @@ def _as_objects(cells: Sequence[object]) -> Array:
 
 
 class PageTables:
-    """The tables of a file. Rows are found once, whatever is asked of them, as far as memory is meant for that; `found`
-    may come from who has read the same file before."""
+    """The tables of a file. Where rows stand is looked up once and kept, as far as memory is set aside for that;
+    `found_tables` may come from an earlier reader of the same file."""
 
-    def __init__(self, pages: Pages, found: FoundTables | None = None) -> None:
+    def __init__(self, pages: Pages, found_tables: FoundTables | None = None) -> None:
         self.pages = pages
-        self.found = FoundTables() if found is None else found
+        self.found_tables = FoundTables() if found_tables is None else found_tables
         self._latest: dict[int, Records] = {}  # of tables of one batch
 
     def n_rows(self, root: int) -> int:
-        if root in self.found:
-            return self.found[root].n_rows
+        if root in self.found_tables:
+            return self.found_tables[root].n_rows
         return self.pages.n_rows(self.pages.leaves(root))
 
     def _records(self, root: int, last: int, between: tuple[int, int] | None) -> Iterator[Records]:
         latest = self._latest.get(root)
         if latest is not None and last < latest.n_known:
             yield latest
-        elif root in self.found:
-            found = self.found[root]
-            for part in (found if between is None else found.between(*between)).parts:
+        elif root in self.found_tables:
+            table = self.found_tables[root]
+            for part in (table if between is None else table.select_between(*between)).parts:
                 yield part.records(self.pages.bytes)
         elif between is None:
             yield from self._all_records(root, self.pages.leaves(root), last)
         else:
-            for rows in self.pages.batches(self.pages.leaves(root).between(*between)):
+            for rows in self.pages.batches(self.pages.leaves(root).select_between(*between)):
                 yield Records(self.pages.bytes, rows, last)
 
     def _all_records(self, root: int, leaves: Leaves, last: int) -> Iterator[Records]:
-        """All rows; who reads them to the end need not look for them again."""
+        """Yield all rows, and remember where they stand once they were read to the end."""
         parts: list[FoundRows] | None = []
-        left = KEPT_BYTES - self.found.n_bytes
+        left = KEPT_BYTES - self.found_tables.n_bytes
         records: Records | None = None
         n_batches = 0
         for rows in self.pages.batches(leaves):
             records = Records(self.pages.bytes, rows, last)
             n_batches += 1
-            found = None if parts is None else FoundRows.of(records)
-            left -= 0 if found is None else found.n_bytes
-            parts = None if parts is None or found is None or left < 0 else [*parts, found]
+            located = None if parts is None else FoundRows.from_records(records)
+            left -= 0 if located is None else located.n_bytes
+            parts = None if parts is None or located is None or left < 0 else [*parts, located]
             yield records
         if parts is not None:
-            self.found[root] = FoundTable(tuple(parts))
+            self.found_tables[root] = FoundTable(tuple(parts))
         if n_batches == 1 and records is not None and len(leaves.page) * self.pages.size <= LATEST_BYTES:
             self._latest[root] = records
 
@@ -376,19 +376,20 @@ class PageTables:
         between: tuple[int, int] | None = None,
         unlike: tuple[str, str] | None = None,
     ) -> Iterator[PageRows]:
-        """The rows of a table, some at a time: row ids in a range, and without those in which a column holds a text."""
+        """Yield the rows of a table, some at a time: row ids in a range, without rows in which a column holds a
+        text."""
         asked = names if unlike is None else [*names, unlike[0]]
         last = max((layout.columns[name].place for name in asked), default=ABSENT)
         for records in self._records(layout.root, last, between):
-            kept, rowid = records, records.rows.rowid
+            selected, rowid = records, records.rows.rowid
             if between is not None and not (between[0] <= rowid[0] and rowid[-1] <= between[1]):
                 first, end = np.searchsorted(rowid, between[0]), np.searchsorted(rowid, between[1], side="right")
-                kept = records.take(np.arange(first, end))
-            if unlike is not None and len(kept.rows):
-                same = PageRows(self.pages, layout, kept, [unlike[0]]).equals(unlike[0], unlike[1].encode())
-                kept = kept.take(np.flatnonzero(~same))
-            if len(kept.rows):
-                yield PageRows(self.pages, layout, kept, names)
+                selected = records.take(np.arange(first, end))
+            if unlike is not None and len(selected.rows):
+                same = PageRows(self.pages, layout, selected, [unlike[0]]).equals(unlike[0], unlike[1].encode())
+                selected = selected.take(np.flatnonzero(~same))
+            if len(selected.rows):
+                yield PageRows(self.pages, layout, selected, names)
 
 
 # -- tables of a few rows ----------------------------------------------------------------------------------------------
@@ -409,7 +410,7 @@ class _Row(NamedTuple):
 
 
 def n_few(pages: Pages, root: int) -> int | None:
-    """How many rows a table has, if it is a single page; else None."""
+    """Return how many rows a table has if it is a single page, else None."""
     if not pages.is_single(root):
         return None
     begin = (root - 1) * pages.size
@@ -423,7 +424,7 @@ def few_rows(
     between: tuple[int, int] | None = None,
     unlike: tuple[str, str] | None = None,
 ) -> list[tuple[object, ...]]:
-    """The rows of a table of one page, as SQLite would give them."""
+    """Return the rows of a table of one page, as SQLite would give them."""
     columns = [layout.columns[name] for name in names]
     other = None if unlike is None else layout.columns[unlike[0]]
     out = []
@@ -437,8 +438,8 @@ def few_rows(
 
 
 def schema_leaves(pages: Pages) -> list[tuple[int, int]]:
-    """The pages that tell what a file has, in order, and where in each its header stands."""
-    found: list[tuple[int, int]] = []
+    """Return the pages that hold the schema of a file, in order, and where in each its header stands."""
+    leaves: list[tuple[int, int]] = []
     waiting = [(1, 0)]
     n_pages = 0
     while waiting:
@@ -455,25 +456,25 @@ def schema_leaves(pages: Pages) -> list[tuple[int, int]]:
             children.append(int.from_bytes(pages.buffer[begin + at + 8 : begin + at + 12], "big"))
             waiting += [(child, depth + 1) for child in reversed(children)]
         else:
-            found.append((page, at))
-    return found
+            leaves.append((page, at))
+    return leaves
 
 
 def schema_rows(pages: Pages, leaves: Sequence[tuple[int, int]]) -> tuple[list[SchemaRow], bool]:
-    """Type, name, table, root page and SQL text of everything that a file has, and whether all of it stands in these
-    pages."""
-    found: list[SchemaRow] = []
+    """Return type, name, table, root page and SQL text of everything in the schema, and whether all of it stands in
+    these pages."""
+    schema: list[SchemaRow] = []
     is_whole = True
     for page, header in leaves:
         for row in _rows_of_page(pages, page, header):
             is_whole = is_whole and pages.local(len(row.record)) == len(row.record)
-            found.append(tuple(_value(row, k, False, False) for k in range(N_SCHEMA_COLUMNS)))
-        check(len(found) <= MOST_SCHEMA_ROWS, "a tree without an end")
-    return found, is_whole
+            schema.append(tuple(_value(row, k, False, False) for k in range(N_SCHEMA_COLUMNS)))
+        check(len(schema) <= MOST_SCHEMA_ROWS, "a tree without an end")
+    return schema, is_whole
 
 
 def _cells(pages: Pages, page: int, array: int, header: int) -> Iterator[int]:
-    """Where the cells of a page begin."""
+    """Return where the cells of a page begin."""
     begin, data = (page - 1) * pages.size, pages.buffer
     n = int.from_bytes(data[begin + header + 3 : begin + header + 5], "big")
     check(array + 2 * n <= pages.usable, "more cells than a page has room for")
@@ -497,13 +498,13 @@ def _rows_of_page(pages: Pages, page: int, header: int) -> Iterator[_Row]:
         record = bytes(data[at : at + local]) if local == size else pages.chain(at, local, size)
         length, _ = varint(record, 0)
         check(length <= local, "a header that leaves its page")
-        found = header_of(record[:length], pages.known_headers)
-        check(found.end <= size, "values that leave their record")
-        yield _Row(rowid, found, record)
+        record_header = header_of(record[:length], pages.known_headers)
+        check(record_header.end <= size, "values that leave their record")
+        yield _Row(rowid, record_header, record)
 
 
 def _value(row: _Row, column: int, is_real: bool, has_default: bool) -> object:
-    """A value of a row, as SQLite would give it; the row id where the column is its name."""
+    """Return a value of a row, as SQLite would give it; the row id where the column stands for it."""
     if column == ABSENT:
         return row.rowid
     if column >= len(row.header.serial):

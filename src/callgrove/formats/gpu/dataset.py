@@ -62,8 +62,9 @@ Events = Mapping[str, Array]
 
 @dataclass(frozen=True)
 class Recorded:
-    """From when to when something was recorded. `clock` is that of a machine, UTC_CLOCK, or empty where the file names
-    no machine; `is_life`: for as long as the processes were there, not for as long as the profiler wanted to."""
+    """The time from when to when something was recorded. `clock` is that of a machine, UTC_CLOCK, or empty where the
+    file names no machine; `is_life` says that it is the lifetime of the processes, not the time that the profiler chose
+    to record."""
 
     clock: str
     start_ns: int
@@ -79,8 +80,8 @@ class Recorded:
 
 @dataclass(frozen=True)
 class Process:
-    """A process. `machine` is equal for processes whose clocks are; `rank` is -1 unless the data itself says it. What
-    has the same `session` was recorded at once; `recorded` says when, where start and end of processes do not."""
+    """A process. Processes with equal `machine` share a clock; `rank` is -1 unless the data itself tells it. Processes
+    with equal `session` were recorded at once; `recorded` says when, where start and end of processes do not."""
 
     uid: str
     pid: int
@@ -97,12 +98,12 @@ class Process:
 
     @property
     def lasted(self) -> bool:
-        """Is it known from when to when it ran? The end of one that was killed may be 0."""
+        """Return whether start and end are known. The end of a process that was killed may be 0."""
         return MISSING not in (self.start_ns, self.end_ns) and self.start_ns <= self.end_ns
 
     @property
     def window(self) -> Recorded | None:
-        """When it was recorded, by a clock that others may share; None where the file does not say."""
+        """Return when it was recorded, by a clock that others may share; None where the file does not say."""
         if self.recorded is not None or not self.lasted or not self.machine:
             return self.recorded
         return Recorded(self.machine, self.start_ns, self.end_ns, is_life=True)
@@ -110,7 +111,8 @@ class Process:
 
 @dataclass(frozen=True)
 class Lane:
-    """Where events happen: a thread, or a stream or queue of a device. `number` is the file's own (tid, stream id)."""
+    """A place where events happen: a thread, or a stream or queue of a device. `number` is the file's own (tid, stream
+    id)."""
 
     process: int
     kind: ProfileKind
@@ -146,7 +148,7 @@ class Stacks:
 
 
 class DataSet(Protocol):
-    """One set of tables."""
+    """The interface of a data set: one set of tables with events, and the places where these happened."""
 
     @property
     def path(self) -> Path: ...
@@ -163,21 +165,21 @@ class DataSet(Protocol):
 
     @property
     def strings(self) -> Sequence[str]:
-        """Texts that events refer to; it may grow while chunks are read."""
+        """Return the texts that events refer to; the list may grow while chunks are read."""
 
     @property
     def live(self) -> bool:
-        """Is another process still writing it?"""
+        """Return whether another process is still writing the file."""
 
     def count(self) -> int:
-        """How many events there are."""
+        """Return the number of events."""
 
     def events(self, columns: Sequence[str]) -> Iterator[Events]:
-        """Chunks of the columns asked for and `span`, in file order. There are kind, category, name, label, start_ns,
-        end_ns, lane, correlation and parent_correlation."""
+        """Yield chunks of `span` and the columns asked for, in file order. Columns are kind, category, name, label,
+        start_ns, end_ns, lane, correlation and parent_correlation."""
 
     def side(self, name: str) -> SideTable | None:
-        """What only some events have; `span` is the data set's own number.
+        """Return a table of what only some events have; `span` is the number of an event in this data set.
 
         kernel    grid_x, grid_y, grid_z (work-items), workgroup_x, ..., lds, scratch, vgpr, accum_vgpr, sgpr, dispatch,
                   short_name, demangled_name (where events have both)
@@ -192,25 +194,25 @@ class DataSet(Protocol):
         """
 
     def has_side(self, name: str) -> bool:
-        """Is there such a side table?"""
+        """Return whether there is such a side table."""
 
     def side_chunks(self, name: str) -> Iterator[SideTable]:
         """Yield a side table in pieces by rising numbers of events; memory holds one of them where that is possible."""
 
     def counters(self) -> CounterRows | None:
-        """Quantities over time that belong to no event."""
+        """Return quantities over time that belong to no event."""
 
     def stacks(self) -> Stacks | None:
-        """Samples of what threads executed."""
+        """Return samples of what threads executed."""
 
     def choose_kernel_names(self, which: str) -> None:
         """Say which name of a kernel counts, where there are several: `short` or `demangled`."""
 
     def tables(self) -> Mapping[str, Callable[[], Table]]:
-        """What the file says of queues, kernel_symbols, ... (see `Traces.tables`), without the process."""
+        """Return what the file says of queues, kernel_symbols, ... (see `Traces.tables`), without the process."""
 
     def close(self) -> None:
-        """Give back the file."""
+        """Close the file."""
 
 
 # -- event tables as events --------------------------------------------------------------------------------------------
@@ -233,27 +235,27 @@ NOTHING = ("", "{}", "[]")
 
 
 class Extra(NamedTuple):
-    """Cells of one column: text or None."""
+    """Cells of one unknown column: text or None."""
 
     name: str
     span: Ints
     value: Array
 
 
-def extra_table(found: Iterable[Extra]) -> SideTable | None:
-    """All that holds something, by span."""
-    kept = [extra for extra in map(_fill, found) if len(extra.span)]
-    if not kept:
+def extra_table(extras: Iterable[Extra]) -> SideTable | None:
+    """Return the cells that hold something as one side table, by span; None where there are none."""
+    filled = [extra for extra in map(_fill, extras) if len(extra.span)]
+    if not filled:
         return None
-    span = np.concatenate([extra.span for extra in kept])
+    span = np.concatenate([extra.span for extra in filled])
     order = np.argsort(span, kind="stable")
-    names = np.repeat(np.array([extra.name for extra in kept], object), [len(extra.span) for extra in kept])
-    return SideTable(span[order], {"name": names[order], "value": _join([extra.value for extra in kept])[order]})
+    names = np.repeat(np.array([extra.name for extra in filled], object), [len(extra.span) for extra in filled])
+    return SideTable(span[order], {"name": names[order], "value": _join([extra.value for extra in filled])[order]})
 
 
 def _fill(extra: Extra) -> Extra:
-    there = np.array([cell is not None and cell not in NOTHING for cell in extra.value.tolist()], np.bool_)
-    return Extra(extra.name, extra.span[there], extra.value[there])
+    has_value = np.array([cell is not None and cell not in NOTHING for cell in extra.value.tolist()], np.bool_)
+    return Extra(extra.name, extra.span[has_value], extra.value[has_value])
 
 
 def _join(columns: Sequence[Array]) -> Array:
@@ -266,7 +268,7 @@ TIME_COLUMNS = ("start", "end", "start_time", "end_time", "timestamp")
 
 @dataclass(frozen=True)
 class EventTable:
-    """A table whose rows are events of one kind, unless the family finds another one row by row."""
+    """A table whose rows are events of one kind, unless the reader of a format finds the kind row by row."""
 
     name: str
     kind: SpanKind
@@ -275,13 +277,13 @@ class EventTable:
     times: frozenset[str] = frozenset()  # raw columns that hold times, which may be dates
 
     def raw(self, columns: Sequence[str]) -> dict[str, Type]:
-        """The raw columns for some event columns; `rowid` is always among them."""
+        """Return the raw columns that some event columns are made of; `rowid` is always among them."""
         names = ["rowid", *(name for column in (*columns, "kept") for name in self.needs.get(column, ()))]
         return {name: self._type(name) for name in names}
 
     @property
     def times_needed(self) -> list[str]:
-        """The raw columns without which its rows have no place in time."""
+        """Return the raw columns without which its rows have no place in time."""
         raw = (*self.needs.get("start_ns", ()), *self.needs.get("end_ns", ()))
         return list(dict.fromkeys(name for name in raw if name in TIME_COLUMNS))
 
@@ -292,7 +294,7 @@ class EventTable:
 
 
 class LaneList:
-    """Lanes in the making: each is known by its process, kind, device and number."""
+    """A list of lanes that grows; each is known by its process, kind, device and number."""
 
     def __init__(self) -> None:
         self.all: list[Lane] = []
@@ -306,13 +308,13 @@ class LaneList:
         return self._number[key]
 
     def append(self, lane: Lane) -> int:
-        """A lane that is listed: equal ones stay apart."""
+        """Add a lane that the file lists, even if an equal one was added before."""
         self._number.setdefault((lane.process, lane.kind, lane.device, lane.number), len(self.all))
         self.all.append(lane)
         return len(self.all) - 1
 
-    def unknown(self, process: int) -> int:
-        """Where events are that no thread is known of."""
+    def add_unknown(self, process: int) -> int:
+        """Return the lane of a process for events whose thread is not known."""
         return self.add(process, ProfileKind.OTHER, 0, "unknown thread")
 
 
@@ -353,7 +355,7 @@ class TableData(ABC):
 
     @property
     def warnings(self) -> Sequence[InputWarning]:
-        """What was found so far; cells that are no numbers show only when they are read."""
+        """Return the warnings so far; cells that are no numbers show only when they are read."""
         strange = [
             InputWarning(Severity.DAMAGE, f"{self.path}: {place}: {n} cells are no numbers; they read as absent")
             for place, n in self._file.strange.items()
@@ -366,7 +368,7 @@ class TableData(ABC):
         return [*self._warnings, *strange, *counted]
 
     def require(self, table: str, *columns: str) -> None:
-        """A table, if it is there, has these columns."""
+        """Raise an error if a table exists without these columns."""
         missing = [name for name in columns if table in self._file.tables and not self._file.has(table, name)]
         if missing:
             raise CorruptFile(
@@ -378,7 +380,7 @@ class TableData(ABC):
             )
 
     def once(self, table: str, ids: Ints) -> None:
-        """Ids that a table has twice: the first row counts."""
+        """Warn about ids that a table has twice, of which the first row counts."""
         again = len(ids) - len(set(ids.tolist()))
         if again:
             self.warn(Severity.DAMAGE, f"{table}: {again} ids are there twice; the first row of each counts")
@@ -398,7 +400,7 @@ class TableData(ABC):
             self.warn(Severity.NOTE, f"not read: {listed}")
 
     def _may_have_rows(self, table: str) -> bool:
-        """Whether a table has rows, or is damaged and may have some."""
+        """Return whether a table has rows, or is damaged and may have some."""
         try:
             return bool(self._file.first_rows(table, 1))
         except CorruptFile:
@@ -411,21 +413,21 @@ class TableData(ABC):
 
     @cached_property
     def counts(self) -> dict[str, int]:
-        """Rows of every event table."""
+        """Return the number of rows of every event table."""
         with self._file.reading():
             return {table.name: self._count(table) for table in self._tables}
 
     def _count(self, table: EventTable) -> int:
         if "kept" not in table.needs:
             return self._file.count(table.name)
-        kept = (self.kept(table, cells) for cells in self._file.chunks(table.name, table.raw(())))
-        return sum(int(rows.sum()) for rows in kept if rows is not None)
+        masks = (self.select_rows(table, cells) for cells in self._file.chunks(table.name, table.raw(())))
+        return sum(int(rows.sum()) for rows in masks if rows is not None)
 
     def count(self) -> int:
         return sum(self.counts.values())
 
     def first(self, table: str) -> int:
-        """The number of a table's first event; of a table that is missing, that after all events."""
+        """Return the number of a table's first event; for a missing table, the number after all events."""
         return sum(self.counts[name] for name in takewhile(lambda name: name != table, self.counts))
 
     def events(self, columns: Sequence[str]) -> Iterator[Events]:
@@ -433,17 +435,17 @@ class TableData(ABC):
         with self._file.reading():
             for table in self._tables:
                 for every in self._file.chunks(table.name, table.raw(columns)):
-                    kept = self.kept(table, every)
-                    cells = every if kept is None else {name: column[kept] for name, column in every.items()}
+                    is_event = self.select_rows(table, every)
+                    cells = every if is_event is None else {name: column[is_event] for name, column in every.items()}
                     n = len(cells["rowid"])
                     self.begin_chunk(first)
                     self.prepare(table, columns, cells)
-                    made = {column: self.made(table, column, cells) for column in columns}
-                    yield {"span": np.arange(first, first + n), **made}
+                    values = {column: self.make_column(table, column, cells) for column in columns}
+                    yield {"span": np.arange(first, first + n), **values}
                     first += n
 
-    def kept(self, table: EventTable, cells: Cells) -> Bools | None:
-        """Which rows of a chunk are events; None: all."""
+    def select_rows(self, table: EventTable, cells: Cells) -> Bools | None:
+        """Return which rows of a chunk are events; None if all are."""
         return None
 
     def prepare(self, table: EventTable, columns: Sequence[str], cells: Cells) -> None:
@@ -451,8 +453,8 @@ class TableData(ABC):
         return
 
     @abstractmethod
-    def made(self, table: EventTable, column: str, cells: Cells) -> Array:
-        """One event column of a chunk."""
+    def make_column(self, table: EventTable, column: str, cells: Cells) -> Array:
+        """Return one event column of a chunk."""
 
     def kinds(self, table: EventTable, cells: Cells) -> Ids:
         return np.full(len(cells["rowid"]), table.kind, np.int32)
@@ -466,7 +468,7 @@ class TableData(ABC):
         return self.side(name) is not None
 
     def side_chunks(self, name: str) -> Iterator[SideTable]:
-        """By rising numbers of events; families whose tables may be large read them in pieces."""
+        """Yield a side table by rising numbers of events. Readers of formats with large tables yield it in pieces."""
         table = self.side(name)
         if table is not None and len(table.span):
             yield table.take(np.argsort(table.span, kind="stable"))
@@ -481,7 +483,7 @@ class TableData(ABC):
         return {}
 
     def side_of(self, table: str, columns: Mapping[str, str], texts: Sequence[str] = ()) -> SideTable | None:
-        """Columns of an event table as they are: new name -> raw name."""
+        """Return columns of an event table, unchanged, as a side table; `columns` maps new names to raw names."""
         pieces = list(self.side_pieces(table, columns, texts))
         if not pieces:
             return None
@@ -491,54 +493,54 @@ class TableData(ABC):
         )
 
     def side_pieces(self, table: str, columns: Mapping[str, str], texts: Sequence[str] = ()) -> Iterator[SideTable]:
-        """Yield a side table, some rows at a time."""
+        """Yield columns of an event table as a side table, some rows at a time."""
         if table not in self.counts or not self.counts[table]:
             return
         raw = {name: Type.TEXT if name in texts else Type.INTEGER for name in ("rowid", *columns.values())}
         first = self.first(table)
         for cells in self._file.chunks(table, raw):
-            made = {new: cells[old] if old in texts else or_absent(cells[old]) for new, old in columns.items()}
+            values = {new: cells[old] if old in texts else or_absent(cells[old]) for new, old in columns.items()}
             n = len(cells["rowid"])
-            yield SideTable(np.arange(first, first + n), made)
+            yield SideTable(np.arange(first, first + n), values)
             first += n
 
     def gpus_called(self, numbers: Ints) -> Ids:
-        """The first device of the data set with each of these indices; -1 where there is none."""
+        """Return the first device of the data set with each of these indices; -1 where there is none."""
         gpus = [(device.index, k) for k, device in enumerate(self.devices) if device.kind == "GPU"]
         index, place = np.array(gpus, np.int64).reshape(-1, 2).T
         return Lookup(index, place)[numbers]
 
     # -- columns that nobody knows -----------------------------------------------------------------------------------
 
-    def known(self, table: EventTable) -> Collection[str]:
-        """The columns of an event table that something is made of, or that the specification lists."""
+    def find_known_columns(self, table: EventTable) -> Collection[str]:
+        """Return the columns of an event table that the reader uses or that the specification lists."""
         return {name for needs in table.needs.values() for name in needs}
 
     def extras(self) -> Iterator[Extra]:
-        """All other columns."""
+        """Yield the cells of all other columns of event tables."""
         for table in self._tables:
-            known = {*self.known(table), *table.raw(())}
+            known = {*self.find_known_columns(table), *table.raw(())}
             unknown = [name for name in self._file.tables[table.name] if name not in known]
             yield from self._columns_as_text(table, unknown) if unknown else ()
 
     def _columns_as_text(self, table: EventTable, columns: Sequence[str]) -> Iterator[Extra]:
         first = self.first(table.name)
         for cells in self._file.chunks(table.name, table.raw(()) | dict.fromkeys(columns, Type.TEXT)):
-            kept = self.kept(table, cells)
-            rows = np.arange(len(cells["rowid"])) if kept is None else np.flatnonzero(kept)
+            is_event = self.select_rows(table, cells)
+            rows = np.arange(len(cells["rowid"])) if is_event is None else np.flatnonzero(is_event)
             for name in columns:
                 yield Extra(name, np.arange(first, first + len(rows)), cells[name][rows])
             first += len(rows)
 
     def extra(self) -> SideTable | None:
-        """The side table of that name."""
+        """Return the side table `extra`, with the cells of unknown columns."""
         with self._file.reading():
             return extra_table(self.extras())
 
     # -- names ---------------------------------------------------------------------------------------------------------
 
     def begin_chunk(self, first: int) -> None:
-        """What is counted next is of the chunk that begins with this event."""
+        """Set the chunk that following counts belong to, by the number of its first event."""
         self._chunk = first
 
     @property
@@ -546,13 +548,13 @@ class TableData(ABC):
         return bool(self._counted)
 
     def leads_nowhere(self, place: str, n: int, n_rows: int = 0) -> None:
-        """Count ids of the chunk that is read which lead to no row."""
+        """Count ids of the current chunk that refer to no row."""
         if place:
             self.count_of_chunk(Severity.DAMAGE, f"{place}: {{}} ids lead to no row", n, n_rows)
 
     def count_of_chunk(self, severity: Severity, text: str, n: int, n_rows: int = 0) -> None:
-        """A warning with a number that adds up over chunks; reading a chunk again changes nothing. `n_rows`: the size
-        of the chunk, where next time others may be read."""
+        """Set the number of a warning for the current chunk. Numbers are added up over chunks, and reading a chunk
+        again changes nothing. `n_rows` is the size of the chunk, if the next pass may read chunks of other sizes."""
         key, again = (severity, text), range(self._chunk, self._chunk + n_rows)
         counted = {first: k for first, k in self._counted.get(key, {}).items() if first not in again}
         if n:
@@ -560,18 +562,18 @@ class TableData(ABC):
         if counted or key in self._counted:
             self._counted[key] = counted
 
-    def named(self, lookup: Lookup, ids: Ints, what: str, place: str = "") -> Ids:
-        """Names by id; an id that has none gets one that says so, and is counted for `place`, the column it is from."""
+    def look_up_names(self, lookup: Lookup, ids: Ints, kind: str, place: str = "") -> Ids:
+        """Return names by id. An id without a name gets one that says so, and is counted for `place`, its column."""
         out = lookup[ids]
         missing = np.flatnonzero((out < 0) & (ids != MISSING))
         self.leads_nowhere(place, len(missing))
         if len(missing):
             dangling = np.unique(ids[missing])
-            names = self._names.numbers([f"<missing {what} {id_}>" for id_ in dangling.tolist()])
+            names = self._names.numbers([f"<missing {kind} {id_}>" for id_ in dangling.tolist()])
             out[missing] = names[np.searchsorted(dangling, ids[missing])]
         return out
 
 
 def or_absent(cells: Ints) -> Ints:
-    """Absent integers as the model has them."""
+    """Replace absent integers by the model's mark for them."""
     return np.where(cells == MISSING, ABSENT, cells)

@@ -24,7 +24,7 @@ from callgrove.formats.gpu.files import Runs, size_of, split_into_runs
 from callgrove.formats.gpu.places import add_places, process_and_device, tables_beside
 from callgrove.formats.gpu.rocpd.events import RocpdEvents
 from callgrove.formats.gpu.rocpd.reader import RocpdData
-from callgrove.formats.gpu.spans import DataSetSpans, align_clocks, kept_events
+from callgrove.formats.gpu.spans import DataSetSpans, align_clocks, select_events
 from callgrove.formats.interface import ReadOptions
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.contexts import ContextKind
@@ -52,15 +52,15 @@ class JoinedSpans(DataSetSpans):
 
     def __init__(self, datasets: Sequence[DataSet], profiles: Sequence[Ids]) -> None:
         super().__init__(datasets, profiles)
-        own = [dataset for dataset in datasets if isinstance(dataset, RocpdData)]
-        files = {dataset.path for dataset in own}
+        rocpd = [dataset for dataset in datasets if isinstance(dataset, RocpdData)]
+        files = {dataset.path for dataset in rocpd}
         # both ways of reading number the same list of names: one may follow the other
-        is_rocpd = len(own) == len(files) == len(datasets)
-        self._events = RocpdEvents(own, self._names) if is_rocpd else None
+        is_rocpd = len(rocpd) == len(files) == len(datasets)
+        self._events = RocpdEvents(rocpd, self._names) if is_rocpd else None
 
     @property
     def joined(self) -> RocpdEvents | None:
-        """Who reads all data sets at once; None where each has to be read by itself."""
+        """Return the reader of all data sets at once; None where each has to be read by itself."""
         return None if self._events is None or self._events.obstacle else self._events
 
     def count(self) -> int:
@@ -74,7 +74,7 @@ class JoinedSpans(DataSetSpans):
     def _read_at_once(
         self, columns: Sequence[str], window: Window | None, profiles: Ints | None
     ) -> list[SpanChunk] | None:
-        """All of them at once; None where each data set has to be read by itself."""
+        """Read the spans of all data sets at once; None where each data set has to be read by itself."""
         joined = None if "depth" in columns else self.joined
         if joined is None:
             return None
@@ -86,14 +86,14 @@ class JoinedSpans(DataSetSpans):
         lanes = np.concatenate(self._profiles)
         out = []
         for chunk in joined.events(sorted(asked)):
-            kept = kept_events(chunk, window, lanes, profiles)
-            made: dict[str, Array] = {"span": kept["span"]}
+            selected = select_events(chunk, window, lanes, profiles)
+            spans: dict[str, Array] = {"span": selected["span"]}
             for name in columns:
                 if name == "context":
-                    made[name] = np.full(len(made["span"]), ABSENT, np.int32)
+                    spans[name] = np.full(len(spans["span"]), ABSENT, np.int32)
                 else:
-                    made[name] = lanes.take(kept["lane"]) if name == "profile" else kept[name]
-            out.append(made)
+                    spans[name] = lanes.take(selected["lane"]) if name == "profile" else selected[name]
+            out.append(spans)
         return [chunk for chunk in out if len(chunk["span"])]
 
     def release(self) -> None:
@@ -108,7 +108,7 @@ class JoinedSpans(DataSetSpans):
 
     @property
     def has_counters(self) -> bool:
-        """May there be quantities over time? These belong to samples."""
+        """Return whether there may be quantities over time; these belong to samples."""
         joined = self.joined
         return joined is None or joined.has_samples
 
@@ -128,18 +128,19 @@ class StackSamples:
         self._lines: list[tuple[int, Samples]] = []
 
     def add(self, dataset: DataSet, profiles: Ids) -> None:
-        """The samples of one data set; contexts are those of the builder, before it orders them."""
+        """Add the samples of one data set. Contexts are those of the builder before it orders them."""
         stacks = dataset.stacks()
         if stacks is None:
             return
         leaf = self._leaves(stacks, dataset.strings)
         for lane in np.unique(stacks.lane).tolist():
-            own = np.flatnonzero(stacks.lane == lane)
-            own = own[np.argsort(stacks.time_ns[own], kind="stable")]
-            self._lines.append((int(profiles[lane]), Samples(stacks.time_ns[own], leaf[own])))
+            samples = np.flatnonzero(stacks.lane == lane)
+            samples = samples[np.argsort(stacks.time_ns[samples], kind="stable")]
+            self._lines.append((int(profiles[lane]), Samples(stacks.time_ns[samples], leaf[samples])))
 
     def _leaves(self, stacks: Stacks, strings: Sequence[str]) -> Ids:
-        """The context of the innermost frame of every sample: frames by level, the outermost first."""
+        """Return the context of the innermost frame of every sample; contexts are made level by level, the outermost
+        first."""
         first, last = stacks.bounds[:-1], stacks.bounds[1:]
         above = np.full(len(first), ABSENT, np.int64)
         for level in range(int((last - first).max(initial=0))):
@@ -147,8 +148,8 @@ class StackSamples:
             frame = first[deep] + level
             keys = np.stack([above[deep], stacks.function[frame], stacks.file[frame], stacks.line[frame]])
             different, number = np.unique(keys, axis=1, return_inverse=True)
-            made = [self._context(p, f, place, line, strings) for p, f, place, line in different.T.tolist()]
-            above[deep] = np.array(made, np.int64)[number.reshape(-1)]
+            contexts = [self._context(p, f, place, line, strings) for p, f, place, line in different.T.tolist()]
+            above[deep] = np.array(contexts, np.int64)[number.reshape(-1)]
         return above.astype(np.int32)
 
     def _context(self, parent: int, function: int, file: int, line: int, strings: Sequence[str]) -> int:
@@ -162,7 +163,8 @@ class StackSamples:
         return self._contexts[key]
 
     def finish(self) -> ArraySamples | None:
-        """Sample lines with final contexts; the builder gets a count of samples. Nothing may be added afterwards."""
+        """Return the sample lines with final contexts, and add a count of samples to the builder. Nothing may be added
+        afterwards."""
         if not self._lines:
             return None
         row = self._builder.add_metric(Metric("samples", Scope.EXCLUSIVE, "occ", "int64", description="Stack samples"))
@@ -184,8 +186,8 @@ def experiment_of(
     options: ReadOptions,
     skipped: Sequence[InputWarning] = (),
 ) -> Experiment:
-    """All data sets as one experiment, or those of the runs that are asked for; events stay in their files until asked
-    for."""
+    """Return all data sets, or those of the runs that are asked for, as one experiment. Events stay in their files
+    until they are needed."""
     runs = split_into_runs(datasets)  # by the clocks as they are
     if not options.run or len(runs.runs) == 1:
         whole = _experiment_of(format_name, path, datasets, options, skipped, runs)
@@ -193,11 +195,11 @@ def experiment_of(
             _choose(whole.runs, options.run, path)
         return whole
     chosen = _choose(runs.runs, options.run, path)
-    kept, processes = _of_runs(datasets, runs, chosen)
+    selected, processes = _of_runs(datasets, runs, chosen)
     beside = sorted({runs.of_process[process] for process in processes} - set(chosen))  # in the same files
-    own = runs.take([*chosen, *beside], processes)
-    found = _experiment_of(format_name, _place(path, kept), kept, options, skipped, own)
-    return _without(found, range(len(chosen))) if beside else found
+    selected_runs = runs.take([*chosen, *beside], processes)
+    experiment = _experiment_of(format_name, _place(path, selected), selected, options, skipped, selected_runs)
+    return _without(experiment, range(len(chosen))) if beside else experiment
 
 
 def _choose(runs: Sequence[Run], wanted: str, path: Path) -> tuple[int, ...]:
@@ -208,38 +210,39 @@ def _choose(runs: Sequence[Run], wanted: str, path: Path) -> tuple[int, ...]:
 
 
 def _of_runs(datasets: Sequence[DataSet], runs: Runs, numbers: Sequence[int]) -> tuple[list[DataSet], list[int]]:
-    """The data sets with a process of these runs, and the numbers of all their processes."""
-    kept: list[DataSet] = []
+    """Return the data sets with a process of these runs, and the numbers of all their processes."""
+    selected: list[DataSet] = []
     processes: list[int] = []
     first = 0
     for dataset in datasets:
-        own = range(first, first + len(dataset.processes))
-        first = own.stop
-        if any(runs.of_process[process] in numbers for process in own):
-            kept.append(dataset)
-            processes += own
-    return kept, processes
+        members = range(first, first + len(dataset.processes))
+        first = members.stop
+        if any(runs.of_process[process] in numbers for process in members):
+            selected.append(dataset)
+            processes += members
+    return selected, processes
 
 
 def _place(path: Path, datasets: Sequence[DataSet]) -> Path:
-    """The file that all data sets are in, or the folder, if that is not the whole."""
+    """Return the only file of the data sets, the folder that they share if it lies below the input, or else the
+    input."""
     files = {dataset.path for dataset in datasets}
     folder = Path(os.path.commonpath([file.parent for file in files]))
     return files.pop() if len(files) == 1 else folder if path in folder.parents else path
 
 
 def _name_of_input(path: Path, datasets: Sequence[DataSet]) -> str:
-    """How a message calls the input: the folder, or the first file of several."""
+    """Return what a message calls the input: the folder, or the first of several files."""
     others = len({dataset.path for dataset in datasets}) - 1
     return f"{path} and {others} more" if others and path.is_file() else str(path)
 
 
 def _without(experiment: Experiment, runs: range) -> Experiment:
-    """The experiment of the first runs alone, with the time that these took."""
+    """Return the experiment reduced to the first runs, with the time that these took."""
     profiles = np.flatnonzero(np.isin(experiment.profiles.run, list(runs)))
-    found = replace(select(experiment, profiles=profiles), runs=experiment.runs[: runs.stop])
-    traces = replace(found.traces, time_range=None)
-    return replace(found, traces=replace(traces, time_range=time_span(traces)))
+    reduced = replace(select(experiment, profiles=profiles), runs=experiment.runs[: runs.stop])
+    traces = replace(reduced.traces, time_range=None)
+    return replace(reduced, traces=replace(traces, time_range=time_span(traces)))
 
 
 def _experiment_of(
@@ -265,8 +268,8 @@ def _experiment_of(
         builder.warnings += folding.warnings
         time_range = time_range or folding.time_range
     stacks = StackSamples(builder)
-    for dataset, own in zip(datasets, profiles, strict=True):
-        stacks.add(dataset, own)
+    for dataset, lane_profiles in zip(datasets, profiles, strict=True):
+        stacks.add(dataset, lane_profiles)
     builder.set_traces(
         samples=stacks.finish(),
         spans=spans,
@@ -291,14 +294,14 @@ def _experiment_of(
 def _fold(
     builder: ExperimentBuilder, datasets: Sequence[DataSet], profiles: Sequence[Ids], options: ReadOptions
 ) -> Folding:
-    """The calling-context profile of all events, small data sets some at a time."""
+    """Return the calling-context profile of all events, folding small data sets several at a time."""
     process, device = process_and_device(datasets)
-    firsts = [0, *accumulate(len(own) for own in profiles)]
+    firsts = [0, *accumulate(map(len, profiles))]
     parts = []
     for first, end in bundles(_sizes(datasets), BUNDLE_BYTES):
-        own = slice(firsts[first], firsts[end])
+        bundle = slice(firsts[first], firsts[end])
         lanes = np.concatenate(profiles[first:end])
-        parts.append(Part(_part(datasets, first, end), lanes, process[own], device[own]))
+        parts.append(Part(_part(datasets, first, end), lanes, process[bundle], device[bundle]))
     workers = IN_PROCESS if any(dataset.live for dataset in datasets) else options.workers
     folding = Folding(builder)
     for folded in workers.map(fold, parts, label="folding events", progress=options.progress):
@@ -309,7 +312,7 @@ def _fold(
 
 
 def _again(datasets: Sequence[DataSet]) -> list[InputWarning]:
-    """A note where one process is in two files: a copy, or one that was merged of others beside it."""
+    """Return notes about processes that are in two files: copies, or a file that was merged from others beside it."""
     files: dict[tuple[str, str, int, int], list[Path]] = {}
     for dataset in datasets:
         for process in dataset.processes:
@@ -325,7 +328,7 @@ def _again(datasets: Sequence[DataSet]) -> list[InputWarning]:
 
 
 def _title(processes: Sequence[Process]) -> str:
-    """The command that all processes ran, without its arguments where these differ."""
+    """Return the command that all processes ran, without its arguments where these differ."""
     commands = {process.command for process in processes}
     if len(commands) == 1:
         return commands.pop()
@@ -334,14 +337,14 @@ def _title(processes: Sequence[Process]) -> str:
 
 
 def _part(datasets: Sequence[DataSet], first: int, end: int | None = None) -> Traces:
-    """The traces of some data sets; their lanes are the profiles."""
-    own = datasets[first : first + 1 if end is None else end]
-    bounds = [0, *accumulate(len(dataset.lanes) for dataset in own)]
+    """Return the traces of some data sets, whose lanes are the profiles."""
+    selected = datasets[first : first + 1 if end is None else end]
+    bounds = [0, *accumulate(len(dataset.lanes) for dataset in selected)]
     profiles = [np.arange(*ends, dtype=np.int32) for ends in pairwise(bounds)]
-    if len(own) == 1:
-        return Traces(None, DataSetSpans(own, profiles), partial(_counters, own, profiles))
-    spans = JoinedSpans(own, profiles)
-    return Traces(None, spans, partial(_join_counters, spans, own, profiles))
+    if len(selected) == 1:
+        return Traces(None, DataSetSpans(selected, profiles), partial(_counters, selected, profiles))
+    spans = JoinedSpans(selected, profiles)
+    return Traces(None, spans, partial(_join_counters, spans, selected, profiles))
 
 
 def _join_counters(spans: JoinedSpans, datasets: Sequence[DataSet], profiles: Sequence[Ids]) -> Counters | None:
@@ -349,20 +352,20 @@ def _join_counters(spans: JoinedSpans, datasets: Sequence[DataSet], profiles: Se
 
 
 def _sizes(datasets: Sequence[DataSet]) -> list[int]:
-    """Bytes that each data set takes of its file."""
+    """Return the bytes that each data set takes of its file."""
     n = Counter(dataset.path for dataset in datasets)
     return [size_of(dataset.path) // n[dataset.path] for dataset in datasets]
 
 
 def _counters(datasets: Sequence[DataSet], profiles: Sequence[Ids]) -> Counters | None:
-    parts = [(d.counters(), own) for d, own in zip(datasets, profiles, strict=True)]
-    rows = [(part, own) for part, own in parts if part is not None and len(part.time_ns)]
+    parts = [(d.counters(), lane_profiles) for d, lane_profiles in zip(datasets, profiles, strict=True)]
+    rows = [(part, lane_profiles) for part, lane_profiles in parts if part is not None and len(part.time_ns)]
     if not rows:
         return None
     names: dict[str, int] = {}
     numbers = [np.array([names.setdefault(n, len(names)) for n in part.names], np.int32) for part, _ in rows]
     return Counters(
-        np.concatenate([own[part.lane] for part, own in rows]),
+        np.concatenate([lane_profiles[part.lane] for part, lane_profiles in rows]),
         np.concatenate([number[part.name] for number, (part, _) in zip(numbers, rows, strict=True)]),
         np.concatenate([part.time_ns for part, _ in rows]),
         np.concatenate([part.value for part, _ in rows]),
@@ -371,6 +374,6 @@ def _counters(datasets: Sequence[DataSet], profiles: Sequence[Ids]) -> Counters 
 
 
 def _time_range(processes: Sequence[Process]) -> tuple[int, int] | None:
-    """From the begin of the first process to the end of the last, where the files say that."""
+    """Return the time from the begin of the first process to the end of the last, where the files tell it."""
     known = [p for p in processes if p.lasted]
     return (min(p.start_ns for p in known), max(p.end_ns for p in known)) if known else None

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from callgrove.errors import InputError, Parameter, UsageError, worded
 from callgrove.formats.gpu.dataset import UTC_CLOCK, DataSet, Process, Recorded
-from callgrove.formats.gpu.places import claimed_ranks, named_ranks
+from callgrove.formats.gpu.places import read_claimed_ranks, read_ranks_in_names
 from callgrove.formats.writing.targets import FolderKind, PendingFolder
 from callgrove.model.experiment import InputWarning, Severity
 from callgrove.model.runs import Run
@@ -48,22 +48,22 @@ _NAME = re.compile(r"""["']?([^"'#\[\],]+?\.(?:db|rpd|sqlite3?))["']?\s*(?=[,\]#
 
 
 def databases(paths: Iterable[Path]) -> list[Path]:
-    """The files behind paths, in order, none twice."""
+    """Return the files behind paths, in order and without duplicates."""
     return [names[0] for names in names_of_files(paths)]
 
 
 def names_of_files(paths: Iterable[Path]) -> list[list[Path]]:
-    """The files behind paths, in order, each with all the names that lead to it."""
-    found: dict[Path, list[Path]] = {}
+    """Return the files behind paths, in order, each with all the names that lead to it."""
+    names_by_file: dict[Path, list[Path]] = {}
     for path in paths:
         inside = _files_in_index(path) if path.name == INDEX else _inside(path) if path.is_dir() else [path]
         for file in sorted(inside):
-            found.setdefault(Path(os.path.realpath(file)), []).append(file)  # links may go round in circles
-    return list(found.values())
+            names_by_file.setdefault(Path(os.path.realpath(file)), []).append(file)  # links may go round in circles
+    return list(names_by_file.values())
 
 
 def size_of(path: Path) -> int:
-    """Bytes of a file; none of one that is gone."""
+    """Return the size of a file in bytes; 0 if it is gone."""
     try:
         return path.stat().st_size
     except OSError:
@@ -71,8 +71,8 @@ def size_of(path: Path) -> int:
 
 
 def read_ahead(paths: Iterable[Path]) -> None:
-    """Have the system fetch files that are wanted soon, while something else is done. Only a hint: whoever reads them
-    says what is wrong with them."""
+    """Ask the system to fetch files that are needed soon. This is only a hint: errors are left to whoever reads
+    them."""
     if not hasattr(os, "posix_fadvise"):
         return
     for path in paths:
@@ -85,7 +85,7 @@ def read_ahead(paths: Iterable[Path]) -> None:
 
 
 def candidates(folder: Path, most: int) -> list[Path]:
-    """Some files in a folder that could be databases, for detection: the search ends soon in large folders."""
+    """Return some files in a folder that may be databases, for detection; the search ends early in large folders."""
     return sorted(islice(_inside(folder, MOST_LOOKED_AT), most))
 
 
@@ -111,7 +111,7 @@ def _is_of_hpctoolkit(file: Path) -> bool:
 
 
 def _files_in_index(index: Path) -> Iterator[Path]:
-    """The files that an index names: whatever ends like a database, in lists of either style.
+    """Return the files that an index names: whatever ends like a database, in lists of either style.
 
     They lie in the folder that its `path` names, if that is one, else beside the index.
     """
@@ -156,7 +156,7 @@ UNITS = ((10**9, "s"), (10**6, "ms"), (10**3, "us"), (1, "ns"))
 
 @dataclass(frozen=True)
 class Session:
-    """What was recorded at once: one process, or all that the file says so of."""
+    """Processes that were recorded at once: one process, or several that the file says belong together."""
 
     file: Path
     processes: tuple[Process, ...]
@@ -169,7 +169,7 @@ class Session:
 
     @cached_property
     def programs(self) -> frozenset[str]:
-        """The programs of its processes; empty where one is not known."""
+        """Return the programs of its processes; empty where one is not known."""
         words = frozenset(process.command.split(" ")[0] for process in self.processes)
         return frozenset() if words & UNKNOWN else words
 
@@ -181,8 +181,8 @@ NO_TURN = "", 0  # where times are not known
 
 @dataclass(frozen=True)
 class Runs:
-    """The runs of some databases: `of_process` has the number of the run of every process. `why` says what told them
-    apart. Of a single run nothing is said: it has the name of the whole."""
+    """The runs of some databases: `of_process` has the number of the run of every process. `why` says how they were
+    told apart. A single run has the name of the whole, and no note."""
 
     runs: tuple[Run, ...]
     of_process: tuple[int, ...]
@@ -200,14 +200,14 @@ class Runs:
         return [InputWarning(Severity.NOTE, worded(f"{text}; ", *remedy))]
 
     def take(self, numbers: Sequence[int], processes: Iterable[int]) -> Runs:
-        """Some of the runs, numbered anew, of some of the processes."""
+        """Return some of the runs, with new numbers, for some of the processes."""
         new = {old: k for k, old in enumerate(numbers)}
-        own = tuple(new[self.of_process[process]] for process in processes)
-        return Runs(tuple(self.runs[k] for k in numbers), own, self.why, tuple(self.texts[k] for k in numbers))
+        of_process = tuple(new[self.of_process[process]] for process in processes)
+        return Runs(tuple(self.runs[k] for k in numbers), of_process, self.why, tuple(self.texts[k] for k in numbers))
 
 
 def split_into_runs(datasets: Sequence[DataSet]) -> Runs:
-    """Say which process of all data sets is of which run."""
+    """Divide the processes of all data sets into runs."""
     sessions = _sessions(datasets)
     n_processes = sum(len(dataset.processes) for dataset in datasets)
     why: dict[str, None] = {}
@@ -223,14 +223,14 @@ def split_into_runs(datasets: Sequence[DataSet]) -> Runs:
 
 
 def _sessions(datasets: Sequence[DataSet]) -> Sessions:
-    """Processes by session, in the order of their files."""
-    found: dict[Hashable, list[tuple[int, Process, Path]]] = {}
+    """Group processes by session, in the order of their files."""
+    groups: dict[Hashable, list[tuple[int, Process, Path]]] = {}
     every = [(process, dataset.path) for dataset in datasets for process in dataset.processes]
     for number, (process, file) in enumerate(every):
-        found.setdefault(process.session or number, []).append((number, process, file))
+        groups.setdefault(process.session or number, []).append((number, process, file))
     return [
-        Session(own[0][2], tuple(process for _, process, _ in own), tuple(number for number, _, _ in own))
-        for own in found.values()
+        Session(group[0][2], tuple(process for _, process, _ in group), tuple(number for number, _, _ in group))
+        for group in groups.values()
     ]
 
 
@@ -280,11 +280,11 @@ def _by_time(group: Sessions) -> list[Sessions]:
 
 
 def _turns(group: Sessions) -> Turns:
-    """By the numbers of a session: its clock, and how many gaps there are before it, in which nothing was recorded."""
+    """Return, for each session, its clock and how many gaps without any recording precede it."""
     turns: Turns = {}
     latest: dict[str, tuple[int, int]] = {}  # by clock: the turn, and when what is in it has ended
     windows = [(session.window, session.numbers) for session in group if session.window is not None]
-    for window, numbers in sorted(windows, key=lambda one: (one[0].start_ns, one[0].end_ns)):
+    for window, numbers in sorted(windows, key=lambda item: (item[0].start_ns, item[0].end_ns)):
         turn, until = latest.get(window.clock, (0, window.end_ns))
         later = window.start_ns > until
         latest[window.clock] = (turn + 1, window.end_ns) if later else (turn, max(until, window.end_ns))
@@ -293,13 +293,13 @@ def _turns(group: Sessions) -> Turns:
 
 
 def _fit(folders: list[Sessions], turns: Turns) -> bool:
-    """Is what lies in each folder of one turn of every clock, and of others than what lies in other folders?"""
+    """Return whether each folder holds one turn of every clock, and no two folders share a turn."""
     seen: set[tuple[str, int]] = set()
     for folder in folders:
-        own = {turns[session.numbers] for session in folder if session.numbers in turns}
-        if len({clock for clock, _ in own}) < len(own) or own & seen or not own:
+        folder_turns = {turns[session.numbers] for session in folder if session.numbers in turns}
+        if len({clock for clock, _ in folder_turns}) < len(folder_turns) or folder_turns & seen or not folder_turns:
             return False
-        seen |= own
+        seen |= folder_turns
     return len(folders) > 1
 
 
@@ -313,27 +313,27 @@ def _by_rank(group: Sessions) -> list[Sessions]:
 def _by_program(group: Sessions) -> list[Sessions]:
     clocks = [session.window.clock for session in group if session.window is not None]
     alike = _group(group, lambda session: session.programs)
-    if len(set(clocks)) < len(clocks) or not all(own[0].programs for own in alike):
+    if len(set(clocks)) < len(clocks) or not all(sessions[0].programs for sessions in alike):
         return [group]
     if len(alike) < 2 or _claims(group) or _names_ranks(group):
         return [group]
     parts: list[tuple[frozenset[str], Sessions]] = []
-    for own in alike:  # sessions that share a program are of one run, and so are those in between
-        touched = [part for part in parts if part[0] & own[0].programs]
-        words = own[0].programs.union(*(part[0] for part in touched))
+    for sessions in alike:  # sessions that share a program are of one run, and so are those in between
+        touched = [part for part in parts if part[0] & sessions[0].programs]
+        words = sessions[0].programs.union(*(part[0] for part in touched))
         parts = [part for part in parts if not part[0] & words]
-        parts.append((words, [*(session for part in touched for session in part[1]), *own]))
+        parts.append((words, [*(session for part in touched for session in part[1]), *sessions]))
     return [part for _, part in parts]
 
 
 def _claims(group: Sessions) -> list[int]:
-    """The ranks that the data itself tells; empty where not all processes have one."""
-    return claimed_ranks([process for session in group for process in session.processes])
+    """Return the ranks that the data itself tells; empty where a process has none."""
+    return read_claimed_ranks([process for session in group for process in session.processes])
 
 
 def _names_ranks(group: Sessions) -> bool:
-    """Do the names of all files tell their rank, and are these different ones?"""
-    return bool(named_ranks([session.file for session in group]))
+    """Return whether the names of all files tell their ranks, and these differ."""
+    return bool(read_ranks_in_names([session.file for session in group]))
 
 
 def _have_different_ranks(group: Sessions) -> bool:
@@ -346,23 +346,23 @@ def _are_different(claims: Sequence[int]) -> bool:
 
 
 def _by_folder(group: Sessions) -> list[Sessions]:
-    """Sessions by the folder below the one that they share."""
+    """Group sessions by the folder below the one that they share."""
     shared = Path(os.path.commonpath([session.file.parent for session in group]))
     return _group(group, lambda session: session.file.relative_to(shared).parts[:-1][:1])
 
 
 def _group(sessions: Sessions, key: Callable[[Session], Hashable]) -> list[Sessions]:
-    found: dict[Hashable, Sessions] = {}
+    groups: dict[Hashable, Sessions] = {}
     for session in sessions:
-        found.setdefault(key(session), []).append(session)
-    return list(found.values())
+        groups.setdefault(key(session), []).append(session)
+    return list(groups.values())
 
 
 # -- what they are called ----------------------------------------------------------------------------------------------
 
 
 def _in_order(parts: list[Sessions]) -> list[Sessions]:
-    """As they followed each other, where one clock tells; else by their files."""
+    """Return runs in the order of time, where they have one clock; otherwise in the order of their files."""
     windows = [_window_of(part) for part in parts]
     starts = [window.start_ns for window in windows if window is not None]
     if len({window.clock for window in windows if window is not None}) == 1 and len(starts) == len(parts):
@@ -371,13 +371,13 @@ def _in_order(parts: list[Sessions]) -> list[Sessions]:
 
 
 def _window_of(part: Sessions) -> Recorded | None:
-    """When a run was recorded, where all of it is on one clock."""
+    """Return when a run was recorded, where all of it is on one clock."""
     windows = [session.window for session in part if session.window is not None]
     return Recorded.around(windows) if len({window.clock for window in windows}) == 1 else None
 
 
 def _names(parts: list[Sessions]) -> list[str]:
-    """A name for each run: its folder, its job, its file or first file, whatever is different for all of them."""
+    """Return a name for each run: its folder, job, file or first file, whichever differs between all runs."""
     every = [session for part in parts for session in part]
     shared = Path(os.path.commonpath([session.file.parent for session in every]))
     job = _job_of(every)
@@ -399,22 +399,22 @@ def _only(names: set[str]) -> str:
 
 
 def _place_of(part: Sessions) -> str:
-    """The file of a run; empty where it has several."""
+    """Return the file of a run; empty where it has several."""
     return _only({str(session.file) for session in part})
 
 
 def _describe(part: Sessions, parts: list[Sessions]) -> str:
-    """How many files and processes, which job, and when."""
+    """Describe a run by its number of files and processes, its job, and its time."""
     n_files, n_processes = len({session.file for session in part}), sum(len(session.processes) for session in part)
     told = _job_name(_job_of(part)(part[0]))
     words = [f"job {told}"] if told else []
     words += [_count(n_files, "file", "files")]
     words += [_count(n_processes, "process", "processes")] if n_processes != n_files else []
-    return ", ".join([*words, *_when(_window_of(part), _window_of(parts[0]))])
+    return ", ".join([*words, *_describe_time(_window_of(part), _window_of(parts[0]))])
 
 
-def _when(window: Recorded | None, first: Recorded | None) -> list[str]:
-    """How long a run took, and when: the date, or how long after the first one."""
+def _describe_time(window: Recorded | None, first: Recorded | None) -> list[str]:
+    """Describe how long a run took, and when it was: the date, or the time since the first run."""
     if window is None:
         return []
     lasted = f"{_seconds(window.end_ns - window.start_ns)} long"
@@ -428,12 +428,12 @@ def _when(window: Recorded | None, first: Recorded | None) -> list[str]:
 def _seconds(time_ns: int) -> str:
     if time_ns >= 10**12:
         return f"{time_ns // 10**9:,} s"
-    size, unit = next((one for one in UNITS if time_ns >= one[0]), UNITS[-1])
+    size, unit = next((entry for entry in UNITS if time_ns >= entry[0]), UNITS[-1])
     return f"{time_ns / size:.3g} {unit}"
 
 
-def _count(n: int, one: str, many: str) -> str:
-    return f"1 {one}" if n == 1 else f"{n:,} {many}"
+def _count(n: int, singular: str, plural: str) -> str:
+    return f"1 {singular}" if n == 1 else f"{n:,} {plural}"
 
 
 # Writes an index: a folder (`.rpdb`) whose `index.yaml` names the databases of a run, so that they open as one.
@@ -452,7 +452,7 @@ _SAFE = re.compile(r"""[^"'#\[\],:\s][^"'#\[\],\n\r]*""")
 
 
 def write_index(files: Sequence[Path], target: Path, overwrite: bool = False) -> None:
-    """An index of these databases; what is there already goes only if it is such an index."""
+    """Write an index of these databases; an existing file is replaced only if it is such an index."""
     below = Path(os.path.commonpath([file.resolve().parent for file in files]))
     names = [str(file.resolve().relative_to(below)) for file in files]
     for file, name in zip(files, names, strict=True):

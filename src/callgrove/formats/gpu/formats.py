@@ -54,8 +54,9 @@ Task = tuple["GpuFormat", SqliteCache, Sequence[tuple[Path, Path]], Sequence[Pat
 
 
 def _open_data_sets(task: Task) -> list[Opened]:
-    """The data sets of files, or why one has none. None: somebody is writing it, and who reads it has to open it, all
-    in one transaction. (Workers may have another current folder; messages say what the user said.)"""
+    """Open the data sets of files, or return the error of a file. None stands for a file that is being written: its
+    reader has to open it, in one transaction. (Workers may have another current folder, so messages use the user's
+    path.)"""
     format_, cache, paths, wanted_next = task
     read_ahead(wanted_next)
     out: list[SqliteFile | Opened] = []
@@ -65,8 +66,8 @@ def _open_data_sets(task: Task) -> list[Opened]:
             out.append(None if file.live else file)
         except InputError as error:
             out.append(error)
-    opened = iter(format_.open_all([found for found in out if isinstance(found, SqliteFile)]))
-    return [next(opened) if isinstance(found, SqliteFile) else found for found in out]
+    opened = iter(format_.open_all([item for item in out if isinstance(item, SqliteFile)]))
+    return [next(opened) if isinstance(item, SqliteFile) else item for item in out]
 
 
 KERNEL_NAMES = ("short", "demangled")
@@ -74,7 +75,7 @@ KERNEL_NAMES = ("short", "demangled")
 
 @dataclass(frozen=True)
 class GpuFormat:
-    """One family of databases. `knows` looks at names of tables, `datasets` reads one file."""
+    """One family of databases. `knows` decides by the names of tables, `datasets` reads one file."""
 
     name: str
     title: str
@@ -91,7 +92,8 @@ class GpuFormat:
         return Match(Grade.EXACT, reason) if reason else None
 
     def _match_folder(self, source: Source) -> Match | None:
-        """A folder is ours if some of its databases are; without an index, at least as many as are no SQLite.
+        """Match a folder in which some databases are of this format; without an index, at least as many as are not
+        SQLite.
 
         Where they lie deeper, the folders between may tell more, such as the parameters of runs.
         """
@@ -122,11 +124,11 @@ class GpuFormat:
         return self._experiment(source, options)
 
     def _experiment(self, source: Source, options: ReadOptions) -> Experiment:
-        found: list[TableData] = []
+        datasets: list[TableData] = []
         cache = _cache_of(source)
         names = names_of_files(source.paths)
-        files = [own[0] for own in names]
-        skipped = [_warn_named_again(own) for own in names if len(own) > 1]
+        files = [names_of_file[0] for names_of_file in names]
+        skipped = [_warn_named_again(names_of_file) for names_of_file in names if len(names_of_file) > 1]
         workers = options.workers if len(files) > 1 else IN_PROCESS
         named = [(path.absolute(), path) for path in files]
         sizes = [size_of(path) for path in files]
@@ -142,16 +144,16 @@ class GpuFormat:
                     raise result
                 skipped.append(InputWarning(Severity.DAMAGE, str(result)))
             else:
-                found += self._open(path, cache) if result is None else result
-        if not found:
+                datasets += self._open(path, cache) if result is None else result
+        if not datasets:
             damage = [warning.text for warning in skipped if warning.severity == Severity.DAMAGE]
             raise InputError(damage[0]) if damage else NotRecognised(f"{source.path}: holds no database")
-        for dataset in found:
+        for dataset in datasets:
             dataset.file.cache = cache  # those of workers came with others
         if options.kernel_names:
-            for dataset in found:
+            for dataset in datasets:
                 dataset.choose_kernel_names(options.kernel_names)
-        return experiment_of(self.name, source.path, found, options, skipped)
+        return experiment_of(self.name, source.path, datasets, options, skipped)
 
     def _open(self, path: Path, cache: SqliteCache) -> Sequence[TableData]:
         return self._read_file(SqliteFile.unread(path, cache))
@@ -164,14 +166,14 @@ class GpuFormat:
         file.require_tables()
         if self.knows(file.tables):
             return
-        for tables, what in REFUSED.items():
+        for tables, description in REFUSED.items():
             if set(tables) & set(file.tables) and (len(tables) < 3 or set(tables) <= set(file.tables)):
-                raise NotRecognised(f"{file.path}: {what}, which holds no trace that can be read")
+                raise NotRecognised(f"{file.path}: {description}, which holds no trace that can be read")
         first = ", ".join(list(file.tables)[:8])
         raise NotRecognised(f"{file.path}: a SQLite file, but without the tables of a known GPU trace: it has {first}")
 
     def open_all(self, files: Sequence[SqliteFile]) -> list[Opened]:
-        """The data sets of files that nobody writes, or why there are none."""
+        """Open the data sets of files that nobody writes; an error stands for a file without any."""
         return [self._read_or_error(file) for file in files]
 
     def _read_or_error(self, file: SqliteFile) -> Opened:
@@ -181,12 +183,12 @@ class GpuFormat:
             return error
 
     def check(self, source: Source, options: ReadOptions) -> Iterator[Problem]:
-        """Reads everything; what opening says, and what is strange about events."""
+        """Read everything, and yield the warnings of opening and the problems of events."""
 
         return problems(self._experiment(source, options))
 
     def write_index(self, source: Source, target: Path, options: WriteOptions) -> int:
-        """Every file has to be one of ours."""
+        """Write an index of databases, all of which must be of this format."""
         from callgrove.formats.gpu.files import FOLDER, write_index
 
         FOLDER.refuse_others(target)
@@ -197,7 +199,7 @@ class GpuFormat:
         return len(files)
 
     def dump(self, source: Source) -> Iterator[Field]:
-        """Every table with its columns and first rows."""
+        """Yield every table with its columns and first rows."""
 
         for path in databases(source.paths):
             yield from fields(SqliteFile.open(path))
@@ -209,7 +211,7 @@ def _cache_of(source: Source) -> SqliteCache:
 
 
 def _warn_named_again(names: Sequence[Path]) -> InputWarning:
-    """Nothing is counted twice; whoever names a file twice may have meant another one."""
+    """Return a warning that a file was named twice: it counts once, and the user may have meant another one."""
     others = ", ".join(dict.fromkeys(str(name) for name in names[1:] if name != names[0]))
     text = f"{names[0]}: is named {len(names)} times{f' (also as {others})' * bool(others)}; it is read once"
     return InputWarning(Severity.NOTE, text)
@@ -231,15 +233,16 @@ def _rocpd_tables(tables: Collection[str]) -> str:
 
 
 class RocpdFormat(GpuFormat):
-    """rocprofv3's databases, of which many can be written as one.
+    """rocprofv3's databases, of which many can be written as one. It also matches SQLite files of no known family, so
+    that these are refused with the reason.
 
     It also speaks for SQLite files that no family knows, so that these are refused with the reason.
     """
 
     def match(self, source: Source) -> Match | None:
-        found = super().match(source)
-        if found is not None or not source.path.is_file():
-            return found
+        match = super().match(source)
+        if match is not None or not source.path.is_file():
+            return match
         head = source.head(HEADER_BYTES)
         if head.startswith(MAGIC):
             return Match(Grade.WEAK, "a SQLite file")
@@ -249,7 +252,7 @@ class RocpdFormat(GpuFormat):
         return None
 
     def open_all(self, files: Sequence[SqliteFile]) -> list[Opened]:
-        """What small databases list, and where their events happened, is found out for all of them at once."""
+        """Open data sets, reading the tables and places of small databases for all of them at once."""
         from callgrove.formats.gpu.rocpd.places import join_files, read_together
 
         joined = join_files(files, keeps=True)
@@ -260,7 +263,7 @@ class RocpdFormat(GpuFormat):
         try:
             if not before:
                 return super().open_all(files)
-            return [self._read_known(file, own) for file, own in zip(files, before, strict=True)]
+            return [self._read_known(file, places) for file, places in zip(files, before, strict=True)]
         finally:
             joined.give_back()
 
@@ -366,26 +369,27 @@ COLUMNS = ("profile", "kind", "start_ns", "end_ns", "correlation")
 
 
 def problems(experiment: Experiment) -> Iterator[Problem]:
-    """Warnings first; then events that are flagged, and operations without a call, if there are any."""
+    """Yield warnings first, then the numbers of flagged events and of operations without a call."""
     for warning in experiment.warnings:
         file, _, text = warning.text.partition(": ")
         about_file = Path(file).suffix in ENDINGS
         yield Problem(warning.severity, *((file, "", text) if about_file else (experiment.path, "", warning.text)))
-    found = _Events(experiment)
+    events = _Events(experiment)
     for chunk in experiment.traces.spans(COLUMNS):
-        found.add(chunk)
-    found.finish_part()
+        events.add(chunk)
+    events.finish_part()
     for n, text in (
-        (found.flagged, "end before they start or have no usable time; they are in no sum"),
-        (found.nameless, "are operations of devices that name no launching call"),
-        (found.dangling, "are operations of devices whose correlation leads to no call"),
+        (events.flagged, "end before they start or have no usable time; they are in no sum"),
+        (events.nameless, "are operations of devices that name no launching call"),
+        (events.dangling, "are operations of devices whose correlation leads to no call"),
     ):
         if n:
-            yield Problem(Severity.NOTE, experiment.path, "events", f"{n} of {found.read} {text}")
+            yield Problem(Severity.NOTE, experiment.path, "events", f"{n} of {events.read} {text}")
 
 
 class _Events:
-    """Counts of strange events. Memory holds correlations of one part: a call and what it launches are in the same."""
+    """Counts of strange events. Memory holds the correlations of one part, which contains a call and what it
+    launches."""
 
     def __init__(self, experiment: Experiment) -> None:
         self.read = self.flagged = self.nameless = self.dangling = 0
@@ -400,7 +404,7 @@ class _Events:
         self._operations: list[Ints] = []
 
     def add(self, chunk: SpanChunk) -> None:
-        """Chunks of one part follow each other."""
+        """Count the events of a chunk; chunks of one part must follow each other."""
         part = int(self._part_of[chunk["profile"][0]])
         if part != self._part:
             self.finish_part()
@@ -417,8 +421,8 @@ class _Events:
     def finish_part(self) -> None:
         if self._operations:
             (process, asked), (theirs, calls) = np.hstack(self._operations), np.hstack(self._calls)
-            found = launch_calls(asked, process, calls, theirs, np.zeros(len(calls), np.int64))
-            self.dangling += int((found == ABSENT).sum())
+            callers = launch_calls(asked, process, calls, theirs, np.zeros(len(calls), np.int64))
+            self.dangling += int((callers == ABSENT).sum())
         self._calls, self._operations = [], []
 
 
@@ -431,7 +435,7 @@ SECRET = "environment"  # variables of the process: they may hold passwords
 
 
 def fields(file: SqliteFile) -> Iterator[Field]:
-    """Offsets are those of the page that a table begins with."""
+    """Yield the number of rows, the columns and the first rows of every table; offsets are those of its first page."""
     with file.reading():
         for table, offset in file.root_offsets().items():
             columns = file.tables[table]

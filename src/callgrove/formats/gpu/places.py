@@ -30,10 +30,10 @@ from callgrove.model.traces.events import PLACES, Device
 __all__ = [
     "RANK_VARIABLES",
     "add_places",
-    "claimed_ranks",
-    "named_ranks",
     "process_and_device",
     "ranks_of",
+    "read_claimed_ranks",
+    "read_ranks_in_names",
     "tables_beside",
 ]
 
@@ -71,7 +71,7 @@ Claims = list[int]
 
 
 def ranks_of(processes: Sequence[Process], paths: Sequence[Path], variable: str = "") -> tuple[list[int], list[str]]:
-    """The rank of every process, and what a user should know about how it was found."""
+    """Return the rank of every process, and what a user should know about how it was found."""
     if variable:
         claims = [_parse_number(p.environment.get(variable)) for p in processes]
         if ABSENT in claims:
@@ -83,7 +83,7 @@ def ranks_of(processes: Sequence[Process], paths: Sequence[Path], variable: str 
             )
         return claims, _twice(claims, variable)
     notes: list[str] = []
-    for claim in (_told, _from_environment, lambda p: named_ranks(paths)):
+    for claim in (_told, _from_environment, lambda p: read_ranks_in_names(paths)):
         claims = claim(processes)
         if not claims or ABSENT in claims:
             continue
@@ -94,7 +94,7 @@ def ranks_of(processes: Sequence[Process], paths: Sequence[Path], variable: str 
     return _by_order(processes), notes
 
 
-def claimed_ranks(processes: Sequence[Process]) -> Claims:
+def read_claimed_ranks(processes: Sequence[Process]) -> Claims:
     """Return the ranks that the data itself tells, which may come twice; empty where not all processes have one."""
     return next((claims for claims in (_told(processes), _from_environment(processes)) if ABSENT not in claims), [])
 
@@ -124,11 +124,11 @@ def _many_tasks(process: Process) -> bool:
     return _parse_number(process.environment.get("SLURM_NTASKS")) > 1
 
 
-def named_ranks(paths: Sequence[Path]) -> Claims:
+def read_ranks_in_names(paths: Sequence[Path]) -> Claims:
     """Return the ranks that the names of files tell; empty where not all have one, or two have the same."""
     for pattern in FILE_NUMBERS:
-        found = [pattern.findall(path.as_posix()) for path in paths]
-        claims = [int(numbers[-1]) for numbers in found if numbers]
+        matches = [pattern.findall(path.as_posix()) for path in paths]
+        claims = [int(numbers[-1]) for numbers in matches if numbers]
         if len(claims) == len(paths) and len(set(claims)) == len(claims):
             return claims
     return []
@@ -159,7 +159,7 @@ STREAMS = (ProfileKind.GPU_STREAM, ProfileKind.QUEUE)
 
 @dataclass(frozen=True)
 class Place:
-    """Where a process is among all of them."""
+    """The number of a process's node, its rank and its run."""
 
     node: int
     rank: int
@@ -182,35 +182,36 @@ def add_places(
     profiles = [
         _add_profiles(builder, tree, dataset, [next(places) for _ in dataset.processes]) for dataset in datasets
     ]
-    builder.set_system(tree.finished(), np.array(tree.leaves, np.int32))
+    builder.set_system(tree.finish(), np.array(tree.leaves, np.int32))
     return profiles
 
 
 def _ranks_in_runs(
     processes: Sequence[Process], files: Sequence[Path], variable: str, runs: Sequence[int]
 ) -> tuple[list[int], list[str]]:
-    """The rank of every process in its run, and what there is to say about them."""
+    """Return the rank of every process in its run, and notes about them."""
     ranks, said = [0] * len(processes), dict[str, None]()
     for run in dict.fromkeys(runs):
-        own = [k for k, number in enumerate(runs) if number == run]
-        found, notes = ranks_of([processes[k] for k in own], [files[k] for k in own], variable)
+        members = [k for k, number in enumerate(runs) if number == run]
+        run_ranks, notes = ranks_of([processes[k] for k in members], [files[k] for k in members], variable)
         said |= dict.fromkeys(notes)
-        for k, rank in zip(own, found, strict=True):
+        for k, rank in zip(members, run_ranks, strict=True):
             ranks[k] = rank
     return ranks, list(said)
 
 
 def process_and_device(datasets: Sequence[DataSet]) -> tuple[Ints, Ints]:
-    """By profile: numbers of processes over all data sets, and of the device in its data set."""
+    """Return, by profile, the number of its process over all data sets and of its device in its data set."""
     lanes = [lane for dataset in datasets for lane in dataset.lanes]
     firsts = np.cumsum([0, *(len(dataset.processes) for dataset in datasets)])
     owner = np.repeat(firsts[:-1], [len(dataset.lanes) for dataset in datasets])
-    own = np.array([lane.process for lane in lanes], np.int64)
-    return owner + own, np.array([lane.device for lane in lanes], np.int64)
+    local = np.array([lane.process for lane in lanes], np.int64)
+    return owner + local, np.array([lane.device for lane in lanes], np.int64)
 
 
 def _node_numbers(processes: Sequence[Process]) -> list[int]:
-    """Containers give one machine many host names: machines are what counts, hosts are what people know."""
+    """Return the node number of every process. Containers give one machine many host names, so machines are counted, in
+    the order of their hosts."""
     if all(process.node != ABSENT for process in processes):
         return [process.node for process in processes]
     numbers: dict[str, int] = {}
@@ -219,14 +220,14 @@ def _node_numbers(processes: Sequence[Process]) -> list[int]:
     return [numbers[p.machine or p.host] for p in processes]
 
 
-def _add_profiles(builder: ExperimentBuilder, tree: _SystemTree, dataset: DataSet, own: Sequence[Place]) -> Ids:
-    """The profile of every lane."""
+def _add_profiles(builder: ExperimentBuilder, tree: _SystemTree, dataset: DataSet, places: Sequence[Place]) -> Ids:
+    """Add the profile of every lane."""
     threads = _threads_in_order(dataset.lanes)
-    processes = [tree.process(process, place) for process, place in zip(dataset.processes, own, strict=True)]
+    processes = [tree.process(process, place) for process, place in zip(dataset.processes, places, strict=True)]
     out = []
     for k, lane in enumerate(dataset.lanes):
-        identifiers = _identifiers(dataset, lane, own[lane.process], threads[k])
-        out.append(builder.add_profile(lane.kind, identifiers, run=own[lane.process].run, name=lane.name))
+        identifiers = _identifiers(dataset, lane, places[lane.process], threads[k])
+        out.append(builder.add_profile(lane.kind, identifiers, run=places[lane.process].run, name=lane.name))
         above = processes[lane.process]
         if lane.device != ABSENT:
             device = dataset.devices[lane.device]
@@ -237,7 +238,7 @@ def _add_profiles(builder: ExperimentBuilder, tree: _SystemTree, dataset: DataSe
 
 
 def _threads_in_order(lanes: Sequence[Lane]) -> list[int]:
-    """The logical number of every thread in its process, by thread id."""
+    """Return the logical number of every thread in its process, by thread id."""
     out = [0] * len(lanes)
     counts: dict[int, int] = {}
     for k in sorted(range(len(lanes)), key=lambda k: (lanes[k].process, lanes[k].number)):
@@ -266,7 +267,7 @@ def _as_unsigned(number: int) -> int:
 
 @dataclass
 class _SystemTree:
-    """The system tree in the making; groups of one name below one parent are one."""
+    """A system tree that grows; groups of one name below one parent are one."""
 
     parent: list[int] = field(default_factory=list)
     kind: list[str] = field(default_factory=list)
@@ -284,7 +285,7 @@ class _SystemTree:
         return len(self.parent) - 1
 
     def below(self, parent: int, kind: str, name: str, number: int, attributes: Mapping[str, str]) -> int:
-        """The group of that kind and number below a parent."""
+        """Return the group of a kind and number below a parent, adding it when it is new."""
         key = (parent, kind, number)
         if key not in self._known:
             self._known[key] = self.add(parent, kind, name, number)
@@ -295,16 +296,16 @@ class _SystemTree:
     def process(self, process: Process, place: Place) -> int:
         attributes = {"hostname": process.host, "machine_id": process.machine}
         node = self.below(ABSENT, "node", process.host or f"node {place.node}", place.node, attributes)
-        own = self.add(node, "process", f"process {place.rank}", place.rank)
-        self.attributes[own] = {
+        number = self.add(node, "process", f"process {place.rank}", place.rank)
+        self.attributes[number] = {
             "pid": str(process.pid),
             "command": process.command,
             "hostname": process.host,
             "guid": PurePath(process.uid).name,  # some readers make it of a path
         }
-        return own
+        return number
 
-    def finished(self) -> System:
+    def finish(self) -> System:
         return System(
             np.array(self.parent, np.int32),
             tuple(self.kind),
@@ -322,7 +323,7 @@ AGENT = ("part", "type", "type_index", "name", "absolute_index", "logical_index"
 
 
 def tables_beside(datasets: Sequence[DataSet]) -> Mapping[str, Callable[[], Table]]:
-    """Each of them is made when it is asked for."""
+    """Return functions that make the tables beside spans when they are asked for, by name."""
     further = dict.fromkeys(name for dataset in datasets for name in dataset.tables())
     return {
         PLACES: partial(_places, datasets),
@@ -333,11 +334,11 @@ def tables_beside(datasets: Sequence[DataSet]) -> Mapping[str, Callable[[], Tabl
 
 
 def _places(datasets: Sequence[DataSet]) -> Table:
-    """Where profiles are; devices are counted through over all data sets."""
-    process, own = process_and_device(datasets)
+    """Return the table of places of profiles; devices are numbered over all data sets."""
+    process, device = process_and_device(datasets)
     firsts = np.cumsum([0, *(len(dataset.devices) for dataset in datasets)])
     first = np.repeat(firsts[:-1], [len(dataset.lanes) for dataset in datasets])
-    agent = np.where(own == ABSENT, ABSENT, own + first)
+    agent = np.where(device == ABSENT, ABSENT, device + first)
     number = np.array([lane.number for dataset in datasets for lane in dataset.lanes], np.int64)
     return Table((Column("process", process), Column("agent", agent, ABSENT), Column("number", number)))
 
@@ -384,7 +385,7 @@ def _attribute_number(device: Device, attribute: str) -> int | None:
 
 
 def _join_tables(datasets: Sequence[DataSet], name: str) -> Table:
-    """The tables of all data sets, each row with the process it belongs to."""
+    """Join the tables of all data sets; each row gets its process."""
     parts = list(_with_process(datasets, name))
     names = parts[0].names
     return Table.from_rows(names, [row for part in parts for row in part.rows()])

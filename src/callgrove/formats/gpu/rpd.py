@@ -123,12 +123,12 @@ KERNEL_COLUMNS = {
 
 
 def datasets(file: SqliteFile) -> list[RpdData]:
-    """A file is one data set, however many processes it holds."""
+    """Return the one data set of a file, however many processes it holds."""
     return [RpdData(file)]
 
 
 class RpdData(TableData):
-    """All tables of a file."""
+    """A data set of RPD: all tables of a file."""
 
     def __init__(self, file: SqliteFile) -> None:
         super().__init__(file, (API, OP))
@@ -137,12 +137,12 @@ class RpdData(TableData):
             metadata = dict(zip(tags["tag"].tolist(), tags["value"].tolist(), strict=True))
             self.version = str(metadata.get("schema_version") or "2")
             self.require("rocpd_string", "id", "string")
-            self._gpu_stride, self._pid_stride = (_stride(metadata.get(f"{what}_stride")) for what in ("gpu", "pid"))
+            self._gpu_stride, self._pid_stride = (_stride(metadata.get(f"{word}_stride")) for word in ("gpu", "pid"))
             self._read_places()
             self.name_unread((name for name in file.tables if name not in READ), UNREAD)
 
     def _read_places(self) -> None:
-        """Processes, devices and lanes, from all that calls and operations name."""
+        """Read processes, devices and lanes, from all that calls and operations name."""
         threads = self._pairs("rocpd_api", "pid", "tid")
         pids = sorted({pid for pid, _ in threads}) or [0]
         self.processes = self._read_processes(pids)
@@ -165,7 +165,7 @@ class RpdData(TableData):
         self.lanes = lanes.all
 
     def _read_processes(self, pids: Sequence[int]) -> list[Process]:
-        """The processes, each with its session and when it was recorded: from its first call to the end of its last."""
+        """Read the processes, each with its session and the time from its first call to the end of its last."""
         first = dict.fromkeys(pids, (MISSING, NEVER, -NEVER))  # the session, start and end
         for cells in self._file.chunks("rocpd_api", dict.fromkeys(("id", "pid", "start", "end"), INTEGER)):
             timed = (cells["start"] >= 0) & (cells["end"] >= cells["start"])
@@ -194,23 +194,23 @@ class RpdData(TableData):
         return self._devices[process, gpu]
 
     def _pairs(self, table: str, *columns: str) -> set[tuple[int, ...]]:
-        found: set[tuple[int, ...]] = set()
+        pairs: set[tuple[int, ...]] = set()
         for cells in self._file.chunks(table, dict.fromkeys(columns, INTEGER)):
-            found |= set(zip(*(cells[name].tolist() for name in columns), strict=True))
-        return found
+            pairs |= set(zip(*(cells[name].tolist() for name in columns), strict=True))
+        return pairs
 
     def _queues_used(self) -> set[tuple[int, int, int]]:
-        found: set[tuple[int, int, int]] = set()
+        queues: set[tuple[int, int, int]] = set()
         types: Counter[int] = Counter()
         for cells in self._file.chunks("rocpd_op", dict.fromkeys(("id", "gpuId", "queueId", "opType_id"), INTEGER)):
-            found |= set(zip(*(column.tolist() for column in self._where(cells)), strict=True))
+            queues |= set(zip(*(column.tolist() for column in self._where(cells)), strict=True))
             ids, counts = np.unique(cells["opType_id"], return_counts=True)
             types.update(dict(zip(ids.tolist(), counts.tolist(), strict=True)))
         self._name_unknown_types(types)
-        return found
+        return queues
 
     def _name_unknown_types(self, types: Counter[int]) -> None:
-        """Add a note about operations whose type says not what they are."""
+        """Add a note about operations whose type is not known."""
         unknown: Counter[str] = Counter()
         for type_id, n in types.items():
             word = self._text(int(self._texts[np.array([type_id])][0]))
@@ -222,13 +222,13 @@ class RpdData(TableData):
             self.warn(Severity.NOTE, f"rocpd_op: operations of unknown types count as kernels: {listed}")
 
     def _where(self, cells: Cells) -> tuple[Ints, Ints, Ints]:
-        """Process, GPU and queue of operations; one without a call belongs to the process that its GPU tells."""
+        """Return process, GPU and queue of operations; one without a call belongs to the process that its GPU tells."""
         process = self._process_of_api[self._api_of_op[cells["id"]].astype(np.int64)]
         told = self._process_by_gpu(cells["gpuId"])
         return np.where(process >= 0, process, told).astype(np.int64), cells["gpuId"], cells["queueId"]
 
     def _process_by_gpu(self, gpus: Ints) -> Ints:
-        """The first process of the file that a GPU was merged from; of all where nobody says so."""
+        """Return the first process of the file that a GPU was merged from; the first of all where that is not known."""
         if not self._gpu_stride:
             return np.zeros(len(gpus), np.int64)
         pids = list(self._process_of_pid)
@@ -255,7 +255,7 @@ class RpdData(TableData):
 
     @cached_property
     def _argument_texts(self) -> Lookup:
-        """Texts of arguments: schema 3 keeps them in a table of their own."""
+        """Return the texts of arguments, which schema 3 keeps in a table of their own."""
         if not self._file.has("rocpd_ustring", "id", "string"):
             return self._texts
         rows = self._file.table("rocpd_ustring", {"id": INTEGER, "string": TEXT})
@@ -266,21 +266,21 @@ class RpdData(TableData):
 
     # -- events ------------------------------------------------------------------------------------------------------
 
-    def made(self, table: EventTable, column: str, cells: Cells) -> Array:
-        own = self._api if table == API else self._op
+    def make_column(self, table: EventTable, column: str, cells: Cells) -> Array:
+        make_for_table = self._api if table == API else self._op
         make: dict[str, Callable[[], Array]] = {
             "start_ns": lambda: cells["start"],
             "end_ns": lambda: cells["end"],
             "parent_correlation": lambda: np.full(len(cells["rowid"]), ABSENT, np.int64),
         }
-        return make[column]() if column in make else own(column, cells)
+        return make[column]() if column in make else make_for_table(column, cells)
 
     def _api(self, column: str, cells: Cells) -> Array:
         if column == "correlation":
             return or_absent(cells["id"])
         if column == "lane":
             return _by_pair(self._threads, cells["pid"], cells["tid"])
-        names = self.named(self._texts, cells["apiName_id"], "string", "rocpd_api.apiName_id")
+        names = self.look_up_names(self._texts, cells["apiName_id"], "string", "rocpd_api.apiName_id")
         marker = self._is(names, (USER_MARKER,))
         if column == "kind":
             domains = self._texts[cells["domain_id"]]
@@ -288,22 +288,28 @@ class RpdData(TableData):
             kinds = np.where(marker | ~is_call, SpanKind.MARKER, SpanKind.API)
             return np.where(self._is_overhead(names, domains), SpanKind.OVERHEAD, kinds).astype(np.int32)
         if column == "category":
-            found = np.where(marker, self._names("MARKER"), self._categories(cells))
+            categories = np.where(marker, self._names("MARKER"), self._categories(cells))
             overhead = self._is_overhead(names, self._texts[cells["domain_id"]])
-            return np.where(overhead, self._names(OVERHEAD), found).astype(np.int32)
+            return np.where(overhead, self._names(OVERHEAD), categories).astype(np.int32)
         return np.where(marker, self._argument_texts[cells["args_id"]], names).astype(np.int32)
 
     def _is_overhead(self, names: Ids, domains: Ids) -> Bools:
         return self._is(names, CALLS_OF_PROFILER) | self._is(domains, (OF_PROFILER,))
 
     def _categories(self, cells: Cells) -> Ids:
-        """`HIP` as always, `torch/function` of a library that has its own domain and categories."""
+        """Return categories: `HIP` for calls, `torch/function` for a library with its own domain and categories."""
         keys = np.stack([self._texts[cells["domain_id"]], self._texts[cells["category_id"]]])
         different, number = np.unique(keys, axis=1, return_inverse=True)
         texts = []
         for domain, category in different.T.tolist():
-            own, more = self._text(domain), self._text(category)
-            texts.append((own or "hip").upper() if own in CALLS else f"{own}/{more}" if more else own)
+            domain_name, category_name = self._text(domain), self._text(category)
+            texts.append(
+                (domain_name or "hip").upper()
+                if domain_name in CALLS
+                else f"{domain_name}/{category_name}"
+                if category_name
+                else domain_name
+            )
         return self._names.numbers(texts)[number.reshape(-1)]
 
     def _op(self, column: str, cells: Cells) -> Array:
@@ -314,7 +320,7 @@ class RpdData(TableData):
             different, number = np.unique(keys, axis=1, return_inverse=True)
             lanes = np.array([self._queues[tuple(key)] for key in different.T.tolist()], np.int32)
             return lanes[number.reshape(-1)]
-        types = self.named(self._texts, cells["opType_id"], "string", "rocpd_op.opType_id")
+        types = self.look_up_names(self._texts, cells["opType_id"], "string", "rocpd_op.opType_id")
         if column == "category":
             return types
         names = self._texts[cells["description_id"]]
@@ -327,8 +333,8 @@ class RpdData(TableData):
 
     def _op_kinds(self, types: Ids) -> Ids:
         different, number = np.unique(types, return_inverse=True)
-        found = [_kind_of_type(self._text(text)) for text in different.tolist()]
-        kinds = [SpanKind.KERNEL if kind is None else kind for kind in found]
+        known_kinds = [_kind_of_type(self._text(text)) for text in different.tolist()]
+        kinds = [SpanKind.KERNEL if kind is None else kind for kind in known_kinds]
         return np.array(kinds, np.int32)[number]
 
     def _is(self, names: Ids, words: Sequence[str]) -> Array:
@@ -336,8 +342,8 @@ class RpdData(TableData):
 
     # -- what only some events have ------------------------------------------------------------------------------------
 
-    def known(self, table: EventTable) -> Collection[str]:
-        return {*super().known(table), *KNOWN}
+    def find_known_columns(self, table: EventTable) -> Collection[str]:
+        return {*super().find_known_columns(table), *KNOWN}
 
     def side(self, name: str) -> SideTable | None:
         if name == "extra":
@@ -349,7 +355,7 @@ class RpdData(TableData):
             return read[name]()
 
     def _ops_of(self, api_ids: Ints) -> tuple[Ints, Ints]:
-        """Spans of operations whose call is among some, and which one."""
+        """Return the spans of operations whose call is among `api_ids`, and the position of that call."""
         ops = self._file.table("rocpd_op", {"id": INTEGER})["id"]
         row = Lookup(api_ids, np.arange(len(api_ids)))[self._api_of_op[ops]]
         return np.flatnonzero(row >= 0) + self.first(OP.name), row[row >= 0].astype(np.int64)
@@ -373,51 +379,52 @@ class RpdData(TableData):
         span, row = self._ops_of(rows["api_ptr_id"])
         if not len(span):
             return None
-        sizes, kept = self._sizes_of_copies(or_absent(rows["size"]), span, row)
+        sizes, is_copy = self._sizes_of_copies(or_absent(rows["size"]), span, row)
         return SideTable(
-            span[kept],
+            span[is_copy],
             {
-                "bytes": sizes[kept],
-                "source": self.gpus_called(rows["srcDevice"])[row[kept]],
-                "destination": self.gpus_called(rows["dstDevice"])[row[kept]],
+                "bytes": sizes[is_copy],
+                "source": self.gpus_called(rows["srcDevice"])[row[is_copy]],
+                "destination": self.gpus_called(rows["dstDevice"])[row[is_copy]],
             },
         )
 
     def _sizes_of_copies(self, sizes: Ints, span: Ints, row: Ints) -> tuple[Ints, Bools]:
-        """The bytes of every operation that a copying call launched, and whether it copies. A size is that of the call:
-        where several operations did it, each has a share by the time it took, so that nothing counts twice."""
-        out, kept = sizes[row], np.ones(len(row), np.bool_)
+        """Return the bytes of every operation that a copying call launched, and whether it copies. A size is that of
+        the call: where several operations did it, each gets a share by the time it took, so that nothing counts
+        twice."""
+        out, is_copy = sizes[row], np.ones(len(row), np.bool_)
         if np.bincount(row).max() < 2:
-            return out, kept
+            return out, is_copy
         every = self._file.table(OP.name, dict.fromkeys(("start", "end", "opType_id"), INTEGER))
         cells = {name: column[span - self.first(OP.name)] for name, column in every.items()}
         copies = np.isin(self._op_kinds(self._texts[cells["opType_id"]]), (SpanKind.COPY, SpanKind.MEMSET))
-        kept = copies | (np.bincount(row, copies)[row] == 0)
+        is_copy = copies | (np.bincount(row, copies)[row] == 0)
         length = np.maximum(cells["end"] - cells["start"], 0)
-        order = np.flatnonzero(kept)[np.argsort(row[kept], kind="stable")]
+        order = np.flatnonzero(is_copy)[np.argsort(row[is_copy], kind="stable")]
         bounds = np.flatnonzero(np.diff(row[order])) + 1
-        shared = [own for own in np.split(order, bounds) if len(own) > 1]
-        for own in shared:
-            out[own] = _shares(int(out[own[0]]), length[own].tolist())
+        shared = [group for group in np.split(order, bounds) if len(group) > 1]
+        for group in shared:
+            out[group] = _shares(int(out[group[0]]), length[group].tolist())
         if shared:
             self._counted[Severity.NOTE, SHARED_SIZES] = {0: len(shared)}
-        return out, kept
+        return out, is_copy
 
     def _counter_values(self) -> SideTable | None:
-        """Counters of operations, one row per value."""
+        """Return the counters of operations, one row per value."""
         rows = self._file.table("rocpd_counter", {"op_id": INTEGER, "name_id": INTEGER, "value": Type.REAL})
         if not len(rows["op_id"]):
             return None
         ops = self._file.table(OP.name, {"id": INTEGER})["id"]
         span = Lookup(ops, np.arange(len(ops)))[rows["op_id"]].astype(np.int64)
         known = span >= 0
-        texts = self.named(self._texts, rows["name_id"][known], "string")
+        texts = self.look_up_names(self._texts, rows["name_id"][known], "string")
         names = np.array([self._text(text) for text in texts.tolist()], object)
         columns = {"name": names, "value": rows["value"][known], "value_type": np.full(len(names), "", object)}
         return SideTable(span[known] + self.first(OP.name), columns)
 
     def _stacks(self) -> SideTable | None:
-        """Who called, the outermost first; frames without a name are left out."""
+        """Return the callers of calls, the outermost first, without frames that have no name."""
         rows = self._file.table("rocpd_stackframe", dict.fromkeys(("api_ptr_id", "depth", "name_id"), INTEGER))
         apis = self._file.table(API.name, {"id": INTEGER})["id"]
         span = Lookup(apis, np.arange(len(apis)))[rows["api_ptr_id"]].astype(np.int64)
@@ -428,9 +435,9 @@ class RpdData(TableData):
         order = order[(span[order] >= 0) & (functions[number[order]] != "")]
         if not len(order):
             return None
-        found, first = np.unique(span[order], return_index=True)
+        spans, first = np.unique(span[order], return_index=True)
         frames = tuple(map(tuple, np.split(functions[number[order]], first[1:])))
-        return SideTable(found + self.first(API.name), {"frames": frames})
+        return SideTable(spans + self.first(API.name), {"frames": frames})
 
     # -- quantities over time ------------------------------------------------------------------------------------------
 
@@ -457,7 +464,7 @@ class RpdData(TableData):
 
 
 class _Wide:
-    """From ids to 64-bit ids; -1 for ids that have none."""
+    """A mapping from ids to 64-bit ids; -1 for ids that have none."""
 
     def __init__(self, ids: Ints, values: Ints) -> None:
         self._place, self._values = Lookup(ids, np.arange(len(ids))), np.append(values, ABSENT)
@@ -481,9 +488,9 @@ def _shares(size: int, lengths: Sequence[int]) -> list[int]:
 
 
 def _function(frame: str) -> str:
-    """The function of a frame like `in f(int) at file.cpp:3:1`; none of one that is an address."""
-    found = FRAME.fullmatch(frame)
-    name = found["function"] if found else frame
+    """Return the function of a frame like `in f(int) at file.cpp:3:1`; empty for a frame that is an address."""
+    match = FRAME.fullmatch(frame)
+    name = match["function"] if match else frame
     return "" if name.startswith("0x") else name
 
 
@@ -493,7 +500,7 @@ def _by_pair(numbers: dict[tuple[int, int], int], left: Ints, right: Ints) -> Id
 
 
 def _within(number: int, stride: int) -> int:
-    """What a number was before files were merged."""
+    """Return the number that a number was before files were merged."""
     return number % stride if stride else number
 
 

@@ -34,7 +34,16 @@ from callgrove.model.traces.events import (
 )
 from callgrove.model.traces.intervals import nesting
 
-__all__ = ["HOST_KINDS", "NONE", "START", "DataSetSpans", "align_clocks", "far_apart", "kept_events", "refuse_input_as"]
+__all__ = [
+    "HOST_KINDS",
+    "NONE",
+    "START",
+    "DataSetSpans",
+    "align_clocks",
+    "far_apart",
+    "refuse_input_as",
+    "select_events",
+]
 
 
 # -- spans -------------------------------------------------------------------------------------------------------------
@@ -63,12 +72,12 @@ class DataSetSpans:
 
     @property
     def warnings(self) -> Sequence[InputWarning]:
-        """What was found so far: some damage shows only when events are read."""
+        """Return the warnings so far: some damage shows only when events are read."""
         return [warning for dataset in self._datasets for warning in dataset.warnings]
 
     @cached_property
     def firsts(self) -> list[int]:
-        """The number of the first span of every data set, and of the one after the last."""
+        """Return the number of the first span of every data set, and the number of all spans."""
         return [0, *accumulate(dataset.count() for dataset in self._datasets)]
 
     def count(self) -> int:
@@ -81,7 +90,8 @@ class DataSetSpans:
             yield from self._chunks_of(number, columns, window, some)
 
     def _data_sets_with(self, profiles: Ints | None) -> Iterator[tuple[int, Ints | None]]:
-        """The data sets that have any of these profiles, and these, where they are not all of its own."""
+        """Yield the data sets that have any of these profiles, with the profiles where not all of the data set's are
+        asked for."""
         if profiles is None:
             yield from ((number, None) for number in range(len(self._datasets)))
             return
@@ -93,11 +103,11 @@ class DataSetSpans:
 
     @cached_property
     def _owner(self) -> Ids:
-        """By profile: the data set whose lane it is, or -1."""
-        n = max((int(own.max(initial=ABSENT)) + 1 for own in self._profiles), default=0)
+        """Return, by profile, the data set whose lane it is, or -1."""
+        n = max((int(lane_profiles.max(initial=ABSENT)) + 1 for lane_profiles in self._profiles), default=0)
         owner = np.full(n, ABSENT, np.int32)
-        for number, own in enumerate(self._profiles):
-            owner[own] = number
+        for number, lane_profiles in enumerate(self._profiles):
+            owner[lane_profiles] = number
         return owner
 
     def _chunks_of(
@@ -109,20 +119,20 @@ class DataSetSpans:
             asked |= {"start_ns", "end_ns"}
         if profiles is not None:
             asked.add("lane")
-        own = self._translations[number]
+        translation = self._translations[number]
         for events in dataset.events(sorted(asked)):
-            kept = kept_events(events, window, lane_profiles, profiles)
-            if len(kept["span"]):
-                yield self._translate(number, columns, kept, own)
+            selected = select_events(events, window, lane_profiles, profiles)
+            if len(selected["span"]):
+                yield self._translate(number, columns, selected, translation)
 
-    def _translate(self, number: int, columns: Sequence[str], events: Events, own: Translation) -> SpanChunk:
+    def _translate(self, number: int, columns: Sequence[str], events: Events, translation: Translation) -> SpanChunk:
         local = events["span"]
         out: dict[str, Array] = {"span": local + self.firsts[number]}
         for name in columns:
             if name == "profile":
                 out[name] = self._profiles[number][events["lane"]]
             elif name in ("name", "category", LABEL):
-                out[name] = own.numbers(events[name], self._datasets[number].strings)
+                out[name] = translation.numbers(events[name], self._datasets[number].strings)
             elif name == "depth":
                 out[name] = self._depth(number)[local]
             elif name == "context":
@@ -137,7 +147,7 @@ class DataSetSpans:
         return self._depths[1]
 
     def parts(self) -> Sequence[Ints]:
-        return [own.astype(np.int64) for own in self._profiles]
+        return [lane_profiles.astype(np.int64) for lane_profiles in self._profiles]
 
     def devices(self, part: int) -> Sequence[Device]:
         return self._datasets[part].devices
@@ -163,51 +173,51 @@ class DataSetSpans:
 
 
 def refuse_input_as(target: Path, experiment: Experiment) -> None:
-    """A target must not be one of the files that the events are still in."""
+    """Raise an error if a target is one of the files that still hold the events."""
     backend = experiment.traces.spans_backend
     datasets = backend.datasets if isinstance(backend, DataSetSpans) else []
     if target.resolve() in {dataset.path.resolve() for dataset in datasets}:
         raise UsageError(f"{target}: is one of the inputs, which are never modified; name another OUT")
 
 
-def kept_events(events: Events, window: Window | None, lane_profiles: Ids, profiles: Ints | None) -> Events:
-    """Events in a window of time, and of some profiles."""
+def select_events(events: Events, window: Window | None, lane_profiles: Ids, profiles: Ints | None) -> Events:
+    """Return the events in a window of time and of some profiles."""
     if window is None and profiles is None:
         return events
-    kept = np.ones(len(events["span"]), np.bool_)
+    is_selected = np.ones(len(events["span"]), np.bool_)
     if window is not None:
-        kept &= touch_window(events["start_ns"], events["end_ns"], window)
+        is_selected &= touch_window(events["start_ns"], events["end_ns"], window)
     if profiles is not None:
-        kept &= np.isin(lane_profiles[events["lane"]], profiles)
-    return {name: column[kept] for name, column in events.items()}
+        is_selected &= np.isin(lane_profiles[events["lane"]], profiles)
+    return {name: column[is_selected] for name, column in events.items()}
 
 
 def _depths(dataset: DataSet) -> Ids:
-    """How deep host events nest on their thread; device events and those that end before they start: 0. Threads are
-    looked at some at a time, so that memory holds little more than the times of host events."""
+    """Return how deep host events nest on their thread; 0 for device events and those that end before they start.
+    Threads are processed some at a time, so that memory holds little more than the times of host events."""
     out = np.zeros(dataset.count(), np.int32)
     columns = ("span", "lane", "start_ns", "end_ns")
-    found: list[list[Array]] = [[], [], [], []]
+    host_columns: list[list[Array]] = [[], [], [], []]
     for events in dataset.events(("kind", *columns[1:])):
         host = np.flatnonzero(np.isin(events["kind"], HOST_KINDS))
-        for column, name in zip(found, columns, strict=True):
+        for column, name in zip(host_columns, columns, strict=True):
             column.append(events[name][host])
-    if not found[0]:
+    if not host_columns[0]:
         return out
-    span, lane, start, end = (np.concatenate(column) for column in found)
-    found.clear()
+    span, lane, start, end = (np.concatenate(column) for column in host_columns)
+    host_columns.clear()
     order = np.argsort(lane, kind="stable")
     starts = np.flatnonzero(np.diff(lane[order], prepend=ABSENT))
     sizes = np.diff(starts, append=len(order)).tolist()
     bounds = [0, *accumulate(sizes)]
     for first, last in bundles(sizes, NESTED_ROWS):
-        own = order[bounds[first] : bounds[last]]
-        out[span[own]] = np.maximum(nesting(start[own], end[own], lane[own]).depth, 0)
+        rows = order[bounds[first] : bounds[last]]
+        out[span[rows]] = np.maximum(nesting(start[rows], end[rows], lane[rows]).depth, 0)
     return out
 
 
 def _cells(table: SideTable, column: str) -> Array | tuple[object, ...]:
-    """A column of a side table; absent where another file has it and this one does not."""
+    """Return a column of a side table; all cells are absent where only another file has it."""
     return table.columns.get(column, np.full(len(table.span), ABSENT, np.int64))
 
 
@@ -233,7 +243,7 @@ TIMES = ("start_ns", "end_ns")
 
 
 def align_clocks(datasets: Sequence[DataSet], how: str) -> tuple[list[DataSet], list[InputWarning]]:
-    """The data sets with their times moved, and what the user should know about that."""
+    """Return the data sets with their times moved, and notes for the user about that."""
     if how in ("", NONE):
         return list(datasets), far_apart(datasets)
     if how == START:
@@ -241,8 +251,8 @@ def align_clocks(datasets: Sequence[DataSet], how: str) -> tuple[list[DataSet], 
     offsets = _table(Path(how))
     hosts = {process.host for dataset in datasets for process in dataset.processes}
     if hosts and hosts.isdisjoint(offsets):
-        there = f"{', '.join(sorted(hosts)[:5])}{', ...' * (len(hosts) > 5)}"
-        raise UsageError(Parameter("align", how), f": names none of the hosts, which are {there}")
+        some_hosts = f"{', '.join(sorted(hosts)[:5])}{', ...' * (len(hosts) > 5)}"
+        raise UsageError(Parameter("align", how), f": names none of the hosts, which are {some_hosts}")
     known = [Shifted(d, [offsets.get(process.host, 0) for process in d.processes]) for d in datasets]
     missing = sorted(hosts - offsets.keys())
     text = f"{how}: says nothing about {', '.join(missing[:5])}{', ...' * (len(missing) > 5)}; their times stay"
@@ -250,7 +260,7 @@ def align_clocks(datasets: Sequence[DataSet], how: str) -> tuple[list[DataSet], 
 
 
 def far_apart(datasets: Sequence[DataSet]) -> list[InputWarning]:
-    """A note where machines have times that do not even overlap: these are different clocks, or different runs."""
+    """Return a note if the times of machines do not overlap: these are different clocks, or different runs."""
     ranges: dict[str, tuple[int, int]] = {}
     for process in (process for dataset in datasets for process in dataset.processes):
         if process.machine and process.lasted:
@@ -263,7 +273,8 @@ def far_apart(datasets: Sequence[DataSet]) -> list[InputWarning]:
 
 
 def _to_zero(dataset: DataSet) -> list[int]:
-    """What makes every process begin at 0: where the file does not say when it began, its first event."""
+    """Return the offsets that make every process begin at 0; where the file does not say when it began, its first event
+    does."""
     starts = [process.start_ns for process in dataset.processes]
     if MISSING in starts:
         process_of = np.array([lane.process for lane in dataset.lanes], np.int64)
@@ -271,7 +282,9 @@ def _to_zero(dataset: DataSet) -> list[int]:
         for events in dataset.events(("start_ns", "lane")):
             usable = events["start_ns"] >= 0
             np.minimum.at(first, process_of[events["lane"][usable]], events["start_ns"][usable])
-        starts = [own if start == MISSING else start for start, own in zip(starts, first.tolist(), strict=True)]
+        starts = [
+            earliest if start == MISSING else start for start, earliest in zip(starts, first.tolist(), strict=True)
+        ]
     return [-start for start in starts]
 
 
@@ -299,52 +312,52 @@ class Shifted:
     """A data set whose times are moved by `offsets[process]`."""
 
     def __init__(self, dataset: DataSet, offsets: Sequence[int]) -> None:
-        self._own, self._offsets = dataset, list(offsets)
+        self._dataset, self._offsets = dataset, list(offsets)
         by_process = np.array(self._offsets, np.int64)
         self._by_lane = by_process[[lane.process for lane in dataset.lanes]]
 
     @property
     def path(self) -> Path:
-        return self._own.path
+        return self._dataset.path
 
     @property
     def version(self) -> str:
-        return self._own.version
+        return self._dataset.version
 
     @property
     def processes(self) -> Sequence[Process]:
         return [
             replace(process, start_ns=_move(process.start_ns, offset), end_ns=_move(process.end_ns, offset))
-            for process, offset in zip(self._own.processes, self._offsets, strict=True)
+            for process, offset in zip(self._dataset.processes, self._offsets, strict=True)
         ]
 
     @property
     def devices(self) -> Sequence[Device]:
-        return self._own.devices
+        return self._dataset.devices
 
     @property
     def lanes(self) -> Sequence[Lane]:
-        return self._own.lanes
+        return self._dataset.lanes
 
     @property
     def warnings(self) -> Sequence[InputWarning]:
-        return self._own.warnings
+        return self._dataset.warnings
 
     @property
     def strings(self) -> Sequence[str]:
-        return self._own.strings
+        return self._dataset.strings
 
     @property
     def live(self) -> bool:
-        return self._own.live
+        return self._dataset.live
 
     def count(self) -> int:
-        return self._own.count()
+        return self._dataset.count()
 
     def events(self, columns: Sequence[str]) -> Iterator[Events]:
         moved = [name for name in TIMES if name in columns]
         asked = [*columns, "lane"] if moved and "lane" not in columns else list(columns)
-        for events in self._own.events(asked):
+        for events in self._dataset.events(asked):
             yield self._move_times(events, moved) if moved else events
 
     def _move_times(self, events: Events, columns: Sequence[str]) -> Mapping[str, Array]:
@@ -354,30 +367,30 @@ class Shifted:
         return np.where(times >= 0, times + self._by_lane[lanes], times)
 
     def side(self, name: str) -> SideTable | None:
-        return self._own.side(name)
+        return self._dataset.side(name)
 
     def has_side(self, name: str) -> bool:
-        return self._own.has_side(name)
+        return self._dataset.has_side(name)
 
     def side_chunks(self, name: str) -> Iterator[SideTable]:
-        return self._own.side_chunks(name)
+        return self._dataset.side_chunks(name)
 
     def counters(self) -> CounterRows | None:
-        found = self._own.counters()
-        return None if found is None else replace(found, time_ns=self._times(found.time_ns, found.lane))
+        rows = self._dataset.counters()
+        return None if rows is None else replace(rows, time_ns=self._times(rows.time_ns, rows.lane))
 
     def stacks(self) -> Stacks | None:
-        found = self._own.stacks()
-        return None if found is None else replace(found, time_ns=self._times(found.time_ns, found.lane))
+        samples = self._dataset.stacks()
+        return None if samples is None else replace(samples, time_ns=self._times(samples.time_ns, samples.lane))
 
     def choose_kernel_names(self, which: str) -> None:
-        self._own.choose_kernel_names(which)
+        self._dataset.choose_kernel_names(which)
 
     def tables(self) -> Mapping[str, Callable[[], Table]]:
-        return self._own.tables()
+        return self._dataset.tables()
 
     def close(self) -> None:
-        self._own.close()
+        self._dataset.close()
 
 
 def _move(time: int, offset: int) -> int:

@@ -40,7 +40,7 @@ LANE_KINDS = {kind.word: kind for kind in ProfileKind}
 
 
 class DraftLanes(TableData):
-    """The small tables of a file."""
+    """A data set of the draft schema, as far as its small tables tell it: processes, devices and lanes."""
 
     def __init__(self, file: SqliteFile) -> None:
         super().__init__(file, TABLES)
@@ -53,14 +53,14 @@ class DraftLanes(TableData):
             self.name_unread((name for name in file.tables if name not in READ), {})
 
     def _rows(self, table: str, **columns: Type) -> dict[str, Array]:
-        """A small table with its ids; ids that are NULL are those of the rows."""
+        """Read a small table with its ids; where an id is NULL, the row id stands for it."""
         cells = dict(self._file.table(table, {"rowid": INTEGER, "id": INTEGER, **columns}))
         cells["id"] = np.where(cells["id"] == MISSING, cells["rowid"], cells["id"])
         return cells
 
     def _read_places(self) -> None:
         rows = self._rows("process", pid=INTEGER, process_name_id=INTEGER, start_time=TIME, end_time=TIME)
-        names = self._named_ids("process", "process_name_id", rows["process_name_id"]).tolist()
+        names = self._look_up_column_names("process", "process_name_id", rows["process_name_id"]).tolist()
         self._process = Lookup(rows["id"], np.arange(len(rows["id"])))
         only = len(rows["id"]) == 1
         told = {whole_number(item.get("id")): item for item in parse_list(self.metadata.get("processes"))}
@@ -68,23 +68,23 @@ class DraftLanes(TableData):
         uid = self.metadata.get("guid") or str(self.path)
         self.processes = []
         for k, id_ in enumerate(rows["id"].tolist()):
-            own = {**tags, **told.get(id_, {})}
-            host = str(own.get("hostname", self.metadata.get("hostname", "")))
-            machine = str(own.get("machine_id", self.metadata.get("machine_id", host)))
+            about = {**tags, **told.get(id_, {})}
+            host = str(about.get("hostname", self.metadata.get("hostname", "")))
+            machine = str(about.get("machine_id", self.metadata.get("machine_id", host)))
             start_ns, end_ns = int(rows["start_time"][k]), int(rows["end_time"][k])
             recorded = Recorded("", start_ns, end_ns) if not machine and MISSING != start_ns <= end_ns else None
             self.processes.append(
                 Process(
-                    str(own.get("guid") or (uid if only else f"{uid}:{id_}")),
+                    str(about.get("guid") or (uid if only else f"{uid}:{id_}")),
                     max(int(rows["pid"][k]), 0),
                     host,
                     machine,
-                    str(own.get("command", self._text(names[k]))),
-                    whole_number(own.get("rank")),
+                    str(about.get("command", self._text(names[k]))),
+                    whole_number(about.get("rank")),
                     start_ns,
                     end_ns,
                     json_strings(self.metadata.get("environment")) if only else {},
-                    whole_number(own.get("node")),
+                    whole_number(about.get("node")),
                     "" if machine else str(self.path),  # of whom no more is known, all in a file are of one run
                     recorded,
                 )
@@ -94,9 +94,10 @@ class DraftLanes(TableData):
         self._read_lanes()
 
     def _read_devices(self) -> None:
-        """As our metadata lists them; without it nobody knows whose they are, and their order is their index."""
+        """Read the devices that our metadata lists. Without it, their owners are unknown and their order is their
+        index."""
         gpus = self._rows("gpu_info", device_name_id=INTEGER)
-        names = self._named_ids("gpu_info", "device_name_id", gpus["device_name_id"]).tolist()
+        names = self._look_up_column_names("gpu_info", "device_name_id", gpus["device_name_id"]).tolist()
         if "devices" in self.metadata:
             told = parse_list(self.metadata["devices"])
             self.devices = [self._device_of_metadata(item) for item in told]
@@ -108,12 +109,12 @@ class DraftLanes(TableData):
         owners = {whole_number(item.get("id")): item for item in parse_list(self.metadata.get("gpus"))}
         self.devices = []
         for k, row in enumerate(order.tolist()):
-            own = owners.get(int(gpus["id"][row]), {})
-            index = whole_number(own.get("index"))
-            self.devices.append(Device(self._owner(own), "GPU", k if index < 0 else index, self._text(names[row])))
+            entry = owners.get(int(gpus["id"][row]), {})
+            index = whole_number(entry.get("index"))
+            self.devices.append(Device(self._owner(entry), "GPU", k if index < 0 else index, self._text(names[row])))
         self._gpu = Lookup(gpus["id"][order], np.arange(len(order)))
         cpus = self._rows("cpu_info", model_id=INTEGER)
-        models = self._named_ids("cpu_info", "model_id", cpus["model_id"]).tolist()
+        models = self._look_up_column_names("cpu_info", "model_id", cpus["model_id"]).tolist()
         self.devices += [Device(0, "CPU", k, self._text(name)) for k, name in enumerate(models)]
 
     def _device_of_metadata(self, item: Mapping[str, object]) -> Device:
@@ -123,20 +124,20 @@ class DraftLanes(TableData):
         return Device(self._owner(item), kind, whole_number(item.get("index")), name, attributes)
 
     def _owner(self, item: Mapping[str, object]) -> int:
-        """The process that an entry of our metadata names; else the first one."""
+        """Return the process that an entry of our metadata names, or the first one."""
         return max(int(self._process[np.array([whole_number(item.get("process"))])][0]), 0)
 
     def _read_lanes(self) -> None:
         threads = self._rows("thread", tid=INTEGER, process_id=INTEGER, thread_name_id=INTEGER)
         owner = self._owners(threads["process_id"], "thread")
-        names = self._named_ids("thread", "thread_name_id", threads["thread_name_id"]).tolist()
+        names = self._look_up_column_names("thread", "thread_name_id", threads["thread_name_id"]).tolist()
         lanes = LaneList()
         tids = np.where(threads["tid"] == MISSING, threads["id"], threads["tid"]).tolist()
-        own = [
+        thread_lanes = [
             lanes.add(process, ProfileKind.THREAD, tid, self._text(name))
             for process, tid, name in zip(owner.tolist(), tids, names, strict=True)
         ]
-        self._thread = Lookup(threads["id"], np.array(own, np.int64))
+        self._thread = Lookup(threads["id"], np.array(thread_lanes, np.int64))
         self._listed = np.array([*self._lanes_of_metadata(lanes), ABSENT], np.int64)
         self._queues: dict[tuple[int, int, int], int] = {}
         for process, gpu, queue in sorted(self._queues_used()):
@@ -146,11 +147,11 @@ class DraftLanes(TableData):
         homeless = self._processes_with_homeless_rows()
         self._unknown = np.full(len(self.processes), ABSENT, np.int64)
         for process in sorted(homeless):
-            self._unknown[process] = lanes.unknown(process)
+            self._unknown[process] = lanes.add_unknown(process)
         self.lanes = lanes.all
 
     def _lanes_of_metadata(self, lanes: LaneList) -> Iterator[int]:
-        """The lanes that our metadata lists."""
+        """Return the lanes that our metadata lists."""
         for item in parse_list(self.metadata.get("lanes")):
             kind = LANE_KINDS.get(str(item.get("kind")), ProfileKind.OTHER)
             device = int(self._gpu[np.array([whole_number(item.get("gpu"))])][0])
@@ -158,39 +159,39 @@ class DraftLanes(TableData):
             yield lanes.append(Lane(self._owner(item), kind, number, str(item.get("name") or ""), device))
 
     def _processes_with_homeless_rows(self) -> set[int]:
-        """Processes with rows that name no thread and no queue; these get a lane of their own."""
-        found: set[int] = set()
+        """Return the processes that have rows without a thread or queue; these rows get a lane of their own."""
+        processes: set[int] = set()
         for table in (REGIONS, MEMORY, COUNTERS, STACKS):
             raw = table.raw(("lane",))
             for cells in self._file.chunks(table.name, raw):
                 homeless = (self._thread[cells["thread_id"]] < 0) & (self._told_lanes(cells) < 0)
                 homeless &= ~self._on_device(table, cells)
                 owners = self._owners(cells["process_id"], table.name)[homeless]
-                found |= set(np.unique(owners).tolist())
-        return found
+                processes |= set(np.unique(owners).tolist())
+        return processes
 
     def _owners(self, ids: Ints, table: str) -> Ids:
-        """Processes by id; rows without one belong to the only process there is."""
-        found = self._process[ids]
-        if (found < 0).any():
+        """Return processes by id; rows without an id belong to the only process of the file."""
+        process = self._process[ids]
+        if (process < 0).any():
             if len(self.processes) > 1:
                 raise CorruptFile(
                     self.path, table, expected="rows that name their process", found="a row that names none of several"
                 )
-            found = np.maximum(found, 0)
-        return found
+            process = np.maximum(process, 0)
+        return process
 
     def _queues_used(self) -> set[tuple[int, int, int]]:
-        found: set[tuple[int, int, int]] = set()
+        queues: set[tuple[int, int, int]] = set()
         for table in (KERNELS, MEMORY):
             for cells in self._file.chunks(table.name, table.raw(("lane",))):
                 rows = self._on_device(table, cells)
                 keys = np.stack(self._queue_key(cells))[:, rows]
-                found |= {(p, g, q) for p, g, q in np.unique(keys, axis=1).T.tolist()}
-        return found
+                queues |= {(p, g, q) for p, g, q in np.unique(keys, axis=1).T.tolist()}
+        return queues
 
     def _on_device(self, table: EventTable, cells: Cells) -> Bools:
-        """Kernels, and copies that say which queue they ran on; not those whose lane is listed."""
+        """Return which rows are kernels, or copies that name their queue, except those whose lane is listed."""
         unlisted: Bools = self._told_lanes(cells) < 0
         if table == KERNELS:
             return unlisted
@@ -206,7 +207,7 @@ class DraftLanes(TableData):
         return self._owners(cells["process_id"], KERNELS.name).astype(np.int64), self._gpu[gpu].astype(np.int64), queue
 
     def _told_lanes(self, cells: Cells) -> Ints:
-        """The lane by our metadata's list; -1 where the row names none."""
+        """Return the lane that each row names by its number in our metadata's list; -1 where it names none."""
         number = self._infos(cells).number("lane")
         return self._listed[np.where(number < len(self._listed), number, ABSENT)]
 
@@ -217,8 +218,8 @@ class DraftLanes(TableData):
         rows = self._rows("strings", value=TEXT)
         return Lookup(rows["id"], self._names.numbers(rows["value"].tolist()))
 
-    def _named_ids(self, table: str, column: str, ids: Ints) -> Ids:
-        return self.named(self._name_table(column), ids, "string", f"{table}.{column}")
+    def _look_up_column_names(self, table: str, column: str, ids: Ints) -> Ids:
+        return self.look_up_names(self._name_table(column), ids, "string", f"{table}.{column}")
 
     def _name_table(self, column: str) -> Lookup:
         table, id_, text = NAME_TABLES.get(column, ("", "", ""))
@@ -238,7 +239,7 @@ class DraftLanes(TableData):
         return self._names.all[number] if number >= 0 else ""
 
     def _infos(self, cells: Cells) -> Infos:
-        """The JSON of a chunk; several columns ask for it, so the last one is kept."""
+        """Return the parsed JSON of a chunk. Several columns ask for it, so the last result is kept."""
         if self._last_infos is None or self._last_infos[0] is not cells[INFO]:
             self._last_infos = cells[INFO], Infos(cells[INFO])
         return self._last_infos[1]
@@ -246,7 +247,7 @@ class DraftLanes(TableData):
     _last_infos: tuple[Array, Infos] | None = None
 
     def _from_texts(self, cells: Cells, key: str) -> Ids:
-        """A text of the JSON, as the number of a string."""
+        """Return a text of the JSON of each row, as the number of a string."""
         infos = self._infos(cells)
         return np.append(self._names.numbers(infos.texts(key)), ABSENT).astype(np.int32)[infos.which]
 

@@ -57,7 +57,7 @@ MOST_UNKNOWN = 1024  # frames that a hole in the depths may stand for
 
 
 def stacks_of(rows: dict[str, Array], lane: Ints, function: Ids, file: Ids, idle: Bools) -> Stacks:
-    """The samples, by lane and time; frames from the outermost to the innermost."""
+    """Return the samples by lane and time, with frames from the outermost to the innermost."""
     depth = np.where(rows["stack_depth"] == MISSING, 0, rows["stack_depth"])
     inwards = _grows_inwards(depth, rows["parent_sample_id"])
     depth = depth if inwards else -depth
@@ -74,49 +74,50 @@ def stacks_of(rows: dict[str, Array], lane: Ints, function: Ids, file: Ids, idle
     frames["function"][present], frames["file"][present] = function[order], file[order]
     line[present] = or_absent(rows["line_number"])[order]
     bounds = np.append((present - missing)[new], n)
-    kept = np.ones(n, np.bool_)
-    kept[present] = ~idle[order]
-    before = np.append(0, np.cumsum(kept))
+    is_busy = np.ones(n, np.bool_)
+    is_busy[present] = ~idle[order]
+    before = np.append(0, np.cumsum(is_busy))
     return Stacks(
         where[new].astype(np.int32),
         when[new],
         before[bounds],
-        frames["function"][kept],
-        frames["file"][kept],
-        line[kept],
+        frames["function"][is_busy],
+        frames["file"][is_busy],
+        line[is_busy],
     )
 
 
 def _grows_inwards(depth: Ints, parent: Ints) -> bool:
-    """Is depth 0 the outermost frame? Then no frame there has a caller."""
+    """Return whether depth 0 is the outermost frame: then no frame at depth 0 has a caller."""
     return not (parent[depth == depth.min()] != MISSING).any()
 
 
 def addresses(texts: Array) -> Ints:
-    """Addresses in text, like 0x7f3a...; -1 for anything else."""
+    """Parse addresses in text, such as 0x7f3a...; anything else becomes -1."""
 
     def number(text: str | None) -> int:
         try:
-            found = int(text, 16) if text and text.lower().startswith("0x") else ABSENT
+            address = int(text, 16) if text and text.lower().startswith("0x") else ABSENT
         except ValueError:
             return ABSENT
-        return found if found < 2**63 else ABSENT
+        return address if address < 2**63 else ABSENT
 
     return np.array([number(text) for text in texts.tolist()], np.int64)
 
 
 def symbol_of(symbols: dict[str, Array], process: Ints, address: Ints) -> Ints:
-    """The symbol of the process that starts last at or before each address and ends behind it; -1 where none does."""
+    """Return, for each address, the symbol of its process that starts last at or before it and ends after it; -1 where
+    there is none."""
     order = np.lexsort((symbols["start_address"], symbols["process_id"]))
     out = np.full(len(address), ABSENT, np.int64)
-    for own in np.unique(process).tolist():
-        rows = np.flatnonzero(process == own)
-        here = order[symbols["process_id"][order] == own]
+    for process_id in np.unique(process).tolist():
+        rows = np.flatnonzero(process == process_id)
+        here = order[symbols["process_id"][order] == process_id]
         place = np.searchsorted(symbols["start_address"][here], address[rows], side="right") - 1
-        found = np.append(here, ABSENT)[place]
+        symbol = np.append(here, ABSENT)[place]
         inside = (place >= 0) & (address[rows] >= 0)
-        inside &= np.append(symbols["end_address"], 0)[found] > address[rows]
-        out[rows] = np.where(inside, found, ABSENT)
+        inside &= np.append(symbols["end_address"], 0)[symbol] > address[rows]
+        out[rows] = np.where(inside, symbol, ABSENT)
     return out
 
 
@@ -131,11 +132,11 @@ def datasets(file: SqliteFile) -> list[DraftData]:
 
 
 class DraftData(DraftLanes):
-    """All tables of a file."""
+    """A data set of the draft schema: all tables of a file."""
 
     # -- events ------------------------------------------------------------------------------------------------------
 
-    def made(self, table: EventTable, column: str, cells: Cells) -> Array:
+    def make_column(self, table: EventTable, column: str, cells: Cells) -> Array:
         make: Mapping[str, Callable[[], Array]] = {
             "start_ns": lambda: cells[table.needs["start_ns"][0]],
             "end_ns": lambda: self._ends(table, cells),
@@ -150,10 +151,10 @@ class DraftData(DraftLanes):
         return make[column]()
 
     def _ends(self, table: EventTable, cells: Cells) -> Ints:
-        """Regions that are still open end with the last process."""
+        """Return the ends of events; regions that are still open end with the last process."""
         if table == MEMORY:
             lasting: Ints = np.where(cells["duration_us"] == MISSING, 0, cells["duration_us"]) * US
-            return np.asarray(cells["timestamp"] + self._infos(cells).signed("duration_ns", lasting))
+            return np.asarray(cells["timestamp"] + self._infos(cells).read_signed("duration_ns", lasting))
         end = cells["end_time"]
         if table != REGIONS:
             return end
@@ -176,9 +177,9 @@ class DraftData(DraftLanes):
 
     def _name(self, table: EventTable, cells: Cells) -> Ids:
         if table == REGIONS:
-            return self._named_ids(table.name, "region_name_id", cells["region_name_id"])
+            return self._look_up_column_names(table.name, "region_name_id", cells["region_name_id"])
         if table == KERNELS:
-            return self._named_ids(table.name, "kernel_id", cells["kernel_id"])
+            return self._look_up_column_names(table.name, "kernel_id", cells["kernel_id"])
         names = self._from_texts(cells, "name")
         types = self._names.numbers([(text or "OTHER").upper() for text in cells["operation_type"].tolist()])
         return np.where(names >= 0, names, types)
@@ -200,19 +201,20 @@ class DraftData(DraftLanes):
         return np.where(told >= 0, told, np.where(lane >= 0, lane, unknown))
 
     def _correlations(self, table: EventTable, cells: Cells) -> Ints:
-        """What the JSON says; else a region's own id, and of operations the region that was open at the launch."""
+        """Return correlations from the JSON. Without one, a region gets its id, and an operation that of the region
+        that was open at its launch."""
         infos = self._infos(cells)
         told, silent = infos.number("corr"), ~infos.has("corr")
         if table == REGIONS:
-            own = np.where(cells["id"] == MISSING, cells["rowid"], cells["id"])
-            return np.where(silent, own, told)
+            ids = np.where(cells["id"] == MISSING, cells["rowid"], cells["id"])
+            return np.where(silent, ids, told)
         when = cells["launch_time"] if table == KERNELS else cells["timestamp"]
         lacking = np.flatnonzero(silent & (when != MISSING))
         if len(lacking):
             start, end, thread, correlation = self._open_regions
             asked = when[lacking]
-            found = enclosing((start, end), (asked, asked), thread, cells["thread_id"][lacking])
-            told[lacking] = np.append(correlation, ABSENT)[found]
+            region = enclosing((start, end), (asked, asked), thread, cells["thread_id"][lacking])
+            told[lacking] = np.append(correlation, ABSENT)[region]
         return told
 
     @cached_property
@@ -221,7 +223,7 @@ class DraftData(DraftLanes):
         parts: list[tuple[Array, ...]] = []
         here, self._chunk = self._chunk, self.first(REGIONS.name) if REGIONS.name in self.counts else 0
         for cells in self._file.chunks(REGIONS.name, REGIONS.raw((*columns, "lane"))):
-            parts.append((*(self.made(REGIONS, column, cells) for column in columns), cells["thread_id"]))
+            parts.append((*(self.make_column(REGIONS, column, cells) for column in columns), cells["thread_id"]))
             self._chunk += len(cells["rowid"])
         self._chunk = here  # what is counted there is counted as when these regions themselves are read
         if not parts:
@@ -232,11 +234,12 @@ class DraftData(DraftLanes):
 
     # -- what only some events have ------------------------------------------------------------------------------------
 
-    def known(self, table: EventTable) -> Collection[str]:
+    def find_known_columns(self, table: EventTable) -> Collection[str]:
         return {column.partition(" ")[0] for column in SCHEMA[table.name]}
 
     def extras(self) -> Iterator[Extra]:
-        """Also where regions stand in the source, and what of the JSON is not ours."""
+        """Yield the cells of unknown columns, the source places of regions, and the parts of the JSON that others
+        wrote."""
         yield from super().extras()
         raw = {"rowid": INTEGER, "file_id": INTEGER, "line_number": TEXT, INFO: TEXT}
         for table in (table for table in TABLES if table.name in self.counts):
@@ -245,7 +248,7 @@ class DraftData(DraftLanes):
                 span = np.arange(first, first + len(cells["rowid"]))
                 first += len(span)
                 if table == REGIONS:
-                    file = self._named_ids(REGIONS.name, "file_id", cells["file_id"])
+                    file = self._look_up_column_names(REGIONS.name, "file_id", cells["file_id"])
                     yield Extra("file", span, np.array([*self._names.all, None], object)[file])
                     yield Extra("line_number", span, cells["line_number"])
                 yield Extra(INFO, span, others_info(cells[INFO]))
@@ -262,21 +265,21 @@ class DraftData(DraftLanes):
         table = self.side_of(KERNELS.name, columns | {"lds": "shared_mem_bytes", "dispatch": "dispatch_id"})
         if table is None:
             return None
-        made = {name: np.asarray(cells) for name, cells in table.columns.items()}
+        values = {name: np.asarray(cells) for name, cells in table.columns.items()}
         if self.metadata.get("grid_unit") != "workitems":
             for axis in "xyz":  # the draft counts blocks
-                blocks, items = made[f"grid_{axis}"], made[f"workgroup_{axis}"]
-                made[f"grid_{axis}"] = np.where((blocks < 0) | (items < 0), ABSENT, blocks * items)
+                blocks, items = values[f"grid_{axis}"], values[f"workgroup_{axis}"]
+                values[f"grid_{axis}"] = np.where((blocks < 0) | (items < 0), ABSENT, blocks * items)
         rows = self._file.table(KERNELS.name, {"rowid": INTEGER, "thread_id": INTEGER, INFO: TEXT})
         infos = Infos(rows[INFO])
         registers = {name: infos.number(name) for name in REGISTERS if infos.has(name).any()}
         thread = self._thread[rows["thread_id"]]
         if (thread >= 0).any():
-            made["thread"] = np.array([*(lane.number for lane in self.lanes), ABSENT], np.int64)[thread]
-        return SideTable(table.span, {**infos.sides(len(self.devices)), **registers, **made})
+            values["thread"] = np.array([*(lane.number for lane in self.lanes), ABSENT], np.int64)[thread]
+        return SideTable(table.span, {**infos.sides(len(self.devices)), **registers, **values})
 
     def _copies(self) -> SideTable | None:
-        """Copies, and memsets, which are stored as regions."""
+        """Return the side table of copies, and of memsets, which are stored as regions."""
         rows, cells = self._memory(SpanKind.COPY)
         spans, sizes = rows + self.first(MEMORY.name), or_absent(cells["size_bytes"])[rows]
         regions = self._file.table(REGIONS.name, {"rowid": INTEGER, INFO: TEXT})
@@ -284,27 +287,27 @@ class DraftData(DraftLanes):
         stored = np.flatnonzero(infos.number("bytes") >= 0)
         if not len(stored) + len(rows):
             return None
-        own = stored + (self.first(REGIONS.name) if REGIONS.name in self.counts else 0)
-        made = {"bytes": np.append(infos.number("bytes")[stored], sizes)}
+        memset_spans = stored + (self.first(REGIONS.name) if REGIONS.name in self.counts else 0)
+        columns = {"bytes": np.append(infos.number("bytes")[stored], sizes)}
         for word in ("source_address", "destination_address"):
             if (cells[word][rows] != MISSING).any():
-                made[word] = np.append(np.full(len(stored), ABSENT, np.int64), or_absent(cells[word][rows]))
+                columns[word] = np.append(np.full(len(stored), ABSENT, np.int64), or_absent(cells[word][rows]))
         more = Infos(np.append(regions[INFO][stored], cells[INFO][rows])).sides(len(self.devices))
-        return SideTable(np.append(own, spans), {**more, **made})
+        return SideTable(np.append(memset_spans, spans), {**more, **columns})
 
     def _allocations(self) -> SideTable | None:
         rows, cells = self._memory(SpanKind.ALLOC)
         if not len(rows):
             return None
         to, origin = cells["destination_address"][rows], cells["source_address"][rows]
-        made: dict[str, Array] = {"bytes": or_absent(cells["size_bytes"])[rows]}
-        made["address"] = or_absent(np.where(to != MISSING, to, origin))
+        columns: dict[str, Array] = {"bytes": or_absent(cells["size_bytes"])[rows]}
+        columns["address"] = or_absent(np.where(to != MISSING, to, origin))
         infos = Infos(cells[INFO][rows])
-        made["level"] = np.array([text or "REAL" for text in infos.texts("level")], object)[infos.which]
-        return SideTable(rows + self.first(MEMORY.name), {**infos.sides(len(self.devices)), **made})
+        columns["level"] = np.array([text or "REAL" for text in infos.texts("level")], object)[infos.which]
+        return SideTable(rows + self.first(MEMORY.name), {**infos.sides(len(self.devices)), **columns})
 
     def _memory(self, kind: SpanKind) -> tuple[Ints, Cells]:
-        """Rows of the memory operations of a kind, and the cells of all."""
+        """Return the rows of memory operations of a kind, and the cells of all memory operations."""
         texts = ("operation_type", INFO)
         raw = (*texts, "size_bytes", "source_address", "destination_address")
         cells = self._file.table(MEMORY.name, {name: TEXT if name in texts else INTEGER for name in raw})
@@ -315,10 +318,14 @@ class DraftData(DraftLanes):
     # -- counters and samples ------------------------------------------------------------------------------------------
 
     def _counter_rows(self) -> tuple[dict[str, Array], Ids, Ints]:
-        """Counters, their names, and the launch that each belongs to, which only we write; -1 elsewhere."""
+        """Read counters, their names, and the launch of each, which only our writer stores; -1 elsewhere."""
         columns = dict.fromkeys(("process_id", "thread_id", "event_id"), INTEGER)
         rows = self._rows("hardware_counters", **columns, timestamp=TIME, value=Type.REAL, **{INFO: TEXT})
-        return rows, self._named_ids(COUNTERS.name, "event_id", rows["event_id"]), Infos(rows[INFO]).number("kernel")
+        return (
+            rows,
+            self._look_up_column_names(COUNTERS.name, "event_id", rows["event_id"]),
+            Infos(rows[INFO]).number("kernel"),
+        )
 
     def _on_kernels(self) -> SideTable | None:
         rows, names, kernel = self._counter_rows()
@@ -326,35 +333,35 @@ class DraftData(DraftLanes):
             return None
         ids = self._rows(KERNELS.name)["id"]
         place = Lookup(ids, np.arange(len(ids)))[kernel]
-        own = np.flatnonzero((place >= 0) & (kernel >= 0))
-        texts = np.array([*self._names.all, ""], object)[names[own]]
-        span = place[own].astype(np.int64) + self.first(KERNELS.name)
-        more = Infos(rows[INFO][own]).sides(len(self.devices))
-        return SideTable(span, {**more, "name": texts, "value": rows["value"][own]})
+        selected = np.flatnonzero((place >= 0) & (kernel >= 0))
+        texts = np.array([*self._names.all, ""], object)[names[selected]]
+        span = place[selected].astype(np.int64) + self.first(KERNELS.name)
+        more = Infos(rows[INFO][selected]).sides(len(self.devices))
+        return SideTable(span, {**more, "name": texts, "value": rows["value"][selected]})
 
     def counters(self) -> CounterRows | None:
         with self._file.reading():
             rows, names, kernel = self._counter_rows()
-            own = np.flatnonzero(kernel < 0)
-            if not len(own):
+            selected = np.flatnonzero(kernel < 0)
+            if not len(selected):
                 return None
-            lane = self._lane_or_unknown(COUNTERS, rows)[own]
-        different, number = np.unique(names[own], return_inverse=True)
+            lane = self._lane_or_unknown(COUNTERS, rows)[selected]
+        different, number = np.unique(names[selected], return_inverse=True)
         texts = tuple(self._text(name) for name in different.tolist())
-        when, value = rows["timestamp"][own], rows["value"][own]
+        when, value = rows["timestamp"][selected], rows["value"][selected]
         return CounterRows(lane.astype(np.int32), number.astype(np.int32), when, value, texts)
 
     def _symbolise(self, rows: dict[str, Array]) -> None:
-        """Frames that are only an address get the function, file and line of the symbol around it."""
+        """Fill in function, file and line of frames that are only an address, from the symbol around it."""
         columns = ("process_id", "start_address", "end_address", "function_id", "file_id", "line_number")
         symbols = self._rows("binary_analysis_info", **dict.fromkeys(columns, INTEGER))
         bare = np.flatnonzero(rows["function_id"] == MISSING)
         if not len(bare) or not len(symbols["id"]):
             return
-        found = symbol_of(symbols, rows["process_id"][bare], addresses(rows["call_site"][bare]))
-        known = found >= 0
+        symbol = symbol_of(symbols, rows["process_id"][bare], addresses(rows["call_site"][bare]))
+        known = symbol >= 0
         for column in ("function_id", "file_id", "line_number"):
-            rows[column][bare[known]] = symbols[column][found[known]]
+            rows[column][bare[known]] = symbols[column][symbol[known]]
 
     def stacks(self) -> Stacks | None:
         columns = {"process_id": INTEGER, "thread_id": INTEGER, "timestamp": TIME, "stack_depth": INTEGER}
@@ -365,6 +372,6 @@ class DraftData(DraftLanes):
                 return None
             lane = self._lane_or_unknown(STACKS, rows)
             self._symbolise(rows)
-            function = self._named_ids(STACKS.name, "function_id", rows["function_id"])
-            file = self._named_ids(STACKS.name, "file_id", rows["file_id"])
+            function = self._look_up_column_names(STACKS.name, "function_id", rows["function_id"])
+            file = self._look_up_column_names(STACKS.name, "file_id", rows["file_id"])
         return stacks_of(rows, lane, function, file, self._infos(rows).has("idle"))

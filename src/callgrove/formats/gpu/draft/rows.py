@@ -74,7 +74,8 @@ class Strings:
 
 
 class DraftPlaces:
-    """The rows for every profile, by number: 0 is none for `thread` and `gpu`, -1 for `lane` and `queue`.
+    """The ids of the rows of every profile: 0 is none for `thread` and `gpu`, -1 for `lane` and `queue`. `devices`
+    gives, by part of the spans, the number of each of its devices in the list of all.
 
     `devices` gives, by part of the spans, the place of each of its devices in the list of all.
     """
@@ -102,13 +103,13 @@ class DraftPlaces:
         self._write_metadata()
 
     def _of_part(self, number: int, part: Ints) -> Ints:
-        """The devices of a part; which of its processes they are of is told by their order."""
-        own = list(dict.fromkeys(self.process[part].tolist())) or [1]
-        found = self._tables.traces.devices(number)
-        return np.array([self._device(own[min(d.process, len(own) - 1)], d) for d in found], np.int64)
+        """Return the devices of a part; their process numbers count the processes of the part."""
+        processes = list(dict.fromkeys(self.process[part].tolist())) or [1]
+        devices = self._tables.traces.devices(number)
+        return np.array([self._device(processes[min(d.process, len(processes) - 1)], d) for d in devices], np.int64)
 
     def _device(self, process: int, device: Device) -> int:
-        """The place of a device in the list of all, where it is once."""
+        """Return the number of a device in the list of all, adding it when it is new."""
         key = process, device.kind, device.index
         if key not in self._known:
             self._known[key] = len(self._lists["devices"])
@@ -120,7 +121,7 @@ class DraftPlaces:
         return self._known[key]
 
     def _info(self, device: Device) -> dict[str, int]:
-        """A row about the device, as far as the schema has a table for it."""
+        """Insert a row about the device, where the schema has a table for its kind, and return its id by table."""
         if device.kind not in INFO_TABLES:
             return {}
         table, name, facts = INFO_TABLES[device.kind]
@@ -158,7 +159,7 @@ class DraftPlaces:
         self._lists["lanes"].append(lane | ({"gpu": int(self.gpu[profile])} if device is not None else {}))
 
     def _about(self, profile: int, kind: str) -> Mapping[str, str]:
-        """What the system tree says about the node, process or device that a profile belongs to."""
+        """Return what the system tree says about the node, process or device of a profile."""
         system, leaf = self._tables.system, int(self._tables.profiles.system[profile])
         for place in system.path(leaf) if leaf >= 0 else []:
             if system.kind[place] == kind:
@@ -169,13 +170,13 @@ class DraftPlaces:
         node, rank = self._identity["node"][profile], self._identity["rank"][profile]
         if (node, rank) not in self._processes:
             self._processes[node, rank] = id_ = len(self._processes) + 1
-            own = self._about(profile, "process")
-            pid, command = own.get("pid"), own.get("command") or self._tables.title
+            about = self._about(profile, "process")
+            pid, command = about.get("pid"), about.get("command") or self._tables.title
             row = (id_, int(pid) if pid else rank, self._strings(command), *self._times[profile])
             self._database.execute(insert("process", "id", "pid", "process_name_id", "start_time", "end_time"), row)
             machine = self._about(profile, "node").get("machine_id", "")
-            said = {"id": id_, "command": command, "hostname": own.get("hostname", ""), "machine_id": machine}
-            said |= {"guid": own["guid"]} if own.get("guid") else {}
+            said = {"id": id_, "command": command, "hostname": about.get("hostname", ""), "machine_id": machine}
+            said |= {"guid": about["guid"]} if about.get("guid") else {}
             numbers = {"rank": rank, "node": node}
             self._lists["processes"].append(said | {k: n for k, n in numbers.items() if n is not None and n < 2**63})
         return self._processes[node, rank]
@@ -190,13 +191,14 @@ class DraftPlaces:
 
 
 def thread_ids(tables: Experiment) -> Ints:
-    """What the system called every thread, or else its number."""
+    """Return the system's id of every thread, or its number where there is none."""
     values, present = tables.profiles.identifiers.pick("THREAD", "physical")
     return np.where(present & (values < 2**63), values, np.arange(len(values), dtype=np.uint64)).astype(np.int64)
 
 
 def process_times(tables: Experiment) -> list[Times]:
-    """When the process of each profile began and ended; of the only one, what the traces span. Else nobody knows."""
+    """Return when the process of each profile began and ended. A single process lasts as long as the traces; otherwise
+    both are unknown."""
     told, n = tables.traces.tables, len(tables.profiles)
     if PLACES in told and "processes" in told:
         processes = told["processes"]()
@@ -207,7 +209,7 @@ def process_times(tables: Experiment) -> list[Times]:
 
 
 def _fact(device: Device, words: tuple[tuple[str, int], ...]) -> int | None:
-    """The first of some attributes that is told as a number, in the unit of the schema."""
+    """Return the first of some attributes that is a number, in the unit of the schema."""
     for word, factor in words:
         text = device.attributes.get(word, "")
         if text.isascii() and text.isdigit():
@@ -293,7 +295,7 @@ class SpanRows:
             )
 
     def finish(self) -> None:
-        """All spans of a part were seen: say when its kernels were launched, and by which thread."""
+        """Write when the kernels of a part were launched and by which thread, now that all its spans were seen."""
         if self._calls and self._launches:
             correlation, process, start, ids = map(np.concatenate, zip(*self._launches, strict=True))
             of_calls, in_process, began, thread = map(np.concatenate, zip(*self._calls, strict=True))
@@ -306,7 +308,8 @@ class SpanRows:
         self._calls, self._launches = [], []
 
     def _link_keys(self, chunk: SpanChunk, ids: Ints | None = None) -> list[Ints]:
-        """What a launch is found by: correlation, process, start, and the thread of a call or the id of a launch."""
+        """Return the keys that link launches and calls: correlation, process, start, and the thread of a call or the id
+        of a launch."""
         profile = chunk["profile"]
         last = self._places.thread[profile] if ids is None else ids
         return [chunk["correlation"].astype(np.int64), self._places.process[profile], chunk["start_ns"], last]
@@ -333,7 +336,7 @@ class SpanRows:
         self._launches.append(self._link_keys(chunk, np.array(ids, np.int64)))
 
     def _launchers(self, chunk: SpanChunk) -> list[int | None]:
-        """The threads that launched kernels, where the profiler says so."""
+        """Return the threads that launched kernels, where the profiler says so."""
         tids = self._side(chunk, "kernel", "thread")
         who = zip(self._places.process[chunk["profile"]].tolist(), tids, strict=True)
         rows = [self._places.thread_rows.get((process, tid)) if isinstance(tid, int) else None for process, tid in who]
@@ -353,17 +356,20 @@ class SpanRows:
         lasting = chunk["end_ns"] - chunk["start_ns"]
         more: Info = {"duration_ns": lasting.tolist(), "name": names, "level": self._side(chunk, "alloc", "level")}
         others = zip(is_copy, self._others(chunk, "copy"), self._others(chunk, "alloc"), strict=True)
-        more = {**more, "side": [own if copy else other for copy, own, other in others]}
-        origin, to, own = (
+        more = {**more, "side": [of_copy if copy else other for copy, of_copy, other in others]}
+        origin, to, allocated = (
             self._side(chunk, side, word, signed=True)
             for side, word in (("copy", "source_address"), ("copy", "destination_address"), ("alloc", "address"))
         )
-        to = [own_to if copy else address for copy, own_to, address in zip(is_copy, to, own, strict=True)]
+        to = [
+            destination if copy else address for copy, destination, address in zip(is_copy, to, allocated, strict=True)
+        ]
         start, micro = chunk["start_ns"].tolist(), (np.maximum(lasting, 0) // US).tolist()
         self._insert(MEMORY, chunk, start, types, origin, to, sizes, micro, self._infos(chunk, more))
 
     def _counters_of(self, chunk: SpanChunk, ids: Ints) -> None:
-        """Counters of kernels, at the kernel's end and of no thread, as the schema knows no other way."""
+        """Insert the counters of kernels, at the kernel's end and without a thread: the schema has no other place for
+        them."""
         table, here, row = self._counters_beside(chunk)
         if table is None:
             return
@@ -378,7 +384,7 @@ class SpanRows:
         self._database.executemany(ON_KERNEL, zip(process, end, names, values, infos, strict=True))
 
     def _counters_beside(self, chunk: SpanChunk) -> tuple[SideTable | None, Ints, Ints]:
-        """The table of counters, its rows of spans of the chunk, and the places of these."""
+        """Return the table of counters, its rows for the spans of the chunk, and the positions of these spans."""
         table, _ = self._counters.of(chunk)
         if table is None:
             return None, NONE, NONE
@@ -388,7 +394,7 @@ class SpanRows:
         return table, here, order[place[here]]
 
     def _see_counters(self, _: str, table: SideTable) -> None:
-        """Add up all of them, also those that were sampled while a span ran."""
+        """Add up all counters, including those that were sampled while a span ran."""
         self._given.add_amount(COUNTED, np.asarray(table.columns["value"]))
 
     def _leave_out_counters(self, chunk: SpanChunk) -> None:
@@ -407,14 +413,14 @@ class SpanRows:
         *columns: Sequence[object] | Iterator[object],
         threads: Sequence[int | None] | None = None,
     ) -> None:
-        """Rows of processes and threads: those of the profiles, unless others are given."""
+        """Insert rows with the processes and threads of the profiles, unless other threads are given."""
         process, thread = (column[chunk["profile"]].tolist() for column in (self._places.process, self._places.thread))
-        own = [number or None for number in thread] if threads is None else threads
-        self._database.executemany(statement, zip(process, own, *columns, strict=True))
+        thread_ids = [number or None for number in thread] if threads is None else threads
+        self._database.executemany(statement, zip(process, thread_ids, *columns, strict=True))
         self._passed.add_spans(chunk)
 
     def _ids(self, chunk: SpanChunk) -> list[int | None]:
-        """The id of every name in the table `strings`."""
+        """Return the id of every name in the table `strings`."""
         known = {n: self._strings(self._names[n]) for n in np.unique(chunk["name"]).tolist() if n >= 0}
         return [known.get(number) for number in chunk["name"].tolist()]
 
@@ -425,7 +431,7 @@ class SpanRows:
         return self._sides[side].cells(chunk, column, signed=signed)
 
     def _others(self, chunk: SpanChunk, side: str) -> list[dict[str, object] | None]:
-        """What else a side table says of every span, by word; None where that is nothing."""
+        """Return, for every span, what else a side table says of it, by word; None where that is nothing."""
         table, row = self._sides[side].of(chunk)
         if table is None:
             return [None] * len(row)
@@ -436,7 +442,7 @@ class SpanRows:
         return out
 
     def _cells_as_json(self, side: str, table: SideTable, rows: Ints) -> list[dict[str, object]]:
-        """Some rows of a side table without what has columns in the schema, and without cells that say nothing."""
+        """Return some rows of a side table without what has a column in the schema, and without empty cells."""
         out: list[dict[str, object]] = [{} for _ in range(len(rows))]
         for word in (word for word in table.columns if word not in IN_COLUMNS[side]):
             cells = _cells(table, word)[rows]
@@ -452,7 +458,7 @@ class SpanRows:
         return out
 
     def _infos(self, chunk: SpanChunk, more: Info) -> Iterator[str]:
-        """The JSON of every row."""
+        """Return the JSON of every row."""
         told = {key: values for key, values in more.items() if any(value is not None for value in values)}
         columns = ("kind", "category", "name", "correlation", "profile")
         labels = chunk.get(LABEL, chunk["name"]).tolist()
@@ -471,7 +477,7 @@ class SpanRows:
             yield "{" + ",".join(filter(None, parts)) + "}"
 
     def _where(self, profile: int) -> str:
-        """The lane of what is on no thread, also in the words that readers without our metadata know."""
+        """Return the lane of spans that are on no thread, with the words that readers without our metadata know."""
         lane, queue, gpu = (int(c[profile]) for c in (self._places.lane, self._places.queue, self._places.gpu))
         parts = [("lane", lane, ABSENT), ("queue", queue, ABSENT), ("gpu", gpu, 0)]
         return ",".join(f'"{key}":{number}' for key, number, none in parts if number != none)

@@ -94,7 +94,7 @@ SCHEMA: dict[str, tuple[str, ...]] = {
 
 
 def statements() -> list[str]:
-    """One CREATE TABLE for every table, those that are referred to first."""
+    """Return a CREATE TABLE for every table, after those that it refers to."""
     return [f"CREATE TABLE {name} ({', '.join(map(_column, columns))})" for name, columns in SCHEMA.items()]
 
 
@@ -106,7 +106,7 @@ def _column(text: str) -> str:
 
 
 def insert(table: str, *columns: str) -> str:
-    """The text of an INSERT for some columns of a table."""
+    """Return an INSERT statement for some columns of a table."""
     return f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"
 
 
@@ -217,29 +217,29 @@ class Infos:
         self.objects = [json_object(text) for text in numbers]
 
     def number(self, key: str) -> Ints:
-        """A whole number of each row; -1 where there is none."""
+        """Return a whole number of each row; -1 where there is none."""
         return np.array([whole_number(info.get(key)) for info in self.objects] or [ABSENT], np.int64)[self.which]
 
-    def signed(self, key: str, otherwise: Ints) -> Ints:
-        """An integer of each row, of any sign; `otherwise` where there is none."""
+    def read_signed(self, key: str, otherwise: Ints) -> Ints:
+        """Return an integer of each row, of any sign; `otherwise` where there is none."""
         has = self._each([_is_integer(info.get(key)) for info in self.objects])
-        found = [value if _is_integer(value := info.get(key)) else 0 for info in self.objects]
-        return np.where(has, np.array(found or [0], np.int64)[self.which], otherwise)
+        values = [value if _is_integer(value := info.get(key)) else 0 for info in self.objects]
+        return np.where(has, np.array(values or [0], np.int64)[self.which], otherwise)
 
     def texts(self, key: str) -> list[str | None]:
-        """A text of each object."""
+        """Return a text of each object."""
         return [str(info[key]) if info.get(key) is not None else None for info in self.objects]
 
     def has(self, key: str) -> Bools:
-        """Which rows say something about it, if only that there is none."""
+        """Return which rows have this key, even if its value is null."""
         return self._each([key in info for info in self.objects])
 
     def sides(self, n_devices: int) -> dict[str, Array]:
-        """What the JSON says under `side`, a column for each word. What is no number is -1, or of `SIDE_TEXTS` a text;
-        devices are among the first `n_devices`."""
+        """Return what the JSON holds under `side`, one column for each word. A cell that is no number becomes -1, or a
+        text if the word is one of `SIDE_TEXTS`; device numbers are below `n_devices`."""
         told = [side if isinstance(side := info.get("side"), dict) else {} for info in self.objects]
-        words = dict.fromkeys(word for own in told for word in own)
-        return {word: self._side(word, [own.get(word) for own in told], n_devices) for word in words}
+        words = dict.fromkeys(word for side_words in told for word in side_words)
+        return {word: self._side(word, [side_words.get(word) for side_words in told], n_devices) for word in words}
 
     def _side(self, word: str, values: Sequence[object], n_devices: int) -> Array:
         if word in SIDE_TEXTS:
@@ -255,7 +255,8 @@ class Infos:
 
 
 def others_info(cells: Array) -> Array:
-    """Of the JSON in some cells, what was put there by others and is nothing to us; None where that is nothing."""
+    """Return what other programs put into the JSON of some cells and this reader does not use; None where there is
+    nothing."""
     infos = Infos(cells)
     left = [{key: value for key, value in info.items() if key not in OURS} for info in infos.objects]
     texts = [json.dumps(info) if info else None for info in left]
@@ -263,16 +264,16 @@ def others_info(cells: Array) -> Array:
 
 
 def parse_list(text: str | None) -> list[Mapping[str, object]]:
-    """A list of objects in our metadata; anything else is an empty list."""
+    """Parse a list of objects in our metadata; anything else gives an empty list."""
     try:
-        found = json.loads(text or "[]")
+        value = json.loads(text or "[]")
     except (ValueError, RecursionError):
         return []
-    return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def whole_number(value: object) -> int:
-    """A whole number, also as text; -1 for anything else."""
+    """Convert a value to a whole number, also from text; anything else becomes -1."""
     if _is_integer(value) and isinstance(value, int) and value >= 0:
         return value
     return int(value) if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 19 else ABSENT

@@ -57,7 +57,7 @@ Frame = tuple[int | None, int | None, int | None]  # function, file, line
 
 
 class DraftWriter(TargetWriter[SqliteTarget, Experiment]):
-    """A database in the making."""
+    """Writes a database of the draft schema."""
 
     takes_spans = True
 
@@ -108,7 +108,8 @@ class DraftWriter(TargetWriter[SqliteTarget, Experiment]):
             self._count(len(chunk["span"]))
 
     def _count(self, n_rows: int) -> None:
-        """A transaction holds some chunks, where nobody waits for a flush."""
+        """Count rows that are not yet committed, and commit when there are many, unless the file is written in
+        place."""
         self._n_waiting += n_rows
         if not self._in_place and self._n_waiting >= CHUNK_ROWS:
             self._commit()
@@ -149,7 +150,7 @@ class DraftWriter(TargetWriter[SqliteTarget, Experiment]):
                 above = self._n_frames
 
     def _frames_of(self, tree: ContextTree, context: int) -> list[Frame]:
-        """The rows of a stack, the outermost first; of idle time, one that says nothing."""
+        """Return the rows of a stack, the outermost frame first; for idle time, one empty row."""
         if context < 0:
             return [(None, None, None)]
         path = [context]
@@ -173,29 +174,29 @@ class DraftWriter(TargetWriter[SqliteTarget, Experiment]):
         lanes = [f'{{"lane":{lane}}}' if lane >= 0 else None for lane in self._places.lane[counters.profile].tolist()]
         measured = (column.tolist() for column in (counters.time_ns, counters.name, counters.value))
         rows = zip(*who, *measured, lanes, strict=True)
-        made = ((process, thread or None, when, names[n], v, lane) for process, thread, when, n, v, lane in rows)
-        self._database.executemany(COUNTER, made)
+        cells = ((process, thread or None, when, names[n], v, lane) for process, thread, when, n, v, lane in rows)
+        self._database.executemany(COUNTER, cells)
 
     # -- the end -------------------------------------------------------------------------------------------------------
 
     def _store(self, tables: Experiment) -> None:
-        """Commit: a reader of a file that is written in place sees everything so far."""
+        """Commit, so that a reader of a file that is written in place sees everything so far."""
         self._commit()
 
     def _finish(self, tables: Experiment) -> None:
         if self._spans is not None:
             self._spans.finish()
-            for what, n in self._spans.lost.items():
-                self._report.add(f"{what}: {n:,} are left out; the schema has no column for them")
+            for column, n in self._spans.lost.items():
+                self._report.add(f"{column}: {n:,} are left out; the schema has no column for them")
         self._write_counters(tables)
         self._add_up()
         self._database.execute("COMMIT")
 
     def _add_up(self) -> None:
-        """Enter bytes and counters as the file has them into the books."""
+        """Enter the bytes and counters that the file holds into the books."""
         for query, words in ((BYTES, (ALLOCATED, COPIED)), (COUNTERS, (MEASURED, COUNTED))):
             for which, *amount in self._database.execute(query):
                 self._passed.amount(words[which]).enter(*amount)
 
     def _give_up(self, tables: Experiment) -> None:
-        """The target disconnects itself."""
+        """Do nothing: the target closes its own connection."""

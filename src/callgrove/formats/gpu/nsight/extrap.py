@@ -119,7 +119,7 @@ class ExtraPSeries:
 
     @property
     def unlinked(self) -> int:
-        """Kernels that belong to no call path."""
+        """Return the number of kernels that belong to no call path."""
         known = self.paths.correlation[~self.paths.is_range]
         return int((~np.isin(self._activities.kernels["correlationId"], known)).sum())
 
@@ -131,7 +131,8 @@ class ExtraPSeries:
             yield time_of(paths.texts[paths.path[row]], int(paths.duration[row]))
 
     def _idle(self) -> Iterator[Measured]:
-        """Ranges in which kernels ran, but not all the time; each piece of a kernel counts for the innermost range."""
+        """Yield the idle time of ranges in which kernels ran part of the time; each piece of a kernel counts for the
+        innermost range."""
         paths, ranges = self.paths, self.paths.ranges
         if ranges is None:
             return
@@ -162,8 +163,8 @@ class ExtraPSeries:
             yield time_of(f"{path}->WAIT", group.length, WAIT)
 
     def _allocation_times(self) -> Iterator[Measured]:
-        own = self._allocations
-        below = self._waiting(own, own["blocking"], own["end"] - own["start"])
+        calls = self._allocations
+        below = self._waiting(calls, calls["blocking"], calls["end"] - calls["start"])
         for group in self._group(below):
             if group.other is not None:
                 yield time_of(f"{group.path}->OVERLAP->{group.other}", group.overlap, OVERLAPPED)
@@ -174,15 +175,17 @@ class ExtraPSeries:
             if overlap:
                 yield time_of(f"{group.path}->OVERLAP", overlap, WAIT_OVERLAP)
 
-    def _waiting(self, own: Cells, kind: Ints, length: Ints) -> Below:
-        """Intervals in which the host waits for devices. Of those with one correlation the first speaks for all, and
-        what overlaps any of them counts for each."""
-        device = own.get("device", np.ones(len(own["start"]), np.bool_))
-        overlap = np.where(device, self._activities.busy.within(own["start"], own["end"], covering=False), 0)
-        correlation, first, counts = each_first(own["correlationId"])
-        total = sum_by_key(own["correlationId"], overlap)[1]
+    def _waiting(self, intervals: Cells, kind: Ints, length: Ints) -> Below:
+        """Return intervals in which the host waits for devices. Of those with one correlation the first counts for all,
+        and what overlaps any of them counts for each."""
+        device = intervals.get("device", np.ones(len(intervals["start"]), np.bool_))
+        overlap = np.where(
+            device, self._activities.busy.within(intervals["start"], intervals["end"], covering=False), 0
+        )
+        correlation, first, counts = each_first(intervals["correlationId"])
+        total = sum_by_key(intervals["correlationId"], overlap)[1]
         calls = Below.of(correlation, kind=kind[first], length=length[first], overlap=total * counts)
-        waits = {name: column[device] for name, column in own.items()}
+        waits = {name: column[device] for name, column in intervals.items()}
         pairs = pairs_ending_inside(waits["start"], waits["end"], self._activities.all["end"])
         return calls + overlap_rows(waits, kind[device], self._activities.all, pairs, unnamed=True)
 
@@ -213,7 +216,7 @@ class ExtraPSeries:
     # -- adding up ---------------------------------------------------------------------------------------------------
 
     def _group(self, below: Below) -> Iterator[Group]:
-        """Rows put below the paths of their correlations, and added up."""
+        """Put rows below the paths of their correlations, and yield their sums."""
         paths = self.paths
         known = np.flatnonzero(~paths.is_range)
         row, at = join_on_keys(below.correlation, paths.correlation[known])
@@ -231,7 +234,7 @@ class ExtraPSeries:
 
 
 def _kernel_overlap(kernels: Cells, threads: Ints, segments: Segments) -> Ints:
-    """By kernel, over all GPUs: of every segment inside it, the share of the threads that were not its own."""
+    """Return, by kernel and over all GPUs, the share of the threads of others in every segment inside the kernel."""
     out = np.zeros(len(kernels["start"]), np.int64)
     first = np.searchsorted(segments.start, kernels["start"], side="left")
     last = np.searchsorted(segments.end, kernels["end"], side="right")
@@ -239,15 +242,15 @@ def _kernel_overlap(kernels: Cells, threads: Ints, segments: Segments) -> Ints:
         known = segments.threads[at] > 0
         kernel, at = kernel[known], at[known]
         length, total = (segments.end - segments.start)[at], segments.threads[at]
-        for own in threads[kernel].T:
-            others = total - own
+        for kernel_threads in threads[kernel].T:
+            others = total - kernel_threads
             whole, rest = length // total, length % total  # the product might not fit otherwise
             np.add.at(out, kernel, whole * others + np.sign(others) * (rest * np.abs(others) // total))
     return out
 
 
 def _allocations(file: SqliteFile, strings: Strings) -> Cells:
-    """Calls that allocate or free; Extra-P looks for them only where there are kernels."""
+    """Read calls that allocate or free; Extra-P looks for them only where there are kernels."""
     calls = rows_of(file, RUNTIME, "correlationId", "nameId")
     different, number = np.unique(calls["nameId"], return_inverse=True)
     names = [name or "" for name in strings(different)]
@@ -259,15 +262,15 @@ def _allocations(file: SqliteFile, strings: Strings) -> Cells:
 
 
 def _cuts(file: SqliteFile) -> Ints:
-    """Where ranges of the first domain start and end."""
+    """Return the times at which ranges of the first domain start and end."""
     rows = file.table("NVTX_EVENTS", dict.fromkeys(("start", "end", "eventType", "domainId"), Type.INTEGER))
-    own = (rows["eventType"] == PUSH_POP) & (rows["domainId"] == IDLE_DOMAIN)
-    cuts = np.concatenate([rows["start"][own], rows["end"][own]])
+    is_range = (rows["eventType"] == PUSH_POP) & (rows["domainId"] == IDLE_DOMAIN)
+    cuts = np.concatenate([rows["start"][is_range], rows["end"][is_range]])
     return distinct(cuts[cuts != MISSING])
 
 
 def _cut(kernels: Cells, cuts: Ints) -> tuple[Ints, Ints]:
-    """The pieces of kernels between cuts."""
+    """Return starts and ends of the pieces of kernels between cuts."""
     first = np.searchsorted(cuts, kernels["start"], side="right")
     last = np.searchsorted(cuts, kernels["end"], side="left")
     pieces = list(ranges_of(first, last))
@@ -286,7 +289,7 @@ KERNEL_REPORTS = (".ncu-rep", ".ncu-rep.agg", ".nsight-cuprof-report")
 
 
 def extra_p_study(source: Source, options: ReadOptions) -> Study:
-    """All exports in the folders of a folder, as one study."""
+    """Read all exports in the folders of a folder as one study."""
     if source.more or not source.is_folder:
         raise UsageError(f"{source.path}: ", COMPAT, " reads one folder of runs, like app.p4/profile.sqlite")
     if options.folder_pattern or options.points_file:
@@ -301,9 +304,9 @@ def extra_p_study(source: Source, options: ReadOptions) -> Study:
 
 
 def _exports(folder: Path) -> list[Path]:
-    found = sorted(path for path in folder.glob("*/*.sqlite") if not path.name.startswith("."))
-    if found:
-        return found
+    exports = sorted(path for path in folder.glob("*/*.sqlite") if not path.name.startswith("."))
+    if exports:
+        return exports
     others = sorted(path for path in folder.glob("*/*") if path.suffix in NOT_EXPORTED)
     if others:
         raise InputError(f"{others[0]}: export it to SQLite first: nsys export --type sqlite {others[0].name}")
@@ -316,7 +319,7 @@ def _exports(folder: Path) -> list[Path]:
 
 
 def _points(folder: Path, files: Sequence[Path]) -> tuple[list[str], list[Run]]:
-    """The names of the parameters that vary, and the files by their points."""
+    """Return the names of the parameters that vary, and the files with their points."""
     read = [_parameters(file) for file in files]
     names = [name for name, _ in read[0]]
     for file, pairs in zip(files, read, strict=True):
@@ -334,7 +337,7 @@ def _points(folder: Path, files: Sequence[Path]) -> tuple[list[str], list[Run]]:
 
 
 def _parameters(file: Path) -> list[tuple[str, float]]:
-    """Those in the name of a run's folder, as Extra-P finds them."""
+    """Return the parameters in the name of a run's folder, as Extra-P reads them."""
     pairs = as_extra_p_reads(file.parent.name)
     if not pairs:
         raise InputError(f"{file.parent}: Extra-P finds no parameter in this name; name runs like app.p4.r1")
@@ -345,7 +348,8 @@ def _parameters(file: Path) -> list[tuple[str, float]]:
 
 
 def _read(builder: StudyBuilder, runs: Sequence[Run], options: ReadOptions) -> None:
-    """All values, of series that were measured at every point, or may be incomplete and were measured at some."""
+    """Add the values of all series that were measured at every point, or that may be incomplete and were measured at
+    several."""
     read: list[tuple[Point, list[Measured]]] = []
     for done, (point, file) in enumerate(runs):
         options.progress("reading exports", done, len(runs))
@@ -359,20 +363,20 @@ def _read(builder: StudyBuilder, runs: Sequence[Run], options: ReadOptions) -> N
         raise InputError(builder.warnings[0].text)
     reached: dict[tuple[str, str], set[Point]] = {}
     for point, series in read:
-        for one in series:
-            reached.setdefault((one.callpath, one.metric), set()).add(point)
+        for measured in series:
+            reached.setdefault((measured.callpath, measured.metric), set()).add(point)
     n_points, dropped = len({point for point, _ in read}), set()
     for point, group in groupby(read, key=lambda run: run[0]):
         number = builder.point(point)
         for _, series in group:
-            for one in series:
-                n_reached = len(reached[one.callpath, one.metric])
-                if n_reached == n_points or (INCOMPLETE in one.tags and n_reached > 1):
-                    builder.add_values(one.callpath, one.metric, number, [one.value])
-                    if one.tags:
-                        builder.callpath_tags.setdefault(one.callpath, dict(one.tags))
+            for measured in series:
+                n_reached = len(reached[measured.callpath, measured.metric])
+                if n_reached == n_points or (INCOMPLETE in measured.tags and n_reached > 1):
+                    builder.add_values(measured.callpath, measured.metric, number, [measured.value])
+                    if measured.tags:
+                        builder.callpath_tags.setdefault(measured.callpath, dict(measured.tags))
                 else:
-                    dropped.add((one.callpath, one.metric))
+                    dropped.add((measured.callpath, measured.metric))
     if dropped:
         some = f"{len(dropped)} series are left out, which were not measured at every point"
         builder.warn(Severity.NOTE, f"{builder.path}: {some}, such as {min(dropped)[0]}")

@@ -86,7 +86,7 @@ class Activities:
 
     @cached_property
     def all(self) -> Cells:
-        """Kernels, copies and sets, one after the other."""
+        """Return kernels, copies and sets, one after the other."""
         parts = (self.kernels, self.copies, self.sets)
         return {
             **{name: np.concatenate([part[name] for part in parts]) for name in KEYS},
@@ -95,19 +95,21 @@ class Activities:
 
     @cached_property
     def but_copies(self) -> Cells:
-        """Kernels and sets."""
-        kept = np.repeat([True, False, True], [len(part["start"]) for part in (self.kernels, self.copies, self.sets)])
-        return {name: column[kept] for name, column in self.all.items()}
+        """Return kernels and sets."""
+        is_no_copy = np.repeat(
+            [True, False, True], [len(part["start"]) for part in (self.kernels, self.copies, self.sets)]
+        )
+        return {name: column[is_no_copy] for name, column in self.all.items()}
 
     @cached_property
     def busy(self) -> Segments:
-        """While anything runs."""
+        """Return the segments in which anything runs."""
         start, end, correlation = (self.all[name] for name in KEYS)
         return segments_of(start, end, correlation, np.zeros(len(start), np.int64))
 
     @cached_property
     def computing(self) -> Segments:
-        """While kernels or sets run."""
+        """Return the segments in which kernels or sets run."""
         times = len(self.gpu_threads)
         start, end, correlation = (np.append(np.repeat(self.kernels[name], times), self.sets[name]) for name in KEYS)
         threads = np.append(self.kernel_threads.reshape(-1), np.zeros(len(self.sets["start"]), np.int64))
@@ -115,7 +117,7 @@ class Activities:
 
     @cached_property
     def kernel_threads(self) -> Ints:
-        """By kernel and GPU: the threads of the kernel, as many as can run at once."""
+        """Return, by kernel and GPU, the threads of the kernel, at most as many as can run at once."""
         launched = np.ones(len(self.kernels["start"]), np.int64)
         for name in DIMENSIONS:
             launched *= self.kernels[name]
@@ -137,7 +139,7 @@ def _rows(file: SqliteFile, kind: str, *columns: str) -> Cells:
 
 
 def _gpu_threads(file: SqliteFile) -> Ints:
-    """How many threads each GPU that runs any runs at once."""
+    """Return how many threads each GPU can run at once, without GPUs that run none."""
     for table, columns in PROPERTIES.items():
         if file.has(table, *columns):
             rows = file.table(table, dict.fromkeys(columns, Type.INTEGER))
@@ -173,8 +175,8 @@ def time_of(callpath: str, ns: int, tags: Tags = NO_TAGS) -> Measured:
 
 @dataclass(frozen=True)
 class Below:
-    """What goes below calls: rows by correlation. `count` is how many rows of Extra-P's own one stands for; `other`
-    numbers the activity that overlapped, or is -1 for the row of the call itself."""
+    """Rows that go below calls, by correlation. `count` is how many rows of Extra-P's one stands for; `other` is the
+    number of the activity that overlapped, or -1 for the row of the call itself."""
 
     correlation: Ints
     other: Ints
@@ -208,29 +210,31 @@ class Group(NamedTuple):
     overlap: int
 
 
-def overlap_rows(own: Cells, kind: Ints, others: Cells, pairs: Iterable[tuple[Ints, Ints]], *, unnamed: bool) -> Below:
-    """For how long other activities ran during intervals, by the interval's correlation and their names. With
+def overlap_rows(
+    intervals: Cells, kind: Ints, others: Cells, pairs: Iterable[tuple[Ints, Ints]], *, unnamed: bool
+) -> Below:
+    """Return for how long other activities ran during intervals, by the interval's correlation and their names. With
     `unnamed`, intervals without any such activity have a row without a name (D3)."""
-    met = np.zeros(len(own["start"]), np.bool_)
-    found: list[Below] = []
-    for one, other in pairs:
-        apart = others["correlationId"][other] != own["correlationId"][one]
-        one, other = one[apart], other[apart]
-        met[one] = True
-        first = np.maximum(own["start"][one], others["start"][other])
-        last = np.minimum(own["end"][one], others["end"][other])
-        keys = np.stack([own["correlationId"][one], others["name"][other], kind[one]])
+    met = np.zeros(len(intervals["start"]), np.bool_)
+    parts: list[Below] = []
+    for interval, other in pairs:
+        apart = others["correlationId"][other] != intervals["correlationId"][interval]
+        interval, other = interval[apart], other[apart]
+        met[interval] = True
+        first = np.maximum(intervals["start"][interval], others["start"][other])
+        last = np.minimum(intervals["end"][interval], others["end"][other])
+        keys = np.stack([intervals["correlationId"][interval], others["name"][other], kind[interval]])
         different, number, counts = np.unique(keys, axis=1, return_inverse=True, return_counts=True)
         overlap = np.zeros(len(counts), np.int64)
         np.add.at(overlap, number.reshape(-1), last - first)
-        found.append(Below.of(different[0], other=different[1], kind=different[2], count=counts, overlap=overlap))
+        parts.append(Below.of(different[0], other=different[1], kind=different[2], count=counts, overlap=overlap))
     if unnamed:
-        found.append(Below.of(own["correlationId"][~met], kind=kind[~met]))
-    return sum(found, Below.of(np.zeros(0, np.int64)))
+        parts.append(Below.of(intervals["correlationId"][~met], kind=kind[~met]))
+    return sum(parts, Below.of(np.zeros(0, np.int64)))
 
 
 def sum_by_key(keys: Ints, values: Ints) -> tuple[Ints, Ints]:
-    """The different keys in order, and the sum of the values of each."""
+    """Return the different keys in order, and the sum of the values of each."""
     different, number = np.unique(keys, return_inverse=True)
     total = np.zeros(len(different), np.int64)
     np.add.at(total, number, values)
@@ -252,14 +256,14 @@ OVERLAPPED: Tags = {"gpu__overlap": True}
 
 
 def copies_below(activities: Activities) -> Below:
-    """Every copy, and what overlapped it."""
+    """Return a row for every copy, and rows for what overlapped it."""
     copies = activities.copies
     key, start, end = copies["correlationId"], copies["start"], copies["end"]
     pageable = (copies["srcKind"] == 0) | (copies["dstKind"] == 0)
     others, shared = _mutual(activities)
     correlation, overlap = sum_by_key(key, activities.computing.within(start, end, covering=True))
     overlap[correlation == shared[0]] += shared[1]
-    own = Below.of(
+    rows = Below.of(
         key,
         kind=copies["copyKind"],
         pageable=pageable,
@@ -271,7 +275,7 @@ def copies_below(activities: Activities) -> Below:
     pairs = pairs_touching(start, end, kernels["start"], kernels["end"])
     others += overlap_rows(copies, np.zeros(len(key), np.int64), kernels, pairs, unnamed=False)
     copy, row = join_on_keys(key, others.correlation)
-    return own + Below.of(
+    return rows + Below.of(
         others.correlation[row],
         kind=copies["copyKind"][copy],
         pageable=pageable[copy],
@@ -280,21 +284,21 @@ def copies_below(activities: Activities) -> Below:
 
 
 def _mutual(activities: Activities) -> tuple[Below, tuple[int, int]]:
-    """Copies that overlap other copies, under their own names; and the copy that gets all of the overlap, and how much
-    that is (D1)."""
+    """Return copies that overlap other copies, under their own names; and the copy that gets all of the overlap, with
+    its amount (D1)."""
     copies, names, segments = activities.copies, activities.copy_names, activities.computing
     start, end, key = copies["start"], copies["end"], copies["correlationId"]
-    found = Below.of(np.zeros(0, np.int64))
+    rows = Below.of(np.zeros(0, np.int64))
     pairs: list[Ints] = []
     for one, other in pairs_touching(start, end, start, end):
-        kept = ((start[other] >= start[one]) | (end[other] <= end[one])) & (key[one] != key[other])
-        one, other = one[kept], other[kept]
+        overlapping = ((start[other] >= start[one]) | (end[other] <= end[one])) & (key[one] != key[other])
+        one, other = one[overlapping], other[overlapping]
         first, last = np.maximum(start[one], start[other]), np.minimum(end[one], end[other])
         for copy in (one, other):
-            found += Below.of(key[copy], other=names[copy], overlap=last - first)
+            rows += Below.of(key[copy], other=names[copy], overlap=last - first)
         pairs.append(np.stack([one, other, first, last]))
     if not pairs or not sum(part.shape[1] for part in pairs):
-        return found, (0, 0)
+        return rows, (0, 0)
     one, other, first, last = np.concatenate(pairs, axis=1)
     chosen = int(np.lexsort((other, one))[0])
     covered = len(segments.touching(first[[chosen]], last[[chosen]])[0]) > 0
@@ -305,7 +309,7 @@ def _mutual(activities: Activities) -> tuple[Below, tuple[int, int]]:
     else:
         times = np.maximum(np.bincount(row, minlength=len(one)), 1)
         total = int(((last - first) // 2 * times).sum())
-    return found, (int(key[one[chosen]]), 2 * total)
+    return rows, (int(key[one[chosen]]), 2 * total)
 
 
 def copy_times(group: Group) -> Iterator[Measured]:
@@ -315,12 +319,13 @@ def copy_times(group: Group) -> Iterator[Measured]:
 
 
 def sets_below(activities: Activities) -> Below:
-    """Every set, and what overlapped it. Of several sets of one call the first speaks for all."""
+    """Return a row for every set, and rows for what overlapped it. Of several sets of one call the first counts for
+    all."""
     sets, others, segments = activities.sets, activities.but_copies, activities.computing
     start, end = sets["start"], sets["end"]
     overlap = segments.within(start, end, covering=True) - segments.touching_alone(start, end)
     correlation, first, counts = each_first(sets["correlationId"])
-    own = Below.of(
+    rows = Below.of(
         correlation,
         pageable=sets["memKind"][first] == 0,
         length=(end - start)[first],
@@ -328,7 +333,7 @@ def sets_below(activities: Activities) -> Below:
         overlap=sum_by_key(sets["correlationId"], overlap)[1] * counts,
     )
     pairs = pairs_touching(start, end, others["start"], others["end"])
-    return own + overlap_rows(sets, np.zeros(len(start), np.int64), others, pairs, unnamed=False)
+    return rows + overlap_rows(sets, np.zeros(len(start), np.int64), others, pairs, unnamed=False)
 
 
 def set_times(group: Group) -> Iterator[Measured]:
@@ -336,9 +341,9 @@ def set_times(group: Group) -> Iterator[Measured]:
     return _times(group, "BLOCKING GPU MEMSET" if group.blocking else "GPU MEMSET", tags)
 
 
-def _times(group: Group, what: str, tags: Tags) -> Iterator[Measured]:
-    """The calls, and below them what the device did."""
-    path = f"{group.path}->{what}"
+def _times(group: Group, activity: str, tags: Tags) -> Iterator[Measured]:
+    """Yield the time of the calls, and below them that of the device."""
+    path = f"{group.path}->{activity}"
     waited = group.length if group.blocking else 0
     if group.calls - waited:
         yield time_of(group.path, group.calls - waited)

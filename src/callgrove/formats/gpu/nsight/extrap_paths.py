@@ -55,7 +55,7 @@ MOST_PAIRS = 1 << 20  # that are held at once; hostile files have as many as the
 
 @dataclass(frozen=True)
 class Segments:
-    """Stretches of time in which something ran, in order; `threads` is the sum over what ran."""
+    """Stretches of time in which something ran, in order; `threads` is the sum over all that ran."""
 
     start: Ints
     end: Ints
@@ -63,8 +63,8 @@ class Segments:
     threads: Ints
 
     def within(self, start: Ints, end: Ints, *, covering: bool) -> Ints:
-        """For how long something ran inside intervals. Unless `covering`, a segment counts only if it starts or ends
-        inside: one that reaches beyond both ends is overlooked (D4)."""
+        """Return for how long something ran inside intervals. Unless `covering`, a segment counts only if it starts or
+        ends inside: one that reaches beyond both ends is overlooked (D4)."""
         first = np.searchsorted(self.end, start, side="left")
         last = np.searchsorted(self.start, end, side="right")
         some = last > first
@@ -78,12 +78,13 @@ class Segments:
         return np.where(some, length, 0)
 
     def touching(self, start: Ints, end: Ints) -> tuple[Ints, Ints]:
-        """Pairs (interval, segment) that have an instant in common."""
-        found = list(ranges_of(np.searchsorted(self.end, start, "left"), np.searchsorted(self.start, end, "right")))
-        return _columns(found)
+        """Return the pairs (interval, segment) that have an instant in common."""
+        ranges = list(ranges_of(np.searchsorted(self.end, start, "left"), np.searchsorted(self.start, end, "right")))
+        return _columns(ranges)
 
     def touching_alone(self, start: Ints, end: Ints) -> Ints:
-        """The part of `within` during which one thing ran alone in a segment that starts or ends with the interval."""
+        """Return the part of `within` during which one thing ran alone in a segment that starts or ends with the
+        interval."""
         out = np.zeros(len(start), np.int64)
         for edge, at in ((self.start, start), (self.end, end)):
             place = np.minimum(np.searchsorted(edge, at), max(len(edge) - 1, 0))
@@ -100,7 +101,7 @@ def _at(values: Ints, place: Ints) -> Ints:
 
 
 def segments_of(start: Ints, end: Ints, correlation: Ints, threads: Ints) -> Segments:
-    """The segments of activities; an activity may be given several times (D2), once for every GPU there is.
+    """Return the segments of activities; an activity may be given several times (D2), once for every GPU.
 
     How many run after an instant is found as Extra-P finds it: all that include the instant, times the number of its
     events of one correlation, less its ends.
@@ -117,8 +118,8 @@ def segments_of(start: Ints, end: Ints, correlation: Ints, threads: Ints) -> Seg
     running = events[begin] * _including(start, end, np.ones(len(start), np.int64), instant)
     total = events[begin] * _including(start, end, threads, instant)
     total = np.where(ending > 0, total - _sums(weight[first], begin), total)
-    kept = np.flatnonzero((running - ending)[:-1] > 0)
-    return Segments(instant[kept], instant[kept + 1], (running - ending)[kept], total[kept])
+    active = np.flatnonzero((running - ending)[:-1] > 0)
+    return Segments(instant[active], instant[active + 1], (running - ending)[active], total[active])
 
 
 def _sums(values: Ints, begin: Ints) -> Ints:
@@ -126,7 +127,7 @@ def _sums(values: Ints, begin: Ints) -> Ints:
 
 
 def _including(start: Ints, end: Ints, weight: Ints, instant: Ints) -> Ints:
-    """The weight of all intervals that include each instant, both ends counting."""
+    """Return the weight of all intervals that include each instant; both ends are included."""
     out = np.zeros(len(instant), np.int64)
     for edge, side, sign in ((start, "right", 1), (end, "left", -1)):
         order = np.argsort(edge, kind="stable")
@@ -137,7 +138,7 @@ def _including(start: Ints, end: Ints, weight: Ints, instant: Ints) -> Ints:
 
 
 def pairs_ending_inside(start: Ints, end: Ints, other_end: Ints) -> Iterator[tuple[Ints, Ints]]:
-    """Pairs (interval, other) of which the other one ends inside the interval, some at a time."""
+    """Yield pairs (interval, other) of which the other ends inside the interval, some at a time."""
     order = np.argsort(other_end, kind="stable")
     ends = other_end[order]
     for left, right in ranges_of(np.searchsorted(ends, start, "left"), np.searchsorted(ends, end, "right")):
@@ -145,7 +146,7 @@ def pairs_ending_inside(start: Ints, end: Ints, other_end: Ints) -> Iterator[tup
 
 
 def pairs_touching(start: Ints, end: Ints, other_start: Ints, other_end: Ints) -> Iterator[tuple[Ints, Ints]]:
-    """Pairs (interval, other) that have an instant in common, some at a time."""
+    """Yield pairs (interval, other) that have an instant in common, some at a time."""
     order = np.argsort(other_start, kind="stable")
     starts = other_start[order]
     for left, right in ranges_of(np.searchsorted(starts, start, "left"), np.searchsorted(starts, end, "right")):
@@ -159,7 +160,7 @@ def pairs_touching(start: Ints, end: Ints, other_start: Ints, other_end: Ints) -
 
 
 def ranges_of(first: Ints, last: Ints) -> Iterator[tuple[Ints, Ints]]:
-    """Every (k, m) with first[k] <= m < last[k], in order, some at a time."""
+    """Yield every (k, m) with first[k] <= m < last[k], in order, some at a time."""
     counts = np.maximum(last - first, 0)
     until = np.cumsum(counts)
     total = int(until[-1]) if len(until) else 0
@@ -170,22 +171,24 @@ def ranges_of(first: Ints, last: Ints) -> Iterator[tuple[Ints, Ints]]:
 
 
 def join_on_keys(left: Ints, right: Ints) -> tuple[Ints, Ints]:
-    """Rows of two tables with equal keys, every combination."""
+    """Return the rows of two tables with equal keys, in every combination."""
     order = np.argsort(right, kind="stable")
     keys = right[order]
-    one, other = _columns(list(ranges_of(np.searchsorted(keys, left, "left"), np.searchsorted(keys, left, "right"))))
-    return one, order[other]
+    left_row, right_row = _columns(
+        list(ranges_of(np.searchsorted(keys, left, "left"), np.searchsorted(keys, left, "right")))
+    )
+    return left_row, order[right_row]
 
 
 def _columns(pairs: Sequence[tuple[Ints, Ints]]) -> tuple[Ints, Ints]:
     if not pairs:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    return np.concatenate([one for one, _ in pairs]), np.concatenate([other for _, other in pairs])
+    return np.concatenate([left for left, _ in pairs]), np.concatenate([right for _, right in pairs])
 
 
 def each_first(keys: Ints) -> tuple[Ints, Ints, Ints]:
-    """The different keys in order, the first row of each, and how many rows it has: where Extra-P's grouping leaves
-    open which row of a group is meant, SQLite takes the first."""
+    """Return the different keys in order, the first row of each, and how many rows it has. Where Extra-P's grouping
+    leaves open which row of a group is meant, SQLite takes the first."""
     different, first, counts = np.unique(keys, return_index=True, return_counts=True)
     return different, first, counts
 
@@ -196,7 +199,7 @@ PUSH_POP = 59
 
 
 class Strings:
-    """StringIds."""
+    """The texts of the table StringIds, by id."""
 
     def __init__(self, file: SqliteFile) -> None:
         rows = file.table("StringIds", {"id": INTEGER, "value": TEXT})
@@ -209,10 +212,10 @@ class Strings:
 
 
 def rows_of(file: SqliteFile, table: str, *columns: str) -> Cells:
-    """Rows with a start and an end after it: Extra-P's comparisons see no others."""
+    """Read rows with a start and an end not before it: Extra-P's comparisons see no others."""
     rows = file.table(table, dict.fromkeys(("start", "end", *columns), INTEGER))
-    kept = (rows["start"] != MISSING) & (rows["end"] >= rows["start"])  # an absent end is less than any time
-    return {name: column[kept] for name, column in rows.items()}
+    is_timed = (rows["start"] != MISSING) & (rows["end"] >= rows["start"])  # an absent end is less than any time
+    return {name: column[is_timed] for name, column in rows.items()}
 
 
 @dataclass
@@ -229,7 +232,7 @@ class CallPaths:
 
     @cached_property
     def is_async(self) -> Bools:
-        """By path: does it go through a call that does not wait?"""
+        """Return, by path, whether it goes through a call that does not wait."""
         return np.array(["Async_" in text for text in self.texts], np.bool_)
 
     @property
@@ -237,9 +240,9 @@ class CallPaths:
         return np.asarray(self.correlation == MISSING)
 
     def make_exclusive(self) -> None:
-        """From the outermost level inwards: what is taken off a row are durations that are not yet exclusive."""
+        """Make durations exclusive from the outermost level inwards, subtracting durations that are still inclusive."""
         for depth in range(int(self.depth.max(initial=-1)) + 1):
-            own, below = np.flatnonzero(self.depth == depth), np.flatnonzero(self.depth == depth + 1)
+            level, below = np.flatnonzero(self.depth == depth), np.flatnonzero(self.depth == depth + 1)
             if not self.is_range[below].any():
                 continue
             different, number = np.unique(self.path[below], return_inverse=True)
@@ -247,11 +250,11 @@ class CallPaths:
             np.add.at(total, number, np.where(self.duration[below] == MISSING, 0, self.duration[below]))
             np.logical_or.at(ranges, number, self.is_range[below])
             texts = [self.texts[path] for path in different.tolist()]
-            for path in np.unique(self.path[own]).tolist():
-                found = beginning_like(self.texts[path], texts)
-                if ranges[found].any():
-                    rows = own[(self.path[own] == path) & (self.duration[own] != MISSING)]
-                    self.duration[rows] -= total[found].sum()
+            for path in np.unique(self.path[level]).tolist():
+                alike = beginning_like(self.texts[path], texts)
+                if ranges[alike].any():
+                    rows = level[(self.path[level] == path) & (self.duration[level] != MISSING)]
+                    self.duration[rows] -= total[alike].sum()
 
 
 @dataclass(frozen=True)
@@ -265,35 +268,36 @@ class Ranges:
     thread: Ints
 
     def around(self, start: Ints, end: Ints, thread: Ints | None = None) -> tuple[Ints, Ints]:
-        """Pairs (interval, range): the range, of the thread if one is given, that started last of those around an
-        interval. Ranges that start together are all taken."""
+        """Return pairs (interval, range): of the ranges around an interval, on its thread if one is given, the one that
+        started last. Ranges that start at the same time are all returned."""
         closed = np.flatnonzero(self.end != MISSING)
-        own = self.thread if thread is not None else np.zeros(len(self.start), np.int64)
-        found = enclosing((self.start[closed], self.end[closed]), (start, end), own[closed], thread)
-        inner = np.flatnonzero(found >= 0)
-        _, key = np.unique(np.stack([own, self.start]), axis=1, return_inverse=True)
+        range_thread = self.thread if thread is not None else np.zeros(len(self.start), np.int64)
+        innermost = enclosing((self.start[closed], self.end[closed]), (start, end), range_thread[closed], thread)
+        inner = np.flatnonzero(innermost >= 0)
+        _, key = np.unique(np.stack([range_thread, self.start]), axis=1, return_inverse=True)
         key = key.reshape(-1)
-        which, at = join_on_keys(key[closed[found[inner]]], key)
+        which, at = join_on_keys(key[closed[innermost[inner]]], key)
         return inner[which], at
 
 
 def beginning_like(prefix: str, texts: Iterable[str]) -> Ints:
-    """Numbers of the texts that SQL's LIKE finds with `prefix%`: `_` is any character, `%` any number of them, and the
-    case of ASCII letters does not count."""
+    """Return the numbers of the texts that SQL's LIKE finds with `prefix%`: `_` is any character, `%` any number of
+    them, and the case of ASCII letters is ignored."""
     pieces = [re.compile(re.escape(piece).replace("_", "."), re.I | re.A | re.S) for piece in prefix.split("%")]
     return np.array([number for number, text in enumerate(texts) if _begins(pieces, text)], np.int64)
 
 
 def _begins(pieces: list[re.Pattern[str]], text: str) -> bool:
-    """As anything may follow, the first place where a piece fits is as good as any other."""
-    found = pieces[0].match(text)
+    """Return whether a text begins with these pieces, with anything between them. Each piece is matched at the first
+    place where it fits, which is enough, as anything may follow."""
+    match = pieces[0].match(text)
     for piece in pieces[1:]:
-        found = found and piece.search(text, found.end())
-    return found is not None
+        match = match and piece.search(text, match.end())
+    return match is not None
 
 
 def call_paths(file: SqliteFile, strings: Strings) -> CallPaths:
-    """The call paths of an export, with exclusive durations."""
+    """Return the call paths of an export, with exclusive durations."""
     calls = rows_of(file, RUNTIME, "correlationId", "nameId", "globalTid", "callchainId")
     domain = extra_prof_domain(file)
     if domain is not None:
@@ -313,8 +317,8 @@ def _from_ranges(file: SqliteFile, strings: Strings, calls: Cells, domain: int) 
     columns = dict.fromkeys(("start", "end", "eventType", "domainId", "uint32Value", "globalTid"), INTEGER)
     rows = file.table("NVTX_EVENTS", columns | {"text": TEXT})
     told = np.array([text is not None for text in rows["text"].tolist()], np.bool_)
-    own = (rows["eventType"] == PUSH_POP) & (rows["domainId"] == domain) & told & (rows["start"] != MISSING)
-    rows = {name: column[own] for name, column in rows.items()}
+    is_range = (rows["eventType"] == PUSH_POP) & (rows["domainId"] == domain) & told & (rows["start"] != MISSING)
+    rows = {name: column[is_range] for name, column in rows.items()}
     encoded, path = np.unique(rows["text"].astype(str), return_inverse=True)
     ranges = Ranges(rows["start"], rows["end"], path.astype(np.int32), rows["uint32Value"], rows["globalTid"])
 
@@ -347,7 +351,8 @@ def _below(depth: Ints) -> Ints:
 
 
 def _from_call_chains(file: SqliteFile, strings: Strings, calls: Cells) -> CallPaths:
-    """Resolved frames of the chain that has the number after the call's; of a correlation's calls the first counts."""
+    """Make call paths of the resolved frames of the chain whose number follows the call's; of several calls with one
+    correlation the first counts."""
     frames = file.table("CUDA_CALLCHAINS", dict.fromkeys(("id", "symbol", "unresolved", "stackDepth"), INTEGER))
     resolved = np.flatnonzero(frames["unresolved"] == MISSING)
     order = resolved[np.lexsort((-frames["stackDepth"][resolved], frames["id"][resolved]))]
@@ -364,7 +369,7 @@ def _from_call_chains(file: SqliteFile, strings: Strings, calls: Cells) -> CallP
 
 
 def _from_calls(strings: Strings, calls: Cells) -> CallPaths:
-    """Where nothing is known of the callers."""
+    """Make call paths of the calls alone, where nothing is known of the callers."""
     call = np.flatnonzero(calls["correlationId"] != MISSING)
     paths = _paths_of(strings, calls, call, [""] * len(call), np.zeros(len(call), np.int64))
     paths.notes = ("has neither ranges of Extra-Prof nor call chains: call paths are the calls alone",)

@@ -52,7 +52,7 @@ class Gpu:
 
 
 class Gpus:
-    """What is known of the GPUs, by CUDA's numbers."""
+    """The properties of GPUs, by CUDA's numbers."""
 
     def __init__(self, file: SqliteFile) -> None:
         self._of_process = _numbers_by_process(file)
@@ -65,8 +65,8 @@ class Gpus:
             self._read(file, table, generation, next((n for n in numbers if file.has(table, n)), ""))
 
     def _read(self, file: SqliteFile, table: str, generation: int, number: str) -> None:
-        """Rows of GPUs that run CUDA: others have its number 0 as well. The first row of a number counts, and a table
-        that tells properties goes before one that tells only names."""
+        """Read the GPUs that run CUDA; others have CUDA's number 0 as well. The first row of a number counts, and a
+        table with properties takes precedence over one with only names."""
         if not number:
             return
         columns = {ours: names[generation] for ours, names in PROPERTIES.items()}
@@ -82,8 +82,8 @@ class Gpus:
                 if key not in by or (gpu.attributes and not by[key].attributes):
                     by[key] = gpu
 
-    def of(self, pid: int, number: int) -> Gpu:
-        """The GPU that a process knows by a number."""
+    def find(self, pid: int, number: int) -> Gpu:
+        """Return the GPU that a process knows by a number."""
         told = self._of_process.get((pid, number))
         return self._by_id.get(told, Gpu()) if told is not None else self._by_number.get(number, Gpu())
 
@@ -95,7 +95,7 @@ def _numbers_by_process(file: SqliteFile) -> dict[tuple[int, int], int]:
 
 
 def null_streams(file: SqliteFile) -> set[tuple[int, int]]:
-    """(process number, stream) of the streams that are used where a program names none."""
+    """Return (process number, stream) of the streams that are used where a program names none."""
     for table, stream in (
         ("TARGET_INFO_CUDA_NULL_STREAM", "streamId"),
         ("TARGET_INFO_CUDA_CONTEXT_INFO", "nullStreamId"),
@@ -122,7 +122,7 @@ class NsightPlaces(TableData):
         owners |= self._values_in_use("globalPid", [t.name for t in self._tables if "globalPid" in t.needs["lane"]])
         pids = sorted(owner for owner in owners if owner != MISSING) or [0]
         names, host = self._process_names(pids), self._host()
-        ranks, session, recorded = self._ranks(), str(self.path), self._recorded()
+        ranks, session, recorded = self._ranks(), str(self.path), self._read_session_time()
         self._process = {pid: k for k, pid in enumerate(pids)}
         self.processes = [
             Process(
@@ -163,7 +163,7 @@ class NsightPlaces(TableData):
             )
             for key in streams
         }
-        self._unknown_lane = {k: lanes.unknown(k) for k in range(len(self.processes))}
+        self._unknown_lane = {k: lanes.add_unknown(k) for k in range(len(self.processes))}
         self.lanes = lanes.all
 
     def _stream_name(self, pid: int, stream: int) -> str:
@@ -178,36 +178,36 @@ class NsightPlaces(TableData):
         key = (process, max(ordinal, 0))
         if key not in self._device_number:
             self._device_number[key] = len(self.devices)
-            gpu = self._gpus.of(self.processes[process].pid, key[1])
+            gpu = self._gpus.find(self.processes[process].pid, key[1])
             self.devices = [*self.devices, Device(process, "GPU", key[1], gpu.name, gpu.attributes)]
         return self._device_number[key]
 
     def _values_in_use(self, column: str, tables: list[str]) -> set[int]:
-        """The different values of a column over some tables."""
-        found: set[int] = set()
+        """Return the different values of a column over some tables."""
+        values: set[int] = set()
         for table in tables:
             for cells in self._file.chunks(table, {column: INTEGER}):
-                found |= set(np.unique(cells[column]).tolist())
-        return found - {MISSING}
+                values |= set(np.unique(cells[column]).tolist())
+        return values - {MISSING}
 
     def _streams_used(self) -> set[tuple[int, int, int]]:
-        found: set[tuple[int, int, int]] = set()
+        streams: set[tuple[int, int, int]] = set()
         for table in self._tables:
             if table.needs["lane"] == STREAM["lane"]:
                 for cells in self._file.chunks(table.name, dict.fromkeys(STREAM["lane"], INTEGER)):
                     different = np.unique(np.stack([cells[name] for name in STREAM["lane"]]), axis=1)
-                    found |= {(p, d, s) for p, d, s in different.T.tolist()}
-        return found
+                    streams |= {(p, d, s) for p, d, s in different.T.tolist()}
+        return streams
 
     def _range_threads(self) -> set[int]:
-        """Threads with start/end ranges, which need not nest: they stand on a lane of their own."""
-        found: set[int] = set()
+        """Return the threads with start/end ranges. These need not nest, so they get a lane of their own."""
+        threads: set[int] = set()
         for cells in self._file.chunks("NVTX_EVENTS", {"globalTid": INTEGER, "eventType": INTEGER}):
-            found |= set(cells["globalTid"][np.isin(cells["eventType"], START_END)].tolist())
-        return found - {MISSING}
+            threads |= set(cells["globalTid"][np.isin(cells["eventType"], START_END)].tolist())
+        return threads - {MISSING}
 
     def _process_names(self, pids: Sequence[int]) -> dict[int, str]:
-        """As the export says, else as the first thread is called, else by number."""
+        """Return names of processes: from the export, else from the first thread, else by number."""
         rows = self._file.table("PROCESSES", {"globalPid": INTEGER, "name": TEXT})
         told = dict(zip(rows["globalPid"].tolist(), rows["name"].tolist(), strict=True))
         threads = self._thread_names()
@@ -223,20 +223,20 @@ class NsightPlaces(TableData):
         rows = self._file.table("TARGET_INFO_SYSTEM_ENV", {"name": TEXT, "value": TEXT})
         return next((str(v) for n, v in zip(rows["name"], rows["value"], strict=True) if n == "Hostname" and v), "")
 
-    def _recorded(self) -> Recorded | None:
-        """When the session was, where the export says it: times are those since its start."""
+    def _read_session_time(self) -> Recorded | None:
+        """Return when the session was recorded, where the export tells it; times count from its start."""
         began = self._file.table("TARGET_INFO_SESSION_START_TIME", {"utcEpochNs": INTEGER})["utcEpochNs"]
         times = self._file.table("ANALYSIS_DETAILS", {"startTime": INTEGER, "stopTime": INTEGER})
         known = (times["startTime"] != MISSING) & (times["stopTime"] >= times["startTime"])
         if not len(began) or began[0] <= 0:
             return None
         if not known.any():
-            return self._recorded_events(int(began[0]))
+            return self._find_time_of_events(int(began[0]))
         start, end = int(times["startTime"][known].min()), int(times["stopTime"][known].max())
         return Recorded(UTC_CLOCK, int(began[0]) + start, int(began[0]) + end)
 
-    def _recorded_events(self, began: int) -> Recorded | None:
-        """From the first event to the end of the last one."""
+    def _find_time_of_events(self, began: int) -> Recorded | None:
+        """Return the time from the first event to the end of the last one."""
         first: list[int] = []
         last: list[int] = []
         for table in (table for table in self._tables if self._file.has(table.name, "start", "end")):
@@ -248,7 +248,7 @@ class NsightPlaces(TableData):
         return Recorded(UTC_CLOCK, began + min(first), began + max(last)) if first else None
 
     def _ranks(self) -> dict[int, int]:
-        """Ranks of processes. Nsight names the thread that started MPI."""
+        """Return the ranks of processes; Nsight names the thread that started MPI."""
         rows = self._file.table("MPI_RANKS", {"globalTid": INTEGER, "globalPid": INTEGER, "rank": INTEGER})
         of_thread = rows["globalTid"] >> TID_BITS << TID_BITS
         owners = np.where(rows["globalTid"] == MISSING, rows["globalPid"], of_thread)

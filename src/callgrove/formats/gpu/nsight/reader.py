@@ -90,12 +90,12 @@ UNREAD = {
 
 
 def datasets(file: SqliteFile) -> list[NsightData]:
-    """A file is one data set, however many processes it holds."""
+    """Return the one data set of a file, however many processes it holds."""
     return [NsightData(file)]
 
 
 class NsightData(NsightPlaces):
-    """All tables of an export."""
+    """A data set of Nsight Systems: all tables of an export."""
 
     def __init__(self, file: SqliteFile) -> None:
         super().__init__(file, TABLES)
@@ -107,7 +107,8 @@ class NsightData(NsightPlaces):
             self.name_unread(self._unread_tables(), UNREAD)
 
     def _unread_tables(self) -> Iterator[str]:
-        """Tables that nothing is made of, without those that describe the export; samples need their call chains."""
+        """Yield tables that are not read, without those that describe the export; samples are read only with call
+        chains."""
         read = READ | ({"COMPOSITE_EVENTS"} if "SAMPLING_CALLCHAINS" in self._file.tables else set())
         for name in self._file.tables:
             if name not in read and not DESCRIPTIVE.fullmatch(name):
@@ -123,7 +124,7 @@ class NsightData(NsightPlaces):
 
     # -- events ------------------------------------------------------------------------------------------------------
 
-    def made(self, table: EventTable, column: str, cells: Cells) -> Array:
+    def make_column(self, table: EventTable, column: str, cells: Cells) -> Array:
         make: Mapping[str, Callable[[], Array]] = {
             "start_ns": lambda: cells["start"],
             "end_ns": lambda: self._ends(table, cells),
@@ -137,8 +138,8 @@ class NsightData(NsightPlaces):
         }
         return make[column]()
 
-    def kept(self, table: EventTable, cells: Cells) -> Bools | None:
-        """Rows that are events: not the second row of a call, not the definitions among the NVTX events."""
+    def select_rows(self, table: EventTable, cells: Cells) -> Bools | None:
+        """Return which rows are events: not the second row of a call, nor the definitions among the NVTX events."""
         if "eventClass" in cells:
             return np.asarray(cells["eventClass"] != CHAIN_CLASS)
         if "eventType" in cells and "kept" in table.needs:
@@ -146,19 +147,19 @@ class NsightData(NsightPlaces):
         return None
 
     def _category(self, table: EventTable, cells: Cells) -> Ids:
-        """The kind of table; of NVTX events the name of their domain."""
+        """Return the category of the table; for NVTX events, the name of their domain."""
         usual = self._names(CATEGORIES[table.name])
         if "domainId" not in cells:
             return np.full(len(cells["rowid"]), usual, np.int32)
-        found = self._domains.at(cells["globalTid"], cells["domainId"])
-        return np.where(found >= 0, found, usual).astype(np.int32)
+        domain = self._domains.at(cells["globalTid"], cells["domainId"])
+        return np.where(domain >= 0, domain, usual).astype(np.int32)
 
     @cached_property
     def _domains(self) -> Domains:
         return Domains(self._file, self._names)
 
     def _ends(self, table: EventTable, cells: Cells) -> Ints:
-        """Marks last no time; ranges that were still open end with the trace."""
+        """Return the ends of events. Marks take no time; ranges that are still open end with the trace."""
         end = cells[table.needs["end_ns"][0]]
         open_ = end == MISSING
         if not open_.any():
@@ -168,7 +169,7 @@ class NsightData(NsightPlaces):
 
     @cached_property
     def _last(self) -> int:
-        """The end of the trace."""
+        """Return the end of the trace."""
         last = 0
         for table in self._tables:
             raw = table.needs["end_ns"][0]
@@ -178,14 +179,14 @@ class NsightData(NsightPlaces):
 
     def _name(self, table: EventTable, cells: Cells) -> Ids:
         if "nameId" in cells:
-            return self.named(self._strings, cells["nameId"], "string")
+            return self.look_up_names(self._strings, cells["nameId"], "string")
         if "demangledName" in cells:
             return self._kernel_names(cells)
         if "text" in cells:
-            own = self._names.numbers(cells["text"].tolist())
-            return self._last_names(np.where(own >= 0, own, self._strings[cells["textId"]]), cells)
+            names = self._names.numbers(cells["text"].tolist())
+            return self._last_names(np.where(names >= 0, names, self._strings[cells["textId"]]), cells)
         if "textId" in cells:
-            return self.named(self._strings, cells["textId"], "string")
+            return self.look_up_names(self._strings, cells["textId"], "string")
         if "graphId" in cells:
             different, number = np.unique(or_absent(cells["graphId"]), return_inverse=True)
             texts = ["graph" if graph == ABSENT else f"graph {graph}" for graph in different.tolist()]
@@ -199,15 +200,16 @@ class NsightData(NsightPlaces):
         return np.full(len(cells["rowid"]), self._names("memset"), np.int32)
 
     def _kernel_names(self, cells: Cells) -> Ids:
-        """The demangled names, by which nsys groups, unless short ones are asked for; else whatever there is."""
+        """Return the demangled names, by which nsys groups, unless short ones are asked for; where there is none, the
+        other."""
         short = self._strings[cells["shortName"]]
         if self.kernel_names == "short":
-            return np.where(short >= 0, short, self.named(self._strings, cells["demangledName"], "string"))
+            return np.where(short >= 0, short, self.look_up_names(self._strings, cells["demangledName"], "string"))
         demangled = self._strings[cells["demangledName"]]
-        return np.where(demangled >= 0, demangled, self.named(self._strings, cells["shortName"], "string"))
+        return np.where(demangled >= 0, demangled, self.look_up_names(self._strings, cells["shortName"], "string"))
 
     def _label(self, table: EventTable, cells: Cells) -> Ids:
-        """The name; of calls without the version of the interface."""
+        """Return the name; for calls, without the version of the interface."""
         names = self._name(table, cells)
         if table.name != f"{CUPTI}RUNTIME":
             return names
@@ -216,7 +218,8 @@ class NsightData(NsightPlaces):
         return self._names.numbers(texts)[number.reshape(-1)]
 
     def _sync_names(self, values: Ints) -> Ids:
-        """What was waited for. Exports that list the types count as CUPTI does, and say so; older ones do not."""
+        """Return what was waited for. Exports that list the types use CUPTI's numbers, and say so; older ones do
+        not."""
         rows = self._file.table(SYNC_TYPES, {"id": INTEGER, "label": TEXT})
         told = dict(zip(rows["id"].tolist(), rows["label"].tolist(), strict=True))
         usual = (
@@ -227,14 +230,16 @@ class NsightData(NsightPlaces):
         return self._names.numbers([f"sync {word}" for word in words])[number.reshape(-1)]
 
     def _last_names(self, names: Ids, cells: Cells) -> Ids:
-        """The texts of Extra-Prof's ranges are whole call paths: what the range itself is comes last."""
-        own = (self._domains.at(cells["globalTid"], cells["domainId"]) == self._names(EXTRA_PROF)) & (names >= 0)
-        if not own.any():
+        """Return the last name of each path: the texts of Extra-Prof's ranges are whole call paths."""
+        is_extra_prof = (self._domains.at(cells["globalTid"], cells["domainId"]) == self._names(EXTRA_PROF)) & (
+            names >= 0
+        )
+        if not is_extra_prof.any():
             return names
-        different, number = np.unique(names[own], return_inverse=True)
+        different, number = np.unique(names[is_extra_prof], return_inverse=True)
         paths = [decode_path(self._names.all[name], self._symbols) for name in different.tolist()]
         out = names.copy()
-        out[own] = self._names.numbers([path.rpartition(ARROW)[2] for path in paths])[number]
+        out[is_extra_prof] = self._names.numbers([path.rpartition(ARROW)[2] for path in paths])[number]
         return out
 
     @cached_property
@@ -245,7 +250,7 @@ class NsightData(NsightPlaces):
         )
 
     def _decode_enum(self, values: Ints, words: Mapping[int, str], prefix: str, table: str = "") -> Ids:
-        """Numbers as words: our own for those that are known, so that all generations agree, else the export's."""
+        """Replace numbers by words: our own for known numbers, so that all generations agree, else the export's."""
         rows = self._file.table(table, {"id": INTEGER, "label": TEXT})
         told = dict(zip(rows["id"].tolist(), rows["label"].tolist(), strict=True))
         different, number = np.unique(values, return_inverse=True)
@@ -275,11 +280,11 @@ class NsightData(NsightPlaces):
     def _threads(self, tids: Ints, lanes: Mapping[int, int] | None = None) -> Ids:
         known = self._thread_lane if lanes is None else lanes
         different, number = np.unique(tids, return_inverse=True)
-        found = [known.get(tid, self._unknown_lane[self._owner(tid)]) for tid in different.tolist()]
-        return np.array(found, np.int32)[number]
+        thread_lanes = [known.get(tid, self._unknown_lane[self._owner(tid)]) for tid in different.tolist()]
+        return np.array(thread_lanes, np.int32)[number]
 
     def _caller(self, cells: Cells) -> Ids:
-        """The thread whose call has the correlation; else nobody's thread, of the right process."""
+        """Return the thread whose call has the correlation; where there is none, the unknown thread of the process."""
         if "correlationId" not in cells:
             return self._nobody(cells["globalPid"])
         process, calls = cells["globalPid"] >> TID_BITS, self._calls
@@ -301,7 +306,7 @@ class NsightData(NsightPlaces):
     # -- call stacks --------------------------------------------------------------------------------------------------
 
     def _stacks_of_calls(self) -> SideTable | None:
-        """Who called: of a call with two rows, the other one has the chain."""
+        """Return the callers of calls; of a call with two rows, the other one has the chain."""
         parts = [part for part in (self._callers("CUDA"), self._callers("OSRT")) if part is not None]
         if not parts:
             return None
@@ -319,14 +324,14 @@ class NsightData(NsightPlaces):
             other = np.flatnonzero(~is_call & (given != MISSING))
             alone = np.flatnonzero(is_call & (given == MISSING))
             second = CallsByCorrelation(rows["globalTid"][other], rows["correlationId"][other])
-            found = second.find(rows["globalTid"][alone] >> TID_BITS, rows["correlationId"][alone])
-            given[alone] = np.append(given[other], MISSING)[found]
+            caller = second.find(rows["globalTid"][alone] >> TID_BITS, rows["correlationId"][alone])
+            given[alone] = np.append(given[other], MISSING)[caller]
         names = self._strings[rows["nameId"][is_call]]
         span, frames = CallChains(self._file, f"{kind}_CALLCHAINS").above(given[is_call], names, self._names.all)
         return span + self.first(table), frames
 
     def stacks(self) -> Stacks | None:
-        """Samples of what threads executed; where no frame has a name, one unknown frame stands for all."""
+        """Return samples of what threads executed; where no frame has a name, one unknown frame stands for all."""
         if not self._file.has("SAMPLING_CALLCHAINS", "id") or not self._file.has("COMPOSITE_EVENTS", "id", "start"):
             return None
         with self._file.reading():
@@ -334,14 +339,14 @@ class NsightData(NsightPlaces):
             rows = self._file.table("COMPOSITE_EVENTS", dict.fromkeys(("id", "start", "globalTid"), INTEGER))
             known = np.flatnonzero(np.isin(rows["id"], chains.every) & (rows["start"] != MISSING))
             function, bounds = chains.symbols_of(rows["id"][known])
-            function = np.where(function == MISSING, ABSENT, self.named(self._strings, function, "string"))
+            function = np.where(function == MISSING, ABSENT, self.look_up_names(self._strings, function, "string"))
             lane = self._threads(rows["globalTid"][known])
         absent = np.full(len(function), ABSENT)
         return Stacks(lane, rows["start"][known], bounds, function.astype(np.int32), absent.astype(np.int32), absent)
 
     # -- what only some events have ------------------------------------------------------------------------------------
 
-    def known(self, table: EventTable) -> Collection[str]:
+    def find_known_columns(self, table: EventTable) -> Collection[str]:
         return KNOWN
 
     def side(self, name: str) -> SideTable | None:
@@ -375,11 +380,11 @@ class NsightData(NsightPlaces):
         return SideTable(table.span, columns)
 
     def _with_devices(self, table: SideTable | None, *names: str) -> SideTable | None:
-        """Columns that hold CUDA's numbers, as numbers of devices."""
+        """Replace CUDA's numbers in some columns by the numbers of devices."""
         if table is None:
             return None
-        found = {name: self.gpus_called(np.asarray(table.columns[name])) for name in names}
-        return SideTable(table.span, {**table.columns, **found})
+        devices = {name: self.gpus_called(np.asarray(table.columns[name])) for name in names}
+        return SideTable(table.span, {**table.columns, **devices})
 
     def _copies(self) -> SideTable | None:
         copies = self._with_devices(self.side_of(f"{CUPTI}MEMCPY", COPY_COLUMNS), "source", "destination")

@@ -105,7 +105,7 @@ MORE_CALLS = {
 
 
 def sync_word(label: str | None) -> str:
-    """Our word for what an export calls a type of synchronization; none where that says nothing."""
+    """Return our word for what an export calls a type of synchronization; empty where that says nothing."""
     text = (label or "").lower()
     return next((word for key, word in SYNC_WORDS.items() if key in text), "")
 
@@ -218,8 +218,8 @@ class CallChains:
         rows = file.table(table, dict.fromkeys(("id", "symbol", "unresolved", "stackDepth"), INTEGER))
         self.every: Ints = distinct(rows["id"])
         self.largest = int(rows["id"].max(initial=0))
-        kept = np.flatnonzero((rows["unresolved"] != 1) & (rows["symbol"] != MISSING))
-        order = kept[np.lexsort((-rows["stackDepth"][kept], rows["id"][kept]))]
+        resolved = np.flatnonzero((rows["unresolved"] != 1) & (rows["symbol"] != MISSING))
+        order = resolved[np.lexsort((-rows["stackDepth"][resolved], rows["id"][resolved]))]
         self.ids, first = np.unique(rows["id"][order], return_index=True)
         self.bounds = np.append(first, len(order))
         self.symbol: Ints = rows["symbol"][order]
@@ -235,7 +235,7 @@ class CallChains:
         return {id_: text for id_, text in pairs if text is not None}
 
     def frames(self, chain: int) -> Frames:
-        """The frames of a chain by its own id; none where there is no such chain."""
+        """Return the frames of a chain by its id; empty where there is no such chain."""
         place = int(np.searchsorted(self.ids, chain))
         if place == len(self.ids) or self.ids[place] != chain:
             return ()
@@ -243,21 +243,21 @@ class CallChains:
         return tuple(self._names.get(symbol, f"<missing string {symbol}>") for symbol in symbols)
 
     def symbols_of(self, chains: Ints) -> tuple[Ints, Ints]:
-        """The symbols of chains, one chain after the other, and where each begins; an absent one for a chain without
-        any."""
+        """Return the symbols of chains, one chain after the other, and where each begins; a chain without symbols gets
+        an absent one."""
         place = np.minimum(np.searchsorted(self.ids, chains), max(len(self.ids) - 1, 0))
-        found = self.ids[place] == chains if len(self.ids) else np.zeros(len(chains), np.bool_)
-        first = np.where(found, self.bounds[place], 0)
-        counts = np.where(found, np.append(np.diff(self.bounds), 1)[place], 1)
+        has_symbols = self.ids[place] == chains if len(self.ids) else np.zeros(len(chains), np.bool_)
+        first = np.where(has_symbols, self.bounds[place], 0)
+        counts = np.where(has_symbols, np.append(np.diff(self.bounds), 1)[place], 1)
         bounds = np.append(0, np.cumsum(counts))
         at = np.arange(bounds[-1]) + np.repeat(first - bounds[:-1], counts)
-        known = np.repeat(found, counts)
+        known = np.repeat(has_symbols, counts)
         symbols = np.where(known, np.append(self.symbol, MISSING)[np.where(known, at, -1)], MISSING)
         return symbols, bounds
 
     def offset(self, given: Ints, names: Ids, texts: list[str]) -> int:
-        """What to add to a call's number to have that of its chain: 0 (and 0 is then no chain) or 1. Where the largest
-        numbers do not tell, it is the one with which more chains end in the function that was called."""
+        """Return the difference between the number of a chain and that of its call: 0 (then 0 means no chain) or 1.
+        Where the largest numbers do not tell, choose the one with which more chains end in the called function."""
         known = given != MISSING
         largest = int(given[known].max(initial=0))
         if largest == self.largest:
@@ -276,16 +276,16 @@ class CallChains:
         return int(next_ > direct)
 
     def above(self, given: Ints, names: Ids, texts: list[str]) -> tuple[Ints, tuple[Frames, ...]]:
-        """The rows of calls that have a chain, and its frames without the called function itself."""
+        """Return the rows of calls that have a chain, and its frames without the called function itself."""
         more = self.offset(given, names, texts)
         rows = np.flatnonzero((given != MISSING) & ((given != 0) | bool(more)))
         keys, number = np.unique(np.stack([given[rows], names[rows]]), axis=1, return_inverse=True)
         stacks = [
             _without(self.frames(chain + more), texts[name] if name >= 0 else "") for chain, name in keys.T.tolist()
         ]
-        found = [stacks[k] for k in number.reshape(-1).tolist()]
-        kept = np.array([bool(frames) for frames in found], np.bool_)
-        return rows[kept], tuple(frames for frames in found if frames)
+        frames_of_row = [stacks[k] for k in number.reshape(-1).tolist()]
+        has_frames = np.array([bool(frames) for frames in frames_of_row], np.bool_)
+        return rows[has_frames], tuple(frames for frames in frames_of_row if frames)
 
 
 def _without(frames: Frames, name: str) -> Frames:
@@ -308,7 +308,7 @@ FIRST, LAST = "EXTRA_PROF_SYMBOLS", "EXTRA_PROF_SYMBOLS_END"
 
 
 def extra_prof_domain(file: SqliteFile) -> int | None:
-    """The NVTX domain of Extra-Prof's ranges, if it measured the run."""
+    """Return the NVTX domain of Extra-Prof's ranges, if it measured the run."""
     columns = {"eventType": Type.INTEGER, "domainId": Type.INTEGER, "text": Type.TEXT}
     for cells in file.chunks("NVTX_EVENTS", columns):
         for kind, domain, text in zip(
@@ -320,21 +320,21 @@ def extra_prof_domain(file: SqliteFile) -> int | None:
 
 
 def symbols(strings: Mapping[int, str]) -> dict[str, str]:
-    """Names by pointer. An arrow inside a name would read as two names."""
+    """Return names by pointer. An arrow inside a name would read as two names, so it is changed."""
     places = {text: id_ for id_, text in strings.items() if text in (FIRST, LAST)}
     if len(places) < 2:
         return {}
-    found: dict[str, str] = {}
+    names: dict[str, str] = {}
     for id_, text in strings.items():
         mark, _, rest = text.partition(SEPARATOR)
         if mark == "EP" and places[FIRST] <= id_ <= places[LAST]:
             pointer, _, name = rest.partition(SEPARATOR)
-            found[pointer] = name.replace(ARROW, "- >")
-    return found
+            names[pointer] = name.replace(ARROW, "- >")
+    return names
 
 
 def decode_path(text: str, names: Mapping[str, str]) -> str:
-    """A range's text as a path; pointers without a name stay as they are."""
+    """Return a range's text as a path; pointers without a name stay as they are."""
     if not text.startswith(SEPARATOR):
         return text
     pointers, arrow, call = text[1:].partition(ARROW)
@@ -360,12 +360,12 @@ class Domains:
                 self._name.setdefault(key, names(text))
 
     def at(self, tids: Ints, domains: Ints) -> Ids:
-        """The name of the domain of every event, given its thread; -1 where it has none."""
+        """Return the name of the domain of every event, given its thread; -1 where it has none."""
         if not self._name or not len(tids):
             return np.full(len(tids), ABSENT, np.int32)
         keys, number = np.unique(np.stack([tids >> TID_BITS, domains]), axis=1, return_inverse=True)
-        found = [self._name.get((process, domain), ABSENT) for process, domain in keys.T.tolist()]
-        return np.array(found, np.int32)[number.reshape(-1)]
+        names = [self._name.get((process, domain), ABSENT) for process, domain in keys.T.tolist()]
+        return np.array(names, np.int32)[number.reshape(-1)]
 
 
 class CallsByCorrelation:
@@ -377,11 +377,14 @@ class CallsByCorrelation:
         self._process, self._correlation = (thread >> TID_BITS)[self._order], correlation[self._order]
 
     def find(self, process: Ints, correlation: Ints) -> Ints:
-        """The number of the first such call; -1 where there is none."""
+        """Return the number of the first call of each process and correlation; -1 where there is none."""
         out = np.full(len(process), ABSENT, np.int64)
-        for own in np.unique(process).tolist():
-            first, last = np.searchsorted(self._process, own, "left"), np.searchsorted(self._process, own, "right")
-            asked = np.flatnonzero(process == own)
+        for number in np.unique(process).tolist():
+            first, last = (
+                np.searchsorted(self._process, number, "left"),
+                np.searchsorted(self._process, number, "right"),
+            )
+            asked = np.flatnonzero(process == number)
             place = first + np.searchsorted(self._correlation[first:last], correlation[asked])
             inside = np.flatnonzero(place < last)
             inside = inside[self._correlation[place[inside]] == correlation[asked[inside]]]

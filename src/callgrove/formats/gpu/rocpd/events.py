@@ -42,7 +42,7 @@ class EventChunk:
         self._base, self._n, self._cells = base, rows.n, rows.cells
 
     def columns(self, names: Sequence[str]) -> dict[str, Array]:
-        """The event columns asked for."""
+        """Return the event columns asked for."""
         wanted = {column for name in names for column in self._columns_of_event(name)}
         if wanted:
             self._refer_to_events(wanted)
@@ -62,7 +62,7 @@ class EventChunk:
     # -- what rows refer to --------------------------------------------------------------------------------------------
 
     def _columns_of_event(self, column: str) -> Sequence[str]:
-        """The columns of the event table that an event column is made of."""
+        """Return the columns of the event table that an event column is made of."""
         if column in ("correlation", "parent_correlation"):
             return ("stack_id",) if column == "correlation" else ("parent_stack_id",)
         return ("category_id",) if column == "category" or "event_id" in self._table.needs.get(column, ()) else ()
@@ -78,12 +78,12 @@ class EventChunk:
         return self._events.column(column, *self._event_rows)
 
     def _ids(self, column: str) -> Ints:
-        """A column of ids; none where no data set has the column."""
+        """Return a column of ids; all are absent where no data set has the column."""
         return self._cells[column] if column in self._cells else np.full(int(self._n.sum()), MISSING)
 
     def _find_lost(self, column: str, numbers: Array, base: str = "", ids: Ints | None = None) -> Bools | None:
-        """Which ids of a column lead to no row, as the numbers that they lead to show; counted for data sets. None: not
-        one of them."""
+        """Return which ids of a column refer to no row, given the numbers that they refer to, and count them for their
+        data sets. Return None if there are none."""
         is_lost = None
         if len(numbers) and int(numbers.min()) < 0:
             is_lost = (numbers < 0) & ((self._ids(column) if ids is None else ids) != MISSING)
@@ -91,7 +91,7 @@ class EventChunk:
         return is_lost
 
     def _count(self, column: str, is_lost: Bools | None, base: str = "") -> None:
-        """Tell data sets how many of their ids lead to no row; None: not one of them."""
+        """Count for each data set how many of its ids refer to no row; `is_lost` is None if there are none."""
         datasets = self._lookups.datasets
         if is_lost is None or not is_lost.any():
             if not any(dataset.has_counted for dataset in datasets):
@@ -108,7 +108,7 @@ class EventChunk:
     @cached_property
     def _names(self) -> Ids:
         if self._base == "kernel_dispatch":
-            return self._named(self._lookups.kernels, "kernel_id", "kernel")
+            return self._look_up_names(self._lookups.kernels, "kernel_id", "kernel")
         if self._base == "memory_allocate":
             types = self._cells.get("type", [None] * int(self._n.sum()))
             return self._lookups.names.numbers(list(types))
@@ -116,16 +116,16 @@ class EventChunk:
             tracks = self._lookups.tracks
             track = tracks.name.take(tracks.rows(self._n, self._ids("track_id")))
             return np.where(track >= 0, track, self._category_names)
-        return self._named(self._lookups.strings, "name_id", "string")
+        return self._look_up_names(self._lookups.strings, "name_id", "string")
 
-    def _named(self, lookup: Callable[[Ints, Ints], Ids], column: str, what: str) -> Ids:
-        """Names by id; an id that has none gets one that says so."""
+    def _look_up_names(self, lookup: Callable[[Ints, Ints], Ids], column: str, kind: str) -> Ids:
+        """Return names by id; an id without a name gets one that says so."""
         ids = self._ids(column)
         out = lookup(self._n, ids)
         is_lost = self._find_lost(column, out)
         if is_lost is not None and is_lost.any():
             dangling, number = np.unique(ids[is_lost], return_inverse=True)
-            names = self._lookups.names.numbers([f"<missing {what} {id_}>" for id_ in dangling.tolist()])
+            names = self._lookups.names.numbers([f"<missing {kind} {id_}>" for id_ in dangling.tolist()])
             out[is_lost] = names[number.reshape(-1)]
         return out
 
@@ -134,19 +134,19 @@ class EventChunk:
         return self._lookups.strings(self._n, self._of_event("category_id"))
 
     def _category(self) -> Ids:
-        """Categories that are no strings are none; they are counted."""
+        """Return the names of categories; ids that refer to no string are counted."""
         self._find_lost("category_id", self._category_names, "event", self._of_event("category_id"))
         return self._category_names
 
     @cached_property
     def _kinds(self) -> Ids:
-        """Regions and samples are what their category says."""
+        """Return the kinds of events; those of regions and samples follow from their category."""
         if "kind" in self._table.needs:
             return self._lookups.kinds(self._category_names)
         return np.full(int(self._n.sum()), self._table.kind, np.int32)
 
     def _label(self) -> Ids:
-        """The name; of markers, the message that the event carries."""
+        """Return the name; for markers, the message of the event."""
         if "kind" not in self._table.needs:
             return self._names
         rows = np.flatnonzero(self._kinds == SpanKind.MARKER)
@@ -166,7 +166,7 @@ class EventChunk:
         return self._lookups.names.numbers([message.get(text) for text in texts.tolist()])
 
     def _read_messages(self, rows: Ints) -> Ids:
-        """The messages of some rows, data set by data set, with a note about those that are broken."""
+        """Read the messages of some rows, data set by data set, and count those that are no JSON."""
         out = np.full(len(rows), ABSENT, np.int32)
         bounds = np.searchsorted(rows, np.append(0, np.cumsum(self._n))).tolist()
         ids = self._ids("event_id")[rows]
@@ -204,7 +204,8 @@ class EventChunk:
         return lanes
 
     def _track_lanes(self) -> Ints:
-        """The lanes of tracks; those of a device, or of the whole process, have none, and are not lost."""
+        """Return the lanes of tracks. Tracks of a device or of the whole process have none, and do not count as
+        lost."""
         tracks, ids = self._lookups.tracks, self._ids("track_id")
         rows = tracks.rows(self._n, ids)
         lanes = tracks.lane.take(rows)
@@ -212,7 +213,7 @@ class EventChunk:
         return lanes
 
     def _devices(self, column: str) -> Ints:
-        """The devices that a column of agents names; -1 where it names none."""
+        """Return the devices that a column of agents names; -1 where it names none."""
         if column not in self._lookups.columns[self._base]:
             return np.broadcast_to(np.int64(ABSENT), int(self._n.sum()))
         devices = self._lookups.agents(self._n, self._ids(column))
@@ -233,7 +234,7 @@ class RocpdEvents:
 
     @property
     def obstacle(self) -> str:
-        """Why each data set has to be read by itself; empty where that is not so."""
+        """Return why each data set has to be read by itself; empty if all can be read at once."""
         pages = self._files.pages
         return pages.reason if isinstance(pages, Slow) else ""
 
@@ -250,7 +251,7 @@ class RocpdEvents:
         self._known = None
 
     def __getstate__(self) -> dict[str, object]:
-        """A worker reads the files itself."""
+        """Leave out what was read: a worker reads the files itself."""
         return {**self.__dict__, "_known": None}
 
     # -- events --------------------------------------------------------------------------------------------------------
@@ -259,18 +260,18 @@ class RocpdEvents:
         return int(sum(self._lookups.counts.values(), NO_EVENTS).sum())
 
     def _before(self, base: str) -> Ints:
-        """How many events of each data set come before those of a table."""
+        """Return how many events of each data set precede those of a table."""
         counts = takewhile(lambda item: item[0] != base, self._lookups.counts.items())
         return sum((n for _, n in counts), np.zeros(len(self._datasets), np.int64))
 
     def _spans(self, base: str, rows: OwnedRows) -> Ints:
-        """The numbers of the events of a table."""
+        """Return the numbers of the events of a table."""
         n_events = sum(self._lookups.counts.values(), NO_EVENTS)
         first = np.cumsum(n_events) - n_events + self._before(base)
         return np.arange(int(rows.n.sum())) + np.repeat(first - rows.firsts, rows.n)
 
     def events(self, columns: Sequence[str]) -> list[Events]:
-        """Chunks of events, table by table; `lane` counts over all data sets."""
+        """Return chunks of events, table by table; `lane` counts over all data sets."""
         return [self._events(base, columns) for base, n in self._lookups.counts.items() if n.any()]
 
     def _events(self, base: str, columns: Sequence[str]) -> Events:
@@ -288,11 +289,11 @@ class RocpdEvents:
 
     @property
     def has_stacks(self) -> bool:
-        """May any event carry the functions that led to it?"""
+        """Return whether any event may carry the functions that led to it."""
         return self._files.is_everywhere("event", "call_stack", NO_JSON) is not True
 
     def sizes(self, name: str) -> SideTable | None:
-        """The bytes of copies or of allocations."""
+        """Return the bytes of copies or of allocations."""
         base = {"copy": "memory_copy", "alloc": "memory_allocate"}[name]
         rows = self._lookups.tables.whole(base, {"size": INTEGER})
         if not rows.n.any():

@@ -26,7 +26,7 @@ from callgrove.errors import InputError
 from callgrove.formats.gpu.rocpd.places import RocpdPlaces
 from callgrove.formats.gpu.rocpd.tables import TABLES, kind_of_category
 
-__all__ = ["ByOwner", "EventRows", "Lookups", "OwnedTables", "Tracks", "chosen_names"]
+__all__ = ["ByOwner", "EventRows", "Lookups", "OwnedTables", "Tracks", "choose_names"]
 
 FIELD_OF_NAME = {"short": "truncated_kernel_name", "demangled": "demangled_kernel_name"}
 INTEGER, TEXT = Type.INTEGER, Type.TEXT
@@ -48,11 +48,11 @@ class OwnedTables:
 
     @property
     def reads_some_texts(self) -> bool:
-        """Is it cheaper to read some texts of a table than all of them?"""
+        """Return whether reading some texts of a table is cheaper than reading all of them."""
         return self._joined is not None
 
     def whole(self, base: str, columns: Mapping[str, Type]) -> OwnedRows:
-        """Columns of all rows of a table."""
+        """Return columns of all rows of a table."""
         rows = None if self._joined is None else self._joined.rows(base, columns)
         if rows is not None and not isinstance(rows, Slow):
             return rows
@@ -63,7 +63,8 @@ class OwnedTables:
         return OwnedRows({name: np.concatenate([part[name] for part in parts]) for name in columns}, n)
 
     def chunks(self, base: str, columns: Mapping[str, Type], between: tuple[int, int] | None) -> Iterator[OwnedRows]:
-        """Columns of a table, of a single data set some rows at a time and between two row ids."""
+        """Yield columns of a table: of a single data set some rows at a time and between two row ids, of several all at
+        once."""
         if len(self.datasets) > 1:
             yield self.whole(base, columns)
             return
@@ -72,26 +73,26 @@ class OwnedTables:
             yield OwnedRows(cells, np.array([len(next(iter(cells.values())))]))
 
     def texts(self, base: str, column: str, rows: Ints) -> Array | None:
-        """A column of texts of some rows; None where all of it has to be read."""
+        """Return a column of texts for some rows; None where all of it has to be read."""
         texts = None if self._joined is None else self._joined.texts(base, column, rows)
         return None if isinstance(texts, Slow) else texts
 
     def n_rows(self, base: str) -> Ints:
-        """How many rows of an event table each data set has."""
+        """Return how many rows of an event table each data set has."""
         n = None if self._joined is None else self._joined.n_rows(base)
         if n is not None and not isinstance(n, Slow):
             return n
         return np.array([d.counts.get(d.table_name(base), 0) for d in self.datasets], np.int64)
 
     def columns(self, base: str) -> set[str]:
-        """The columns that a table has in any data set."""
+        """Return the columns that a table has in any data set."""
         every = {d.file.tables.get(d.table_name(base), ()) for d in self.datasets}  # equal ones as a rule
         return {name for columns in every for name in columns}
 
 
 class ByOwner:
-    """From an id of one of several data sets to the row that has it; -1 for ids that it does not have. The first of
-    equal ids counts."""
+    """A mapping from an id of one of several data sets to its row; -1 for unknown ids. The first of equal ids
+    counts."""
 
     def __init__(self, n: Ints, ids: Ints) -> None:
         self._n_rows, rows = len(ids), np.arange(len(ids))
@@ -115,7 +116,7 @@ class ByOwner:
         return int((self._table >= 0).sum()) == self._n_rows
 
     def __call__(self, n: Ints, ids: Ints) -> Ints:
-        """The rows of ids: n[k] of them are of data set k, and these come one after the other."""
+        """Return the rows of ids, of which n[k] belong to data set k, one data set after the other."""
         if len(self._each) == 1:
             return self._each[0][ids]
         if self._each:
@@ -134,7 +135,7 @@ class ByOwner:
 
 
 def _extremes(n: Ints, ids: Ints) -> tuple[Ints, Ints]:
-    """The least and the largest id of every owner; 0 for those that have none."""
+    """Return the least and the largest id of every owner; 0 for owners without ids."""
     least, largest, some = np.zeros(len(n), np.int64), np.zeros(len(n), np.int64), n > 0
     if some.any():
         firsts = (np.cumsum(n) - n)[some]
@@ -146,7 +147,7 @@ def _extremes(n: Ints, ids: Ints) -> tuple[Ints, Ints]:
 
 
 class EventRows:
-    """Rows of the event table by their id, which as a rule counts them."""
+    """Rows of the event table by id; in most files ids count the rows."""
 
     def __init__(self, parts: Iterable[OwnedRows], columns: Sequence[str], n_owners: int) -> None:
         n, columns_of_parts = np.zeros(n_owners, np.int64), []
@@ -163,7 +164,7 @@ class EventRows:
         self._lookup = None if self._is_counted(ids) else ByOwner(n, ids.astype(np.int64))
 
     def _is_counted(self, ids: Array) -> bool:
-        """Do the ids of every owner count its rows?"""
+        """Return whether the ids of every owner count its rows."""
         breaks, some = np.flatnonzero(ids[1:] != ids[:-1] + 1) + 1, self._n > 0
         if len(breaks) >= len(self._n) or not set(breaks.tolist()) <= set(self._starts.tolist()):
             return False
@@ -174,7 +175,7 @@ class EventRows:
         return set(columns) <= {"id", *self._cells}
 
     def places(self, n: Ints, ids: Ints) -> tuple[Ints, Bools | None]:
-        """The rows of ids; and which ids have none, unless all have one."""
+        """Return the rows of ids, and which ids have none; None where all have one."""
         if self._lookup is not None:
             place = self._lookup(n, ids)
             outside = place < 0
@@ -187,7 +188,7 @@ class EventRows:
         return np.where(outside, 0, ids - first + np.repeat(self._starts, n)), outside
 
     def column(self, name: str, places: Ints, outside: Bools | None) -> Ints:
-        """A column of rows; absent where there is no row."""
+        """Return a column at some rows; absent where there is no row."""
         column = self._cells[name]
         if not len(column):
             return np.full(len(places), MISSING)
@@ -216,7 +217,8 @@ class Tracks:
 
 
 class Lookups:
-    """What the ids of data sets lead to, looked up when it is asked for. Names are numbers of `names`."""
+    """A mapping from the ids of data sets to what they refer to, read when it is first needed. Names are numbers of
+    `names`."""
 
     def __init__(self, tables: OwnedTables, names: Names) -> None:
         self.tables, self.datasets, self.names = tables, tables.datasets, names
@@ -227,7 +229,8 @@ class Lookups:
         self._events = None
 
     def events(self, ids: Ints, columns: Collection[str]) -> EventRows:
-        """Rows of the event table, those with these ids at least. One that is not large is read once and kept."""
+        """Return the rows of the event table, at least those with these ids. A table that is not large is read once and
+        kept."""
         if self._events is not None and self._events.has(columns):
             return self._events
         is_small, raw = self._has_few_events(), ("id", *sorted(columns))
@@ -237,7 +240,7 @@ class Lookups:
         return rows
 
     def _has_few_events(self) -> bool:
-        """Is the event table not large? In a small file, or in one of several, it is not."""
+        """Return whether the event table is not large, as in a small file or one of several."""
         first = self.datasets[0]
         if len(self.datasets) > 1 or version_of(first.path)[0] <= MOST_KEPT:
             return True
@@ -245,18 +248,18 @@ class Lookups:
 
     @cached_property
     def columns(self) -> dict[str, set[str]]:
-        """The columns that event tables have in any data set."""
+        """Return the columns that event tables have in any data set."""
         return {base: self.tables.columns(base) for base in TABLES}
 
     @cached_property
     def counts(self) -> dict[str, Ints]:
-        """Events of every data set, by table."""
+        """Return the number of events of every data set, by table."""
         return {base: self.tables.n_rows(base) for base in TABLES}
 
     # -- names ---------------------------------------------------------------------------------------------------------
 
     def _read_ids(self, base: str, **texts: Type) -> tuple[ByOwner, OwnedRows]:
-        """A table by its ids; a data set that has one of them twice says so."""
+        """Read a table by its ids, and warn about ids that a data set has twice."""
         rows = self.tables.whole(base, {"id": INTEGER, **texts})
         known = ByOwner(rows.n, rows.cells["id"])
         if not known.is_unique:
@@ -266,7 +269,8 @@ class Lookups:
 
     @cached_property
     def _strings(self) -> tuple[ByOwner, Ids]:
-        """Rows of strings, and the number of each text; not yet, where only the texts that are used are read."""
+        """Return the rows of strings and the number of each text; no numbers yet where only the texts in use are
+        read."""
         texts = {} if self.tables.reads_some_texts else {"string": TEXT}
         known, rows = self._read_ids("string", **texts)
         numbers = np.full(int(rows.n.sum()) + 1, NOT_YET, np.int32)
@@ -276,7 +280,7 @@ class Lookups:
         return known, numbers
 
     def strings(self, n: Ints, ids: Ints) -> Ids:
-        """The names of strings; -1 for ids that have none."""
+        """Return the names of strings; -1 for ids that have none."""
         known, numbers = self._strings
         rows = known(n, ids)
         out = numbers.take(rows)
@@ -300,17 +304,17 @@ class Lookups:
         names = [kernel_name(*row) for row in zip(*cells, strict=True)]
         if any(chosen):
             texts = np.split(rows.cells["extdata"], rows.firsts[1:])
-            asked = [name for part, which in zip(texts, chosen, strict=True) for name in chosen_names(part, which)]
+            asked = [name for part, which in zip(texts, chosen, strict=True) for name in choose_names(part, which)]
             names = [name or usual for name, usual in zip(asked, names, strict=True)]
         return known, np.append(self.names.numbers(names), np.int32(ABSENT))
 
     def kernels(self, n: Ints, ids: Ints) -> Ids:
-        """The names of kernels."""
+        """Return the names of kernels."""
         known, numbers = self._symbols
         return numbers.take(known(n, ids))
 
     def kinds(self, category: Ids) -> Ids:
-        """What events of these categories are."""
+        """Return the kinds of events of these categories."""
         self._kinds += [kind_of_category(text) for text in self.names.all[len(self._kinds) :]]
         return np.array([*self._kinds, kind_of_category("")], np.int32).take(category)
 
@@ -327,7 +331,7 @@ class Lookups:
         return ByOwner(_lengths(ids), _join(ids)), np.append(_join(lanes), ABSENT)
 
     def threads(self, n: Ints, ids: Ints) -> Ints:
-        """The lanes of threads; -1 for ids that have none."""
+        """Return the lanes of threads; -1 for ids that have none."""
         known, lanes = self._threads
         return lanes.take(known(n, ids))
 
@@ -340,7 +344,7 @@ class Lookups:
 
     @cached_property
     def unknown_lanes(self) -> Ints:
-        """By data set, where events are that no thread is known of; -1 where it has none."""
+        """Return, by data set, the lane of events whose thread is unknown; -1 where it has none."""
         lanes = np.array([dataset.unknown_lane for dataset in self.datasets], np.int64)
         return np.where(lanes < 0, ABSENT, lanes + self._first_lanes)
 
@@ -350,18 +354,18 @@ class Lookups:
         return ByOwner(_lengths(ids), _join(ids))
 
     def agents(self, n: Ints, ids: Ints) -> Ints:
-        """The numbers of devices, over all data sets; -1 for ids that have none."""
+        """Return the numbers of devices over all data sets; -1 for ids that have none."""
         return self._agents(n, ids)
 
     @cached_property
     def is_gpu(self) -> Bools:
-        """By the number of a device; the last is for none."""
+        """Return, by the number of a device, whether it is a GPU; the last entry stands for no device."""
         kinds = [device.kind == "GPU" for dataset in self.datasets for device in dataset.devices]
         return np.array([*kinds, False], np.bool_)
 
     @cached_property
     def _streams(self) -> tuple[Directory, int, Directory]:
-        """From ids of streams to numbers, how many there are, and from devices and these numbers to lanes."""
+        """Return the numbers of streams by id, how many numbers there are, and the lanes by device and number."""
         firsts = _firsts([len(dataset.devices) + 1 for dataset in self.datasets]).tolist()  # the first is for none
         used = [
             (first + 1 + device, stream, lane + first_lane)
@@ -374,7 +378,7 @@ class Lookups:
         return Directory(ids, np.arange(len(ids))), width, Directory(device * width + number.reshape(-1), lane)
 
     def streams(self, n: Ints, devices: Ints, ids: Ints) -> Ints:
-        """The lanes of streams, whose ids are unique on a device only; -1 for those that have none."""
+        """Return the lanes of streams, whose ids are unique on a device only; -1 for those that have none."""
         known, width, lanes = self._streams
         owner, first = np.arange(len(n)), _firsts([len(dataset.devices) for dataset in self.datasets])
         place = devices + np.repeat(owner + 1, n)
@@ -385,7 +389,7 @@ class Lookups:
         return lanes[place * width + number]
 
     def require_lanes(self, n: Ints, lanes: Ints) -> Ids:
-        """Lanes, all of which were known when the files were opened."""
+        """Return lanes, after checking that all were known when the files were opened."""
         if len(lanes) and int(lanes.min()) < 0:
             changed = self.datasets[int(np.searchsorted(np.cumsum(n), np.argmin(lanes), side="right"))]
             raise InputError(f"{changed.path}: was changed while it was read; wait until its writer has finished")
@@ -396,13 +400,13 @@ def kernel_name(id_: int, display: str | None, mangled: str | None) -> str:
     return display or (mangled or "").removesuffix(".kd") or f"kernel #{id_}"
 
 
-def chosen_names(texts: Iterable[str | None], which: str) -> list[str]:
-    """Of every kernel symbol, by the JSON that it has, the name that was chosen; empty where it has none."""
+def choose_names(texts: Iterable[str | None], which: str) -> list[str]:
+    """Return the name of the chosen kind from the JSON of every kernel symbol; empty where it has none."""
     return [str(json_object(text).get(FIELD_OF_NAME[which]) or "") if which else "" for text in texts]
 
 
 def _range(ids: Ints) -> tuple[int, int]:
-    """From the least to the largest id that is there."""
+    """Return the least and the largest id, without absent ones."""
     known = ids[ids != MISSING]
     return (int(known.min()), int(known.max())) if len(known) else (0, -1)
 
@@ -412,5 +416,5 @@ def _lengths(parts: Sequence[Array]) -> Ints:
 
 
 def _firsts(n: Sequence[int]) -> Ints:
-    """Where each of several lists begins when they follow each other."""
+    """Return where each of several lists begins when they follow each other."""
     return np.cumsum(n, dtype=np.int64) - np.array(n, np.int64)

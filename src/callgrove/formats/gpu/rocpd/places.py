@@ -53,7 +53,7 @@ AGENT_TEXTS = ("name", "model_name", "vendor_name", "product_name")
 
 
 class AgentWords(Mapping[str, str]):
-    """Names of an agent, and what its JSON holds. All but its numbers is long, and read when it is asked for."""
+    """The names of an agent, and what its JSON holds. All but its numbers is long, and read when it is first needed."""
 
     def __init__(self, numbers: Mapping[str, str], file: SqliteFile, table: str, row: int) -> None:
         self._numbers, self._file, self._table, self._row = numbers, file, table, row
@@ -84,9 +84,9 @@ INTEGER = Type.INTEGER
 
 
 def suffixes(file: SqliteFile) -> list[str]:
-    """The suffix of every set of tables."""
-    found = [METADATA.fullmatch(name) for name in file.tables if name.startswith("rocpd_metadata")]
-    return [match[1] for match in found if match]
+    """Return the suffix of every set of tables."""
+    matches = [METADATA.fullmatch(name) for name in file.tables if name.startswith("rocpd_metadata")]
+    return [match[1] for match in matches if match]
 
 
 @dataclass(frozen=True)
@@ -101,8 +101,7 @@ class UsedPlaces:
 
 @dataclass(frozen=True)
 class ReadBefore:
-    """What somebody has read of one set of tables: some of those that are listed, and where events happened, if that
-    is known."""
+    """Tables of one set that were read before: some of the listed ones, and where events happened, if that is known."""
 
     listed: Mapping[str, Cells]
     used: UsedPlaces | None
@@ -154,7 +153,7 @@ class RocpdPlaces(TableData):
         return self._check_once(base, self._file.table(self.table_name(base), columns))
 
     def _read_table(self, base: str, before: Mapping[str, Cells]) -> Cells:
-        """A table that opening reads, unless that was done before."""
+        """Return a table that opening reads, as it was read before or from the file."""
         return self._check_once(base, before[base]) if base in before else self.small(base, **LISTED[base])
 
     def _check_once(self, base: str, cells: Cells) -> Cells:
@@ -189,7 +188,7 @@ class RocpdPlaces(TableData):
         )
 
     def _read_devices(self, before: Mapping[str, Cells]) -> tuple[tuple[Device, ...], Lookup]:
-        """Agents as devices, and the device of an agent's id."""
+        """Read agents as devices, and the device of each agent's id."""
         agents = self._read_table("info_agent", before)
         seen: dict[str, int] = {}
         devices: list[Device] = []
@@ -205,19 +204,19 @@ class RocpdPlaces(TableData):
         return tuple(devices), Lookup(agents["id"], np.arange(len(devices)))
 
     def _read_lanes(self, before: Mapping[str, Cells], used: UsedPlaces) -> tuple[Lane, ...]:
-        """The threads that are listed, then the streams that kernels and copies ran on.
+        """Read the threads that are listed, then the streams that kernels and copies ran on.
 
         A stream's number is unique on a device only; a copy belongs to the device it goes to or, if that is a CPU or
         unknown, comes from.
         """
         threads = self._read_table("info_thread", before)
         lanes = LaneList()
-        own = [
+        thread_lanes = [
             lanes.add(0, ProfileKind.THREAD, id_ if tid == MISSING else tid, name or "")
             for id_, tid, name in zip(*(threads[c].tolist() for c in ("id", "tid", "name")), strict=True)
         ]
         self.thread_ids: Ints = threads["id"]
-        self.thread_lanes: Ints = np.array(own, np.int64)
+        self.thread_lanes: Ints = np.array(thread_lanes, np.int64)
         self._threads = Lookup(self.thread_ids, self.thread_lanes)
         streams = self._read_table("info_stream", before)
         names = dict(zip(streams["id"].tolist(), streams["name"].tolist(), strict=True))
@@ -226,12 +225,12 @@ class RocpdPlaces(TableData):
             name = names.get(stream) or ("" if stream == MISSING else f"stream {stream}")
             number = lanes.add(0, ProfileKind.GPU_STREAM, max(stream, 0), name, device)
             self.streams[device, stream] = number
-        self.unknown_lane = lanes.unknown(0) if self._has_homeless_rows(used) else ABSENT
+        self.unknown_lane = lanes.add_unknown(0) if self._has_homeless_rows(used) else ABSENT
         return tuple(lanes.all)
 
     def _find_used_places(self) -> UsedPlaces:
-        found = [self._file.distinct(self.table_name(base), *PLACE_COLUMNS) for base in ON_DEVICE]
-        on_device = [np.array(sorted(rows), np.int64).reshape(-1, len(PLACE_COLUMNS)).T for rows in found]
+        places = [self._file.distinct(self.table_name(base), *PLACE_COLUMNS) for base in ON_DEVICE]
+        on_device = [np.array(sorted(rows), np.int64).reshape(-1, len(PLACE_COLUMNS)).T for rows in places]
         threads = [id_ for base in ON_THREADS for (id_,) in self._file.distinct(self.table_name(base), "tid")]
         tracks = [id_ for (id_,) in self._file.distinct(self.table_name("sample"), "track_id")]
         return UsedPlaces(on_device, np.array(threads, np.int64), np.array(tracks, np.int64))
@@ -243,7 +242,7 @@ class RocpdPlaces(TableData):
         return set(zip(devices.tolist(), cells["stream_id"].tolist(), strict=True))
 
     def _has_homeless_rows(self, used: UsedPlaces) -> bool:
-        """Are there rows whose thread is not listed?"""
+        """Return whether there are rows whose thread is not listed."""
         if (self._threads[used.threads] < 0).any():
             return True
         return len(used.tracks) > 0 and bool((self._track_lanes[used.tracks] < 0).any())
@@ -254,7 +253,7 @@ class RocpdPlaces(TableData):
         return Lookup(rows["id"], self._threads[rows["tid"]])
 
     def devices_of(self, ids: Ints) -> Ids:
-        """Numbers of devices by ids of agents."""
+        """Return numbers of devices by ids of agents."""
         return self._agents[ids]
 
     def lanes_of_tracks(self, ids: Ints) -> Ids:
@@ -263,8 +262,8 @@ class RocpdPlaces(TableData):
 
 
 def device_of(agents: Sequence[Array], is_gpu: Bools) -> Array:
-    """The device that events ran on, from those of `AGENT_COLUMNS`: the agent's, or for copies the GPU at either end.
-    `is_gpu` tells it of every device, and at last of none, which is -1."""
+    """Return the device that events ran on, from those of `AGENT_COLUMNS`: the agent's, or for copies the GPU at either
+    end. `is_gpu` has an entry for every device, and a last one for no device, which is -1."""
     agent, to, origin = agents
     if len(agent) and int(agent.min()) >= 0:
         return agent
@@ -280,7 +279,7 @@ SMALL = (*LISTED, "sample", "memory_allocate")  # as a rule
 
 
 def join_files(files: Sequence[SqliteFile], keeps: bool = False) -> JoinedFiles:
-    """Databases of one set of tables each; see `JoinedFiles`."""
+    """Join databases of one set of tables each; see `JoinedFiles`."""
     known: dict[int, str] = {}
 
     def table_name(base: str, k: int) -> str:
@@ -292,7 +291,8 @@ def join_files(files: Sequence[SqliteFile], keeps: bool = False) -> JoinedFiles:
 
 
 def read_together(joined: JoinedFiles) -> list[ReadBefore]:
-    """For each of the files, unless these cannot be read at once, or one of them has several sets of tables."""
+    """Read the small tables of all files at once; empty if that cannot be done, or if a file has several sets of
+    tables."""
     if isinstance(joined.pages, Slow) or any(len(suffixes(file)) != 1 for file in joined.files):
         return []
     joined.read(SMALL)
@@ -306,13 +306,13 @@ def read_together(joined: JoinedFiles) -> list[ReadBefore]:
 
 
 def _split(rows: OwnedRows) -> list[Cells]:
-    """Columns of each file's rows."""
+    """Divide columns of all rows into those of each file."""
     bounds = [0, *np.cumsum(rows.n).tolist()]
     return [{name: column[first:end] for name, column in rows.cells.items()} for first, end in pairwise(bounds)]
 
 
 def _read_used_places(joined: JoinedFiles) -> Sequence[UsedPlaces | None]:
-    """Where the events of each file happened; None where each file has to be asked by itself."""
+    """Read where the events of each file happened; None where each file has to be read by itself."""
     wanted = {
         **dict.fromkeys(ON_DEVICE, PLACE_COLUMNS),
         **dict.fromkeys(ON_THREADS, ("tid",)),

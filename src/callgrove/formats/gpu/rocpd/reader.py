@@ -27,7 +27,7 @@ from callgrove.binary.sqlite.database import SqliteFile
 from callgrove.errors import CorruptFile
 from callgrove.formats.gpu.dataset import CounterRows, Events, EventTable, Extra
 from callgrove.formats.gpu.rocpd.events import EventChunk
-from callgrove.formats.gpu.rocpd.lookups import Lookups, OwnedTables, chosen_names
+from callgrove.formats.gpu.rocpd.lookups import Lookups, OwnedTables, choose_names
 from callgrove.formats.gpu.rocpd.places import ReadBefore, RocpdPlaces, suffixes
 from callgrove.formats.gpu.rocpd.span_attributes import (
     FROM_EVENTS,
@@ -56,8 +56,8 @@ INTEGER, TEXT = Type.INTEGER, Type.TEXT
 
 
 def datasets(file: SqliteFile, before: ReadBefore | None = None) -> list[RocpdData]:
-    """Every process of a file. Tables whose suffix no metadata table has belong to nobody. What was read before may be
-    told where there is one process."""
+    """Return the data set of every process of a file. Tables whose suffix no metadata table has are left out with a
+    warning. `before` is what was read already; it is used where there is one process."""
     known = suffixes(file)
     owned = {f"rocpd_{base}{suffix}" for suffix in known for base in (*COLUMNS, *UNREAD)}
     stray = [name for name in file.tables if STRAY.match(name) and name not in owned]
@@ -70,7 +70,7 @@ def datasets(file: SqliteFile, before: ReadBefore | None = None) -> list[RocpdDa
         out[0].warn(Severity.DAMAGE, f"{view}: is a view, and SQL of a file is never run; its rows are left out")
     read = {f"rocpd_{base}{suffix}" for suffix in known for base in COLUMNS}
     unread = [name for name in file.tables if name not in read and name not in stray]
-    meanings = {f"rocpd_{base}{suffix}": what for base, what in UNREAD.items() for suffix in known}
+    meanings = {f"rocpd_{base}{suffix}": meaning for base, meaning in UNREAD.items() for suffix in known}
     out[0].name_unread(unread, meanings)
     if stray:
         out[0].warn(Severity.DAMAGE, f"{', '.join(stray)}: no metadata says whose these are; they are left out")
@@ -78,7 +78,7 @@ def datasets(file: SqliteFile, before: ReadBefore | None = None) -> list[RocpdDa
 
 
 class RocpdData(RocpdPlaces):
-    """One process's tables."""
+    """A data set of rocprofv3: the tables of one process."""
 
     _made: Mapping[str, Array]
 
@@ -88,13 +88,13 @@ class RocpdData(RocpdPlaces):
         return Lookups(OwnedTables([alone], None), self._names)
 
     def __getstate__(self) -> dict[str, object]:
-        """A worker reads the file itself."""
+        """Leave out what was read: a worker reads the file itself."""
         return {name: value for name, value in self.__dict__.items() if name not in ("_lookups", "_made")}
 
     def choose_kernel_names(self, which: str) -> None:
         super().choose_kernel_names(which)
         texts = self.small("info_kernel_symbol", extdata=TEXT)["extdata"].tolist()
-        if missing := chosen_names(texts, which).count(""):
+        if missing := choose_names(texts, which).count(""):
             text = f"{missing} kernel symbols have no {which} name; their kernels go by the usual one"
             self.warn(Severity.NOTE, f"{self.table_name('info_kernel_symbol')}: {text}")
 
@@ -107,21 +107,21 @@ class RocpdData(RocpdPlaces):
             self._lookups.forget_events()
 
     def prepare(self, table: EventTable, columns: Sequence[str], cells: Cells) -> None:
-        """All event columns of a chunk are made at once, as those of several data sets are."""
+        """Make all event columns of a chunk at once, by the code that also serves several data sets."""
         rows = OwnedRows(cells, np.array([len(cells["rowid"])]))
         self._made = EventChunk(self._lookups, self._base(table), rows).columns(columns)
 
-    def made(self, table: EventTable, column: str, cells: Cells) -> Array:
+    def make_column(self, table: EventTable, column: str, cells: Cells) -> Array:
         return self._made[column]
 
     def _base(self, table: EventTable) -> str:
         return table.name.removeprefix("rocpd_").removesuffix(self.suffix)
 
-    def known(self, table: EventTable) -> Collection[str]:
+    def find_known_columns(self, table: EventTable) -> Collection[str]:
         return columns_of(self._base(table))
 
     def extras(self) -> Iterator[Extra]:
-        """Also the ranges that operations are said to belong to, and what the event table has."""
+        """Yield the cells of unknown columns, the region names of operations, and other contents of the event table."""
         yield from super().extras()
         yield from region_names(self)
         yield from event_extras(self)
@@ -134,13 +134,14 @@ class RocpdData(RocpdPlaces):
         return table if table is not None and len(table.span) else None
 
     def has_side(self, name: str) -> bool:
-        """Arguments are counted: there may be more of them than of anything else. Of events, one piece is enough."""
+        """Return whether there is such a side table. Arguments, which may be very many, are only counted; of tables
+        made of events, one piece is read."""
         if name in FROM_EVENTS:
             return any(True for _ in self.side_chunks(name))
         return super().has_side(name) if name != "argument" else self._file.count(self.table_name("arg")) > 0
 
     def side_chunks(self, name: str) -> Iterator[SideTable]:
-        """Tables of events may be large: some rows at a time."""
+        """Yield a side table; tables of events, which may be large, some rows at a time."""
         if name not in OF_EVENTS and name not in FROM_EVENTS:
             yield from super().side_chunks(name)
             return
@@ -160,17 +161,17 @@ class RocpdData(RocpdPlaces):
 
     @property
     def event_tables(self) -> list[str]:
-        """The tables whose rows are events, in the order of these."""
+        """Return the names of the tables whose rows are events, in the order of these."""
         return [table.name for table in self._tables]
 
     def names_of_spans(self, spans: Ints) -> list[str]:
-        """The names of some events, by number."""
+        """Return the names of some events, by number."""
         every = np.concatenate([np.empty(0, np.int32), *(events["name"] for events in self.events(("name",)))])
         return [self._names.all[k] if k >= 0 else "" for k in every[spans].tolist()]
 
     @cached_property
     def span_of_event(self) -> Lookup:
-        """The number of the span that refers to each row of the event table."""
+        """Return the number of the span that refers to each row of the event table."""
         ids = [self._file.table(name, {"rowid": INTEGER, "event_id": INTEGER})["event_id"] for name in self.counts]
         every = np.concatenate([*ids, np.empty(0, np.int64)])
         return Lookup(every, np.arange(len(every)))

@@ -90,7 +90,7 @@ def _join_pieces(pieces: Sequence[SideTable]) -> SideTable | None:
 
 
 def side_pieces(data: RocpdData, name: str) -> Iterator[SideTable]:
-    """A side table of `OF_EVENTS` or `FROM_EVENTS`, some rows at a time."""
+    """Yield a side table of `OF_EVENTS` or `FROM_EVENTS`, some rows at a time."""
     if name in FROM_EVENTS:
         yield from FROM_EVENTS[name](data)
         return
@@ -101,14 +101,15 @@ def side_pieces(data: RocpdData, name: str) -> Iterator[SideTable]:
 
 
 def _columns_of(data: RocpdData, name: str) -> tuple[str, Mapping[str, str]]:
-    """The event table that a side table is made of, and its columns; those of later schemas where they are there."""
+    """Return the event table that a side table is made of, and its columns, with those of later schemas where they
+    exist."""
     base, columns = OF_EVENTS[name]
     has_graphs = data.file.has(data.table_name(base), *GRAPH_COLUMNS.values())
     return base, {**columns, **(GRAPH_COLUMNS if has_graphs else {})}
 
 
 def _finishing(data: RocpdData, name: str) -> Finish:
-    """What makes the cells of the file those of the side table."""
+    """Return the function that converts cells of the file to those of the side table."""
     if name == "kernel":
         return _with_symbols(data)
     if name == "copy":
@@ -129,13 +130,13 @@ def _with_symbols(data: RocpdData) -> Finish:
 
 
 def _with_devices(data: RocpdData, table: SideTable, *names: str) -> SideTable:
-    """Columns that hold ids of agents, as numbers of devices."""
+    """Replace ids of agents in some columns by the numbers of devices."""
     devices = {name: data.devices_of(np.asarray(table.columns[name])) for name in names}
     return SideTable(table.span, {**table.columns, **devices})
 
 
 def _with_flags(table: SideTable) -> SideTable:
-    """The flags that the JSON of scratch memory has."""
+    """Add the flags that the JSON of scratch memory has."""
     texts = np.asarray(table.columns["flags"], object).tolist()
     flags = {text: json_scalars(text).get("flags", "") for text in set(texts)}
     numbers = [int(flags[text]) if flags[text].isdecimal() else ABSENT for text in texts]
@@ -156,7 +157,7 @@ def _arguments(data: RocpdData) -> SideTable | None:
 
 
 def _event_numbers(data: RocpdData) -> Iterator[SideTable]:
-    """The event that spans name, and its correlation."""
+    """Yield the event that each span names, and its correlation."""
     for piece, ids, between in _events_named(data):
         rows = _table_between(data, {"id": INTEGER, "correlation_id": INTEGER}, between)
         place = Lookup(rows["id"], np.arange(len(rows["id"])))[ids]
@@ -165,7 +166,7 @@ def _event_numbers(data: RocpdData) -> Iterator[SideTable]:
 
 
 def _event_texts(data: RocpdData) -> Iterator[SideTable]:
-    """The JSON of the event that spans name."""
+    """Yield the JSON of the event that each span names."""
     for piece, ids, between in _events_named(data):
         rows = _table_between(data, {"id": INTEGER, **dict.fromkeys(EVENT_JSON, TEXT)}, between)
         place = Lookup(rows["id"], np.arange(len(rows["id"])))[ids]
@@ -173,7 +174,8 @@ def _event_texts(data: RocpdData) -> Iterator[SideTable]:
 
 
 def _events_named(data: RocpdData) -> Iterator[tuple[SideTable, Ints, tuple[int, int]]]:
-    """Spans some at a time, the ids of their events, and the range of these; spans without an event are left out."""
+    """Yield spans, some at a time, with the ids of their events and the range of these ids; spans without an event are
+    left out."""
     if data.table_name("event") not in data.file.tables:
         return
     for table in data.event_tables:
@@ -185,14 +187,14 @@ def _events_named(data: RocpdData) -> Iterator[tuple[SideTable, Ints, tuple[int,
 
 
 def _table_between(data: RocpdData, columns: Mapping[str, Type], between: tuple[int, int]) -> Cells:
-    """Columns of the event table, of the rows in a range."""
+    """Return columns of the event table for the rows in a range."""
     parts = list(data.file.chunks(data.table_name("event"), columns, between))
     nothing: dict[str, Array] = {name: np.empty(0, object if t is TEXT else np.int64) for name, t in columns.items()}
     return {name: np.concatenate([nothing[name], *(part[name] for part in parts)]) for name in columns}
 
 
 def _regions_of_operations(data: RocpdData) -> Iterator[SideTable]:
-    """The ranges that kernels and copies are said to belong to."""
+    """Yield the ranges that kernels and copies belong to according to the file."""
     for extra in region_names(data):
         yield SideTable(extra.span, {"region": extra.value})
 
@@ -205,7 +207,7 @@ FROM_EVENTS: Mapping[str, Callable[[RocpdData], Iterator[SideTable]]] = {
 
 
 def _counter_values(data: RocpdData) -> SideTable | None:
-    """Counters of kernels, one row per value; those of samples are counters over time."""
+    """Return the counters of kernels, one row per value; those of samples are counters over time."""
     instance = [name for name in LATER["pmc_event"] if data.file.has(data.table_name("pmc_event"), name)]
     raw = dict.fromkeys(instance, INTEGER)
     rows = data.small("pmc_event", event_id=INTEGER, pmc_id=INTEGER, value=REAL, **raw)
@@ -216,19 +218,24 @@ def _counter_values(data: RocpdData) -> SideTable | None:
     end = data.first(samples) if samples in data.counts else data.count()
     known = (span >= 0) & (span < end)
     names, types = _counter_texts(data, rows["pmc_id"][known])
-    made = {"name": names, "value": rows["value"][known], "value_type": types, "pmc": or_absent(rows["pmc_id"])[known]}
-    return SideTable(span[known], {**made, **{name: or_absent(rows[name])[known] for name in instance}})
+    columns = {
+        "name": names,
+        "value": rows["value"][known],
+        "value_type": types,
+        "pmc": or_absent(rows["pmc_id"])[known],
+    }
+    return SideTable(span[known], {**columns, **{name: or_absent(rows[name])[known] for name in instance}})
 
 
 def _counter_texts(data: RocpdData, ids: Ints) -> tuple[Array, Array]:
-    """Names, and whether values add up (ACCUM) or not (ABS, RELATIVE)."""
+    """Return the names of counters, and whether their values add up (ACCUM) or not (ABS, RELATIVE)."""
     rows = data.small("info_pmc", id=INTEGER, name=TEXT, value_type=TEXT)
     place = Lookup(rows["id"], np.arange(len(rows["id"])))[ids]
     return np.append(rows["name"], "unknown counter")[place], np.append(rows["value_type"], "")[place]
 
 
 def _stacks(data: RocpdData) -> SideTable | None:
-    """Who called, where events say so: `{"0": {"name": "main", ...}, "1": ...}`."""
+    """Return the callers of events, where events tell them: `{"0": {"name": "main", ...}, "1": ...}`."""
     spans, frames = [np.empty(0, np.int64)], list[tuple[str, ...]]()
     for cells in data.file.chunks(
         data.table_name("event"), {"id": INTEGER, "call_stack": TEXT}, unlike=("call_stack", "{}")
@@ -244,18 +251,18 @@ def _stacks(data: RocpdData) -> SideTable | None:
 
 
 def stack_frames(text: str | None) -> list[str]:
-    """The names of numbered frames, by number; nothing where the JSON is something else."""
-    found = json_object(text)
-    if not all(key.isdecimal() for key in found):
+    """Return the names of numbered frames, by number; empty where the JSON is something else."""
+    frames = json_object(text)
+    if not all(key.isdecimal() for key in frames):
         return []
-    cells = [found[key] for key in sorted(found, key=int)]
+    cells = [frames[key] for key in sorted(frames, key=int)]
     names = [cell.get("name") if isinstance(cell, dict) else cell for cell in cells]
     return [str(name) for name in names if name is not None]
 
 
 def _above(stacks: Sequence[tuple[str, ...]], names: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    """The frames above spans, the outermost first. Nobody says which end of a stack is number 0; where one end is the
-    span itself, that is the innermost frame, and it is left out."""
+    """Yield the frames above each span, the outermost first. The format does not say which end of a stack is number 0;
+    an end that is the span itself is taken as the innermost frame, and left out."""
     for stack, name in zip(stacks, names, strict=True):
         if stack and name == stack[0] and name != stack[-1]:
             stack = stack[::-1]
@@ -263,7 +270,7 @@ def _above(stacks: Sequence[tuple[str, ...]], names: Sequence[str]) -> Iterator[
 
 
 def region_names(data: RocpdData) -> Iterator[Extra]:
-    """What rocprofv3 shows instead of the kernel's name when it is told to rename; an empty text as a rule."""
+    """Yield the names that rocprofv3 shows instead of the kernel's when it is told to rename; most are empty."""
     strings = data.small("string", id=INTEGER, string=TEXT)
     known, texts = Lookup(strings["id"], np.arange(len(strings["id"]))), np.append(strings["string"], [None])
     for base in ("kernel_dispatch", "memory_copy"):
@@ -272,7 +279,7 @@ def region_names(data: RocpdData) -> Iterator[Extra]:
 
 
 def event_extras(data: RocpdData) -> Iterator[Extra]:
-    """JSON of events that says something, other than a marker's text, and columns of the event table nobody knows."""
+    """Yield the JSON of events, unless it is empty or only a marker's text, and unknown columns of the event table."""
     table = data.table_name("event")
     unknown = [name for name in data.file.tables.get(table, ()) if name not in columns_of("event")]
     for column in (*EVENT_JSON, *unknown):
@@ -285,7 +292,7 @@ def event_extras(data: RocpdData) -> Iterator[Extra]:
 
 
 def counter_rows(data: RocpdData) -> CounterRows | None:
-    """Counters over time: those of samples, which share the event or, since 3.0.3, are named by it."""
+    """Return counters over time: those of samples, which share the event or, since 3.0.3, are named by it."""
     rows = data.small("pmc_event", event_id=INTEGER, pmc_id=INTEGER, value=REAL, sample_id=INTEGER)
     samples = data.small("sample", id=INTEGER, track_id=INTEGER, timestamp=INTEGER, event_id=INTEGER)
     if not len(rows["value"]) or not len(samples["event_id"]):

@@ -102,7 +102,7 @@ Cells = Sequence[object]
 
 @dataclass
 class _Process:
-    """The tables of one process in the making."""
+    """The tables of one process that is being written."""
 
     guid: str
     nid: int
@@ -128,24 +128,24 @@ class _Process:
         return self.strings.setdefault(text.encode("utf-8", "replace").decode(), len(self.strings) + 1)
 
     def kernel(self, name: str) -> dict[str, object]:
-        """The symbol of a kernel; its registers are those of the first launch that tells them."""
+        """Return the symbol of a kernel; its registers are those of the first launch that has them."""
         return self.kernels.setdefault(name, {"id": len(self.kernels) + 1})
 
     def number(self, base: str, n: int) -> range:
-        """The ids of further rows of a table."""
+        """Take ids for further rows of a table."""
         first = self.n_rows[base] + 1
         self.n_rows[base] += n
         return range(first, first + n)
 
     def see(self, chunk: SpanChunk) -> None:
-        """A process lasts at least as long as what happened in it."""
+        """Extend the lifetime of the process to include all spans of a chunk."""
         first, last = int(chunk["start_ns"].min()), int(chunk["end_ns"].max())
         self.first_ns = first if self.first_ns is None else min(self.first_ns, first)
         self.last_ns = last if self.last_ns is None else max(self.last_ns, last)
 
 
 class RocpdSpansWriter(TargetWriter[SqliteTarget, Experiment]):
-    """A database in the making."""
+    """Writes spans as a database of rocprofv3."""
 
     takes_spans = True
 
@@ -190,7 +190,8 @@ class RocpdSpansWriter(TargetWriter[SqliteTarget, Experiment]):
     # -- who did it --------------------------------------------------------------------------------------------------
 
     def _place_profiles(self, tables: Experiment) -> None:
-        """Processes with their tables, threads, devices and streams; and for every profile where it is in these."""
+        """Write processes with their tables, threads, devices and streams, and note the place of every profile in
+        these."""
         profiles, n = tables.profiles, len(tables.profiles)
         columns = ("node", "rank", "gpu_device", "gpu_stream")
         self._identity = {name: profiles.identity_list(name) for name in columns}
@@ -213,14 +214,16 @@ class RocpdSpansWriter(TargetWriter[SqliteTarget, Experiment]):
             self._place(profile, tables)
 
     def _new_process(self, profile: int, number: int, tables: Experiment) -> _Process:
-        own, node = self._about(profile, "process"), self._identity["node"][profile]
+        about, node = self._about(profile, "process"), self._identity["node"][profile]
         rank = self._identity["rank"][profile]
-        host = own.get("hostname") or ("" if node is None else f"node{node}")
+        host = about.get("hostname") or ("" if node is None else f"node{node}")
         machine = self._about(profile, "node").get("machine_id") or host
-        made = str(uuid.uuid5(uuid.NAMESPACE_OID, f"callgrove {tables.title} {number}"))  # the same in every conversion
+        derived = str(
+            uuid.uuid5(uuid.NAMESPACE_OID, f"callgrove {tables.title} {number}")
+        )  # the same in every conversion
         taken = {process.guid for process in self._processes}
-        guid = told if (told := own.get("guid", "")) and told not in taken and _is_guid(told) else made
-        pid = own.get("pid", "")
+        guid = told if (told := about.get("guid", "")) and told not in taken and _is_guid(told) else derived
+        pid = about.get("pid", "")
         process = _Process(guid, zlib.crc32(machine.encode()), int(pid) if pid.isdecimal() else number + 1)
         for base in COLUMNS:
             self._database.execute(create_table(process.table(base), base, columns_of(base), guid))
@@ -229,12 +232,12 @@ class RocpdSpansWriter(TargetWriter[SqliteTarget, Experiment]):
         node_row = {"machine_id": machine, "hostname": host, "hash": process.nid, "domain_name": "(none)"}
         self._insert_row(process, "info_node", {"id": process.nid, "system_name": "Linux", **node_row})
         environment = json.dumps({} if rank is None else {"PMIX_RANK": str(rank)})
-        more = {"command": own.get("command") or tables.title, "environment": environment, "extdata": "{}"}
+        more = {"command": about.get("command") or tables.title, "environment": environment, "extdata": "{}"}
         self._insert_row(process, "info_process", {"id": process.pid, "nid": process.nid, "pid": process.pid, **more})
         return process
 
     def _about(self, profile: int, kind: str) -> Mapping[str, str]:
-        """What the system tree says about the node, process or device that a profile belongs to."""
+        """Return what the system tree says about the node, process or device of a profile."""
         assert self._open is not None
         system, leaf = self._open.system, int(self._open.profiles.system[profile])
         for place in system.path(leaf) if leaf >= 0 else []:
@@ -243,7 +246,7 @@ class RocpdSpansWriter(TargetWriter[SqliteTarget, Experiment]):
         return {}
 
     def _list_devices(self, number: int, part: Ints) -> Ints:
-        """The devices that a part lists become agents of its processes; returned are their ids by place in the list."""
+        """Make the devices of a part agents of its processes, and return their ids in the order of the list."""
         assert self._open is not None
         inside = [k for k in dict.fromkeys(self._process_of[part].tolist()) if k >= 0] or [0]
         ids = []
@@ -331,7 +334,7 @@ class RocpdSpansWriter(TargetWriter[SqliteTarget, Experiment]):
         return ids
 
     def _category(self, kind: int, text: str) -> str:
-        """The category of an event, by which its kind is told."""
+        """Return the category of an event, from which readers derive its kind."""
         usual = CATEGORIES.get(SpanKind(kind), SpanKind(kind).word.upper())
         if kind in CATEGORIES and kind not in BY_CATEGORY:
             return text or usual
@@ -343,12 +346,12 @@ class RocpdSpansWriter(TargetWriter[SqliteTarget, Experiment]):
         return usual
 
     def _message(self, kind: int, label_and_name: tuple[int, int]) -> str:
-        """The text of a marker, where its name is only that of a call."""
+        """Return the text of a marker as JSON, where its name is only that of a call."""
         label, name = label_and_name
         return json.dumps({"message": self._text(label)}) if kind == SpanKind.MARKER and label != name else "{}"
 
     def _write_regions(self, process: _Process, chunk: SpanChunk, events: Cells) -> None:
-        """Under the names by which they are shown, which of markers are texts of their events."""
+        """Write regions under the names by which they are shown; for markers these are the texts of their events."""
         shown = np.where((chunk["kind"] == SpanKind.MARKER) | (chunk[LABEL] < 0), chunk["name"], chunk[LABEL])
         if renamed := int((shown != chunk["name"]).sum()):
             self._lost["names of calls as the profiler has them; they are written as they are shown"] += renamed
@@ -363,7 +366,9 @@ class RocpdSpansWriter(TargetWriter[SqliteTarget, Experiment]):
         self._leave_out_sizes(chunk)
         common = self._common(process, "kernel_dispatch", chunk, events)
         told = self._side(chunk, "kernel", "dispatch")
-        dispatch = [id_ if one is None else one for one, id_ in zip(told, common["id"], strict=True)]
+        dispatch = [
+            id_ if dispatch_id is None else dispatch_id for dispatch_id, id_ in zip(told, common["id"], strict=True)
+        ]
         where = {**self._on_device(process, chunk, "kernel"), "agent_id": _or_null(self._gpu[chunk["profile"]])}
         shape = {column: self._side(chunk, "kernel", word) for column, word in SHAPE.items()}
         kernels = [symbol["id"] for symbol in symbols]
@@ -392,13 +397,13 @@ class RocpdSpansWriter(TargetWriter[SqliteTarget, Experiment]):
         self._insert(process, "memory_copy", name_id=strings, region_name_id=[1] * len(events), **columns)
 
     def _ends(self, process: _Process, chunk: SpanChunk, names: Sequence[str]) -> Iterator[tuple[int | None, int]]:
-        """Destination and source of copies, of which the profile's device is one: as the profiler says, or as their
-        names do."""
+        """Yield destination and source of each copy, one of which is the profile's device: as the profiler says, or as
+        the copy's name does."""
         cpu, gpus = process.agents["CPU", 0], {id_ for (kind, _), id_ in process.agents.items() if kind == "GPU"}
         told = zip(*(self._side(chunk, "copy", word) for word in ("destination", "source")), strict=True)
-        own = self._gpu[chunk["profile"]].tolist()
+        profile_gpus = self._gpu[chunk["profile"]].tolist()
         agents = self._agents_of(chunk)
-        for name, gpu, (to, origin) in zip(names, own, told, strict=True):
+        for name, gpu, (to, origin) in zip(names, profile_gpus, told, strict=True):
             if isinstance(to, int) and isinstance(origin, int):
                 ends = int(agents[to]), int(agents[origin])
                 if gpu == (ends[0] if ends[0] in gpus else ends[1]):
@@ -417,7 +422,7 @@ class RocpdSpansWriter(TargetWriter[SqliteTarget, Experiment]):
         columns: dict[str, Cells] = {
             **self._common(process, "memory_allocate", chunk, events),
             "type": [self._text(number) or None for number in chunk["name"].tolist()],
-            "agent_id": [int(agents[one]) if isinstance(one, int) else None for one in told],
+            "agent_id": [int(agents[device]) if isinstance(device, int) else None for device in told],
             "level": self._side(chunk, "alloc", "level"),
             "address": self._side(chunk, "alloc", "address", signed=True),
             "size": self._side(chunk, "alloc", "bytes"),
@@ -425,13 +430,14 @@ class RocpdSpansWriter(TargetWriter[SqliteTarget, Experiment]):
         self._insert(process, "memory_allocate", **columns)
 
     def _agents_of(self, chunk: SpanChunk) -> Ints:
-        """The ids of agents by the numbers that side tables have, of the part that a chunk is of."""
+        """Return the ids of agents by the numbers that side tables use, for the part that a chunk belongs to."""
         return self._agents[self._part_of[int(chunk["profile"][0])]]
 
     # -- columns -----------------------------------------------------------------------------------------------------
 
     def _common(self, process: _Process, base: str, chunk: SpanChunk, events: Cells) -> dict[str, Cells]:
-        """What all tables of events have. What ran on a device gets the thread that launched it at the end."""
+        """Return the columns that all tables of events have. Operations of devices get the thread that launched them at
+        the end."""
         n = len(events)
         tids = _or_null(self._tid[chunk["profile"]])
         if base in ("region", "memory_allocate") and (homeless := tids.count(None)):
@@ -448,7 +454,7 @@ class RocpdSpansWriter(TargetWriter[SqliteTarget, Experiment]):
         }
 
     def _on_device(self, process: _Process, chunk: SpanChunk, side: str) -> dict[str, Cells]:
-        """Stream, queue and, where the profiler says so, thread."""
+        """Return stream, queue and, where the profiler tells it, thread."""
         if homeless := int((self._gpu[chunk["profile"]] < 0).sum()):
             self._lost["devices of operations that are shown on none"] += homeless
         queues = [0 if queue is None else queue for queue in self._side(chunk, side, "queue")]
@@ -484,11 +490,12 @@ class RocpdSpansWriter(TargetWriter[SqliteTarget, Experiment]):
         for kind, sentence in BECOME.items():
             if n := self._become[int(kind)]:
                 self._report.add(sentence.format(n))
-        for what, n in self._lost.items():
-            self._report.add(f"{what}: {n:,}")
+        for loss, n in self._lost.items():
+            self._report.add(f"{loss}: {n:,}")
 
     def _finish_process(self, process: _Process) -> None:
-        """The tables that were not known before: names, symbols, streams; when the process ran, who launched what."""
+        """Write what is known only at the end: names, symbols, streams, when the process ran, and which thread launched
+        what."""
         where = {"nid": process.nid, "pid": process.pid, "extdata": "{}"}
         self._insert(process, "string", id=list(process.strings.values()), string=list(process.strings))
         if process.kernels:
@@ -510,18 +517,18 @@ class RocpdSpansWriter(TargetWriter[SqliteTarget, Experiment]):
             self._database.execute(statement.format(**{base: quote_with(process.table(base)) for base in COLUMNS}))
 
     def _add_up(self, process: _Process) -> None:
-        """Enter bytes as the file has them into the books."""
+        """Enter the bytes that the file holds into the books."""
         assert self._books is not None
-        for base, what in (("memory_copy", COPIED), ("memory_allocate", ALLOCATED)):
+        for base, amount in (("memory_copy", COPIED), ("memory_allocate", ALLOCATED)):
             query = f"SELECT count(size), total(size), total(abs(size)) FROM {quote_with(process.table(base))}"
-            self._books.passed.amount(what).enter(*self._database.execute(query).fetchone())
+            self._books.passed.amount(amount).enter(*self._database.execute(query).fetchone())
 
     def _give_up(self, tables: Experiment) -> None:
-        """The target disconnects itself."""
+        """Do nothing: the target closes its own connection."""
 
 
 class RocpdAnyWriter:
-    """Copies databases of rocprofv3, and writes spans of everything else; which of these is known with the input."""
+    """Copies databases of rocprofv3, and writes spans of everything else; the input decides which."""
 
     def __init__(self, target: Path, options: WriteOptions) -> None:
         refuse_existing(target, options.overwrite)

@@ -105,12 +105,12 @@ TABLES: Mapping[str, tuple[SpanKind, Needs, frozenset[str]]] = {  # kind, needs,
 
 
 def tables_of(suffix: str) -> tuple[EventTable, ...]:
-    """The event tables of one set."""
-    return tuple(EventTable(f"rocpd_{base}{suffix}", *what) for base, what in TABLES.items())
+    """Return the event tables of one set."""
+    return tuple(EventTable(f"rocpd_{base}{suffix}", *description) for base, description in TABLES.items())
 
 
 def kind_of_category(category: str) -> SpanKind:
-    """What a region is whose event is of this category."""
+    """Return the kind of a region whose event has this category."""
     if category.startswith(MARKERS_OF_ROCPROF_SYS):
         return SpanKind.MARKER
     return KIND_OF_CATEGORY.get(category.partition("_")[0], SpanKind.REGION)
@@ -168,7 +168,7 @@ MOST_TERMS = 400  # of one UNION; SQLite takes 500
 
 
 def columns_of(base: str) -> dict[str, str]:
-    """Name -> type of every column that schema 3 begins with; empty for tables that it does not have."""
+    """Return name and type of every column that schema 3 begins with; empty for tables that it does not have."""
     if base not in COLUMNS:
         return {}
     out = {"id": "INTEGER PRIMARY KEY"} | ({} if base == "metadata" else {"guid": "TEXT"})
@@ -179,16 +179,16 @@ def columns_of(base: str) -> dict[str, str]:
 
 
 def create_table(table: str, base: str, columns: Collection[str], guid: str) -> str:
-    """The statement for a table with some columns, with the types that the schema gives them. Rows that do not say of
-    which process they are, are of `guid`, as rocprofv3 declares it: views join by it."""
+    """Return the statement that creates a table with some columns, of the types in the schema. Rows that do not name
+    their process belong to `guid`, as rocprofv3 declares it: views join by it."""
     types = columns_of(base)
     types |= {"guid": f"TEXT DEFAULT {quote_with(guid, QUOTE)}"} if "guid" in types else {}
-    made = ", ".join(f"{quote_with(name)} {types.get(name, '')}".rstrip() for name in columns)
-    return f"CREATE TABLE {quote_with(table)} ({made})"
+    definitions = ", ".join(f"{quote_with(name)} {types.get(name, '')}".rstrip() for name in columns)
+    return f"CREATE TABLE {quote_with(table)} ({definitions})"
 
 
 def create_view(base: str, tables: Sequence[str]) -> str:
-    """All processes' rows of one table, under its name without suffix."""
+    """Return the statement that creates a view of all processes' rows of one table, under its name without suffix."""
     selects = [f"SELECT * FROM {quote_with(table)}" for table in tables]
     while len(selects) > MOST_TERMS:
         groups = [selects[first : first + MOST_TERMS] for first in range(0, len(selects), MOST_TERMS)]
@@ -248,7 +248,7 @@ OF_NODES = {"system_name": "system_name", "system_release": "release", "system_v
 
 
 def info_table(file: SqliteFile, table: str, name: str) -> Table:
-    """All rows of one of these tables."""
+    """Return all rows of one of the tables of `INFO_TABLES`."""
     fields, suffix = FIELDS.get(name, {}), table.removeprefix(f"rocpd_{INFO_TABLES[name]}")
     raw = INFO_COLUMNS[name] | ({"extdata": Type.TEXT} if fields else {})
     with file.reading():
@@ -262,29 +262,29 @@ def info_table(file: SqliteFile, table: str, name: str) -> Table:
             columns.append(Column("storage_type_str", file.table(table, {"storage_type": Type.TEXT})["storage_type"]))
     if fields:
         objects = [json_object(text) for text in cells["extdata"].tolist()]
-        columns += [Column(c, [_plain(_field(found, key)) for found in objects]) for c, key in fields.items()]
+        columns += [Column(c, [_plain(_field(json_value, key)) for json_value in objects]) for c, key in fields.items()]
     return Table(tuple(columns))
 
 
 def _agent_numbers(file: SqliteFile, suffix: str, ids: Ints) -> Column:
-    """The number of each agent on its node."""
+    """Return the number of each agent on its node."""
     agents = file.table(f"rocpd_info_agent{suffix}", {"id": Type.INTEGER, "absolute_index": Type.INTEGER})
     place = Lookup(agents["id"], np.arange(len(agents["id"])))[ids]
     return Column("agent_abs_index", np.append(agents["absolute_index"], MISSING)[place], MISSING)
 
 
 def _facts_of_nodes(file: SqliteFile, suffix: str, ids: Ints) -> list[Column]:
-    """What system each node runs."""
+    """Return the system that each node runs."""
     raw = {"id": Type.INTEGER, **dict.fromkeys(OF_NODES.values(), Type.TEXT)}
     nodes = file.table(f"rocpd_info_node{suffix}", raw)
     place = Lookup(nodes["id"], np.arange(len(nodes["id"])))[ids]
     return [Column(new, np.append(nodes[old], [None])[place]) for new, old in OF_NODES.items()]
 
 
-def _field(found: Mapping[str, Any], path: str) -> Any:
-    """A field of JSON, or one of an object in it, such as `kernel_address.handle`."""
+def _field(json_value: Mapping[str, Any], path: str) -> Any:
+    """Return a field of JSON, or one of an object in it, such as `kernel_address.handle`."""
     name, _, rest = path.partition(".")
-    value = found.get(name)
+    value = json_value.get(name)
     if not rest:
         return value
     return _field(value, rest) if isinstance(value, dict) else None

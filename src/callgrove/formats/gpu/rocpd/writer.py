@@ -271,7 +271,7 @@ SUMMARY_VIEWS: dict[str, str] = {
 
 
 def create_data_views(columns: Mapping[str, Collection[str]]) -> Iterator[tuple[str, str]]:
-    """Name and statement of every view that tables with these columns can have."""
+    """Yield name and statement of every view that tables with these columns can have."""
     for name, view in DATA_VIEWS.items():
         if view.needs is None or _has(columns, view.needs):
             yield name, f"CREATE VIEW {name} AS {_select(view, columns)}"
@@ -293,13 +293,13 @@ def _select(view: DataView, columns: Mapping[str, Collection[str]]) -> str:
 
 
 def _cell(text: str) -> str:
-    """`name=what`, or a column by its own name."""
-    name, _, what = text.partition("=") if re.match(r"\w+=", text) else (text.partition(".")[2], "", text)
-    return f'{_value(what)} AS "{name}"'
+    """Return the SQL of a column of a view, from `name=expression` or from a column that keeps its name."""
+    name, _, expression = text.partition("=") if re.match(r"\w+=", text) else (text.partition(".")[2], "", text)
+    return f'{_value(expression)} AS "{name}"'
 
 
 def _value(text: str) -> str:
-    """The SQL of a value in the notation above."""
+    """Return the SQL of a value in the notation above."""
     if text.startswith("("):
         return re.sub(r"\bend\b", '"end"', text)
     if ">" in text:
@@ -314,14 +314,14 @@ def _value(text: str) -> str:
 
 
 def _join(text: str) -> str:
-    """One table of a view: the first one, or one that is joined by the id or (`=`) by the event that is named."""
+    """Return the SQL of one table of a view: the first one, or one that is joined by the named id or (`=`) event."""
     short, table, *key = text.split()
     named = f"rocpd_{table} AS {short.rstrip('?')}"
     if not key:
         return named
-    own = "event_id" if key[0].startswith("=") else "id"
+    column = "event_id" if key[0].startswith("=") else "id"
     value = key[0].lstrip("=")
-    on = f"{short.rstrip('?')}.{own} = {_value(value)} AND {short.rstrip('?')}.guid = {value.partition('.')[0]}.guid"
+    on = f"{short.rstrip('?')}.{column} = {_value(value)} AND {short.rstrip('?')}.guid = {value.partition('.')[0]}.guid"
     return f"{'LEFT' if short.endswith('?') else 'INNER'} JOIN {named} ON {on}"
 
 
@@ -346,7 +346,7 @@ NAMES_AS_STORED = worded(
 
 
 class RocpdWriter(TargetWriter[SqliteTarget, Experiment]):
-    """A merged database in the making."""
+    """Merges databases of rocprofv3 into one."""
 
     takes_spans = False  # rows are copied, so that nothing is lost on the way through spans
 
@@ -355,7 +355,7 @@ class RocpdWriter(TargetWriter[SqliteTarget, Experiment]):
         self._database, self._progress = self._pending.database, options.progress
 
     def _begin(self, tables: Experiment) -> None:
-        """Everything is copied here: the tables are in the files that the experiment was opened from."""
+        """Copy everything: the tables are in the files that the experiment was opened from."""
         refuse_input_as(self.target, tables)
         self._open = tables
         datasets = self._choose_data_sets(tables)
@@ -375,7 +375,7 @@ class RocpdWriter(TargetWriter[SqliteTarget, Experiment]):
         self._database.execute("COMMIT")
 
     def _write_data_views(self, datasets: Iterable[RocpdData], columns: Mapping[str, Collection[str]]) -> None:
-        """rocprofv3's own views, which its users query; what else inputs have as views is named."""
+        """Write rocprofv3's own views, which its users query, and report other views of the inputs."""
         written = {f"rocpd_{base}" for base in columns}
         for name, statement in create_data_views(columns):
             self._database.execute(statement)
@@ -384,7 +384,7 @@ class RocpdWriter(TargetWriter[SqliteTarget, Experiment]):
             self._report.add(f"view {name}: no view of rocprofv3 that is known here; its tables are written")
 
     def _choose_data_sets(self, tables: Experiment) -> dict[str, RocpdData]:
-        """Data sets by the suffix that their tables get; one that comes twice is taken once."""
+        """Return data sets by the suffix that their tables get; equal ones are taken once."""
         backend = tables.traces.spans_backend
         datasets = backend.datasets if isinstance(backend, DataSetSpans) else []
         out: dict[str, RocpdData] = {}
@@ -403,15 +403,15 @@ class RocpdWriter(TargetWriter[SqliteTarget, Experiment]):
 
     def _copy_all(self, dataset: RocpdData, suffix: str) -> None:
         """Copy the tables of a data set, which get this suffix."""
-        own = _tables(dataset)
+        tables = _tables(dataset)
         for base, names in self._columns.items():
             table = f"rocpd_{base}{suffix}"
             self._database.execute(create_table(table, base, names, dataset.processes[0].uid))
             self._made[base].append(table)
-            if base in own:
-                self._copy(dataset, own[base], table, names)
-                known = dataset.file.tables[own[base]]
-                add_up(partial(dataset.file.totals, own[base]), base, known, self._ledgers.given)
+            if base in tables:
+                self._copy(dataset, tables[base], table, names)
+                known = dataset.file.tables[tables[base]]
+                add_up(partial(dataset.file.totals, tables[base]), base, known, self._ledgers.given)
 
     def _copy(self, dataset: RocpdData, origin: str, table: str, columns: list[str]) -> None:
         have = [name for name in columns if dataset.file.has(origin, name)]
@@ -421,29 +421,29 @@ class RocpdWriter(TargetWriter[SqliteTarget, Experiment]):
             self._database.executemany(statement, rows)
 
     def _take(self, tables: Experiment, chunk: Chunk) -> None:
-        """Values and samples are made again when the tables are read."""
+        """Do nothing: values and samples are made again when the tables are read."""
 
     def _finish(self, tables: Experiment) -> None:
-        """All rows are there: add them up."""
+        """Add up all rows, and compare the sums with those of the inputs."""
         for base, names in self._columns.items():
             for table in self._made[base]:
                 add_up(partial(self._totals, table), base, names, self._ledgers.passed)
         self._report.unexplained.extend(self._ledgers.differences())
 
     def _totals(self, table: str, expressions: Sequence[str]) -> Sequence[float]:
-        found: tuple[float, ...] = self._database.execute(totals_of(table, expressions)).fetchone()
-        return found
+        sums: tuple[float, ...] = self._database.execute(totals_of(table, expressions)).fetchone()
+        return sums
 
     def _give_up(self, tables: Experiment) -> None:
-        """The target disconnects itself."""
+        """Do nothing: the target closes its own connection."""
 
 
 def _tables(dataset: RocpdData) -> dict[str, str]:
-    """Base name -> table of a data set."""
+    """Return the tables of a data set by base name."""
     if not dataset.suffix:
         return {base: f"rocpd_{base}" for base in COLUMNS if f"rocpd_{base}" in dataset.file.tables}
-    own = [t for t in dataset.file.tables if t.startswith("rocpd_") and t.endswith(dataset.suffix)]
-    return {base: table for table in own if NAME.fullmatch(base := table[len("rocpd_") : -len(dataset.suffix)])}
+    names = [t for t in dataset.file.tables if t.startswith("rocpd_") and t.endswith(dataset.suffix)]
+    return {base: table for table in names if NAME.fullmatch(base := table[len("rocpd_") : -len(dataset.suffix)])}
 
 
 def add_up(totals: Totals, base: str, columns: Collection[str], ledger: Ledger) -> None:
@@ -452,19 +452,19 @@ def add_up(totals: Totals, base: str, columns: Collection[str], ledger: Ledger) 
     Regions are of the kind that the category of their event says. To look that up would take longer than all else that
     is done here, so their time is added up by itself.
     """
-    amounts = [(what, value if column in columns else "NULL") for what, column, value in AMOUNTS.get(base, ())]
+    amounts = [(quantity, value if column in columns else "NULL") for quantity, column, value in AMOUNTS.get(base, ())]
     n, *sums = totals(["count(*)", *(f"total({value})" for _, value in amounts)])
     ledger.amount(f"rows of rocpd_{base}").enter(int(n), 0, 0)
-    for (what, _), total in zip(amounts, sums, strict=True):
-        if isinstance(what, SpanKind):
-            ledger.n_spans[what] += int(n)
-            ledger.span_ns[what] += total
+    for (quantity, _), total in zip(amounts, sums, strict=True):
+        if isinstance(quantity, SpanKind):
+            ledger.n_spans[quantity] += int(n)
+            ledger.span_ns[quantity] += total
         else:
-            ledger.amount(what).enter(int(n), total, abs(total))
+            ledger.amount(quantity).enter(int(n), total, abs(total))
 
 
 def _columns_of_all(datasets: dict[str, RocpdData], report: LossReport) -> dict[str, list[str]]:
-    """Of every table the columns that any process needs, those of the schema first."""
+    """Return for every table the columns that any process needs, those of the schema first."""
     out: dict[str, list[str]] = {base: list(columns_of(base)) for base in COLUMNS}
     for dataset in datasets.values():
         for base, table in _tables(dataset).items():
@@ -479,11 +479,11 @@ def _columns_of_all(datasets: dict[str, RocpdData], report: LossReport) -> dict[
 
 
 def _fingerprint(dataset: RocpdData) -> str:
-    """Of all rows of a data set."""
-    found = hashlib.sha256()
+    """Return a digest of all rows of a data set."""
+    digest = hashlib.sha256()
     for base, table in sorted(_tables(dataset).items()):
         columns = sorted(dataset.file.tables[table])
-        found.update(repr((base, columns)).encode())
+        digest.update(repr((base, columns)).encode())
         for rows in dataset.file.rows(table, columns):
-            found.update(repr(rows).encode())
-    return found.hexdigest()
+            digest.update(repr(rows).encode())
+    return digest.hexdigest()
