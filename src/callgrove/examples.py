@@ -208,8 +208,8 @@ def _trace(program: _Program, chance: random.Random, rank: int, ranks: int, thre
     times, contexts, cycles = [], [], []
     at = 0
     for phase, count in _phases(rank, ranks, thread):
-        found = program.pick(chance, phase, count) if phase else [ABSENT]
-        for k, context in enumerate(found):
+        picked = program.pick(chance, phase, count) if phase else [ABSENT]
+        for k, context in enumerate(picked):
             times.append(START_NS + (at + k) * PERIOD_NS + chance.randrange(PERIOD_NS // 8))
             contexts.append(context)
             cycles.append(CYCLES + chance.randrange(-50_000, 50_000) if phase else 0)
@@ -266,8 +266,12 @@ def gpu_example(ranks: int = 2) -> Experiment:
         place: list[Identifier] = [(NODE, rank, rank, Interpretation.SINGLE), (RANK, rank, rank, Interpretation.SINGLE)]
         builder.add_profile(ProfileKind.THREAD, [*place, (THREAD, 0, 0, Interpretation.SINGLE)], name="main")
         for stream, name in enumerate(("compute", "copies")):
-            own = [*place, (DEVICE, 0, 0, Interpretation.SINGLE), (STREAM, stream, stream, Interpretation.SINGLE)]
-            builder.add_profile(ProfileKind.GPU_STREAM, own, name=name)
+            identifiers = [
+                *place,
+                (DEVICE, 0, 0, Interpretation.SINGLE),
+                (STREAM, stream, stream, Interpretation.SINGLE),
+            ]
+            builder.add_profile(ProfileKind.GPU_STREAM, identifiers, name=name)
         events.add_rank(rank)
     spans = events.spans()
     builder.set_traces(spans=spans, time_range=(0, int(spans.columns["end_ns"].max())))

@@ -111,8 +111,8 @@ class FoldedValues(TiledValues):
         n_profiles = int((kept.profiles >= 0).sum())
         super().__init__([experiment.values.backend], rows, n_profiles, int((kept.contexts >= 0).sum()) * len(rows))
         self._experiment, self._fold, self._kept, self._dropped = experiment, fold, kept, frozenset(dropped)
-        self._own_rows = np.flatnonzero(kept.metrics >= 0)
-        self._own_profiles = np.flatnonzero(kept.profiles >= 0)
+        self._input_rows = np.flatnonzero(kept.metrics >= 0)
+        self._input_profiles = np.flatnonzero(kept.profiles >= 0)
         self._into = absent_stays(kept.contexts)[fold.into]
         self._folds = np.array([self._is_folded(m) for m in experiment.metrics], np.bool_)
         self._computed = np.array([self._is_computed(m) for m in experiment.metrics], np.bool_)
@@ -148,11 +148,11 @@ class FoldedValues(TiledValues):
         return metric.scope == Scope.FUNCTION or (metric.scope == Scope.INCLUSIVE and metric.name in self._dropped)
 
     def tile(self, profiles: Ints, rows: Ints) -> Iterator[SparseBlock]:
-        input_profiles, own_rows = self._own_profiles[profiles], self._own_rows[rows]
-        computed = self._computed[own_rows]
+        input_profiles, input_rows = self._input_profiles[profiles], self._input_rows[rows]
+        computed = self._computed[input_rows]
         waiting: list[SparseBlock] = []
         if not computed.all():
-            for block in blocks_without_fillers(self._sources[0], input_profiles, own_rows[~computed]):
+            for block in blocks_without_fillers(self._sources[0], input_profiles, input_rows[~computed]):
                 part = block.triples()
                 if self._given is not None:
                     self._given.add_rows(self._kept.metrics[part.metric], part.context, part.value)
@@ -162,7 +162,7 @@ class FoldedValues(TiledValues):
                 waiting += self._outward(part, place, folds)
         for lane in lanes([(0, block) for block in waiting]):
             yield from made_one(Cells.of(lane, 1), combine_cells, self._metrics)
-        for row in own_rows[computed].tolist():
+        for row in input_rows[computed].tolist():
             yield from self._compute(row, input_profiles)
 
     def _outward(self, block: SparseBlock, place: Ids, chosen: Bools) -> list[SparseBlock]:

@@ -31,7 +31,7 @@ from callgrove.algebra.profiles import (
 )
 from callgrove.algebra.traces import Renumbered, chain_traces, has_traces, losses_of_traces, set_traces
 from callgrove.arrays import ABSENT, Array, Bools, Ids, Ints, absent_stays, combine_upwards, depths, levels
-from callgrove.errors import Parameter, UsageError, worded
+from callgrove.errors import Parameter, UsageError, compose_text
 from callgrove.model.books import Totals, select_counted_contexts
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.contexts import ContextTree
@@ -143,7 +143,7 @@ class CombinedValues(TiledValues):
         other = "none" if conflict.other is None else cells.value[conflict.other]
         profiles = np.flatnonzero(first.profiles == cells.profile[cell])
         profile = left.profiles.label(int(profiles[0])) if len(profiles) else "all profiles"
-        return worded(
+        return compose_text(
             f"{metric.name} ({metric.scope.word}) of {profile} at {self._tree.path(int(cells.context[cell]))}: "
             f"{left.path} has {cells.value[conflict.one]}, {right.path} has {other}; ",
             Parameter("conflict", "first"),

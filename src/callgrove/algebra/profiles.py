@@ -54,18 +54,18 @@ class Systems(StrEnum):
 
 @dataclass(frozen=True)
 class MatchedProfiles:
-    """The profiles of the result. Profile p is profile `own[p]` of input `source[p]`, in run `run[p]`; `maps` give the
+    """The profiles of the result. Profile p is profile `input_profile[p]` of input `source[p]`, in run `run[p]`; `maps` give the
     profile of the result for each profile of an input, -1 for summaries."""
 
     maps: tuple[Ids, ...]
     source: Ids
-    own: Ids
+    input_profile: Ids
     run: Ids
     runs: tuple[Run, ...]
     collapsed: bool = False
 
     def __len__(self) -> int:
-        return len(self.own)
+        return len(self.input_profile)
 
     def of_input(self, number: int) -> Ints:
         """Profiles of the result that an input gives values to."""
@@ -94,7 +94,7 @@ def _demand_the_same(experiments: Sequence[Experiment], matched: MatchedProfiles
     for number, experiment in enumerate(experiments):
         missing = np.setdiff1d(np.arange(len(matched)), matched.of_input(number))
         if len(missing):
-            source, profile = int(matched.source[missing[0]]), int(matched.own[missing[0]])
+            source, profile = int(matched.source[missing[0]]), int(matched.input_profile[missing[0]])
             label = experiments[source].profiles.label(profile)
             raise UsageError(
                 f"{experiment.path}: has no profile {label!r}, which {experiments[source].path} has; ",
@@ -205,7 +205,7 @@ def gather_tuples(experiments: Sequence[Experiment], matched: MatchedProfiles) -
         kinds.append(lookup)
     rows = [
         [(kinds[source][kind], *rest) for kind, *rest in experiments[source].profiles.identifiers.rows(profile)]
-        for source, profile in zip(matched.source.tolist(), matched.own.tolist(), strict=True)
+        for source, profile in zip(matched.source.tolist(), matched.input_profile.tolist(), strict=True)
     ]
     return IdentifierTuples.of(rows, tuple(names))
 
@@ -215,7 +215,7 @@ def describe_profiles(experiments: Sequence[Experiment], matched: MatchedProfile
     if matched.collapsed:
         return [(ProfileKind.OTHER, "all profiles")]
     out = []
-    for source, profile in zip(matched.source.tolist(), matched.own.tolist(), strict=True):
+    for source, profile in zip(matched.source.tolist(), matched.input_profile.tolist(), strict=True):
         profiles = experiments[source].profiles
         out.append((ProfileKind(int(profiles.kind[profile])), profiles.name[profile]))
     return out
@@ -238,7 +238,7 @@ def unite_systems(
         if not shared:
             out.known = {}
         taken = np.flatnonzero(matched.source == number)
-        out.add(experiment, dict(zip(matched.own[taken].tolist(), taken.tolist(), strict=True)))
+        out.add(experiment, dict(zip(matched.input_profile[taken].tolist(), taken.tolist(), strict=True)))
     return out.system(), out.leaves
 
 

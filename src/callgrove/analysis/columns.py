@@ -118,8 +118,10 @@ class Statistics:
 
     def _reduce(self, values: Array, scope: Scope, rows: Rows, aggregation: Aggregation) -> Floats:
         """Values of contexts as values of rows, and of all roots."""
-        nested = rows.own if rows.nested is None else rows.nested
-        contexts, targets = rows.inclusive if scope == Scope.INCLUSIVE else nested if scope in NESTED else rows.own
+        nested = rows.exclusive if rows.nested is None else rows.nested
+        contexts, targets = (
+            rows.inclusive if scope == Scope.INCLUSIVE else nested if scope in NESTED else rows.exclusive
+        )
         roots = self.experiment.contexts.roots
         out = np.full(rows.n + 1, aggregation.neutral)
         aggregation.combine_at(out, targets, values[contexts].astype(np.float64))

@@ -243,13 +243,13 @@ Pairs = tuple[Ints, Ints]  # contexts, and the row of each
 class Rows:
     """Of which contexts the rows of a view are made, by what is measured there.
 
-    `inclusive`: contexts whose inclusive cost is a row's, `own`: those whose exclusive cost is. `nested`: those whose
+    `inclusive`: contexts whose inclusive cost is a row's, `exclusive`: those whose exclusive cost is. `nested`: those whose
     cost in function scope is; None where rows are groups, of which the parts may lie in one another.
     """
 
     n: int
     inclusive: Pairs
-    own: Pairs
+    exclusive: Pairs
     nested: Pairs | None = None
 
     @classmethod
@@ -257,18 +257,18 @@ class Rows:
         """A row for each context chosen; `owner` is the context that shows the exclusive cost of each one."""
         row = np.full(len(owner), -1, np.int64)
         row[chosen] = np.arange(len(chosen))
-        own = np.flatnonzero(row[owner] >= 0)
+        measured = np.flatnonzero(row[owner] >= 0)
         same = (chosen, np.arange(len(chosen)))
-        return cls(len(chosen), same, (own, row[owner[own]]), same)
+        return cls(len(chosen), same, (measured, row[owner[measured]]), same)
 
     @classmethod
     def of_groups(cls, chosen: Ints, group: Array, outermost: Array, n_groups: int) -> Rows:
         """A row for each group chosen; `group` is that of every context."""
         row = np.full(n_groups, -1, np.int64)
         row[chosen] = np.arange(len(chosen))
-        own = np.flatnonzero(row[group] >= 0)
-        top = own[outermost[own]]
-        return cls(len(chosen), (top, row[group[top]]), (own, row[group[own]]))
+        members = np.flatnonzero(row[group] >= 0)
+        top = members[outermost[members]]
+        return cls(len(chosen), (top, row[group[top]]), (members, row[group[members]]))
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from time import monotonic
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from callgrove.errors import CallgroveError, IncompleteResult, Parameter, PluginWarning, spell, worded
+from callgrove.errors import CallgroveError, IncompleteResult, Parameter, PluginWarning, compose_text, spell
 from callgrove.model.table import visible
 
 if TYPE_CHECKING:
@@ -169,7 +169,7 @@ def saying_broken_plugins() -> Iterator[None]:
 def say_losses(report: LossReport, target: str, *, strict: bool) -> None:
     """Say what a target does not hold; with `strict`, what nothing explains is an error."""
     for loss in report.lines:
-        note(worded("lost: ", loss))
+        note(compose_text("lost: ", loss))
     for hint in report.hints:
         note(hint)
     say_unexplained(report.unexplained)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from callgrove.cli.messages import ProgressCallback, note, progress, say_unexplained
 from callgrove.cli.options import InputOptions, engine_for
-from callgrove.errors import IncompleteResult, InputError, UsageError, worded
+from callgrove.errors import IncompleteResult, InputError, UsageError, compose_text
 from callgrove.execute import Workers, executor_when_needed
 from callgrove.formats.interface import ReadOptions
 from callgrove.formats.registry import find_entry, format_using, open_paths
@@ -196,7 +196,7 @@ def as_study(opened: Experiment | Study, options: InputOptions) -> Study:
     known = {w for w in opened.warnings if w.severity == Severity.NOTE or not w.text.startswith(whole)}
     for warning in study.warnings:  # `check` knows nothing of them: a few, whatever they are about
         if warning not in known:
-            note(worded(f"{warning.severity.value}: ", warning.text))
+            note(compose_text(f"{warning.severity.value}: ", warning.text))
     return study
 
 
@@ -224,7 +224,7 @@ def said_damage(experiment: Experiment, met: Iterable[str]) -> None:
 def _say(texts: Iterable[str]) -> None:
     lines = list(texts)
     for text in lines[:MOST_NOTES]:
-        note(worded("damaged: ", text))
+        note(compose_text("damaged: ", text))
     if len(lines) > MOST_NOTES:
         note(f"damaged: {len(lines) - MOST_NOTES} more places; `callgrove check` lists every one")
 
@@ -233,6 +233,6 @@ def _say_all(warnings: Sequence[InputWarning]) -> None:
     """What is to be known beyond damage."""
     others = [w for w in warnings if w.severity != Severity.DAMAGE]
     for warning in others[:MOST_NOTES]:
-        note(worded(f"{warning.severity.value}: ", warning.text))
+        note(compose_text(f"{warning.severity.value}: ", warning.text))
     if len(others) > MOST_NOTES:
         note(f"{len(others) - MOST_NOTES} more notes; `callgrove check` lists every one")

@@ -415,8 +415,8 @@ def engine_for(options: ExecutionOptions, paths: Sequence[str], per_file: int = 
 
 def _sizes(path: str) -> Iterator[int]:
     """Bytes of a file, or of files in a folder; nothing of what is not there."""
-    found = Path(path)
-    files = islice(found.rglob("*"), MOST_LOOKED_AT) if found.is_dir() else [found]
+    root = Path(path)
+    files = islice(root.rglob("*"), MOST_LOOKED_AT) if root.is_dir() else [root]
     with suppress(OSError):
         yield from (file.stat().st_size for file in files if file.is_file())
 

@@ -193,15 +193,15 @@ def all_columns(experiment: Experiment, options: CostOptions) -> ShownColumns | 
         return None
     from callgrove.analysis.columns import columns_to_show
 
-    found = columns_to_show(experiment, choose_profiles(experiment, options.rank, options.thread))
+    shown = columns_to_show(experiment, choose_profiles(experiment, options.rank, options.thread))
     for names, why in (
-        (found.left_out, "{} columns have a formula that cannot be computed"),
-        (found.derived, "not computed: {} metrics have a formula that is not evaluated"),
+        (shown.left_out, "{} columns have a formula that cannot be computed"),
+        (shown.derived, "not computed: {} metrics have a formula that is not evaluated"),
     ):
         if names:
             some = ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
             note(f"{why.format(len(names))}: {some}")
-    return found
+    return shown
 
 
 def format_table(table: Table, costs: Costs, options: CostOptions) -> Table:

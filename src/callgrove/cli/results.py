@@ -207,14 +207,14 @@ def _sha256(path: str) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _format_of(target: str, own: Callable[[], str]) -> str:
+def _format_of(target: str, input_format: Callable[[], str]) -> str:
     """By the ending of the target; else the first input's own format, where that can be written."""
     from callgrove.formats.registry import find_entry, format_for_target
 
     try:
         return format_for_target(target)
     except UsageError:
-        name = own()
+        name = input_format()
         entry = find_entry(name)
         if entry is None or not entry.writes:
             raise

@@ -146,14 +146,16 @@ def _there(experiment: Experiment) -> str:
 
     from callgrove.model.traces.events import SpanKind
 
-    found: dict[str, set[str]] = {}
+    categories_of_kind: dict[str, set[str]] = {}
     backend = experiment.traces.spans_backend
     for chunk in experiment.traces.spans(("kind", "category")):
         pairs = np.unique(np.stack([chunk["kind"], chunk["category"]]), axis=1).T.tolist()
         for kind, category in pairs:
-            names = found.setdefault(SpanKind(kind).name.lower(), set())
+            names = categories_of_kind.setdefault(SpanKind(kind).name.lower(), set())
             names.update([backend.strings[category]] if backend is not None and category >= 0 else [])
-    return ", ".join(f"{kind} ({', '.join(sorted(names))})" if names else kind for kind, names in sorted(found.items()))
+    return ", ".join(
+        f"{kind} ({', '.join(sorted(names))})" if names else kind for kind, names in sorted(categories_of_kind.items())
+    )
 
 
 def _match_quantities(experiment: Experiment, asked: Sequence[str]) -> Iterator[str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
 
-from callgrove.errors import CallgroveError, Parameter, worded
+from callgrove.errors import CallgroveError, Parameter, compose_text
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor, Future
@@ -222,7 +222,7 @@ def _deaths() -> Iterator[None]:
         raise
 
 
-DIED = worded(
+DIED = compose_text(
     "a worker process died before its work was done; if memory ran out, use fewer workers (",
     Parameter("jobs"),
     ") or more nodes",

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from callgrove.binary.files import Source
-from callgrove.errors import CallgroveError, InputError, NotRecognised, Parameter, UsageError, worded
+from callgrove.errors import CallgroveError, InputError, NotRecognised, Parameter, UsageError, compose_text
 from callgrove.formats.detection import Claim
 from callgrove.formats.interface import Grade
 
@@ -267,7 +267,7 @@ def _how_to_open(folder: Source, inputs: Sequence[Path]) -> str:
     if not pattern:
         return "name one of them"
     as_runs = "name one of them, or open all as runs whose names have parameters: "
-    return worded(as_runs, Parameter("folder_pattern", pattern))
+    return compose_text(as_runs, Parameter("folder_pattern", pattern))
 
 
 def without_ingredients(inputs: Mapping[Path, str], made_of: MadeOf) -> list[Path]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from callgrove.binary.files import Source
-from callgrove.errors import CallgroveError, InputError, NotRecognised, Parameter, UsageError, worded
+from callgrove.errors import CallgroveError, InputError, NotRecognised, Parameter, UsageError, compose_text
 from callgrove.formats.interface import Grade, Match, Problem, ReadOptions
 from callgrove.formats.registry import detect, formats_made_of, load, refuse_unused
 from callgrove.formats.run_names import (
@@ -116,7 +116,7 @@ def open_runs(runs: Sequence[RunAt], title: str, path: str, format_name: str, op
         except InputError as error:
             if options.strict:
                 raise
-            warnings.append(InputWarning(Severity.DAMAGE, worded("a run was left out: ", error)))
+            warnings.append(InputWarning(Severity.DAMAGE, compose_text("a run was left out: ", error)))
             continue
         taken = repetitions.setdefault(tuple(run.parameters.values()), set())
         told = run.repetition if run.repetition and run.repetition not in taken else max(taken, default=0) + 1
@@ -273,7 +273,7 @@ def _name_runs(
             raise InputError(f"{folder}: {error}") from None
         runs, said = _without_parameters(named, error)
         disagreement = {PARAMETERS_DIFFER: str(error)}
-    return runs, notes + [worded(f"{folder}: ", text) for text in said], disagreement
+    return runs, notes + [compose_text(f"{folder}: ", text) for text in said], disagreement
 
 
 def _without_parameters(runs: Sequence[NamedRun], error: InputError) -> tuple[list[NamedRun], list[str]]:
@@ -281,7 +281,7 @@ def _without_parameters(runs: Sequence[NamedRun], error: InputError) -> tuple[li
     names = [one.name for one in runs]
     listed = ", ".join(names[:MOST_NAMED]) + (", ..." if len(names) > MOST_NAMED else "")
     text = f" to model them; they are {len(names)} runs without parameters: {listed}; "
-    return [replace(one, parameters={}) for one in runs], [worded(error, text, Parameter("runs"), " chooses one")]
+    return [replace(one, parameters={}) for one in runs], [compose_text(error, text, Parameter("runs"), " chooses one")]
 
 
 def _differences(runs: Sequence[NamedRun]) -> list[str]:

@@ -9,7 +9,7 @@ from enum import IntFlag
 import numpy as np
 
 from callgrove.arrays import Array, Bools, Floats, Ids, Ints
-from callgrove.errors import Parameter, UsageError, worded
+from callgrove.errors import Parameter, UsageError, compose_text
 from callgrove.model.study.series import Study
 from callgrove.model.table import Table, first_rows
 from callgrove.modeling.functions import Factor, FunctionBuilder, Functions, Piece, logs_are_possible
@@ -51,7 +51,7 @@ _TEXTS = {
     Caution.NOTHING: "no finite value was measured, so there is no model",
     Caution.FEW_POINTS: f"fewer than {FEWEST_POINTS} points",
     Caution.FEW_ON_A_LINE: f"fewer than {FEWEST_POINTS} points along a parameter",
-    Caution.NO_LINES: worded(
+    Caution.NO_LINES: compose_text(
         "the parameters only vary together, so their influence cannot be told apart (try ", Parameter("along"), ")"
     ),
     Caution.NOT_FINITE: "values that are not finite were left out",

@@ -155,19 +155,19 @@ class Many:
     title: str
     side: str  # whose rows these are
     cells: tuple[Cell, ...]  # of the span
-    own: tuple[Cell, ...]  # of the row
+    row_cells: tuple[Cell, ...]  # of the row
     combined: Callable[[Experiment, SpanChunk, Rows], Rows] | None = None
 
     @property
     def relation(self) -> Relation:
-        fields = tuple(cell.field for cell in (*self.cells, *self.own))
+        fields = tuple(cell.field for cell in (*self.cells, *self.row_cells))
         return Relation(self.name, self.title, fields, partial(_read, self))
 
 
 def _read(many: Many, opened: Opened, wanted: Wanted) -> Iterator[Table]:
     assert isinstance(opened, Experiment)
     reader = ViewReader(opened, "kernel", [cell for cell in many.cells if cell.field.name in wanted])
-    wanted_cells = [cell for cell in many.own if cell.field.name in wanted or not wanted]
+    wanted_cells = [cell for cell in many.row_cells if cell.field.name in wanted or not wanted]
     for number, part in enumerate(opened.traces.parts()):
         table = opened.traces.side(many.side, number)
         if table is None:

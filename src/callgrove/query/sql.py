@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from types import TracebackType
 from typing import Any
 
-from callgrove.errors import Parameter, UsageError, worded
+from callgrove.errors import Parameter, UsageError, compose_text
 from callgrove.model.experiment import Experiment
 from callgrove.model.study.series import Study
 from callgrove.model.table import Column, Table
@@ -36,7 +36,7 @@ RESERVED = {  # words of SQL that are names here: as a bare word an engine may t
     "offset": 'write "offset" with its quotes',
 }
 SYNTAX = re.compile(r"syntax error")
-TABLES = worded(Parameter("sql_tables()"), " lists them all")
+TABLES = compose_text(Parameter("sql_tables()"), " lists them all")
 MOST_OWNERS = 4  # tables that are named where many have a column
 
 
@@ -88,7 +88,7 @@ def _no_column(name: str, relations: Mapping[str, Relation], query: str) -> str:
         return f"{said}; did you mean {near!r}?"
     if f'"{name}"' in query:
         return f"{said}; a text is written in single quotes: '{name}'"
-    return worded(f"{said}; ", f"it is one of {_list_names(owners)}" if owners else TABLES)
+    return compose_text(f"{said}; ", f"it is one of {_list_names(owners)}" if owners else TABLES)
 
 
 def _list_names(names: Sequence[str], last: str = " and ") -> str:

@@ -13,7 +13,7 @@ from typing import Any
 
 from callgrove._version import __version__
 from callgrove.analysis.overview import overview
-from callgrove.errors import UsageError, worded
+from callgrove.errors import UsageError, compose_text
 from callgrove.model.experiment import Experiment, Severity
 from callgrove.model.study.series import Study
 from callgrove.render.facts import facts_of, next_commands, study_facts, study_next
@@ -178,7 +178,7 @@ def report(
         for maker in makers:
             if isinstance(maker, Unavailable):
                 first = ", ".join(one.paths[:1])
-                tell(worded(f"{first}: there is no {maker.title.lower()} view: ", maker.reason))
+                tell(compose_text(f"{first}: there is no {maker.title.lower()} view: ", maker.reason))
     name = title or ", ".join(dict.fromkeys(s.summary.title or "experiment" for s in sections))
     detail, smallest = Detail(), 0
     empty = len(page(name, ""))

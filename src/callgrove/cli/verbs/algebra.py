@@ -113,14 +113,14 @@ def _as_one(options: MergeOptions, paths: list[str], target: str) -> Experiment 
     return open_experiment(replace(options, paths=paths, from_format=name), fold=fold)
 
 
-def _by_ending(target: str, own: str) -> str:
+def _by_ending(target: str, default: str) -> str:
     from callgrove.errors import UsageError
     from callgrove.formats.registry import format_for_target
 
     try:
         return format_for_target(target)
     except UsageError:
-        return own
+        return default
 
 
 def _holds_profiles(name: str) -> bool:

@@ -64,10 +64,10 @@ def run(options: Options) -> int:
 
     sides = _sides(inputs, options)
     asked = Question(options.metric, Scope(options.scope), options.rank, options.thread, options.source, options.flat)
-    found = compare(sides, asked)
-    table = found.table(options.limit)
-    _headline(found, options)
-    emit(_format_table(table, found, options), options)
+    comparison = compare(sides, asked)
+    table = comparison.table(options.limit)
+    _headline(comparison, options)
+    emit(_format_table(table, comparison, options), options)
     for experiment in inputs:
         said_everything(experiment, options)
     return 0
@@ -102,7 +102,7 @@ def _write(inputs: list[Experiment], target: str, options: Options) -> int:
     return write_result(made, inputs, target, options)
 
 
-def _headline(found: Comparison, options: Options) -> None:
+def _headline(comparison: Comparison, options: Options) -> None:
     """The totals, on stderr: stdout is data."""
     from callgrove.analysis.comparison import NEAR
     from callgrove.cli.messages import note
@@ -110,20 +110,22 @@ def _headline(found: Comparison, options: Options) -> None:
 
     if not options.is_printed_table:
         return
-    write = amount(found.metric.unit)
-    left, *others = found.totals
-    for name, metric, right in list(zip(found.names[1:], found.metrics[1:], others, strict=True))[:MOST_TOTALS]:
+    write = amount(comparison.metric.unit)
+    left, *others = comparison.totals
+    for name, metric, right in list(zip(comparison.names[1:], comparison.metrics[1:], others, strict=True))[
+        :MOST_TOTALS
+    ]:
         difference = left - right if abs(left - right) > NEAR * max(abs(left), abs(right)) else 0.0
         change = f" ({percent(difference / right)})" if right else ""
         sign = "+" if difference > 0 else ""
-        its = f" {metric}" if metric != found.metrics[0] else ""
-        what = f"{write(left)} in {found.names[0]}, {write(right)}{its} in {name}"
-        note(f"{found.metric.name}: {what}: difference {sign}{write(difference)}{change}")
+        its = f" {metric}" if metric != comparison.metrics[0] else ""
+        what = f"{write(left)} in {comparison.names[0]}, {write(right)}{its} in {name}"
+        note(f"{comparison.metric.name}: {what}: difference {sign}{write(difference)}{change}")
     if len(others) > MOST_TOTALS:
-        note(f"{found.metric.name}: totals of {len(others) - MOST_TOTALS} more are not shown")
+        note(f"{comparison.metric.name}: totals of {len(others) - MOST_TOTALS} more are not shown")
 
 
-def _format_table(table: Table, found: Comparison, options: Options) -> Table:
+def _format_table(table: Table, comparison: Comparison, options: Options) -> Table:
     """The table as --format wants it. In a terminal numbers have units and stand before the path, which may be long."""
     from callgrove.model.table import Column, Table
     from callgrove.render.text_formats import Signed, Whole, align_right
@@ -131,7 +133,7 @@ def _format_table(table: Table, found: Comparison, options: Options) -> Table:
 
     if options.format != "table":
         return table
-    write = amount(found.metric.unit)
+    write = amount(comparison.metric.unit)
     columns: list[Column] = []
     for column in table.columns:
         cells = column.plain()

@@ -155,12 +155,12 @@ def run_check(options: CheckOptions) -> int:
 
     [path] = options.paths
     with progress() as report:
-        chosen, found = check_path(path, options.from_format, ReadOptions(options.salvage, report))
-    rows = [(p.severity.value, p.file, p.section, with_flags(p.text).removeprefix(f"{path}: ")) for p in found]
+        chosen, problems = check_path(path, options.from_format, ReadOptions(options.salvage, report))
+    rows = [(p.severity.value, p.file, p.section, with_flags(p.text).removeprefix(f"{path}: ")) for p in problems]
     table = Table.from_rows(PROBLEM_COLUMNS, rows)
     if rows or not options.is_printed_table:  # for people, no problem is no table
         emit(Table((*table.columns[:-1], Prose("problem", table.columns[-1].values))), options)
-    damage = sum(p.severity == Severity.DAMAGE for p in found)
+    damage = sum(p.severity == Severity.DAMAGE for p in problems)
     places = "1 damaged place" if damage == 1 else f"{damage} damaged places"
     note(f"{path}: {places}" if damage else f"{path}: sound ({chosen.title})")
     return InputError.exit_code if damage else 0

@@ -78,7 +78,7 @@ class ScalingOptions(InputOptions):
 
 def parse_point(text: str) -> dict[str, float]:
     """`p=4096,n=1e6` as numbers by name."""
-    found: dict[str, float] = {}
+    point: dict[str, float] = {}
     for part in text.split(","):
         name, sign, value = part.rpartition("=")
         name = name.strip()
@@ -86,10 +86,10 @@ def parse_point(text: str) -> dict[str, float]:
             number = float(value)
         except ValueError:
             number = math.nan
-        if not (sign and name and math.isfinite(number)) or name in found:
+        if not (sign and name and math.isfinite(number)) or name in point:
             raise argparse.ArgumentTypeError(f"{text!r} is not a point like p=4096,n=1e6")
-        found[name] = number
-    return found
+        point[name] = number
+    return point
 
 
 def add_model_options(parser: argparse.ArgumentParser) -> None:
@@ -162,13 +162,13 @@ def fit_models(options: ScalingOptions) -> Models:
 def say_cautions(models: Models) -> None:
     """What to know about the models, on stderr: one line for each reason."""
     from callgrove.cli.messages import note
-    from callgrove.errors import worded
+    from callgrove.errors import compose_text
     from callgrove.modeling.fitting import count_cautions
 
     for _, text, numbers in count_cautions(models.cautions):
         first = models.callpath(int(numbers[0]))
         whose = first if len(numbers) == 1 else f"{len(numbers)} of {len(models)} models, such as {first}"
-        note(worded(f"{whose}: ", text))
+        note(compose_text(f"{whose}: ", text))
 
 
 # -- model -------------------------------------------------------------------------------------------------------------
@@ -361,7 +361,7 @@ def _save(models: Models, target: str, overwrite: bool) -> None:
     from pathlib import Path
 
     from callgrove.cli.messages import note
-    from callgrove.errors import worded
+    from callgrove.errors import compose_text
     from callgrove.formats.interface import WriteOptions
     from callgrove.formats.registry import format_for_target, writer_of
     from callgrove.formats.writing.transfer import write_experiment
@@ -373,7 +373,7 @@ def _save(models: Models, target: str, overwrite: bool) -> None:
     if n_lost := len(models) - sum(model.name == NAME for model in study.models):
         note(f"lost: {n_lost} series without a model, or with one in pieces over several parameters")
     for loss in lost.lines:
-        note(worded("lost: ", loss))
+        note(compose_text("lost: ", loss))
 
 
 MODEL = Command(ModelVerbOptions, add_model_arguments, run_model)

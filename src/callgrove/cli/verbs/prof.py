@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from callgrove.cli.options import ExecutionOptions, add_execution, engine_for
 from callgrove.cli.parser import Command
-from callgrove.errors import worded
+from callgrove.errors import compose_text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -188,8 +188,8 @@ def _request(options: Options, format_name: str) -> tuple[Request, Path]:
         raise UsageError(f"{target}: is the input itself, which is never modified; name another OUT")
     for path in map(Path, options.structs):
         if not path.is_file():
-            found = "this is a folder, not a structure file" if path.is_dir() else "there is no such structure file"
-            raise InputError(f"{path}: {found} (-S)")
+            problem = "this is a folder, not a structure file" if path.is_dir() else "there is no such structure file"
+            raise InputError(f"{path}: {problem} (-S)")
     attribution = Attribution(
         tuple(Path(path).resolve() for path in options.structs),
         not options.ignore_structs,
@@ -222,7 +222,7 @@ def _list(word: str, texts: list[str]) -> None:
     from callgrove.cli.messages import note
 
     for text in texts[:MOST_NOTES]:
-        note(worded(f"{word}: ", text))
+        note(compose_text(f"{word}: ", text))
     if len(texts) > MOST_NOTES:
         note(f"{word}: {len(texts) - MOST_NOTES} more")
 

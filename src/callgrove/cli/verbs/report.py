@@ -30,10 +30,10 @@ class Options(InputOptions, SelectionOptions, FileOutput):
 
 def size(text: str) -> int:
     """A number of bytes: 800kB, 5MB, 1.5M."""
-    found = SIZE.fullmatch(text.strip())
-    if found is None:
+    number_and_unit = SIZE.fullmatch(text.strip())
+    if number_and_unit is None:
         raise argparse.ArgumentTypeError(f"{text!r} is not a size like 800kB or 5MB")
-    return int(float(found[1]) * SIZES[found[2]])
+    return int(float(number_and_unit[1]) * SIZES[number_and_unit[2]])
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

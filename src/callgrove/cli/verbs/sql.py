@@ -141,10 +141,10 @@ def _for_people(listed: Table) -> Table:
     """One row per table."""
     from callgrove.model.table import Table
 
-    found: dict[str, tuple[str, str, list[str]]] = {}
+    descriptions: dict[str, tuple[str, str, list[str]]] = {}
     for name, kind, column, _, meaning in listed.rows():
-        found.setdefault(name, (kind, meaning, []))[2].append(column)
-    rows = [(name, kind, meaning, ", ".join(columns)) for name, (kind, meaning, columns) in found.items()]
+        descriptions.setdefault(name, (kind, meaning, []))[2].append(column)
+    rows = [(name, kind, meaning, ", ".join(columns)) for name, (kind, meaning, columns) in descriptions.items()]
     return Table.from_rows(("table", "kind", "meaning", "columns"), rows)
 
 

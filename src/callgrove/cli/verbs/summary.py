@@ -117,18 +117,18 @@ def run(options: Options) -> int:
             WindowMode(options.window_mode),
             options.section or SECTIONS,
         )
-        found = summarise(experiment, by, window, mode, profiles, workers, sections, options.ignore_digits)
+        summary = summarise(experiment, by, window, mode, profiles, workers, sections, options.ignore_digits)
     if "memory" in options.section:  # it takes all events once more
-        found.memory = memory_peaks(experiment, profiles, window)
+        summary.memory = memory_peaks(experiment, profiles, window)
     limit = (FOR_PEOPLE if options.is_for_people else None) if options.limit == UNSAID else options.limit
     if options.is_for_people:
-        emit_each((_for_people(made) for made in tables(found, sections, limit)), options)
+        emit_each((_for_people(made) for made in tables(summary, sections, limit)), options)
     else:
-        emit(table(found, sections, limit), replace(options, limit=None))  # it counts in every section
-    said_damage(experiment, found.damage)
-    for asked, names in found.find_undivided(sections_of(found, sections)).items():
+        emit(table(summary, sections, limit), replace(options, limit=None))  # it counts in every section
+    said_damage(experiment, summary.damage)
+    for asked, names in summary.find_undivided(sections_of(summary, sections)).items():
         note(f"{' and '.join(names)} cannot be divided by {asked.value}: these rows cover all of them")
-    for text in _quality(found, experiment):
+    for text in _quality(summary, experiment):
         note(text)
     return said_everything(experiment, options)
 
@@ -185,20 +185,20 @@ def _for_people(made: Table) -> Table:
     return replace(made, columns=tuple(columns))
 
 
-def _quality(found: Summary, experiment: Experiment) -> list[str]:
+def _quality(summary: Summary, experiment: Experiment) -> list[str]:
     """What a reader of the table should know about the data."""
     from callgrove.model.runs import describe_runs
 
-    if not found.n_read and not experiment.traces.n_spans:
+    if not summary.n_read and not experiment.traces.n_spans:
         if experiment.runs[0].parameters or len(experiment.runs) > 1:
             which = f"--run chooses one of {len(experiment.runs)}: {describe_runs(experiment.runs)}"
             return [f"{experiment.path}: holds several runs, and a summary shows the events of one; {which}"]
         nothing = "has no events with a start and an end, which a summary is made of; `callgrove info` says what it has"
         return [f"{experiment.path}: {nothing}"]
-    counts = f"{found.n_read:,} spans read, {found.n_shown:,} shown, {found.n_flagged:,} flagged"
-    notes = [f"{counts}, {found.n_unlinked:,} operations without a launching call"]
-    if found.n_flagged > MUCH_DAMAGE * found.n_read:
-        share = 100 * found.n_flagged / found.n_read
+    counts = f"{summary.n_read:,} spans read, {summary.n_shown:,} shown, {summary.n_flagged:,} flagged"
+    notes = [f"{counts}, {summary.n_unlinked:,} operations without a launching call"]
+    if summary.n_flagged > MUCH_DAMAGE * summary.n_read:
+        share = 100 * summary.n_flagged / summary.n_read
         notes.append(
             f"data quality: {share:.1f} % of the spans end before they start, or have times that no clock shows; "
             "they are in no sum"

@@ -138,17 +138,17 @@ def run_hot(options: HotOptions) -> int:
     from callgrove.cli.output import all_columns, costs_of, format_table, headline
 
     experiment = open_experiment(options)
-    found = costs_of(experiment, options)
+    costs = costs_of(experiment, options)
     columns = all_columns(experiment, options)
-    table = hot_path(found, options.share, columns)
-    headline(found, options)
-    emit(format_table(table, found, options), options)
+    table = hot_path(costs, options.share, columns)
+    headline(costs, options)
+    emit(format_table(table, costs, options), options)
     if options.is_printed_table:
-        _say_why_it_ends(table, hot_path(found, share=0.0), found, options.share)
+        _say_why_it_ends(table, hot_path(costs, share=0.0), costs, options.share)
     return said_everything(experiment, options, printed=bool(len(table)))
 
 
-def _say_why_it_ends(path: Table, to_the_leaf: Table, found: Costs, share: float) -> None:
+def _say_why_it_ends(path: Table, to_the_leaf: Table, costs: Costs, share: float) -> None:
     """A path that ends above a leaf is short because of --share; say how to go on."""
     from math import floor
 
@@ -158,10 +158,10 @@ def _say_why_it_ends(path: Table, to_the_leaf: Table, found: Costs, share: float
     if not 0 < n < len(to_the_leaf):
         return
     contexts, names = (to_the_leaf.column(name).plain() for name in ("context", "name"))
-    part = float(found.weights[contexts[n]] / found.weights[contexts[n - 1]])
+    part = float(costs.weights[contexts[n]] / costs.weights[contexts[n - 1]])
     if 0.005 <= part < share:
         further = floor(100 * part) / 100
-        ends = f"no call of {names[n - 1]} has {share:.0%} of its {'changes' if found.is_signed else 'cost'}"
+        ends = f"no call of {names[n - 1]} has {share:.0%} of its {'changes' if costs.is_signed else 'cost'}"
         note(f"{ends}; {names[n]} has {part:.0%}: --share {further:g} goes on")
 
 

@@ -19,7 +19,7 @@ from typing import IO, TypeVar
 import numpy as np
 
 from callgrove.binary.files import Source
-from callgrove.errors import CorruptFile, Parameter, RefusedInput, worded
+from callgrove.errors import CorruptFile, Parameter, RefusedInput, compose_text
 from callgrove.formats.extrap.study_format import (
     Cells,
     Node,
@@ -166,7 +166,7 @@ def _series(builder: StudyBuilder, callpath: str, metric: str, measurements: Nod
     for one in measurements.elements():
         point = _point(builder, one["point"])
         if point in seen and strict:
-            raise one["point"].bad(worded("every point once (", Parameter("strict", True), ")"))
+            raise one["point"].bad(compose_text("every point once (", Parameter("strict", True), ")"))
         seen.add(point)
         values = one["values"]
         try:

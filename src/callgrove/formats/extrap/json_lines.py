@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from callgrove.binary.files import Source
-from callgrove.errors import CorruptFile, Parameter, worded
+from callgrove.errors import CorruptFile, Parameter, compose_text
 from callgrove.formats.extrap.study_format import (
     Cells,
     NotANumber,
@@ -315,7 +315,7 @@ class _Reader:
         for name in given:
             if name not in self.names:
                 if self.strict:
-                    more = worded(f"{name!r} too (", Parameter("strict", True), ")")
+                    more = compose_text(f"{name!r} too (", Parameter("strict", True), ")")
                     raise _bad(self.path, number, "the parameters of the first record", more)
                 self.ignored.setdefault(name, number)
 

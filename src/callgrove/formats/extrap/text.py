@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import IO
 
 from callgrove.binary.files import Source
-from callgrove.errors import CorruptFile, Parameter, UsageError, worded
+from callgrove.errors import CorruptFile, Parameter, UsageError, compose_text
 from callgrove.formats.extrap.study_format import (
     KEYWORDS,
     Cells,
@@ -262,7 +262,7 @@ FORMAT = TextFormat()
 
 def _strictly(described: object) -> str:
     """Return what only a strict reader refuses."""
-    return worded(described, " (", Parameter("strict", True), ")")
+    return compose_text(described, " (", Parameter("strict", True), ")")
 
 
 class _Reader:

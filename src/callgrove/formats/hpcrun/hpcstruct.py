@@ -29,7 +29,7 @@ import numpy as np
 from callgrove.arrays import ABSENT, NO_OFFSET, Array, Bools, Ids, Ints, Offsets, depths
 from callgrove.binary.files import HEAD_BUDGET, Source
 from callgrove.binary.xml import new_parser, parse, pieces, readable
-from callgrove.errors import CallgroveError, CorruptFile, NotRecognised, Parameter, UnsupportedVersion, worded
+from callgrove.errors import CallgroveError, CorruptFile, NotRecognised, Parameter, UnsupportedVersion, compose_text
 from callgrove.formats.interface import Field, Grade, Match, Problem, ReadOptions
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.contexts import ContextKind, Relation
@@ -480,7 +480,7 @@ REGION_KINDS = {
     ScopeKind.STATEMENT: ContextKind.LINE,
     ScopeKind.CALL: ContextKind.CALL,
 }
-UNMEASURED = worded(
+UNMEASURED = compose_text(
     "describes code and holds no measurements; ", Parameter('export("contexts")'), " lists what it describes"
 )
 HEAD = HEAD_BUDGET // 4  # the DTD is shorter than that
@@ -506,7 +506,7 @@ class HpcstructFormat:
         structure = read_structure(source.path, options.salvage)
         title = ", ".join(structure.modules.path[:3]) or source.path.name
         builder = ExperimentBuilder(self.name, structure.version, title, str(source.path))
-        builder.warn(Severity.NOTE, worded(f"{source.path}: ", UNMEASURED))
+        builder.warn(Severity.NOTE, compose_text(f"{source.path}: ", UNMEASURED))
         if structure.damage:
             builder.warn(Severity.DAMAGE, structure.damage)
         _add_contexts(builder, structure)

@@ -26,7 +26,7 @@ from xml.parsers import expat
 
 from callgrove.arrays import ABSENT
 from callgrove.binary import xml
-from callgrove.errors import CorruptFile, Parameter, UnsupportedVersion, worded
+from callgrove.errors import CorruptFile, Parameter, UnsupportedVersion, compose_text
 from callgrove.formats.hpctoolkit.database import split_source_path
 from callgrove.model.builder import NO_WITHIN, ExperimentBuilder
 from callgrove.model.contexts import LAST_LINE, ContextKind, Relation
@@ -445,7 +445,7 @@ def parse_document(
         if error.section != "XML" or not has_content():
             raise
         if not salvage:
-            raise error.with_remedy(worded(Parameter("salvage", True), " keeps the complete part")) from None
+            raise error.with_remedy(compose_text(Parameter("salvage", True), " keeps the complete part")) from None
         warn(f"{path}: line {error.line}: {error.found}; the part before it was kept")
 
 

@@ -28,7 +28,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from callgrove.arrays import Array, Bools, Ints
-from callgrove.errors import CallgroveError, MissingExtra, Parameter, UsageError, worded
+from callgrove.errors import CallgroveError, MissingExtra, Parameter, UsageError, compose_text
 from callgrove.formats.interface import LossReport, WriteOptions
 from callgrove.formats.registry import paradigm_of
 from callgrove.formats.timeline.content import CounterPoints, Note, ProcessTracks, Slices, Track, TrackKind
@@ -512,7 +512,7 @@ class Otf2Writer(TimelineWriter):
             report.add("arrows from calls to operations: in OTF2 only the attribute corr is equal at both ends")
         if self._archive.n_events > MANY:
             report.hint(
-                worded(
+                compose_text(
                     f"{self.target}: {self._archive.n_events:,} events; writing and reading them as OTF2 takes long, ",
                     Parameter("to_format", "perfetto"),
                     " does not",

@@ -26,7 +26,7 @@ from typing import IO, ClassVar, NoReturn, Protocol
 import numpy as np
 
 from callgrove.arrays import Ints
-from callgrove.errors import Parameter, UsageError, worded
+from callgrove.errors import Parameter, UsageError, compose_text
 from callgrove.execute import Progress, silent
 from callgrove.formats.interface import Chunk, SampleChunk, WriteOptions
 from callgrove.formats.registry import find_entry
@@ -443,7 +443,7 @@ class TimelineWriter(TargetWriter[Output, Experiment]):
         """There are arguments of calls: slices show them where everything is wanted."""
         if self._slice_options.annotations is Annotations.DEFAULT:
             everything = Parameter("annotations", "all")
-            self._report.hint(worded("arguments of calls are left out; ", everything, " writes them"))
+            self._report.hint(compose_text("arguments of calls are left out; ", everything, " writes them"))
 
     def _write_counters_elsewhere(self, traces: Traces) -> None:
         """Counters of profiles that have no spans."""

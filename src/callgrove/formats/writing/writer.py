@@ -26,7 +26,7 @@ import numpy as np
 
 from callgrove.arrays import ABSENT, Array, Bools
 from callgrove.binary.files import Source
-from callgrove.errors import Parameter, RefusedInput, UsageError, worded
+from callgrove.errors import Parameter, RefusedInput, UsageError, compose_text
 from callgrove.formats.interface import Chunk, LossReport, Match, ReadOptions, SampleChunk
 from callgrove.formats.writing.targets import Pending
 from callgrove.model.books import Books
@@ -183,7 +183,7 @@ def readable_sources(tables: Experiment, report: LossReport) -> Iterator[tuple[i
 
 SHOWN = 5  # names in one sentence, and lines of one kind
 LOST = "lost: "  # how notes about losses begin
-NOTHING_RENAMED = worded(
+NOTHING_RENAMED = compose_text(
     Parameter("kernel_rename", True),
     ": changes nothing, as no kernel here tells the range that it was launched in",
 )

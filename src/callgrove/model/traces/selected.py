@@ -297,7 +297,7 @@ class KeptTables:
             wanted = {row for row in _take_cells(self.places.column("process").plain(), here) if row is not None}
             return np.array([row for row in every.tolist() if row in wanted], np.int64)
         if name == AGENTS:
-            parts = {k for k, own in enumerate(self.traces.parts()) if (self.profiles[own] >= 0).any()}
+            parts = {k for k, profiles in enumerate(self.traces.parts()) if (self.profiles[profiles] >= 0).any()}
             return np.flatnonzero([part in parts for part in table.column(PART).plain()])
         if GUID in table.names and (processes := self.table(PROCESSES)) is not None:
             guids = {None, *processes.column(GUID).plain()}
@@ -325,16 +325,18 @@ def chain_tables(inputs: Sequence[KeptTables], n_profiles: int) -> Mapping[str, 
 
 def _join_tables(inputs: Sequence[KeptTables], name: str) -> Table:
     """The rows of all inputs; columns that only some have are empty elsewhere."""
-    found = [one.table(name) for one in inputs]
-    columns = dict.fromkeys(column for table in found if table is not None for column in table.names)
+    tables = [one.table(name) for one in inputs]
+    columns = dict.fromkeys(column for table in tables if table is not None for column in table.names)
     cells: dict[str, list[object]] = {column: [] for column in columns}
     firsts = _offsets([one.n_parts for one in inputs])
-    for table, first in zip(found, firsts, strict=True):
+    for table, first in zip(tables, firsts, strict=True):
         if table is None:
             continue
         for column in columns:
-            own: list[Any] = table.column(column).plain() if column in table.names else [None] * len(table)
-            cells[column] += [_move_number(part, first) for part in own] if (name, column) == (AGENTS, PART) else own
+            values_here: list[Any] = table.column(column).plain() if column in table.names else [None] * len(table)
+            cells[column] += (
+                [_move_number(part, first) for part in values_here] if (name, column) == (AGENTS, PART) else values_here
+            )
     return Table(tuple(Column(column, values) for column, values in cells.items()))
 
 
@@ -346,13 +348,13 @@ def _places(inputs: Sequence[KeptTables], n_profiles: int) -> Table:
         assert one.places is not None
         here = np.flatnonzero(one.profiles >= 0)
         for column in (column for column in one.places.columns if column.name in cells):
-            own = _take_cells(column.plain(), here)
+            values_here = _take_cells(column.plain(), here)
             if column.name in NAMED_BY:
                 numbers = one.numbers(NAMED_BY[column.name])
-                known = [int(numbers[row]) if row in range(len(numbers)) else None for row in own]
-                own = [_move_number(row, firsts[column.name]) for row in known]
+                known = [int(numbers[row]) if row in range(len(numbers)) else None for row in values_here]
+                values_here = [_move_number(row, firsts[column.name]) for row in known]
                 firsts[column.name] += int((numbers >= 0).sum())
-            for profile, cell in zip(one.profiles[here].tolist(), own, strict=True):
+            for profile, cell in zip(one.profiles[here].tolist(), values_here, strict=True):
                 cells[column.name][profile] = cell
     return Table(tuple(Column(name, values) for name, values in cells.items()))
 

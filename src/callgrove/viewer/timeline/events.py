@@ -185,7 +185,7 @@ class Part:
     """Some events, and a part of the time by what was innermost then. Over all parts, both are complete."""
 
     events: Events
-    own: Events
+    innermost: Events
 
 
 class Names:
@@ -476,7 +476,7 @@ class NameTimes:
     def __init__(self, stacks: Stacks, names: Names) -> None:
         self._stacks, self._names = stacks, names
         self._contexts = np.zeros(len(stacks.tree), np.int64)
-        self._own = np.zeros((0, 0), np.int64)  # levels x names
+        self._innermost = np.zeros((0, 0), np.int64)  # levels x names
         self._whole = np.zeros((0, 0), np.int64)
 
     def add_samples(self, events: Events) -> None:
@@ -485,7 +485,7 @@ class NameTimes:
 
     def add_spans(self, part: Part) -> None:
         """Add spans: own time, and the whole one, which counts where deeper calls are not looked at."""
-        self._own = _add_events(self._own, part.own)
+        self._innermost = _add_events(self._innermost, part.innermost)
         self._whole = _add_events(self._whole, part.events)
 
     @property
@@ -500,7 +500,7 @@ class NameTimes:
         numbers = self._names.of(self._stacks.names(frames))
         out = np.zeros(len(self._names), np.int64)
         np.add.at(out, numbers, self._contexts[used])
-        spans = self._own[:depth].sum(axis=0)
+        spans = self._innermost[:depth].sum(axis=0)
         if depth is not None and depth < len(self._whole):
             spans = _sum(spans, self._whole[depth])
         return _sum(out, spans)[: len(out)]
