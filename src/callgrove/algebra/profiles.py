@@ -54,8 +54,8 @@ class Systems(StrEnum):
 
 @dataclass(frozen=True)
 class MatchedProfiles:
-    """The profiles of the result. Profile p is profile `input_profile[p]` of input `source[p]`, in run `run[p]`; `maps` give the
-    profile of the result for each profile of an input, -1 for summaries."""
+    """The profiles of the result. Profile p is profile `input_profile[p]` of input `source[p]`, in run `run[p]`; `maps`
+    give the profile of the result for each profile of an input, -1 for summaries."""
 
     maps: tuple[Ids, ...]
     source: Ids

@@ -243,8 +243,8 @@ Pairs = tuple[Ints, Ints]  # contexts, and the row of each
 class Rows:
     """Of which contexts the rows of a view are made, by what is measured there.
 
-    `inclusive`: contexts whose inclusive cost is a row's, `exclusive`: those whose exclusive cost is. `nested`: those whose
-    cost in function scope is; None where rows are groups, of which the parts may lie in one another.
+    `inclusive`: contexts whose inclusive cost is a row's, `exclusive`: those whose exclusive cost is. `nested`: those
+    whose cost in function scope is; None where rows are groups, of which the parts may lie in one another.
     """
 
     n: int
