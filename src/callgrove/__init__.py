@@ -108,7 +108,7 @@ _LAZY = {
 
 
 def __getattr__(name: str) -> Any:
-    """Public names that need NumPy, imported when first used."""
+    """Import public names that need NumPy when they are first used."""
     if name not in _LAZY:
         raise AttributeError(f"module 'callgrove' has no attribute {name!r}")
     module, attribute = _LAZY[name]
@@ -116,5 +116,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """The public names, also those that are not imported yet: for help() and completion."""
+    """Return the public names, also those that are not imported yet: for help() and completion."""
     return sorted({*globals(), *__all__})

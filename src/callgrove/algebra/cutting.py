@@ -87,7 +87,7 @@ class Folded:
         return levels(depths(self.within))
 
     def move_values(self, function: Array, inclusive: Array) -> Array:
-        """Function-scope values after the fold."""
+        """Return the function-scope values after the fold."""
         tree, n = self.tree, self.tree.n_listed
         change = np.zeros_like(function)
         called = self.removed[tree.parent[self.removed] >= 0]
@@ -173,7 +173,7 @@ class FoldedValues(TiledValues):
         return [SparseBlock(profile, place[rows].astype(np.int32), metric, block.value[rows])]
 
     def _compute(self, row: int, input_profiles: Ints) -> Iterator[SparseBlock]:
-        """A row that is not merely folded, some profiles at a time."""
+        """Yield a row that is not merely folded, some profiles at a time."""
         step = max(1, TILE_VALUES // max(1, len(self._fold.tree)))
         chosen = np.flatnonzero(self._kept.contexts >= 0)
         for start in range(0, len(input_profiles), step):
@@ -218,7 +218,7 @@ BETWEEN = (ContextKind.LINE, ContextKind.LOOP, ContextKind.CALL, ContextKind.INS
 
 
 def places(tree: ContextTree, text: str) -> Bools:
-    """The contexts of the tree that a text means; none is an error."""
+    """Return the contexts of the tree that a text means; none is an error."""
     names = _names(tree)
     if len(text) > 2 and text.startswith("/") and text.endswith("/"):
         matches = _by_pattern(names, text[1:-1])
@@ -247,7 +247,7 @@ def _by_pattern(names: list[str], pattern: str) -> Bools:
 
 
 def _by_path(tree: ContextTree, names: list[str], text: str) -> Bools:
-    """How many names of the path end at each context; what stands in between does not interrupt it."""
+    """Return how many names of the path end at each context; what stands in between does not interrupt it."""
     steps = text.split("->")
     between = np.isin(tree.kind[: tree.n_listed], BETWEEN).tolist()
     reached: list[frozenset[int]] = []  # lengths of the beginnings of the path that lead here
@@ -261,7 +261,7 @@ def _by_path(tree: ContextTree, names: list[str], text: str) -> Bools:
 
 
 def outermost(tree: ContextTree, chosen: Bools) -> Bools:
-    """Those of some contexts that have none of them above."""
+    """Return those of some contexts that have none of them above."""
     out = np.zeros(len(chosen), np.bool_)
     end = 0
     for context in np.flatnonzero(chosen).tolist():
@@ -327,7 +327,7 @@ def _contexts_called(experiment: Experiment, texts: Sequence[str]) -> Bools:
 
 
 def _reroot(experiment: Experiment, chosen: Bools) -> Experiment:
-    """The subtrees of the outermost chosen contexts."""
+    """Return the subtrees of the outermost chosen contexts."""
     tree = experiment.contexts
     heads = np.flatnonzero(outermost(tree, chosen))
     contexts = Folded(tree, heads).gone
@@ -352,7 +352,8 @@ def _prune(experiment: Experiment, chosen: Bools, texts: Sequence[str]) -> Exper
 
 
 def without(experiment: Experiment, removed: Ints, word: str, dropped: Collection[str], *notes: str) -> Experiment:
-    """The experiment without these contexts and all below them; callers take the cost, but of `dropped` quantities."""
+    """Return the experiment without these contexts and all below them; callers take the cost, but of `dropped`
+    quantities."""
     if not len(removed):
         return _mark(take_part(experiment, Kept.of(experiment)), experiment, word, *notes)
     fold = Folded(experiment.contexts, removed)
@@ -399,6 +400,6 @@ def common(
 
 
 def _outside(experiment: Experiment, shared: Bools) -> Ints:
-    """The topmost contexts that are not shared."""
+    """Return the topmost contexts that are not shared."""
     tree = experiment.contexts
     return np.flatnonzero(outermost(tree, ~shared[: tree.n_listed]))

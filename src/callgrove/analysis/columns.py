@@ -117,7 +117,7 @@ class Statistics:
         return np.where(np.isinf(numbers), 0.0, numbers)
 
     def _reduce(self, values: Array, scope: Scope, rows: Rows, aggregation: Aggregation) -> Floats:
-        """Values of contexts as values of rows, and of all roots."""
+        """Return values of contexts as values of rows, and of all roots."""
         nested = rows.exclusive if rows.nested is None else rows.nested
         contexts, targets = (
             rows.inclusive if scope == Scope.INCLUSIVE else nested if scope in NESTED else rows.exclusive
@@ -277,7 +277,7 @@ def _unit(metrics: Metrics, column: Column) -> str:
 
 
 def _choose_columns(columns: Iterable[Column]) -> list[Column]:
-    """Visible ones; of several exclusive ones with the same name the first by scope."""
+    """Return the visible columns; of several exclusive ones with the same name the first by scope."""
     visible = [column for column in columns if column.visible]
     best: dict[str, int] = {}
     for column in visible:
@@ -288,7 +288,7 @@ def _choose_columns(columns: Iterable[Column]) -> list[Column]:
 
 
 def _plain(metrics: Metrics, reader: _Reader) -> Iterable[Shown]:
-    """Both costs of every visible quantity."""
+    """Yield both costs of every visible quantity."""
     for name in metrics.shown:
         first = metrics.first(name)
         for scope in (Scope.INCLUSIVE, Scope.EXCLUSIVE):
@@ -318,7 +318,7 @@ class _Reader:
         return Variable(self.quantities.setdefault(quantity, len(self.quantities)))
 
     def formula(self, column: Column) -> Expression | None:
-        """None where it cannot be read, or refers to what is not there."""
+        """Return a formula; None where it cannot be read, or refers to what is not there."""
         try:
             return self._expand(column, ())
         except (FormulaError, KeyError):

@@ -147,7 +147,7 @@ class DeviceUses:
 
 
 def device_use(activity: Activity) -> DeviceUse:
-    """Busy time, overlap of compute, communication and copies, and the gaps."""
+    """Return the busy time, overlap of compute, communication and copies, and the gaps."""
     return device_uses(activity, np.zeros(len(activity), np.int64), 1)[0]
 
 
@@ -178,7 +178,7 @@ def device_uses(activity: Activity, device: Array, n_devices: int) -> DeviceUses
 
 
 def _in_order(activity: Activity, device: Array) -> Ints:
-    """Operations that take any time, by device and start."""
+    """Return the operations that take any time, by device and start."""
     lasting = activity.end_ns > activity.start_ns
     rows = None if lasting.all() else np.flatnonzero(lasting)
     start, device_of_row = (activity.start_ns, device) if rows is None else (activity.start_ns[rows], device[rows])
@@ -223,7 +223,7 @@ class _Sweep:
         return rows
 
     def measure_coverage(self) -> dict[tuple[int, ...], Ints]:
-        """By set of classes, for each device: for how long any of them went on."""
+        """Return for each device, by set of classes, for how long any of them went on."""
         present = {k for k in range(len(CLASSES)) if (self.klass == k).any()}
         coverage: dict[tuple[int, ...], Ints] = {(): np.zeros(len(self.span_ns), np.int64)}
         for chosen in reversed(SETS):
@@ -269,7 +269,7 @@ class _Sweep:
 
 
 def _exactly(covered: dict[tuple[int, ...], Ints]) -> dict[tuple[int, ...], Ints]:
-    """For how long exactly these classes went on, for every set of classes."""
+    """Return for how long exactly these classes went on, for every set of classes."""
     whole = covered[SETS[-1]]
     out: dict[tuple[int, ...], Ints] = {}
     for chosen in SETS:  # smaller sets come first

@@ -121,7 +121,8 @@ Row = dict[str, Any]
 
 
 def table(summary: Summary, sections: Sequence[str] = SECTIONS, limit: int | None = None) -> Table:
-    """Of each section at most `limit` rows; rank, agent, ... follow the name where they were asked for.
+    """Return the summary as one table, of each section at most `limit` rows; rank, agent, ... follow the name where
+    they were asked for.
 
     Percentages are of the section's total; of `busy` and `overlap`, of the time from a device's first operation to the
     end of its last, and `process_percent` of the same of its process. Bytes per second are those of the copies whose
@@ -149,7 +150,7 @@ def sections_of(summary: Summary, sections: Sequence[str] = SECTIONS) -> list[st
 
 
 def _by_section(summary: Summary, sections: Sequence[str]) -> dict[str, list[Row]]:
-    """Rows in their order."""
+    """Return the rows of each section, in the order in which they are shown."""
     by_section: dict[str, list[Row]] = {section: [] for section in SECTIONS if section in sections}
     for row in _rows(summary):
         if row["section"] in by_section:
@@ -171,7 +172,8 @@ def _make_table(summary: Summary, rows: Sequence[Row], left: int, always: Sequen
 
 
 def _rank(row: Row, divided: Sequence[str]) -> tuple[Any, ...]:
-    """Most time first, then by name: the order does not tell in which parts the spans were summed up."""
+    """Return rows with the most time first, then by name: the order does not tell in which parts the spans were summed
+    up."""
     values = [row.get(name) for name in divided]
     return (-(row.get("total_ns") or 0), row["name"], [(value is None, value) for value in values])
 
@@ -198,7 +200,7 @@ def _rows(summary: Summary) -> Iterator[Row]:
 
 
 def _sizes(section: str, sizes: Sizes | None, count: int) -> Row:
-    """Bytes and rate of those spans whose size is known, and how many others there are."""
+    """Return bytes and rate of those spans whose size is known, and how many others there are."""
     known = sizes if sizes is not None else Sizes(0, 0, 0)
     return {
         "bytes": known.n_bytes if known.count else None,
@@ -259,7 +261,7 @@ def _overlap_rows(summary: Summary) -> Iterator[Row]:
 
 
 def _gap_row(gap: Gap) -> Row:
-    """Its name says what it is due to, the largest part first."""
+    """Return the row of gaps; its name says what they are due to, the largest part first."""
     causes = sorted(gap.cause_ns, key=lambda cause: -gap.cause_ns[cause])
     return {
         "section": "longest-gaps",
@@ -300,7 +302,8 @@ FOR_EVER = 2**63 - 1
 def memory_peaks(
     experiment: Experiment, profiles: Ints | None = None, window: Window | None = None
 ) -> list[MemoryPeak]:
-    """Of every process and device with allocations. In a window, what is in use when it begins counts too."""
+    """Return the peaks of memory of every process and device with allocations. In a window, what is in use when it
+    begins counts too."""
     traces, places = experiment.traces, Places.of(experiment)
     peaks: list[MemoryPeak] = []
     for part, profiles_of_part in enumerate(traces.parts()):

@@ -176,7 +176,7 @@ def _spans_in_window(spans: _Spans, valid: Array, task: Task, summary: Summary) 
 
 
 def _calls(columns: dict[str, Array], valid: Array, places: Places) -> Array:
-    """For each span the row of the host call that launched it; -1 for host spans and where no call is known."""
+    """Return for each span the row of the host call that launched it; -1 for host spans and where no call is known."""
     kind, correlation, start = columns["kind"], columns["correlation"], columns["start_ns"]
     rows = np.flatnonzero(_among(kind, ON_DEVICE))
     api = np.flatnonzero(_among(kind, LAUNCHING) & valid)
@@ -285,7 +285,7 @@ def _rows_of(span: Ints, asked: Ints) -> Ints:
 
 
 def _add_devices(summary: Summary, task: Task, spans: _Spans, strings: Sequence[str], every: _Spans) -> None:
-    """`every` are the spans that calls are looked for among."""
+    """Add the use of devices; `every` are the spans among which calls are looked for."""
     rows = np.flatnonzero(spans.on_device)
     if not len(rows):
         return
@@ -369,7 +369,8 @@ def _longest_gaps(uses: DeviceUses, ranks: Ints, agents: Ints, runs: Ints) -> It
 
 
 def _process_lengths(spans: _Spans, places: Places) -> Ints:
-    """From the first to the last moment of every process. Spans of one process follow each other for a while."""
+    """Return the time from the first to the last moment of every process. Spans of one process follow each other for a
+    while."""
     process = places.process.take(spans.profile)
     begins = np.flatnonzero(np.append(True, process[1:] != process[:-1]))
     n = int(places.process.max()) + 1

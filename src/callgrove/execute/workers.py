@@ -27,7 +27,7 @@ LARGEST_KEPT = (32 << 20) - (1 << 16)  # bytes: the largest block that glibc lea
 
 
 def silent(label: str, done: int, total: int) -> None:
-    """Progress that nobody watches."""
+    """Do nothing: nobody watches the progress."""
 
 
 def keep_freed_memory() -> None:
@@ -61,8 +61,8 @@ class Workers:
         label: str = "working",
         progress: Progress = silent,
     ) -> Iterator[Result]:
-        """`function` of every item, in their order. The first error, in that order, ends it; what was handed out by
-        then may still be worked on."""
+        """Yield `function` of every item, in their order. The first error, in that order, ends it; what was handed out
+        by then may still be worked on."""
         self._get_ready(len(items))
         if self._pool is None:
             keep_freed_memory()
@@ -90,7 +90,8 @@ class Workers:
         label: str = "working",
         progress: Progress = silent,
     ) -> Result | None:
-        """`function` of every item, combined pair by pair, the left one always before the right one; None of none."""
+        """Return `function` of every item, combined pair by pair, the left one always before the right one; None of
+        none."""
         if not items:
             return None
         self._get_ready(len(items))
@@ -102,7 +103,7 @@ class Workers:
         )
 
     def _get_ready(self, n_items: int) -> None:
-        """Called before work is handed out."""
+        """Get the workers ready, before work is handed out."""
 
 
 IN_PROCESS = Workers(None, 1)
@@ -209,7 +210,7 @@ class _Reduction(Generic[Item, Result]):
 
 @contextmanager
 def _deaths() -> Iterator[None]:
-    """A worker that died is one error that says so."""
+    """Turn the death of a worker into one error that says so."""
     from concurrent.futures import BrokenExecutor
 
     try:

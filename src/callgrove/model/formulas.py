@@ -401,7 +401,8 @@ def evaluate(expression: Expression, columns: Mapping[int, Array], thread_values
 
 
 def _pairwise(node: Expression, args: Sequence[Expression]) -> Expression:
-    """Calls with at most two arguments, so that a sum of thousands does not hold thousands of columns at once."""
+    """Return calls with at most two arguments, so that a sum of thousands does not hold thousands of columns at
+    once."""
     if not isinstance(node, Call):
         return node
     first = args[0]

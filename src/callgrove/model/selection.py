@@ -178,7 +178,7 @@ def _find_used_contexts(whole: Experiment, kept: Kept) -> Bools:
 
 
 def _close_upwards(used: Bools, tree: ContextTree) -> Bools:
-    """With every context also its parents and what contains its cost, all the way up."""
+    """Return the contexts used, with their parents and what contains their cost, all the way up."""
     n = -1
     while n != int(used.sum()):
         n = int(used.sum())
@@ -195,7 +195,8 @@ def _warn_unknown_values(experiment: Experiment) -> InputWarning:
 
 
 def _metric_rows(experiment: Experiment, quantities: Sequence[str] | None, profiles: Ints) -> Ints:
-    """Rows of the quantities named; statistics only where a summary, or what stands for one, carries them."""
+    """Return the rows of the quantities named; statistics only where a summary, or what stands for one, carries
+    them."""
     names = None if quantities is None else {experiment.metrics.resolve(name) for name in quantities}
     carriers = np.union1d(experiment.profiles.summaries, experiment.profiles.aggregates)
     has_statistics = bool(np.isin(carriers, profiles).any())
@@ -210,7 +211,7 @@ def _metric_rows(experiment: Experiment, quantities: Sequence[str] | None, profi
 
 
 def _metrics(metrics: Metrics, kept: Ints) -> Metrics:
-    """Some rows, and the columns that need no other."""
+    """Return some rows, and the columns that need no other."""
     if len(kept) == len(metrics):
         return metrics
     part = metrics.take(kept)
@@ -226,7 +227,7 @@ def _needs_only(column: MetricColumn, ids: set[int | None]) -> bool:
 
 
 def _sources(sources: Sources, tree: ContextTree) -> Sources:
-    """Copies of files that a context lies in or is called from."""
+    """Return the copies of files that a context lies in or is called from."""
     files = np.union1d(tree.column("file"), tree.call_file).tolist()
     return replace(sources, copies={file: path for file, path in sources.copies.items() if file in files})
 

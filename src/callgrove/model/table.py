@@ -51,7 +51,7 @@ class Column:
         return len(self.values)
 
     def plain(self) -> list[Any]:
-        """The cells as plain Python values, None where absent."""
+        """Return the cells as plain Python values, None where absent."""
         if hasattr(self.values, "dtype") and self.values.dtype.kind != "O":
             return _plain_array(self.values, self.absent)
         return _plain_sequence(self.values, self.absent)
@@ -171,11 +171,11 @@ class Table(TableMethods):
             yield replace(self, columns=columns, left=self.left if last else 0)
 
     def __repr__(self) -> str:
-        """One line, whatever its size."""
+        """Return one line, whatever the size of the table."""
         return f"<Table of {len(self)} rows: {', '.join(self.names)}>"
 
     def __str__(self) -> str:
-        """The first rows as text, and how many more there are."""
+        """Return the first rows as text, and how many more there are."""
 
         return table_text(self)
 
@@ -198,7 +198,7 @@ def first_rows(tables: Iterable[Table], limit: int, n_rows: int | None = None) -
 
 
 def _integers(cells: list[Any]) -> str:
-    """The type of integers that holds all cells, where all are integers or absent; else empty."""
+    """Return the type of integers that holds all cells, where all are integers or absent; else empty."""
     known = [cell for cell in cells if cell is not None]
     if not known or any(type(cell) is not int for cell in known) or min(known) < -(2**63) or max(known) >= 2**64:
         return ""
@@ -226,7 +226,7 @@ def _plain_sequence(values: Iterable[Any], absent: Any) -> list[Any]:
 
 
 def _plain_cell(cell: Any) -> Any:
-    """A NumPy scalar as its Python value; anything else as it is."""
+    """Return a NumPy scalar as its Python value; anything else as it is."""
     is_scalar = hasattr(cell, "dtype") and getattr(cell, "ndim", None) == 0
     return cell.item() if is_scalar else cell
 
@@ -236,7 +236,7 @@ def _plain_cell(cell: Any) -> Any:
 
 
 def visible(text: str) -> str:
-    r"""The text with everything that is not printable (control, direction, surrogate) written as \n, \x1b, \u202e."""
+    r"""Return the text with what is not printable (control, direction, surrogate) written as \n, \x1b, \u202e."""
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else _escape(char) for char in text)

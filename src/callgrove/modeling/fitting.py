@@ -121,7 +121,7 @@ class Models:
         return Table.concatenate(tables if limit is None else first_rows(tables, limit, len(self)))
 
     def predict(self, points: Floats) -> Floats:
-        """(models x points): what the functions say."""
+        """Return (models x points): what the functions say."""
         return self.functions.evaluate(np.asarray(points, np.float64).reshape(-1, len(self.study.parameters)))
 
     def __repr__(self) -> str:
@@ -201,7 +201,7 @@ class _Fitting:
         self.cautions[rows] |= np.where(applies, int(caution), 0)
 
     def _fit(self, rows: Ints, points: Floats, y: Floats) -> None:
-        """Series (series x points) that were measured at the same points."""
+        """Fit series (series x points) that were measured at the same points."""
         self._caution(rows, Caution.FEW_POINTS, len(points) < FEWEST_POINTS)
         if points.shape[1] == 1:
             self._caution_of_line(rows, points[:, 0])
@@ -269,7 +269,7 @@ def _piece(fits: SingleFits, k: int, start: float, end: float) -> Piece:
 
 
 def _alike(usable: Bools) -> Iterator[tuple[Bools, Ints]]:
-    """Series with the same points: which points, and the numbers of the series."""
+    """Yield series with the same points: which points, and the numbers of the series."""
     if usable.all():
         yield np.ones(usable.shape[1], np.bool_), np.arange(len(usable))
         return

@@ -97,7 +97,8 @@ def _export(table: str, opened: Opened, wanted: Wanted) -> Iterator[Table]:
 
 
 def _values(inputs: Sequence[Opened], ids: dict[str, str], tell: Callable[[str], None]) -> list[Relation]:
-    """`value` is an integer where all metrics are, else a real number, and then `integer` has what it may round."""
+    """Return the values; `value` is an integer where all metrics are, else a real number, and then `integer` has what
+    it may round."""
     dtypes = [m.dtype for one in inputs if isinstance(one, Experiment) for m in one.metrics]
     exact = bool(dtypes) and all(_is_integer(dtype) for dtype in dtypes)
     columns = "profile context metric value{} integer fields:t"
@@ -116,7 +117,7 @@ def _values(inputs: Sequence[Opened], ids: dict[str, str], tell: Callable[[str],
 
 
 def _is_integer(dtype: str) -> bool:
-    """Formats spell types in their own way: int, UINT64, ..."""
+    """Return whether a type is one of integers. Formats spell types in their own way: int, UINT64, ..."""
     return INTEGERS.fullmatch(dtype.lower()) is not None
 
 
@@ -155,7 +156,7 @@ def _series_fields(columns: dict[str, str]) -> tuple[Field, ...]:
 
 
 def _series(columns: dict[str, str], opened: Opened, wanted: Wanted) -> Iterator[Table]:
-    """Parameters stand between the first two columns and the last six."""
+    """Yield series, whose parameters stand between the first two columns and the last six."""
     study = opened if isinstance(opened, Study) else opened.study()
     table = study.table()
     coordinates = dict(zip(study.parameters, table.columns[2:-6], strict=True))
@@ -194,7 +195,7 @@ class Catalog:
         return 1 + len(make_export_relations(self.inputs, self._tell)) + len(span_relations())
 
     def relation(self, name: str) -> Relation:
-        """By its name; one that none of the inputs has is an error."""
+        """Return a relation by its name; one that none of the inputs has is an error."""
         relation = self.relations[name]
         if not any(relation.has(one) for one in self.inputs):
             first = self.inputs[0]
@@ -205,7 +206,7 @@ class Catalog:
         return relation
 
     def rows(self, name: str, wanted: Wanted) -> Iterator[Table]:
-        """Chunks of the columns wanted, with ids numbered through."""
+        """Yield chunks of the columns wanted, with ids numbered through."""
         relation = self.relation(name)
         for number, opened in enumerate(self.inputs):
             if relation.has(opened):
@@ -270,7 +271,7 @@ def _counts(opened: Opened, many: bool) -> dict[str, int]:
 
 
 def _shift(column: Column, first: int) -> Column:
-    """Ids of one input as ids of all."""
+    """Return ids of one input as ids of all."""
     if not first:
         return column
     cells = numbers(column.plain()) if not isinstance(column.values, np.ndarray) else column.values.astype(np.int64)

@@ -106,7 +106,7 @@ def _processes(opened: Opened, wanted: Wanted) -> Iterator[Table]:
 
 
 def _by_process(lanes: Lanes, word: str) -> dict[str | None, int | None]:
-    """Something about places, by the guid of their process."""
+    """Return something about places, by the guid of their process."""
     columns = (as_column(name, lanes.column(name)).plain() for name in ("guid", word))
     return dict(zip(*columns, strict=True))
 
@@ -227,7 +227,7 @@ def _collect_counters(experiment: Experiment, chunk: SpanChunk, rows_of_spans: R
 
 
 def _stream_arguments(experiment: Experiment, chunk: SpanChunk, rows_of_spans: Rows) -> Rows:
-    """Arguments called `stream`, and the number of the stream, which is in their JSON."""
+    """Return the arguments called `stream`, and the number of the stream, which is in their JSON."""
     owner, table = rows_of_spans
     rows = np.flatnonzero(np.asarray(table.columns["name"], object) == "stream")
     kept = table.take(rows)
@@ -401,7 +401,7 @@ def _summary(section: str, experiment: Experiment) -> Iterator[Row]:
 
 
 def _domains(experiment: Experiment) -> Iterator[Row]:
-    """Calls by their library, all else by what it is."""
+    """Yield calls by their library, all else by what it is."""
     for row in _rows(experiment, By.DOMAIN):
         library = row["domain"] if row["section"] in ("api", "regions") else None
         yield _as_summary(library or SECTIONS[row["section"]], row)

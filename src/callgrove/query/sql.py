@@ -145,7 +145,7 @@ class Answer:
         self.left_out = tuple(left_out)  # which metrics have no values in these tables, and why
 
     def __iter__(self) -> Iterator[Table]:
-        """At least one chunk, so that an empty result has its columns."""
+        """Yield at least one chunk, so that an empty result has its columns."""
         empty = True
         try:
             for rows in self._rows:
@@ -157,7 +157,7 @@ class Answer:
             yield self._table([])
 
     def rows(self) -> Iterator[tuple[Any, ...]]:
-        """Row by row, as plain Python values; None is NULL."""
+        """Yield row by row, as plain Python values; None is NULL."""
         for table in self:
             yield from table.rows()
 
@@ -225,13 +225,14 @@ def sql(
 
 
 def _tables_mentioned(catalog: Catalog, query: str) -> list[Relation]:
-    """Tables whose names stand in the query, be it as something else: to declare all takes longer than many a query."""
+    """Return tables whose names stand in the query, be it as something else: to declare all takes longer than many a
+    query."""
     words = set(re.findall(r"\w+", query.lower()))
     return [relation for name, relation in catalog.relations.items() if name in words]
 
 
 def _explain_errors(rows: Rows, catalog: Catalog, query: str) -> Rows:
-    """Pass rows on, and say in our words what fails on the way."""
+    """Yield rows, and say in our words what fails on the way."""
     try:
         yield from rows
     except Failed as failed:
@@ -254,7 +255,7 @@ class _Counted:
 
 
 def default_engine() -> str:
-    """DuckDB where it is installed with what it takes data from, else SQLite."""
+    """Return the engine to use: DuckDB where it is installed with what it takes data from, else SQLite."""
     return "duckdb" if find_spec("duckdb") and find_spec("pyarrow") else "sqlite"
 
 

@@ -60,7 +60,7 @@ def axis_for(values: list[float], start: float, end: float) -> Axis:
 
 
 def _powers(low: float, high: float) -> list[float]:
-    """Powers of ten; of two where the range is narrow."""
+    """Return powers of ten; of two where the range is narrow."""
     if high / low > 1000:
         step = max(1, (floor(log10(high)) - ceil(log10(low))) // 8 + 1)
         return [10.0**k for k in range(ceil(log10(low)), floor(log10(high)) + 1, step)]
@@ -69,7 +69,7 @@ def _powers(low: float, high: float) -> list[float]:
 
 
 def _round_steps(low: float, high: float) -> list[float]:
-    """About six steps of 1, 2 or 5 times a power of ten."""
+    """Return about six steps of 1, 2 or 5 times a power of ten."""
     rough = (high - low) / 6
     size = 10.0 ** floor(log10(rough))
     step = next(size * k for k in (1, 2, 5, 10) if size * k >= rough)
@@ -170,7 +170,7 @@ def _label(x: float, y: float, text: str, anchor: str, more: str = "") -> str:
 
 
 def _text(text: str) -> str:
-    """Names from files, without what XML cannot hold."""
+    """Return names from files, without what XML cannot hold."""
     return escape(shorten(visible(text), MOST_LETTERS, "…"))
 
 
@@ -214,7 +214,7 @@ def draw_svg(svg: str, kind: str) -> bytes:
 
 
 def extrap_report(models: Models) -> Iterator[str]:
-    """Pieces of text, one per model."""
+    """Yield pieces of text, one per model."""
     study = models.study
     by_callpath: dict[int, list[int]] = {}
     for number, callpath in enumerate(study.series_callpath[models.series].tolist()):

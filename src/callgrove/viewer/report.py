@@ -76,7 +76,7 @@ def summary_of(opened: Experiment | Study, paths: Sequence[str]) -> Summary:
 
 
 def _list_damage_met(opened: Experiment | Study) -> tuple[tuple[str, str], ...]:
-    """Damage that showed only when values and samples were read."""
+    """Return damage that showed only when values and samples were read."""
     if isinstance(opened, Study):
         return ()
     samples = opened.traces.samples
@@ -152,7 +152,7 @@ class _Section:
 
 
 def _silent(*said: object) -> None:
-    """Nobody watches."""
+    """Do nothing: nobody watches."""
 
 
 def report(

@@ -94,7 +94,7 @@ def _measurement(cells: Cells, series: int, point: int) -> str:
 
 
 def json_numbers(value: object) -> str:
-    """Numbers, in lists or not; what JSON has no number for is a text."""
+    """Return numbers, in lists or not; what JSON has no number for is a text."""
     if isinstance(value, list):
         return f"[{', '.join(map(json_numbers, value))}]"
     assert isinstance(value, float)
@@ -240,7 +240,7 @@ def write_json_old(study: Study, target: Path, options: WriteOptions) -> LossRep
 
 
 def _list(file: IO[str], key: str, entries: Iterator[str], last: bool = False) -> None:
-    """A list of objects, each with its id."""
+    """Write a list of objects, each with its id."""
     file.write(f'\n "{key}": [')
     for number, entry in enumerate(entries, 1):
         file.write(f'{"," * (number > 1)}\n  {{"id": {number}, {entry}}}')

@@ -146,7 +146,7 @@ class Structure:
         return scopes
 
     def chains(self, scopes: Array) -> Chains:
-        """From the procedure down to each of `scopes`; the chain of -1 is empty."""
+        """Return the chains from the procedure down to each of `scopes`; the chain of -1 is empty."""
         start = np.asarray(scopes, np.int32)
         depth = np.append(self.scopes.depth, np.int32(-1))  # -1 picks the last
         bounds = np.concatenate([[0], np.cumsum(depth[start] + 1)]).astype(np.int64)
@@ -166,7 +166,8 @@ class Structure:
         return dict(zip(keys, rows.tolist(), strict=True))
 
     def calls(self, module: int) -> Ids:
-        """Calls of a module whose target is known: the edges of its call graph, from `procedure` to `target`."""
+        """Return the calls of a module whose target is known: the edges of its call graph, from `procedure` to
+        `target`."""
         scopes = self.scopes
         known = (scopes.kind == ScopeKind.CALL) & (scopes.target != NO_OFFSET) & (scopes.module == module)
         return np.flatnonzero(known).astype(np.int32)
@@ -329,7 +330,7 @@ class StructureReader:
         self._problems: Counter[str] = Counter()
 
     def _first(self, tag: str, attributes: dict[str, str]) -> None:
-        """The root, which says the version."""
+        """Read the root, which says the version."""
         if tag != ROOT:
             raise NotRecognised(f"{self._path}: not an hpcstruct file: its root is <{tag}>, not <{ROOT}>")
         self.version = attributes.get("version", "")
@@ -434,7 +435,7 @@ class StructureReader:
         )
 
     def _disjoint(self, ranges: dict[str, Array]) -> tuple[Ints, dict[str, Array]]:
-        """Ranges sorted by module and address; where two overlap, the later one goes."""
+        """Return the ranges sorted by module and address; where two overlap, the later one goes."""
         module, lo, hi = ranges["module"], ranges["lo"], ranges["hi"]
         kept: list[Ints] = []
         bounds = np.searchsorted(module, np.arange(len(self._modules) + 1))  # modules come one after the other
@@ -493,7 +494,7 @@ class HpcstructFormat:
     title = "HPCToolkit structure of load modules (.hpcstruct)"
 
     def match(self, source: Source) -> Match | None:
-        """By the root of the XML."""
+        """Recognise a file by the root of the XML."""
         head = source.head(HEAD)
         if not head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<"):
             return None
@@ -576,7 +577,7 @@ def _add_contexts(builder: ExperimentBuilder, structure: Structure) -> None:
 
 
 def _unique(ids: Ints) -> Ints:
-    """Ids that occur once; the others are absent."""
+    """Return the ids that occur once; the others are absent."""
     _, inverse, counts = np.unique(ids, return_inverse=True, return_counts=True)
     return np.where(counts[inverse] == 1, ids, ABSENT)
 

@@ -69,7 +69,7 @@ class MeasurementValues:
         return SparseBlock.concatenate(self._of_profile(profile, metrics))
 
     def context(self, context: int) -> SparseBlock:
-        """Looked up in every file whose tree has the context."""
+        """Return the values of a context, looked up in every file whose tree has it."""
         blocks: list[SparseBlock] = []
         for profile, parts in enumerate(self._parts):
             if any((part.context == context).any() for part in parts):
@@ -136,7 +136,7 @@ class MeasurementValues:
         return [_add_up(block) for block in blocks] if add_up else blocks
 
     def _has_repetition(self, stored: Stored, part: ValuePart, path: Path) -> bool:
-        """Does a node have two values of one metric? They are added, and said."""
+        """Return whether a node has two values of one metric. They are added, and said."""
         keys = stored.node.astype(np.int64) * len(part.metrics.row) + stored.metric
         again = len(keys) - len(distinct(keys))
         if again:
@@ -156,7 +156,7 @@ def _refuse_unknown(metric: Array, part: ValuePart, path: Path) -> None:
 
 
 def _by_type(stored: Stored, part: ValuePart, profile: int, metrics: Ints | None) -> Iterator[tuple[bool, SparseBlock]]:
-    """Blocks of integers and of reals, in that order. Nodes are contexts already."""
+    """Yield blocks of integers and of reals, in that order. Nodes are contexts already."""
     table = part.metrics
     if metrics is not None:
         wanted = np.isin(table.row, metrics)
@@ -185,7 +185,7 @@ def _rows(metric: Array, row: Ids) -> Ids:
 
 
 def _values(raw: Offsets, metric: Array, periods: Offsets, is_real: bool) -> Array:
-    """Stored numbers times the period of their metric. Products beyond 64 bits become doubles."""
+    """Return the stored numbers times the period of their metric. Products beyond 64 bits become doubles."""
     stored = raw.view(np.float64) if is_real else raw
     if (periods == 1).all():
         return stored
@@ -312,7 +312,7 @@ def renumber_formula(formula: str, rows: Sequence[int] | Mapping[int, int], sign
 
 
 def is_int(metric: Metric) -> bool:
-    """Does the row say that its values are integers?"""
+    """Return whether the row says that its values are integers."""
     return metric.dtype.lower() in INTEGERS
 
 

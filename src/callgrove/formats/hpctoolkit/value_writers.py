@@ -84,7 +84,7 @@ class PackedBlocks:
 def pack(
     layout: BlockLayout, numbers: Ints, block: Array, major: Array, minor: Array, value: Floats, at: int
 ) -> PackedBlocks:
-    """Blocks of these numbers, which ascend, from rows that are sorted by block, major id and minor id."""
+    """Return blocks of these numbers, which ascend, from rows that are sorted by block, major id and minor id."""
     changes = _changes(block)
     entry_first = np.flatnonzero(changes | _changes(major))
     n_values = np.diff(np.searchsorted(block, numbers), append=len(value))
@@ -110,7 +110,7 @@ def pack(
 
 
 def _changes(ids: Array) -> Bools:
-    """True at the first of equal neighbours."""
+    """Return a mask that is True at the first of equal neighbours."""
     out = np.ones(len(ids), np.bool_)
     np.not_equal(ids[1:], ids[:-1], out=out[1:])
     return out
@@ -199,7 +199,7 @@ class ProfileWriter:
         self._file.flush()
 
     def seal(self) -> SparseBlocks:
-        """All measured values are there: one block per profile, ready to be read back."""
+        """Store one block per profile, ready to be read back: all measured values are there."""
         if len(np.unique(self._table[0])) < len(self._table[0]):
             self._merge()
         self._file.flush()
@@ -323,7 +323,7 @@ def write_context_major(
 
 
 def _batches(n_per_context: Ints) -> Iterator[tuple[int, int]]:
-    """Ranges of context ids that together cover all of them."""
+    """Yield ranges of context ids that together cover all of them."""
     before = np.append(0, np.cumsum(n_per_context))
     n_values = min(max(int(before[-1]) // BATCHES, SMALLEST_BATCH), LARGEST_BATCH)
     first = 0

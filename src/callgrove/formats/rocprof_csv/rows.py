@@ -220,7 +220,8 @@ class SpanRecords:
         yield layout.wide, of_kernels | {wide_column(k): wide[:, k] for k in range(self._n_counters)}
 
     def _values(self, pieces: Pieces) -> tuple[Ints, Array, Bools]:
-        """Of every row: its counter, its value, and whether values of one kernel are averaged instead of added."""
+        """Return of every row its counter, its value, and whether values of one kernel are averaged instead of
+        added."""
         counter, value, averaged = [], [], []
         for table, rows, _ in pieces:
             names = np.asarray(table.columns["name"], object)[rows]
@@ -262,7 +263,7 @@ def _choose_spans(chunk: SpanChunk, rows: Bools) -> SpanChunk:
 
 
 def _of_some(table: SideTable, rows: Ints, places: Ints, chosen: Bools) -> tuple[SideTable, Ints, Ints]:
-    """Rows of the spans that are chosen, with the places of these among each other."""
+    """Return the rows of the spans that are chosen, with the places of these among each other."""
     if chosen.all():
         return table, rows, places
     is_chosen = chosen[places]
@@ -426,7 +427,7 @@ class Words:
         return fractions(records[what[1:]], _not_finite) if what.startswith("~") else _numbers(records[what])
 
     def widths(self, records: Records, columns: Columns) -> Ints:
-        """Room that the longest texts of each row need."""
+        """Return the room that the longest texts of each row need."""
         out = np.zeros(len(records["span"]), np.int64)
         for _, what in columns:
             if what in ("$name", "$label", "$category"):
@@ -453,14 +454,14 @@ def _numbers(values: Ints) -> Cells | bytes:
 
 
 def _product(*columns: Ints) -> Ints:
-    """-1 where a factor is not known, or the product is no number of 63 bits."""
+    """Return the product; -1 where a factor is not known, or the product is no number of 63 bits."""
     size = np.prod([column.astype(np.float64) for column in columns], axis=0)
     good = np.all([column >= 0 for column in columns], axis=0) & (size < 2.0**63)
     return np.where(good, np.prod(np.stack(columns), axis=0), -1)
 
 
 def _addresses(values: Ints, *, large: bool) -> Cells:
-    """-1 is none."""
+    """Return addresses as text; -1 is none."""
     n = len(values)
     digits = np.char.upper(hexadecimals(values)) if large else hexadecimals(values)
     text = np.frombuffer(join_fields(n, [b'"0x', digits, b'"']), "S20") if n else np.empty(0, "S20")
@@ -468,17 +469,17 @@ def _addresses(values: Ints, *, large: bool) -> Cells:
 
 
 def _durations(records: Records) -> Cells | bytes:
-    """Empty for what never ended."""
+    """Return durations; empty for what never ended."""
     return _numbers(np.where(records["end"] >= 0, records["end"] - records["start_ns"], -1))
 
 
 def _not_finite(value: float) -> bytes:
-    """Empty is what is no number."""
+    """Return the text of a number that is not finite; empty for NaN."""
     return b"" if np.isnan(value) else repr(value).encode()
 
 
 def _bandwidth(records: Records) -> Cells | bytes:
-    """Bytes by nanoseconds are gigabytes by seconds, here with three digits after the point."""
+    """Return the bandwidth. Bytes by nanoseconds are gigabytes by seconds, here with three digits after the point."""
     lasting, size = records["end"] - records["start_ns"], records["bytes"]
     known = (lasting > 0) & (size >= 0)
     if not known.any():
@@ -514,7 +515,7 @@ def agent_rows(tables: Experiment, places: Places, layout: Layout) -> bytes:
 
 
 def _row(guid: str, device: Device, layout: Layout) -> bytes:
-    """The kind is a word, whatever number the profiler's JSON has for it."""
+    """Return a row. The kind is a word, whatever number the profiler's JSON has for it."""
     told = {"name": device.name, **device.attributes, "type": device.kind}
     cells = [quote(guid)]
     for _, word, is_text in layout.agents:

@@ -264,7 +264,7 @@ def _with_titles(table: FileTable) -> FileTable:
 
 
 def _with(table: FileTable, after: str, columns: Columns, sides: tuple[str, ...] = ()) -> FileTable:
-    """With further columns behind one of them."""
+    """Return the table with further columns behind one of them."""
     place = [name for name, _ in table.columns].index(after) + 1
     made = (*table.columns[:place], *columns, *table.columns[place:])
     return replace(table, columns=made, sides=(*table.sides, *sides))

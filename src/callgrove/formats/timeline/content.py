@@ -158,7 +158,7 @@ class ProcessTracks:
         return self.child(("lane", track, lane), TrackKind.CHILD, track_of_lane.name, parent, **more)
 
     def take_new_tracks(self) -> list[Track]:
-        """Tracks that were made since this was asked for the last time."""
+        """Return the tracks that were made since this was asked for the last time."""
         new = self.tracks[self.n_described :]
         self.n_described = len(self.tracks)
         return new
@@ -191,7 +191,8 @@ class Places:
         agents: AgentIndex | None = None,
         real_pids: bool = False,
     ) -> Places:
-        """Devices are called by their number among GPUs, or as rocprofv3 does, unless it is said how."""
+        """Return the places. Devices are called by their number among GPUs, or as rocprofv3 does, unless it is said
+        how."""
         usual = AgentIndex.RELATIVE if naming is Naming.ROCPD else AgentIndex.TYPE_RELATIVE
         return _Making(tables, naming, agents or usual, real_pids).places()
 
@@ -257,7 +258,8 @@ class _Making:
         return out
 
     def _order(self, profile: int) -> tuple[int, ...]:
-        """Processes by rank, threads by number, streams by device and number; else as they come."""
+        """Return a key that sorts processes by rank, threads by number, streams by device and number; else as they
+        come."""
         columns = ("rank", "thread", "gpu_device", "gpu_stream")
         return (
             int(self._tables.profiles.run[profile]),
@@ -355,17 +357,18 @@ def _numbers(values: Iterable[int | None]) -> Ints:
 
 
 def _choose_tids(process: Process, n: int, n_processes: int) -> list[int]:
-    """Viewers take the thread that has the number of its process for the main one: that is the first, and no other."""
+    """Return numbers of threads. Viewers take the thread that has the number of its process for the main one: that is
+    the first, and no other."""
     return [process.pid, *range(n_processes + 2, n_processes + n + 1)][:n]
 
 
 def _fit(ids: Sequence[int], *, at_most_once: bool) -> bool:
-    """Can these be written as ids of processes or threads?"""
+    """Return whether these can be written as ids of processes or threads."""
     return all(0 < id_ <= LARGEST_ID for id_ in ids) and not (at_most_once and len(set(ids)) < len(ids))
 
 
 def _unique(name: str, taken: set[str]) -> str:
-    """Viewers show tracks of one name as one."""
+    """Return a name that is not taken: viewers show tracks of one name as one."""
     free, n = name, 1
     while free in taken:
         n += 1
@@ -486,7 +489,7 @@ class Texts:
 
     @classmethod
     def of(cls, numbers: Ids, strings: Sequence[str], instead: Sequence[str], which: Ids, losses: Losses) -> Texts:
-        """Texts by number; where that is -1, number `which` of `instead`."""
+        """Return the texts by number; where that is -1, number `which` of `instead`."""
         n = len(strings)
         text_numbers = np.where(numbers >= 0, numbers, n + which.astype(np.int64))  # kinds come in eight bits
         first = np.full(n + len(instead), len(text_numbers), np.int64)

@@ -50,7 +50,7 @@ class SpanChoice:
         return (*(("kind",) if self.kinds is not None else ()), *(("category",) if self.categories is not None else ()))
 
     def of(self, chunk: SpanChunk, strings: Sequence[str]) -> Bools | None:
-        """The chosen ones of a chunk; None: all."""
+        """Return the chosen ones of a chunk; None: all."""
         chosen: Bools | None = None
         if self.kinds is not None:
             chosen = np.isin(chunk["kind"], sorted(self.kinds))
@@ -70,7 +70,7 @@ ALL_SPANS = SpanChoice()
 
 
 def narrow(window: Window | None, inner: Window | None) -> Window | None:
-    """The time that both windows have in common; None is all of it."""
+    """Return the time that both windows have in common; None is all of it."""
     if window is None or inner is None:
         return inner if window is None else window
     start = max(window[0], inner[0])
@@ -228,7 +228,7 @@ class SelectedSpans:
         return None if whole is None else self._renumber(whole)
 
     def has_side(self, name: str, part: int) -> bool:
-        """Of the whole: to look at all its rows would take as long as to write them."""
+        """Return whether the whole has such a table: to look at all its rows would take as long as to write them."""
         return Traces(spans_backend=self._backend).has_side(name, part)
 
     def _renumber(self, whole: SideTable) -> SideTable:
@@ -279,7 +279,7 @@ class KeptTables:
         return table if table is not None and len(table) == len(self.profiles) else None
 
     def table(self, name: str) -> Table | None:
-        """What stays of a table."""
+        """Return what stays of a table."""
         make = self.traces.tables.get(name) if self.has_profiles else None
         if make is None:
             return None
@@ -288,7 +288,7 @@ class KeptTables:
         return Table(tuple(Column(c.name, _take_cells(c.plain(), rows)) for c in table.columns))
 
     def _rows(self, name: str, table: Table) -> Ints:
-        """The rows that stay."""
+        """Return the rows that stay."""
         every = np.arange(len(table))
         if (self.profiles >= 0).all() or self.places is None:
             return every
@@ -305,7 +305,7 @@ class KeptTables:
         return every
 
     def numbers(self, name: str) -> Ints:
-        """The number that each row of a table has among those that stay, or -1."""
+        """Return the number that each row of a table has among those that stay, or -1."""
         make = self.traces.tables.get(name)
         table = Table(()) if make is None else make()
         rows = self._rows(name, table)
@@ -315,7 +315,7 @@ class KeptTables:
 
 
 def chain_tables(inputs: Sequence[KeptTables], n_profiles: int) -> Mapping[str, Callable[[], Table]]:
-    """Each of them is made when it is asked for."""
+    """Return the tables of all inputs by name; each is made when it is asked for."""
     names = dict.fromkeys(name for one in inputs if one.has_profiles for name in one.traces.tables)
     make: dict[str, Callable[[], Table]] = {name: partial(_join_tables, inputs, name) for name in names}
     if PLACES in names:
@@ -324,7 +324,7 @@ def chain_tables(inputs: Sequence[KeptTables], n_profiles: int) -> Mapping[str, 
 
 
 def _join_tables(inputs: Sequence[KeptTables], name: str) -> Table:
-    """The rows of all inputs; columns that only some have are empty elsewhere."""
+    """Return the rows of all inputs; columns that only some have are empty elsewhere."""
     tables = [one.table(name) for one in inputs]
     columns = dict.fromkeys(column for table in tables if table is not None for column in table.names)
     cells: dict[str, list[object]] = {column: [] for column in columns}
@@ -341,7 +341,7 @@ def _join_tables(inputs: Sequence[KeptTables], name: str) -> Table:
 
 
 def _places(inputs: Sequence[KeptTables], n_profiles: int) -> Table:
-    """A row for every profile of the result; empty for those whose input says nothing."""
+    """Return a row for every profile of the result; empty for those whose input says nothing."""
     cells: dict[str, list[object]] = {column: [None] * n_profiles for column in (*NAMED_BY, "number")}
     firsts = dict.fromkeys(NAMED_BY, 0)
     for one in (one for one in inputs if one.has_profiles and one.places is not None):
@@ -360,7 +360,7 @@ def _places(inputs: Sequence[KeptTables], n_profiles: int) -> Table:
 
 
 def _offsets(sizes: Sequence[int]) -> list[int]:
-    """Where each begins if they follow each other."""
+    """Return where each begins if they follow each other."""
     return [0, *accumulate(sizes)][:-1]
 
 

@@ -61,7 +61,7 @@ class Levels(ABC):
         return self._level(track) if track < LINES else self._line(track - LINES)
 
     def is_level(self, track: int) -> bool:
-        """Is this a line that shows what its level shows, since no call is less deep?"""
+        """Return whether this is a line that shows what its level shows, since no call is less deep."""
         return LINES <= track < INNERMOST and self._least_depth >= track - LINES
 
     def variety(self, level: int) -> float:
@@ -89,7 +89,7 @@ class Levels(ABC):
 
     @abstractmethod
     def _time_by_name(self, level: int) -> Array:
-        """Whole time by number of a name, on one level."""
+        """Return the whole time by number of a name, on one level."""
 
 
 class SpanLevels(Levels):
@@ -346,11 +346,11 @@ class Gathered:
         return self._layer(Shows.LINE, most)
 
     def levels_layer(self, most: int) -> Layer:
-        """Calls level by level, and cut at each of these depths, in at most so many boxes."""
+        """Return calls level by level, and cut at each of these depths, in at most so many boxes."""
         return self._layer(Shows.LEVELS, most)
 
     def _layer(self, shows: Shows, most: int) -> Layer:
-        """At most so many boxes, if that is possible at all."""
+        """Return a layer of at most so many boxes, if that is possible at all."""
         levels = self.levels if shows == Shows.LEVELS else []
         bin_ns = self._bin_ns(shows)
         factor, stride = self._first_factor(bin_ns, most, max(2 * len(levels), 1)), 1
@@ -399,7 +399,7 @@ class Gathered:
                 yield self._boxes(kind, track, tick_ns).of_rows(stride)
 
     def _boxes(self, kind: int, track: int, tick_ns: int) -> Boxes:
-        """Boxes of one width are kept: it is the one that is wanted next, if any is."""
+        """Return boxes. Those of one width are kept: it is the one that is wanted next, if any is."""
         made_ns, made = self._made.get((kind, track), (0, None))
         if made is None or made_ns != tick_ns:
             levels = self._kinds[kind]

@@ -173,7 +173,7 @@ def _nesting(tree: TagTree) -> Iterator[str]:
 
 
 def _places(tree: TagTree) -> Iterator[str]:
-    """Tags other than frames inherit their module; lines have no offset."""
+    """Yield what is lost of places: tags other than frames inherit their module, and lines have no offset."""
     contexts, n = tree.contexts, len(tree.contexts)
     shape, module, offset = tree.shape[:n], contexts.column("module"), contexts.column("offset")
     inherits = np.isin(shape, (Shape.SITE, Shape.POINT, Shape.LOOP)) & contexts.listed
