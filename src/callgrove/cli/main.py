@@ -33,33 +33,33 @@ class Verb(NamedTuple):
 LOOK, COMPARE, DATA, WRITE, BEGIN = "look", "compare and predict", "data", "write", "begin"
 
 
-def _make_verb(name: str, help_: str, module: str, group: str) -> Verb:
+def _verb(name: str, help_: str, module: str, group: str) -> Verb:
     return Verb(name, help_, f"callgrove.cli.verbs.{module}", group, name.upper())
 
 
 VERBS = (
-    _make_verb("info", "what is this: format, runs, profiles, metrics, damage, what to do next", "info", LOOK),
-    _make_verb("formats", "every format, and whether it can be read and written here", "info", LOOK),
-    _make_verb("top", "where the cost is: a flat table of functions, lines, loops, files", "views", LOOK),
-    _make_verb("tree", "the call tree with its cost, top-down or bottom-up", "views", LOOK),
-    _make_verb("hot", "the hot path: from the root along the costliest calls", "views", LOOK),
-    _make_verb("diff", "what differs between two or more experiments, call path by call path", "diff", COMPARE),
-    _make_verb("model", "how costs scale: functions of the parameters, as Extra-P makes them", "model", COMPARE),
-    _make_verb("predict", "what will cost most at a scale that was not measured", "model", COMPARE),
-    _make_verb("summary", "GPU runs: kernels, calls, copies, busy, overlap, idle", "summary", LOOK),
-    _make_verb("report", "pictures as one page: flame graph, call tree, spread, timeline, scaling", "report", LOOK),
-    _make_verb("export", "one table in full: contexts, values, profiles, samples, spans, ...", "export", DATA),
-    _make_verb("sql", "SQL over the tables of any input, and over rocprofv3's view names", "sql", DATA),
-    _make_verb("convert", "write an experiment in another format", "convert", WRITE),
-    _make_verb("prof", "measurement directories as a database: the job of hpcprof", "prof", WRITE),
-    _make_verb("merge", "several experiments as one, with everything that they have", "algebra", WRITE),
-    _make_verb("mean", "the mean of several experiments", "algebra", WRITE),
-    _make_verb("cut", "a call tree with other roots, or without some calls", "algebra", WRITE),
-    _make_verb("part", "an experiment with some of its ranks, threads or runs only", "algebra", WRITE),
-    _make_verb("common", "several experiments on the call tree that all of them have", "algebra", WRITE),
-    _make_verb("dump", "the raw structure of a file as text", "dump", DATA),
-    _make_verb("check", "validate, and list every damage", "dump", DATA),
-    _make_verb("demo", "make a small experiment of every kind and walk through it", "demo", BEGIN),
+    _verb("info", "what is this: format, runs, profiles, metrics, damage, what to do next", "info", LOOK),
+    _verb("formats", "every format, and whether it can be read and written here", "info", LOOK),
+    _verb("top", "where the cost is: a flat table of functions, lines, loops, files", "views", LOOK),
+    _verb("tree", "the call tree with its cost, top-down or bottom-up", "views", LOOK),
+    _verb("hot", "the hot path: from the root along the costliest calls", "views", LOOK),
+    _verb("diff", "what differs between two or more experiments, call path by call path", "diff", COMPARE),
+    _verb("model", "how costs scale: functions of the parameters, as Extra-P makes them", "model", COMPARE),
+    _verb("predict", "what will cost most at a scale that was not measured", "model", COMPARE),
+    _verb("summary", "GPU runs: kernels, calls, copies, overlap, busy and idle time", "summary", LOOK),
+    _verb("report", "one HTML page: flame graph, call tree, spread, timeline, scaling", "report", LOOK),
+    _verb("export", "one table in full: contexts, values, profiles, samples, spans, ...", "export", DATA),
+    _verb("sql", "SQL over the tables of any input, and over rocprofv3's view names", "sql", DATA),
+    _verb("convert", "write an experiment in another format", "convert", WRITE),
+    _verb("prof", "make a database of HPCToolkit measurements, as hpcprof does", "prof", WRITE),
+    _verb("merge", "several experiments as one, with everything that they have", "algebra", WRITE),
+    _verb("mean", "the mean of several experiments", "algebra", WRITE),
+    _verb("cut", "a call tree with other roots, or without some calls", "algebra", WRITE),
+    _verb("part", "an experiment with some of its ranks, threads or runs only", "algebra", WRITE),
+    _verb("common", "several experiments on the call tree that all of them have", "algebra", WRITE),
+    _verb("dump", "the raw structure of a file as text", "dump", DATA),
+    _verb("check", "validate an input, and list all damage", "dump", DATA),
+    _verb("demo", "make a small experiment of every kind and walk through it", "demo", BEGIN),
 )
 
 
@@ -69,7 +69,7 @@ _OVERVIEW = """\
 usage: callgrove VERB ...     'callgrove VERB --help' tells more
        callgrove PATH         the same as 'callgrove info PATH'
 
-Opens what HPC profilers write: query it, compare it, convert it.
+Opens the files of HPC profilers: query, compare, convert and model them.
 Begin with 'callgrove PATH': it says what is there and what to ask next.
 
 {verbs}

@@ -379,6 +379,7 @@ class ExperimentBuilder(ContextBuilder):
     # -- tables ------------------------------------------------------------------------------------------------
 
     def add_run(self, run: Run) -> int:
+        """Add one run, and return its number."""
         self._runs.append(run)
         return len(self._runs) - 1
 
@@ -407,6 +408,7 @@ class ExperimentBuilder(ContextBuilder):
         self._system = (system, leaves)
 
     def add_metric(self, metric: Metric) -> int:
+        """Add one row of the metric table, and return its number."""
         self._metrics.append(metric)
         return len(self._metrics) - 1
 
@@ -427,9 +429,11 @@ class ExperimentBuilder(ContextBuilder):
             self._metrics = [replace(m, visible=m.visible and m.name in names) for m in self._metrics]
 
     def add_column(self, column: Column) -> None:
+        """Add a column that the profiler shows."""
         self._columns.append(column)
 
     def warn(self, severity: Severity, text: str) -> None:
+        """Add a warning to those that the experiment will have."""
         self.warnings.append(InputWarning(severity, text))
 
     # -- values and traces -------------------------------------------------------------------------------------
@@ -464,7 +468,7 @@ class ExperimentBuilder(ContextBuilder):
         return self._check()[0]
 
     def build(self) -> Experiment:
-        """Return the experiment, or InvalidExperiment with every broken invariant."""
+        """Return the experiment; raise InvalidExperiment with every broken invariant."""
         problems, experiment, blocks = self._check()
         if problems or experiment is None:
             raise InvalidExperiment(problems)

@@ -116,11 +116,11 @@ class Experiment(ExperimentMethods):
     values        (profile, context, metric) -> number
     traces        samples and spans over time
     sources       source files that were copied into the input
-    warnings      what a user should know; `damage` is what of the input is broken
-    is_measurement    whether the input is what `prof` makes databases of, which know names where it knows addresses
+    warnings      what a user should know; `damage` is what is broken in the input
+    is_measurement    whether the input holds raw measurements with addresses; `prof` makes databases with names of them
 
     Everything is immutable; values and traces are read when they are asked for. Methods mirror the verbs of the command
-    line and return tables that show themselves, or experiments again.
+    line and return tables, which `print` and notebooks show, or experiments again.
 
         e = callgrove.open("lulesh.d")
         e.top(limit=10)
@@ -146,7 +146,7 @@ class Experiment(ExperimentMethods):
 
     @property
     def damage(self) -> tuple[InputWarning, ...]:
-        """Return what of the input is broken."""
+        """What is broken in the input."""
         return tuple(w for w in self.warnings if w.severity == Severity.DAMAGE)
 
     @property

@@ -84,6 +84,7 @@ class Table(TableMethods):
 
     @classmethod
     def from_rows(cls, names: Sequence[str], rows: Iterable[Sequence[Any]]) -> Table:
+        """Return a table of rows, which all have one cell for each name."""
         rows = list(rows)
         wrong = next((row for row in rows if len(row) != len(names)), None)
         if wrong is not None:
@@ -106,7 +107,7 @@ class Table(TableMethods):
         return len(self.columns[0]) if self.columns else 0
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        """Give the rows as dicts of plain Python values, None where absent."""
+        """Yield the rows as dicts of plain Python values, None where absent."""
         names = self.names
         return (dict(zip(names, row, strict=True)) for row in self.rows())
 
@@ -127,7 +128,7 @@ class Table(TableMethods):
         raise KeyError(f"no column {name!r}, only {', '.join(self.names)}")
 
     def rows(self) -> Iterator[tuple[Any, ...]]:
-        """Give rows of plain Python values, None where absent."""
+        """Yield rows of plain Python values, None where absent."""
         return zip(*(column.plain() for column in self.columns), strict=True)
 
     def to_arrow(self) -> Any:
@@ -164,7 +165,7 @@ class Table(TableMethods):
         return replace(self, columns=tuple(column.slice(0, limit) for column in self.columns), left=left)
 
     def slices(self, n_rows: int) -> Iterator[Table]:
-        """Give the same rows as tables of at most `n_rows`; at least one table, and only the last has `left`."""
+        """Yield the same rows as tables of at most `n_rows`; at least one table, and only the last has `left`."""
         for start in range(0, max(len(self), 1), n_rows):
             last = start + n_rows >= len(self)
             columns = tuple(column.slice(start, start + n_rows) for column in self.columns)
@@ -181,7 +182,7 @@ class Table(TableMethods):
 
 
 def first_rows(tables: Iterable[Table], limit: int, n_rows: int | None = None) -> Iterator[Table]:
-    """Give the first `limit` rows of a table that comes in chunks. What is left is counted only where that is known
+    """Yield the first `limit` rows of a table that comes in chunks. What is left is counted only where that is known
     (`n_rows`), or costs no more than one further chunk."""
     stream = iter(tables)
     room = limit

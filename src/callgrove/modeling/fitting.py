@@ -101,9 +101,11 @@ class Models:
         return len(self.series)
 
     def callpath(self, number: int) -> str:
+        """Return the call path of a model."""
         return self.study.callpaths[int(self.study.series_callpath[self.series[number]])]
 
     def metric(self, number: int) -> str:
+        """Return the metric of a model."""
         return self.study.metrics[int(self.study.series_metric[self.series[number]])]
 
     def take(self, rows: Array) -> Models:

@@ -228,6 +228,7 @@ class Study(StudyMethods):
 
     @property
     def n_points(self) -> int:
+        """How many points there are."""
         return len(self.points)
 
     @cached_property
@@ -268,7 +269,7 @@ class Study(StudyMethods):
         )
 
     def all_series(self) -> Iterator[Series]:
-        """Give one series after the other."""
+        """Yield one series after the other."""
         return map(self.at, range(len(self)))
 
     def values(self, number: int, point: int) -> Floats:
