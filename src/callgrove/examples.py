@@ -121,7 +121,7 @@ def example(seed: int = 0, ranks: int = 4, threads: int = 2) -> Experiment:
             profile = builder.add_profile(
                 ProfileKind.THREAD, _identifiers(rank, thread), source_id=rank * threads + thread + 1
             )
-            line, cycles = _trace(program, random.Random(f"{seed}/{rank}/{thread}"), rank, ranks, thread)
+            line, cycles = _make_trace(program, random.Random(f"{seed}/{rank}/{thread}"), rank, ranks, thread)
             lines.append(line)
             _add_values(builder, program, profile, line, cycles)
     count = len(lines)
@@ -184,7 +184,7 @@ class _Program:
         return chance.choices(contexts, weights, k=count)
 
 
-def _phases(rank: int, ranks: int, thread: int) -> Iterator[tuple[str, int]]:
+def _list_phases(rank: int, ranks: int, thread: int) -> Iterator[tuple[str, int]]:
     """Yield what a thread does, and for how many samples; the empty phase is idle. Higher ranks have more work."""
     work = 8 + round(7 * rank / max(1, ranks - 1))
     if thread:
@@ -203,12 +203,12 @@ def _phases(rank: int, ranks: int, thread: int) -> Iterator[tuple[str, int]]:
     yield "output", OUTPUT
 
 
-def _trace(program: _Program, chance: random.Random, rank: int, ranks: int, thread: int) -> tuple[Samples, Floats]:
+def _make_trace(program: _Program, chance: random.Random, rank: int, ranks: int, thread: int) -> tuple[Samples, Floats]:
     """Return the samples of one thread, and the cycles of each. An idle time is one sample, valid until the next
     one."""
     times, contexts, cycles = [], [], []
     at = 0
-    for phase, count in _phases(rank, ranks, thread):
+    for phase, count in _list_phases(rank, ranks, thread):
         picked = program.pick(chance, phase, count) if phase else [ABSENT]
         for k, context in enumerate(picked):
             times.append(START_NS + (at + k) * PERIOD_NS + chance.randrange(PERIOD_NS // 8))
@@ -224,12 +224,12 @@ def _add_values(builder: ExperimentBuilder, program: _Program, profile: int, lin
     for number, costs in enumerate((np.full(len(line), PERIOD_SEC), cycles)):
         point = np.zeros(len(program.parent))
         np.add.at(point, line.context[busy], costs[busy])
-        for scope, values in zip(SCOPES, _scopes(program, point), strict=True):
+        for scope, values in zip(SCOPES, _compute_scopes(program, point), strict=True):
             context = np.flatnonzero(values)
             builder.add_values(profile, context, number * len(SCOPES) + SCOPES.index(scope), values[context])
 
 
-def _scopes(program: _Program, point: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+def _compute_scopes(program: _Program, point: Floats) -> tuple[Floats, Floats, Floats, Floats]:
     """Return point, function, lexical and inclusive costs: what HPCToolkit makes of the cost of each context."""
     parent: Ids = np.array(program.parent, np.int32)
     around = np.where(np.array(program.relation) == Relation.LEXICAL, parent, ABSENT)

@@ -225,7 +225,7 @@ def places(tree: ContextTree, text: str) -> Bools:
     elif text in set(names):
         matches = np.array([name == text for name in names], np.bool_)
     else:
-        matches = _by_path(tree, names, text)
+        matches = _count_path_matches(tree, names, text)
     if not matches.any():
         near = difflib.get_close_matches(text.rpartition("->")[2], set(names), 1)
         hint = f"did you mean {near[0]!r}?" if near else "name a context, a call path like main->solve, or a /pattern/"
@@ -246,7 +246,7 @@ def _by_pattern(names: list[str], pattern: str) -> Bools:
     return np.array([known[name] for name in names], np.bool_)
 
 
-def _by_path(tree: ContextTree, names: list[str], text: str) -> Bools:
+def _count_path_matches(tree: ContextTree, names: list[str], text: str) -> Bools:
     """Return how many names of the path end at each context; what stands in between does not interrupt it."""
     steps = text.split("->")
     between = np.isin(tree.kind[: tree.n_listed], BETWEEN).tolist()
@@ -393,13 +393,13 @@ def common(
     if not everywhere.any():
         raise UsageError("the inputs have no context in common; ", Parameter("by", "name"), " compares names only")
     parts = [
-        without(e, _outside(e, everywhere[np.maximum(numbers, 0)]), "common", () if fold_visits else VISITS)
+        without(e, _find_unshared(e, everywhere[np.maximum(numbers, 0)]), "common", () if fold_visits else VISITS)
         for e, numbers in zip(experiments, unified.maps, strict=True)
     ]
     return join_experiments(parts, matching, equal, "common")
 
 
-def _outside(experiment: Experiment, shared: Bools) -> Ints:
+def _find_unshared(experiment: Experiment, shared: Bools) -> Ints:
     """Return the topmost contexts that are not shared."""
     tree = experiment.contexts
     return np.flatnonzero(outermost(tree, ~shared[: tree.n_listed]))

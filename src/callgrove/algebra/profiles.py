@@ -133,7 +133,7 @@ class _Matches:
         nodes = profiles.identity_list("node")
         measured = profiles.measured.tolist()
         run_of_profile = [runs[run] for run in profiles.run[measured].tolist()]
-        keys = [(run, *key) for run, key in zip(run_of_profile, _keys(profiles), strict=True)]
+        keys = [(run, *key) for run, key in zip(run_of_profile, _make_keys(profiles), strict=True)]
         groups: dict[Key, list[int]] = {}
         for profile, key in zip(measured, keys, strict=True):
             groups.setdefault(key, []).append(profile)
@@ -173,7 +173,7 @@ def _pair(group: list[int], nodes: list[int | None], known: list[tuple[int, obje
     return out + [(profile, place) for profile, (place, _) in zip(left, free, strict=False)]
 
 
-def _keys(profiles: Profiles) -> list[Key]:
+def _make_keys(profiles: Profiles) -> list[Key]:
     """Return the kind and identifiers of every measured profile."""
     tuples = profiles.identifiers
     out: list[Key] = []

@@ -258,7 +258,7 @@ def columns_to_show(experiment: Experiment, profiles: Ints | None = None) -> Sho
         else:
             shown.append(Shown(_name(column), column, formula, _unit(experiment.metrics, column)))
     if not shown:
-        shown = list(_plain(experiment.metrics, reader))
+        shown = list(_list_plain_columns(experiment.metrics, reader))
     names = {one.name: one for one in reversed(shown)}  # two columns of one name: the first one counts
     unique = tuple(one for one in shown if names[one.name] is one)
     derived = experiment.metrics.derived
@@ -287,7 +287,7 @@ def _choose_columns(columns: Iterable[Column]) -> list[Column]:
     return [c for c in visible if c.scope not in EXCLUSIVE_FIRST or EXCLUSIVE_FIRST.index(c.scope) == best[_name(c)]]
 
 
-def _plain(metrics: Metrics, reader: _Reader) -> Iterable[Shown]:
+def _list_plain_columns(metrics: Metrics, reader: _Reader) -> Iterable[Shown]:
     """Yield both costs of every visible quantity."""
     for name in metrics.shown:
         first = metrics.first(name)

@@ -166,12 +166,12 @@ def without_children(experiment: Experiment, quantity: str, scope: Scope, profil
     if row.aggregation != Aggregation.SUM:
         raise UsageError(f"{quantity} is no sum: its children cannot be taken from it")
     total = experiment.totals(quantity, scope, profiles).astype(np.float64)
-    for child in _children(experiment, quantity):
+    for child in _find_children(experiment, quantity):
         total = total - experiment.totals(child, scope, profiles)
     return total
 
 
-def _children(experiment: Experiment, quantity: str) -> list[str]:
+def _find_children(experiment: Experiment, quantity: str) -> list[str]:
     """Return the names of the children that add up, and of those whose values are not known."""
     metrics = experiment.metrics
     rows = {k for k, metric in enumerate(metrics) if metric.name == quantity}
@@ -330,7 +330,7 @@ def outermost(group: Ids, tree: ContextTree) -> Bools:
     return out
 
 
-def _by_key(key: Array) -> Groups:
+def _group_by_key(key: Array) -> Groups:
     """Return groups of equal keys, numbered by first appearance."""
     _, first, of = np.unique(key, return_index=True, return_inverse=True)
     order = np.argsort(first, kind="stable")
@@ -347,7 +347,7 @@ def _region_keys(tree: ContextTree, owner: Ids) -> Ints:
 
 def by_function(tree: ContextTree) -> Groups:
     owner = functions_of(tree)
-    groups = _by_key(_region_keys(tree, owner))
+    groups = _group_by_key(_region_keys(tree, owner))
     return Groups(groups.of, owner[groups.first].astype(np.int64))
 
 
@@ -362,14 +362,14 @@ def by_line(tree: ContextTree) -> Groups:
     owner = nearest(tree, has_line | np.isin(tree.kind[:n], FUNCTIONS) | (tree.relation[:n] != Relation.LEXICAL))
     places = (file << 32 | line)[owner]
     others = _region_keys(tree, owner)
-    return _by_key(np.where(has_line[owner], places, -1 - others))
+    return _group_by_key(np.where(has_line[owner], places, -1 - others))
 
 
 def by_loop(tree: ContextTree) -> Groups:
     n = tree.n_listed
     anchors: Bools = np.isin(tree.kind[:n], (*FUNCTIONS, ContextKind.LOOP)) | (tree.relation[:n] != Relation.LEXICAL)
     owner = nearest(tree, anchors)
-    groups = _by_key(_region_keys(tree, owner))
+    groups = _group_by_key(_region_keys(tree, owner))
     return Groups(groups.of, owner[groups.first].astype(np.int64))
 
 
@@ -378,7 +378,7 @@ def _by_column(column: str) -> Callable[[ContextTree], Groups]:
         n = tree.n_listed
         numbers = tree.column(column)[:n].astype(np.int64)
         inherited = numbers[functions_of(tree)]
-        return _by_key(np.where(numbers >= 0, numbers, inherited))
+        return _group_by_key(np.where(numbers >= 0, numbers, inherited))
 
     return group_by_column
 

@@ -127,7 +127,7 @@ class Durations:
             groups_here = group if isinstance(group, int) else group[first : first + PIECE]
             length = duration[first : first + PIECE]
             often = None if times is None else times[first : first + PIECE]
-            is_short = _short(groups_here, length)
+            is_short = _find_short(groups_here, length)
             if is_short is not None:
                 others = np.flatnonzero(~is_short)
                 left.append(_take_rows(groups_here, length, often, others))
@@ -207,7 +207,7 @@ def _statistics(group: Ints, duration: Ints, times: Ints) -> Statistics:
     return Statistics(group[first], count, total, mean, median, duration[first], duration[last], std, p95)
 
 
-def _short(group: Ints | int, duration: Ints) -> Bools | None:
+def _find_short(group: Ints | int, duration: Ints) -> Bools | None:
     """Return a mask of the rows that have a cell; None: all."""
     of_few = group < MOST_BINNED if isinstance(group, int) else int(group.max()) < MOST_BINNED
     if of_few and int(duration.min()) >= 0 and int(duration.max()) < SHORT:

@@ -344,10 +344,10 @@ def top(costs: Costs, by: str = "function", limit: int | None = None, columns: S
 def describe_groups(costs: Costs, by: str, contexts: list[int]) -> tuple[Column, ...]:
     """Return what groups are called, each of which one of its contexts stands for."""
     columns = describe_contexts(costs.tree, contexts, parameters=by == "context")
-    return _only(by, contexts, columns) if by in ("file", "module") else columns
+    return _name_after(by, contexts, columns) if by in ("file", "module") else columns
 
 
-def _only(by: str, contexts: list[int], columns: tuple[Column, ...]) -> tuple[Column, ...]:
+def _name_after(by: str, contexts: list[int], columns: tuple[Column, ...]) -> tuple[Column, ...]:
     """Return the columns of rows that stand for a file or a module each: they are named after it and have no other
     place."""
     cells = {column.name: column.plain() for column in columns}

@@ -267,7 +267,7 @@ def progress() -> Iterator[ProgressCallback]:
     Leave the context before printing to stdout: both may be the same terminal.
     """
     if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
-        yield _silent
+        yield _ignore_progress
         return
     bars = _Bars()
     try:
@@ -276,7 +276,7 @@ def progress() -> Iterator[ProgressCallback]:
         bars.stop()
 
 
-def _silent(label: str, done: int, total: int | None) -> None:
+def _ignore_progress(label: str, done: int, total: int | None) -> None:
     """Do nothing: stderr is no terminal."""
 
 

@@ -65,7 +65,7 @@ def _start_of_processes(preload: Sequence[str]) -> Any:
         return multiprocessing.get_context("spawn")
     context = _LeanContext() if preload else multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["numpy", *preload])
-    with _deaf():
+    with _ignore_interruptions():
         ensure_running()
     return context
 
@@ -91,7 +91,7 @@ if sys.platform != "win32":
 
 
 @contextmanager
-def _deaf() -> Iterator[None]:
+def _ignore_interruptions() -> Iterator[None]:
     """Ignore interruptions inside, so that processes started there do so from their first moment on; they end with this
     process."""
     if threading.current_thread() is not threading.main_thread():

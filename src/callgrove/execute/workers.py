@@ -71,7 +71,7 @@ class Workers:
                 progress(label, done, len(items))
             return
         handed_out: deque[Future[Result]] = deque()
-        with _deaths():
+        with _explain_deaths():
             for done, item in enumerate(items, 1 - TASKS_PER_WORKER * self.n_workers):
                 handed_out.append(self._pool.submit(function, item))
                 if done > 0:
@@ -174,7 +174,7 @@ class _Reduction(Generic[Item, Result]):
 
         n_blocks, started, done = self._counts[0], 0, 0
         top = (len(self._counts) - 1, 0)
-        with _deaths():
+        with _explain_deaths():
             while top not in self._waiting:
                 while len(self._running) < self._most and (self._pairs or started < n_blocks):
                     if self._pairs:  # first: it frees memory
@@ -209,7 +209,7 @@ class _Reduction(Generic[Item, Result]):
 
 
 @contextmanager
-def _deaths() -> Iterator[None]:
+def _explain_deaths() -> Iterator[None]:
     """Turn the death of a worker into one error that says so."""
     from concurrent.futures import BrokenExecutor
 

@@ -288,7 +288,7 @@ def all_formats() -> tuple[Entry, ...]:
     return (*FORMATS, *plugins())
 
 
-def _lazily() -> Iterator[Entry]:
+def _all_entries() -> Iterator[Entry]:
     """Yield our entries; then those of other packages, which are looked for only when they are reached."""
     yield from FORMATS
     yield from plugins()
@@ -296,7 +296,7 @@ def _lazily() -> Iterator[Entry]:
 
 def find_entry(name: str) -> Entry | None:
     """Return the entry of that name, if there is one."""
-    return next((entry for entry in _lazily() if entry.name == name), None)
+    return next((entry for entry in _all_entries() if entry.name == name), None)
 
 
 def entry_of(name: str) -> Entry:

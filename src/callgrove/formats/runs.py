@@ -175,7 +175,7 @@ class RunsFormat:
         if not entries:
             raise InputError(f"{source.path}: is empty; expected folders of runs, like {EXAMPLE}/")
         named, notes, disagreement = _name_runs(entries, source.path, options)
-        if beside := _files_beside(entries, source.path):
+        if beside := _list_files(entries, source.path):
             left = f"{', '.join(beside[:5])}{', ...' if len(beside) > 5 else ''}"
             notes.append(f"{source.path}: left alone, as they lie beside folders of runs: {left}")
         runs: list[RunAt] = []
@@ -234,7 +234,7 @@ def _entries(folder: Path) -> Sequence[Path]:
     return folders or visible
 
 
-def _files_beside(entries: Sequence[Path], folder: Path) -> list[str]:
+def _list_files(entries: Sequence[Path], folder: Path) -> list[str]:
     """Return the files in a folder whose runs are folders."""
     if not all(entry.is_dir() for entry in entries):
         return []
@@ -271,12 +271,12 @@ def _name_runs(
     except InputError as error:
         if options.strict:
             raise InputError(f"{folder}: {error}") from None
-        runs, said = _without_parameters(named, error)
+        runs, said = _drop_parameters(named, error)
         disagreement = {PARAMETERS_DIFFER: str(error)}
     return runs, notes + [compose_text(f"{folder}: ", text) for text in said], disagreement
 
 
-def _without_parameters(runs: Sequence[NamedRun], error: InputError) -> tuple[list[NamedRun], list[str]]:
+def _drop_parameters(runs: Sequence[NamedRun], error: InputError) -> tuple[list[NamedRun], list[str]]:
     """Return the runs whose names are no points of one study, which nobody may have meant them to be."""
     names = [one.name for one in runs]
     listed = ", ".join(names[:MOST_NAMED]) + (", ..." if len(names) > MOST_NAMED else "")

@@ -146,7 +146,7 @@ def select(
         if not len(chosen):
             raise UsageError(f"{experiment.path}: no profile was selected")
     loses_all = profiles is not None and experiment.values.loses_all(chosen)
-    rows = np.empty(0, np.int64) if loses_all else _metric_rows(experiment, metrics, chosen)
+    rows = np.empty(0, np.int64) if loses_all else _choose_metric_rows(experiment, metrics, chosen)
     every = np.arange(len(experiment.contexts), dtype=np.int32)
     new_profiles, new_rows = new_numbers(chosen, len(experiment.profiles)), new_numbers(rows, len(experiment.metrics))
     kept = Kept(new_profiles, every, new_rows, every, window, spans)
@@ -194,7 +194,7 @@ def _warn_unknown_values(experiment: Experiment) -> InputWarning:
     return InputWarning(Severity.NOTE, f"lost: values of {names}: only those of all profiles together are known")
 
 
-def _metric_rows(experiment: Experiment, quantities: Sequence[str] | None, profiles: Ints) -> Ints:
+def _choose_metric_rows(experiment: Experiment, quantities: Sequence[str] | None, profiles: Ints) -> Ints:
     """Return the rows of the quantities named; statistics only where a summary, or what stands for one, carries
     them."""
     names = None if quantities is None else {experiment.metrics.resolve(name) for name in quantities}

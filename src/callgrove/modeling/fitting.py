@@ -189,7 +189,7 @@ class _Fitting:
         self._caution(rows, Caution.MISSING, ~present.all(axis=1))
         self._caution(rows, Caution.NOT_FINITE, (present & ~usable).any(axis=1))
         self.noise[rows] = _noise(self.study, numbers, usable)
-        for pattern, members in _alike(usable):
+        for pattern, members in _group_alike(usable):
             if not pattern.any():
                 self.cautions[rows[members]] |= Caution.NOTHING
                 continue
@@ -270,7 +270,7 @@ def _piece(fits: SingleFits, k: int, start: float, end: float) -> Piece:
     return Piece(start, end, float(fits.c0[k]), terms)
 
 
-def _alike(usable: Bools) -> Iterator[tuple[Bools, Ints]]:
+def _group_alike(usable: Bools) -> Iterator[tuple[Bools, Ints]]:
     """Yield series with the same points: which points, and the numbers of the series."""
     if usable.all():
         yield np.ones(usable.shape[1], np.bool_), np.arange(len(usable))

@@ -100,10 +100,10 @@ def predict(models: Models, target: Target, subtrees: bool = False, processes: s
     at, base = values[:, 0], values[:, 1]
     totals = _totals(models, target.at)
     total = np.array([totals.get(metric, np.nan) for metric in metrics])
-    ranked = _ranking(at, metrics, study)
+    ranked = _rank_rows(at, metrics, study)
     with np.errstate(all="ignore"):
         columns = {"prediction": at, "share": at / total * 100, "base": base}
-        ratios = {"growth": at / base} | _efficiencies(study, target, base, at, processes)
+        ratios = {"growth": at / base} | _compute_efficiencies(study, target, base, at, processes)
     sound = (base > 0) & (at >= 0)  # a function may fall below 0 at small points, where nothing can be compared with it
     columns |= {name: np.where(sound, ratio, np.nan) for name, ratio in ratios.items()}
     order = ranked.tolist()
@@ -118,7 +118,9 @@ def predict(models: Models, target: Target, subtrees: bool = False, processes: s
     )
 
 
-def _efficiencies(study: Study, target: Target, base: Floats, at: Floats, processes: str | None) -> dict[str, Floats]:
+def _compute_efficiencies(
+    study: Study, target: Target, base: Floats, at: Floats, processes: str | None
+) -> dict[str, Floats]:
     """Return the speed-up and efficiency, where it is known what counts processes."""
     parameter = process_parameter(study, processes)
     if parameter is None:
@@ -137,7 +139,7 @@ def _totals(models: Models, at: Floats) -> dict[str, float]:
     return {name: float(total) if total > 0 else np.nan for name, total in zip(models.study.metrics, sums, strict=True)}
 
 
-def _ranking(at: Floats, metrics: tuple[str, ...], study: Study) -> Ints:
+def _rank_rows(at: Floats, metrics: tuple[str, ...], study: Study) -> Ints:
     """Return the order: metric by metric as in the study, the largest prediction first; what is undefined last."""
     position = {name: number for number, name in enumerate(study.metrics)}
     place = np.array([position[metric] for metric in metrics], np.int64)

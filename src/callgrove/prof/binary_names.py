@@ -212,10 +212,10 @@ def demangle(name: str) -> str:
         return name
     text = ctypes.string_at(made).decode("utf-8", "backslashreplace")
     free(made)
-    return _without_return_type(text) if name[2:3] not in NO_FUNCTIONS else text
+    return _remove_return_type(text) if name[2:3] not in NO_FUNCTIONS else text
 
 
-def _without_return_type(text: str) -> str:
+def _remove_return_type(text: str) -> str:
     """Return a name without its return type. Only templates have one: what stands before the last space outside of
     brackets, up to the parameters. Names of operators have spaces and brackets of their own, and are left as they
     are."""

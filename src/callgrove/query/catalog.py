@@ -74,7 +74,7 @@ def make_export_relations(inputs: Sequence[Opened], tell: Callable[[str], None])
             "series",
             "measurements of a call path and metric over parameters",
             _series_fields(columns),
-            partial(_series, columns),
+            partial(_read_series, columns),
             of_experiments=any(isinstance(one, Experiment) and _parameters(one) for one in inputs),
             of_studies=True,
         ),
@@ -155,7 +155,7 @@ def _series_fields(columns: dict[str, str]) -> tuple[Field, ...]:
     return (*fixed[:2], *(Field(name, Type.REAL) for name in columns.values()), *fixed[2:])
 
 
-def _series(columns: dict[str, str], opened: Opened, wanted: Wanted) -> Iterator[Table]:
+def _read_series(columns: dict[str, str], opened: Opened, wanted: Wanted) -> Iterator[Table]:
     """Yield series, whose parameters stand between the first two columns and the last six."""
     study = opened if isinstance(opened, Study) else opened.study()
     table = study.table()
@@ -227,7 +227,9 @@ class Catalog:
             if one.name == "input" and relation.name in NUMBERED:
                 columns.append(Column("input", np.full(len(table), number)))
             else:
-                columns.append(_shift(table.column(one.name), self._firsts[one.counts][number] if one.counts else 0))
+                columns.append(
+                    _shift_ids(table.column(one.name), self._firsts[one.counts][number] if one.counts else 0)
+                )
         return Table(tuple(columns))
 
     @cached_property
@@ -270,7 +272,7 @@ def _counts(opened: Opened, many: bool) -> dict[str, int]:
     }
 
 
-def _shift(column: Column, first: int) -> Column:
+def _shift_ids(column: Column, first: int) -> Column:
     """Return ids of one input as ids of all."""
     if not first:
         return column

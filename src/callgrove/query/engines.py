@@ -292,7 +292,7 @@ class DuckdbEngine:
         connection.execute("RESET disabled_optimizers")
         columns_of: dict[str, set[str]] = {}
         for _, plan in plans:
-            for table, columns in _scans(json.loads(plan)):
+            for table, columns in _list_scans(json.loads(plan)):
                 if table in self._tables:
                     columns_of.setdefault(table, set()).update(columns)
         return {name: frozenset(columns) for name, columns in columns_of.items()}
@@ -400,7 +400,7 @@ def _delete(connection: Any, folder: Path) -> None:
     rmtree(folder, ignore_errors=True)
 
 
-def _scans(plans: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, Sequence[str]]]:
+def _list_scans(plans: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, Sequence[str]]]:
     """Yield tables that a plan reads, with the columns; each may be read more than once."""
     pending = list(plans)
     while pending:

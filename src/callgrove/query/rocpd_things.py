@@ -78,7 +78,7 @@ def _relation_of_table(name: str, title: str, columns: str) -> Relation:
     def read(opened: Opened, wanted: Wanted) -> Iterator[Table]:
         assert isinstance(opened, Experiment)
         if (make := opened.traces.tables.get(name)) is not None:
-            made, nodes = make(), _by_process(Lanes(opened), "nid")
+            made, nodes = make(), _group_by_process(Lanes(opened), "nid")
             yield Table((*made.columns, Column("nid", [nodes.get(guid) for guid in made.column("guid").plain()])))
 
     return Relation(name, title, fields_of(columns), read)
@@ -105,7 +105,7 @@ def _processes(opened: Opened, wanted: Wanted) -> Iterator[Table]:
     yield Table((*lanes.processes.columns, *place_columns, *(Column(name, cells) for name, cells in facts.items())))
 
 
-def _by_process(lanes: Lanes, word: str) -> dict[str | None, int | None]:
+def _group_by_process(lanes: Lanes, word: str) -> dict[str | None, int | None]:
     """Return something about places, by the guid of their process."""
     columns = (as_column(name, lanes.column(name)).plain() for name in ("guid", word))
     return dict(zip(*columns, strict=True))
@@ -357,7 +357,7 @@ def sum_relations() -> list[Relation]:
         one("memory_allocation_summary", "by operation", partial(_summary, "allocations")),
         one("region_summary", "by call", partial(_summary, "api")),
         one("marker_summary", "by marker", partial(_summary, "markers")),
-        one("domain_summary", "by domain: KERNELS, MEMORY_COPIES, HIP, HSA, ...", _domains),
+        one("domain_summary", "by domain: KERNELS, MEMORY_COPIES, HIP, HSA, ...", _read_domains),
     ]
 
 
@@ -400,7 +400,7 @@ def _summary(section: str, experiment: Experiment) -> Iterator[Row]:
             yield _as_summary(row["name"], row)
 
 
-def _domains(experiment: Experiment) -> Iterator[Row]:
+def _read_domains(experiment: Experiment) -> Iterator[Row]:
     """Yield calls by their library, all else by what it is."""
     for row in _rows(experiment, By.DOMAIN):
         library = row["domain"] if row["section"] in ("api", "regions") else None

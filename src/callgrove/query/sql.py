@@ -205,7 +205,7 @@ def sql(
         raise UsageError("the query is empty; write a SELECT")
     chosen = engine_of(engine)
     try:
-        chosen.declare(_tables_mentioned(catalog, query))
+        chosen.declare(_find_tables(catalog, query))
         used = chosen.uses(query)
         loaded = {}
         for name, columns in used.items():
@@ -224,7 +224,7 @@ def sql(
         raise
 
 
-def _tables_mentioned(catalog: Catalog, query: str) -> list[Relation]:
+def _find_tables(catalog: Catalog, query: str) -> list[Relation]:
     """Return tables whose names stand in the query, be it as something else: to declare all takes longer than many a
     query."""
     words = set(re.findall(r"\w+", query.lower()))

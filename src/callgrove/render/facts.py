@@ -93,7 +93,7 @@ def facts_of(facts: Overview) -> Iterator[tuple[str, str]]:
         parts += [f"{missing} that the input names, but does not hold"] if facts.n_missing_sources else []
         yield "sources", ", ".join(parts)
     if facts.hottest is not None:
-        word, told = _hottest(facts.hottest)
+        word, told = _find_hottest(facts.hottest)
         yield word, told + (f", {facts.n_runs:,} runs added up" if facts.n_runs > 1 else "")
     for warning in facts.warnings[:MOST_WARNINGS]:
         yield warning.severity.value, warning.text
@@ -101,7 +101,7 @@ def facts_of(facts: Overview) -> Iterator[tuple[str, str]]:
         yield "and", f"{len(facts.warnings) - MOST_WARNINGS} more of these; `callgrove check` lists them all"
 
 
-def _hottest(h: Hottest) -> tuple[str, str]:
+def _find_hottest(h: Hottest) -> tuple[str, str]:
     """Return the costliest function; of differences, the one that changed most."""
     write = amount(h.unit)
     if h.loss and h.percent is not None:

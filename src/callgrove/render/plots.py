@@ -44,7 +44,7 @@ class Axis:
         return self.start + min(max(part, -0.5), 1.5) * (self.end - self.start)
 
     def marks(self) -> list[float]:
-        return _powers(self.low, self.high) if self.logarithmic else _round_steps(self.low, self.high)
+        return _choose_powers(self.low, self.high) if self.logarithmic else _choose_steps(self.low, self.high)
 
 
 def axis_for(values: list[float], start: float, end: float) -> Axis:
@@ -59,7 +59,7 @@ def axis_for(values: list[float], start: float, end: float) -> Axis:
     return Axis(low - room * (low != 0), high + room, start, end, False)
 
 
-def _powers(low: float, high: float) -> list[float]:
+def _choose_powers(low: float, high: float) -> list[float]:
     """Return powers of ten; of two where the range is narrow."""
     if high / low > 1000:
         step = max(1, (floor(log10(high)) - ceil(log10(low))) // 8 + 1)
@@ -68,7 +68,7 @@ def _powers(low: float, high: float) -> list[float]:
     return marks or [low, high]
 
 
-def _round_steps(low: float, high: float) -> list[float]:
+def _choose_steps(low: float, high: float) -> list[float]:
     """Return about six steps of 1, 2 or 5 times a power of ten."""
     rough = (high - low) / 6
     size = 10.0 ** floor(log10(rough))
@@ -103,7 +103,7 @@ def model_plot(plot: Curves) -> str:
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{HEIGHT}" viewBox="0 0 {WIDTH} {HEIGHT}" '
         'font-family="sans-serif" font-size="12">',
-        f"<title>{_text(plot.title)}</title>",
+        f"<title>{_escape_text(plot.title)}</title>",
         f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>',
         _label(LEFT, 24, plot.title, "start", 'font-size="15" font-weight="bold"'),
         _label(LEFT, 44, plot.function, "start", 'fill="#444"'),
@@ -166,10 +166,10 @@ def _legend(curves: Sequence[Curve]) -> Iterator[str]:
 
 
 def _label(x: float, y: float, text: str, anchor: str, more: str = "") -> str:
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor={quoteattr(anchor)} {more}>{_text(text)}</text>'
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor={quoteattr(anchor)} {more}>{_escape_text(text)}</text>'
 
 
-def _text(text: str) -> str:
+def _escape_text(text: str) -> str:
     """Return names from files, without what XML cannot hold."""
     return escape(shorten(visible(text), MOST_LETTERS, "…"))
 

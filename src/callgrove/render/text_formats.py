@@ -164,12 +164,12 @@ def json_value(value: Any) -> str:
 def _object_chunks(tables: Iterable[Table]) -> Iterator[Iterable[str]]:
     for table in chunks(tables):
         if len(table):
-            template = _template(table.names)
+            template = _make_template(table.names)
             columns = [cell_texts(column, _json_writers()) for column in table.columns]
             yield map(template.__mod__, zip(*columns, strict=True))
 
 
-def _template(names: Iterable[str]) -> str:
+def _make_template(names: Iterable[str]) -> str:
     """Return `{"name": %s, "value": %s}`: one object, its cells to be filled in."""
     keys = (json_value(name).replace("%", "%%") for name in names)
     return "{" + ", ".join(f"{key}: %s" for key in keys) + "}"

@@ -87,7 +87,7 @@ class RunSums:
     def of(cls, experiment: Experiment, profiles: Ints) -> RunSums | None:
         """Return the runs of some profiles; None where there is only one."""
         runs, run = np.unique(experiment.profiles.run[profiles], return_inverse=True)
-        names = tuple(_run(number, experiment.runs[number]) for number in runs.tolist())
+        names = tuple(_describe_run(number, experiment.runs[number]) for number in runs.tolist())
         return cls(names, run.reshape(-1)) if len(runs) > 1 else None
 
     def statistics(self, values: Floats) -> dict[str, Floats]:
@@ -108,13 +108,13 @@ class Places:
         ranks = experiment.profiles.identity_list("rank")
         numbers = process_numbers(experiment)
         several_runs = len(experiment.runs) > 1
-        runs = [_run(number, run) for number, run in enumerate(experiment.runs)]
-        lanes = _lanes(experiment, profiles)
+        runs = [_describe_run(number, run) for number, run in enumerate(experiment.runs)]
+        lanes = _number_lanes(experiment, profiles)
         columns: dict[tuple[int, int, int], str] = {}
         lane, keys = [], []
         for profile in profiles.tolist():
             run, rank = int(experiment.profiles.run[profile]), ranks[profile]
-            lane.append(lanes[_lane(experiment, profile, rank)])
+            lane.append(lanes[_describe_lane(experiment, profile, rank)])
             key = (run, -1 if rank is None else rank, numbers[profile])
             keys.append(key)
             columns[key] = _column(runs[run] if several_runs else "", rank, key[2])
@@ -154,25 +154,25 @@ class Places:
         )
 
 
-def _lanes(experiment: Experiment, profiles: Ints) -> dict[str, int]:
+def _number_lanes(experiment: Experiment, profiles: Ints) -> dict[str, int]:
     """Return the numbers of lanes: threads, then streams by their device."""
     identity = [experiment.profiles.identity_list(name) for name in LANE_ORDER]
     ranks = experiment.profiles.identity_list("rank")
     place: dict[str, tuple[int, ...]] = {}
     for profile in profiles.tolist():
         numbers = tuple(-1 if (n := values[profile]) is None else n for values in identity)
-        place.setdefault(_lane(experiment, profile, ranks[profile]), numbers)
+        place.setdefault(_describe_lane(experiment, profile, ranks[profile]), numbers)
     order = sorted(place, key=lambda words: place[words])
     return {words: number for number, words in enumerate(order)}
 
 
-def _lane(experiment: Experiment, profile: int, rank: int | None) -> str:
+def _describe_lane(experiment: Experiment, profile: int, rank: int | None) -> str:
     """Return what tells a profile from the others of its rank."""
     words = experiment.profiles.describe(profile)
     return (words.removeprefix(f"rank {rank}").strip() if rank is not None else words) or "process"
 
 
-def _run(number: int, run: Run) -> str:
+def _describe_run(number: int, run: Run) -> str:
     """Return a run by its parameters, or by its number."""
     point = " ".join(f"{name}={value:g}" for name, value in run.parameters.items())
     again = f" #{run.repetition}" if run.repetition > 1 else ""

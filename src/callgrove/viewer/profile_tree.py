@@ -125,12 +125,12 @@ def costs_to_show(experiment: Experiment, choice: Choice, limits: Limits) -> Sho
     for name in names:
         if len(shown) >= limits.metrics:
             left_out += 1
-        elif (one := _costs(experiment, name, choice, must=bool(choice.metric) and name == first)) is not None:
+        elif (one := _compute_costs(experiment, name, choice, must=bool(choice.metric) and name == first)) is not None:
             shown.append(one)
     return ShownCosts(tuple(shown), left_out, len(experiment.metrics.derived)) if shown else None
 
 
-def _costs(experiment: Experiment, name: str, choice: Choice, must: bool) -> Costs | None:
+def _compute_costs(experiment: Experiment, name: str, choice: Choice, must: bool) -> Costs | None:
     """Return the costs in one metric, if there are any that numbers can say."""
     try:
         cost = costs(experiment, name, choice.ranks, choice.threads)
@@ -318,7 +318,7 @@ class FlatTable:
         size = np.full(len(self.groups), -1.0)
         for metric, exclusive, inclusive in zip(metrics, self._exclusive, self._inclusive, strict=True):
             there = metric.has(exclusive) | metric.has(inclusive)
-            np.fmax(size, np.where(there, _shares(metric, exclusive, inclusive), -1.0), out=size)
+            np.fmax(size, np.where(there, _compute_shares(metric, exclusive, inclusive), -1.0), out=size)
         costly = np.flatnonzero(size >= 0)
         self._order: Ints = costly[np.argsort(-size[costly], kind="stable")]
 
@@ -353,7 +353,7 @@ class FlatTable:
             return float(np.delete(self._exclusive[metric], chosen).astype(np.float64).sum())
 
 
-def _shares(costs: Costs, exclusive: Array, inclusive: Array) -> Floats:
+def _compute_shares(costs: Costs, exclusive: Array, inclusive: Array) -> Floats:
     """Return shares by exclusive cost; of groups without any, a little of the inclusive one, so that the largest
     stay."""
     if not costs.is_additive or not costs.whole:

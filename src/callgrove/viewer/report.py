@@ -151,7 +151,7 @@ class _Section:
             yield from maker.differences if isinstance(maker, ComparesTotals) else ()
 
 
-def _silent(*said: object) -> None:
+def _ignore_progress(*said: object) -> None:
     """Do nothing: nobody watches."""
 
 
@@ -160,10 +160,10 @@ def report(
     choice: Choice | None = None,
     title: str = "",
     max_size: int = DEFAULT_SIZE,
-    progress: Progress = _silent,
-    tell: Callable[[str], None] = _silent,
+    progress: Progress = _ignore_progress,
+    tell: Callable[[str], None] = _ignore_progress,
     limits: Limits | None = None,
-    complain: Callable[[str], None] = _silent,
+    complain: Callable[[str], None] = _ignore_progress,
     wording: Callable[[str], str] = str,
 ) -> str:
     """Return the page of some inputs, each with a section of its own, in at most `max_size` bytes. `tell` hears which

@@ -232,14 +232,14 @@ def write_json_old(study: Study, target: Path, options: WriteOptions) -> LossRep
             ("callpaths", study.callpaths),
             ("metrics", study.metrics),
         ):
-            _list(file, key, (f'"name": {json.dumps(name, ensure_ascii=False)}' for name in names))
-        _list(file, "coordinates", (_coordinate(cells, p) for p in range(study.n_points)))
-        _list(file, "measurements", _measurements(study, cells), last=True)
+            _write_list(file, key, (f'"name": {json.dumps(name, ensure_ascii=False)}' for name in names))
+        _write_list(file, "coordinates", (_coordinate(cells, p) for p in range(study.n_points)))
+        _write_list(file, "measurements", _measurements(study, cells), last=True)
         file.write("}\n")
     return cells.close()
 
 
-def _list(file: IO[str], key: str, entries: Iterator[str], last: bool = False) -> None:
+def _write_list(file: IO[str], key: str, entries: Iterator[str], last: bool = False) -> None:
     """Write a list of objects, each with its id."""
     file.write(f'\n "{key}": [')
     for number, entry in enumerate(entries, 1):

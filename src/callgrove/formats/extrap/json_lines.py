@@ -340,7 +340,7 @@ class _Reader:
         return _bad(self.path, number, f"the key {key!r}", f"only {', '.join(map(repr, record)) or 'an empty object'}")
 
 
-def _commas(line: str) -> str:
+def _replace_semicolons(line: str) -> str:
     """Return TaLPas's semicolons as commas, outside of strings."""
     if ";" not in line:
         return line
@@ -356,7 +356,11 @@ def _as_it_is(line: str) -> str:
 
 
 TALPAS = RecordsFormat(
-    "extrap-talpas", "Extra-P TaLPas file (a line per value)", Keys("parameters", None), _commas, write_talpas
+    "extrap-talpas",
+    "Extra-P TaLPas file (a line per value)",
+    Keys("parameters", None),
+    _replace_semicolons,
+    write_talpas,
 )
 JSON_LINES = RecordsFormat(
     "extrap-jsonl", "Extra-P JSON Lines file", Keys("params", ("<root>", "<default>")), _as_it_is, write_json_lines

@@ -93,7 +93,7 @@ def _read_model(node: Node, callpath: str, metric: str, name: str, parameters: t
         segments = tuple(_segments(node, function, parameters))
         text = segments_text(segments, parameters[0])
         return StoredModel(callpath, metric, text, 0.0, (), statistics, name, segments)
-    terms = _terms(function, parameters)
+    terms = _read_terms(function, parameters)
     if terms is None:
         return None
     constant = _constant(function)
@@ -116,7 +116,7 @@ def _segments(node: Node, function: Node, parameters: tuple[str, ...]) -> Iterat
     if len(intervals) != len(pieces) or any(len(pair) != 2 for pair in intervals) or not pieces:
         raise function.bad("an interval of two numbers for each segment")
     for number, (piece, (start, end)) in enumerate(zip(pieces, intervals, strict=True)):
-        terms, constant = _terms(piece, parameters) or (), _constant(piece)
+        terms, constant = _read_terms(piece, parameters) or (), _constant(piece)
         statistics = _statistics(inner[number]["hypothesis"]) if number < len(inner) else {}
         yield Segment(start, end, function_text(constant, terms), constant, terms, statistics)
 
@@ -126,7 +126,7 @@ def _constant(function: Node) -> float:
     return number_of(node) if node is not None else 0.0
 
 
-def _terms(function: Node, parameters: tuple[str, ...]) -> tuple[Term, ...] | None:
+def _read_terms(function: Node, parameters: tuple[str, ...]) -> tuple[Term, ...] | None:
     """Return the terms of a function; None where one of them cannot be held."""
     terms = function.get("compound_terms")
     all_terms: list[Term] = []
@@ -134,17 +134,17 @@ def _terms(function: Node, parameters: tuple[str, ...]) -> tuple[Term, ...] | No
         coefficient = term.get("coefficient")
         factor = number_of(coefficient) if coefficient is not None else 1.0
         exponents: dict[str, tuple[str, str]] = {}
-        for parameter, compound in _compounds(term, parameters):
+        for parameter, compound in _read_factors(term, parameters):
             if "segments" in compound.members():
                 return None
             if compound is not term and (inner := compound.get("coefficient")) is not None:
                 factor *= number_of(inner)
-            exponents[parameter] = _exponents(compound)
+            exponents[parameter] = _read_exponents(compound)
         all_terms.append(Term(factor, exponents))
     return tuple(all_terms)
 
 
-def _compounds(term: Node, parameters: tuple[str, ...]) -> Iterator[tuple[str, Node]]:
+def _read_factors(term: Node, parameters: tuple[str, ...]) -> Iterator[tuple[str, Node]]:
     """Yield the factors of a term, by parameter; a term of one parameter is its own only factor."""
     pairs = term.get("parameter_term_pairs")
     if pairs is None:
@@ -156,7 +156,7 @@ def _compounds(term: Node, parameters: tuple[str, ...]) -> Iterator[tuple[str, N
         yield parameters[int(key)], compound
 
 
-def _exponents(compound: Node) -> tuple[str, str]:
+def _read_exponents(compound: Node) -> tuple[str, str]:
     """Return the power and logarithm of a factor; simple terms of one kind are multiplied, so their exponents add
     up."""
     sums = {"polynomial": Fraction(0), "logarithm": Fraction(0)}
@@ -236,7 +236,7 @@ def model_sets(study: Study, books: StudyBooks) -> Iterator[str]:
     for model in study.models:
         by_name[model.name].append(model)
     for number, (name, models) in enumerate(by_name.items()):
-        modeler = _modeler(study, name)
+        modeler = _describe_modeler(study, name)
         measure = str(modeler["use_measure"])
         head = f'{{"name": {_text(name or "New Modeler")}, "modeler": {_text(modeler)}, "models": {{'
         yield f"{', ' * (number > 0)}{head}"
@@ -250,7 +250,7 @@ def model_sets(study: Study, books: StudyBooks) -> Iterator[str]:
         books.passed.n_models += sum(map(len, by_callpath.values()))
 
 
-def _modeler(study: Study, name: str) -> Json:
+def _describe_modeler(study: Study, name: str) -> Json:
     """Return the options of a set, with what Extra-P cannot do without."""
     given = dict(study.modelers.get(name, {}))
     if "$type" not in given:
@@ -325,7 +325,7 @@ def _two_piece_model_as_json(study: Study, model: StoredModel, measure: str) -> 
     }
     pieces = [_function(one.constant, one.terms, study.parameters) for one in model.segments]
     function: Json = {
-        "segments": [piece if "compound_terms" in piece else _without_terms(piece) for piece in pieces],
+        "segments": [piece if "compound_terms" in piece else _as_segment(piece) for piece in pieces],
         "intervals": [[json_number(one.start), json_number(one.end)] for one in model.segments],
         "$type": "SegmentedFunction",
     }
@@ -343,7 +343,7 @@ def _two_piece_model_as_json(study: Study, model: StoredModel, measure: str) -> 
     }
 
 
-def _without_terms(piece: Json) -> Json:
+def _as_segment(piece: Json) -> Json:
     """Return a constant piece as a function of one parameter: Extra-P takes segments for such functions."""
     return {**piece, "compound_terms": [], "$type": "SingleParameterFunction"}
 

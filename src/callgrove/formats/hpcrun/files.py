@@ -89,14 +89,14 @@ def read_02(file: FileBytes, seen: list[Seen] | None = None) -> Measurement:
         except CorruptFile as error:
             errors.append(error)
     if not readings:
-        raise _furthest(errors)
+        raise _choose_error(errors)
     chosen = readings[0] if len(readings) == 1 else more_sensible(*readings)
     if seen is not None:  # once more, taking notes
         _read_epochs(file, cursor.at, chosen.dialect, seen)
     return chosen
 
 
-def _furthest(errors: list[CorruptFile]) -> CorruptFile:
+def _choose_error(errors: list[CorruptFile]) -> CorruptFile:
     """Return what stopped the dialect that came further."""
     error = max(errors, key=lambda e: e.offset or 0)
     return error.with_remedy("no dialect of this version fits" if len(errors) > 1 else error.remedy)

@@ -572,11 +572,11 @@ def _add_contexts(builder: ExperimentBuilder, structure: Structure) -> None:
     kinds = np.array([REGION_KINDS[kind] for kind in ScopeKind], np.int64)[scopes.kind]
     relation = np.where(scopes.kind == ScopeKind.INLINED, Relation.INLINED, Relation.LEXICAL)
     relation[scopes.parent < 0] = Relation.CALL
-    ids = _unique(scopes.tag_id)
+    ids = _keep_unique(scopes.tag_id)
     builder.add_contexts(parent=scopes.parent, kind=kinds, relation=relation, region=regions, source_id=ids)
 
 
-def _unique(ids: Ints) -> Ints:
+def _keep_unique(ids: Ints) -> Ints:
     """Return the ids that occur once; the others are absent."""
     _, inverse, counts = np.unique(ids, return_inverse=True, return_counts=True)
     return np.where(counts[inverse] == 1, ids, ABSENT)

@@ -138,7 +138,7 @@ def nodes_of(table: Array, path: Path, offset: int, section: str = "cct") -> Nod
     parent = table["parent"].astype(np.uint32)
     positions = Positions(id_)
     above = positions[parent]
-    _refuse(_first_wrong(id_, parent, above, positions), table, path, offset, section)
+    _refuse(_find_wrong_node(id_, parent, above, positions), table, path, offset, section)
     return Nodes(
         id_,
         parent,
@@ -153,7 +153,7 @@ def nodes_of(table: Array, path: Path, offset: int, section: str = "cct") -> Nod
     )
 
 
-def _first_wrong(id_: Numbers, parent: Numbers, above: Ids, positions: Positions) -> tuple[int, str, str] | None:
+def _find_wrong_node(id_: Numbers, parent: Numbers, above: Ids, positions: Positions) -> tuple[int, str, str] | None:
     """Return (position, expected, found) of the first node that has no place in a tree."""
     if len(id_) and not id_.all():
         return int(np.flatnonzero(id_ == 0)[0]), "a node id other than 0", "0"

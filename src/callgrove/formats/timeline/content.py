@@ -248,7 +248,7 @@ class _Making:
         process, track = (np.full(n, ABSENT, np.int64) for _ in range(2))
         places = process, track, self._identity["gpu_device"], self._identity["gpu_stream"]
         out = Places({}, *places, self._naming, self._agents)
-        real = _fit([about.real_pid for about in abouts], at_most_once=not self._real_pids)
+        real = _fit_in_ids([about.real_pid for about in abouts], at_most_once=not self._real_pids)
         for about, profiles in zip(abouts, groups.values(), strict=True):
             shown = replace(about, pid=about.real_pid if real else about.index + 1)
             threads = [p for p in profiles if not self._on_device(p)]
@@ -312,7 +312,7 @@ class _Making:
         for profile in profiles:
             if not self._on_device(profile):
                 number = len(tracks.tracks)
-                name = _unique(self._thread_name(profile, number), taken)
+                name = _make_unique(self._thread_name(profile, number), taken)
                 track = Track(number, TrackKind.THREAD, name, tid=tids[number - 1], order=number - 1, nests=True)
                 tracks.tracks.append(track)
                 out.track[profile] = number
@@ -321,7 +321,7 @@ class _Making:
                 device = int(self._identity["gpu_device"][profile])
                 agent = tracks.agent(device)
                 group = tracks.child(("device", device), TrackKind.GROUP, agent)
-                name = _unique(self._stream_name(profile, agent), taken)
+                name = _make_unique(self._stream_name(profile, agent), taken)
                 out.track[profile] = tracks.child(("profile", profile), TrackKind.STREAM, name, group)
         return tracks
 
@@ -362,12 +362,12 @@ def _choose_tids(process: Process, n: int, n_processes: int) -> list[int]:
     return [process.pid, *range(n_processes + 2, n_processes + n + 1)][:n]
 
 
-def _fit(ids: Sequence[int], *, at_most_once: bool) -> bool:
+def _fit_in_ids(ids: Sequence[int], *, at_most_once: bool) -> bool:
     """Return whether these can be written as ids of processes or threads."""
     return all(0 < id_ <= LARGEST_ID for id_ in ids) and not (at_most_once and len(set(ids)) < len(ids))
 
 
-def _unique(name: str, taken: set[str]) -> str:
+def _make_unique(name: str, taken: set[str]) -> str:
     """Return a name that is not taken: viewers show tracks of one name as one."""
     free, n = name, 1
     while free in taken:

@@ -334,7 +334,7 @@ class Archive(Output):
         self.trace._realtime_timestamp = 0.0  # the time of writing: the same input should give the same bytes
         self.trace.close()
         self.trace = None
-        if incomplete := _incomplete(self._folder.place, self.n_events):
+        if incomplete := _find_incomplete_file(self._folder.place, self.n_events):
             raise OSError(0, f"{incomplete} is incomplete; is the disk full?")
         self._settle_id(self._folder.place / f"{ARCHIVE}.otf2", self._folder.place / f"{ARCHIVE}.def")
         self._folder.complete()
@@ -364,7 +364,7 @@ class Archive(Output):
         self._folder.discard()
 
 
-def _incomplete(folder: Path, n_events: int) -> str:
+def _find_incomplete_file(folder: Path, n_events: int) -> str:
     """Return the name of a file of the archive that breaks off, or where there are too few events: the library writes
     the rest of its buffers when it is closed, and says that this failed only on stderr.
 

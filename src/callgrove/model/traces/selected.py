@@ -319,7 +319,7 @@ def chain_tables(inputs: Sequence[KeptTables], n_profiles: int) -> Mapping[str, 
     names = dict.fromkeys(name for one in inputs if one.has_profiles for name in one.traces.tables)
     make: dict[str, Callable[[], Table]] = {name: partial(_join_tables, inputs, name) for name in names}
     if PLACES in names:
-        make[PLACES] = partial(_places, inputs, n_profiles)
+        make[PLACES] = partial(_join_places, inputs, n_profiles)
     return make
 
 
@@ -340,7 +340,7 @@ def _join_tables(inputs: Sequence[KeptTables], name: str) -> Table:
     return Table(tuple(Column(column, values) for column, values in cells.items()))
 
 
-def _places(inputs: Sequence[KeptTables], n_profiles: int) -> Table:
+def _join_places(inputs: Sequence[KeptTables], n_profiles: int) -> Table:
     """Return a row for every profile of the result; empty for those whose input says nothing."""
     cells: dict[str, list[object]] = {column: [None] * n_profiles for column in (*NAMED_BY, "number")}
     firsts = dict.fromkeys(NAMED_BY, 0)

@@ -126,7 +126,7 @@ class Cells:
         at = 0
         while at < len(start):  # events that cover a bounded number of bins together
             covered = np.cumsum((end[at:] - 1) // self.bin_ns - start[at:] // self.bin_ns + 1)
-            part = _whole_rows(events.row, at, int(np.searchsorted(covered, PAIRS_AT_ONCE, side="right")))
+            part = _take_whole_rows(events.row, at, int(np.searchsorted(covered, PAIRS_AT_ONCE, side="right")))
             called = events.level[part].astype(np.int64) * self._n_names + self._naming(events.name[part])
             self._add(events.row[part].astype(np.int64), called, start[part], end[part])
             at = part.stop
@@ -237,7 +237,7 @@ class Cells:
         return Tally(*small, sums)
 
 
-def _whole_rows(row: Array, first: int, n: int) -> slice:
+def _take_whole_rows(row: Array, first: int, n: int) -> slice:
     """Return about `n` events from the first on, without the last of them if others of their row come next."""
     last = first + max(n, 1)
     if last < len(row):
@@ -412,7 +412,7 @@ def dominant(tally: Tally, track: int, bin_ns: int, range_ns: int, factor: int =
 
 def _dominant(tally: Tally, track: int, bin_ns: int, range_ns: int, factor: int) -> Boxes:
     """Return the boxes of some rows, which have a cell at least."""
-    cell, ns, together = _largest(tally, factor)
+    cell, ns, together = _find_largest(tally, factor)
     row, bins, name = tally.row[cell], tally.bin[cell].astype(np.int64) // factor, tally.name[cell]
     width = np.minimum((bins + 1) * (bin_ns * factor), range_ns) - bins * (bin_ns * factor)
     share, busy = (np.minimum(time / width, 1.0) for time in (ns, together))
@@ -428,10 +428,10 @@ def _dominant(tally: Tally, track: int, bin_ns: int, range_ns: int, factor: int)
     return Boxes(row[first], same, name[first], start.astype(np.int32), (start + n_bins).astype(np.int32), *shares)
 
 
-def _largest(tally: Tally, factor: int) -> tuple[Ints, Ints, Ints]:
+def _find_largest(tally: Tally, factor: int) -> tuple[Ints, Ints, Ints]:
     """Return in each `factor` bins of a row a cell of the name with the most time, this time, and that of all names."""
     n_names = int(tally.name.max()) - int(tally.name.min()) + 1
-    order, key, ns = _in_order(_key(tally.row, tally.bin // factor, tally.name), tally.ns)
+    order, key, ns = _sort_rows(_key(tally.row, tally.bin // factor, tally.name), tally.ns)
     first = _starts(key)
     if len(first) < len(key):
         key, ns = key[first], sums_of_runs(ns, first)
@@ -452,7 +452,7 @@ def _key(row: Array, bins: Array, name: Array) -> Ints:
     return key
 
 
-def _in_order(key: Ints, ns: Ints) -> tuple[Ints, Ints, Ints]:
+def _sort_rows(key: Ints, ns: Ints) -> tuple[Ints, Ints, Ints]:
     """Return the rows in the order of their keys, with the keys and times in it."""
     if (key[1:] >= key[:-1]).all():
         return np.arange(len(key)), key, ns

@@ -504,11 +504,11 @@ class NameTimes:
         np.add.at(out, numbers, self._contexts[used])
         spans = self._innermost[:depth].sum(axis=0)
         if depth is not None and depth < len(self._whole):
-            spans = _sum(spans, self._whole[depth])
-        return _sum(out, spans)[: len(out)]
+            spans = _add_columns(spans, self._whole[depth])
+        return _add_columns(out, spans)[: len(out)]
 
 
-def _sum(one: Ints, other: Ints) -> Ints:
+def _add_columns(one: Ints, other: Ints) -> Ints:
     """Return two columns of any lengths, added up."""
     out = np.zeros(max(len(one), len(other)), np.int64)
     out[: len(one)] += one

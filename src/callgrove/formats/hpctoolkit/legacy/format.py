@@ -228,7 +228,7 @@ class LegacyDatabase:
         if summary is not None:
             inline[0] = summary
         files = {first + k: t.file for k, t in enumerate(self.threads) if t.file is not None}
-        placed = {p: _place_values(block, p, order) for p, block in inline.items()}
+        placed = {p: _renumber_values(block, p, order) for p, block in inline.items()}
         summaries = [0] if summary is not None and not alone else []
         self.builder.set_values(LegacyValues(placed, files, contexts, ids, summaries, not self.n_broken))
         self._set_traces(order, first)
@@ -283,7 +283,7 @@ class LegacyDatabase:
         self.builder.set_traces(samples, time_range=ends if said.last and samples.count.any() else None)
 
 
-def _place_values(block: SparseBlock, profile: int, order: Ids) -> SparseBlock:
+def _renumber_values(block: SparseBlock, profile: int, order: Ids) -> SparseBlock:
     """Return the inline values with the final ids of profile and context."""
     context: Array = order[block.context]
     return SparseBlock(np.full(len(block), profile, np.int32), context, block.metric, block.value)
@@ -320,7 +320,7 @@ def problems(experiment: Experiment, source: Source, progress: Progress = silent
     yield from _summary(experiment, values)
     for row, metric in enumerate(experiment.metrics):
         if metric.scope == Scope.INCLUSIVE and not metric.statistic:
-            yield from _inclusive(experiment, row)
+            yield from _check_inclusive(experiment, row)
     for met in values.problems:
         yield Problem(Severity.DAMAGE, experiment.path, "values", str(met))
     progress("checking traces", 1, 2)
@@ -347,7 +347,7 @@ def _summary(experiment: Experiment, values: LegacyValues) -> Iterator[Problem]:
                 yield Problem(Severity.DAMAGE, experiment.path, "summary", text)
 
 
-def _inclusive(experiment: Experiment, row: int) -> Iterator[Problem]:
+def _check_inclusive(experiment: Experiment, row: int) -> Iterator[Problem]:
     """Yield a note where nodes have another inclusive cost than their children: a node has at least what its children
     have; the rest is its own, which only statements have."""
     tree, n = experiment.contexts, experiment.contexts.n_listed
@@ -466,7 +466,7 @@ class LegacyFormat:
         version = major_version(source.head(HEAD, XML))
         if version in VERSIONS:
             return Match(Grade.EXACT, f"experiment.xml has version {version}")
-        first = next(iter(_names(source.path, "*.metric-db")), "") if not source.has(XML) else ""
+        first = next(iter(_list_names(source.path, "*.metric-db")), "") if not source.has(XML) else ""
         if first and source.head(18, first) == rec.METRIC_DB_MAGIC:
             return Match(Grade.STRONG, f"it has {first}, a metric-db of a legacy database")
         return None
@@ -511,10 +511,10 @@ class LegacyFormat:
 FORMAT = LegacyFormat()
 
 
-def _names(folder: Path, glob: str) -> list[str]:
+def _list_names(folder: Path, glob: str) -> list[str]:
     """Return names of files directly in the folder that fit; a glob never leaves it."""
     return sorted(path.name for path in folder.iterdir() if fnmatchcase(path.name, glob) and path.is_file())
 
 
 def _paths(folder: Path, glob: str) -> list[Path]:
-    return [folder / name for name in _names(folder, glob)]
+    return [folder / name for name in _list_names(folder, glob)]

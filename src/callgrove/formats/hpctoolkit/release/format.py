@@ -211,7 +211,7 @@ def _add_metrics(database: Database, metrics: tuple[RawMetric, ...]) -> None:
         rows: dict[RawScope, int] = {}
         for scope, id_ in metric.scopes:
             rows[scope] = database.metrics[id_] = database.builder.add_metric(
-                Metric(_name(metric.name, scope), _scope(scope), unit=unit_of(metric.name), source_id=id_)
+                Metric(_name_metric(metric.name, scope), _scope(scope), unit=unit_of(metric.name), source_id=id_)
             )
         for summary in metric.summaries:
             statistic = _statistic(summary)
@@ -220,7 +220,7 @@ def _add_metrics(database: Database, metrics: tuple[RawMetric, ...]) -> None:
             else:
                 database.summary_metrics[summary.id] = database.builder.add_metric(
                     Metric(
-                        _name(metric.name, summary.scope),
+                        _name_metric(metric.name, summary.scope),
                         _scope(summary.scope),
                         unit=unit_of(metric.name) if statistic in ("min", "max") else "",
                         statistic=statistic,
@@ -236,7 +236,7 @@ def _scope(scope: RawScope) -> Scope:
     return SCOPES.get(scope.name, Scope.NONE)
 
 
-def _name(name: str, scope: RawScope) -> str:
+def _name_metric(name: str, scope: RawScope) -> str:
     """Return the name of a metric. A scope that we do not know becomes part of it: its values are kept, but nothing is
     computed of them."""
     return name if scope.name in SCOPES else f"{name} [{scope.name}]"

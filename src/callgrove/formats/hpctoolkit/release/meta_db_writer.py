@@ -319,7 +319,7 @@ def write_meta_db(
         names = [out.string(name) for name in id_names]
         section.head = (out.array(np.array(names, "<u8")), len(names))
     with out.section("Metrics", rec.METRICS_SECTION) as section:
-        section.head = _metrics(out, metrics)
+        section.head = _write_metrics(out, metrics)
     with out.section("Strings"):
         strings = _Strings(out, tree, copies)
     with out.section("Modules", rec.TABLE_SECTION) as section:
@@ -418,7 +418,7 @@ def _records(dtype: np.dtype[Any], **columns: Sequence[int] | Array) -> Array:
     return out
 
 
-def _metrics(out: _MetaBytes, plan: MetricPlan) -> tuple[int, ...]:
+def _write_metrics(out: _MetaBytes, plan: MetricPlan) -> tuple[int, ...]:
     """Write scopes, then the scopes and summaries of each metric, then the metrics; return the head of the section."""
     names = [out.string(record.name) for record in SCOPE_RECORDS]
     scopes = _records(
