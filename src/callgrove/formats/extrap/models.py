@@ -3,7 +3,7 @@
     modelers [{name, modeler {$type, options}, models {call path: {metric: model}}}]
     model       {hypothesis {$type, function, RSS, ..., AR2, RE}, annotations}
     segmented   {$type: SegmentedModel, hypothesis, segment_models [2], changing_points [1 or 2]}
-    function    {$type, constant_coefficient, compound_terms [...]}       see _terms
+    function    {$type, constant_coefficient, compound_terms [...]}       see _read_terms
 
 Specification: extrap.md section 10.2. Deviation: the type of a function is taken from what it has where `$type` is
 missing, as it is in what Extra-P writes for refining models.
