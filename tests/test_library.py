@@ -17,7 +17,7 @@ import callgrove
 from callgrove.analysis.costs import costs
 from callgrove.analysis.views import top
 from callgrove.cli.messages import with_flags
-from callgrove.errors import CallgroveError, Parameter, UsageError, Wording, worded
+from callgrove.errors import CallgroveError, Parameter, UsageError, Wording, compose_text
 from callgrove.examples import example, gpu_example
 from callgrove.formats.interface import WriteKeywords, WriteOptions
 from callgrove.model.experiment import Experiment
@@ -367,13 +367,15 @@ def test_errors_name_parameters_in_the_library_and_flags_on_the_command_line(tmp
 
 
 def test_wordings_survive_what_is_done_to_them() -> None:
-    text = worded("a.d: ", Parameter("salvage", True), " keeps the part of a.d")
+    text = compose_text("a.d: ", Parameter("salvage", True), " keeps the part of a.d")
     assert text == "a.d: salvage=True keeps the part of a.d"
     assert with_flags(text) == "a.d: --salvage keeps the part of a.d"
-    assert with_flags(worded("damaged: ", UsageError("b: ", UsageError(text)))) == f"damaged: b: {with_flags(text)}"
+    assert (
+        with_flags(compose_text("damaged: ", UsageError("b: ", UsageError(text)))) == f"damaged: b: {with_flags(text)}"
+    )
     assert with_flags(pickle.loads(pickle.dumps(UsageError(text))).message) == with_flags(text)
     assert with_flags(text.replace("a.d", "c")) == "c: --salvage keeps the part of c"
     assert with_flags(text.removeprefix("a.d: ")) == "--salvage keeps the part of a.d"
-    assert not isinstance(worded("no", " parameter"), Wording)
+    assert not isinstance(compose_text("no", " parameter"), Wording)
     assert issubclass(UsageError, CallgroveError)
-    assert with_flags(worded(Parameter("folder_pattern", "run {n}"))) == "--folder-pattern 'run {n}'"
+    assert with_flags(compose_text(Parameter("folder_pattern", "run {n}"))) == "--folder-pattern 'run {n}'"

@@ -1,22 +1,24 @@
-"""Open what HPC profilers write as one kind of experiment: look at it, compare, combine, convert and model it.
+"""Open the files of HPC profilers, all as one kind of experiment: look at it, compare, combine, convert and model it.
 
     import callgrove as cg
 
     e = cg.open("lulesh.d")             an experiment, or a study where the input holds series over parameters
-    e.top(limit=10)                     where the cost is, as a table that shows itself
+    e.top(limit=10)                     where the cost is, as a table; print it, or end a notebook cell with it
     print(e.tree(limit=20))             the call tree; tree(bottom_up=True) from the costly functions up
     e.hot_path()["name"]                the costliest call path
     e.select(ranks="0-3").top("time")   a part of it is an experiment again
     e.diff(cg.open("slower.d"))         what differs, call path by call path
     e.to_pandas()                       costs of every context in every profile
     e.sql("SELECT ...")                 SQL over its tables
-    e.report("report.html")             one page to mail
-    e.write("lulesh.cubex")             another format; returns what that cannot hold
+    e.report("report.html")             one self-contained HTML page
+    e.write("lulesh.cubex")             write another format; returns what that cannot hold
     cg.open("runs/").series().model()   scaling models of runs over parameters
 
 Methods are the verbs of the command line, with the same words as parameters. Errors are `CallgroveError`; a table's
 `notes` and an experiment's `warnings` say what a reader should know. Values and traces stay in the file until they are
-asked for, and nothing heavy is imported until a name is used.
+asked for, and nothing heavy is imported until a name is used. `help(callgrove.Experiment)` lists what can be asked.
+
+The parts of the package, for readers of its code:
 
     model/       what a measured execution is
     binary/      bytes without meaning: sources and checked reads
@@ -24,7 +26,7 @@ asked for, and nothing heavy is imported until a name is used.
     formats/     one package per tool, and the registry
     analysis/    questions asked of an experiment, as plain functions
     modeling/    questions asked of a study: scaling models
-    prof/        measurements to databases
+    prof/        databases of HPCToolkit measurements
     query/       SQL over experiments and studies
     render/      results as text, CSV, JSON, markdown
     viewer/      pictures: one page with its data inside
@@ -108,7 +110,7 @@ _LAZY = {
 
 
 def __getattr__(name: str) -> Any:
-    """Public names that need NumPy, imported when first used."""
+    """Import public names that need NumPy when they are first used."""
     if name not in _LAZY:
         raise AttributeError(f"module 'callgrove' has no attribute {name!r}")
     module, attribute = _LAZY[name]
@@ -116,5 +118,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """The public names, also those that are not imported yet: for help() and completion."""
+    """Return the public names, also those that are not imported yet: for help() and completion."""
     return sorted({*globals(), *__all__})

@@ -91,7 +91,7 @@ def summable(values: Array) -> Array:
 
 
 def new_numbers(kept: Ints, n: int) -> Ids:
-    """For each of `n` ids the place that it has in `kept`."""
+    """Return for each of `n` ids the place that it has in `kept`."""
     out = np.full(n, ABSENT, np.int32)
     out[kept] = np.arange(len(kept), dtype=np.int32)
     return out
@@ -113,7 +113,7 @@ FAR = 1 << 40
 
 
 def bundles(sizes: Sequence[int], most: int) -> list[tuple[int, int]]:
-    """Items that follow each other, put together up to a size: the first one and the end of every bundle."""
+    """Put items that follow each other together up to a size; return the first one and the end of every bundle."""
     firsts, held = [0], 0
     for number, size in enumerate(sizes):
         if number and held + size > most:
@@ -219,7 +219,8 @@ WIDE_ROWS = 64  # profiles
 
 
 def depths(parent: Ids) -> Ids:
-    """Distance to the root, 0 for roots, by pointer jumping: log(depth) passes over any order of contexts.
+    """Return the distance of contexts to the root, 0 for roots, by pointer jumping: log(depth) passes over any order of
+    contexts.
 
     Contexts on a cycle never reach a root and keep -1.
     """
@@ -239,7 +240,7 @@ def depths(parent: Ids) -> Ids:
 
 
 def cycles(parent: Ids) -> Ints:
-    """Contexts that are their own ancestor, or lie below one that is."""
+    """Return contexts that are their own ancestor, or lie below one that is."""
     return np.flatnonzero(depths(parent) < 0)
 
 
@@ -270,7 +271,7 @@ def preorder(parent: Ids) -> Ints:
 
 
 def _is_preorder(parent: Ids) -> bool:
-    """One loop: each parent must be on the path from the root to the context before."""
+    """Return whether each parent is on the path from the root to the context before."""
     path: list[int] = []
     for context, above in enumerate(parent.tolist()):
         while path and path[-1] != above:
@@ -293,8 +294,8 @@ def subtree_ends(parent: Ids) -> Ids:
 
 
 def nearest_above(chosen: Bools, owner: Ids) -> Ids:
-    """For each chosen context the nearest chosen one among its owners, their owners and so on; -1 where there is none,
-    and for contexts that are not chosen."""
+    """Return for each chosen context the nearest chosen one among its owners, their owners and so on; -1 where there is
+    none, and for contexts that are not chosen."""
     out = np.where(chosen, owner, ABSENT)
     while len(climbing := np.flatnonzero((out >= 0) & ~chosen[out])):
         out[climbing] = owner[out[climbing]]
@@ -302,7 +303,7 @@ def nearest_above(chosen: Bools, owner: Ids) -> Ids:
 
 
 def levels(depth: Ids) -> list[Ints]:
-    """Contexts of each depth, roots first."""
+    """Return contexts of each depth, roots first."""
     if not len(depth):
         return []
     order = np.argsort(depth, kind="stable")

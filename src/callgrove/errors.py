@@ -43,8 +43,8 @@ __all__ = [
     "UnsupportedVersion",
     "UsageError",
     "Wording",
+    "compose_text",
     "spell",
-    "worded",
 ]
 
 PathLike = str | Path
@@ -92,7 +92,7 @@ class Wording(str):
         return Wording(first.removeprefix(prefix) if isinstance(first, str) else first, *rest)
 
 
-def worded(*parts: object) -> str:
+def compose_text(*parts: object) -> str:
     """Return parts as one text: parameters stay what they are, also those of texts and errors among the parts."""
     flat: list[str | Parameter] = []
     for part in parts:
@@ -114,7 +114,7 @@ class CallgroveError(Exception):
     exit_code: ClassVar[int] = 1
 
     def __init__(self, *parts: object) -> None:
-        super().__init__(worded(*parts))
+        super().__init__(compose_text(*parts))
 
     @property
     def message(self) -> str:
@@ -205,8 +205,8 @@ class CorruptFile(InputError):
             place += f" at byte {self.offset}"
         if self.line is not None:
             place += f" at line {self.line}"
-        text = worded(f"{self.path}: {place}: expected ", self.expected, ", found ", self.found)
-        return worded(text, "; ", self.remedy) if self.remedy else text
+        text = compose_text(f"{self.path}: {place}: expected ", self.expected, ", found ", self.found)
+        return compose_text(text, "; ", self.remedy) if self.remedy else text
 
 
 def _rebuild_corrupt(

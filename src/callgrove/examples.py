@@ -109,7 +109,7 @@ LIBRARIES = {"MPI_": MPI, "pthread_": LIBC}
 
 
 def example(seed: int = 0, ranks: int = 4, threads: int = 2) -> Experiment:
-    """The experiment: equal arguments give equal experiments."""
+    """Return the example experiment: equal arguments give equal experiments."""
     builder = ExperimentBuilder("example", title="stencil")
     program = _Program(builder)
     rows = [(name, unit, scope) for name, unit in METRICS for scope in SCOPES]
@@ -121,7 +121,7 @@ def example(seed: int = 0, ranks: int = 4, threads: int = 2) -> Experiment:
             profile = builder.add_profile(
                 ProfileKind.THREAD, _identifiers(rank, thread), source_id=rank * threads + thread + 1
             )
-            line, cycles = _trace(program, random.Random(f"{seed}/{rank}/{thread}"), rank, ranks, thread)
+            line, cycles = _make_trace(program, random.Random(f"{seed}/{rank}/{thread}"), rank, ranks, thread)
             lines.append(line)
             _add_values(builder, program, profile, line, cycles)
     count = len(lines)
@@ -179,13 +179,13 @@ class _Program:
         return b.region(ContextKind.FUNCTION, name, file=file, line=at, module=b.module(APP), offset=0x1000 + 16 * at)
 
     def pick(self, chance: random.Random, phase: str, count: int) -> list[int]:
-        """Where some samples of a phase fall."""
+        """Return where some samples of a phase fall."""
         contexts, weights = zip(*self.places[phase], strict=True)
         return chance.choices(contexts, weights, k=count)
 
 
-def _phases(rank: int, ranks: int, thread: int) -> Iterator[tuple[str, int]]:
-    """What a thread does, and for how many samples; the empty phase is idle. Higher ranks have more work."""
+def _list_phases(rank: int, ranks: int, thread: int) -> Iterator[tuple[str, int]]:
+    """Yield what a thread does, and for how many samples; the empty phase is idle. Higher ranks have more work."""
     work = 8 + round(7 * rank / max(1, ranks - 1))
     if thread:
         yield "", INIT
@@ -203,13 +203,14 @@ def _phases(rank: int, ranks: int, thread: int) -> Iterator[tuple[str, int]]:
     yield "output", OUTPUT
 
 
-def _trace(program: _Program, chance: random.Random, rank: int, ranks: int, thread: int) -> tuple[Samples, Floats]:
-    """The samples of one thread, and the cycles of each. An idle time is one sample, valid until the next one."""
+def _make_trace(program: _Program, chance: random.Random, rank: int, ranks: int, thread: int) -> tuple[Samples, Floats]:
+    """Return the samples of one thread, and the cycles of each. An idle time is one sample, valid until the next
+    one."""
     times, contexts, cycles = [], [], []
     at = 0
-    for phase, count in _phases(rank, ranks, thread):
-        found = program.pick(chance, phase, count) if phase else [ABSENT]
-        for k, context in enumerate(found):
+    for phase, count in _list_phases(rank, ranks, thread):
+        picked = program.pick(chance, phase, count) if phase else [ABSENT]
+        for k, context in enumerate(picked):
             times.append(START_NS + (at + k) * PERIOD_NS + chance.randrange(PERIOD_NS // 8))
             contexts.append(context)
             cycles.append(CYCLES + chance.randrange(-50_000, 50_000) if phase else 0)
@@ -218,18 +219,18 @@ def _trace(program: _Program, chance: random.Random, rank: int, ranks: int, thre
 
 
 def _add_values(builder: ExperimentBuilder, program: _Program, profile: int, line: Samples, cycles: Floats) -> None:
-    """The values of one profile: what its samples cost, in every scope."""
+    """Add the values of one profile: what its samples cost, in every scope."""
     busy = line.context >= 0
     for number, costs in enumerate((np.full(len(line), PERIOD_SEC), cycles)):
         point = np.zeros(len(program.parent))
         np.add.at(point, line.context[busy], costs[busy])
-        for scope, values in zip(SCOPES, _scopes(program, point), strict=True):
+        for scope, values in zip(SCOPES, _compute_scopes(program, point), strict=True):
             context = np.flatnonzero(values)
             builder.add_values(profile, context, number * len(SCOPES) + SCOPES.index(scope), values[context])
 
 
-def _scopes(program: _Program, point: Floats) -> tuple[Floats, Floats, Floats, Floats]:
-    """Point, function, lexical and inclusive: what HPCToolkit makes of the cost of each context."""
+def _compute_scopes(program: _Program, point: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+    """Return point, function, lexical and inclusive costs: what HPCToolkit makes of the cost of each context."""
     parent: Ids = np.array(program.parent, np.int32)
     around = np.where(np.array(program.relation) == Relation.LEXICAL, parent, ABSENT)
     inclusive = combine_upwards(point, parent, levels(depths(parent)))
@@ -259,15 +260,19 @@ LAUNCHES = (
 
 
 def gpu_example(ranks: int = 2) -> Experiment:
-    """Events of a training program: kernels and copies on two streams, an all-reduce, a pause between steps."""
+    """Return events of a training program: kernels and copies on two streams, an all-reduce, a pause between steps."""
     builder = ExperimentBuilder("example", "1", title="train --steps 3")
     events = _Events()
     for rank in range(ranks):
         place: list[Identifier] = [(NODE, rank, rank, Interpretation.SINGLE), (RANK, rank, rank, Interpretation.SINGLE)]
         builder.add_profile(ProfileKind.THREAD, [*place, (THREAD, 0, 0, Interpretation.SINGLE)], name="main")
         for stream, name in enumerate(("compute", "copies")):
-            own = [*place, (DEVICE, 0, 0, Interpretation.SINGLE), (STREAM, stream, stream, Interpretation.SINGLE)]
-            builder.add_profile(ProfileKind.GPU_STREAM, own, name=name)
+            identifiers = [
+                *place,
+                (DEVICE, 0, 0, Interpretation.SINGLE),
+                (STREAM, stream, stream, Interpretation.SINGLE),
+            ]
+            builder.add_profile(ProfileKind.GPU_STREAM, identifiers, name=name)
         events.add_rank(rank)
     spans = events.spans()
     builder.set_traces(spans=spans, time_range=(0, int(spans.columns["end_ns"].max())))
@@ -343,7 +348,8 @@ STUDY_COSTS: dict[str, Callable[[float, float], float]] = {  # seconds, of p and
 
 
 def study_example(seed: int = 11) -> Study:
-    """Weak scaling: the kernel depends on the grid alone, halos also on the ranks, and output is serial."""
+    """Return a study of weak scaling: the kernel depends on the grid alone, halos also on the ranks, and output is
+    serial."""
     builder, chance = StudyBuilder(("p", "n"), "example", title="stencil"), random.Random(seed)
     for ranks in STUDY_RANKS:
         for grid in STUDY_GRIDS:

@@ -63,7 +63,7 @@ class Cells:
 
     @classmethod
     def of(cls, blocks: Sequence[tuple[int, SparseBlock]], n_inputs: int) -> Cells:
-        """From blocks of one value type, each with the number of its input, in ascending order."""
+        """Return cells made from blocks of one value type, each with the number of its input, in ascending order."""
         rows = SparseBlock.concatenate([block for _, block in blocks])
         owner = np.repeat(np.array([number for number, _ in blocks], np.int32), [len(block) for _, block in blocks])
         keys, space = _keys(rows)
@@ -125,7 +125,7 @@ Rule = Callable[[Cells, Aggregation], tuple[Array, Bools | None]]
 
 
 def combine_cells(cells: Cells, aggregation: Aggregation) -> tuple[Array, None]:
-    """Added up, or the least or greatest of them."""
+    """Return the values of each cell added up, or the least or greatest of them."""
     if aggregation == Aggregation.NONE and (cells.counts == 1).all():
         return cells.value, None
     with np.errstate(invalid="ignore", over="ignore"):
@@ -133,14 +133,15 @@ def combine_cells(cells: Cells, aggregation: Aggregation) -> tuple[Array, None]:
 
 
 def mean_of_cells(cells: Cells, aggregation: Aggregation) -> tuple[Array, None]:
-    """Divided by the number of inputs: what is absent counts as 0. Minima and maxima: of those that are there."""
+    """Return the sum of each cell divided by the number of inputs: what is absent counts as 0. Minima and maxima are
+    divided by the number of inputs that have the cell."""
     with np.errstate(invalid="ignore", over="ignore"):
         total = np.add.reduceat(cells.value.astype(np.float64), cells.starts)
     return total / (cells.n_inputs if aggregation == Aggregation.SUM else cells.counts), None
 
 
 def mean_of_present(cells: Cells, aggregation: Aggregation) -> tuple[Array, None]:
-    """Divided by the number of inputs that have the cell."""
+    """Return the sum of each cell divided by the number of inputs that have the cell."""
     with np.errstate(invalid="ignore", over="ignore"):
         return np.add.reduceat(cells.value.astype(np.float64), cells.starts) / cells.counts, None
 
@@ -157,12 +158,12 @@ def difference(cells: Cells, aggregation: Aggregation) -> tuple[Array, Bools]:
 
 
 def first(cells: Cells, aggregation: Aggregation) -> tuple[Array, None]:
-    """That of the first input which has the cell."""
+    """Return the value of the first input which has the cell."""
     return cells.value[cells.starts], None
 
 
 def last(cells: Cells, aggregation: Aggregation) -> tuple[Array, None]:
-    """That of the last input which has the cell."""
+    """Return the value of the last input which has the cell."""
     return cells.value[cells.starts + cells.counts - 1], None
 
 
@@ -195,7 +196,7 @@ def equal(cells: Cells, aggregation: Aggregation) -> tuple[Array, None]:
 
 
 def _demand_everywhere(cells: Cells) -> None:
-    """Inputs that have any value of a metric in a profile must have one in each of these cells."""
+    """Raise where an input that has any value of a metric in a profile lacks one in some of these cells."""
     n_metrics = int(cells.metric.max(initial=0)) + 1
     _, profile = np.unique(cells.profile, return_inverse=True)
     column = profile * n_metrics + cells.metric
@@ -268,7 +269,7 @@ def _combine_numbers(cells: Cells, metric: Metric) -> Array:
 
 
 def _combine_composites(cells: Cells, composite: Composite) -> Array:
-    """Composite values of each cell, combined one input after the other."""
+    """Return the composite values of each cell, combined one input after the other."""
     out = cells.value[cells.starts].copy()
     for turn in range(1, int(cells.counts.max(initial=1))):
         more = np.flatnonzero(cells.counts > turn)
@@ -279,7 +280,7 @@ def _combine_composites(cells: Cells, composite: Composite) -> Array:
 
 
 def lanes(blocks: list[tuple[int, SparseBlock]]) -> list[list[tuple[int, SparseBlock]]]:
-    """Blocks by value type; every metric has one type, which holds what all inputs have of it."""
+    """Return blocks by value type; every metric has one type, which holds what all inputs have of it."""
     if len({block.value.dtype for _, block in blocks}) <= 1:
         return [blocks] if blocks else []
     lanes: dict[str, list[tuple[int, SparseBlock]]] = {}

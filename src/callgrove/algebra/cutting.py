@@ -87,7 +87,7 @@ class Folded:
         return levels(depths(self.within))
 
     def move_values(self, function: Array, inclusive: Array) -> Array:
-        """Function-scope values after the fold."""
+        """Return the function-scope values after the fold."""
         tree, n = self.tree, self.tree.n_listed
         change = np.zeros_like(function)
         called = self.removed[tree.parent[self.removed] >= 0]
@@ -111,8 +111,8 @@ class FoldedValues(TiledValues):
         n_profiles = int((kept.profiles >= 0).sum())
         super().__init__([experiment.values.backend], rows, n_profiles, int((kept.contexts >= 0).sum()) * len(rows))
         self._experiment, self._fold, self._kept, self._dropped = experiment, fold, kept, frozenset(dropped)
-        self._own_rows = np.flatnonzero(kept.metrics >= 0)
-        self._own_profiles = np.flatnonzero(kept.profiles >= 0)
+        self._input_rows = np.flatnonzero(kept.metrics >= 0)
+        self._input_profiles = np.flatnonzero(kept.profiles >= 0)
         self._into = absent_stays(kept.contexts)[fold.into]
         self._folds = np.array([self._is_folded(m) for m in experiment.metrics], np.bool_)
         self._computed = np.array([self._is_computed(m) for m in experiment.metrics], np.bool_)
@@ -148,11 +148,11 @@ class FoldedValues(TiledValues):
         return metric.scope == Scope.FUNCTION or (metric.scope == Scope.INCLUSIVE and metric.name in self._dropped)
 
     def tile(self, profiles: Ints, rows: Ints) -> Iterator[SparseBlock]:
-        input_profiles, own_rows = self._own_profiles[profiles], self._own_rows[rows]
-        computed = self._computed[own_rows]
+        input_profiles, input_rows = self._input_profiles[profiles], self._input_rows[rows]
+        computed = self._computed[input_rows]
         waiting: list[SparseBlock] = []
         if not computed.all():
-            for block in blocks_without_fillers(self._sources[0], input_profiles, own_rows[~computed]):
+            for block in blocks_without_fillers(self._sources[0], input_profiles, input_rows[~computed]):
                 part = block.triples()
                 if self._given is not None:
                     self._given.add_rows(self._kept.metrics[part.metric], part.context, part.value)
@@ -162,7 +162,7 @@ class FoldedValues(TiledValues):
                 waiting += self._outward(part, place, folds)
         for lane in lanes([(0, block) for block in waiting]):
             yield from made_one(Cells.of(lane, 1), combine_cells, self._metrics)
-        for row in own_rows[computed].tolist():
+        for row in input_rows[computed].tolist():
             yield from self._compute(row, input_profiles)
 
     def _outward(self, block: SparseBlock, place: Ids, chosen: Bools) -> list[SparseBlock]:
@@ -173,7 +173,7 @@ class FoldedValues(TiledValues):
         return [SparseBlock(profile, place[rows].astype(np.int32), metric, block.value[rows])]
 
     def _compute(self, row: int, input_profiles: Ints) -> Iterator[SparseBlock]:
-        """A row that is not merely folded, some profiles at a time."""
+        """Yield a row that is not merely folded, some profiles at a time."""
         step = max(1, TILE_VALUES // max(1, len(self._fold.tree)))
         chosen = np.flatnonzero(self._kept.contexts >= 0)
         for start in range(0, len(input_profiles), step):
@@ -218,14 +218,14 @@ BETWEEN = (ContextKind.LINE, ContextKind.LOOP, ContextKind.CALL, ContextKind.INS
 
 
 def places(tree: ContextTree, text: str) -> Bools:
-    """The contexts of the tree that a text means; none is an error."""
+    """Return the contexts of the tree that a text means; none is an error."""
     names = _names(tree)
     if len(text) > 2 and text.startswith("/") and text.endswith("/"):
         matches = _by_pattern(names, text[1:-1])
     elif text in set(names):
         matches = np.array([name == text for name in names], np.bool_)
     else:
-        matches = _by_path(tree, names, text)
+        matches = _count_path_matches(tree, names, text)
     if not matches.any():
         near = difflib.get_close_matches(text.rpartition("->")[2], set(names), 1)
         hint = f"did you mean {near[0]!r}?" if near else "name a context, a call path like main->solve, or a /pattern/"
@@ -246,8 +246,8 @@ def _by_pattern(names: list[str], pattern: str) -> Bools:
     return np.array([known[name] for name in names], np.bool_)
 
 
-def _by_path(tree: ContextTree, names: list[str], text: str) -> Bools:
-    """How many names of the path end at each context; what stands in between does not interrupt it."""
+def _count_path_matches(tree: ContextTree, names: list[str], text: str) -> Bools:
+    """Return how many names of the path end at each context; what stands in between does not interrupt it."""
     steps = text.split("->")
     between = np.isin(tree.kind[: tree.n_listed], BETWEEN).tolist()
     reached: list[frozenset[int]] = []  # lengths of the beginnings of the path that lead here
@@ -261,7 +261,7 @@ def _by_path(tree: ContextTree, names: list[str], text: str) -> Bools:
 
 
 def outermost(tree: ContextTree, chosen: Bools) -> Bools:
-    """Those of some contexts that have none of them above."""
+    """Return those of some contexts that have none of them above."""
     out = np.zeros(len(chosen), np.bool_)
     end = 0
     for context in np.flatnonzero(chosen).tolist():
@@ -327,7 +327,7 @@ def _contexts_called(experiment: Experiment, texts: Sequence[str]) -> Bools:
 
 
 def _reroot(experiment: Experiment, chosen: Bools) -> Experiment:
-    """The subtrees of the outermost chosen contexts."""
+    """Return the subtrees of the outermost chosen contexts."""
     tree = experiment.contexts
     heads = np.flatnonzero(outermost(tree, chosen))
     contexts = Folded(tree, heads).gone
@@ -352,7 +352,8 @@ def _prune(experiment: Experiment, chosen: Bools, texts: Sequence[str]) -> Exper
 
 
 def without(experiment: Experiment, removed: Ints, word: str, dropped: Collection[str], *notes: str) -> Experiment:
-    """The experiment without these contexts and all below them; callers take the cost, but of `dropped` quantities."""
+    """Return the experiment without these contexts and all below them; callers take the cost, but of `dropped`
+    quantities."""
     if not len(removed):
         return _mark(take_part(experiment, Kept.of(experiment)), experiment, word, *notes)
     fold = Folded(experiment.contexts, removed)
@@ -392,13 +393,13 @@ def common(
     if not everywhere.any():
         raise UsageError("the inputs have no context in common; ", Parameter("by", "name"), " compares names only")
     parts = [
-        without(e, _outside(e, everywhere[np.maximum(numbers, 0)]), "common", () if fold_visits else VISITS)
+        without(e, _find_unshared(e, everywhere[np.maximum(numbers, 0)]), "common", () if fold_visits else VISITS)
         for e, numbers in zip(experiments, unified.maps, strict=True)
     ]
     return join_experiments(parts, matching, equal, "common")
 
 
-def _outside(experiment: Experiment, shared: Bools) -> Ints:
-    """The topmost contexts that are not shared."""
+def _find_unshared(experiment: Experiment, shared: Bools) -> Ints:
+    """Return the topmost contexts that are not shared."""
     tree = experiment.contexts
     return np.flatnonzero(outermost(tree, ~shared[: tree.n_listed]))

@@ -130,7 +130,7 @@ class TiledValues(ABC):
 
 
 def is_by_metric(backend: ValueBackend) -> bool:
-    """Does a backend give its values metric by metric? Its first block tells."""
+    """Return whether a backend gives its values metric by metric; its first block tells."""
     if isinstance(backend, TiledValues):
         return backend.by_metric
     return isinstance(next(iter(backend.blocks()), None), DenseBlock)

@@ -31,7 +31,7 @@ from callgrove.algebra.profiles import (
 )
 from callgrove.algebra.traces import Renumbered, chain_traces, has_traces, losses_of_traces, set_traces
 from callgrove.arrays import ABSENT, Array, Bools, Ids, Ints, absent_stays, combine_upwards, depths, levels
-from callgrove.errors import Parameter, UsageError, worded
+from callgrove.errors import Parameter, UsageError, compose_text
 from callgrove.model.books import Totals, select_counted_contexts
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.contexts import ContextTree
@@ -72,7 +72,7 @@ class CombinedValues(TiledValues):
         self._base = {row: base for base, rows in plan.derived.items() for row in rows}
 
     def n_stored(self) -> int | None:
-        """At most what the inputs hold, where nothing is converted."""
+        """Return at most how many values the inputs hold; None where some are converted, or where that is not known."""
         whole = not self._derived and all(
             way.is_stored and not operand.collapsed for operand in self._operands for way in operand.ways.values()
         )
@@ -101,7 +101,8 @@ class CombinedValues(TiledValues):
                 yield f"{self._metrics[row].label}: the inputs make {before:g}, the result has {after:g}"
 
     def _rows_that_add_up(self) -> list[int]:
-        """Rows whose total follows from the totals of the inputs: not where values are chosen cell by cell."""
+        """Return the rows whose total follows from the totals of the inputs: not where values are chosen cell by
+        cell."""
         assert self._made is not None
         chosen = self._combined if self._rule not in LINEAR else np.zeros_like(self._combined)
         derived = {row for rows in self._derived.values() for row in rows}
@@ -143,7 +144,7 @@ class CombinedValues(TiledValues):
         other = "none" if conflict.other is None else cells.value[conflict.other]
         profiles = np.flatnonzero(first.profiles == cells.profile[cell])
         profile = left.profiles.label(int(profiles[0])) if len(profiles) else "all profiles"
-        return worded(
+        return compose_text(
             f"{metric.name} ({metric.scope.word}) of {profile} at {self._tree.path(int(cells.context[cell]))}: "
             f"{left.path} has {cells.value[conflict.one]}, {right.path} has {other}; ",
             Parameter("conflict", "first"),
@@ -199,7 +200,7 @@ class Matching:
 
     @classmethod
     def of(cls, ignore: Collection[str], by: str, system: str) -> Matching:
-        """From the words of a call."""
+        """Return the matching that the words of a call ask for."""
         if unknown := sorted(set(ignore) - set(IGNORABLE)):
             raise UsageError(f"matching cannot ignore {unknown[0]!r}; it can ignore {', '.join(IGNORABLE)}")
         if by not in ("place", "name"):
@@ -331,7 +332,7 @@ def _join_titles(experiments: Sequence[Experiment]) -> str:
 def _tell(
     builder: ExperimentBuilder, experiments: Sequence[Experiment], word: str, plan: Plan, keeps_traces: bool
 ) -> None:
-    """Attributes, attachments and copied sources of the inputs, and what of them is lost."""
+    """Give attributes, attachments and copied sources of the inputs to the builder, and say what of them is lost."""
     for experiment in reversed(experiments):
         builder.attributes.update(experiment.attributes)
         builder.attachments.update(experiment.attachments)
@@ -388,8 +389,8 @@ def _nests_the_same(experiments: Sequence[Experiment], numbers: Sequence[Ids], n
 
 
 def _shares_a_profile(profiles: MatchedProfiles, number: int, seen: Bools) -> bool:
-    """Does an earlier input have one of this one's profiles? Then which of their elided contexts are the same is not
-    known."""
+    """Return whether an earlier input has one of this one's profiles. Then which of their elided contexts are the same
+    is not known."""
     taken = profiles.of_input(number)
     already = bool(seen[taken].any())
     seen[taken] = True

@@ -54,27 +54,27 @@ class Systems(StrEnum):
 
 @dataclass(frozen=True)
 class MatchedProfiles:
-    """The profiles of the result. Profile p is profile `own[p]` of input `source[p]`, in run `run[p]`; `maps` give the
-    profile of the result for each profile of an input, -1 for summaries."""
+    """The profiles of the result. Profile p is profile `input_profile[p]` of input `source[p]`, in run `run[p]`; `maps`
+    give the profile of the result for each profile of an input, -1 for summaries."""
 
     maps: tuple[Ids, ...]
     source: Ids
-    own: Ids
+    input_profile: Ids
     run: Ids
     runs: tuple[Run, ...]
     collapsed: bool = False
 
     def __len__(self) -> int:
-        return len(self.own)
+        return len(self.input_profile)
 
     def of_input(self, number: int) -> Ints:
-        """Profiles of the result that an input gives values to."""
+        """Return the profiles of the result that an input gives values to."""
         ids = np.unique(self.maps[number])
         return ids[ids >= 0].astype(np.int64)
 
 
 def match_profiles(experiments: Sequence[Experiment], systems: Systems) -> MatchedProfiles:
-    """The profiles and runs of the result."""
+    """Return the profiles and runs of the result."""
     if systems == Systems.COLLAPSE:
         return _collapse(experiments)
     matches = _Matches()
@@ -94,7 +94,7 @@ def _demand_the_same(experiments: Sequence[Experiment], matched: MatchedProfiles
     for number, experiment in enumerate(experiments):
         missing = np.setdiff1d(np.arange(len(matched)), matched.of_input(number))
         if len(missing):
-            source, profile = int(matched.source[missing[0]]), int(matched.own[missing[0]])
+            source, profile = int(matched.source[missing[0]]), int(matched.input_profile[missing[0]])
             label = experiments[source].profiles.label(profile)
             raise UsageError(
                 f"{experiment.path}: has no profile {label!r}, which {experiments[source].path} has; ",
@@ -123,17 +123,17 @@ class _Matches:
     _profiles: dict[Key, list[tuple[int, object]]] = field(default_factory=dict)  # profile, node
 
     def forget(self) -> None:
-        """What is added from here on is new."""
+        """Treat what is added from here on as new."""
         self._runs, self._profiles = {}, {}
 
     def add(self, number: int, experiment: Experiment) -> Ids:
-        """The profile of the result for each of an input."""
+        """Add the profiles of an input, and return for each the profile of the result."""
         runs = [self._run(experiment.runs, k) for k in range(len(experiment.runs))]
         profiles = experiment.profiles
         nodes = profiles.identity_list("node")
         measured = profiles.measured.tolist()
         run_of_profile = [runs[run] for run in profiles.run[measured].tolist()]
-        keys = [(run, *key) for run, key in zip(run_of_profile, _keys(profiles), strict=True)]
+        keys = [(run, *key) for run, key in zip(run_of_profile, _make_keys(profiles), strict=True)]
         groups: dict[Key, list[int]] = {}
         for profile, key in zip(measured, keys, strict=True):
             groups.setdefault(key, []).append(profile)
@@ -162,7 +162,7 @@ class _Matches:
 
 
 def _pair(group: list[int], nodes: list[int | None], known: list[tuple[int, object]]) -> list[tuple[int, int]]:
-    """Profiles of one key with those known: on the same node first, then in order."""
+    """Pair profiles of one key with those known: on the same node first, then in order."""
     free, left, out = list(known), [], []
     for profile in group:
         same = next((k for k, (_, node) in enumerate(free) if node is not None and node == nodes[profile]), None)
@@ -173,8 +173,8 @@ def _pair(group: list[int], nodes: list[int | None], known: list[tuple[int, obje
     return out + [(profile, place) for profile, (place, _) in zip(left, free, strict=False)]
 
 
-def _keys(profiles: Profiles) -> list[Key]:
-    """Kind and identifiers of every measured profile."""
+def _make_keys(profiles: Profiles) -> list[Key]:
+    """Return the kind and identifiers of every measured profile."""
     tuples = profiles.identifiers
     out: list[Key] = []
     for profile in profiles.measured.tolist():
@@ -189,7 +189,8 @@ def _keys(profiles: Profiles) -> list[Key]:
 
 
 def gather_tuples(experiments: Sequence[Experiment], matched: MatchedProfiles) -> IdentifierTuples:
-    """The identifier tuples of the result's profiles. The first input's names of kinds stay; others are added."""
+    """Return the identifier tuples of the result's profiles. The first input's names of kinds stay; others are
+    added."""
     if matched.collapsed:
         rank, thread = DEFAULT_ID_NAMES.index("RANK"), DEFAULT_ID_NAMES.index("THREAD")
         return IdentifierTuples.of([[(rank, 0, 0, 3), (thread, 0, 0, 3)]])
@@ -205,17 +206,17 @@ def gather_tuples(experiments: Sequence[Experiment], matched: MatchedProfiles) -
         kinds.append(lookup)
     rows = [
         [(kinds[source][kind], *rest) for kind, *rest in experiments[source].profiles.identifiers.rows(profile)]
-        for source, profile in zip(matched.source.tolist(), matched.own.tolist(), strict=True)
+        for source, profile in zip(matched.source.tolist(), matched.input_profile.tolist(), strict=True)
     ]
     return IdentifierTuples.of(rows, tuple(names))
 
 
 def describe_profiles(experiments: Sequence[Experiment], matched: MatchedProfiles) -> list[tuple[ProfileKind, str]]:
-    """Kind and name of each profile of the result."""
+    """Return the kind and name of each profile of the result."""
     if matched.collapsed:
         return [(ProfileKind.OTHER, "all profiles")]
     out = []
-    for source, profile in zip(matched.source.tolist(), matched.own.tolist(), strict=True):
+    for source, profile in zip(matched.source.tolist(), matched.input_profile.tolist(), strict=True):
         profiles = experiments[source].profiles
         out.append((ProfileKind(int(profiles.kind[profile])), profiles.name[profile]))
     return out
@@ -230,7 +231,7 @@ def describe_profiles(experiments: Sequence[Experiment], matched: MatchedProfile
 def unite_systems(
     experiments: Sequence[Experiment], matched: MatchedProfiles, shared: bool
 ) -> tuple[System, Ids] | None:
-    """The system tree and the leaf of every profile; None where identifier tuples say it all."""
+    """Return the system tree and the leaf of every profile; None where identifier tuples say it all."""
     if matched.collapsed or all(follows_from_identifiers(e.system, e.profiles) for e in experiments):
         return None
     out = _Tree(np.full(len(matched), ABSENT, np.int32))
@@ -238,7 +239,7 @@ def unite_systems(
         if not shared:
             out.known = {}
         taken = np.flatnonzero(matched.source == number)
-        out.add(experiment, dict(zip(matched.own[taken].tolist(), taken.tolist(), strict=True)))
+        out.add(experiment, dict(zip(matched.input_profile[taken].tolist(), taken.tolist(), strict=True)))
     return out.system(), out.leaves
 
 
@@ -254,7 +255,7 @@ class _Tree:
     known: dict[Key, int] = field(default_factory=dict)
 
     def add(self, experiment: Experiment, taken: Mapping[int, int]) -> None:
-        """The places of some profiles of an input, each with its number in the result."""
+        """Add the places of some profiles of an input, each with its number in the result."""
         system, profiles = experiment.system, experiment.profiles
         leaf_of = {int(profiles.system[p]): place for p, place in taken.items() if profiles.system[p] >= 0}
         leaves = set(profiles.system.tolist())

@@ -47,7 +47,7 @@ class Renumbered:
 
 
 def chain_traces(parts: Sequence[Renumbered], n_profiles: int) -> Traces:
-    """One after the other; the result has so many profiles."""
+    """Return traces one after the other; the result has so many profiles."""
     samples = _first_come([p for p in parts if p.traces.samples is not None], _profiles_with_samples)
     spans = _first_come([p for p in parts if p.traces.n_spans], lambda part: part.profiles)
     counters = _first_come([p for p in parts if p.traces.counters is not None], _profiles_with_counters)
@@ -62,7 +62,7 @@ def chain_traces(parts: Sequence[Renumbered], n_profiles: int) -> Traces:
 
 
 def losses_of_traces(parts: Sequence[Renumbered]) -> Iterator[str]:
-    """What is left out of the traces of several inputs, because an earlier input has some of the same profile."""
+    """Yield what is left out of the traces of several inputs, because an earlier input has some of the same profile."""
     sampled = [part for part in parts if part.traces.samples is not None]
     for one, kept in zip(sampled, _first_come(sampled, _profiles_with_samples), strict=True):
         assert one.traces.samples is not None
@@ -100,7 +100,7 @@ def _profiles_with_counters(part: Renumbered) -> Ids:
 
 
 def set_traces(builder: ExperimentBuilder, traces: Traces) -> None:
-    """Traces that were chained, given to a builder."""
+    """Give traces that were chained to a builder."""
     builder.set_traces(traces.samples, traces.spans_backend, traces.counters, traces.time_range, tables=traces.tables)
 
 
@@ -166,7 +166,7 @@ class ChainedSpans:
         return bool((self._parts[part].profiles >= 0).all())
 
     def _find_kept_spans(self, part: int) -> Ints:
-        """Spans of an input whose profiles are in the result, in the numbers of the input."""
+        """Return the spans of an input whose profiles are in the result, in the numbers of the input."""
         backend, profiles = self._backends[part], self._parts[part].profiles
         spans = [c["span"][_stay(c["profile"], profiles)] for c in backend.chunks(("profile",), None, None)]
         return np.concatenate(spans) if spans else np.empty(0, np.int64)
@@ -196,7 +196,7 @@ class ChainedSpans:
         return values + self._offsets[number] if name == "span" else values
 
     def parts(self) -> Sequence[Ints]:
-        """Those of every input, one after the other; some may be empty."""
+        """Return the parts of every input, one after the other; some may be empty."""
         numbered = [
             input_.profiles[part]
             for input_, backend in zip(self._parts, self._backends, strict=True)

@@ -117,9 +117,11 @@ class Statistics:
         return np.where(np.isinf(numbers), 0.0, numbers)
 
     def _reduce(self, values: Array, scope: Scope, rows: Rows, aggregation: Aggregation) -> Floats:
-        """Values of contexts as values of rows, and of all roots."""
-        nested = rows.own if rows.nested is None else rows.nested
-        contexts, targets = rows.inclusive if scope == Scope.INCLUSIVE else nested if scope in NESTED else rows.own
+        """Return values of contexts as values of rows, and of all roots."""
+        nested = rows.exclusive if rows.nested is None else rows.nested
+        contexts, targets = (
+            rows.inclusive if scope == Scope.INCLUSIVE else nested if scope in NESTED else rows.exclusive
+        )
         roots = self.experiment.contexts.roots
         out = np.full(rows.n + 1, aggregation.neutral)
         aggregation.combine_at(out, targets, values[contexts].astype(np.float64))
@@ -256,7 +258,7 @@ def columns_to_show(experiment: Experiment, profiles: Ints | None = None) -> Sho
         else:
             shown.append(Shown(_name(column), column, formula, _unit(experiment.metrics, column)))
     if not shown:
-        shown = list(_plain(experiment.metrics, reader))
+        shown = list(_list_plain_columns(experiment.metrics, reader))
     names = {one.name: one for one in reversed(shown)}  # two columns of one name: the first one counts
     unique = tuple(one for one in shown if names[one.name] is one)
     derived = experiment.metrics.derived
@@ -275,7 +277,7 @@ def _unit(metrics: Metrics, column: Column) -> str:
 
 
 def _choose_columns(columns: Iterable[Column]) -> list[Column]:
-    """Visible ones; of several exclusive ones with the same name the first by scope."""
+    """Return the visible columns; of several exclusive ones with the same name the first by scope."""
     visible = [column for column in columns if column.visible]
     best: dict[str, int] = {}
     for column in visible:
@@ -285,8 +287,8 @@ def _choose_columns(columns: Iterable[Column]) -> list[Column]:
     return [c for c in visible if c.scope not in EXCLUSIVE_FIRST or EXCLUSIVE_FIRST.index(c.scope) == best[_name(c)]]
 
 
-def _plain(metrics: Metrics, reader: _Reader) -> Iterable[Shown]:
-    """Both costs of every visible quantity."""
+def _list_plain_columns(metrics: Metrics, reader: _Reader) -> Iterable[Shown]:
+    """Yield both costs of every visible quantity."""
     for name in metrics.shown:
         first = metrics.first(name)
         for scope in (Scope.INCLUSIVE, Scope.EXCLUSIVE):
@@ -316,7 +318,7 @@ class _Reader:
         return Variable(self.quantities.setdefault(quantity, len(self.quantities)))
 
     def formula(self, column: Column) -> Expression | None:
-        """None where it cannot be read, or refers to what is not there."""
+        """Return a formula; None where it cannot be read, or refers to what is not there."""
         try:
             return self._expand(column, ())
         except (FormulaError, KeyError):

@@ -85,7 +85,7 @@ class Costs:
         return gain - loss if self.is_signed else self.total
 
     def percent(self, values: Array) -> Array:
-        """Shares of the whole, in percent; nothing is a share of zero."""
+        """Return the shares of the whole, in percent; nothing is a share of zero."""
         if not self.whole:
             return np.zeros(len(values))
         with np.errstate(over="ignore", invalid="ignore"):  # a damaged input may hold any number
@@ -103,18 +103,19 @@ class Costs:
         return combine_upwards(sizes, tree.parent, tree.levels, np.add)[:n]
 
     def has(self, values: Array) -> Bools:
-        """Which of some costs are there: not zero, or for a minimum or maximum, not absent."""
+        """Return which of some costs are there: not zero, or for a minimum or maximum, not absent."""
         has_value: Bools = values != self.metric.aggregation.neutral
         return has_value
 
     def rank(self, values: Array) -> Floats:
-        """Costs to sort by: their sizes. Of a minimum or maximum, what it is; those that are absent are the lowest."""
+        """Return the numbers to sort costs by: their sizes. Of a minimum or maximum, its value; those that are absent
+        are the lowest."""
         ranks: Floats = values.astype(np.float64)
         return np.where(self.has(values), ranks, -np.inf) if self.metric.aggregation.neutral else np.abs(ranks)
 
     def columns(self, exclusive: Array, inclusive: Array, share: Array) -> tuple[Column, Column, Column]:
-        """What every view shows of some rows; percent is of `share`. An absent minimum or maximum is an empty cell, and
-        none is a share of another."""
+        """Return what every view shows of some rows; percent is of `share`. An absent minimum or maximum is an
+        empty cell, and none is a share of another."""
         neutral = self.metric.aggregation.neutral
         if not neutral:
             return (
@@ -133,8 +134,8 @@ def costs(
     threads: Numbers | None = None,
     runs: Numbers | None = None,
 ) -> Costs:
-    """The cost of every context: of the metric named, or of the default one. What several runs cost is added up, unless
-    `runs` names some of them."""
+    """Return the cost of every context: of the metric named, or of the default one. What several runs cost is added up,
+    unless `runs` names some of them."""
     quantity = experiment.metrics.resolve(metric) if metric else experiment.default_metric
     profiles = choose_profiles(experiment, ranks, threads, runs)
     n = experiment.contexts.n_listed
@@ -155,7 +156,8 @@ def costs(
 
 
 def without_children(experiment: Experiment, quantity: str, scope: Scope, profiles: Ints | None = None) -> Array:
-    """A metric in a scope over all contexts, less all its children: hidden ones and those of other units as well.
+    """Return a metric in a scope over all contexts, less all its children: hidden ones and those of other units as
+    well.
 
     A metric's value contains its children, derived ones too: a metric that has such children is refused, as nobody
     knows their values. Where children have another unit, the difference means little.
@@ -164,13 +166,13 @@ def without_children(experiment: Experiment, quantity: str, scope: Scope, profil
     if row.aggregation != Aggregation.SUM:
         raise UsageError(f"{quantity} is no sum: its children cannot be taken from it")
     total = experiment.totals(quantity, scope, profiles).astype(np.float64)
-    for child in _children(experiment, quantity):
+    for child in _find_children(experiment, quantity):
         total = total - experiment.totals(child, scope, profiles)
     return total
 
 
-def _children(experiment: Experiment, quantity: str) -> list[str]:
-    """Names of the children that add up, and of those whose values are not known."""
+def _find_children(experiment: Experiment, quantity: str) -> list[str]:
+    """Return the names of the children that add up, and of those whose values are not known."""
     metrics = experiment.metrics
     rows = {k for k, metric in enumerate(metrics) if metric.name == quantity}
     names = [m.name for m in metrics if m.parent in rows and _counts(m)]
@@ -200,7 +202,8 @@ def spread_statistics(values: Array) -> dict[str, float]:
 
 
 def over_system(experiment: Experiment, quantity: str, scope: Scope, context: int) -> Array:
-    """The metric at one context for every place of the system: what its profiles have, combined; absent is neutral."""
+    """Return the metric at one context for every place of the system: what its profiles have, combined; absent is
+    neutral."""
     rule, system = experiment.metrics.first(quantity).aggregation, experiment.system
     out = np.full(len(system), rule.neutral)
     measured = experiment.profiles.measured
@@ -243,32 +246,32 @@ Pairs = tuple[Ints, Ints]  # contexts, and the row of each
 class Rows:
     """Of which contexts the rows of a view are made, by what is measured there.
 
-    `inclusive`: contexts whose inclusive cost is a row's, `own`: those whose exclusive cost is. `nested`: those whose
-    cost in function scope is; None where rows are groups, of which the parts may lie in one another.
+    `inclusive`: contexts whose inclusive cost is a row's, `exclusive`: those whose exclusive cost is. `nested`: those
+    whose cost in function scope is; None where rows are groups, of which the parts may lie in one another.
     """
 
     n: int
     inclusive: Pairs
-    own: Pairs
+    exclusive: Pairs
     nested: Pairs | None = None
 
     @classmethod
     def of_contexts(cls, chosen: Ints, owner: Array) -> Rows:
-        """A row for each context chosen; `owner` is the context that shows the exclusive cost of each one."""
+        """Return a row for each context chosen; `owner` is the context that shows the exclusive cost of each one."""
         row = np.full(len(owner), -1, np.int64)
         row[chosen] = np.arange(len(chosen))
-        own = np.flatnonzero(row[owner] >= 0)
+        measured = np.flatnonzero(row[owner] >= 0)
         same = (chosen, np.arange(len(chosen)))
-        return cls(len(chosen), same, (own, row[owner[own]]), same)
+        return cls(len(chosen), same, (measured, row[owner[measured]]), same)
 
     @classmethod
     def of_groups(cls, chosen: Ints, group: Array, outermost: Array, n_groups: int) -> Rows:
-        """A row for each group chosen; `group` is that of every context."""
+        """Return a row for each group chosen; `group` is that of every context."""
         row = np.full(n_groups, -1, np.int64)
         row[chosen] = np.arange(len(chosen))
-        own = np.flatnonzero(row[group] >= 0)
-        top = own[outermost[own]]
-        return cls(len(chosen), (top, row[group[top]]), (own, row[group[own]]))
+        members = np.flatnonzero(row[group] >= 0)
+        top = members[outermost[members]]
+        return cls(len(chosen), (top, row[group[top]]), (members, row[group[members]]))
 
 
 @dataclass(frozen=True)
@@ -282,11 +285,11 @@ class Groups:
         return len(self.first)
 
     def exclusive(self, costs: Costs) -> Array:
-        """Exclusive cost of each group; over all groups it adds up to the total."""
+        """Return the exclusive cost of each group; over all groups it adds up to the total."""
         return self._combine(costs, costs.exclusive, np.arange(len(self.of)))
 
     def inclusive(self, costs: Costs) -> Array:
-        """Inclusive cost of the outermost contexts of each group."""
+        """Return the inclusive cost of the outermost contexts of each group."""
         return self._combine(costs, costs.inclusive, np.flatnonzero(outermost(self.of, costs.tree)))
 
     def rows(self, chosen: Ints, tree: ContextTree) -> Rows:
@@ -316,7 +319,7 @@ def functions_of(tree: ContextTree) -> Ids:
 
 
 def outermost(group: Ids, tree: ContextTree) -> Bools:
-    """Contexts without an ancestor of the same group."""
+    """Return a mask of the contexts without an ancestor of the same group."""
     out = np.zeros(len(group), np.bool_)
     open_groups: dict[int, int] = {}  # group -> where the outermost open context of it ends
     ends = tree.subtree_end[: len(group)].tolist()
@@ -327,8 +330,8 @@ def outermost(group: Ids, tree: ContextTree) -> Bools:
     return out
 
 
-def _by_key(key: Array) -> Groups:
-    """Groups of equal keys, numbered by first appearance."""
+def _group_by_key(key: Array) -> Groups:
+    """Return groups of equal keys, numbered by first appearance."""
     _, first, of = np.unique(key, return_index=True, return_inverse=True)
     order = np.argsort(first, kind="stable")
     rank = np.empty(len(order), np.int32)
@@ -344,7 +347,7 @@ def _region_keys(tree: ContextTree, owner: Ids) -> Ints:
 
 def by_function(tree: ContextTree) -> Groups:
     owner = functions_of(tree)
-    groups = _by_key(_region_keys(tree, owner))
+    groups = _group_by_key(_region_keys(tree, owner))
     return Groups(groups.of, owner[groups.first].astype(np.int64))
 
 
@@ -359,14 +362,14 @@ def by_line(tree: ContextTree) -> Groups:
     owner = nearest(tree, has_line | np.isin(tree.kind[:n], FUNCTIONS) | (tree.relation[:n] != Relation.LEXICAL))
     places = (file << 32 | line)[owner]
     others = _region_keys(tree, owner)
-    return _by_key(np.where(has_line[owner], places, -1 - others))
+    return _group_by_key(np.where(has_line[owner], places, -1 - others))
 
 
 def by_loop(tree: ContextTree) -> Groups:
     n = tree.n_listed
     anchors: Bools = np.isin(tree.kind[:n], (*FUNCTIONS, ContextKind.LOOP)) | (tree.relation[:n] != Relation.LEXICAL)
     owner = nearest(tree, anchors)
-    groups = _by_key(_region_keys(tree, owner))
+    groups = _group_by_key(_region_keys(tree, owner))
     return Groups(groups.of, owner[groups.first].astype(np.int64))
 
 
@@ -375,7 +378,7 @@ def _by_column(column: str) -> Callable[[ContextTree], Groups]:
         n = tree.n_listed
         numbers = tree.column(column)[:n].astype(np.int64)
         inherited = numbers[functions_of(tree)]
-        return _by_key(np.where(numbers >= 0, numbers, inherited))
+        return _group_by_key(np.where(numbers >= 0, numbers, inherited))
 
     return group_by_column
 
@@ -391,7 +394,7 @@ GROUPINGS: dict[str, Callable[[ContextTree], Groups]] = {
 
 
 def group(tree: ContextTree, by: str) -> Groups:
-    """Contexts grouped as asked."""
+    """Return contexts grouped as asked."""
     if by not in GROUPINGS:
         raise UsageError(f"cannot group by {by!r}; there are {', '.join(GROUPINGS)}")
     return GROUPINGS[by](tree)
@@ -407,8 +410,8 @@ def group(tree: ContextTree, by: str) -> Groups:
 def exclusive_by_profile(
     experiment: Experiment, quantity: str, groups: Sequence[Bools], profiles: Ints | None = None
 ) -> Floats:
-    """Exclusive cost of each group (a mask over contexts) in each profile, the measured ones or those given: groups x
-    profiles. The metric must be additive."""
+    """Return the exclusive cost of each group (a mask over contexts) in each profile, the measured ones or those given:
+    groups x profiles. The metric must be additive."""
     way = recipe(experiment.metrics, quantity, Scope.EXCLUSIVE)
     if way.metric.aggregation != Aggregation.SUM:
         raise UsageError(
@@ -439,7 +442,8 @@ def _add(out: Floats, block: Block, weights: Floats, column: Ints) -> None:
 
 
 def _weigh(weights: Floats, values: Array) -> Floats:
-    """groups x profiles, of weights (contexts x groups) and values (contexts x profiles). Infinity times 0 is 0."""
+    """Return groups x profiles, of weights (contexts x groups) and values (contexts x profiles). Infinity times 0 is
+    0."""
     if np.isfinite(values).all():
         summed: Floats = weights.T @ values
         return summed

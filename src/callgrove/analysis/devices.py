@@ -147,14 +147,14 @@ class DeviceUses:
 
 
 def device_use(activity: Activity) -> DeviceUse:
-    """Busy time, overlap of compute, communication and copies, and the gaps."""
+    """Return the busy time, overlap of compute, communication and copies, and the gaps."""
     return device_uses(activity, np.zeros(len(activity), np.int64), 1)[0]
 
 
 def device_uses(activity: Activity, device: Array, n_devices: int) -> DeviceUses:
     """Return how devices, numbered from 0, were used; `device` has the one of every operation."""
     n_operations = np.bincount(device, minlength=n_devices)
-    rows = _in_order(activity, device)
+    rows = _sort_operations(activity, device)
     sweep = _Sweep.over(activity.start_ns[rows], activity.end_ns[rows], activity.klass[rows], device[rows], n_devices)
     if sweep is None:  # times that lie too far apart
         parts = (device_uses(activity.take(device == k), np.zeros(n, np.int64), 1) for k, n in enumerate(n_operations))
@@ -168,7 +168,7 @@ def device_uses(activity: Activity, device: Array, n_devices: int) -> DeviceUses
         n_operations,
         sweep.span_ns,
         covered[SETS[-1]],
-        _exactly(covered),
+        _measure_exact_sets(covered),
         sweep.most_at_once(),
         sweep.device[ends_gap],
         gap_end - gap_start,
@@ -177,8 +177,8 @@ def device_uses(activity: Activity, device: Array, n_devices: int) -> DeviceUses
     )
 
 
-def _in_order(activity: Activity, device: Array) -> Ints:
-    """Operations that take any time, by device and start."""
+def _sort_operations(activity: Activity, device: Array) -> Ints:
+    """Return the operations that take any time, by device and start."""
     lasting = activity.end_ns > activity.start_ns
     rows = None if lasting.all() else np.flatnonzero(lasting)
     start, device_of_row = (activity.start_ns, device) if rows is None else (activity.start_ns[rows], device[rows])
@@ -223,7 +223,7 @@ class _Sweep:
         return rows
 
     def measure_coverage(self) -> dict[tuple[int, ...], Ints]:
-        """By set of classes, for each device: for how long any of them went on."""
+        """Return for each device, by set of classes, for how long any of them went on."""
         present = {k for k in range(len(CLASSES)) if (self.klass == k).any()}
         coverage: dict[tuple[int, ...], Ints] = {(): np.zeros(len(self.span_ns), np.int64)}
         for chosen in reversed(SETS):
@@ -268,8 +268,8 @@ class _Sweep:
         return out
 
 
-def _exactly(covered: dict[tuple[int, ...], Ints]) -> dict[tuple[int, ...], Ints]:
-    """For how long exactly these classes went on, for every set of classes."""
+def _measure_exact_sets(covered: dict[tuple[int, ...], Ints]) -> dict[tuple[int, ...], Ints]:
+    """Return for how long exactly these classes went on, for every set of classes."""
     whole = covered[SETS[-1]]
     out: dict[tuple[int, ...], Ints] = {}
     for chosen in SETS:  # smaller sets come first

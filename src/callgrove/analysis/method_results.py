@@ -19,7 +19,7 @@ from callgrove.analysis.summary_sections import SECTIONS, By, WindowMode
 from callgrove.analysis.tables import Selection, export, n_rows
 from callgrove.analysis.views import describe_contexts
 from callgrove.arrays import Array, Bools, Ints
-from callgrove.errors import InputError, MissingExtra, Parameter, UsageError, worded
+from callgrove.errors import InputError, MissingExtra, Parameter, UsageError, compose_text
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Scope
 from callgrove.model.profiles import choose_profiles
@@ -89,7 +89,7 @@ def _note_added_up(experiment: Experiment, profiles: Ints | None = None) -> list
     """Say that costs of several runs are added up, which is rarely what somebody wants to see."""
     chosen = experiment.profiles.measured if profiles is None else profiles
     n_runs = len(np.unique(experiment.profiles.run[chosen]))
-    said = worded(f"{n_runs} runs are added up; ", Parameter("runs"), " chooses some of them")
+    said = compose_text(f"{n_runs} runs are added up; ", Parameter("runs"), " chooses some of them")
     return [said] if n_runs > 1 else []
 
 

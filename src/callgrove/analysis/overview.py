@@ -63,7 +63,7 @@ class Overview:
 
 
 def overview(experiment: Experiment) -> Overview:
-    """The facts about one experiment."""
+    """Return the facts about one experiment."""
     e = experiment
     tree = e.contexts
     hottest = _hottest(e)
@@ -96,7 +96,7 @@ def overview(experiment: Experiment) -> Overview:
 
 
 def _count_words(words: Iterable[str]) -> dict[str, int]:
-    """How often each word occurs, the most frequent first."""
+    """Return how often each word occurs, the most frequent first."""
     return dict(Counter(words).most_common())
 
 

@@ -121,13 +121,14 @@ Row = dict[str, Any]
 
 
 def table(summary: Summary, sections: Sequence[str] = SECTIONS, limit: int | None = None) -> Table:
-    """Of each section at most `limit` rows; rank, agent, ... follow the name where they were asked for.
+    """Return the summary as one table, of each section at most `limit` rows; rank, agent, ... follow the name where
+    they were asked for.
 
     Percentages are of the section's total; of `busy` and `overlap`, of the time from a device's first operation to the
     end of its last, and `process_percent` of the same of its process. Bytes per second are those of the copies whose
     size is known; `without_size` counts the others.
     """
-    by_section = _by_section(summary, sections)
+    by_section = _group_by_section(summary, sections)
     shown = [row for rows in by_section.values() for row in rows[:limit]]
     left = sum(len(rows) for rows in by_section.values()) - len(shown)
     divided = (by.value for by in summary.by)
@@ -136,7 +137,7 @@ def table(summary: Summary, sections: Sequence[str] = SECTIONS, limit: int | Non
 
 def tables(summary: Summary, sections: Sequence[str] = SECTIONS, limit: int | None = None) -> Iterator[Table]:
     """Yield a table for each section that has rows, with at most `limit` of them, headed by the name of the section."""
-    for section, rows in _by_section(summary, sections).items():
+    for section, rows in _group_by_section(summary, sections).items():
         divisions = [by.value for by in summary.by if by in DIVIDES.get(section, summary.by)]
         made = _make_table(summary, rows[:limit], len(rows) - len(rows[:limit]), ("name", *divisions))
         columns = [replace(c, name=section) if c.name == "name" else c for c in made.columns if c.name != "section"]
@@ -145,11 +146,11 @@ def tables(summary: Summary, sections: Sequence[str] = SECTIONS, limit: int | No
 
 def sections_of(summary: Summary, sections: Sequence[str] = SECTIONS) -> list[str]:
     """Return the sections that have rows."""
-    return list(_by_section(summary, sections))
+    return list(_group_by_section(summary, sections))
 
 
-def _by_section(summary: Summary, sections: Sequence[str]) -> dict[str, list[Row]]:
-    """Rows in their order."""
+def _group_by_section(summary: Summary, sections: Sequence[str]) -> dict[str, list[Row]]:
+    """Return the rows of each section, in the order in which they are shown."""
     by_section: dict[str, list[Row]] = {section: [] for section in SECTIONS if section in sections}
     for row in _rows(summary):
         if row["section"] in by_section:
@@ -157,7 +158,7 @@ def _by_section(summary: Summary, sections: Sequence[str]) -> dict[str, list[Row
     divided = tuple(by.value for by in summary.by)
     for section, rows in by_section.items():
         if section not in LISTED:
-            rows.sort(key=lambda row: _rank(row, divided))
+            rows.sort(key=lambda row: _sort_key(row, divided))
     return {section: rows for section, rows in by_section.items() if rows}
 
 
@@ -170,8 +171,9 @@ def _make_table(summary: Summary, rows: Sequence[Row], left: int, always: Sequen
     return replace(Table.from_rows(used, [[row.get(name) for name in used] for row in rows]), left=left)
 
 
-def _rank(row: Row, divided: Sequence[str]) -> tuple[Any, ...]:
-    """Most time first, then by name: the order does not tell in which parts the spans were summed up."""
+def _sort_key(row: Row, divided: Sequence[str]) -> tuple[Any, ...]:
+    """Return rows with the most time first, then by name: the order does not tell in which parts the spans were summed
+    up."""
     values = [row.get(name) for name in divided]
     return (-(row.get("total_ns") or 0), row["name"], [(value is None, value) for value in values])
 
@@ -186,19 +188,19 @@ def _rows(summary: Summary) -> Iterator[Row]:
         section, name, values = keys[group]
         share = None if section == "latency" else _percent(int(statistics.total[k]), totals[section])
         row: Row = {"section": section, "name": name, "percent": share}
-        row |= _sizes(section, summary.sizes.get(group), int(statistics.count[k]))
+        row |= _describe_sizes(section, summary.sizes.get(group), int(statistics.count[k]))
         yield row | _division_cells(summary, values) | _statistics(statistics, k)
     yield from map(_busy_row, sorted(summary.devices, key=lambda device: (device.run, device.rank, device.agent)))
     yield from _overlap_rows(summary)
-    yield from (_gap_row(gap) for gap in summary.longest_gaps)
+    yield from (_make_gap_row(gap) for gap in summary.longest_gaps)
     yield from (_memory_row(peak) for peak in summary.memory)
     for (name, division), (count, value, low, high) in summary.counters.items():
         row = {"section": "counters", "name": name, "count": int(count), **_division_cells(summary, division)}
         yield row | {"value_mean": value / count, "value_min": low, "value_max": high}
 
 
-def _sizes(section: str, sizes: Sizes | None, count: int) -> Row:
-    """Bytes and rate of those spans whose size is known, and how many others there are."""
+def _describe_sizes(section: str, sizes: Sizes | None, count: int) -> Row:
+    """Return bytes and rate of those spans whose size is known, and how many others there are."""
     known = sizes if sizes is not None else Sizes(0, 0, 0)
     return {
         "bytes": known.n_bytes if known.count else None,
@@ -258,8 +260,8 @@ def _overlap_rows(summary: Summary) -> Iterator[Row]:
             yield row | _division_cells(summary, division)
 
 
-def _gap_row(gap: Gap) -> Row:
-    """Its name says what it is due to, the largest part first."""
+def _make_gap_row(gap: Gap) -> Row:
+    """Return the row of gaps; its name says what they are due to, the largest part first."""
     causes = sorted(gap.cause_ns, key=lambda cause: -gap.cause_ns[cause])
     return {
         "section": "longest-gaps",
@@ -300,7 +302,8 @@ FOR_EVER = 2**63 - 1
 def memory_peaks(
     experiment: Experiment, profiles: Ints | None = None, window: Window | None = None
 ) -> list[MemoryPeak]:
-    """Of every process and device with allocations. In a window, what is in use when it begins counts too."""
+    """Return the peaks of memory of every process and device with allocations. In a window, what is in use when it
+    begins counts too."""
     traces, places = experiment.traces, Places.of(experiment)
     peaks: list[MemoryPeak] = []
     for part, profiles_of_part in enumerate(traces.parts()):

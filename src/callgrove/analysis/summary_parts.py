@@ -120,7 +120,7 @@ def _read(task: Task, summary: Summary) -> tuple[_Spans, Array] | None:
     start, end = columns["start_ns"], columns["end_ns"]
     valid = usable(start, end)
     summary.n_read, summary.n_flagged = len(start), int((~valid).sum())
-    calls = _calls(columns, valid, task.places)
+    calls = _find_calls(columns, valid, task.places)
     nothing: Array = np.broadcast_to(np.int32(ABSENT), len(start))
     spans = _Spans(
         columns["profile"],
@@ -175,8 +175,8 @@ def _spans_in_window(spans: _Spans, valid: Array, task: Task, summary: Summary) 
     return _Spans(**{name: times.get(name, getattr(shown, name)) for name in shown.__dataclass_fields__})
 
 
-def _calls(columns: dict[str, Array], valid: Array, places: Places) -> Array:
-    """For each span the row of the host call that launched it; -1 for host spans and where no call is known."""
+def _find_calls(columns: dict[str, Array], valid: Array, places: Places) -> Array:
+    """Return for each span the row of the host call that launched it; -1 for host spans and where no call is known."""
     kind, correlation, start = columns["kind"], columns["correlation"], columns["start_ns"]
     rows = np.flatnonzero(_among(kind, ON_DEVICE))
     api = np.flatnonzero(_among(kind, LAUNCHING) & valid)
@@ -285,7 +285,7 @@ def _rows_of(span: Ints, asked: Ints) -> Ints:
 
 
 def _add_devices(summary: Summary, task: Task, spans: _Spans, strings: Sequence[str], every: _Spans) -> None:
-    """`every` are the spans that calls are looked for among."""
+    """Add the use of devices; `every` are the spans among which calls are looked for."""
     rows = np.flatnonzero(spans.on_device)
     if not len(rows):
         return
@@ -301,7 +301,7 @@ def _add_devices(summary: Summary, task: Task, spans: _Spans, strings: Sequence[
     profiles, device = _devices_of(profile, places)
     uses = device_uses(activity, device, len(profiles))
     ranks, agents, runs = places.rank[profiles], places.agent[profiles], places.run[profiles]
-    lasts = _process_lengths(spans, places)[places.process[profiles]]
+    lasts = _measure_processes(spans, places)[places.process[profiles]]
     columns = (ranks, agents, uses.n_operations, uses.busy_ns, uses.span_ns, lasts, uses.most_at_once)
     for row in zip(*(column.tolist() for column in columns), uses.going_on(), runs.tolist(), strict=True):
         summary.devices.append(DeviceSums(*row))
@@ -368,8 +368,9 @@ def _longest_gaps(uses: DeviceUses, ranks: Ints, agents: Ints, runs: Ints) -> It
         yield Gap(*place, int(uses.gap_start_ns[k]), int(uses.gap_ns[k]), parts, int(runs[device_number]))
 
 
-def _process_lengths(spans: _Spans, places: Places) -> Ints:
-    """From the first to the last moment of every process. Spans of one process follow each other for a while."""
+def _measure_processes(spans: _Spans, places: Places) -> Ints:
+    """Return the time from the first to the last moment of every process. Spans of one process follow each other for a
+    while."""
     process = places.process.take(spans.profile)
     begins = np.flatnonzero(np.append(True, process[1:] != process[:-1]))
     n = int(places.process.max()) + 1

@@ -91,11 +91,11 @@ class Durations:
         return {**self.__dict__, "_waiting": waiting}
 
     def add(self, group: Ints | int, duration: Ints) -> None:
-        """Durations of one part, each with its group, or all of one."""
+        """Add durations of one part, each with its group, or all of one."""
         self._keep((group, duration, None))
 
     def merge(self, other: Durations, number: Ints | None = None) -> None:
-        """Everything that another one has gathered; its group g is number[g]."""
+        """Add everything that another one has gathered; its group g is number[g]."""
         for group, duration, times in other._list_rows():
             if number is not None:
                 group = int(number[group]) if isinstance(group, int) else number.take(group)
@@ -127,7 +127,7 @@ class Durations:
             groups_here = group if isinstance(group, int) else group[first : first + PIECE]
             length = duration[first : first + PIECE]
             often = None if times is None else times[first : first + PIECE]
-            is_short = _short(groups_here, length)
+            is_short = _find_short(groups_here, length)
             if is_short is not None:
                 others = np.flatnonzero(~is_short)
                 left.append(_take_rows(groups_here, length, often, others))
@@ -152,7 +152,7 @@ class Durations:
         np.add.at(cells, place, one if times is None else times.astype(self._bins.dtype))
 
     def _make_room(self, n_groups: int, times: Ints | None, n_rows: int) -> None:
-        """Cells for some groups, wide enough for more durations."""
+        """Make room for some groups, and for more durations in each."""
         self._n_binned += n_rows if times is None else int(times.sum())
         n_groups = max(len(self._bins), n_groups)
         if n_groups > len(self._bins) or self._n_binned >= 2**31 > np.iinfo(self._bins.dtype).max:
@@ -188,7 +188,7 @@ class Durations:
 
 
 def _statistics(group: Ints, duration: Ints, times: Ints) -> Statistics:
-    """Of rows that are in order, none there twice."""
+    """Return statistics of rows that are in order, none there twice."""
     first = np.flatnonzero(np.append(True, np.diff(group) != 0)[: len(group)])
     if not len(first):
         none, nothing = np.empty(0, np.int64), np.empty(0)
@@ -207,8 +207,8 @@ def _statistics(group: Ints, duration: Ints, times: Ints) -> Statistics:
     return Statistics(group[first], count, total, mean, median, duration[first], duration[last], std, p95)
 
 
-def _short(group: Ints | int, duration: Ints) -> Bools | None:
-    """Rows that have a cell; None: all."""
+def _find_short(group: Ints | int, duration: Ints) -> Bools | None:
+    """Return a mask of the rows that have a cell; None: all."""
     of_few = group < MOST_BINNED if isinstance(group, int) else int(group.max()) < MOST_BINNED
     if of_few and int(duration.min()) >= 0 and int(duration.max()) < SHORT:
         return None
@@ -224,7 +224,7 @@ def _take_rows(group: Ints | int, duration: Ints, times: Ints | None, rows: Ints
 
 
 def _narrow(column: Any) -> Any:
-    """Integers in 4 bytes each, where these suffice."""
+    """Return integers in 4 bytes each, where these suffice."""
     if (
         not isinstance(column, np.ndarray)
         or not len(column)
@@ -236,7 +236,7 @@ def _narrow(column: Any) -> Any:
 
 
 def _count_equal(parts: Sequence[Rows]) -> Counted:
-    """Sorted by group and duration, equal ones counted once."""
+    """Return rows sorted by group and duration, equal ones counted once."""
     if not parts:
         return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int64)
     group, duration, times = (np.concatenate(columns) for columns in zip(*(_take_rows(*p) for p in parts), strict=True))
@@ -248,7 +248,7 @@ def _count_equal(parts: Sequence[Rows]) -> Counted:
 
 
 def _order(group: Ints, duration: Ints) -> Ints:
-    """By group, and by duration in a group. One number for both sorts faster, where there is one."""
+    """Return the order by group, and by duration in a group. One number for both sorts faster, where there is one."""
     if not len(group):
         return np.empty(0, np.int64)
     low, high = int(duration.min()), int(duration.max())
@@ -258,7 +258,7 @@ def _order(group: Ints, duration: Ints) -> Ints:
 
 
 def _duration_at_rank(duration: Ints, times: Ints, count: Ints, rank: Ints) -> Ints:
-    """In each group the duration that comes `rank`th, from 1, when all are put in order."""
+    """Return in each group the duration that comes `rank`th, from 1, when all are put in order."""
     before = np.append(0, np.cumsum(count)[:-1])
     return duration[np.searchsorted(np.cumsum(times), before + rank, side="left")]
 

@@ -54,7 +54,7 @@ MOST_CELLS = 1 << 24  # of the matrices that scopes are computed in
 
 
 def silent(text: str) -> None:
-    """Nobody listens."""
+    """Do nothing: nobody listens."""
 
 
 def metric_rows(experiment: Experiment) -> tuple[list[Metric], dict[tuple[str, Scope], int]]:
@@ -85,9 +85,9 @@ def value_tables(
     tell: Callable[[str], None] = silent,
     complain: Callable[[str], None] = silent,
 ) -> Iterator[Table]:
-    """Values of some profiles, of one quantity or all, as they are stored or in one scope. `tell` hears which metrics
-    are not among them, and why; after the last table, `complain` gets a sentence for each metric whose computed values
-    do not add up to what they were computed from."""
+    """Yield values of some profiles, of one quantity or all, as they are stored or in one scope. `tell` hears which
+    metrics are not among them, and why; after the last table, `complain` gets a sentence for each metric whose computed
+    values do not add up to what they were computed from."""
     if quantity is not None:
         experiment.metrics.require_values(quantity)
     for text in describe_left_out(experiment, scope) if quantity is None else ():
@@ -223,7 +223,7 @@ def _one(values: Array, way: Recipe, profile: int, row: int) -> SparseBlock:
 
 
 def _plain(value: Any) -> Any:
-    """Fields of a composite value as JSON has them: no arrays, and null for what is not finite."""
+    """Return fields of a composite value as JSON has them: no arrays, and null for what is not finite."""
     if isinstance(value, dict):
         return {name: _plain(one) for name, one in value.items()}
     if isinstance(value, np.void):
@@ -253,7 +253,7 @@ SPAN_NAMES = ("profile", "kind", "category", "name", "start_ns", "end_ns", "dept
 
 
 def sample_tables(traces: Traces, profiles: Ints | None = None) -> Iterator[Table]:
-    """Samples, line after line."""
+    """Yield the samples, line after line."""
     empty = True
     for profile, metric, line in traces.lines(profiles):
         for first in range(0, len(line), CHUNK):
@@ -277,7 +277,7 @@ def _sample_table(profile: int, metric: int, samples: Samples) -> Table:
 
 
 def span_tables(traces: Traces, profiles: Ints | None = None) -> Iterator[Table]:
-    """Spans in the order of the file."""
+    """Yield the spans in the order of the file."""
     backend = traces.spans_backend
     empty = True
     for chunk in traces.spans(SPAN_NAMES, profiles=profiles):
@@ -297,7 +297,7 @@ def _span_column(name: str, values: Array, strings: Sequence[str]) -> Column:
 
 
 def counter_tables(traces: Traces, profiles: Ints | None = None) -> Iterator[Table]:
-    """Values of quantities over time, all at once."""
+    """Yield the values of quantities over time, all at once."""
     counters = traces.counters
     if counters is None:
         yield Table(tuple(Column(name, []) for name in ("profile", "name", "time_ns", "value")))

@@ -98,7 +98,7 @@ def fold_lines(costs: Costs, source: bool = False) -> Folded:
 
 
 def exclusive_of(costs: Costs, owner: Ids) -> Array:
-    """Exclusive cost of contexts with all that became part of them; the same owners serve every metric."""
+    """Return the exclusive cost of contexts with all that became part of them; the same owners serve every metric."""
     aggregation = costs.metric.aggregation
     kind = costs.exclusive.dtype if not aggregation.neutral else np.dtype(np.float64)
     exclusive = np.full(len(owner), aggregation.neutral, kind)
@@ -149,7 +149,7 @@ def _heaviest(folded: Folded, costly: Ints, ranks: Floats, limit: int) -> Ints:
 
 
 def _walk_tree(folded: Folded, chosen: Ints, ranks: Floats) -> Ints:
-    """Preorder with the costliest sibling first."""
+    """Return contexts in preorder, with the costliest sibling first."""
     below: dict[int, list[int]] = {}
     inside = set(chosen.tolist())
     for context in chosen.tolist():
@@ -221,7 +221,7 @@ class Row:
 
 
 def bottom_up(costs: Costs, limit: int | None = None) -> Table:
-    """Functions by exclusive cost, each with its callers below it; percent is of exclusive cost.
+    """Return functions by exclusive cost, each with its callers below it; percent is of exclusive cost.
 
     A caller's cost is the part of the function's cost that was reached through it. At depth 0 the exclusive column
     adds up to the total. The metric must be additive.
@@ -261,7 +261,7 @@ def grow_callers(costs: Costs, limit: int | None = None) -> Callers:
 
 
 def _split(of: Ids, at: Ints, exclusive: Array, inclusive: Array, depth: int) -> list[Row]:
-    """Rows for the groups in which the contexts `at` lie."""
+    """Return rows for the groups in which the contexts `at` lie."""
     if len(at) == 1:
         return [Row(int(of[at[0]]), depth, at, exclusive, inclusive)]
     order = np.argsort(of[at], kind="stable")
@@ -298,7 +298,7 @@ def _callers(row: Row, of: Ids, caller: Ids) -> list[Row]:
 
 
 def _walk_callers(roots: list[Row]) -> list[Row]:
-    """Rows in preorder, the largest cost first."""
+    """Return rows in preorder, the largest cost first."""
     order: list[Row] = []
     stack = _largest_last(roots)
     while stack:
@@ -320,7 +320,7 @@ def _totals(rows: list[Row]) -> Array:
 
 
 def top(costs: Costs, by: str = "function", limit: int | None = None, columns: ShownColumns | None = None) -> Table:
-    """Groups by exclusive cost, the costliest first; percent is of their exclusive cost.
+    """Return groups by exclusive cost, the costliest first; percent is of their exclusive cost.
 
     Groups without any cost are left out. Over all rows, the exclusive column adds up to the total. `columns` are shown
     of the same rows.
@@ -344,11 +344,12 @@ def top(costs: Costs, by: str = "function", limit: int | None = None, columns: S
 def describe_groups(costs: Costs, by: str, contexts: list[int]) -> tuple[Column, ...]:
     """Return what groups are called, each of which one of its contexts stands for."""
     columns = describe_contexts(costs.tree, contexts, parameters=by == "context")
-    return _only(by, contexts, columns) if by in ("file", "module") else columns
+    return _name_after(by, contexts, columns) if by in ("file", "module") else columns
 
 
-def _only(by: str, contexts: list[int], columns: tuple[Column, ...]) -> tuple[Column, ...]:
-    """A row that stands for a file or a module is named after it and has no other place."""
+def _name_after(by: str, contexts: list[int], columns: tuple[Column, ...]) -> tuple[Column, ...]:
+    """Return the columns of rows that stand for a file or a module each: they are named after it and have no other
+    place."""
     cells = {column.name: column.plain() for column in columns}
     n = len(contexts)
     names = [cell if cell is not None else f"<unknown {by}>" for cell in cells[by]]
@@ -367,8 +368,8 @@ def _only(by: str, contexts: list[int], columns: tuple[Column, ...]) -> tuple[Co
 
 
 def hot_path(costs: Costs, share: float = 0.5, columns: ShownColumns | None = None) -> Table:
-    """Contexts from a root down, each with at least `share` of its parent's inclusive cost; percent is of the total. Of
-    signed costs, at least `share` of all changes below the parent, whichever way they go."""
+    """Return contexts from a root down, each with at least `share` of its parent's inclusive cost; percent is of the
+    total. Of signed costs, at least `share` of all changes below the parent, whichever way they go."""
     folded = fold_lines(costs)
     path = _walk_hot_path(folded, costs.weights, share)
     chosen = np.array(path, np.int64)

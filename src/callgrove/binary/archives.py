@@ -124,7 +124,7 @@ class Archive:
 
 
 def is_archive(block: bytes) -> bool:
-    """Does this look like the header of a member?"""
+    """Return whether this looks like the header of a member."""
     return len(block) >= 262 and block[257:262] == MAGIC
 
 

@@ -47,7 +47,7 @@ class FileBytes:
 
     @classmethod
     def over(cls, path: Path, buffer: Buffer) -> FileBytes:
-        """Views into bytes that were made from the file at `path`, such as what it holds in compressed form."""
+        """Return views into bytes that were made from the file at `path`, such as what it holds in compressed form."""
         made = cls.__new__(cls)
         made._view(path, buffer)
         return made
@@ -72,7 +72,7 @@ class FileBytes:
             )
 
     def array(self, dtype: npt.DTypeLike, count: int, offset: int, section: str) -> npt.NDArray[Any]:
-        """`count` items of `dtype` at `offset`."""
+        """Return `count` items of `dtype` at `offset`."""
         kind, count, offset = np.dtype(dtype), int(count), int(offset)
         self.check(offset, count * kind.itemsize, section)
         self.bytes_viewed += count * kind.itemsize
@@ -88,7 +88,7 @@ class FileBytes:
     def read_strided(
         self, dtype: np.dtype[Any], stride: int, count: int, offset: int, section: str
     ) -> npt.NDArray[Any]:
-        """Records of `dtype` that lie `stride` bytes apart: a newer writer may have made them longer."""
+        """Return records of `dtype` that lie `stride` bytes apart: a newer writer may have made them longer."""
         stride, count, offset = int(stride), int(count), int(offset)
         if stride < dtype.itemsize:
             wanted = f"records of at least {dtype.itemsize} bytes"
@@ -357,7 +357,7 @@ class Source:
             return None
 
     def has(self, name: str) -> bool:
-        """Is there a file of that name in the folder, as far as we may know?"""
+        """Return whether a file of that name is in the folder, as far as we may know."""
         if not self.is_folder:
             return False
         listing = self.listing

@@ -59,7 +59,7 @@ _HEX = np.frombuffer(b"".join(b"%02x" % n for n in range(256)), np.uint16)
 
 
 def integers(values: Array) -> Cells:
-    """Whole numbers in decimal, as short as they can be."""
+    """Return whole numbers in decimal, as short as they can be."""
     numbers = np.asarray(values)
     if numbers.dtype.kind == "u":
         return _digits_of_unsigned(numbers.astype(np.uint64, copy=False))
@@ -92,13 +92,13 @@ def _digits_of_unsigned(values: Unsigned) -> Cells:
 
 
 def decimals(thousandths: Ints) -> tuple[Cells, bytes, Cells]:
-    """Numbers of thousandths as decimals, exactly: `12.034`. They must not be negative."""
+    """Return numbers of thousandths as decimals, exactly: `12.034`. They must not be negative."""
     whole = thousandths // 1000
     return integers(whole), b".", _THREE[thousandths - whole * 1000]
 
 
 def fractions(values: npt.NDArray[np.float64], strange: Callable[[float], bytes]) -> Cells:
-    """As short as they can be without loss: `3`, `0.1`; `strange` makes a text of what is not finite."""
+    """Return numbers as short as they can be without loss: `3`, `0.1`; `strange` makes a text of what is not finite."""
     different, number = np.unique(values, return_inverse=True)
     texts = [_fraction(value) if np.isfinite(value) else strange(value) for value in different.tolist()]
     out: Cells = np.array(texts or [b""], np.bytes_)[number.reshape(-1)]
@@ -190,7 +190,7 @@ class Texts:
 
 
 def only(n: int, rows: Ints, fields: Sequence[Cells | bytes]) -> Cells:
-    """Fields that only some of n rows have, as one: nothing is computed for the others."""
+    """Return fields that only some of n rows have, as one: nothing is computed for the others."""
     layout = _layout(fields)
     packed = np.zeros(len(rows), layout)
     for name, field in zip(layout.names or (), fields, strict=True):
@@ -221,7 +221,7 @@ def join_fields(n: int, fields: Sequence[Cells | bytes]) -> bytes:
 
 
 def blocks(widths: Ints, fixed: int, most: int = BLOCK_BYTES) -> Iterator[slice]:
-    """Slices of rows that fit into a block; a row takes `fixed` bytes and the widest of its slice's `widths`."""
+    """Yield slices of rows that fit into a block; a row takes `fixed` bytes and the widest of its slice's `widths`."""
 
     def split(first: int, last: int) -> Iterator[slice]:
         n = last - first

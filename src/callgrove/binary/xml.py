@@ -33,7 +33,7 @@ def new_parser(path: Path | str) -> expat.XMLParserType:
 
 
 def parse(path: Path | str, parser: expat.XMLParserType, file: BinaryIO) -> None:
-    """The whole of a file through a parser's handlers. `path` is what errors name."""
+    """Pass the whole of a file through a parser's handlers. `path` is what errors name."""
     with _errors(path):
         parser.ParseFile(file)
 
@@ -63,7 +63,7 @@ def _errors(path: Path | str) -> Iterator[None]:
 
 @contextmanager
 def readable(path: Path) -> Iterator[BinaryIO]:
-    """The file, open for reading; one that is not ours to read is an input that cannot be used."""
+    """Yield the file, open for reading; one that is not ours to read is an input that cannot be used."""
     try:
         with path.open("rb") as file:
             yield file

@@ -46,19 +46,19 @@ VERBS = (
     _verb("diff", "what differs between two or more experiments, call path by call path", "diff", COMPARE),
     _verb("model", "how costs scale: functions of the parameters, as Extra-P makes them", "model", COMPARE),
     _verb("predict", "what will cost most at a scale that was not measured", "model", COMPARE),
-    _verb("summary", "GPU runs: kernels, calls, copies, busy, overlap, idle", "summary", LOOK),
-    _verb("report", "pictures as one page: flame graph, call tree, spread, timeline, scaling", "report", LOOK),
+    _verb("summary", "GPU runs: kernels, calls, copies, overlap, busy and idle time", "summary", LOOK),
+    _verb("report", "one HTML page: flame graph, call tree, spread, timeline, scaling", "report", LOOK),
     _verb("export", "one table in full: contexts, values, profiles, samples, spans, ...", "export", DATA),
     _verb("sql", "SQL over the tables of any input, and over rocprofv3's view names", "sql", DATA),
     _verb("convert", "write an experiment in another format", "convert", WRITE),
-    _verb("prof", "measurement directories as a database: the job of hpcprof", "prof", WRITE),
+    _verb("prof", "make a database of HPCToolkit measurements, as hpcprof does", "prof", WRITE),
     _verb("merge", "several experiments as one, with everything that they have", "algebra", WRITE),
     _verb("mean", "the mean of several experiments", "algebra", WRITE),
     _verb("cut", "a call tree with other roots, or without some calls", "algebra", WRITE),
     _verb("part", "an experiment with some of its ranks, threads or runs only", "algebra", WRITE),
     _verb("common", "several experiments on the call tree that all of them have", "algebra", WRITE),
     _verb("dump", "the raw structure of a file as text", "dump", DATA),
-    _verb("check", "validate, and list every damage", "dump", DATA),
+    _verb("check", "validate an input, and list all damage", "dump", DATA),
     _verb("demo", "make a small experiment of every kind and walk through it", "demo", BEGIN),
 )
 
@@ -69,7 +69,7 @@ _OVERVIEW = """\
 usage: callgrove VERB ...     'callgrove VERB --help' tells more
        callgrove PATH         the same as 'callgrove info PATH'
 
-Opens what HPC profilers write: query it, compare it, convert it.
+Opens the files of HPC profilers: query, compare, convert and model them.
 Begin with 'callgrove PATH': it says what is there and what to ask next.
 
 {verbs}
@@ -86,7 +86,7 @@ exit codes:
 
 
 def main(argv: Sequence[str] | None = None, verbs: Sequence[Verb] = VERBS) -> int:
-    """Runs one command and gives its exit code; every error ends here."""
+    """Run one command and return its exit code; every error ends here."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     debug = _wants_debug(arguments)
     try:
@@ -102,18 +102,18 @@ def main(argv: Sequence[str] | None = None, verbs: Sequence[Verb] = VERBS) -> in
 
 
 def _run(arguments: list[str], verbs: Sequence[Verb]) -> int:
-    words = _after_global_options(arguments)
+    words = _skip_global_options(arguments)
     first = words[0] if words else None
     if first is None:
-        sys.stderr.write(_overview(verbs))
+        sys.stderr.write(_make_overview(verbs))
         return UsageError.exit_code
     if first in ("-h", "--help"):
-        return _print(_overview(verbs))
+        return _print(_make_overview(verbs))
     if first == "--version":
         return _print(f"callgrove {_version()}\n")
     verb, rest = _choose_verb(words, verbs)
     command = load_command(verb)
-    parser = Parser(f"callgrove {verb.name}", verb.help, _examples(verb.name) if _wants_help(rest) else ())
+    parser = Parser(f"callgrove {verb.name}", verb.help, _find_examples(verb.name) if _wants_help(rest) else ())
     command.add_arguments(parser)
     try:
         options = parser.read(rest, command.options)
@@ -126,7 +126,7 @@ def _run(arguments: list[str], verbs: Sequence[Verb]) -> int:
 
 
 def load_command(verb: Verb) -> Command[Any]:
-    """Import the module of a verb, and return what it does."""
+    """Import the module of a verb, and return its command."""
     command = getattr(import_module(verb.module), verb.command)
     assert isinstance(command, Command)
     return command
@@ -136,19 +136,19 @@ def _wants_help(arguments: Sequence[str]) -> bool:
     return any(word in ("-h", "--help") for word in arguments)
 
 
-def _examples(verb: str) -> Sequence[str]:
+def _find_examples(verb: str) -> Sequence[str]:
     from callgrove.cli.parser import EXAMPLES
 
     return EXAMPLES.get(verb, ())
 
 
-def _after_global_options(arguments: list[str]) -> list[str]:
+def _skip_global_options(arguments: list[str]) -> list[str]:
     n_leading = next((index for index, word in enumerate(arguments) if word != "--debug"), len(arguments))
     return arguments[n_leading:]
 
 
 def _choose_verb(words: list[str], verbs: Sequence[Verb]) -> tuple[Verb, list[str]]:
-    """The verb and its arguments; a word that is no verb but exists is a path to look at."""
+    """Return the verb and its arguments; a word that is no verb but exists is a path to look at."""
     by_name = {verb.name: verb for verb in verbs}
     first = words[0]
     if first in by_name:
@@ -167,8 +167,8 @@ def _wants_debug(arguments: list[str]) -> bool:
 
 
 def _replace_closed_streams() -> None:
-    """A program may be started without stdout or stderr (`>&-`); its files must not get their numbers. What is printed
-    to such a stdout fails, and what is said to such a stderr is lost."""
+    """Replace stdout and stderr where the program was started without them (`>&-`): its files must not get their
+    numbers. Printing to such a stdout fails, and what is said to such a stderr is lost."""
     if sys.stdout is None:
         sys.stdout = os.fdopen(os.open(os.devnull, os.O_RDONLY), "w", encoding="utf-8")
     if sys.stderr is None:
@@ -176,12 +176,12 @@ def _replace_closed_streams() -> None:
 
 
 def _accept_every_character() -> None:
-    """A name that the locale cannot write is escaped instead of ending the program."""
+    """Let stdout escape names that the locale cannot write, instead of ending the program."""
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
 
 
-def _overview(verbs: Sequence[Verb]) -> str:
+def _make_overview(verbs: Sequence[Verb]) -> str:
     width = max(len(verb.name) for verb in verbs)
     blocks = []
     for group in dict.fromkeys(verb.group for verb in verbs):

@@ -22,7 +22,7 @@ from time import monotonic
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from callgrove.errors import CallgroveError, IncompleteResult, Parameter, PluginWarning, spell, worded
+from callgrove.errors import CallgroveError, IncompleteResult, Parameter, PluginWarning, compose_text, spell
 from callgrove.model.table import visible
 
 if TYPE_CHECKING:
@@ -65,7 +65,8 @@ class Ended(KeyboardInterrupt):
 
 @contextmanager
 def tidy_ending() -> Iterator[None]:
-    """Inside, the signals raise `Ended`. Those that somebody handles or ignores already (nohup) are left alone."""
+    """Raise `Ended` when one of the signals arrives inside. Those that somebody handles or ignores already (nohup) are
+    left alone."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -168,7 +169,7 @@ def saying_broken_plugins() -> Iterator[None]:
 def say_losses(report: LossReport, target: str, *, strict: bool) -> None:
     """Say what a target does not hold; with `strict`, what nothing explains is an error."""
     for loss in report.lines:
-        note(worded("lost: ", loss))
+        note(compose_text("lost: ", loss))
     for hint in report.hints:
         note(hint)
     say_unexplained(report.unexplained)
@@ -183,20 +184,20 @@ def say_unexplained(differences: Sequence[str]) -> None:
 
 
 def exit_code_of(error: BaseException, *, debug: bool) -> int:
-    """Says on stderr what went wrong (with a traceback when debugging) and gives the exit code."""
+    """Say on stderr what went wrong (with a traceback when debugging), and return the exit code."""
     if isinstance(error, BrokenPipeError):  # the reader of a pipe has seen enough: `callgrove ... | head`
         return 0
     if debug:
         import traceback
 
         traceback.print_exception(error)
-    note(_sentence(error))
+    note(_describe_error(error))
     if isinstance(error, KeyboardInterrupt):
         return error.exit_code if isinstance(error, Ended) else INTERRUPTED
     return error.exit_code if isinstance(error, CallgroveError) else 1
 
 
-def _sentence(error: BaseException) -> str:
+def _describe_error(error: BaseException) -> str:
     if isinstance(error, CallgroveError):
         return error.message
     if isinstance(error, KeyboardInterrupt):
@@ -233,7 +234,7 @@ def _sentence_of_system(error: OSError) -> str:
 
 
 def settle_stdout() -> None:
-    """Writes what stdout still holds, or drops it: the interpreter would fail on it again when it ends."""
+    """Write what stdout still holds, or drop it: the interpreter would fail on it again when it ends."""
     try:
         sys.stdout.flush()
     except OSError:
@@ -260,12 +261,12 @@ MAGENTA, GREEN, CYAN, DIM, PLAIN = (f"\x1b[{code}m" for code in (35, 32, 36, 2, 
 
 @contextmanager
 def progress() -> Iterator[ProgressCallback]:
-    """Gives `progress(label, done, total)`; each label has its own bar. All bars vanish at the end.
+    """Yield `progress(label, done, total)`; each label has its own bar. All bars vanish at the end.
 
     Leave the context before printing to stdout: both may be the same terminal.
     """
     if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
-        yield _silent
+        yield _ignore_progress
         return
     bars = _Bars()
     try:
@@ -274,8 +275,8 @@ def progress() -> Iterator[ProgressCallback]:
         bars.stop()
 
 
-def _silent(label: str, done: int, total: int | None) -> None:
-    """Nobody watches."""
+def _ignore_progress(label: str, done: int, total: int | None) -> None:
+    """Do nothing: stderr is no terminal."""
 
 
 @dataclass

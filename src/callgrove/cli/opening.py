@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from callgrove.cli.messages import ProgressCallback, note, progress, say_unexplained
 from callgrove.cli.options import InputOptions, engine_for
-from callgrove.errors import IncompleteResult, InputError, UsageError, worded
+from callgrove.errors import IncompleteResult, InputError, UsageError, compose_text
 from callgrove.execute import Workers, executor_when_needed
 from callgrove.formats.interface import ReadOptions
 from callgrove.formats.registry import find_entry, format_using, open_paths
@@ -29,9 +29,9 @@ __all__ = [
     "open_any",
     "open_experiment",
     "open_study",
-    "said_damage",
-    "said_everything",
     "say_added_up",
+    "say_damage_met",
+    "say_new_damage",
 ]
 
 WORK = ("callgrove.formats.gpu.formats", "callgrove.model.traces.profile_from_spans")  # what processes run
@@ -54,21 +54,22 @@ def open_any(
     if series and isinstance(opened, Experiment) and (why := opened.attributes.get(PARAMETERS_DIFFER)):
         raise InputError(f"{opened.path}: {why}")
     damage = [w for w in opened.warnings if w.severity == Severity.DAMAGE]
-    _say([w.text for w in damage])
+    _say_damage([w.text for w in damage])
     if options.strict and damage:
         raise InputError(
             f"{options.input_name}: is damaged, and --strict refuses that; `callgrove check` lists all damage"
         )
     if notes:
-        _say_all(_notes(opened.warnings) if isinstance(opened, Experiment) else opened.warnings)
+        _say_notes(_select_notes(opened.warnings) if isinstance(opened, Experiment) else opened.warnings)
     return opened
 
 
 def _choose_runs(
     opened: Experiment | Study, options: InputOptions, fold: bool, workers: Workers | None
 ) -> Experiment | Study:
-    """What of an input --run chooses. One run of a folder is opened by itself, so that it is what naming it gives, with
-    its traces and its own columns; whoever opens many databases as one has chosen among them already."""
+    """Return the part of an input that --run chooses. One run of a folder is opened by itself, so that it is what
+    naming it gives, with its traces and its own columns; a format that opens many databases as one has chosen
+    already."""
     from callgrove.model.runs import choose_runs
 
     if options.run is None:
@@ -100,8 +101,9 @@ def say_added_up(experiment: Experiment) -> None:
         note(f"note: {n_runs} runs are added up; --run chooses one, `callgrove diff` compares them")
 
 
-def _notes(warnings: Iterable[InputWarning]) -> list[InputWarning]:
-    """What is to be known about every result; what is missing shows in those that need it."""
+def _select_notes(warnings: Iterable[InputWarning]) -> list[InputWarning]:
+    """Return the warnings to say with every result; those about missing parts are said with the results that need
+    them."""
     return [warning for warning in warnings if warning.severity == Severity.NOTE]
 
 
@@ -115,7 +117,7 @@ def _open_input(options: InputOptions, fold: bool, workers: Workers | None) -> E
     with progress() as report, _workers(options, workers) as ready:
         how = _read_options(options, report, fold, ready)
         if options.extrap_compat:
-            return _as_extra_p(options, how)
+            return _open_as_extra_p(options, how)
         if points:
             from callgrove.formats.runs import open_points
 
@@ -147,8 +149,8 @@ def _workers(options: InputOptions, workers: Workers | None) -> AbstractContextM
     return executor_when_needed(lambda: engine_for(options, options.inputs), WORK)
 
 
-def _as_extra_p(options: InputOptions, how: ReadOptions) -> Experiment | Study:
-    """Nsight exports as Extra-P reads them: it alone has such a way of reading."""
+def _open_as_extra_p(options: InputOptions, how: ReadOptions) -> Experiment | Study:
+    """Open Nsight exports as Extra-P reads them; only their format can be read in this way."""
     name = format_using("extrap_compat")
     if not options.paths or options.scaling or options.from_format not in ("", name):
         raise UsageError("--extrap-compat reads a PATH of Nsight exports, without --point, --scaling or another --from")
@@ -156,7 +158,7 @@ def _as_extra_p(options: InputOptions, how: ReadOptions) -> Experiment | Study:
 
 
 def open_experiment(options: InputOptions, *, fold: bool = True, workers: Workers | None = None) -> Experiment:
-    """The experiment at PATH; a study is refused with a hint."""
+    """Return the experiment at PATH; a study is refused with a hint."""
     opened = open_any(options, fold=fold, workers=workers)
     if not isinstance(opened, Experiment):
         raise UsageError(
@@ -167,7 +169,8 @@ def open_experiment(options: InputOptions, *, fold: bool = True, workers: Worker
 
 
 def open_study(options: InputOptions) -> Study:
-    """The study at PATH: one that is stored, or the runs of an experiment folded as --scaling and --inclusive say."""
+    """Return the study at PATH: one that is stored, or the runs of an experiment folded as --scaling and --inclusive
+    say."""
     study = as_study(open_any(options, series=True), options)
     say_unexplained(study.unexplained)
     if study.unexplained and options.strict:
@@ -176,7 +179,7 @@ def open_study(options: InputOptions) -> Study:
 
 
 def as_study(opened: Experiment | Study, options: InputOptions) -> Study:
-    """A study as it is; of an experiment, its runs over their parameters."""
+    """Return a study as it is, and an experiment as a study of its runs over their parameters."""
     from callgrove.model.study.fill_missing_points import series_of
     from callgrove.model.study.from_runs import Combination, combination_for
 
@@ -196,12 +199,13 @@ def as_study(opened: Experiment | Study, options: InputOptions) -> Study:
     known = {w for w in opened.warnings if w.severity == Severity.NOTE or not w.text.startswith(whole)}
     for warning in study.warnings:  # `check` knows nothing of them: a few, whatever they are about
         if warning not in known:
-            note(worded(f"{warning.severity.value}: ", warning.text))
+            note(compose_text(f"{warning.severity.value}: ", warning.text))
     return study
 
 
-def said_everything(experiment: Experiment, options: InputOptions, printed: bool = True) -> int:
-    """The exit code after printing: damage met on the way is said; nothing printed because of damage is an error."""
+def say_damage_met(experiment: Experiment, options: InputOptions, printed: bool = True) -> int:
+    """Say after printing which damage was met on the way, and return the exit code. Where nothing was printed because
+    of damage, that is an error."""
     met = experiment.damage_met
     if not printed and (met or experiment.damage):
         raise met[0] if met else InputError(experiment.damage[0].text)
@@ -209,30 +213,30 @@ def said_everything(experiment: Experiment, options: InputOptions, printed: bool
         for warning in experiment.warnings:
             if warning.severity == Severity.MISSING:  # which may be why
                 note(warning.text)
-    _say(problem.message for problem in met)
+    _say_damage(problem.message for problem in met)
     if met and options.strict:
         raise IncompleteResult(f"{options.input_name}: printed without what is damaged")
     return 0
 
 
-def said_damage(experiment: Experiment, met: Iterable[str]) -> None:
-    """Damage that showed only when events were read."""
+def say_new_damage(experiment: Experiment, met: Iterable[str]) -> None:
+    """Say the damage that showed only when events were read."""
     known = {warning.text for warning in experiment.warnings}
-    _say([text for text in dict.fromkeys(met) if text not in known])
+    _say_damage([text for text in dict.fromkeys(met) if text not in known])
 
 
-def _say(texts: Iterable[str]) -> None:
+def _say_damage(texts: Iterable[str]) -> None:
     lines = list(texts)
     for text in lines[:MOST_NOTES]:
-        note(worded("damaged: ", text))
+        note(compose_text("damaged: ", text))
     if len(lines) > MOST_NOTES:
         note(f"damaged: {len(lines) - MOST_NOTES} more places; `callgrove check` lists every one")
 
 
-def _say_all(warnings: Sequence[InputWarning]) -> None:
-    """What is to be known beyond damage."""
+def _say_notes(warnings: Sequence[InputWarning]) -> None:
+    """Say the first notes and missing parts, and how many more there are."""
     others = [w for w in warnings if w.severity != Severity.DAMAGE]
     for warning in others[:MOST_NOTES]:
-        note(worded(f"{warning.severity.value}: ", warning.text))
+        note(compose_text(f"{warning.severity.value}: ", warning.text))
     if len(others) > MOST_NOTES:
         note(f"{len(others) - MOST_NOTES} more notes; `callgrove check` lists every one")

@@ -185,7 +185,7 @@ class CostOptions(InputOptions, SelectionOptions, TableOutput):
 
 
 def int_set(text: str) -> IntSet:
-    """A list of numbers like `0-3,7,13-`."""
+    """Parse a list of numbers like `0-3,7,13-`."""
     try:
         return IntSet.parse(text)
     except UsageError as error:
@@ -193,7 +193,7 @@ def int_set(text: str) -> IntSet:
 
 
 def row_limit(text: str) -> int | None:
-    """A number of rows, or None for `all`."""
+    """Parse a number of rows; None stands for `all`."""
     if text == "all":
         return None
     if not (text.isascii() and text.isdigit()):
@@ -204,8 +204,8 @@ def row_limit(text: str) -> int | None:
 def add_input(
     parser: argparse.ArgumentParser, *, many: bool = False, optional: bool = False, jobs: bool = True
 ) -> None:
-    """`optional`: something else may stand for PATH; whoever opens it says so where both are missing. `jobs`: many
-    files are opened on processes, for verbs without `add_execution`."""
+    """Add PATH and the options of reading it. `optional`: something else may stand for PATH; opening fails where both
+    are missing. `jobs`: many files are opened on processes, for verbs without `add_execution`."""
     group = parser.add_argument_group("input")
     if many:
         nargs = "*" if optional else "+"
@@ -245,13 +245,13 @@ def add_input(
 
 
 def add_path(group: argparse._ActionsContainer, what: str, *, optional: bool = False) -> None:
-    """One PATH, which is a list as well."""
+    """Add one PATH, which is stored as a list, as where several are allowed."""
     nargs = "?" if optional else None
     group.add_argument("paths", metavar="PATH", type=lambda path: [path], nargs=nargs, default=[], help=what)
 
 
 def add_study_input(parser: argparse.ArgumentParser, *, many: bool = False, jobs: bool = True) -> None:
-    """The input of verbs that take studies: a file of series, a folder of runs, or runs with their points."""
+    """Add the input of verbs that take studies: a file of series, a folder of runs, or runs with their points."""
     add_input(parser, many=many, optional=True, jobs=jobs)
     group = parser.add_argument_group("studies")
     group.add_argument(
@@ -296,7 +296,7 @@ def add_from(parser: argparse._ActionsContainer) -> None:
 
 
 def add_kernel_names(group: argparse._ActionsContainer) -> None:
-    """Which name tells kernels apart; every verb that reads kernels takes it."""
+    """Add the option that says which name tells kernels apart; every verb that reads kernels takes it."""
     group.add_argument(
         "--kernel-names",
         choices=KERNEL_NAMES,
@@ -315,7 +315,7 @@ def add_salvage(parser: argparse._ActionsContainer) -> None:
 def add_selection(
     parser: argparse.ArgumentParser, metric: str = "the metric (default: the first one that is a time, else the first)"
 ) -> None:
-    """Which metric and whose values; `metric` says what naming one means."""
+    """Add the options that choose the metric, ranks and threads; `metric` says what naming a metric means."""
     group = parser.add_argument_group("selection")
     group.add_argument("-m", "--metric", metavar="NAME", help=metric)
     group.add_argument("--rank", metavar="LIST", type=int_set, help="only these ranks, like 0-3,7")
@@ -324,7 +324,7 @@ def add_selection(
 
 
 def add_run(group: argparse._ActionsContainer) -> None:
-    """Which of several runs; whoever opens the input heeds it."""
+    """Add the option that chooses one of several runs; `open_any` heeds it."""
     group.add_argument(
         "--run",
         metavar="RUN",
@@ -341,7 +341,8 @@ def add_all_metrics(parser: argparse.ArgumentParser) -> None:
 
 
 def add_format(group: argparse._ActionsContainer, formats: Sequence[str] = TABLE_FORMATS) -> None:
-    """How a table is written: as told, else by the ending of a file, else as the first of `formats`."""
+    """Add the option that says how a table is written: as told, else by the ending of a file, else as the first of
+    `formats`."""
     told = f"default: by the ending of FILE, else {formats[0]}"
     group.add_argument("--format", dest="given_format", choices=formats, default="", help=told)
     group.set_defaults(formats=tuple(formats))
@@ -358,8 +359,8 @@ def add_table_output(
     limit: int | None = None,
     per_section: int | None = None,
 ) -> None:
-    """How a table is printed; the first of `formats` is the default, and so is `limit` (None: all rows). Where a table
-    has sections, `per_section` is what of each is shown to people; `limit` is UNSAID then."""
+    """Add the options of printing a table; the first of `formats` is the default, and so is `limit` (None: all rows).
+    Where a table has sections, `per_section` is how many rows of each are shown to people; `limit` is UNSAID then."""
     group = parser.add_argument_group("output")
     add_format(group, formats)
     add_output(group)
@@ -372,14 +373,14 @@ def add_table_output(
 
 
 def n_processes(text: str) -> int:
-    """A number of processes: one or more."""
+    """Parse a number of processes: one or more."""
     if not (text.isascii() and text.isdigit()) or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of processes")
     return int(text)
 
 
 def add_execution(parser: argparse.ArgumentParser) -> None:
-    """What the work runs on. The result does not depend on it."""
+    """Add the options that say what the work runs on. The result does not depend on it."""
     group = parser.add_argument_group("execution").add_mutually_exclusive_group()
     add_jobs(group, "use N processes")
     group.add_argument("--mpi", action="store_true", help="use the processes of an MPI run (mpirun, srun)")
@@ -406,17 +407,17 @@ def engine_for(options: ExecutionOptions, paths: Sequence[str], per_file: int = 
     if asked != Engine():
         return asked
     total = 0
-    for size in chain.from_iterable(_sizes(path) for path in paths):
+    for size in chain.from_iterable(_measure_files(path) for path in paths):
         total += size + per_file
         if total >= WORTH_PROCESSES:
             return asked
     return Engine(jobs=1)
 
 
-def _sizes(path: str) -> Iterator[int]:
-    """Bytes of a file, or of files in a folder; nothing of what is not there."""
-    found = Path(path)
-    files = islice(found.rglob("*"), MOST_LOOKED_AT) if found.is_dir() else [found]
+def _measure_files(path: str) -> Iterator[int]:
+    """Yield the bytes of a file, or of each file in a folder; nothing for a path that does not exist."""
+    root = Path(path)
+    files = islice(root.rglob("*"), MOST_LOOKED_AT) if root.is_dir() else [root]
     with suppress(OSError):
         yield from (file.stat().st_size for file in files if file.is_file())
 

@@ -30,14 +30,14 @@ if TYPE_CHECKING:
     from callgrove.render import TableFormat
 
 __all__ = [
-    "all_columns",
+    "choose_columns",
     "costs_of",
     "emit",
     "emit_each",
     "emit_text",
     "format_table",
-    "headline",
     "replacing",
+    "say_headline",
     "stdout_look",
 ]
 
@@ -49,31 +49,31 @@ _SHOWS_WHAT_IS_LEFT = ("table", "markdown")
 
 
 def emit(tables: Table | Iterable[Table], options: TableOutput, n_rows: int | None = None) -> None:
-    """Prints one table, given whole or in chunks, as --format, --output and --limit say. `n_rows` is how many rows
-    there are in all, where that is known without reading them."""
+    """Print one table, given whole or in chunks, as --format, --output and --limit say. `n_rows` is how many rows there
+    are in all, where that is known without reading them."""
     stream = [tables] if isinstance(tables, Table) else tables
     if options.limit is not None:
         stream = first_rows(stream, options.limit, n_rows)
     cut: list[int] = []
     look = PLAIN if options.output else stdout_look()
-    pieces = render(_counting_cut(stream, cut), _text_format(options), look)
+    pieces = render(_count_cut(stream, cut), _text_format(options), look)
     emit_text(pieces, options.output)
     if cut and options.format not in _SHOWS_WHAT_IS_LEFT:  # data has no place to say so
         note(f"{'' if UNCOUNTED in cut else f'{sum(cut):,} '}more rows were left out by --limit")
 
 
 def emit_each(tables: Iterable[Table], options: TableOutput) -> None:
-    """Prints tables that have different columns one after the other, for people."""
+    """Print tables that have different columns one after the other, for people."""
     look = PLAIN if options.output else stdout_look()
-    emit_text(_apart(render([table], _text_format(options), look) for table in tables), options.output)
+    emit_text(_separate(render([table], _text_format(options), look) for table in tables), options.output)
 
 
 def _text_format(options: TableOutput) -> TableFormat:
-    """The format of a verb that prints: those that print in other ways have further ones."""
+    """Return the format of a verb that prints text; verbs that write other files have further formats."""
     return cast("TableFormat", options.format)
 
 
-def _apart(texts: Iterable[Iterable[str]]) -> Iterator[str]:
+def _separate(texts: Iterable[Iterable[str]]) -> Iterator[str]:
     for number, pieces in enumerate(texts):
         if number:
             yield "\n"
@@ -81,14 +81,14 @@ def _apart(texts: Iterable[Iterable[str]]) -> Iterator[str]:
 
 
 def emit_text(pieces: Iterable[str], output: str | None) -> None:
-    """Prints text as it comes, or writes it to a file."""
+    """Print text as it comes, or write it to a file."""
     if output:
         _write_file(pieces, output)
     else:
         sys.stdout.writelines(pieces)
 
 
-def _counting_cut(tables: Iterable[Table], cut: list[int]) -> Iterator[Table]:
+def _count_cut(tables: Iterable[Table], cut: list[int]) -> Iterator[Table]:
     for table in tables:
         if table.left:
             cut.append(table.left)
@@ -96,7 +96,7 @@ def _counting_cut(tables: Iterable[Table], cut: list[int]) -> Iterator[Table]:
 
 
 def stdout_look() -> Look:
-    """What stdout can show: NO_COLOR and dumb terminals stay without colours, a pipe also without a width."""
+    """Return what stdout can show: NO_COLOR and dumb terminals stay without colours, a pipe also without a width."""
     unicode = (getattr(sys.stdout, "encoding", None) or "").lower().startswith("utf")
     if not sys.stdout.isatty():
         return Look(unicode=unicode)
@@ -114,7 +114,7 @@ def _write_file(pieces: Iterable[str], target: str) -> None:
 
 @contextmanager
 def replacing(target: Path) -> Iterator[Path]:
-    """A path beside `target` to write to, renamed into place at the end; on an error the old file stays.
+    """Yield a path beside `target` to write to, and rename it into place at the end; on an error the old file stays.
 
     What is no regular file (/dev/null, a pipe) is written directly. A link keeps pointing where it did.
     """
@@ -122,7 +122,7 @@ def replacing(target: Path) -> Iterator[Path]:
 
     final = Path(os.path.realpath(target))
     if final.exists() and not final.is_file():
-        yield from _directly(final, target)
+        yield from _write_directly(final, target)
         return
     remove_leftovers(final.parent, final.name)
     beside = make_hidden_place(final.parent, final.name)
@@ -137,7 +137,7 @@ def replacing(target: Path) -> Iterator[Path]:
         beside.unlink(missing_ok=True)
 
 
-def _directly(final: Path, target: Path) -> Iterator[Path]:
+def _write_directly(final: Path, target: Path) -> Iterator[Path]:
     try:
         yield final
     except OSError as error:
@@ -165,8 +165,8 @@ DEEPEST_INDENT = 40  # levels; deeper rows say their depth instead
 
 
 def costs_of(experiment: Experiment, options: CostOptions) -> Costs:
-    """The costs to show; those of several runs are added up, which is said. Where nobody chose anything and nothing has
-    a cost, a missing part may be why."""
+    """Return the costs to show; those of several runs are added up, which is said. Where nobody chose anything and
+    nothing has a cost, the error names the missing part that may be why."""
     say_added_up(experiment)
     try:
         return costs(experiment, options.metric, options.rank, options.thread)
@@ -177,8 +177,8 @@ def costs_of(experiment: Experiment, options: CostOptions) -> Costs:
         raise InputError(f"{missing[0]}; ", error.message.removeprefix(f"{experiment.path}: ")) from error
 
 
-def headline(costs: Costs, options: CostOptions) -> None:
-    """Which metric and whose cost, on stderr: stdout is data."""
+def say_headline(costs: Costs, options: CostOptions) -> None:
+    """Say on stderr which metric is shown, and its total: stdout is data."""
     if options.is_printed_table:
         choices = (("run", options.run), ("rank", options.rank), ("thread", options.thread))
         chosen = "".join(f", {word} {wanted}" for word, wanted in choices if wanted)
@@ -187,29 +187,29 @@ def headline(costs: Costs, options: CostOptions) -> None:
         note(f"{costs.metric.name}: {write(costs.total)} in all{chosen}{changes}")
 
 
-def all_columns(experiment: Experiment, options: CostOptions) -> ShownColumns | None:
-    """The columns that --all-metrics asks for."""
+def choose_columns(experiment: Experiment, options: CostOptions) -> ShownColumns | None:
+    """Return the columns that --all-metrics asks for, and say which are left out; None without that option."""
     if not options.all_metrics:
         return None
     from callgrove.analysis.columns import columns_to_show
 
-    found = columns_to_show(experiment, choose_profiles(experiment, options.rank, options.thread))
+    shown = columns_to_show(experiment, choose_profiles(experiment, options.rank, options.thread))
     for names, why in (
-        (found.left_out, "{} columns have a formula that cannot be computed"),
-        (found.derived, "not computed: {} metrics have a formula that is not evaluated"),
+        (shown.left_out, "{} columns have a formula that cannot be computed"),
+        (shown.derived, "not computed: {} metrics have a formula that is not evaluated"),
     ):
         if names:
             some = ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
             note(f"{why.format(len(names))}: {some}")
-    return found
+    return shown
 
 
 def format_table(table: Table, costs: Costs, options: CostOptions) -> Table:
-    """The table as --format wants it."""
+    """Return the table as --format wants it."""
     if options.format != "table":
         return table
     if options.all_metrics:
-        return _with_all_metrics(table)
+        return _format_all_metrics(table)
     cells = {column.name: column.plain() for column in table.columns}
     write = amount(costs.metric.unit)
     look = stdout_look()
@@ -226,14 +226,15 @@ def format_table(table: Table, costs: Costs, options: CostOptions) -> Table:
         columns.append(kind("share", [draw((p or 0.0) / 100, unicode=look.unicode) for p in cells["percent"]]))
     if not (narrow and "source" in cells):
         places = zip(cells["file"], cells["line"], cells["module"], strict=True)
-        columns.append(Column("where", [_where(*place) for place in places]))
+        columns.append(Column("where", [_format_place(*place) for place in places]))
     if any(cells.get("source", ())):
         columns.append(Column("source", cells["source"]))
     return Table(tuple(columns), table.left)
 
 
-def _with_all_metrics(table: Table) -> Table:
-    """Names and every column that has anything to say about these rows; zeros are blank, as what is not stored."""
+def _format_all_metrics(table: Table) -> Table:
+    """Return names and every column that has a value in these rows; zeros are blank, like values that are not
+    stored."""
     from callgrove.analysis.columns import CostColumn
 
     cells = {column.name: column.plain() for column in table.columns}
@@ -241,16 +242,16 @@ def _with_all_metrics(table: Table) -> Table:
     columns = [Column("name", [_indent_name(*row) for row in zip(cells["name"], cells["kind"], depths, strict=True)])]
     costs = [column for column in table.columns if isinstance(column, CostColumn)]
     used = [column for column in costs if any(column.plain())]
-    columns += [Amounts(column.name, _texts(column)) for column in used]
+    columns += [Amounts(column.name, _format_cells(column)) for column in used]
     if len(used) < len(costs):
         note(f"{len(costs) - len(used)} columns without any value in these rows were left out")
     places = zip(cells["file"], cells["line"], cells["module"], strict=True)
-    columns.append(Column("where", [_where(*place) for place in places]))
+    columns.append(Column("where", [_format_place(*place) for place in places]))
     return Table(tuple(columns), table.left)
 
 
-def _texts(column: CostColumn) -> list[str]:
-    """The cells of a column in its own format, with their share of the total where the profiler shows one."""
+def _format_cells(column: CostColumn) -> list[str]:
+    """Return the cells of a column in its own format, with their share of the total where the profiler shows one."""
     write = printf(column.number_format) or amount(column.unit)
     cells = [write(value) if value else "" for value in column.plain()]
     if not column.total:
@@ -261,7 +262,7 @@ def _texts(column: CostColumn) -> list[str]:
 
 
 def _indent_name(name: str, kind: str, depth: int) -> str:
-    """The name under its callers; a place is shown without the folders it lies in."""
+    """Return the name indented under its callers; a place is shown without the folders it lies in."""
     short = name
     if kind in PLACES:
         what = LOOP_AT if name.startswith(LOOP_AT) else ""
@@ -271,7 +272,7 @@ def _indent_name(name: str, kind: str, depth: int) -> str:
     return " " * INDENT * depth + short
 
 
-def _where(file: str | None, line: int | None, module: str | None) -> str:
+def _format_place(file: str | None, line: int | None, module: str | None) -> str:
     if file:
         return f"{os.path.basename(file)}:{line}" if line else os.path.basename(file)  # noqa: PTH119 - a foreign path
     return f"[{os.path.basename(module)}]" if module else ""  # noqa: PTH119

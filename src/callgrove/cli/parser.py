@@ -41,13 +41,13 @@ class Parser(argparse.ArgumentParser):
     def read(self, arguments: Sequence[str], options: type[T]) -> T:
         """Read options and positional arguments in any order into a dataclass, whose fields are called as they are."""
         self.usage = self.usage or " ".join([self.prog, "[options]", *self._required_arguments()])
-        namespace, unknown = self.parse_known_intermixed_args(_with_plain_words(arguments))
+        namespace, unknown = self.parse_known_intermixed_args(_mark_plain_words(arguments))
         if unknown:
             self.error(f"unknown argument {unknown[0]!r}{self._suggestion(unknown[0])}")
-        return options(**{name: _as_given(value) for name, value in vars(namespace).items() if name != "debug"})
+        return options(**{name: _unmark(value) for name, value in vars(namespace).items() if name != "debug"})
 
     def _required_arguments(self) -> list[str]:
-        """What the usage names; options follow one by one, in groups."""
+        """Return the arguments that the usage line names; the help lists options one by one, in groups."""
         options = [a for a in self._actions if a.option_strings and a.required]
         needed = [f"{action.option_strings[0]} {action.metavar or action.dest.upper()}" for action in options]
         for action in self._get_positional_actions():
@@ -64,22 +64,23 @@ class Parser(argparse.ArgumentParser):
         return did_you_mean(unknown.partition("=")[0], self._option_string_actions) if unknown[0] == "-" else ""
 
 
-def _with_plain_words(arguments: Sequence[str]) -> list[str]:
-    """What follows `--` is no option, whatever it looks like; argparse forgets that where arguments are intermixed."""
+def _mark_plain_words(arguments: Sequence[str]) -> list[str]:
+    """Mark the words after `--`, which are no options whatever they look like; argparse forgets that where arguments
+    are intermixed."""
     if "--" not in arguments:
         return list(arguments)
     end = list(arguments).index("--")
     return [*arguments[:end], *(f"{PLAIN}{word}" for word in arguments[end + 1 :])]
 
 
-def _as_given(value: object) -> object:
+def _unmark(value: object) -> object:
     if isinstance(value, str):
         return value.removeprefix(PLAIN) if value.startswith(PLAIN) else value  # a default stays what it is
-    return [_as_given(one) for one in value] if isinstance(value, list) else value
+    return [_unmark(one) for one in value] if isinstance(value, list) else value
 
 
 def did_you_mean(word: str, choices: Iterable[str]) -> str:
-    """` (did you mean 'top'?)`, or nothing where nothing is near."""
+    """Return ` (did you mean 'top'?)`, or nothing where no choice is near."""
     from difflib import get_close_matches
 
     near = get_close_matches(word, list(choices), n=1, cutoff=0.5)

@@ -37,10 +37,10 @@ __all__ = [
     "add_target",
     "open_all",
     "open_inputs",
-    "really",
     "refuse_outputs",
     "refuse_result",
     "refuse_target",
+    "resolve_links",
     "split_target",
     "write_result",
 ]
@@ -72,7 +72,7 @@ class MatchingOptions:
 
 
 def add_inputs(parser: argparse.ArgumentParser, usage: str, what: str) -> None:
-    """`usage` says which PATHs there are, and that OUT is the last."""
+    """Add the PATHs of several inputs; `usage` says which there are, and that OUT is the last."""
     parser.usage = f"{parser.prog} [options] {usage}"
     group = parser.add_argument_group("input")
     group.add_argument("paths", metavar="PATH", nargs="+", help=what)
@@ -82,7 +82,7 @@ def add_inputs(parser: argparse.ArgumentParser, usage: str, what: str) -> None:
 
 
 def add_care(group: argparse._ActionsContainer) -> None:
-    """How to read, and what to do about damage."""
+    """Add the options that say how to read, and what to do about damage."""
     add_from(group)
     care = group.add_mutually_exclusive_group()
     care.add_argument("--strict", action="store_true", help="refuse what is damaged or incomplete instead of warning")
@@ -90,7 +90,7 @@ def add_care(group: argparse._ActionsContainer) -> None:
 
 
 def parse_ignored(text: str) -> list[str]:
-    """A list of what may differ."""
+    """Parse a list of what may differ."""
     words = [word.strip() for word in text.split(",")]
     if unknown := [word for word in words if word not in IGNORABLE]:
         raise argparse.ArgumentTypeError(f"{unknown[0]!r} cannot be ignored; choose from {', '.join(IGNORABLE)}")
@@ -128,14 +128,14 @@ def add_target(parser: argparse.ArgumentParser) -> None:
 
 
 def open_inputs(options: ResultOptions, least: int, most: int | None = None) -> tuple[list[Experiment], str]:
-    """The experiments and OUT, which is refused before they are opened if it cannot be written."""
+    """Return the experiments and OUT, which is refused before they are opened if it cannot be written."""
     paths, target = split_target(options, least, most)
     refuse_result(target, paths, options)
     return open_all(options, paths), target
 
 
 def split_target(options: ResultOptions, least: int, most: int | None = None) -> tuple[list[str], str]:
-    """The paths of the inputs, and OUT, the last of all."""
+    """Return the paths of the inputs, and OUT, the last of all."""
     *inputs, target = options.paths
     if len(inputs) < least or (most is not None and len(inputs) > most):
         need = "one input" if most == 1 else "one input or more" if least == 1 else f"{least} inputs or more"
@@ -144,14 +144,14 @@ def split_target(options: ResultOptions, least: int, most: int | None = None) ->
 
 
 def refuse_result(target: str, inputs: Sequence[str], options: ResultOptions) -> None:
-    """OUT is refused if what will be made of the inputs cannot be written there."""
+    """Refuse OUT if what will be made of the inputs cannot be written there."""
 
-    refuse_target(target, inputs, _names(target, inputs, options), overwrite=options.force)
+    refuse_target(target, inputs, _find_formats(target, inputs, options), overwrite=options.force)
 
 
-def _names(target: str, inputs: Sequence[str], options: ResultOptions) -> list[str]:
-    """The format that OUT is written in, where that is known; the input is looked at only if there is anything that it
-    would replace."""
+def _find_formats(target: str, inputs: Sequence[str], options: ResultOptions) -> list[str]:
+    """Return the format that OUT is written in, where that is known; the input is looked at only if there is anything
+    that it would replace."""
     from callgrove.binary.files import Source
     from callgrove.formats.registry import settle_format
 
@@ -160,13 +160,13 @@ def _names(target: str, inputs: Sequence[str], options: ResultOptions) -> list[s
     if not os.path.lexists(target) or not options.force:
         return []
     try:
-        return [_format_of(target, lambda: options.from_format or settle_format(Source.of(inputs[0]))[0].name)]
+        return [_choose_format(target, lambda: options.from_format or settle_format(Source.of(inputs[0]))[0].name)]
     except UsageError:  # said when it is written
         return []
 
 
 def open_all(options: InputOptions, paths: Sequence[str]) -> list[Experiment]:
-    """The experiments at these paths."""
+    """Return the experiments at these paths."""
     from callgrove.cli.opening import open_experiment
 
     return [open_experiment(replace(options, paths=[path])) for path in paths]
@@ -181,9 +181,9 @@ def write_result(result: Experiment, inputs: Sequence[Experiment], target: str, 
     from callgrove.formats.writing.transfer import write_experiment
     from callgrove.formats.writing.writer import group_lines
 
-    name = options.to or _format_of(target, lambda: inputs[0].format)
+    name = options.to or _choose_format(target, lambda: inputs[0].format)
     format_, dialect = writer_of(name), check_dialect(name, options.dialect)
-    sums = [f"{e.path}: {digest}" for e in inputs if (digest := _sha256(e.path))]
+    sums = [f"{e.path}: {digest}" for e in inputs if (digest := _compute_sha256(e.path))]
     if sums:
         result = replace(result, attributes={**result.attributes, "sha256": ", ".join(sums)})
     with progress() as report:
@@ -197,8 +197,8 @@ def write_result(result: Experiment, inputs: Sequence[Experiment], target: str, 
     return 0
 
 
-def _sha256(path: str) -> str:
-    """What tells one file from another; a folder has no such thing."""
+def _compute_sha256(path: str) -> str:
+    """Return the checksum of a file; a folder has none."""
     import hashlib
 
     if not Path(path).is_file():
@@ -207,14 +207,14 @@ def _sha256(path: str) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _format_of(target: str, own: Callable[[], str]) -> str:
-    """By the ending of the target; else the first input's own format, where that can be written."""
+def _choose_format(target: str, input_format: Callable[[], str]) -> str:
+    """Return the format that the ending of the target names; else that of the first input, where it can be written."""
     from callgrove.formats.registry import find_entry, format_for_target
 
     try:
         return format_for_target(target)
     except UsageError:
-        name = own()
+        name = input_format()
         entry = find_entry(name)
         if entry is None or not entry.writes:
             raise
@@ -233,7 +233,7 @@ STDOUT = "-"
 
 
 def refuse_outputs(options: object) -> None:
-    """FILE must not be an input or a file in one, and its folder has to be there."""
+    """Refuse a FILE that is an input or a file in one, or whose folder does not exist."""
     files = options.files if isinstance(options, FileOutput) else {}
     inputs = options.inputs if isinstance(options, PathOptions) else []
     for option, file in files.items():
@@ -246,14 +246,14 @@ def refuse_outputs(options: object) -> None:
 def _refuse_file(path: Path, inputs: Sequence[str]) -> None:
     if path.is_dir():
         raise UsageError(f"{path}: is a folder, and a file is to be written; choose another name")
-    where = really(path)
-    if path.exists() and any(where.is_relative_to(source) for source in _sources(inputs)):
+    where = resolve_links(path)
+    if path.exists() and any(where.is_relative_to(source) for source in _resolve_existing(inputs)):
         raise UsageError(f"{path}: is an input or a part of one, which is never modified; name another FILE")
     _refuse_folder(path)
 
 
 def refuse_target(target: str, inputs: Iterable[str], names: Sequence[str] = (), *, overwrite: bool) -> None:
-    """OUT must not be an input, a part of one or a folder around one; what is there already is replaced only if that
+    """Refuse an OUT that is an input, a part of one or a folder around one. An existing OUT is replaced only if that
     was asked for, and if it is of the same kind. `names` are the formats it may be written in, as far as that is known
     yet."""
     from callgrove.formats.registry import entry_of
@@ -262,7 +262,7 @@ def refuse_target(target: str, inputs: Iterable[str], names: Sequence[str] = (),
     if target == STDOUT:
         return
     path = Path(target)
-    where, sources = really(path), _sources(inputs)
+    where, sources = resolve_links(path), _resolve_existing(inputs)
     fills = bool(names) and all(entry_of(name).adds_to_folder for name in names)
     if any(where.is_relative_to(source) for source in sources):
         raise UsageError(f"{target}: is the input itself or a part of it, which is never modified; name another OUT")
@@ -278,7 +278,7 @@ def refuse_target(target: str, inputs: Iterable[str], names: Sequence[str] = (),
 
 
 def _refuse_kind(path: Path, names: Sequence[str]) -> None:
-    """A folder is never replaced by a file, nor a file by a folder."""
+    """Refuse to replace a folder by a file, or a file by a folder."""
     from callgrove.formats.interface import ChoosesTargets
     from callgrove.formats.registry import load
     from callgrove.formats.writing.targets import refuse_folder
@@ -290,19 +290,19 @@ def _refuse_kind(path: Path, names: Sequence[str]) -> None:
             refuse_folder(path)
 
 
-def really(path: str | Path) -> Path:
-    """Where a path leads to in the end. Links that lead nowhere are no error here: whoever opens them says so."""
+def resolve_links(path: str | Path) -> Path:
+    """Return the path without links. Links that lead nowhere are no error here, but when they are opened."""
     return Path(os.path.realpath(path))
 
 
 def _refuse_folder(path: Path) -> None:
-    folder = really(path).parent
+    folder = resolve_links(path).parent
     if not folder.is_dir():
         raise UsageError(f"{path}: cannot be written: there is no folder {path.parent}; make it first")
     if not os.access(folder, os.W_OK | os.X_OK) and not path.exists():
         raise UsageError(f"{path}: cannot be written: no files can be created in the folder {path.parent}")
 
 
-def _sources(inputs: Iterable[str]) -> list[Path]:
-    """Inputs that are there; a query is among the paths of `sql`."""
-    return [really(path) for path in inputs if os.path.lexists(path)]
+def _resolve_existing(inputs: Iterable[str]) -> list[Path]:
+    """Return the inputs that exist, without links; a query is among the paths of `sql`."""
+    return [resolve_links(path) for path in inputs if os.path.lexists(path)]

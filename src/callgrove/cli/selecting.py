@@ -43,7 +43,7 @@ class CuttingOptions:
 
 
 def time_window(text: str) -> TimeWindow:
-    """The text of --window, checked; what it means depends on the experiment."""
+    """Parse the text of --window; which times it means depends on the experiment."""
     from callgrove.model.traces.windows import TimeWindow
 
     try:
@@ -53,7 +53,7 @@ def time_window(text: str) -> TimeWindow:
 
 
 def add_cutting(parser: argparse.ArgumentParser) -> None:
-    """What to keep; everything that is not named is kept."""
+    """Add the options that choose what to keep; everything that is not named is kept."""
     group = parser.add_argument_group("selection: keep a part only")
     group.add_argument(
         "-m", "--metric", metavar="NAME", action="append", default=[], help="only this metric; may be repeated, or a,b"
@@ -94,7 +94,7 @@ def _kinds(text: str) -> list[str]:
 
 
 def is_cut(options: CuttingOptions) -> bool:
-    """Was any part asked for?"""
+    """Return whether any part was asked for."""
     times = options.window or options.start_marker or options.end_marker
     return bool(
         options.metric
@@ -108,7 +108,7 @@ def is_cut(options: CuttingOptions) -> bool:
 
 
 def select_part(experiment: Experiment, options: CuttingOptions) -> Experiment:
-    """The part of the experiment that was asked for; says on stderr how much of it is left."""
+    """Return the part of the experiment that was asked for, and say on stderr how much of it is left."""
     from callgrove.cli.messages import note
 
     if options.no_traces and (options.kind or options.category or options.start_marker or options.end_marker):
@@ -119,7 +119,7 @@ def select_part(experiment: Experiment, options: CuttingOptions) -> Experiment:
         ranks=options.rank,
         threads=options.thread,
         metrics=list(_match_quantities(experiment, options.metric)) or None,
-        window=_window(experiment, options),
+        window=_choose_window(experiment, options),
         traces=not options.no_traces,
         kinds=options.kind,
         categories=options.category or None,
@@ -133,38 +133,40 @@ def select_part(experiment: Experiment, options: CuttingOptions) -> Experiment:
         ("spans", part.traces.n_spans, experiment.traces.n_spans),
     )
     if (options.kind or options.category) and experiment.traces.n_spans and not part.traces.n_spans:
-        raise UsageError(f"{experiment.path}: no span is left; there are {_there(experiment)}")
+        raise UsageError(f"{experiment.path}: no span is left; there are {_describe_spans(experiment)}")
     note("selected " + ", ".join(f"{kept:,} of {there:,} {word}" for word, kept, there in counts if there))
     for warning in part.warnings[len(experiment.warnings) :]:
         note(warning.text)
     return part
 
 
-def _there(experiment: Experiment) -> str:
-    """The kinds of spans that an experiment has, with their categories."""
+def _describe_spans(experiment: Experiment) -> str:
+    """Return the kinds of spans that an experiment has, with their categories, as text."""
     import numpy as np
 
     from callgrove.model.traces.events import SpanKind
 
-    found: dict[str, set[str]] = {}
+    categories_of_kind: dict[str, set[str]] = {}
     backend = experiment.traces.spans_backend
     for chunk in experiment.traces.spans(("kind", "category")):
         pairs = np.unique(np.stack([chunk["kind"], chunk["category"]]), axis=1).T.tolist()
         for kind, category in pairs:
-            names = found.setdefault(SpanKind(kind).name.lower(), set())
+            names = categories_of_kind.setdefault(SpanKind(kind).name.lower(), set())
             names.update([backend.strings[category]] if backend is not None and category >= 0 else [])
-    return ", ".join(f"{kind} ({', '.join(sorted(names))})" if names else kind for kind, names in sorted(found.items()))
+    return ", ".join(
+        f"{kind} ({', '.join(sorted(names))})" if names else kind for kind, names in sorted(categories_of_kind.items())
+    )
 
 
 def _match_quantities(experiment: Experiment, asked: Sequence[str]) -> Iterator[str]:
-    """Quantities by name; a text that is no name by itself is a list of them."""
+    """Yield quantities by name; a text that is no name by itself is a list of them."""
     for text in asked:
         names = [text] if text in experiment.metrics.quantities else text.split(",")
         for name in names:
             yield experiment.metrics.resolve(name.strip())
 
 
-def _window(experiment: Experiment, options: CuttingOptions) -> Window | None:
+def _choose_window(experiment: Experiment, options: CuttingOptions) -> Window | None:
     from callgrove.model.selection import choose_window
     from callgrove.render.units import duration_ns
 

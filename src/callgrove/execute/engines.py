@@ -36,7 +36,7 @@ __all__ = [
 
 
 def usable_cores() -> int:
-    """Cores that this process may use, which may be fewer than the machine has."""
+    """Return cores that this process may use, which may be fewer than the machine has."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -44,8 +44,8 @@ def usable_cores() -> int:
 
 @contextmanager
 def process_workers(n: int, preload: Sequence[str]) -> Iterator[Workers]:
-    """Fresh processes, which inherit no threads, locks or open files of this one. After an error they are ended at
-    once: they may be in the middle of something long. (Tasks are not cancelled before: the pool would stumble over
+    """Yield fresh processes, which inherit no threads, locks or open files of this one. After an error they are ended
+    at once: they may be in the middle of something long. (Tasks are not cancelled before: the pool would stumble over
     them.)"""
     pool = ProcessPoolExecutor(n, _start_of_processes(preload), initializer=_begin_to_work)
     try:
@@ -65,7 +65,7 @@ def _start_of_processes(preload: Sequence[str]) -> Any:
         return multiprocessing.get_context("spawn")
     context = _LeanContext() if preload else multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["numpy", *preload])
-    with _deaf():
+    with _ignore_interruptions():
         ensure_running()
     return context
 
@@ -91,8 +91,9 @@ if sys.platform != "win32":
 
 
 @contextmanager
-def _deaf() -> Iterator[None]:
-    """What is started inside ignores interruptions from its first moment on; it ends with this process."""
+def _ignore_interruptions() -> Iterator[None]:
+    """Ignore interruptions inside, so that processes started there do so from their first moment on; they end with this
+    process."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -104,8 +105,8 @@ def _deaf() -> Iterator[None]:
 
 
 def _begin_to_work() -> None:
-    """An interruption reaches the workers of a terminal as well; they end without a word. They also end when the
-    process that they work for is gone, however that came about: nobody else would end them."""
+    """Prepare a worker process. An interruption reaches the workers of a terminal as well; they end without a word.
+    They also end when the process that they work for is gone, however that came about: nobody else would end them."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     keep_freed_memory()
     threading.Thread(target=_end_with_parent, daemon=True).start()
@@ -179,7 +180,8 @@ def dask_workers(address: str) -> Iterator[Workers]:
 
 
 def _is_news(record: logging.LogRecord) -> bool:
-    """Dask says of results that nobody waits for any more that their connection was closed, as it was meant to be."""
+    """Return whether a message of Dask is news. It says of results that nobody waits for any more that their connection
+    was closed, as it was meant to be."""
     return "CommClosedError" not in record.getMessage()
 
 
@@ -228,9 +230,9 @@ class Engine:
 
 @contextmanager
 def executor(engine: Engine, preload: Sequence[str] = ()) -> Iterator[Workers]:
-    """Workers of an engine, for as long as the context is open. In the worker processes of MPI it raises SystemExit
-    when the work is over. `preload` are modules with all that a pool of processes will need: they are imported once
-    for all, while this process goes on, and the program that started all this is not imported again."""
+    """Yield the workers of an engine, for as long as the context is open. In the worker processes of MPI it raises
+    SystemExit when the work is over. `preload` are modules with all that a pool of processes will need: they are
+    imported once for all, while this process goes on, and the program that started all this is not imported again."""
     if engine.mpi:
         with mpi_workers() as workers:
             yield workers

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
 
-from callgrove.errors import CallgroveError, Parameter, worded
+from callgrove.errors import CallgroveError, Parameter, compose_text
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor, Future
@@ -27,7 +27,7 @@ LARGEST_KEPT = (32 << 20) - (1 << 16)  # bytes: the largest block that glibc lea
 
 
 def silent(label: str, done: int, total: int) -> None:
-    """Progress that nobody watches."""
+    """Do nothing: nobody watches the progress."""
 
 
 def keep_freed_memory() -> None:
@@ -61,8 +61,8 @@ class Workers:
         label: str = "working",
         progress: Progress = silent,
     ) -> Iterator[Result]:
-        """`function` of every item, in their order. The first error, in that order, ends it; what was handed out by
-        then may still be worked on."""
+        """Yield `function` of every item, in their order. The first error, in that order, ends it; what was handed out
+        by then may still be worked on."""
         self._get_ready(len(items))
         if self._pool is None:
             keep_freed_memory()
@@ -71,7 +71,7 @@ class Workers:
                 progress(label, done, len(items))
             return
         handed_out: deque[Future[Result]] = deque()
-        with _deaths():
+        with _explain_deaths():
             for done, item in enumerate(items, 1 - TASKS_PER_WORKER * self.n_workers):
                 handed_out.append(self._pool.submit(function, item))
                 if done > 0:
@@ -90,7 +90,8 @@ class Workers:
         label: str = "working",
         progress: Progress = silent,
     ) -> Result | None:
-        """`function` of every item, combined pair by pair, the left one always before the right one; None of none."""
+        """Return `function` of every item, combined pair by pair, the left one always before the right one; None of
+        none."""
         if not items:
             return None
         self._get_ready(len(items))
@@ -102,7 +103,7 @@ class Workers:
         )
 
     def _get_ready(self, n_items: int) -> None:
-        """Called before work is handed out."""
+        """Get the workers ready, before work is handed out."""
 
 
 IN_PROCESS = Workers(None, 1)
@@ -173,7 +174,7 @@ class _Reduction(Generic[Item, Result]):
 
         n_blocks, started, done = self._counts[0], 0, 0
         top = (len(self._counts) - 1, 0)
-        with _deaths():
+        with _explain_deaths():
             while top not in self._waiting:
                 while len(self._running) < self._most and (self._pairs or started < n_blocks):
                     if self._pairs:  # first: it frees memory
@@ -208,8 +209,8 @@ class _Reduction(Generic[Item, Result]):
 
 
 @contextmanager
-def _deaths() -> Iterator[None]:
-    """A worker that died is one error that says so."""
+def _explain_deaths() -> Iterator[None]:
+    """Turn the death of a worker into one error that says so."""
     from concurrent.futures import BrokenExecutor
 
     try:
@@ -222,7 +223,7 @@ def _deaths() -> Iterator[None]:
         raise
 
 
-DIED = worded(
+DIED = compose_text(
     "a worker process died before its work was done; if memory ran out, use fewer workers (",
     Parameter("jobs"),
     ") or more nodes",

@@ -60,7 +60,7 @@ def claims_on(source: Source, *groups: Sequence[Entry]) -> tuple[list[Claim], li
 
 
 def is_sure(source: Source, claims: Sequence[Claim]) -> bool:
-    """Is one of these claims enough to ask nobody else? The parts of a folder may be of two formats."""
+    """Return whether one of these claims is enough to ask nobody else. The parts of a folder may be of two formats."""
     enough = Grade.EXACT if source.is_folder else Grade.STRONG
     return any(match.grade >= enough for _, match in claims)
 

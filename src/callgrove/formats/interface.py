@@ -146,10 +146,10 @@ class Format(Protocol):
     title: str
 
     def match(self, source: Source) -> Match | None:
-        """Looks at content only, at most 64 KiB in all; never raises."""
+        """Recognise an input by its content, of which at most 64 KiB are read; never raise."""
 
     def read(self, source: Source, options: ReadOptions) -> Experiment | Study:
-        """The experiment or study; values and traces stay in the file until asked for."""
+        """Return the experiment or study; values and traces stay in the file until asked for."""
 
 
 @dataclass(frozen=True)
@@ -229,7 +229,7 @@ class Dumps(Protocol):
     """A format that prints its raw structure."""
 
     def dump(self, source: Source) -> Iterator[Field]:
-        """Every field in the file's order. Damage raises after what is intact was given."""
+        """Yield every field in the file's order. Damage raises after what is intact was given."""
 
 
 @runtime_checkable
@@ -237,7 +237,7 @@ class DumpsText(Protocol):
     """A format whose raw structure has a text form of its own."""
 
     def dump_text(self, source: Source) -> Iterator[str]:
-        """Pieces of whole lines. Damage raises after what is intact was given."""
+        """Yield pieces of whole lines. Damage raises after what is intact was given."""
 
 
 class DumpView(StrEnum):
@@ -254,7 +254,7 @@ class DumpsViews(DumpsText, Protocol):
     """A format that also prints parts of it, or the same for programs."""
 
     def dump_view(self, source: Source, view: DumpView, limit: int | None = None) -> Iterator[str]:
-        """Pieces of whole lines; of each kind of row at most `limit`."""
+        """Yield pieces of whole lines; of each kind of row at most `limit`."""
 
 
 @dataclass(frozen=True)
@@ -272,7 +272,7 @@ class Checks(Protocol):
     """A format that validates more than reading does."""
 
     def check(self, source: Source, options: ReadOptions) -> Iterator[Problem]:
-        """Every problem; an empty answer means the input is sound."""
+        """Yield every problem; an empty answer means the input is sound."""
 
 
 @dataclass
@@ -358,10 +358,10 @@ class Writer(Protocol):
         """What was given and what was passed on, where the writer adds it up."""
 
     def define(self, tables: Experiment) -> None:
-        """Everything but values and traces: these are given by `write`, chunk after chunk."""
+        """Define everything but values and traces: these are given by `write`, chunk after chunk."""
 
     def write(self, chunk: Chunk) -> None:
-        """Values of one block, samples of one line, or spans."""
+        """Write values of one block, samples of one line, or spans."""
 
     def flush(self) -> None:
         """Make what was written so far durable, where the format allows partial files."""
@@ -392,13 +392,13 @@ class TakesPackedSamples(Protocol):
     """A writer to which samples may also come as the bytes that it would make of them."""
 
     def sample_layout(self) -> SampleLayout:
-        """The layout; known once the tables are defined."""
+        """Return the layout; it is known once the tables are defined."""
 
     def sample_places(self, counts: Ints) -> SamplePlaces | None:
-        """Where the samples of each profile go, if there are so many; asked before any are written."""
+        """Return where the samples of each profile go, if there are so many; asked before any are written."""
 
     def write_packed(self, samples: PackedSamples) -> None:
-        """Instead of a `SampleChunk`."""
+        """Write packed samples, instead of a `SampleChunk`."""
 
 
 @runtime_checkable
@@ -406,7 +406,7 @@ class WritesTraces(Protocol):
     """A writer of what happened over time, and of nothing else: it reads traces itself, in the order that it needs."""
 
     def write_traces(self, progress: Progress = silent) -> None:
-        """All samples, spans and counters of the experiment that was defined."""
+        """Write all samples, spans and counters of the experiment that was defined."""
 
 
 @runtime_checkable
@@ -414,7 +414,7 @@ class Writes(Protocol):
     """A format that can be written."""
 
     def open_writer(self, target: Path, options: WriteOptions) -> Writer:
-        """A writer for a target that does not exist yet, or may be replaced."""
+        """Return a writer for a target that does not exist yet, or may be replaced."""
 
 
 @runtime_checkable
@@ -422,8 +422,8 @@ class ChoosesTargets(Protocol):
     """A format whose target is not simply a file."""
 
     def refuse_target(self, target: Path) -> None:
-        """What is there already and cannot be replaced by what this format writes, as far as that can be told before
-        anything is read."""
+        """Refuse a target that is there already and cannot be replaced by what this format writes, as far as that can
+        be told before anything is read."""
 
 
 @runtime_checkable
@@ -431,7 +431,7 @@ class Indexes(Protocol):
     """A format of which many files are one run, and a list of them opens like the files themselves."""
 
     def write_index(self, source: Source, target: Path, options: WriteOptions) -> int:
-        """A list of the files behind a source; how many it names. Nothing is copied."""
+        """Write a list of the files behind a source, and return how many it names. Nothing is copied."""
 
 
 @runtime_checkable
@@ -439,4 +439,4 @@ class WritesStudies(Protocol):
     """A format that holds series instead of an execution."""
 
     def write_study(self, study: Study, target: Path, options: WriteOptions) -> LossReport:
-        """A study fits in memory, so it is written at once; a failure leaves the target as it was."""
+        """Write a study. It fits in memory, so it is written at once; a failure leaves the target as it was."""

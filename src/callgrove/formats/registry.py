@@ -288,15 +288,15 @@ def all_formats() -> tuple[Entry, ...]:
     return (*FORMATS, *plugins())
 
 
-def _lazily() -> Iterator[Entry]:
-    """Our entries; then those of other packages, looked for only by whoever gets so far."""
+def _all_entries() -> Iterator[Entry]:
+    """Yield our entries; then those of other packages, which are looked for only when they are reached."""
     yield from FORMATS
     yield from plugins()
 
 
 def find_entry(name: str) -> Entry | None:
     """Return the entry of that name, if there is one."""
-    return next((entry for entry in _lazily() if entry.name == name), None)
+    return next((entry for entry in _all_entries() if entry.name == name), None)
 
 
 def entry_of(name: str) -> Entry:
@@ -401,8 +401,8 @@ def detect(source: Source, without: Container[str] = ()) -> Claim:
 
 
 def settle_format(source: Source, format_name: str = "") -> tuple[Format, Source]:
-    """The format that is named, or that the content shows, and what it reads: the source, or the one input in a folder
-    that is none itself, such as the profile in a results folder of Score-P."""
+    """Return the format that is named, or that the content shows, and what it reads: the source, or the one input in a
+    folder that is none itself, such as the profile in a results folder of Score-P."""
     if format_name:
         return load(format_name), source
     try:
@@ -417,12 +417,13 @@ def settle_format(source: Source, format_name: str = "") -> tuple[Format, Source
 
 
 def _detect_inside(source: Source) -> Claim:
-    """The claim to something in a folder. Formats of sets have been asked about the folder and searched all of it."""
+    """Return the claim to something in a folder. Formats of sets have been asked about the folder and searched all of
+    it."""
     return detect(source, [entry.name for entry in all_formats() if entry.opens_many] if source.is_folder else ())
 
 
 def _refuse_set(source: Source) -> NoReturn:
-    """No format opens these paths as one experiment; say what the first one is."""
+    """Refuse several paths that no format opens as one experiment; the error says what the first one is."""
     alone, _ = detect(Source(source.path))
     raise UsageError(f"{source.path}: {alone.name} opens one path at a time, and {len(source.paths)} were given")
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from callgrove.binary.files import Source
-from callgrove.errors import CallgroveError, InputError, NotRecognised, Parameter, UsageError, worded
+from callgrove.errors import CallgroveError, InputError, NotRecognised, Parameter, UsageError, compose_text
 from callgrove.formats.detection import Claim
 from callgrove.formats.interface import Grade
 
@@ -97,7 +97,7 @@ def _pairs(text: str) -> dict[str, float]:
 
 
 def parse_point(text: str) -> dict[str, float]:
-    """`p=4,n=100` as parameters."""
+    """Parse `p=4,n=100` as parameters."""
     point: dict[str, float] = {}
     for part in text.split(","):
         name, sign, number = part.partition("=")
@@ -192,7 +192,7 @@ def by_table(names: Iterable[str], table: Path) -> list[NamedRun]:
 
 
 def agree_on_parameters(runs: Sequence[NamedRun], strict: bool) -> tuple[list[NamedRun], list[str]]:
-    """Runs with one list of parameters, without those that never vary; and what is worth saying about it."""
+    """Return runs with one list of parameters, without those that never vary; and what is worth saying about it."""
     first = runs[0]
     notes: list[str] = []
     names = list(first.parameters)
@@ -244,7 +244,7 @@ MOST_NAMED = 5  # in a message
 
 
 def only_input(folder: Source, detect: Detect, made_of: MadeOf) -> Source | None:
-    """Return the one input in a folder, or in a folder of it; None where there is none. Several are an error that names
+    """Return one input in a folder, or in a folder of it; None where there is none. Several are an error that names
     them. Only what a format is sure of counts; `made_of` tells which formats a tool makes of one."""
     if not folder.is_folder:
         return None
@@ -267,18 +267,18 @@ def _how_to_open(folder: Source, inputs: Sequence[Path]) -> str:
     if not pattern:
         return "name one of them"
     as_runs = "name one of them, or open all as runs whose names have parameters: "
-    return worded(as_runs, Parameter("folder_pattern", pattern))
+    return compose_text(as_runs, Parameter("folder_pattern", pattern))
 
 
 def without_ingredients(inputs: Mapping[Path, str], made_of: MadeOf) -> list[Path]:
-    """Inputs, each with the name of its format, but for what one of the others was made of: measurements beside their
-    database are the same run."""
+    """Return inputs, each with the name of its format, but for what one of the others was made of: measurements beside
+    their database are the same run."""
     formats = set(inputs.values())
     return [path for path, name in inputs.items() if formats.isdisjoint(made_of(name))]
 
 
 def _inputs_at(path: Path, detect: Detect, tries: Iterator[int]) -> dict[Path, str]:
-    """Inputs, with the names of their formats."""
+    """Return the inputs, with the names of their formats."""
     if name := _format_of(path, detect, tries):
         return {path: name}
     files = [file for file in _entries(path) if file.is_file()] if path.is_dir() else []
@@ -296,7 +296,8 @@ def _format_of(path: Path, detect: Detect, tries: Iterator[int]) -> str:
 
 
 def _entries(folder: Path) -> list[Path]:
-    """Files first, as what lies beside a profile may be large; none where the folder is not ours to read."""
+    """Return the entries of a folder: files first, as what lies beside a profile may be large; none where the folder is
+    not ours to read."""
     try:
         visible = (entry for entry in folder.iterdir() if not entry.name.startswith("."))
         return sorted(visible, key=lambda entry: (entry.is_dir(), entry.name))

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from callgrove.binary.files import Source
-from callgrove.errors import CallgroveError, InputError, NotRecognised, Parameter, UsageError, worded
+from callgrove.errors import CallgroveError, InputError, NotRecognised, Parameter, UsageError, compose_text
 from callgrove.formats.interface import Grade, Match, Problem, ReadOptions
 from callgrove.formats.registry import detect, formats_made_of, load, refuse_unused
 from callgrove.formats.run_names import (
@@ -55,24 +55,24 @@ class RunAt:
 
 
 def runs_in(source: Source, format_name: str = "") -> list[Path]:
-    """The runs at a place: itself, or what lies in it and is recognised."""
+    """Return the runs at a place: itself, or what lies in it and is recognised."""
     return [source.path] if format_name else without_ingredients(dict(_recognise(source)), formats_made_of)
 
 
 def has_run(source: Source) -> bool:
-    """Is there a run at a place? The search ends with the first one, and soon in any case."""
+    """Return whether there is a run at a place. The search ends with the first one, and soon in any case."""
     return next(_recognise(source, FILES_LOOKED_AT), None) is not None
 
 
 def is_run(source: Source) -> bool:
-    """Does some format recognise the place itself?"""
+    """Return whether some format recognises the place itself."""
     return bool(_format_of(source))
 
 
 def _recognise(source: Source, most: int | None = None) -> Iterator[tuple[Path, str]]:
-    """The place itself, or what lies in it, or in folders of it if there is nothing else, as profilers make one for
-    each execution; with the names of the formats. Names that begin with a dot are skipped, and files of
-    inner folders after the first `most`."""
+    """Yield the place itself, or what lies in it, or in folders of it if there is nothing else, as profilers make one
+    for each execution; with the names of the formats. Names that begin with a dot are skipped, and files of inner
+    folders after the first `most`."""
     if name := _format_of(source):
         yield source.path, name
         return
@@ -94,7 +94,7 @@ def _visible(folder: Path) -> list[Path]:
 
 
 def _format_of(source: Source) -> str:
-    """The name of the format, empty where it is not recognised. Folders of folders of runs are no runs."""
+    """Return the name of the format, empty where it is not recognised. Folders of folders of runs are no runs."""
     try:
         return detect(source, without=(NAME,))[0].name
     except NotRecognised:
@@ -102,8 +102,8 @@ def _format_of(source: Source) -> str:
 
 
 def open_runs(runs: Sequence[RunAt], title: str, path: str, format_name: str, options: ReadOptions) -> Experiment:
-    """All runs as one experiment, sorted by their points. One that cannot be read is damage; under `strict` it is an
-    error."""
+    """Open all runs as one experiment, sorted by their points. One that cannot be read is damage; under `strict` it is
+    an error."""
     ordered = sorted(runs, key=lambda run: (tuple(run.parameters.values()), run.repetition or 0, run.name, run.path))
     parts: list[tuple[Run, Experiment]] = []
     warnings: list[InputWarning] = []
@@ -116,7 +116,7 @@ def open_runs(runs: Sequence[RunAt], title: str, path: str, format_name: str, op
         except InputError as error:
             if options.strict:
                 raise
-            warnings.append(InputWarning(Severity.DAMAGE, worded("a run was left out: ", error)))
+            warnings.append(InputWarning(Severity.DAMAGE, compose_text("a run was left out: ", error)))
             continue
         taken = repetitions.setdefault(tuple(run.parameters.values()), set())
         told = run.repetition if run.repetition and run.repetition not in taken else max(taken, default=0) + 1
@@ -175,7 +175,7 @@ class RunsFormat:
         if not entries:
             raise InputError(f"{source.path}: is empty; expected folders of runs, like {EXAMPLE}/")
         named, notes, disagreement = _name_runs(entries, source.path, options)
-        if beside := _files_beside(entries, source.path):
+        if beside := _list_files(entries, source.path):
             left = f"{', '.join(beside[:5])}{', ...' if len(beside) > 5 else ''}"
             notes.append(f"{source.path}: left alone, as they lie beside folders of runs: {left}")
         runs: list[RunAt] = []
@@ -194,7 +194,7 @@ class RunsFormat:
         return replace(opened, attributes={**opened.attributes, **disagreement})
 
     def check(self, source: Source, options: ReadOptions) -> list[Problem]:
-        """What opening all runs has to say."""
+        """Return what opening all runs has to say."""
         experiment = self.read(source, options)
         return [Problem(w.severity, source.path.name, "runs", w.text) for w in experiment.warnings]
 
@@ -203,8 +203,8 @@ FORMAT = RunsFormat()
 
 
 def _have_run(source: Source, named: Sequence[Path]) -> bool:
-    """Is one of these a run? Folders are alike, and looking into them takes long; of files many end in a number, and
-    the first may be empty."""
+    """Return whether one of these is a run. Folders are alike, and looking into them takes long; of files many end in a
+    number, and the first may be empty."""
     if named and named[0].is_file():
         return any(PARAMETER.search(file.stem) or _is_run_file(source.inside(file)) for file in named)
     return any(_has_run(source.inside(entry)) for entry in named[:TRIED])
@@ -218,7 +218,7 @@ def _is_run_file(source: Source) -> bool:
 
 
 def _has_run(source: Source) -> bool:
-    """Is there a run, or what nobody can know, as it is not ours to read?"""
+    """Return whether there is a run, or what nobody can know, as it is not ours to read."""
     try:
         return has_run(source)
     except OSError:
@@ -228,14 +228,14 @@ def _has_run(source: Source) -> bool:
 
 
 def _entries(folder: Path) -> Sequence[Path]:
-    """What may be runs, in the order of their names: folders, or files where there is no folder."""
+    """Return what may be runs, in the order of their names: folders, or files where there is no folder."""
     visible = sorted(entry for entry in folder.iterdir() if not entry.name.startswith("."))
     folders = [entry for entry in visible if entry.is_dir()]
     return folders or visible
 
 
-def _files_beside(entries: Sequence[Path], folder: Path) -> list[str]:
-    """Files in a folder whose runs are folders."""
+def _list_files(entries: Sequence[Path], folder: Path) -> list[str]:
+    """Return the files in a folder whose runs are folders."""
     if not all(entry.is_dir() for entry in entries):
         return []
     return sorted(file.name for file in folder.iterdir() if file.is_file() and not file.name.startswith("."))
@@ -271,17 +271,17 @@ def _name_runs(
     except InputError as error:
         if options.strict:
             raise InputError(f"{folder}: {error}") from None
-        runs, said = _without_parameters(named, error)
+        runs, said = _drop_parameters(named, error)
         disagreement = {PARAMETERS_DIFFER: str(error)}
-    return runs, notes + [worded(f"{folder}: ", text) for text in said], disagreement
+    return runs, notes + [compose_text(f"{folder}: ", text) for text in said], disagreement
 
 
-def _without_parameters(runs: Sequence[NamedRun], error: InputError) -> tuple[list[NamedRun], list[str]]:
-    """Runs whose names are no points of one study, which nobody may have meant them to be."""
+def _drop_parameters(runs: Sequence[NamedRun], error: InputError) -> tuple[list[NamedRun], list[str]]:
+    """Return the runs whose names are no points of one study, which nobody may have meant them to be."""
     names = [one.name for one in runs]
     listed = ", ".join(names[:MOST_NAMED]) + (", ..." if len(names) > MOST_NAMED else "")
     text = f" to model them; they are {len(names)} runs without parameters: {listed}; "
-    return [replace(one, parameters={}) for one in runs], [worded(error, text, Parameter("runs"), " chooses one")]
+    return [replace(one, parameters={}) for one in runs], [compose_text(error, text, Parameter("runs"), " chooses one")]
 
 
 def _differences(runs: Sequence[NamedRun]) -> list[str]:
@@ -298,7 +298,8 @@ def _with_notes(experiment: Experiment, notes: Sequence[str]) -> Experiment:
 
 
 def _grade(named: Sequence[Path]) -> Grade:
-    """`app.p4.n100` says that it is a run; `node001` and `rank3.db` may as well be places of one run."""
+    """Return how surely these names are runs: `app.p4.n100` says so; `node001` and `rank3.db` may as well be places of
+    one run."""
     stems = [entry.stem if entry.is_file() else entry.name for entry in named]
     return Grade.EXACT if all(PARAMETER.search(stem) for stem in stems) else Grade.WEAK
 
@@ -310,7 +311,7 @@ def _grade(named: Sequence[Path]) -> Grade:
 def open_points(
     given: Sequence[tuple[str, str]], format_name: str = "", options: ReadOptions | None = None
 ) -> Experiment:
-    """The experiment of (point, path) pairs, such as ("p=4,n=100", "run7.d"); equal points are repetitions."""
+    """Return the experiment of (point, path) pairs, such as ("p=4,n=100", "run7.d"); equal points are repetitions."""
     runs: list[RunAt] = []
     names: set[str] = set()
     for text, place in given:

@@ -266,8 +266,8 @@ def _adds_up(metric: Metric, is_cost: bool) -> bool:
 
 
 def _table(metrics: Sequence[Metric], counted: Mapping[Scope, Bools] | None) -> tuple[Ints, Bools | None]:
-    """Where the line of each metric row begins in a table, and the table: which contexts count. Its last line counts
-    none."""
+    """Return where the line of each metric row begins in a table, and the table: which contexts count. Its last
+    line counts none."""
     if counted is None:
         return np.zeros(len(metrics), np.int64), None
     scopes, n_contexts = list(counted), len(next(iter(counted.values())))

@@ -217,7 +217,7 @@ class ContextBuilder:
         return number
 
     def addresses(self, kind: ContextKind, module: ArrayLike, offset: ArrayLike) -> Ids:
-        """Many regions at once that are known by module and offset alone: what `region` gives for each."""
+        """Add many regions at once that are known by module and offset alone; return what `region` gives for each."""
         return self._regions.addresses(int(kind), np.asarray(module, np.int32), np.asarray(offset, np.uint64))
 
     def add_context(
@@ -251,7 +251,7 @@ class ContextBuilder:
         parameters: Iterable[tuple[str, str | float]] = (),
         attributes: Mapping[str, str] | None = None,
     ) -> None:
-        """Parameters and attributes of a context that was added."""
+        """Set parameters and attributes of a context that was added."""
         if given := tuple(parameters):
             self._parameters[number] = given
         if attributes:
@@ -263,7 +263,7 @@ class ContextBuilder:
         return len(self._contexts["parent"])
 
     def add_contexts(self, **columns: ArrayLike) -> range:
-        """Many contexts at once, by column; columns not given are absent. Parents count from 0 over all contexts
+        """Add many contexts at once, by column; columns not given are absent. Parents count from 0 over all contexts
         added."""
         first = self.n_contexts
         given = {name: np.asarray(values, np.int64) for name, values in columns.items()}
@@ -342,7 +342,7 @@ class ContextBuilder:
         )
 
     def _only_roots(self) -> ContextTree:
-        """As many contexts without any order, in place of those that are broken."""
+        """Return as many contexts without any order, in place of those that are broken."""
         none = np.full(self.n_contexts, ABSENT, np.int32)
         kind = np.full(self.n_contexts, ContextKind.UNKNOWN, np.int32)
         ends = np.arange(1, self.n_contexts + 1, dtype=np.int32)
@@ -379,6 +379,7 @@ class ExperimentBuilder(ContextBuilder):
     # -- tables ------------------------------------------------------------------------------------------------
 
     def add_run(self, run: Run) -> int:
+        """Add one run, and return its number."""
         self._runs.append(run)
         return len(self._runs) - 1
 
@@ -399,14 +400,15 @@ class ExperimentBuilder(ContextBuilder):
         return len(self._tuples) - 1
 
     def set_identifiers(self, identifiers: IdentifierTuples) -> None:
-        """Identifier tuples as arrays, for the profiles that were added without any."""
+        """Set identifier tuples as arrays, for the profiles that were added without any."""
         self._identifiers = identifiers
 
     def set_system(self, system: System, leaves: Ids) -> None:
-        """A system tree and the leaf of every profile; without it, the identifier tuples make one."""
+        """Set a system tree and the leaf of every profile; without it, the identifier tuples make one."""
         self._system = (system, leaves)
 
     def add_metric(self, metric: Metric) -> int:
+        """Add one row of the metric table, and return its number."""
         self._metrics.append(metric)
         return len(self._metrics) - 1
 
@@ -416,7 +418,7 @@ class ExperimentBuilder(ContextBuilder):
             self._metrics[row] = replace(self._metrics[row], formula=formula)
 
     def name_summaries(self, rows: Mapping[int, int]) -> None:
-        """From the ids that stored summaries and formulas use to metric rows; the first id of a row is kept."""
+        """Map the ids that stored summaries and formulas use to metric rows; the first id of a row is kept."""
         for id_, row in rows.items():
             if self._metrics[row].summary_id is None:
                 self._metrics[row] = replace(self._metrics[row], summary_id=id_)
@@ -427,21 +429,23 @@ class ExperimentBuilder(ContextBuilder):
             self._metrics = [replace(m, visible=m.visible and m.name in names) for m in self._metrics]
 
     def add_column(self, column: Column) -> None:
+        """Add a column that the profiler shows."""
         self._columns.append(column)
 
     def warn(self, severity: Severity, text: str) -> None:
+        """Add a warning to those that the experiment will have."""
         self.warnings.append(InputWarning(severity, text))
 
     # -- values and traces -------------------------------------------------------------------------------------
 
     def add_values(self, profile: ArrayLike, context: ArrayLike, metric: ArrayLike, value: ArrayLike) -> None:
-        """Values in memory, in the numbers that `add_*` gave."""
+        """Add values in memory, in the numbers that `add_*` gave."""
         numbers = np.atleast_1d(np.asarray(value))
         p, c, m = (np.broadcast_to(np.asarray(a, np.int32), len(numbers)) for a in (profile, context, metric))
         self._blocks.append(SparseBlock(p, c, m, numbers))
 
     def set_values(self, backend: ValueBackend) -> None:
-        """Values read when asked for; their ids are final (see `order`)."""
+        """Set values that are read when asked for; their ids are final (see `order`)."""
         self._values = backend
 
     def set_traces(
@@ -454,7 +458,7 @@ class ExperimentBuilder(ContextBuilder):
         tables: Mapping[str, Callable[[], Table]] | None = None,
         part_sizes: Sequence[int] = (),
     ) -> None:
-        """Traces; their context ids are final (see `order`)."""
+        """Set traces; their context ids are final (see `order`)."""
         self._traces = Traces(samples, spans, counters, time_range, split, tables or {}, part_sizes)
 
     # -- making it ---------------------------------------------------------------------------------------------
@@ -464,7 +468,7 @@ class ExperimentBuilder(ContextBuilder):
         return self._check()[0]
 
     def build(self) -> Experiment:
-        """Return the experiment, or InvalidExperiment with every broken invariant."""
+        """Return the experiment; raise InvalidExperiment with every broken invariant."""
         problems, experiment, blocks = self._check()
         if problems or experiment is None:
             raise InvalidExperiment(problems)

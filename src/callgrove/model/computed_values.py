@@ -112,7 +112,8 @@ class Recipe:
         return counts
 
     def _composite_inclusive(self, values: Array, tree: ContextTree) -> Array:
-        """Children into their parents, the deepest first; of several children one after the other."""
+        """Return inclusive values: children are combined into their parents, the deepest first, and of several children
+        one after the other."""
         assert self.metric.composite is not None
         combine = self.metric.composite.combine
         assert combine is not None
@@ -339,7 +340,7 @@ class ChainedValues:
 
 
 def in_memory(blocks: Sequence[SparseBlock], profiles: Profiles, n_contexts: int, n_metrics: int) -> ValueBackend:
-    """Values held in memory: one backend, or a chain of one for each value type, so that integers stay exact."""
+    """Return values held in memory: one backend, or a chain of one for each value type, so that integers stay exact."""
     backends = [ArrayValues(SparseBlock.concatenate(part), profiles) for part in _by_type(blocks)]
     if len(backends) <= 1:
         return backends[0] if backends else NoValues()

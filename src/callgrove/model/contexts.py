@@ -135,8 +135,8 @@ class Regions:
         return len(self.kind)
 
     def label(self, region: int) -> str:
-        """How a region is called when it is shown. Long names are made anew each time: thousands of lines may share a
-        long path."""
+        """Return how a region is called when it is shown. Long names are made anew each time: thousands of lines may
+        share a long path."""
         text = self._known_labels.get(region)
         if text is None:
             columns = (self.kind, self.name, self.file, self.line, self.module, self.offset)
@@ -165,7 +165,7 @@ class Regions:
         return place or f"<unknown {ContextKind(kind).word}>"
 
     def mangled_name(self, region: int) -> str:
-        """The mangled name of a region; empty where none is known."""
+        """Return the mangled name of a region; empty where none is known."""
         return self.details.get(region, {}).get(MANGLED, "")
 
     @cached_property
@@ -179,7 +179,7 @@ class Regions:
         return frozenset(region for group in groups.values() if len(group) > 1 for region in group)
 
     def text(self, column: str) -> list[str]:
-        """`role` or `paradigm` as words; absent is empty."""
+        """Return `role` or `paradigm` as words; absent is empty."""
         return [self.strings[k] if k >= 0 else "" for k in getattr(self, column).tolist()]
 
 
@@ -210,7 +210,7 @@ class ContextTree:
         return len(self.parent)
 
     def take(self, contexts: Ints) -> ContextTree:
-        """Some of the contexts, in ascending order. One whose parent is not among them becomes a root."""
+        """Return some of the contexts, in ascending order. One whose parent is not among them becomes a root."""
         if len(contexts) == len(self):
             return self
         new = absent_stays(new_numbers(contexts, len(self)))
@@ -277,7 +277,7 @@ class ContextTree:
         return nearest_above(self.kind == ContextKind.LOOP, self.within)
 
     def children(self, context: int) -> list[int]:
-        """Direct children in preorder."""
+        """Return the direct children in preorder."""
         out, at = [], context + 1
         while at < self.subtree_end[context]:
             out.append(at)
@@ -285,40 +285,40 @@ class ContextTree:
         return out
 
     def ancestors(self, context: int) -> list[int]:
-        """The context and everything above it, the root last."""
+        """Return the context and everything above it, the root last."""
         out = [context]
         while (above := int(self.parent[out[-1]])) >= 0:
             out.append(above)
         return out
 
     def column(self, name: str) -> Ids | Offsets:
-        """A column of the regions (`file`, `line`, `module`, `offset`, ...) for every context; absent where there is
-        no region."""
+        """Return a column of the regions (`file`, `line`, `module`, `offset`, ...) for every context; absent where
+        there is no region."""
         values = getattr(self.regions, name)
         fill = NO_OFFSET if name == "offset" else ABSENT
         out: Ids | Offsets = np.append(values, np.array([fill], values.dtype))[self.region]
         return out
 
     def name(self, context: int) -> str:
-        """The name of what a context executes."""
+        """Return the name of what a context executes."""
         region = int(self.region[context])
         if region < 0:
             return f"<{ContextKind(int(self.kind[context])).word} {int(self.source_id[context])}>"
         return self.regions.label(region)
 
     def label(self, context: int) -> str:
-        """The context's name, with its parameters: `solve(level=3)`."""
+        """Return the context's name, with its parameters: `solve(level=3)`."""
         label = self.name(context)
         given = self.parameters.get(context)
         return f"{label}({','.join(f'{k}={v}' for k, v in given)})" if given else label
 
     def mangled_name(self, context: int) -> str:
-        """The mangled name of what a context executes; empty where none is known."""
+        """Return the mangled name of what a context executes; empty where none is known."""
         region = int(self.region[context])
         return self.regions.mangled_name(region) if region >= 0 else ""
 
     def path(self, context: int) -> str:
-        """Names from the root, joined by `->`; the middle of very long paths is cut."""
+        """Return names from the root, joined by `->`; the middle of very long paths is cut."""
         chain = self.ancestors(context)[::-1]
         if len(chain) > LONGEST_PATH:
             half = LONGEST_PATH // 2

@@ -57,7 +57,7 @@ class Attachment(Protocol):
     """A named blob that travels with an experiment."""
 
     def read(self) -> bytes:
-        """Its bytes."""
+        """Return its bytes."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class Sources:
         return len(self.copies)
 
     def path(self, file: int) -> Path | None:
-        """Where the copy of a file lies, if it is there. A copy that points outside the folder is refused."""
+        """Return where the copy of a file lies, if it is there. A copy that points outside the folder is refused."""
         if self.folder is None or file not in self.copies:
             return None
         try:
@@ -95,7 +95,7 @@ class Sources:
             return False
 
     def lines(self, file: int) -> list[str]:
-        """The text of a copied file, line by line; empty where there is no copy."""
+        """Return the text of a copied file, line by line; empty where there is no copy."""
         where = self.path(file)
         try:
             return where.read_text("utf-8", "replace").splitlines() if where else []
@@ -116,11 +116,11 @@ class Experiment(ExperimentMethods):
     values        (profile, context, metric) -> number
     traces        samples and spans over time
     sources       source files that were copied into the input
-    warnings      what a user should know; `damage` is what of the input is broken
-    is_measurement    whether the input is what `prof` makes databases of, which know names where it knows addresses
+    warnings      what a user should know; `damage` is what is broken in the input
+    is_measurement    whether the input holds raw measurements with addresses; `prof` makes databases with names of them
 
     Everything is immutable; values and traces are read when they are asked for. Methods mirror the verbs of the command
-    line and return tables that show themselves, or experiments again.
+    line and return tables, which `print` and notebooks show, or experiments again.
 
         e = callgrove.open("lulesh.d")
         e.top(limit=10)
@@ -146,7 +146,7 @@ class Experiment(ExperimentMethods):
 
     @property
     def damage(self) -> tuple[InputWarning, ...]:
-        """Return what of the input is broken."""
+        """What is broken in the input."""
         return tuple(w for w in self.warnings if w.severity == Severity.DAMAGE)
 
     @property
@@ -191,7 +191,7 @@ class Experiment(ExperimentMethods):
         return self.metrics.default(self._has_cost)
 
     def _has_cost(self, quantity: str) -> bool:
-        """Composite values are no cost that a view could show."""
+        """Return whether a metric has any cost that a view could show; composite values have none."""
         try:
             metric = self.metrics.first(quantity)
             neutral = metric.aggregation.neutral
@@ -215,7 +215,7 @@ class Experiment(ExperimentMethods):
         return fold(self, metrics, scope, combination or Combination.SUM, progress)
 
     def __repr__(self) -> str:
-        """One line, whatever its size."""
+        """Return one line, whatever the size of the experiment."""
         sizes = f"{len(self.profiles)} profiles, {len(self.contexts)} contexts, {len(self.metrics.quantities)} metrics"
         return f"<Experiment {self.title!r}, {f'{self.format} {self.version}'.rstrip()}: {sizes}>"
 
@@ -225,7 +225,7 @@ class Experiment(ExperimentMethods):
 
 
 def problems_of_contexts(columns: Mapping[str, Sequence[int]], n_regions: int, n_files: int) -> list[str]:
-    """What is broken in contexts that are not ordered yet."""
+    """Return what is broken in contexts that are not ordered yet."""
     table = {name: np.asarray(values, np.int64) for name, values in columns.items()}
     n = len(table["parent"])
     problems = [
@@ -255,7 +255,7 @@ def _too_wide(column: str, values: Array) -> Iterator[str]:
 
 
 def problems_of_experiment(experiment: Experiment, blocks: Sequence[SparseBlock]) -> list[str]:
-    """What is broken in an assembled experiment and in the values that are held in memory for it."""
+    """Return what is broken in an assembled experiment and in the values that are held in memory for it."""
     e = experiment
     return [
         *_regions(e.contexts.regions),

@@ -395,13 +395,14 @@ def evaluate(expression: Expression, columns: Mapping[int, Array], thread_values
         return _FUNCTIONS[node.name](*args)
 
     with np.errstate(all="ignore"):
-        result = fold(fold(expression, _pairwise), combine)
+        result = fold(fold(expression, _nest_calls), combine)
     shape = np.shape(result) if thread_values is None else np.broadcast_shapes(np.shape(result), thread_values.shape)
     return np.array(np.broadcast_to(result, shape), dtype=np.float64)  # a copy: never an alias of a column
 
 
-def _pairwise(node: Expression, args: Sequence[Expression]) -> Expression:
-    """Calls with at most two arguments, so that a sum of thousands does not hold thousands of columns at once."""
+def _nest_calls(node: Expression, args: Sequence[Expression]) -> Expression:
+    """Return calls with at most two arguments, so that a sum of thousands does not hold thousands of columns at
+    once."""
     if not isinstance(node, Call):
         return node
     first = args[0]

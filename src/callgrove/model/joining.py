@@ -134,7 +134,7 @@ class Unifier:
         return np.array(numbers, np.int32), np.array(fresh, np.int64)
 
     def _slots(self, tree: ContextTree, region_keys: list[Key]) -> Ints:
-        """Key and ordinal of each context in one number below 2^62: (ordinal << 31) + key."""
+        """Return key and ordinal of each context in one number below 2^62: (ordinal << 31) + key."""
         keys = self._key_numbers(tree, region_keys)
         if self._merge_equal:
             return keys
@@ -341,7 +341,7 @@ class _MetricRows:
         self._rows: dict[tuple[str, str, str], int] = {}
 
     def add(self, experiment: Experiment) -> Ids:
-        """For each row of a part, the row of the whole."""
+        """Add the metrics of a part, and return for each of its rows the row of the whole."""
         rows: list[int] = []
         for metric in experiment.metrics:
             key = (metric.name, metric.scope.value, metric.statistic)

@@ -33,7 +33,7 @@ class TableMethods:
     """How a table shows itself."""
 
     def _repr_html_(self) -> str:
-        """What a notebook shows."""
+        """Return what a notebook shows."""
         from callgrove.render.facts import table_html
 
         return table_html(cast("Table", self))
@@ -43,7 +43,7 @@ class _Methods:
     """What experiments and studies have in common."""
 
     def _repr_html_(self) -> str:
-        """What a notebook shows."""
+        """Return what a notebook shows."""
         from callgrove.model.study.series import Study
         from callgrove.render.facts import experiment_html, study_html
 

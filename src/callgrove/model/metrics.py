@@ -227,7 +227,7 @@ class Metrics:
         return tuple(self.rows[row].scope for row in self._rows_of.get(quantity, ()))
 
     def first(self, quantity: str) -> Metric:
-        """Any row of a quantity: unit, description and aggregation are the same in all."""
+        """Return any row of a quantity: unit, description and aggregation are the same in all."""
         return self.rows[self._rows_of[quantity][0]]
 
     @cached_property
@@ -287,7 +287,7 @@ TIME_UNITS = {"sec": 1.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "usec": 1e-6, "ns": 
 
 
 def time_unit(unit: str) -> float | None:
-    """Seconds per unit, where the unit is one of time."""
+    """Return the seconds per unit, where the unit is one of time."""
     factor, base = unit_factor(unit)
     seconds = TIME_UNITS.get(base.lower())
     return None if seconds is None else factor * seconds
@@ -377,7 +377,7 @@ def histogram(n_bins: int) -> Composite:
 
 
 def n_doubles(count: int) -> Composite:
-    """So many doubles."""
+    """Return a type of so many doubles."""
     return Composite(np.dtype([("values", "<f8", (count,))]), lambda values: values["values"].sum(axis=-1), _add)
 
 

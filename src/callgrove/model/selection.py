@@ -146,7 +146,7 @@ def select(
         if not len(chosen):
             raise UsageError(f"{experiment.path}: no profile was selected")
     loses_all = profiles is not None and experiment.values.loses_all(chosen)
-    rows = np.empty(0, np.int64) if loses_all else _metric_rows(experiment, metrics, chosen)
+    rows = np.empty(0, np.int64) if loses_all else _choose_metric_rows(experiment, metrics, chosen)
     every = np.arange(len(experiment.contexts), dtype=np.int32)
     new_profiles, new_rows = new_numbers(chosen, len(experiment.profiles)), new_numbers(rows, len(experiment.metrics))
     kept = Kept(new_profiles, every, new_rows, every, window, spans)
@@ -178,7 +178,7 @@ def _find_used_contexts(whole: Experiment, kept: Kept) -> Bools:
 
 
 def _close_upwards(used: Bools, tree: ContextTree) -> Bools:
-    """With every context also its parents and what contains its cost, all the way up."""
+    """Return the contexts used, with their parents and what contains their cost, all the way up."""
     n = -1
     while n != int(used.sum()):
         n = int(used.sum())
@@ -194,8 +194,9 @@ def _warn_unknown_values(experiment: Experiment) -> InputWarning:
     return InputWarning(Severity.NOTE, f"lost: values of {names}: only those of all profiles together are known")
 
 
-def _metric_rows(experiment: Experiment, quantities: Sequence[str] | None, profiles: Ints) -> Ints:
-    """Rows of the quantities named; statistics only where a summary, or what stands for one, carries them."""
+def _choose_metric_rows(experiment: Experiment, quantities: Sequence[str] | None, profiles: Ints) -> Ints:
+    """Return the rows of the quantities named; statistics only where a summary, or what stands for one, carries
+    them."""
     names = None if quantities is None else {experiment.metrics.resolve(name) for name in quantities}
     carriers = np.union1d(experiment.profiles.summaries, experiment.profiles.aggregates)
     has_statistics = bool(np.isin(carriers, profiles).any())
@@ -210,7 +211,7 @@ def _metric_rows(experiment: Experiment, quantities: Sequence[str] | None, profi
 
 
 def _metrics(metrics: Metrics, kept: Ints) -> Metrics:
-    """Some rows, and the columns that need no other."""
+    """Return some rows, and the columns that need no other."""
     if len(kept) == len(metrics):
         return metrics
     part = metrics.take(kept)
@@ -226,7 +227,7 @@ def _needs_only(column: MetricColumn, ids: set[int | None]) -> bool:
 
 
 def _sources(sources: Sources, tree: ContextTree) -> Sources:
-    """Copies of files that a context lies in or is called from."""
+    """Return the copies of files that a context lies in or is called from."""
     files = np.union1d(tree.column("file"), tree.call_file).tolist()
     return replace(sources, copies={file: path for file, path in sources.copies.items() if file in files})
 

@@ -51,7 +51,7 @@ class Column:
         return len(self.values)
 
     def plain(self) -> list[Any]:
-        """The cells as plain Python values, None where absent."""
+        """Return the cells as plain Python values, None where absent."""
         if hasattr(self.values, "dtype") and self.values.dtype.kind != "O":
             return _plain_array(self.values, self.absent)
         return _plain_sequence(self.values, self.absent)
@@ -84,6 +84,7 @@ class Table(TableMethods):
 
     @classmethod
     def from_rows(cls, names: Sequence[str], rows: Iterable[Sequence[Any]]) -> Table:
+        """Return a table of rows, which all have one cell for each name."""
         rows = list(rows)
         wrong = next((row for row in rows if len(row) != len(names)), None)
         if wrong is not None:
@@ -106,7 +107,7 @@ class Table(TableMethods):
         return len(self.columns[0]) if self.columns else 0
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        """Give the rows as dicts of plain Python values, None where absent."""
+        """Yield the rows as dicts of plain Python values, None where absent."""
         names = self.names
         return (dict(zip(names, row, strict=True)) for row in self.rows())
 
@@ -127,7 +128,7 @@ class Table(TableMethods):
         raise KeyError(f"no column {name!r}, only {', '.join(self.names)}")
 
     def rows(self) -> Iterator[tuple[Any, ...]]:
-        """Give rows of plain Python values, None where absent."""
+        """Yield rows of plain Python values, None where absent."""
         return zip(*(column.plain() for column in self.columns), strict=True)
 
     def to_arrow(self) -> Any:
@@ -164,24 +165,24 @@ class Table(TableMethods):
         return replace(self, columns=tuple(column.slice(0, limit) for column in self.columns), left=left)
 
     def slices(self, n_rows: int) -> Iterator[Table]:
-        """Give the same rows as tables of at most `n_rows`; at least one table, and only the last has `left`."""
+        """Yield the same rows as tables of at most `n_rows`; at least one table, and only the last has `left`."""
         for start in range(0, max(len(self), 1), n_rows):
             last = start + n_rows >= len(self)
             columns = tuple(column.slice(start, start + n_rows) for column in self.columns)
             yield replace(self, columns=columns, left=self.left if last else 0)
 
     def __repr__(self) -> str:
-        """One line, whatever its size."""
+        """Return one line, whatever the size of the table."""
         return f"<Table of {len(self)} rows: {', '.join(self.names)}>"
 
     def __str__(self) -> str:
-        """The first rows as text, and how many more there are."""
+        """Return the first rows as text, and how many more there are."""
 
         return table_text(self)
 
 
 def first_rows(tables: Iterable[Table], limit: int, n_rows: int | None = None) -> Iterator[Table]:
-    """Give the first `limit` rows of a table that comes in chunks. What is left is counted only where that is known
+    """Yield the first `limit` rows of a table that comes in chunks. What is left is counted only where that is known
     (`n_rows`), or costs no more than one further chunk."""
     stream = iter(tables)
     room = limit
@@ -198,7 +199,7 @@ def first_rows(tables: Iterable[Table], limit: int, n_rows: int | None = None) -
 
 
 def _integers(cells: list[Any]) -> str:
-    """The type of integers that holds all cells, where all are integers or absent; else empty."""
+    """Return the type of integers that holds all cells, where all are integers or absent; else empty."""
     known = [cell for cell in cells if cell is not None]
     if not known or any(type(cell) is not int for cell in known) or min(known) < -(2**63) or max(known) >= 2**64:
         return ""
@@ -226,7 +227,7 @@ def _plain_sequence(values: Iterable[Any], absent: Any) -> list[Any]:
 
 
 def _plain_cell(cell: Any) -> Any:
-    """A NumPy scalar as its Python value; anything else as it is."""
+    """Return a NumPy scalar as its Python value; anything else as it is."""
     is_scalar = hasattr(cell, "dtype") and getattr(cell, "ndim", None) == 0
     return cell.item() if is_scalar else cell
 
@@ -236,7 +237,7 @@ def _plain_cell(cell: Any) -> Any:
 
 
 def visible(text: str) -> str:
-    r"""The text with everything that is not printable (control, direction, surrogate) written as \n, \x1b, \u202e."""
+    r"""Return the text with what is not printable (control, direction, surrogate) written as \n, \x1b, \u202e."""
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else _escape(char) for char in text)

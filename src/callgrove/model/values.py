@@ -131,7 +131,8 @@ class ValueBackend(Protocol):
         more."""
 
     def summarises(self, metric: int) -> bool:
-        """Does the stored summary hold this metric, so that what is absent in it is zero? Known without reading."""
+        """Return whether the stored summary holds this metric, so that what is absent in it is zero. This is known
+        without reading."""
 
     def profile(self, profile: int, metrics: Ints | None = None) -> SparseBlock:
         """Return all values of one profile, or those of some metrics."""
@@ -152,7 +153,7 @@ class HasFillers(Protocol):
 
 
 def has_fillers(backend: ValueBackend) -> bool:
-    """Does the input hold such numbers? A chain has them where one of its links does."""
+    """Return whether the input holds such numbers. A chain has them where one of its links does."""
     return isinstance(backend, HasFillers) and bool(getattr(backend, "has_fillers", True))
 
 
@@ -211,7 +212,7 @@ class ArrayValues:
         return self._rows.take(rows[~self._summary[self._rows.profile[rows]]])
 
     def blocks(self, profiles: Ints | None = None, metrics: Ints | None = None) -> Iterator[Block]:
-        """Small profiles that follow each other in one block: there may be many thousands of them."""
+        """Yield blocks; small profiles that follow each other are in one, as there may be many thousands of them."""
         chosen = np.arange(len(self._bounds) - 1) if profiles is None else profiles
         begins = np.flatnonzero(np.diff(chosen) != 1) + 1
         for run in np.split(chosen, begins):
@@ -276,7 +277,7 @@ class Values:
         return np.setdiff1d(profiles, aggregates[np.isin(run[aggregates], run[left_out])])
 
     def loses_all(self, profiles: Ints) -> bool:
-        """Is nothing known of the values of these profiles, because an aggregate holds them?"""
+        """Return whether nothing is known of the values of these profiles, because an aggregate holds them."""
         return len(self.profiles.aggregates) > 0 and not np.isin(profiles, self.known).any()
 
     def profile(self, profile: int) -> SparseBlock:
@@ -293,7 +294,7 @@ class Values:
         return SparseBlock.concatenate([b.triples() for b in self.blocks(profiles, np.array([metric]))])
 
     def blocks(self, profiles: Ints | None = None, metrics: Ints | None = None) -> Iterator[Block]:
-        """Everything, in the file's order, over the measured profiles or those given; memory holds one block."""
+        """Yield everything, in the file's order, over the measured profiles or those given; memory holds one block."""
         return self.backend.blocks(self.profiles.measured if profiles is None else profiles, metrics)
 
     def blocks_without_fillers(self, profiles: Ints | None = None, metrics: Ints | None = None) -> Iterator[Block]:
@@ -334,7 +335,7 @@ class Values:
         return self._neutral(metric, np.dtype(np.float64)) if out is None else out
 
     def _fold(self, metric: int, block: Block) -> tuple[Ids, Array]:
-        """Contexts and values of a block; a matrix is combined over its profiles."""
+        """Return contexts and values of a block; a matrix is combined over its profiles."""
         if isinstance(block, SparseBlock):
             return block.context, block.value
         rule, matrix = self.metrics[metric].aggregation, block.matrix

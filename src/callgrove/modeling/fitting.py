@@ -9,7 +9,7 @@ from enum import IntFlag
 import numpy as np
 
 from callgrove.arrays import Array, Bools, Floats, Ids, Ints
-from callgrove.errors import Parameter, UsageError, worded
+from callgrove.errors import Parameter, UsageError, compose_text
 from callgrove.model.study.series import Study
 from callgrove.model.table import Table, first_rows
 from callgrove.modeling.functions import Factor, FunctionBuilder, Functions, Piece, logs_are_possible
@@ -51,7 +51,7 @@ _TEXTS = {
     Caution.NOTHING: "no finite value was measured, so there is no model",
     Caution.FEW_POINTS: f"fewer than {FEWEST_POINTS} points",
     Caution.FEW_ON_A_LINE: f"fewer than {FEWEST_POINTS} points along a parameter",
-    Caution.NO_LINES: worded(
+    Caution.NO_LINES: compose_text(
         "the parameters only vary together, so their influence cannot be told apart (try ", Parameter("along"), ")"
     ),
     Caution.NOT_FINITE: "values that are not finite were left out",
@@ -101,9 +101,11 @@ class Models:
         return len(self.series)
 
     def callpath(self, number: int) -> str:
+        """Return the call path of a model."""
         return self.study.callpaths[int(self.study.series_callpath[self.series[number]])]
 
     def metric(self, number: int) -> str:
+        """Return the metric of a model."""
         return self.study.metrics[int(self.study.series_metric[self.series[number]])]
 
     def take(self, rows: Array) -> Models:
@@ -121,7 +123,7 @@ class Models:
         return Table.concatenate(tables if limit is None else first_rows(tables, limit, len(self)))
 
     def predict(self, points: Floats) -> Floats:
-        """(models x points): what the functions say."""
+        """Return (models x points): what the functions say."""
         return self.functions.evaluate(np.asarray(points, np.float64).reshape(-1, len(self.study.parameters)))
 
     def __repr__(self) -> str:
@@ -187,7 +189,7 @@ class _Fitting:
         self._caution(rows, Caution.MISSING, ~present.all(axis=1))
         self._caution(rows, Caution.NOT_FINITE, (present & ~usable).any(axis=1))
         self.noise[rows] = _noise(self.study, numbers, usable)
-        for pattern, members in _alike(usable):
+        for pattern, members in _group_alike(usable):
             if not pattern.any():
                 self.cautions[rows[members]] |= Caution.NOTHING
                 continue
@@ -201,7 +203,7 @@ class _Fitting:
         self.cautions[rows] |= np.where(applies, int(caution), 0)
 
     def _fit(self, rows: Ints, points: Floats, y: Floats) -> None:
-        """Series (series x points) that were measured at the same points."""
+        """Fit series (series x points) that were measured at the same points."""
         self._caution(rows, Caution.FEW_POINTS, len(points) < FEWEST_POINTS)
         if points.shape[1] == 1:
             self._caution_of_line(rows, points[:, 0])
@@ -268,8 +270,8 @@ def _piece(fits: SingleFits, k: int, start: float, end: float) -> Piece:
     return Piece(start, end, float(fits.c0[k]), terms)
 
 
-def _alike(usable: Bools) -> Iterator[tuple[Bools, Ints]]:
-    """Series with the same points: which points, and the numbers of the series."""
+def _group_alike(usable: Bools) -> Iterator[tuple[Bools, Ints]]:
+    """Yield series with the same points: which points, and the numbers of the series."""
     if usable.all():
         yield np.ones(usable.shape[1], np.bool_), np.arange(len(usable))
         return

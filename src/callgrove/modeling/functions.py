@@ -84,12 +84,12 @@ def _all_terms(options: ModelOptions) -> tuple[Exponents, ...]:
 
 
 def logs_are_possible(x: Floats, options: ModelOptions) -> bool:
-    """log2 of coordinates below 1 is negative, and of 1 it is no divisor."""
+    """Return whether logarithms can be used: log2 of coordinates below 1 is negative, and of 1 it is no divisor."""
     return bool((x > 1).all() if options.negative else (x >= 1).all())
 
 
 def candidates(x: Floats, options: ModelOptions) -> tuple[Exponents, ...]:
-    """The terms to try at these coordinates."""
+    """Return the terms to try at these coordinates."""
     terms = _all_terms(options)
     if logs_are_possible(x, options):
         return terms
@@ -97,7 +97,7 @@ def candidates(x: Floats, options: ModelOptions) -> tuple[Exponents, ...]:
 
 
 def term_values(terms: Sequence[Exponents], x: Floats) -> Floats:
-    """(terms x coordinates); not finite where a term has no value. A factor with exponent 0 is left out."""
+    """Return (terms x coordinates); not finite where a term has no value. A factor with exponent 0 is left out."""
     out = np.ones((len(terms), *x.shape))
     with np.errstate(all="ignore"):
         logarithm = np.log2(x) if any(term.logarithm for term in terms) else x
@@ -178,7 +178,7 @@ class Functions:
             yield TermOf(float(self.coefficient[term]), parts)
 
     def term_values(self, points: Floats) -> Floats:
-        """(terms x points): every term with its coefficient."""
+        """Return (terms x points): every term with its coefficient."""
         values = np.repeat(self.coefficient[:, None], len(points), axis=1)
         with np.errstate(all="ignore"):
             for p in range(len(self.parameters)):
@@ -191,7 +191,7 @@ class Functions:
         return values
 
     def evaluate(self, points: Floats) -> Floats:
-        """(functions x points)."""
+        """Return (functions x points): the values of the functions."""
         out = np.repeat(self.constant[:, None], len(points), axis=1)
         values = self.term_values(points)
         n_terms = np.diff(self.bounds)
@@ -202,7 +202,7 @@ class Functions:
         return out
 
     def take(self, rows: Ints) -> Functions:
-        """Some of the functions."""
+        """Return some of the functions."""
         sizes = np.diff(self.bounds)[rows]
         bounds = np.append(0, np.cumsum(sizes))
         chosen = np.arange(bounds[-1]) + np.repeat(self.bounds[rows] - bounds[:-1], sizes)
@@ -243,7 +243,7 @@ class FunctionBuilder:
         return np.array([self.factor_number(Factor(term)) for term in terms], np.int32)
 
     def put(self, rows: Ints, constant: Floats, coefficient: Floats, factor: Array) -> None:
-        """Functions with the same number of terms: coefficient [rows, terms], factor [rows, terms, parameters]."""
+        """Add functions with the same number of terms: coefficient [rows, terms], factor [rows, terms, parameters]."""
         n_terms = coefficient.shape[1]
         self.constant[rows], self.n_terms[rows] = constant, n_terms
         self.coefficient[rows, :n_terms] = coefficient

@@ -201,7 +201,7 @@ def _solve_singly(columns: Sequence[CentredColumn], y: CentredColumn, rows: Iter
 
 
 def _surely_regular(columns: Sequence[CentredColumn], squares: Sequence[Floats], n: int, cut_off: float) -> Bools:
-    """Is the smallest singular value above the cut-off by a bound that needs no decomposition?
+    """Return whether the smallest singular value is above the cut-off by a bound that needs no decomposition.
 
     With columns of norm 1 it is at least 0.6 of the determinant (at most 4 columns; less for more), and the scaling of
     the columns changes it by at most their smallest norm.

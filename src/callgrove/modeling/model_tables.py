@@ -244,7 +244,7 @@ class Subtrees:
 
 
 def subtree_sums(models: Models) -> Subtrees:
-    """Sums of models over subtrees. They make sense for exclusive values, which add up to inclusive ones."""
+    """Return the sums of models over subtrees. They make sense for exclusive values, which add up to inclusive ones."""
     known: dict[tuple[str, str], int] = {}
     owners: list[int] = []
     members: list[int] = []
@@ -268,7 +268,7 @@ def _prefixes(callpath: str) -> Iterator[str]:
 
 
 def _add_functions(functions: Functions, owner: Ints, member: Ints, n: int) -> Functions:
-    """Sums of functions: model member[k] is a part of sum owner[k]. Equal terms become one."""
+    """Return sums of functions: model member[k] is a part of sum owner[k]. Equal terms become one."""
     constant = np.bincount(owner, functions.constant[member], minlength=n).astype(np.float64)
     sizes = np.diff(functions.bounds)[member]
     ends = np.cumsum(sizes)
@@ -291,8 +291,8 @@ Json = dict[str, object]
 
 
 def model_tables(models: Models, styles: Sequence[str] = ()) -> Iterator[Table]:
-    """callpath, metric, function, constant, terms, error measures, points, noise, order, warnings; `segments` where any
-    model is in pieces; and one column for each further notation."""
+    """Yield tables of callpath, metric, function, constant, terms, error measures, points, noise, order, warnings;
+    `segments` where any model is in pieces; and one column for each further notation."""
     in_pieces = any(factor.pieces for factor in models.functions.factors) and len(models.study.parameters) == 1
     for start in range(0, max(len(models), 1), ROWS_AT_ONCE):
         yield _table(models, range(start, min(start + ROWS_AT_ONCE, len(models))), styles, in_pieces)
@@ -323,7 +323,7 @@ def _table(models: Models, rows: range, styles: Sequence[str], in_pieces: bool) 
 
 
 def models_html(models: Models) -> str:
-    """The first models, for notebooks."""
+    """Return the first models, for notebooks."""
     first = models.take(np.arange(min(len(models), MOST_ROWS)))
     (table,) = model_tables(first, ["short"])
     function = Column("function", table.column("short").values)
@@ -334,7 +334,7 @@ def models_html(models: Models) -> str:
 
 
 def subtree_table(sums: Subtrees, styles: Sequence[str] = ()) -> Table:
-    """callpath, metric, function, constant, terms, models (how many were added up), order."""
+    """Return a table of callpath, metric, function, constant, terms, models (how many were added up), order."""
     functions = sums.functions
     rows = range(len(functions))
     columns = [
@@ -351,7 +351,7 @@ def subtree_table(sums: Subtrees, styles: Sequence[str] = ()) -> Table:
 
 
 def _whole_in_pieces(functions: Functions, number: int) -> Factor | None:
-    """The factor that is the whole function, where it is one in pieces."""
+    """Return the factor that is the whole function, where it is one in pieces."""
     terms = list(functions.terms(number))
     alone = len(functions.parameters) == 1 and len(terms) == 1 and len(terms[0].factors) == 1
     return terms[0].factors[0][1] if alone and terms[0].factors[0][1].pieces else None

@@ -73,7 +73,7 @@ def target_of(study: Study, values: Mapping[str, float]) -> Target:
 
 @np.errstate(over="ignore")  # a value may be as large as numbers go
 def far_from(study: Study, target: Target) -> list[str]:
-    """Parameters whose target lies far beyond what was measured, in words."""
+    """Return parameters whose target lies far beyond what was measured, in words."""
     sentences = []
     largest, smallest = study.points.max(axis=0), study.points.min(axis=0)
     for p, name in enumerate(study.parameters):
@@ -100,10 +100,10 @@ def predict(models: Models, target: Target, subtrees: bool = False, processes: s
     at, base = values[:, 0], values[:, 1]
     totals = _totals(models, target.at)
     total = np.array([totals.get(metric, np.nan) for metric in metrics])
-    ranked = _ranking(at, metrics, study)
+    ranked = _rank_rows(at, metrics, study)
     with np.errstate(all="ignore"):
         columns = {"prediction": at, "share": at / total * 100, "base": base}
-        ratios = {"growth": at / base} | _efficiencies(study, target, base, at, processes)
+        ratios = {"growth": at / base} | _compute_efficiencies(study, target, base, at, processes)
     sound = (base > 0) & (at >= 0)  # a function may fall below 0 at small points, where nothing can be compared with it
     columns |= {name: np.where(sound, ratio, np.nan) for name, ratio in ratios.items()}
     order = ranked.tolist()
@@ -118,8 +118,10 @@ def predict(models: Models, target: Target, subtrees: bool = False, processes: s
     )
 
 
-def _efficiencies(study: Study, target: Target, base: Floats, at: Floats, processes: str | None) -> dict[str, Floats]:
-    """Speed-up and efficiency, where it is known what counts processes."""
+def _compute_efficiencies(
+    study: Study, target: Target, base: Floats, at: Floats, processes: str | None
+) -> dict[str, Floats]:
+    """Return the speed-up and efficiency, where it is known what counts processes."""
     parameter = process_parameter(study, processes)
     if parameter is None:
         return {}
@@ -137,8 +139,8 @@ def _totals(models: Models, at: Floats) -> dict[str, float]:
     return {name: float(total) if total > 0 else np.nan for name, total in zip(models.study.metrics, sums, strict=True)}
 
 
-def _ranking(at: Floats, metrics: tuple[str, ...], study: Study) -> Ints:
-    """Metric by metric in the order of the study, the largest prediction first; what is undefined last."""
+def _rank_rows(at: Floats, metrics: tuple[str, ...], study: Study) -> Ints:
+    """Return the order: metric by metric as in the study, the largest prediction first; what is undefined last."""
     position = {name: number for number, name in enumerate(study.metrics)}
     place = np.array([position[metric] for metric in metrics], np.int64)
     size = np.where(np.isnan(at), -np.inf, at)
@@ -322,7 +324,7 @@ def _put(builder: FunctionBuilder, number: int, model: StoredModel, parameters: 
 
 
 def _exponents_of(terms: Iterable[Term]) -> tuple[tuple[float, Exponents], ...]:
-    """Terms of the one parameter that a function in pieces has."""
+    """Return the terms of the one parameter that a function in pieces has."""
     return tuple(
         (term.coefficient, Exponents(Fraction(power), Fraction(log)))
         for term in terms
@@ -331,8 +333,8 @@ def _exponents_of(terms: Iterable[Term]) -> tuple[tuple[float, Exponents], ...]:
 
 
 def to_stored(models: Models, name: str = NAME) -> tuple[StoredModel, ...]:
-    """Models as a study stores them. Left out: series without a model, and functions of several parameters with a
-    part in pieces, for which files have no place."""
+    """Return models as a study stores them. Left out: series without a model, and functions of several parameters with
+    a part in pieces, for which files have no place."""
     all_models = (_as_stored(models, number, name) for number in range(len(models)))
     return tuple(model for model in all_models if model is not None)
 

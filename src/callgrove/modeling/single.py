@@ -66,7 +66,7 @@ def break_ties(
     best: Ints,
     options: ModelOptions,
 ) -> None:
-    """Moves `best` to the winner where several terms share the least error; error is (terms x series)."""
+    """Move `best` to the winner where several terms share the least error; error is (terms x series)."""
     if options.compare_with_rss or not options.cross_validation:
         return
     least = error[best, np.arange(len(best))]
@@ -95,7 +95,7 @@ def _left_out_smape(x: Floats, y: Floats, term: Exponents) -> float:
 
 
 def _multiply(coefficient: float, x: float, term: Exponents) -> float:
-    """coefficient * x^i * log2(x)^j, from left to right."""
+    """Return coefficient * x^i * log2(x)^j, from left to right."""
     if term.power:
         coefficient *= x ** float(term.power)
     if term.logarithm:
@@ -122,7 +122,7 @@ class SingleFits:
     costs: Costs
 
     def put(self, rows: slice | Ints, other: SingleFits) -> None:
-        """Overwrites some rows; both have the same terms."""
+        """Overwrite some rows; both have the same terms."""
         for name in ("term", "c0", "c1"):
             getattr(self, name)[rows] = getattr(other, name)
         self.costs.put(np.arange(len(self.term))[rows], other.costs)
@@ -166,7 +166,7 @@ def chunks(n_series: int, cells: int) -> Iterator[slice]:
 
 
 def _fit_chunk(made: Design, y: Floats, options: ModelOptions) -> SingleFits:
-    """`y` is (points x series)."""
+    """Return the best term of each series, with its coefficients and errors; `y` is (points x series)."""
     mean, constant = constant_costs(y)
     scores = _score(made, y, options)
     slope = made.full[:, 1] @ y if options.cross_validation else scores.c1
@@ -193,7 +193,7 @@ def _score(made: Design, y: Floats, options: ModelOptions) -> Scores:
 
 
 def all_scores(made: Design, y: Floats, options: ModelOptions) -> tuple[Floats, Floats, Floats]:
-    """Of one series (points x 1): SMAPE, c0 and c1 of every term."""
+    """Return SMAPE, c0 and c1 of every term, of one series (points x 1)."""
     scores = _score(made, y, options)
     if not options.cross_validation:
         return scores.smape[:, 0], scores.c0[:, 0], scores.c1[:, 0]
@@ -217,7 +217,7 @@ def score_chosen(made: Design, rows: Ints, y: Floats, options: ModelOptions) -> 
 def fit_chosen(
     made: Design, row: Ints, y: Floats, constant: Costs, options: ModelOptions
 ) -> tuple[Floats, Floats, Costs]:
-    """Coefficients and errors of one term per series."""
+    """Return coefficients and errors of one term per series."""
     scores, values = score_chosen(made, row[None], y, options)
     with np.errstate(all="ignore"):
         if not options.cross_validation:
@@ -239,7 +239,7 @@ def _full_fit(made: Design, row: Ints, y: Floats) -> tuple[Floats, Floats]:
 
 
 def left_out_scores(c0: Floats, c1: Floats, t: Floats, y: Floats) -> Scores:
-    """From fits without each point [terms, points, series], whose c0 is cleaned in place."""
+    """Return scores from fits without each point [terms, points, series], whose c0 is cleaned in place."""
     n = len(y)
     with np.errstate(all="ignore"):
         predicted = np.abs(c0)
@@ -256,7 +256,7 @@ def left_out_scores(c0: Floats, c1: Floats, t: Floats, y: Floats) -> Scores:
 
 
 def in_sample_scores(c0: Floats, c1: Floats, t: Floats, y: Floats) -> Scores:
-    """From fits with all points [terms, series]."""
+    """Return scores from fits with all points [terms, series]."""
     with np.errstate(all="ignore"):
         c0 = c0 * (np.abs(c0) >= _clean_limit(y.min(axis=0), CLEAN_IN_SAMPLE))
         predicted = c1[:, None, :] * t + c0[:, None, :]
@@ -272,7 +272,7 @@ def _clean_limit(smallest: Floats, part: float) -> Floats:
 
 
 def smallest_left(y: Floats) -> Floats:
-    """For every point the smallest of the other values (points x series)."""
+    """Return for every point the smallest of the other values (points x series)."""
     two = np.partition(y, 1, axis=0)[:2]
     smallest = np.broadcast_to(two[0], y.shape).copy()
     at = np.argmin(y, axis=0)
@@ -314,7 +314,7 @@ def contribution(t: Floats, slope: Floats, y: Floats) -> Floats:
 
 
 def _fit_without_each(t: Floats, y: Floats) -> tuple[Floats, Floats]:
-    """Fits without each point, from the fit with all: for many points, where matrices would be too large."""
+    """Return fits without each point, from the fit with all: for many points, where matrices would be too large."""
     n = len(y)
     with np.errstate(all="ignore"):
         total, squares = t.sum(axis=1, keepdims=True), (t * t).sum(axis=1, keepdims=True)
@@ -417,7 +417,7 @@ def _split(x: Floats, y: Floats, rows: Ints, end: int, start: int, whole: Single
 
 
 def predictions(fits: SingleFits, x: Floats) -> Floats:
-    """(series x coordinates)."""
+    """Return the predictions (series x coordinates)."""
     predicted = np.repeat(fits.c0[:, None], len(x), axis=1)
     if len(fits.terms):
         values = term_values(fits.terms, x)[np.maximum(fits.term, 0)]

@@ -187,7 +187,7 @@ def _pack(names: BinaryNames, key: Key) -> bytes:
 
 
 def _unpack(content: bytes, key: Key) -> BinaryNames:
-    """Any exception means that the file cannot be used; its text says why."""
+    """Unpack a file. Any exception means that it cannot be used; its text says why."""
     if not content.startswith(CACHE_MAGIC):
         raise ValueError("it is of another kind or version")
     total, rest = content[len(CACHE_MAGIC) :][:SUM_SIZE], content[len(CACHE_MAGIC) + SUM_SIZE + 1 :]
@@ -249,7 +249,7 @@ def binary_chains(
 
 @contextmanager
 def _elf(path: Path) -> Iterator[Any]:
-    """An open binary, or None where there is none."""
+    """Yield an open binary, or None where there is none."""
     try:
         file = path.open("rb")
     except OSError:  # not ours to read

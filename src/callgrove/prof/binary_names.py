@@ -100,11 +100,11 @@ class BinaryNames:
     units: dict[int, UnitNames] = field(default_factory=dict)
 
     def missing(self, offsets: Offsets) -> Offsets:
-        """Addresses that were not looked up."""
+        """Return the addresses that were not looked up."""
         return np.array([offset for offset in offsets.tolist() if offset not in self.known], np.uint64)
 
     def add(self, other: BinaryNames) -> None:
-        """Know that as well; both are of the same binary."""
+        """Add what another one knows; both are of the same binary."""
         self.known |= other.known
         self.symbols |= other.symbols
         for at, unit in other.units.items():
@@ -146,7 +146,7 @@ class _Joined:
                 self._functions[origin] = known._replace(entry=min(known.entry, said.entry))
 
     def steps(self, address: int) -> list[tuple[int, int]]:
-        """(scope, relation) from the outermost function to the line."""
+        """Return (scope, relation) from the outermost function to the line."""
         said = [unit.places[address] for unit in self._units if address in unit.places]
         frames = max((place.frames for place in said), key=len, default=())
         if not frames:
@@ -212,12 +212,13 @@ def demangle(name: str) -> str:
         return name
     text = ctypes.string_at(made).decode("utf-8", "backslashreplace")
     free(made)
-    return _without_return_type(text) if name[2:3] not in NO_FUNCTIONS else text
+    return _remove_return_type(text) if name[2:3] not in NO_FUNCTIONS else text
 
 
-def _without_return_type(text: str) -> str:
-    """Only templates have one: what stands before the last space outside of brackets, up to the parameters. Names of
-    operators have spaces and brackets of their own, and are left as they are."""
+def _remove_return_type(text: str) -> str:
+    """Return a name without its return type. Only templates have one: what stands before the last space outside of
+    brackets, up to the parameters. Names of operators have spaces and brackets of their own, and are left as they
+    are."""
     if "operator" in text or text.startswith("decltype"):
         return text
     depth, start = 0, 0
@@ -390,7 +391,7 @@ class _Unit:
         return out
 
     def _frames(self, number: int) -> tuple[Frame, ...]:
-        """From the outermost function to this one."""
+        """Return the frames from the outermost function to this one."""
         path: list[Frame] = []
         while number >= 0:
             path.append(self._functions[number].frame)

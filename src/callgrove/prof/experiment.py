@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 
 from callgrove.arrays import ABSENT, Ids, Ints
-from callgrove.errors import CallgroveError, Parameter, worded
+from callgrove.errors import CallgroveError, Parameter, compose_text
 from callgrove.execute import Progress, silent
 from callgrove.formats.hpcrun.regions import readable
 from callgrove.model.builder import ExperimentBuilder
@@ -49,7 +49,7 @@ Tuple = tuple[Identifier, ...]
 
 
 def add_profiles(builder: ExperimentBuilder, files: Sequence[SurveyedFile]) -> None:
-    """One profile for each file, in their order."""
+    """Add one profile for each file, in their order."""
     builder.id_names = _id_names(files)
     tuples = with_logical_numbers([file.identifiers for file in files])
     for number, identifiers in enumerate(tuples, 1):
@@ -60,8 +60,8 @@ def add_profiles(builder: ExperimentBuilder, files: Sequence[SurveyedFile]) -> N
 
 
 def with_logical_numbers(tuples: Sequence[Tuple]) -> list[Tuple]:
-    """Tuples in which numbers that are only known physically have a logical one: their order number below what comes
-    before them in the tuple, or among all of their kind."""
+    """Return tuples in which numbers that are only known physically have a logical one: their order number below what
+    comes before them in the tuple, or among all of their kind."""
     local: dict[tuple[object, int], set[int]] = {}
     overall: dict[int, set[int]] = {}
     for one in tuples:
@@ -203,14 +203,14 @@ class _Preparation:
             self._note([f"measurements of {len(programs)} programs are put together: {', '.join(programs)}"])
 
     def _say_what_has_no_names(self, resolver: Resolver) -> None:
-        """Binaries whose addresses could have had names."""
+        """Say of which binaries addresses could have had names."""
         if resolver.absent:
             text = f"binaries that are not here, or cannot be read: {_first(resolver.absent)}"
-            hint = worded("(", Parameter("rules", "FROM=TO"), " says where they lie now)")
+            hint = compose_text("(", Parameter("rules", "FROM=TO"), " says where they lie now)")
             if self.inputs.is_foreign:
                 text = f"binaries that no structure file describes: {_first(resolver.absent)}"
-                hint = worded("(", Parameter("is_foreign", True), " opens none of them)")
-            self._note([worded(f"{text}; their addresses have no names ", hint)], Severity.MISSING)
+                hint = compose_text("(", Parameter("is_foreign", True), " opens none of them)")
+            self._note([compose_text(f"{text}; their addresses have no names ", hint)], Severity.MISSING)
         if resolver.mute:
             text = f"binaries without a name for any address (stripped, or of another build): {_first(resolver.mute)}"
             self._note([text], Severity.MISSING)
@@ -219,7 +219,7 @@ class _Preparation:
         paths = (*self.tree.modules, *self.builder.files)
         for rule in self.inputs.find_unused_rules(paths):
             nothing = ": no binary and no source file has a path that begins like this"
-            self._note([worded(Parameter("rules", rule.text), nothing)])
+            self._note([compose_text(Parameter("rules", rule.text), nothing)])
 
     def _structures(self) -> Structures:
         used = {self.tree.modules[place // 2 - 1] for place in np.unique(self.tree.place).tolist() if place}
@@ -249,7 +249,7 @@ class _Preparation:
         return final, final[np.where(elided, contexts.parent, np.arange(len(contexts)))]
 
     def _add_sources(self) -> None:
-        """Source files that are here go with the experiment."""
+        """Add source files that are here to the experiment."""
         if not self.attribution.copies_sources:
             return
         copies = {}

@@ -87,7 +87,7 @@ class Quantities:
         return self._known[key]
 
     def _set_formula(self, number: int, metric: MetricDescription, numbers: Sequence[int], where: str) -> None:
-        """A formula over quantities, written as $number."""
+        """Set a formula over quantities, written as $number."""
         text, name = readable(metric.formula), self.all[number].name
         parts = [int(one) for one in REFERENCE.findall(text)]
         formula, problem = text, ""
@@ -130,7 +130,8 @@ class Quantities:
 
 
 def quantities_of(tables: Iterable[tuple[str, tuple[tuple[MetricDescription, ...], ...]]]) -> Quantities:
-    """Of the metric tables of all epochs of files, given with their paths, in the order of profiles."""
+    """Return the quantities of the metric tables of all epochs of files, given with their paths, in the order of
+    profiles."""
     quantities = Quantities()
     for path, epochs in tables:
         for table in epochs:
@@ -180,7 +181,7 @@ class _Ids:
     statistics: tuple[str, ...]
 
     def id(self, scope: Scope, statistic: str | None = None) -> int:
-        """In the summary; in threads where no statistic is named."""
+        """Return the id of a statistic in the summary; without one, that in threads."""
         step = 0 if statistic is None else self.statistics.index(statistic)
         return self.base + step * len(self.scopes) + self.scopes.index(scope)
 
@@ -238,7 +239,7 @@ class _Rows:
         return quantity.metric.show in SHOWN and bool(self.columns)
 
     def _statistics(self, number: int, ids: _Ids) -> Iterator[Metric]:
-        """Rows that only summaries have."""
+        """Yield rows that only summaries have."""
         name = self.quantities.all[number].name
         for statistic in (one for one in ids.statistics if one != SUM):
             for scope in ids.scopes:

@@ -88,7 +88,8 @@ def place_of(module: int, is_bare: bool = False) -> int:
 
 
 def place_table(modules: Iterable[str], others: Sequence[str]) -> Ints:
-    """From places where modules are numbered in one order to those where they are numbered in another."""
+    """Return a table from places where modules are numbered in one order to those where they are numbered in
+    another."""
     number = {path: k for k, path in enumerate(others)}
     return np.array([CODE, *(place_of(number[path]) for path in modules)], np.int64)
 
@@ -114,7 +115,8 @@ class RawTree:
 
     @classmethod
     def of(cls, modules: tuple[str, ...], trees: Sequence[tuple[Ids, Ints, Offsets]]) -> RawTree:
-        """Of trees given by parents (in any order), places and offsets; `modules` are those that places name."""
+        """Return the tree made of trees given by parents (in any order), places and offsets; `modules` are those that
+        places name."""
         regions = Regions()
         region_of_node = [regions.add(place, offset) for _, place, offset in trees]
         known, maps = regions.all()
@@ -205,7 +207,7 @@ class Flavour:
 def normal_nodes(
     measurement: Measurement, epoch: Epoch, modules: Mapping[str, int], flavour: Flavour, path: Path
 ) -> tuple[Ids, Ints, Offsets]:
-    """Parent, place and offset of every node of a file, in its order; entries that were added come last."""
+    """Return the parent, place and offset of every node of a file, in its order; entries that were added come last."""
     return _Nodes(measurement, epoch, modules, path).normal(flavour)
 
 
@@ -276,7 +278,7 @@ class _Nodes:
             self.offset[rows] = code
 
     def _go_below_entry(self, below_root: Bools, root: int, flavour: Flavour) -> None:
-        """What stands directly below the root and is no entry."""
+        """Put what stands directly below the root and is no entry below one."""
         rest = below_root & ~(self._has_code(PARTIAL) | self._has_code(MAIN) | self._has_code(THREAD))
         if not rest.any():
             return
@@ -324,7 +326,7 @@ class ScopeChains(NamedTuple):
 
     @classmethod
     def none(cls, n: int) -> ScopeChains:
-        """Nothing is known about n addresses."""
+        """Return chains in which nothing is known about n addresses."""
         empty = np.empty(0, np.int32)
         return cls(np.zeros(n + 1, np.int64), empty, empty)
 
@@ -388,7 +390,7 @@ class ScopeTable:
         return self.add(("placeholder", code), ContextKind.PLACEHOLDER, region)
 
     def instructions(self, module: int, offset: Offsets) -> Ids:
-        """Instructions of a module, which must not have been asked for before."""
+        """Return the instructions of a module, which must not have been asked for before."""
         first = len(self._kind)
         regions = self.builder.addresses(ContextKind.INSTRUCTION, np.full(len(offset), module), offset)
         self._kind.frombytes(np.full(len(offset), ContextKind.INSTRUCTION, np.int32).tobytes())
@@ -429,15 +431,15 @@ class Contexts:
         return len(self.parent)
 
     def is_elided(self, kind: Ids) -> Bools:
-        """Instructions inside of what is known about them; `kind` is that of scopes."""
+        """Return which contexts are instructions inside of what is known about them; `kind` is that of scopes."""
         elided: Bools = (kind[self.scope] == ContextKind.INSTRUCTION) & (self.relation == Relation.LEXICAL)
         elided[0] = False
         return elided
 
 
 def contexts_of(tree: RawTree, chains: ScopeChains, entry: Ids) -> Contexts:
-    """`chains` are those of the tree's regions; a region whose chain is -1 has no context. `entry` is the scope that a
-    region has instead directly below the root, -1 for most."""
+    """Return the contexts of a tree. `chains` are those of the tree's regions; a region whose chain is -1 has no
+    context. `entry` is the scope that a region has instead directly below the root, -1 for most."""
     grown = _Growth(tree, chains, entry)
     for level in levels(depths(tree.parent)):
         grown.add(level)
@@ -487,7 +489,7 @@ class _Growth:
         return made
 
     def put_in_order(self) -> Contexts:
-        """Contexts in the order of depth, then of parents, relations and scopes."""
+        """Return contexts in the order of depth, then of parents, relations and scopes."""
         parent, scope, relation = (np.concatenate(c) for c in (self.parents, self.scopes, self.relations))
         depth = depths(parent)
         number = np.full(len(parent) + 1, ABSENT, np.int32)  # -1 picks the last

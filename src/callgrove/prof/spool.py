@@ -43,7 +43,7 @@ class Meeting:
     word: str
 
     def is_seen(self) -> bool:
-        """Asked on a worker: is it the same folder there?"""
+        """Return whether it is the same folder on a worker, where this is asked."""
         try:
             return (Path(self.folder) / BEACON).read_text() == self.word
         except (OSError, ValueError):
@@ -56,7 +56,7 @@ class Meeting:
 
 @contextmanager
 def meeting(target: Path, workers: Workers) -> Iterator[Meeting | None]:
-    """A folder beside the target, for as long as the context is open; None where the work is done here."""
+    """Yield a folder beside the target, for as long as the context is open; None where the work is done here."""
     if not workers.are_elsewhere:
         yield None
         return
@@ -71,7 +71,7 @@ def meeting(target: Path, workers: Workers) -> Iterator[Meeting | None]:
 
 
 def _remove(folder: Path) -> None:
-    """Under another name first: a worker that is still busy cannot put anything there any more."""
+    """Remove a folder, under another name first: a worker that is still busy cannot put anything there any more."""
     doomed = folder.with_suffix(".gone")
     with suppress(OSError):
         folder.rename(doomed)
@@ -118,7 +118,7 @@ class Done:
         return replace(self, lines=tuple(lines))
 
     def forget(self) -> None:
-        """It has been written."""
+        """Forget what has been written."""
         if self.file:
             Path(self.file).unlink(missing_ok=True)
 

@@ -71,7 +71,7 @@ class FileTables:
 
 
 def file_tables(file: FileBytes, measurement: Measurement, modules: Mapping[str, int], flavour: Flavour) -> FileTables:
-    """The tables of a file whose modules all have a number."""
+    """Return the tables of a file whose modules all have a number."""
     trees = tuple(normal_nodes(measurement, epoch, modules, flavour, file.path) for epoch in measurement.epochs)
     return FileTables(file, measurement, trees, modules)
 
@@ -135,7 +135,7 @@ class Survey:
 
 
 def combine_surveys(left: Survey, right: Survey) -> Survey:
-    """One survey of two."""
+    """Return two surveys as one."""
     trees = [survey.tree for survey in (left, right) if survey.tree is not None]
     tree = trees[0].merge_with(trees[1]) if len(trees) == 2 else trees[0] if trees else None
     return Survey(
@@ -149,7 +149,7 @@ def combine_surveys(left: Survey, right: Survey) -> Survey:
 
 
 def survey_batch(batch: Batch) -> Survey:
-    """The survey of a batch."""
+    """Return the survey of a batch."""
     work = _Surveying(batch)
     for path, folder in batch.files:
         try:
@@ -211,7 +211,7 @@ class _Surveying:
         return tables
 
     def _trace(self, path: Path, measurement: Measurement) -> TraceInfo | None:
-        """The trace beside a file; one that cannot be used is said."""
+        """Return the trace beside a file; one that cannot be used is said."""
         where = path.with_suffix(TRACE_SUFFIX)
         if not where.is_file():
             return None
@@ -237,7 +237,7 @@ class _Surveying:
 
 
 def _check_values(epoch: Epoch, file: FileBytes) -> int:
-    """How many values there are; an error where one is of a metric that the file does not have."""
+    """Return how many values there are; raise where one is of a metric that the file does not have."""
     place, n = epoch.place, len(epoch.metrics)
     if not isinstance(place, SparsePlace):
         return place.n_nodes * n
@@ -346,7 +346,7 @@ class Inputs:
     def batches(
         self, flavour: Flavour, only_exe: Programs, wants_traces: bool, keeps: int = 0, meeting: Meeting | None = None
     ) -> list[Batch]:
-        """Files in batches of bounded size. All together they may keep so many bytes of their tables."""
+        """Return files in batches of bounded size. All together they may keep so many bytes of their tables."""
         bounds = bound_ranges([_size(path) for path, _ in self.files])
         files = [(str(path), str(folder)) for path, folder in self.files]
         each = keeps // max(1, len(bounds))
@@ -398,7 +398,7 @@ class Inputs:
         return None
 
     def find_unused_rules(self, paths: Iterable[str]) -> list[PathRule]:
-        """Rules that concern none of these paths."""
+        """Return rules that concern none of these paths."""
         known = list(paths)
         return [rule for rule in self.rules if all(rule.apply(path) is None for path in known)]
 
@@ -410,7 +410,7 @@ class Inputs:
 
 
 def bound_ranges(sizes: Sequence[int]) -> list[tuple[int, int]]:
-    """Ranges of items that are together not too large; at least one item each."""
+    """Return ranges of items that are together not too large; at least one item each."""
     out: list[tuple[int, int]] = []
     first, total = 0, 0
     for number, size in enumerate(sizes):

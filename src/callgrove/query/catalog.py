@@ -74,7 +74,7 @@ def make_export_relations(inputs: Sequence[Opened], tell: Callable[[str], None])
             "series",
             "measurements of a call path and metric over parameters",
             _series_fields(columns),
-            partial(_series, columns),
+            partial(_read_series, columns),
             of_experiments=any(isinstance(one, Experiment) and _parameters(one) for one in inputs),
             of_studies=True,
         ),
@@ -97,7 +97,8 @@ def _export(table: str, opened: Opened, wanted: Wanted) -> Iterator[Table]:
 
 
 def _values(inputs: Sequence[Opened], ids: dict[str, str], tell: Callable[[str], None]) -> list[Relation]:
-    """`value` is an integer where all metrics are, else a real number, and then `integer` has what it may round."""
+    """Return the values; `value` is an integer where all metrics are, else a real number, and then `integer` has what
+    it may round."""
     dtypes = [m.dtype for one in inputs if isinstance(one, Experiment) for m in one.metrics]
     exact = bool(dtypes) and all(_is_integer(dtype) for dtype in dtypes)
     columns = "profile context metric value{} integer fields:t"
@@ -116,7 +117,7 @@ def _values(inputs: Sequence[Opened], ids: dict[str, str], tell: Callable[[str],
 
 
 def _is_integer(dtype: str) -> bool:
-    """Formats spell types in their own way: int, UINT64, ..."""
+    """Return whether a type is one of integers. Formats spell types in their own way: int, UINT64, ..."""
     return INTEGERS.fullmatch(dtype.lower()) is not None
 
 
@@ -154,8 +155,8 @@ def _series_fields(columns: dict[str, str]) -> tuple[Field, ...]:
     return (*fixed[:2], *(Field(name, Type.REAL) for name in columns.values()), *fixed[2:])
 
 
-def _series(columns: dict[str, str], opened: Opened, wanted: Wanted) -> Iterator[Table]:
-    """Parameters stand between the first two columns and the last six."""
+def _read_series(columns: dict[str, str], opened: Opened, wanted: Wanted) -> Iterator[Table]:
+    """Yield series, whose parameters stand between the first two columns and the last six."""
     study = opened if isinstance(opened, Study) else opened.study()
     table = study.table()
     coordinates = dict(zip(study.parameters, table.columns[2:-6], strict=True))
@@ -194,7 +195,7 @@ class Catalog:
         return 1 + len(make_export_relations(self.inputs, self._tell)) + len(span_relations())
 
     def relation(self, name: str) -> Relation:
-        """By its name; one that none of the inputs has is an error."""
+        """Return a relation by its name; one that none of the inputs has is an error."""
         relation = self.relations[name]
         if not any(relation.has(one) for one in self.inputs):
             first = self.inputs[0]
@@ -205,7 +206,7 @@ class Catalog:
         return relation
 
     def rows(self, name: str, wanted: Wanted) -> Iterator[Table]:
-        """Chunks of the columns wanted, with ids numbered through."""
+        """Yield chunks of the columns wanted, with ids numbered through."""
         relation = self.relation(name)
         for number, opened in enumerate(self.inputs):
             if relation.has(opened):
@@ -226,7 +227,9 @@ class Catalog:
             if one.name == "input" and relation.name in NUMBERED:
                 columns.append(Column("input", np.full(len(table), number)))
             else:
-                columns.append(_shift(table.column(one.name), self._firsts[one.counts][number] if one.counts else 0))
+                columns.append(
+                    _shift_ids(table.column(one.name), self._firsts[one.counts][number] if one.counts else 0)
+                )
         return Table(tuple(columns))
 
     @cached_property
@@ -269,8 +272,8 @@ def _counts(opened: Opened, many: bool) -> dict[str, int]:
     }
 
 
-def _shift(column: Column, first: int) -> Column:
-    """Ids of one input as ids of all."""
+def _shift_ids(column: Column, first: int) -> Column:
+    """Return ids of one input as ids of all."""
     if not first:
         return column
     cells = numbers(column.plain()) if not isinstance(column.values, np.ndarray) else column.values.astype(np.int64)

@@ -191,7 +191,7 @@ class _Median:
 
 
 def _add_functions(connection: sqlite3.Connection) -> None:
-    """What DuckDB has and SQLite may lack."""
+    """Add functions that DuckDB has and SQLite may lack."""
     for name, function in FUNCTIONS.items():
         connection.create_function(name, 1, lambda x, f=function: None if x is None else f(x), deterministic=True)
     for name in ("stddev", "stddev_samp"):
@@ -292,14 +292,14 @@ class DuckdbEngine:
         connection.execute("RESET disabled_optimizers")
         columns_of: dict[str, set[str]] = {}
         for _, plan in plans:
-            for table, columns in _scans(json.loads(plan)):
+            for table, columns in _list_scans(json.loads(plan)):
                 if table in self._tables:
                     columns_of.setdefault(table, set()).update(columns)
         return {name: frozenset(columns) for name, columns in columns_of.items()}
 
     @_hear_ctrl_c()
     def load(self, relation: Relation, wanted: Wanted, tables: Iterable[Table]) -> None:
-        """A table of these columns only, and a view over it with the others, in place of the empty table."""
+        """Load a table of these columns only, and a view over it with the others, in place of the empty table."""
         narrow, execute = quote(f"loaded {relation.name}"), self._connection.execute
         columns = [f"{quote(f.name)} {DUCKDB_TYPES[f.type]}" for f in relation.fields if f.name in wanted]
         with self._report_lack_of_room():
@@ -315,7 +315,7 @@ class DuckdbEngine:
             execute("COMMIT")
 
     def _batches(self, tables: Iterable[Table], relation: Relation, wanted: Wanted) -> Iterator[Any]:
-        """Chunks put together, since every insertion costs something."""
+        """Yield chunks put together, since every insertion costs something."""
         held: list[Any] = []
         n = 0
         for table in chain(tables, [None]):
@@ -358,7 +358,8 @@ class DuckdbEngine:
             yield rows
 
     def _wait_for(self, work: Callable[[], Any]) -> Any:
-        """The work is done in a thread of its own: while DuckDB is busy, this one would not hear of Ctrl-C."""
+        """Return the result of work that is done in a thread of its own: while DuckDB is busy, this one would not hear
+        of Ctrl-C."""
         with ThreadPoolExecutor(1) as pool:
             future = pool.submit(work)
             try:
@@ -399,8 +400,8 @@ def _delete(connection: Any, folder: Path) -> None:
     rmtree(folder, ignore_errors=True)
 
 
-def _scans(plans: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, Sequence[str]]]:
-    """Tables that a plan reads, with the columns; each may be read more than once."""
+def _list_scans(plans: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, Sequence[str]]]:
+    """Yield tables that a plan reads, with the columns; each may be read more than once."""
     pending = list(plans)
     while pending:
         node = pending.pop()

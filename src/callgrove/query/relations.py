@@ -96,7 +96,7 @@ class Relation:
         return tuple(field.name for field in self.fields)
 
     def has(self, opened: Opened) -> bool:
-        """Does this input have such a table at all?"""
+        """Return whether this input has such a table at all."""
         return self.of_studies if isinstance(opened, Study) else self.of_experiments
 
 
@@ -116,13 +116,13 @@ class Coded(Sequence[str | None]):
         return self.strings[code] if code >= 0 else None
 
     def compact(self) -> tuple[Array, list[str | None]]:
-        """Codes into a list of the texts that occur; such a list is short where the whole one may be long."""
+        """Return codes into a list of the texts that occur; such a list is short where the whole one may be long."""
         used, codes = np.unique(self.codes, return_inverse=True)
         return codes.reshape(-1), [self.strings[code] if code >= 0 else None for code in used.tolist()]
 
 
 def fields_of(text: str, counts: dict[str, str] | None = None) -> tuple[Field, ...]:
-    """Columns from words like `profile name:t value:r`: integers, texts and reals."""
+    """Return the columns from words like `profile name:t value:r`: integers, texts and reals."""
     types = {"": Type.INTEGER, "t": Type.TEXT, "r": Type.REAL}
     words = [word.partition(":") for word in text.split()]
     return tuple(Field(name, types[letter], (counts or {}).get(name, "")) for name, _, letter in words)
@@ -183,7 +183,7 @@ def _fits_real(cell: Any) -> bool:
 
 
 def codes_and_texts(column: Column) -> tuple[Array, list[str | None]]:
-    """Numbers into a list of texts, which may hold None."""
+    """Return numbers into a list of texts, which may hold None."""
     if isinstance(column.values, Coded):
         codes, texts = column.values.compact()
     else:
@@ -203,7 +203,7 @@ def _encodable(text: str) -> str:
 
 
 def plain_cells(column: Column, type_: Type) -> list[Any]:
-    """Python's own numbers and texts; None is NULL."""
+    """Return Python's own numbers and texts; None is NULL."""
     if type_ is Type.TEXT:
         codes, texts = codes_and_texts(column)
         return [texts[code] for code in codes.tolist()]
@@ -256,7 +256,7 @@ class Engine(Protocol):
     def name(self) -> str: ...
 
     def declare(self, relations: Iterable[Relation]) -> None:
-        """Tables that queries may name; they are empty so far."""
+        """Declare tables that queries may name; they are empty so far."""
 
     def uses(self, query: str) -> Mapping[str, Wanted]:
         """Return the tables that a query reads, and which columns of each. What is no SELECT, or not one, is
@@ -397,7 +397,7 @@ def side_column(field: Field, source: str, table: SideTable, rows: Array | None 
 
 
 def _flows(opened: Opened, wanted: Wanted) -> Iterator[Table]:
-    """Part by part: nothing links one to another."""
+    """Yield flows part by part: nothing links one to another."""
     assert isinstance(opened, Experiment)
     columns = ("profile", "kind", "correlation", "start_ns", "end_ns")
     process = Places.of(opened).process

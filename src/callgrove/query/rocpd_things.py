@@ -78,7 +78,7 @@ def _relation_of_table(name: str, title: str, columns: str) -> Relation:
     def read(opened: Opened, wanted: Wanted) -> Iterator[Table]:
         assert isinstance(opened, Experiment)
         if (make := opened.traces.tables.get(name)) is not None:
-            made, nodes = make(), _by_process(Lanes(opened), "nid")
+            made, nodes = make(), _group_by_process(Lanes(opened), "nid")
             yield Table((*made.columns, Column("nid", [nodes.get(guid) for guid in made.column("guid").plain()])))
 
     return Relation(name, title, fields_of(columns), read)
@@ -105,8 +105,8 @@ def _processes(opened: Opened, wanted: Wanted) -> Iterator[Table]:
     yield Table((*lanes.processes.columns, *place_columns, *(Column(name, cells) for name, cells in facts.items())))
 
 
-def _by_process(lanes: Lanes, word: str) -> dict[str | None, int | None]:
-    """Something about places, by the guid of their process."""
+def _group_by_process(lanes: Lanes, word: str) -> dict[str | None, int | None]:
+    """Return something about places, by the guid of their process."""
     columns = (as_column(name, lanes.column(name)).plain() for name in ("guid", word))
     return dict(zip(*columns, strict=True))
 
@@ -155,19 +155,19 @@ class Many:
     title: str
     side: str  # whose rows these are
     cells: tuple[Cell, ...]  # of the span
-    own: tuple[Cell, ...]  # of the row
+    row_cells: tuple[Cell, ...]  # of the row
     combined: Callable[[Experiment, SpanChunk, Rows], Rows] | None = None
 
     @property
     def relation(self) -> Relation:
-        fields = tuple(cell.field for cell in (*self.cells, *self.own))
+        fields = tuple(cell.field for cell in (*self.cells, *self.row_cells))
         return Relation(self.name, self.title, fields, partial(_read, self))
 
 
 def _read(many: Many, opened: Opened, wanted: Wanted) -> Iterator[Table]:
     assert isinstance(opened, Experiment)
     reader = ViewReader(opened, "kernel", [cell for cell in many.cells if cell.field.name in wanted])
-    wanted_cells = [cell for cell in many.own if cell.field.name in wanted or not wanted]
+    wanted_cells = [cell for cell in many.row_cells if cell.field.name in wanted or not wanted]
     for number, part in enumerate(opened.traces.parts()):
         table = opened.traces.side(many.side, number)
         if table is None:
@@ -227,7 +227,7 @@ def _collect_counters(experiment: Experiment, chunk: SpanChunk, rows_of_spans: R
 
 
 def _stream_arguments(experiment: Experiment, chunk: SpanChunk, rows_of_spans: Rows) -> Rows:
-    """Arguments called `stream`, and the number of the stream, which is in their JSON."""
+    """Return the arguments called `stream`, and the number of the stream, which is in their JSON."""
     owner, table = rows_of_spans
     rows = np.flatnonzero(np.asarray(table.columns["name"], object) == "stream")
     kept = table.take(rows)
@@ -357,7 +357,7 @@ def sum_relations() -> list[Relation]:
         one("memory_allocation_summary", "by operation", partial(_summary, "allocations")),
         one("region_summary", "by call", partial(_summary, "api")),
         one("marker_summary", "by marker", partial(_summary, "markers")),
-        one("domain_summary", "by domain: KERNELS, MEMORY_COPIES, HIP, HSA, ...", _domains),
+        one("domain_summary", "by domain: KERNELS, MEMORY_COPIES, HIP, HSA, ...", _read_domains),
     ]
 
 
@@ -400,8 +400,8 @@ def _summary(section: str, experiment: Experiment) -> Iterator[Row]:
             yield _as_summary(row["name"], row)
 
 
-def _domains(experiment: Experiment) -> Iterator[Row]:
-    """Calls by their library, all else by what it is."""
+def _read_domains(experiment: Experiment) -> Iterator[Row]:
+    """Yield calls by their library, all else by what it is."""
     for row in _rows(experiment, By.DOMAIN):
         library = row["domain"] if row["section"] in ("api", "regions") else None
         yield _as_summary(library or SECTIONS[row["section"]], row)

@@ -98,7 +98,8 @@ class Lanes:
         return (parts.index(part), parts.count(part)) if part in parts else (0, 0)
 
     def rows_by_id(self, name: str, profile: int, ids: Ints) -> Ints:
-        """Rows of `queues`, `streams` or `pmc_info`, by ids that the process of a profile gave; -1 is none."""
+        """Return the rows of `queues`, `streams` or `pmc_info`, by ids that the process of a profile gave; -1 is
+        none."""
         known = self._ids_of(name)
         guid = lane_column("guid", self.column("guid"), np.array([profile])).plain()[0]
         different, number = np.unique(ids, return_inverse=True)
@@ -113,7 +114,7 @@ class Lanes:
         return self._rows_by_id[name]
 
     def rows_of(self, what: str) -> Ints:
-        """Of every profile, the row of its `process` or `agent`; -1 is none."""
+        """Return for every profile the row of its `process` or `agent`; -1 is none."""
         if self.places is None:
             return np.full(len(self._experiment.profiles), ABSENT, np.int64)
         return np.array([ABSENT if row is None else row for row in self.places.column(what).plain()], np.int64)
@@ -189,7 +190,7 @@ def pick(table: Table | None, column: str, rows: Ints) -> Array | Coded:
 
 
 def numbers(cells: Sequence[int | None]) -> Ints:
-    """Integers of 64 bits; what is none, or does not fit, is NOTHING."""
+    """Return integers of 64 bits; what is none, or does not fit, is NOTHING."""
     return np.array([NOTHING if c is None or not -(2**63) <= c < 2**63 else c for c in cells], np.int64)
 
 
@@ -223,7 +224,7 @@ class Cell:
 
 
 def _cells(origin: str, words: str) -> tuple[Cell, ...]:
-    """From words like `lds_size=lds name:t`: a column, and its source where that is called otherwise."""
+    """Return cells from words like `lds_size=lds name:t`: a column, and its source where that is called otherwise."""
     pairs = [word.partition("=") for word in words.split()]
     fields = fields_of(" ".join(name for name, _, _ in pairs), {"id": "span", "profile": "profile"})
     sources = [source or field.name for field, (_, _, source) in zip(fields, pairs, strict=True)]
@@ -432,7 +433,7 @@ class ViewReader:
         return as_column(cell.field.name, pick(self._lanes.table(name), cell.detail, rows))
 
     def _agents(self, number: Ints, chunk: SpanChunk) -> Ints:
-        """Side tables number the agents of their part."""
+        """Return the rows of agents, of which side tables have the number in their part."""
         part = self._part_of[int(chunk["profile"][0])]
         first, n = self._lanes.agents_of(part)
         return np.where((number >= 0) & (number < n), number + first, ABSENT)

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from types import TracebackType
 from typing import Any
 
-from callgrove.errors import Parameter, UsageError, worded
+from callgrove.errors import Parameter, UsageError, compose_text
 from callgrove.model.experiment import Experiment
 from callgrove.model.study.series import Study
 from callgrove.model.table import Column, Table
@@ -36,7 +36,7 @@ RESERVED = {  # words of SQL that are names here: as a bare word an engine may t
     "offset": 'write "offset" with its quotes',
 }
 SYNTAX = re.compile(r"syntax error")
-TABLES = worded(Parameter("sql_tables()"), " lists them all")
+TABLES = compose_text(Parameter("sql_tables()"), " lists them all")
 MOST_OWNERS = 4  # tables that are named where many have a column
 
 
@@ -88,7 +88,7 @@ def _no_column(name: str, relations: Mapping[str, Relation], query: str) -> str:
         return f"{said}; did you mean {near!r}?"
     if f'"{name}"' in query:
         return f"{said}; a text is written in single quotes: '{name}'"
-    return worded(f"{said}; ", f"it is one of {_list_names(owners)}" if owners else TABLES)
+    return compose_text(f"{said}; ", f"it is one of {_list_names(owners)}" if owners else TABLES)
 
 
 def _list_names(names: Sequence[str], last: str = " and ") -> str:
@@ -145,7 +145,7 @@ class Answer:
         self.left_out = tuple(left_out)  # which metrics have no values in these tables, and why
 
     def __iter__(self) -> Iterator[Table]:
-        """At least one chunk, so that an empty result has its columns."""
+        """Yield at least one chunk, so that an empty result has its columns."""
         empty = True
         try:
             for rows in self._rows:
@@ -157,7 +157,7 @@ class Answer:
             yield self._table([])
 
     def rows(self) -> Iterator[tuple[Any, ...]]:
-        """Row by row, as plain Python values; None is NULL."""
+        """Yield row by row, as plain Python values; None is NULL."""
         for table in self:
             yield from table.rows()
 
@@ -205,7 +205,7 @@ def sql(
         raise UsageError("the query is empty; write a SELECT")
     chosen = engine_of(engine)
     try:
-        chosen.declare(_tables_mentioned(catalog, query))
+        chosen.declare(_find_tables(catalog, query))
         used = chosen.uses(query)
         loaded = {}
         for name, columns in used.items():
@@ -224,14 +224,15 @@ def sql(
         raise
 
 
-def _tables_mentioned(catalog: Catalog, query: str) -> list[Relation]:
-    """Tables whose names stand in the query, be it as something else: to declare all takes longer than many a query."""
+def _find_tables(catalog: Catalog, query: str) -> list[Relation]:
+    """Return tables whose names stand in the query, be it as something else: to declare all takes longer than many a
+    query."""
     words = set(re.findall(r"\w+", query.lower()))
     return [relation for name, relation in catalog.relations.items() if name in words]
 
 
 def _explain_errors(rows: Rows, catalog: Catalog, query: str) -> Rows:
-    """Pass rows on, and say in our words what fails on the way."""
+    """Yield rows, and say in our words what fails on the way."""
     try:
         yield from rows
     except Failed as failed:
@@ -254,7 +255,7 @@ class _Counted:
 
 
 def default_engine() -> str:
-    """DuckDB where it is installed with what it takes data from, else SQLite."""
+    """Return the engine to use: DuckDB where it is installed with what it takes data from, else SQLite."""
     return "duckdb" if find_spec("duckdb") and find_spec("pyarrow") else "sqlite"
 
 

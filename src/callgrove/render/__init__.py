@@ -26,5 +26,5 @@ _RENDERERS = {"csv": csv_text, "json": json_text, "jsonl": jsonl_text, "markdown
 
 
 def render(tables: Iterable[Table], format: TableFormat, look: Look = PLAIN) -> Iterator[str]:
-    """The chunks of one table as pieces of text; only `table` depends on where it is shown."""
+    """Yield the chunks of one table as pieces of text; only `table` depends on where it is shown."""
     return text_table(tables, look) if format == "table" else _RENDERERS[format](tables)

@@ -37,7 +37,8 @@ BYTES = range(0xDC80, 0xDD00)  # how Python keeps bytes of a name that are no te
 
 
 def quote_word(word: str) -> str:
-    """One word; with what a screen would obey instead of showing it, or cannot show, as $'...' of bash and zsh."""
+    """Return one word; with what a screen would obey instead of showing it, or cannot show, as $'...' of bash and
+    zsh."""
     if all(letter.isprintable() for letter in word):
         return shlex.quote(word)
     return f"$'{''.join(map(_escape_letter, word))}'"
@@ -60,7 +61,7 @@ ADJECTIVES = ("inlined", "elided", "unknown", "other")  # kinds that have no plu
 
 
 def facts_of(facts: Overview) -> Iterator[tuple[str, str]]:
-    """One line each: a word and what there is to say; warnings come last, under their severity."""
+    """Yield one line each: a word and what there is to say; warnings come last, under their severity."""
     yield "title", facts.title
     yield "format", f"{facts.format} {facts.version}".rstrip()
     if facts.n_runs > 1 or facts.parameters:
@@ -92,7 +93,7 @@ def facts_of(facts: Overview) -> Iterator[tuple[str, str]]:
         parts += [f"{missing} that the input names, but does not hold"] if facts.n_missing_sources else []
         yield "sources", ", ".join(parts)
     if facts.hottest is not None:
-        word, told = _hottest(facts.hottest)
+        word, told = _find_hottest(facts.hottest)
         yield word, told + (f", {facts.n_runs:,} runs added up" if facts.n_runs > 1 else "")
     for warning in facts.warnings[:MOST_WARNINGS]:
         yield warning.severity.value, warning.text
@@ -100,8 +101,8 @@ def facts_of(facts: Overview) -> Iterator[tuple[str, str]]:
         yield "and", f"{len(facts.warnings) - MOST_WARNINGS} more of these; `callgrove check` lists them all"
 
 
-def _hottest(h: Hottest) -> tuple[str, str]:
-    """The costliest function; of differences, the one that changed most."""
+def _find_hottest(h: Hottest) -> tuple[str, str]:
+    """Return the costliest function; of differences, the one that changed most."""
     write = amount(h.unit)
     if h.loss and h.percent is not None:
         of = f"{abs(h.percent):.1f} % of all changes of {h.metric}, {write(h.gain)} more and {write(-h.loss)} less"
@@ -115,7 +116,7 @@ def _counts(numbers: dict[str, int]) -> list[str]:
 
 
 def count_of(n: int, word: str) -> str:
-    """`1 metric`, `1,200 metrics`."""
+    """Return `1 metric`, `1,200 metrics`."""
     return f"{n:,} {_plural(word, n)}"
 
 
@@ -126,7 +127,7 @@ def _plural(word: str, n: int) -> str:
 
 
 def next_commands(facts: Overview, path: str, options: Sequence[str] = ()) -> Iterator[str]:
-    """Commands for this very input; `options` are how it is read."""
+    """Yield commands for this very input; `options` are how it is read."""
     where = " ".join(map(quote_word, (path, *options)))
     if facts.parameters:
         metric = f" -m {quote_word(facts.hottest.metric)}" if facts.hottest is not None else ""
@@ -158,7 +159,7 @@ MOST_NAMES = 8
 
 
 def study_facts(study: Study) -> Iterator[tuple[str, str]]:
-    """One line each: what was measured, where, how often, and which models there are."""
+    """Yield one line each: what was measured, where, how often, and which models there are."""
     yield "title", study.title
     yield "format", f"{study.format} {study.version}".rstrip()
     for number, name in enumerate(study.parameters):
@@ -185,7 +186,7 @@ def study_facts(study: Study) -> Iterator[tuple[str, str]]:
 
 
 def study_next(study: Study, path: str | None) -> Iterator[str]:
-    """Commands for this very input."""
+    """Yield commands for this very input."""
     if path is not None:
         yield f"callgrove model {quote_word(path)}"
         yield f"callgrove report {quote_word(path)} -o report.html"
@@ -194,7 +195,7 @@ def study_next(study: Study, path: str | None) -> Iterator[str]:
 
 
 def study_metrics(study: Study) -> Table:
-    """The metrics of a study, with the number of their series."""
+    """Return the metrics of a study, with the number of their series."""
     rows = []
     for number, name in enumerate(study.metrics):
         n_series = int((study.series_metric == number).sum())
@@ -310,7 +311,7 @@ def _cell(cell: Any) -> str:
 
 
 def _text(text: str) -> str:
-    """Text that no browser takes for anything else; the end of what is too long is cut."""
+    """Return text that no browser takes for anything else; the end of what is too long is cut."""
     import html  # its table of entities is large, and a terminal needs none
 
     short = text if len(text) <= LONGEST_TEXT else text[: LONGEST_TEXT - 1] + "…"

@@ -44,7 +44,7 @@ class Axis:
         return self.start + min(max(part, -0.5), 1.5) * (self.end - self.start)
 
     def marks(self) -> list[float]:
-        return _powers(self.low, self.high) if self.logarithmic else _round_steps(self.low, self.high)
+        return _choose_powers(self.low, self.high) if self.logarithmic else _choose_steps(self.low, self.high)
 
 
 def axis_for(values: list[float], start: float, end: float) -> Axis:
@@ -59,8 +59,8 @@ def axis_for(values: list[float], start: float, end: float) -> Axis:
     return Axis(low - room * (low != 0), high + room, start, end, False)
 
 
-def _powers(low: float, high: float) -> list[float]:
-    """Powers of ten; of two where the range is narrow."""
+def _choose_powers(low: float, high: float) -> list[float]:
+    """Return powers of ten; of two where the range is narrow."""
     if high / low > 1000:
         step = max(1, (floor(log10(high)) - ceil(log10(low))) // 8 + 1)
         return [10.0**k for k in range(ceil(log10(low)), floor(log10(high)) + 1, step)]
@@ -68,8 +68,8 @@ def _powers(low: float, high: float) -> list[float]:
     return marks or [low, high]
 
 
-def _round_steps(low: float, high: float) -> list[float]:
-    """About six steps of 1, 2 or 5 times a power of ten."""
+def _choose_steps(low: float, high: float) -> list[float]:
+    """Return about six steps of 1, 2 or 5 times a power of ten."""
     rough = (high - low) / 6
     size = 10.0 ** floor(log10(rough))
     step = next(size * k for k in (1, 2, 5, 10) if size * k >= rough)
@@ -103,7 +103,7 @@ def model_plot(plot: Curves) -> str:
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{HEIGHT}" viewBox="0 0 {WIDTH} {HEIGHT}" '
         'font-family="sans-serif" font-size="12">',
-        f"<title>{_text(plot.title)}</title>",
+        f"<title>{_escape_text(plot.title)}</title>",
         f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>',
         _label(LEFT, 24, plot.title, "start", 'font-size="15" font-weight="bold"'),
         _label(LEFT, 44, plot.function, "start", 'fill="#444"'),
@@ -166,11 +166,11 @@ def _legend(curves: Sequence[Curve]) -> Iterator[str]:
 
 
 def _label(x: float, y: float, text: str, anchor: str, more: str = "") -> str:
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor={quoteattr(anchor)} {more}>{_text(text)}</text>'
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor={quoteattr(anchor)} {more}>{_escape_text(text)}</text>'
 
 
-def _text(text: str) -> str:
-    """Names from files, without what XML cannot hold."""
+def _escape_text(text: str) -> str:
+    """Return names from files, without what XML cannot hold."""
     return escape(shorten(visible(text), MOST_LETTERS, "…"))
 
 
@@ -214,7 +214,7 @@ def draw_svg(svg: str, kind: str) -> bytes:
 
 
 def extrap_report(models: Models) -> Iterator[str]:
-    """Pieces of text, one per model."""
+    """Yield pieces of text, one per model."""
     study = models.study
     by_callpath: dict[int, list[int]] = {}
     for number, callpath in enumerate(study.series_callpath[models.series].tolist()):

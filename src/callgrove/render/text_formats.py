@@ -105,7 +105,7 @@ def is_numeric(column: Column) -> bool:
 
 
 def more_rows(left: int) -> str:
-    """`and 12 more`, for rows that a limit cut."""
+    """Return `and 12 more`, for rows that a limit cut."""
     return "and more" if left == UNCOUNTED else f"and {left:,} more"
 
 
@@ -120,7 +120,7 @@ def reading_float(value: float) -> str:
 
 
 def reading_writers(escape: Callable[[str], str]) -> CellWriters:
-    """Cells for people; `escape` makes a name harmless where it is printed."""
+    """Return cells for people; `escape` makes a name harmless where it is printed."""
     return CellWriters(
         {
             type(None): lambda _: "",
@@ -152,7 +152,7 @@ def jsonl_text(tables: Iterable[Table]) -> Iterator[str]:
 
 
 def json_value(value: Any) -> str:
-    """Any plain value, nested or not, as JSON text."""
+    """Return any plain value, nested or not, as JSON text."""
     import json  # no table on a terminal needs it
 
     try:
@@ -164,13 +164,13 @@ def json_value(value: Any) -> str:
 def _object_chunks(tables: Iterable[Table]) -> Iterator[Iterable[str]]:
     for table in chunks(tables):
         if len(table):
-            template = _template(table.names)
+            template = _make_template(table.names)
             columns = [cell_texts(column, _json_writers()) for column in table.columns]
             yield map(template.__mod__, zip(*columns, strict=True))
 
 
-def _template(names: Iterable[str]) -> str:
-    """`{"name": %s, "value": %s}`: one object, its cells to be filled in."""
+def _make_template(names: Iterable[str]) -> str:
+    """Return `{"name": %s, "value": %s}`: one object, its cells to be filled in."""
     keys = (json_value(name).replace("%", "%%") for name in names)
     return "{" + ", ".join(f"{key}: %s" for key in keys) + "}"
 

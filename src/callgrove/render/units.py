@@ -24,7 +24,7 @@ _NO_MULTIPLES = {"s"}  # nobody says kiloseconds
 
 
 def si(value: float, unit: str = "") -> str:
-    """`value` with the prefix that leaves one to three digits before the point."""
+    """Return `value` with the prefix that leaves one to three digits before the point."""
     unit = _SYMBOLS.get(unit, unit)
     if not isfinite(value):
         return f"{value} {unit}".rstrip()
@@ -114,7 +114,7 @@ _ASCII = " -#"
 
 
 def bar(share: float, width: int = 10, *, unicode: bool = True) -> str:
-    """`share` of `width` cells, padded to that width. Beyond 0 to 1 it is cut; a share above 0 always shows."""
+    """Return `share` of `width` cells, padded to that width. Beyond 0 to 1 it is cut; a share above 0 always shows."""
     glyphs = _EIGHTHS if unicode else _ASCII
     steps = len(glyphs) - 1
     share = min(max(share, 0.0), 1.0) if share == share else 0.0

@@ -100,7 +100,7 @@ def bundle(sources: Mapping[str, str], main: str = MAIN) -> str:
 
 
 def _add(name: str, sources: Mapping[str, str], done: dict[str, str], above: tuple[str, ...]) -> None:
-    """A module after everything that it imports."""
+    """Add a module after everything that it imports."""
     if name in done:
         return
     if name in above:
@@ -382,7 +382,7 @@ class Unavailable:
 
 
 def process_numbers(experiment: Experiment) -> list[int]:
-    """For every profile, how many before it have its run and its identifier tuple: 0 almost always."""
+    """Return for every profile how many before it have its run and its identifier tuple: 0 almost always."""
     profiles = experiment.profiles
     seen: Counter[tuple[int, str]] = Counter()
     numbers = []

@@ -85,13 +85,13 @@ class RunSums:
 
     @classmethod
     def of(cls, experiment: Experiment, profiles: Ints) -> RunSums | None:
-        """The runs of some profiles; None where there is only one."""
+        """Return the runs of some profiles; None where there is only one."""
         runs, run = np.unique(experiment.profiles.run[profiles], return_inverse=True)
-        names = tuple(_run(number, experiment.runs[number]) for number in runs.tolist())
+        names = tuple(_describe_run(number, experiment.runs[number]) for number in runs.tolist())
         return cls(names, run.reshape(-1)) if len(runs) > 1 else None
 
     def statistics(self, values: Floats) -> dict[str, Floats]:
-        """Of each run the sum, and the mean, the largest and the imbalance of its profiles."""
+        """Return of each run the sum, and the mean, the largest and the imbalance of its profiles."""
         n = np.bincount(self.run, minlength=len(self.names))
         total = np.bincount(self.run, values, minlength=len(self.names))
         most = np.full(len(self.names), -np.inf)
@@ -108,13 +108,13 @@ class Places:
         ranks = experiment.profiles.identity_list("rank")
         numbers = process_numbers(experiment)
         several_runs = len(experiment.runs) > 1
-        runs = [_run(number, run) for number, run in enumerate(experiment.runs)]
-        lanes = _lanes(experiment, profiles)
+        runs = [_describe_run(number, run) for number, run in enumerate(experiment.runs)]
+        lanes = _number_lanes(experiment, profiles)
         columns: dict[tuple[int, int, int], str] = {}
         lane, keys = [], []
         for profile in profiles.tolist():
             run, rank = int(experiment.profiles.run[profile]), ranks[profile]
-            lane.append(lanes[_lane(experiment, profile, rank)])
+            lane.append(lanes[_describe_lane(experiment, profile, rank)])
             key = (run, -1 if rank is None else rank, numbers[profile])
             keys.append(key)
             columns[key] = _column(runs[run] if several_runs else "", rank, key[2])
@@ -137,7 +137,7 @@ class Places:
         return len(self._columns) * len(self._lanes)
 
     def grid(self, n_cells: int) -> Grid:
-        """At most about so many cells."""
+        """Return a grid of at most about so many cells."""
         joined = max(1, -(-self.n_cells // max(n_cells, 1)))
         column = self._column // joined
         key = column * len(self._lanes) + self._lane
@@ -154,26 +154,26 @@ class Places:
         )
 
 
-def _lanes(experiment: Experiment, profiles: Ints) -> dict[str, int]:
-    """Numbers of lanes: threads, then streams by their device."""
+def _number_lanes(experiment: Experiment, profiles: Ints) -> dict[str, int]:
+    """Return the numbers of lanes: threads, then streams by their device."""
     identity = [experiment.profiles.identity_list(name) for name in LANE_ORDER]
     ranks = experiment.profiles.identity_list("rank")
     place: dict[str, tuple[int, ...]] = {}
     for profile in profiles.tolist():
         numbers = tuple(-1 if (n := values[profile]) is None else n for values in identity)
-        place.setdefault(_lane(experiment, profile, ranks[profile]), numbers)
+        place.setdefault(_describe_lane(experiment, profile, ranks[profile]), numbers)
     order = sorted(place, key=lambda words: place[words])
     return {words: number for number, words in enumerate(order)}
 
 
-def _lane(experiment: Experiment, profile: int, rank: int | None) -> str:
-    """What tells a profile from the others of its rank."""
+def _describe_lane(experiment: Experiment, profile: int, rank: int | None) -> str:
+    """Return what tells a profile from the others of its rank."""
     words = experiment.profiles.describe(profile)
     return (words.removeprefix(f"rank {rank}").strip() if rank is not None else words) or "process"
 
 
-def _run(number: int, run: Run) -> str:
-    """A run by its parameters, or by its number."""
+def _describe_run(number: int, run: Run) -> str:
+    """Return a run by its parameters, or by its number."""
     point = " ".join(f"{name}={value:g}" for name, value in run.parameters.items())
     again = f" #{run.repetition}" if run.repetition > 1 else ""
     return point + again if point else run.name or f"run {number}"
@@ -216,7 +216,7 @@ class Spread:
     runs: RunSums | None
 
     def data(self, labels: Labels, detail: Detail) -> tuple[dict[str, Any], tuple[str, ...]]:
-        """What is drawn, and what to say about it."""
+        """Return what is drawn, and what to say about it."""
         grid = self.places.grid(detail.of(self.places.n_cells, self.limits.cells, 16))
         rows: list[dict[str, Any]] = []
         for metric in self.metrics:
@@ -243,8 +243,8 @@ class Spread:
         return {"grid": grid.data, "rows": rows, "n_profiles": len(self.places), **runs}, self._notes(grid)
 
     def imbalance(self) -> dict[str, float]:
-        """By metric, how much more than the mean the largest profile has, where every profile has some. Profiles of
-        different runs never had to wait for each other, and differences have no mean."""
+        """Return by metric how much more than the mean the largest profile has, where every profile has some. Profiles
+        of different runs never had to wait for each other, and differences have no mean."""
         metrics = [] if self.runs is not None else [metric for metric in self.metrics if not metric.costs.is_signed]
         statistics = {metric.costs.metric.name: spread_statistics(metric.values[0]) for metric in metrics}
         return {name: one["imbalance"] for name, one in statistics.items() if not one["none"]}
@@ -268,7 +268,7 @@ class Spread:
 def spread_of(
     experiment: Experiment, metrics: Sequence[Costs], functions: FlatTable, choice: Choice, limits: Limits
 ) -> Spread | None:
-    """The spread; None where there is only one profile, or none."""
+    """Return the spread; None where there is only one profile, or none."""
     chosen = choose_profiles(experiment, choice.ranks, choice.threads)
     profiles = experiment.values.known if chosen is None else chosen
     if len(profiles) < 2:
@@ -305,7 +305,7 @@ CLOSE = 1e-9  # of the total: sums in another order differ in the last digits
 
 
 def profile_maker(opened: Experiment | Study, choice: Choice, limits: Limits | None = None) -> ProfileMaker | None:
-    """Panels of an experiment in which any context has any cost."""
+    """Return panels of an experiment in which any context has any cost."""
     if isinstance(opened, Study):
         return None
     limits = limits or Limits()

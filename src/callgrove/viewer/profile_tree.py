@@ -55,7 +55,7 @@ class Labels:
         self._numbers: dict[Label, int] = {}
 
     def of_contexts(self, contexts: Ints) -> Ints:
-        """The number of each context's label. Contexts of one region and kind have one label, unless they have
+        """Return the number of each context's label. Contexts of one region and kind have one label, unless they have
         parameters or no region."""
         tree = self._tree
         region, kind = tree.region[contexts].astype(np.int64), tree.kind[contexts].astype(np.int64)
@@ -69,7 +69,7 @@ class Labels:
         return numbers
 
     def of_rows(self, table: Table) -> Ints:
-        """The number of the label of each row of a view."""
+        """Return the number of the label of each row of a view."""
         return self._numbers_of(table)
 
     def _numbers_of(self, table: Table) -> Ints:
@@ -111,7 +111,8 @@ class ShownCosts:
 
 
 def costs_to_show(experiment: Experiment, choice: Choice, limits: Limits) -> ShownCosts | None:
-    """The metric chosen, or the default one, then those that the file wants shown; None where nothing has a cost."""
+    """Return the metric chosen, or the default one, then those that the file wants shown; None where nothing has a
+    cost."""
     try:
         first = experiment.metrics.resolve(choice.metric) if choice.metric else experiment.default_metric
     except UsageError:
@@ -124,13 +125,13 @@ def costs_to_show(experiment: Experiment, choice: Choice, limits: Limits) -> Sho
     for name in names:
         if len(shown) >= limits.metrics:
             left_out += 1
-        elif (one := _costs(experiment, name, choice, must=bool(choice.metric) and name == first)) is not None:
+        elif (one := _compute_costs(experiment, name, choice, must=bool(choice.metric) and name == first)) is not None:
             shown.append(one)
     return ShownCosts(tuple(shown), left_out, len(experiment.metrics.derived)) if shown else None
 
 
-def _costs(experiment: Experiment, name: str, choice: Choice, must: bool) -> Costs | None:
-    """The costs in one metric, if there are any that numbers can say."""
+def _compute_costs(experiment: Experiment, name: str, choice: Choice, must: bool) -> Costs | None:
+    """Return the costs in one metric, if there are any that numbers can say."""
     try:
         cost = costs(experiment, name, choice.ranks, choice.threads)
     except UsageError:  # composite values, or a metric that only formulas have
@@ -141,7 +142,7 @@ def _costs(experiment: Experiment, name: str, choice: Choice, must: bool) -> Cos
 
 
 def _has_profiles(experiment: Experiment, choice: Choice) -> bool:
-    """Does the choice leave any profile? Where not, that is the error to tell."""
+    """Return whether the choice leaves any profile. Where not, that is the error to tell."""
     return len(experiment.profiles.where(choice.ranks, choice.threads)) > 0 or (
         choice.ranks is None and choice.threads is None
     )
@@ -211,8 +212,8 @@ class CallTree:
         return len(self._contexts)
 
     def _weight(self, number: int) -> Floats:
-        """What contexts are as large as: inclusive cost; of signed costs, the sizes of all changes at and below them,
-        which do not cancel out."""
+        """Return what contexts are as large as: inclusive cost; of signed costs, the sizes of all changes at and below
+        them, which do not cancel out."""
         costs = self.metrics[number]
         if not costs.is_signed:
             return costs.inclusive[self._contexts].astype(np.float64)
@@ -220,7 +221,7 @@ class CallTree:
         return combine_upwards(sizes, self._parent, levels(depths(self._parent)), np.add)
 
     def cut(self, n_contexts: int, labels: Labels) -> CutTree:
-        """The largest contexts, and rows for what lies below them."""
+        """Return the largest contexts, and rows for what lies below them."""
         order = np.argsort(-self._size, kind="stable")  # of equal ones the first, so that parents come first
         kept = np.zeros(len(self), np.bool_)
         kept[order[:n_contexts]] = True
@@ -245,7 +246,7 @@ class CallTree:
         return CutTree(data, len(chosen), len(dropped), share)
 
     def _nearest_kept(self, kept: Array) -> Ids:
-        """The closest kept context above each one; -1 where there is none."""
+        """Return the closest kept context above each one; -1 where there is none."""
         above = self._parent.copy()
         while True:
             lost = (above >= 0) & ~kept[above]
@@ -254,9 +255,9 @@ class CallTree:
             above[lost] = self._parent[above[lost]]
 
     def _metric(self, number: int, kept: Array, tops: Ints, row: Ints, parent: Ints) -> dict[str, Any]:
-        """One metric over kept contexts and folded rows. A folded row has no cost of its own that could be told from
-        that of what it stands for: both columns say the same. Inclusive cost is left out where the page can add it up
-        itself."""
+        """Return one metric over kept contexts and folded rows. A folded row has no cost of its own that could be told
+        from that of what it stands for: both columns say the same. Inclusive cost is left out where the page can add it
+        up itself."""
         costs = self.metrics[number]
         inclusive = costs.inclusive[self._contexts]
         exclusive = self._exclusive[number][self._contexts]
@@ -273,7 +274,8 @@ class CallTree:
 
 
 def _adds_up(parent: Ints, exclusive: Array, inclusive: Array) -> bool:
-    """Is inclusive cost, to many more digits than a page shows, what is exclusive and what is inclusive below?"""
+    """Return whether inclusive cost is, to many more digits than a page shows, what is exclusive and what is inclusive
+    below."""
     below = np.zeros(len(parent))
     with np.errstate(invalid="ignore", over="ignore"):
         np.add.at(below, parent[parent >= 0], inclusive[parent >= 0])
@@ -282,7 +284,7 @@ def _adds_up(parent: Ints, exclusive: Array, inclusive: Array) -> bool:
 
 
 def describe_metric(costs: Costs) -> dict[str, Any]:
-    """What a page needs to know of a metric to show its costs."""
+    """Return what a page needs to know of a metric to show its costs."""
     metric = costs.metric
     return {
         "name": metric.name,
@@ -316,7 +318,7 @@ class FlatTable:
         size = np.full(len(self.groups), -1.0)
         for metric, exclusive, inclusive in zip(metrics, self._exclusive, self._inclusive, strict=True):
             there = metric.has(exclusive) | metric.has(inclusive)
-            np.fmax(size, np.where(there, _shares(metric, exclusive, inclusive), -1.0), out=size)
+            np.fmax(size, np.where(there, _compute_shares(metric, exclusive, inclusive), -1.0), out=size)
         costly = np.flatnonzero(size >= 0)
         self._order: Ints = costly[np.argsort(-size[costly], kind="stable")]
 
@@ -324,15 +326,15 @@ class FlatTable:
         return len(self._order)
 
     def exclusive(self, metric: int) -> Array:
-        """The exclusive cost of every group."""
+        """Return the exclusive cost of every group."""
         return self._exclusive[metric]
 
     def labels_of(self, groups: Ints, labels: Labels) -> Ints:
-        """What some groups are called."""
+        """Return what some groups are called."""
         return labels.of_rows(Table(describe_groups(self._metrics[0], self._by, self.groups.first[groups].tolist())))
 
     def data(self, labels: Labels, detail: Detail, most: int) -> dict[str, Any]:
-        """The groups with the largest share in any metric."""
+        """Return the groups with the largest share in any metric."""
         chosen = self._order[: detail.of(len(self), most, 10)]
         return {
             "by": self._by,
@@ -344,15 +346,16 @@ class FlatTable:
         }
 
     def _rest(self, metric: int, chosen: Ints) -> float | None:
-        """What the groups that are left out cost together; None where costs do not add up."""
+        """Return what the groups that are left out cost together; None where costs do not add up."""
         if not self._metrics[metric].is_additive:
             return None
         with np.errstate(invalid="ignore", over="ignore"):
             return float(np.delete(self._exclusive[metric], chosen).astype(np.float64).sum())
 
 
-def _shares(costs: Costs, exclusive: Array, inclusive: Array) -> Floats:
-    """By exclusive cost; of groups without any, a little of the inclusive one, so that the largest stay."""
+def _compute_shares(costs: Costs, exclusive: Array, inclusive: Array) -> Floats:
+    """Return shares by exclusive cost; of groups without any, a little of the inclusive one, so that the largest
+    stay."""
     if not costs.is_additive or not costs.whole:
         return np.zeros(len(exclusive))
     with np.errstate(invalid="ignore", over="ignore"):
@@ -361,8 +364,8 @@ def _shares(costs: Costs, exclusive: Array, inclusive: Array) -> Floats:
 
 
 def callers(costs: Costs, labels: Labels, detail: Detail, most: int) -> dict[str, Any] | None:
-    """Functions with their callers below them, and what those cost that are left out; None of a metric whose costs
-    cannot be divided among callers."""
+    """Return functions with their callers below them, and what those cost that are left out; None of a metric whose
+    costs cannot be divided among callers."""
     if not costs.is_additive:
         return None
     grown = grow_callers(costs, detail.of(most, most, 20))
@@ -371,7 +374,7 @@ def callers(costs: Costs, labels: Labels, detail: Detail, most: int) -> dict[str
 
 
 def rows_of(table: Table, labels: Labels) -> dict[str, Any]:
-    """Rows with their depths, such as those of a hot path."""
+    """Return rows with their depths, such as those of a hot path."""
     return {
         "label": labels.of_rows(table),
         "depth": np.asarray(table.column("depth").values, np.int64),

@@ -13,7 +13,7 @@ from typing import Any
 
 from callgrove._version import __version__
 from callgrove.analysis.overview import overview
-from callgrove.errors import UsageError, worded
+from callgrove.errors import UsageError, compose_text
 from callgrove.model.experiment import Experiment, Severity
 from callgrove.model.study.series import Study
 from callgrove.render.facts import facts_of, next_commands, study_facts, study_next
@@ -76,7 +76,7 @@ def summary_of(opened: Experiment | Study, paths: Sequence[str]) -> Summary:
 
 
 def _list_damage_met(opened: Experiment | Study) -> tuple[tuple[str, str], ...]:
-    """Damage that showed only when values and samples were read."""
+    """Return damage that showed only when values and samples were read."""
     if isinstance(opened, Study):
         return ()
     samples = opened.traces.samples
@@ -151,8 +151,8 @@ class _Section:
             yield from maker.differences if isinstance(maker, ComparesTotals) else ()
 
 
-def _silent(*said: object) -> None:
-    """Nobody watches."""
+def _ignore_progress(*said: object) -> None:
+    """Do nothing: nobody watches."""
 
 
 def report(
@@ -160,10 +160,10 @@ def report(
     choice: Choice | None = None,
     title: str = "",
     max_size: int = DEFAULT_SIZE,
-    progress: Progress = _silent,
-    tell: Callable[[str], None] = _silent,
+    progress: Progress = _ignore_progress,
+    tell: Callable[[str], None] = _ignore_progress,
     limits: Limits | None = None,
-    complain: Callable[[str], None] = _silent,
+    complain: Callable[[str], None] = _ignore_progress,
     wording: Callable[[str], str] = str,
 ) -> str:
     """Return the page of some inputs, each with a section of its own, in at most `max_size` bytes. `tell` hears which
@@ -178,7 +178,7 @@ def report(
         for maker in makers:
             if isinstance(maker, Unavailable):
                 first = ", ".join(one.paths[:1])
-                tell(worded(f"{first}: there is no {maker.title.lower()} view: ", maker.reason))
+                tell(compose_text(f"{first}: there is no {maker.title.lower()} view: ", maker.reason))
     name = title or ", ".join(dict.fromkeys(s.summary.title or "experiment" for s in sections))
     detail, smallest = Detail(), 0
     empty = len(page(name, ""))

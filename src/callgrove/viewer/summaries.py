@@ -10,7 +10,7 @@ import numpy as np
 from callgrove.analysis.summary import summarise, tables
 from callgrove.analysis.summary_sections import Summary
 from callgrove.arrays import Floats, Ints
-from callgrove.errors import CallgroveError, worded
+from callgrove.errors import CallgroveError, compose_text
 from callgrove.model.experiment import Experiment
 from callgrove.model.profiles import choose_profiles
 from callgrove.model.study.fill_missing_points import fill_missing_points
@@ -143,7 +143,7 @@ def scaling_maker(opened: Experiment | Study, choice: Choice, limits: Limits | N
                 opened.study(scope=choice.scope, combination=combination_for(opened, choice.scaling))
             )
         except CallgroveError as error:  # every other view still says what is there
-            return Unavailable(TITLE, worded("the runs do not make a study: ", error))
+            return Unavailable(TITLE, compose_text("the runs do not make a study: ", error))
     if reason := _explain_missing_models(opened):
         return Unavailable(TITLE, reason)
     stored = bool(opened.models)

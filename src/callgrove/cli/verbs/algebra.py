@@ -67,7 +67,7 @@ def run_merge(options: MergeOptions) -> int:
     if options.index:
         return _write_index(options, paths, target)
     refuse_result(target, paths, options)
-    if (whole := _as_one(options, paths, target)) is not None:
+    if (whole := _open_as_one(options, paths, target)) is not None:
         return write_result(whole, [whole], target, options)
     split_target(options, least=2)
     inputs = open_all(options, paths)
@@ -99,9 +99,9 @@ def _write_index(options: MergeOptions, paths: list[str], target: str) -> int:
     return 0
 
 
-def _as_one(options: MergeOptions, paths: list[str], target: str) -> Experiment | None:
-    """The inputs as one experiment, where they are of a format in which many files are one run: nothing is matched
-    then, every file is a process of its own."""
+def _open_as_one(options: MergeOptions, paths: list[str], target: str) -> Experiment | None:
+    """Open the inputs as one experiment, where they are of a format in which many files are one run; else return None.
+    Nothing is matched then: every file is a process of its own."""
     from callgrove.binary.files import Source
     from callgrove.cli.opening import open_experiment
     from callgrove.formats.registry import entry_of, settle_format
@@ -109,22 +109,22 @@ def _as_one(options: MergeOptions, paths: list[str], target: str) -> Experiment 
     name = options.from_format or settle_format(Source.of(paths[0]))[0].name
     if not entry_of(name).opens_many:
         return None
-    fold = _holds_profiles(options.to or _by_ending(target, name))
+    fold = _holds_profiles(options.to or _choose_format(target, name))
     return open_experiment(replace(options, paths=paths, from_format=name), fold=fold)
 
 
-def _by_ending(target: str, own: str) -> str:
+def _choose_format(target: str, default: str) -> str:
     from callgrove.errors import UsageError
     from callgrove.formats.registry import format_for_target
 
     try:
         return format_for_target(target)
     except UsageError:
-        return own
+        return default
 
 
 def _holds_profiles(name: str) -> bool:
-    """Formats of events make a profile of them whenever they are opened; all others have to be given one."""
+    """Return whether a format stores profiles; formats of events make one of them whenever they are opened."""
     from callgrove.formats.registry import entry_of
 
     entry = entry_of(name)

@@ -106,7 +106,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_trace_options(parser: argparse.ArgumentParser) -> None:
-    """How traces for viewers are written."""
+    """Add the options that say how traces for viewers are written."""
     group = parser.add_argument_group("traces for viewers")
     group.add_argument(
         "--annotations", choices=ANNOTATIONS, default=ANNOTATIONS[0], help="how many details slices have"
@@ -138,7 +138,7 @@ def add_trace_options(parser: argparse.ArgumentParser) -> None:
 
 
 def add_ignored(parser: argparse.ArgumentParser, shown: str) -> None:
-    """Options of rocprofv3's converter that mean nothing here; `shown` is what the help says of them."""
+    """Add options of rocprofv3's converter that mean nothing here; `shown` is what the help says of them."""
     for word in IGNORED:
         parser.add_argument(
             word, dest="ignored", metavar="X", type=partial(_note_option, word), action="append", default=[], help=shown
@@ -151,7 +151,7 @@ def _note_option(word: str, value: str) -> str:
 
 
 def say_ignored(options: TraceOptions) -> None:
-    """One notice for all that were given."""
+    """Say once which ignored options were given."""
     from callgrove.cli.messages import note
 
     given = [word for word in IGNORED if word in options.ignored]
@@ -160,7 +160,7 @@ def say_ignored(options: TraceOptions) -> None:
 
 
 def find_unused_options(options: TraceOptions, names: Sequence[str]) -> list[str]:
-    """What was said about traces and makes no difference to any of some formats, a sentence each."""
+    """Return a sentence for each option about traces that was given and makes no difference to any of these formats."""
     from callgrove.formats.interface import WriteOptions
     from callgrove.formats.registry import all_formats, entry_of
 
@@ -183,7 +183,7 @@ def _refuse_unused(options: Options, names: Sequence[str]) -> None:
 
 
 def run(options: Options) -> int:
-    """What the target cannot hold is said on stderr, one line each."""
+    """Convert the input; what the target cannot hold is said on stderr, one line each."""
     from callgrove.execute import executor
     from callgrove.formats.registry import formats_for_target
 
@@ -234,7 +234,8 @@ def convert(options: Options, names: list[str], workers: Workers) -> int:
 
 
 def _open_input(options: Options, names: list[str], workers: Workers) -> Experiment | Study:
-    """Where a name's ending stands for traces and for series, only runs with parameters need a profile."""
+    """Open the input. Where a name's ending stands for traces and for series, only runs with parameters need a
+    profile."""
     from callgrove.cli.opening import open_any
     from callgrove.formats.registry import entry_of
     from callgrove.model.experiment import Experiment
@@ -252,7 +253,7 @@ def _has_points(experiment: Experiment) -> bool:
 
 
 def _choose_format(opened: Experiment | Study, names: list[str]) -> str:
-    """Of several formats that an ending may mean, the one for series where the input has some."""
+    """Return, of several formats that an ending may mean, the one for series where the input has some."""
     from callgrove.formats.registry import entry_of
     from callgrove.model.study.series import Study
 
@@ -276,7 +277,7 @@ ENDINGS = {"pftrace": ".pftrace", "json": ".json", "otf2": ".otf2", "rocpd": ".d
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command and gives its exit code."""
+    """Run the command and return its exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in arguments
     try:
@@ -308,7 +309,7 @@ def _run(arguments: list[str]) -> int:
     say_ignored(options)
     for text in find_unused_options(options, [FORMATS[word] for word in options.output_format]):
         note(text)  # scripts give the same options whatever they write
-    each = [(FORMATS[word], target) for word, target in _targets(options.output_format, options.target)]
+    each = [(FORMATS[word], target) for word, target in _name_targets(options.output_format, options.target)]
     for name, target in each:  # before the first one is written
         refuse_target(target, options.paths, [name], overwrite=options.force)
     with executor(engine_for(options, options.paths)) as workers:
@@ -340,8 +341,8 @@ def _add_arguments(parser: Parser) -> None:
     add_ignored(parser, "accepted and ignored: nothing is buffered, so nothing is dropped")
 
 
-def _targets(words: Sequence[str], target: str) -> Iterator[tuple[str, str]]:
-    """Every format, each once, with the file to write."""
+def _name_targets(words: Sequence[str], target: str) -> Iterator[tuple[str, str]]:
+    """Yield every format once, with the file to write."""
     several = list(dict.fromkeys(words))
     stem = next((target.removesuffix(end) for end in ENDINGS.values() if target.endswith(end)), target)
     for word in several:

@@ -59,22 +59,22 @@ def run(options: Options) -> int:
     if options.write:
         return _write(inputs, options.write, options)
     from callgrove.analysis.comparison import Question, compare
-    from callgrove.cli.opening import said_everything
+    from callgrove.cli.opening import say_damage_met
     from callgrove.model.metrics import Scope
 
-    sides = _sides(inputs, options)
+    sides = _choose_sides(inputs, options)
     asked = Question(options.metric, Scope(options.scope), options.rank, options.thread, options.source, options.flat)
-    found = compare(sides, asked)
-    table = found.table(options.limit)
-    _headline(found, options)
-    emit(_format_table(table, found, options), options)
+    comparison = compare(sides, asked)
+    table = comparison.table(options.limit)
+    _say_totals(comparison, options)
+    emit(_format_table(table, comparison, options), options)
     for experiment in inputs:
-        said_everything(experiment, options)
+        say_damage_met(experiment, options)
     return 0
 
 
-def _sides(inputs: list[Experiment], options: Options) -> list[Experiment]:
-    """What is compared: the inputs, or the runs of a single one."""
+def _choose_sides(inputs: list[Experiment], options: Options) -> list[Experiment]:
+    """Return what is compared: the inputs, or the runs of a single one."""
     from dataclasses import replace
 
     from callgrove.algebra.cutting import part
@@ -102,36 +102,39 @@ def _write(inputs: list[Experiment], target: str, options: Options) -> int:
     return write_result(made, inputs, target, options)
 
 
-def _headline(found: Comparison, options: Options) -> None:
-    """The totals, on stderr: stdout is data."""
+def _say_totals(comparison: Comparison, options: Options) -> None:
+    """Say the totals on stderr: stdout is data."""
     from callgrove.analysis.comparison import NEAR
     from callgrove.cli.messages import note
     from callgrove.render.units import amount, percent
 
     if not options.is_printed_table:
         return
-    write = amount(found.metric.unit)
-    left, *others = found.totals
-    for name, metric, right in list(zip(found.names[1:], found.metrics[1:], others, strict=True))[:MOST_TOTALS]:
+    write = amount(comparison.metric.unit)
+    left, *others = comparison.totals
+    for name, metric, right in list(zip(comparison.names[1:], comparison.metrics[1:], others, strict=True))[
+        :MOST_TOTALS
+    ]:
         difference = left - right if abs(left - right) > NEAR * max(abs(left), abs(right)) else 0.0
         change = f" ({percent(difference / right)})" if right else ""
         sign = "+" if difference > 0 else ""
-        its = f" {metric}" if metric != found.metrics[0] else ""
-        what = f"{write(left)} in {found.names[0]}, {write(right)}{its} in {name}"
-        note(f"{found.metric.name}: {what}: difference {sign}{write(difference)}{change}")
+        its = f" {metric}" if metric != comparison.metrics[0] else ""
+        what = f"{write(left)} in {comparison.names[0]}, {write(right)}{its} in {name}"
+        note(f"{comparison.metric.name}: {what}: difference {sign}{write(difference)}{change}")
     if len(others) > MOST_TOTALS:
-        note(f"{found.metric.name}: totals of {len(others) - MOST_TOTALS} more are not shown")
+        note(f"{comparison.metric.name}: totals of {len(others) - MOST_TOTALS} more are not shown")
 
 
-def _format_table(table: Table, found: Comparison, options: Options) -> Table:
-    """The table as --format wants it. In a terminal numbers have units and stand before the path, which may be long."""
+def _format_table(table: Table, comparison: Comparison, options: Options) -> Table:
+    """Return the table as --format wants it. In a terminal, numbers have units and stand before the path, which may be
+    long."""
     from callgrove.model.table import Column, Table
     from callgrove.render.text_formats import Signed, Whole, align_right
     from callgrove.render.units import amount
 
     if options.format != "table":
         return table
-    write = amount(found.metric.unit)
+    write = amount(comparison.metric.unit)
     columns: list[Column] = []
     for column in table.columns:
         cells = column.plain()
@@ -141,14 +144,14 @@ def _format_table(table: Table, found: Comparison, options: Options) -> Table:
         elif column.name == "ratio":
             columns.append(Whole(column.name, align_right(["" if v is None else f"{v:.3g}" for v in cells])))
         elif column.name == "path":
-            columns.append(Column(column.name, [_short(path) for path in cells]))
+            columns.append(Column(column.name, [_shorten_path(path) for path in cells]))
         else:
             columns.append(Whole(column.name, cells) if column.name == "present" else column)
     return Table((*columns[1:], columns[0]), table.left)
 
 
-def _short(path: str) -> str:
-    """A path whose places are shown without the folders they lie in."""
+def _shorten_path(path: str) -> str:
+    """Return a call path whose places are shown without the folders they lie in."""
     names = path.split("->")
     for k, name in enumerate(names):
         what = LOOP_AT if name.startswith(LOOP_AT) else ""

@@ -54,20 +54,20 @@ def run_dump(options: DumpOptions) -> int:
     if not isinstance(chosen, Dumps):
         raise UsageError(f"{path}: the format {chosen.name} has no raw structure to print")
     damage: list[CallgroveError] = []
-    pieces = None if options.section else _text(chosen, source, options)
+    pieces = None if options.section else _dump_text(chosen, source, options)
     if pieces is not None:
-        emit_text(_until(pieces, damage), options.output)
+        emit_text(_yield_until_damage(pieces, damage), options.output)
     else:
         shown = replace(options, given_format="table") if options.format == "text" else options
-        wanted = (f for f in _until(chosen.dump(source), damage) if options.section in f.section)
-        emit(_tables(wanted), shown)
+        wanted = (f for f in _yield_until_damage(chosen.dump(source), damage) if options.section in f.section)
+        emit(_make_tables(wanted), shown)
     if damage:
         raise damage[0]
     return 0
 
 
-def _text(chosen: Format, source: Source, options: DumpOptions) -> Iterator[str] | None:
-    """The text form that was asked for; None where fields are to be printed as a table."""
+def _dump_text(chosen: Format, source: Source, options: DumpOptions) -> Iterator[str] | None:
+    """Return the text form that was asked for; None where fields are to be printed as a table."""
     from callgrove.errors import UsageError
     from callgrove.formats.interface import DumpsText, DumpsViews, DumpView
 
@@ -80,12 +80,12 @@ def _text(chosen: Format, source: Source, options: DumpOptions) -> Iterator[str]
             f"{options.paths[0]}: the format {chosen.name} has no {view.value} to print; leave out --{view.value}"
         )
     if isinstance(chosen, DumpsText) and options.format == "text":
-        return _first_lines(chosen.dump_text(source), options.limit)
+        return _take_lines(chosen.dump_text(source), options.limit)
     return None
 
 
-def _first_lines(pieces: Iterator[str], limit: int | None) -> Iterator[str]:
-    """At most `limit` lines."""
+def _take_lines(pieces: Iterator[str], limit: int | None) -> Iterator[str]:
+    """Yield at most `limit` lines."""
     if limit is None:
         yield from pieces
         return
@@ -102,15 +102,15 @@ def _first_lines(pieces: Iterator[str], limit: int | None) -> Iterator[str]:
 T = TypeVar("T")
 
 
-def _until(parts: Iterator[T], damage: list[CallgroveError]) -> Iterator[T]:
-    """Fields or text up to the first damage, which is kept: what is intact is printed first."""
+def _yield_until_damage(parts: Iterator[T], damage: list[CallgroveError]) -> Iterator[T]:
+    """Yield fields or text up to the first damage, which is added to `damage`: what is intact is printed first."""
     try:
         yield from parts
     except CallgroveError as error:
         damage.append(error)
 
 
-def _tables(fields: Iterable[Field]) -> Iterator[Table]:
+def _make_tables(fields: Iterable[Field]) -> Iterator[Table]:
     from callgrove.model.table import Table
 
     rows: list[tuple[object, ...]] = []
@@ -144,7 +144,7 @@ def add_check_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_check(options: CheckOptions) -> int:
-    """Exit code 3 when there is damage; notes alone are no damage."""
+    """Print every problem of an input. The exit code is 3 when there is damage; notes alone are no damage."""
     from callgrove.cli.messages import note, progress, with_flags
     from callgrove.errors import InputError
     from callgrove.formats.interface import ReadOptions
@@ -155,12 +155,12 @@ def run_check(options: CheckOptions) -> int:
 
     [path] = options.paths
     with progress() as report:
-        chosen, found = check_path(path, options.from_format, ReadOptions(options.salvage, report))
-    rows = [(p.severity.value, p.file, p.section, with_flags(p.text).removeprefix(f"{path}: ")) for p in found]
+        chosen, problems = check_path(path, options.from_format, ReadOptions(options.salvage, report))
+    rows = [(p.severity.value, p.file, p.section, with_flags(p.text).removeprefix(f"{path}: ")) for p in problems]
     table = Table.from_rows(PROBLEM_COLUMNS, rows)
     if rows or not options.is_printed_table:  # for people, no problem is no table
         emit(Table((*table.columns[:-1], Prose("problem", table.columns[-1].values))), options)
-    damage = sum(p.severity == Severity.DAMAGE for p in found)
+    damage = sum(p.severity == Severity.DAMAGE for p in problems)
     places = "1 damaged place" if damage == 1 else f"{damage} damaged places"
     note(f"{path}: {places}" if damage else f"{path}: sound ({chosen.title})")
     return InputError.exit_code if damage else 0

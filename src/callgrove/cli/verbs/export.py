@@ -55,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: Options) -> int:
     from callgrove.analysis.tables import Selection, export, n_rows
     from callgrove.cli.messages import note
-    from callgrove.cli.opening import as_study, open_any, said_everything
+    from callgrove.cli.opening import as_study, open_any, say_damage_met
     from callgrove.errors import UsageError
     from callgrove.model.experiment import Experiment
     from callgrove.model.profiles import choose_profiles
@@ -72,8 +72,8 @@ def run(options: Options) -> int:
     if not isinstance(opened, Experiment):
         of_study: list[int] = []
         announced = n_rows(opened, options.table, Selection())
-        _give(_count_rows(export(opened, options.table), of_study), options, announced)
-        return _end(options, [*opened.unexplained, *_missing(options, announced, sum(of_study))])
+        _write_tables(_count_rows(export(opened, options.table), of_study), options, announced)
+        return _say_differences(options, [*opened.unexplained, *_explain_difference(options, announced, sum(of_study))])
     quantity = opened.metrics.resolve(options.metric) if options.metric else None
     told: list[str] = []
     unexplained: list[str] = []
@@ -84,21 +84,21 @@ def run(options: Options) -> int:
         first = next(tables)
         tables = chain([first], tables)
         if not len(first):
-            said_everything(opened, options, printed=False)
+            say_damage_met(opened, options, printed=False)
     sizes: list[int] = []
     announced = n_rows(opened, options.table, chosen)
-    _give(_count_rows(tables, sizes), options, announced)
+    _write_tables(_count_rows(tables, sizes), options, announced)
     if not any(sizes):
         note(f"{options.input_name}: has no {options.table}")
     for text in told:
         note(text)
-    ended = said_everything(opened, options)
+    ended = say_damage_met(opened, options)
     if not _is_damaged(opened):
-        unexplained += _missing(options, announced, sum(sizes))
-    return _end(options, unexplained) or ended
+        unexplained += _explain_difference(options, announced, sum(sizes))
+    return _say_differences(options, unexplained) or ended
 
 
-def _give(tables: Iterable[Table], options: Options, n_rows: int | None) -> None:
+def _write_tables(tables: Iterable[Table], options: Options, n_rows: int | None) -> None:
     """Print the table, or write it as a Parquet file."""
 
     if options.format == "parquet" and options.output:
@@ -107,14 +107,14 @@ def _give(tables: Iterable[Table], options: Options, n_rows: int | None) -> None
         emit(tables, options, n_rows)
 
 
-def _missing(options: Options, announced: int | None, printed: int) -> list[str]:
-    """What to say where a table should have had another number of rows; a limit ends it sooner."""
+def _explain_difference(options: Options, announced: int | None, printed: int) -> list[str]:
+    """Return what to say where a table was printed with another number of rows than it has; with a limit, nothing."""
     if options.limit is not None or announced in (None, printed):
         return []
     return [f"{options.table}: there are {announced:,}, and {printed:,} were printed"]
 
 
-def _end(options: Options, unexplained: list[str]) -> int:
+def _say_differences(options: Options, unexplained: list[str]) -> int:
     """Say what nothing explains; with --strict, that is an error."""
     from callgrove.cli.messages import say_unexplained
     from callgrove.errors import IncompleteResult
@@ -134,7 +134,7 @@ def _is_damaged(experiment: Experiment) -> bool:
 
 
 def _count_rows(tables: Iterable[Table], sizes: list[int]) -> Iterator[Table]:
-    """The tables as they are; `sizes` gets the rows of each."""
+    """Yield the tables as they are, and append the number of rows of each to `sizes`."""
     for table in tables:
         sizes.append(len(table))
         yield table
@@ -172,9 +172,9 @@ def emit_parquet(
     with replacing(Path(target)) as path, pyarrow.OSFile(bytes(path), "wb") as sink:
         try:
             for table in stream:
-                schema = schema or _schema(table, name)
+                schema = schema or _make_schema(table, name)
                 file = file or parquet.ParquetWriter(sink, schema, compression="zstd")
-                file.write_table(_arrow(table, schema))
+                file.write_table(_convert_table(table, schema))
                 cut = table.left or cut
         finally:
             if file is not None:
@@ -183,14 +183,14 @@ def emit_parquet(
         note(f"{'' if cut == UNCOUNTED else f'{cut} '}more rows were left out by --limit")
 
 
-def _schema(table: Table, name: str) -> Any:
+def _make_schema(table: Table, name: str) -> Any:
     import pyarrow
 
     known = {"series": {"metric": pyarrow.string()}}.get(name, {})
-    return pyarrow.schema([(column.name, known.get(column.name) or _type(column)) for column in table.columns])
+    return pyarrow.schema([(column.name, known.get(column.name) or _choose_type(column)) for column in table.columns])
 
 
-def _type(column: Column) -> Any:
+def _choose_type(column: Column) -> Any:
     import pyarrow
 
     if column.name in TEXTS:
@@ -200,14 +200,14 @@ def _type(column: Column) -> Any:
     return pyarrow.uint64() if column.name in UNSIGNED else pyarrow.float64()
 
 
-def _arrow(table: Table, schema: Any) -> Any:
+def _convert_table(table: Table, schema: Any) -> Any:
     import pyarrow
 
-    columns = [_cells(column, schema.field(column.name).type) for column in table.columns]
+    columns = [_convert_column(column, schema.field(column.name).type) for column in table.columns]
     return pyarrow.Table.from_arrays(columns, schema=schema)
 
 
-def _cells(column: Column, type_: Any) -> Any:
+def _convert_column(column: Column, type_: Any) -> Any:
     import pyarrow
 
     cells = column.plain()

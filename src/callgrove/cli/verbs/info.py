@@ -51,7 +51,7 @@ def add_info_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_info(options: InfoOptions) -> int:
     from callgrove.cli.messages import with_flags
-    from callgrove.cli.opening import open_any, said_everything
+    from callgrove.cli.opening import open_any, say_damage_met
     from callgrove.cli.output import emit, emit_text
     from callgrove.model.experiment import Experiment
     from callgrove.model.table import Table
@@ -64,19 +64,21 @@ def run_info(options: InfoOptions) -> int:
         one = replace(options, paths=[path] if path is not None else [])
         opened = open_any(one, notes=options.metrics)
         if options.metrics:
-            metrics = _metrics(opened) if isinstance(opened, Experiment) else study_metrics(opened)
-            tables.append(_for_people(metrics) if options.format == "table" and len(options.paths) < 2 else metrics)
+            metrics = _make_metrics_table(opened) if isinstance(opened, Experiment) else study_metrics(opened)
+            tables.append(
+                _format_for_people(metrics) if options.format == "table" and len(options.paths) < 2 else metrics
+            )
         elif options.format != "table":
-            facts = _facts_of(opened) if isinstance(opened, Experiment) else study_facts(opened)
+            facts = _list_facts(opened) if isinstance(opened, Experiment) else study_facts(opened)
             tables.append(Table.from_rows(("fact", "value"), [(word, with_flags(text)) for word, text in facts]))
         else:
-            text += ["\n" if number else "", *_write_facts(opened, path, _reading(options))]
+            text += ["\n" if number else "", *_write_facts(opened, path, _list_reading_options(options))]
             if not options.output:  # one after the other: what is wrong with the next one must not hide this one
                 emit_text(text, None)
                 text = []
         if tables and path is not None and len(options.paths) > 1:
-            tables[-1] = _of_path(tables[-1], path)
-        code = max(code, said_everything(opened, one) if isinstance(opened, Experiment) else 0)
+            tables[-1] = _add_path_column(tables[-1], path)
+        code = max(code, say_damage_met(opened, one) if isinstance(opened, Experiment) else 0)
     if tables:  # of all paths one table: two arrays are no JSON
         emit(tables, options)
     elif options.output:
@@ -84,14 +86,14 @@ def run_info(options: InfoOptions) -> int:
     return code
 
 
-def _reading(options: InfoOptions) -> list[str]:
-    """The options without which the input would not be the same."""
+def _list_reading_options(options: InfoOptions) -> list[str]:
+    """Return the options without which the input would be read differently."""
     given = (("--folder-pattern", options.folder_pattern), ("--points", options.points_file), ("--run", options.run))
     return [word for option, value in given if value for word in (option, value)]
 
 
 def _write_facts(opened: Experiment | Study, path: str | None, options: Sequence[str]) -> Iterator[str]:
-    """What a person reads: facts, then what to do next."""
+    """Yield the text for people: facts, then what to do next."""
     from callgrove.analysis.overview import overview
     from callgrove.cli.messages import with_flags
     from callgrove.model.experiment import Experiment
@@ -114,21 +116,22 @@ def _write_facts(opened: Experiment | Study, path: str | None, options: Sequence
         yield f"{'':<{width}} {command}\n"
 
 
-def _facts_of(experiment: Experiment) -> Iterator[tuple[str, str]]:
+def _list_facts(experiment: Experiment) -> Iterator[tuple[str, str]]:
     from callgrove.analysis.overview import overview
     from callgrove.render.facts import facts_of
 
     return facts_of(overview(experiment))
 
 
-def _of_path(table: Table, path: str) -> Table:
+def _add_path_column(table: Table, path: str) -> Table:
     from callgrove.model.table import Column, Table
 
     return Table((Column("path", [path] * len(table)), *table.columns))
 
 
-def _for_people(metrics: Table) -> Table:
-    """Without columns that are empty, or addresses for a browser; descriptions are written out at the end."""
+def _format_for_people(metrics: Table) -> Table:
+    """Return the metrics without columns that are empty, or addresses for a browser; descriptions are written out at
+    the end."""
     from callgrove.model.table import Table
     from callgrove.render.text_formats import Prose
 
@@ -137,11 +140,11 @@ def _for_people(metrics: Table) -> Table:
     return Table((*(column for column in used if column.name != "description"), *last))
 
 
-def _scopes(metrics: Metrics, name: str) -> str:
+def _describe_scopes(metrics: Metrics, name: str) -> str:
     return ", ".join(scope.word or "none" for scope in metrics.scopes(name))
 
 
-def _metrics(experiment: Experiment) -> Table:
+def _make_metrics_table(experiment: Experiment) -> Table:
     from callgrove.model.table import Table
 
     metrics = experiment.metrics
@@ -153,7 +156,7 @@ def _metrics(experiment: Experiment) -> Table:
             (
                 name,
                 first.unit or None,
-                f"not computed ({first.derivation})" if first.is_derived else _scopes(metrics, name),
+                f"not computed ({first.derivation})" if first.is_derived else _describe_scopes(metrics, name),
                 "yes" if first.visible else "no",
                 ", ".join(dict.fromkeys(c.statistic for c in shown if c.statistic)) or None,
                 first.description or next((c.description for c in shown if c.description), None),
@@ -177,20 +180,20 @@ def add_formats_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_formats(options: TableOutput) -> int:
-    """Plug-ins are loaded, so that a broken one is named."""
+    """Print all formats. Plug-ins are loaded, so that a broken one is named."""
     from callgrove.formats.plugins import load_plugin
     from callgrove.formats.registry import FORMATS, plugins
     from callgrove.model.table import Table
 
     theirs = [entry for entry in plugins() if load_plugin(entry) is not None]
-    table = Table.from_rows(NAMES, map(_row, (*FORMATS, *theirs)))
+    table = Table.from_rows(NAMES, map(_describe_format, (*FORMATS, *theirs)))
     if not theirs and options.is_for_people:  # for people, a column without a word is none
         table = Table(table.columns[:-1])
     emit(table, options)
     return 0
 
 
-def _row(entry: Entry) -> tuple[str | None, ...]:
+def _describe_format(entry: Entry) -> tuple[str | None, ...]:
     missing = bool(entry.module_of_extra) and find_spec(entry.module_of_extra) is None
     return (
         entry.name,

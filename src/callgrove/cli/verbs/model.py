@@ -77,8 +77,8 @@ class ScalingOptions(InputOptions):
 
 
 def parse_point(text: str) -> dict[str, float]:
-    """`p=4096,n=1e6` as numbers by name."""
-    found: dict[str, float] = {}
+    """Parse `p=4096,n=1e6` into numbers by name."""
+    point: dict[str, float] = {}
     for part in text.split(","):
         name, sign, value = part.rpartition("=")
         name = name.strip()
@@ -86,10 +86,10 @@ def parse_point(text: str) -> dict[str, float]:
             number = float(value)
         except ValueError:
             number = math.nan
-        if not (sign and name and math.isfinite(number)) or name in found:
+        if not (sign and name and math.isfinite(number)) or name in point:
             raise argparse.ArgumentTypeError(f"{text!r} is not a point like p=4096,n=1e6")
-        found[name] = number
-    return found
+        point[name] = number
+    return point
 
 
 def add_model_options(parser: argparse.ArgumentParser) -> None:
@@ -135,7 +135,7 @@ def _add_fit_options(group: argparse._ArgumentGroup) -> None:
 
 
 def fit_models(options: ScalingOptions) -> Models:
-    """The models of the study at PATH: those that it stores, or new ones."""
+    """Return the models of the study at PATH: those that it stores, or new ones."""
     from callgrove.cli.messages import note, progress
     from callgrove.cli.opening import open_study
     from callgrove.modeling.options import ModelOptions
@@ -160,15 +160,15 @@ def fit_models(options: ScalingOptions) -> Models:
 
 
 def say_cautions(models: Models) -> None:
-    """What to know about the models, on stderr: one line for each reason."""
+    """Say on stderr what to know about the models: one line for each reason."""
     from callgrove.cli.messages import note
-    from callgrove.errors import worded
+    from callgrove.errors import compose_text
     from callgrove.modeling.fitting import count_cautions
 
     for _, text, numbers in count_cautions(models.cautions):
         first = models.callpath(int(numbers[0]))
         whose = first if len(numbers) == 1 else f"{len(numbers)} of {len(models)} models, such as {first}"
-        note(worded(f"{whose}: ", text))
+        note(compose_text(f"{whose}: ", text))
 
 
 # -- model -------------------------------------------------------------------------------------------------------------
@@ -228,38 +228,39 @@ def run_model(options: ModelVerbOptions) -> int:
     if options.plot:
         return _plot(models, options.plot, options)
     if options.format == "extrap":
-        return _report(models, options)
+        return _print_report(models, options)
     if options.runner_ups or options.subtrees or options.limit is None:
-        emit(_tables(models, options), options)
+        emit(_make_tables(models, options), options)
     else:  # thousands of functions are not written out for a few rows
-        emit(_tables(_first(models, options.limit + 1), options), options, len(models))
+        emit(_make_tables(_take_first(models, options.limit + 1), options), options, len(models))
     return 0
 
 
-def _first(models: Models, n: int) -> Models:
+def _take_first(models: Models, n: int) -> Models:
     import numpy as np
 
     return models.take(np.arange(n)) if n < len(models) else models
 
 
-def _tables(models: Models, options: ModelVerbOptions) -> Table | Iterable[Table]:
+def _make_tables(models: Models, options: ModelVerbOptions) -> Table | Iterable[Table]:
     from callgrove.modeling.model_tables import model_tables, subtree_sums, subtree_table
     from callgrove.modeling.prediction import runner_ups
 
     if options.runner_ups:
-        return _uncut(runner_ups(models, _only(models, "--runner-ups"), _at(models, options)))
+        return _keep_whole(runner_ups(models, _only(models, "--runner-ups"), _at(models, options)))
     if options.subtrees:
-        return _format_table(subtree_table(subtree_sums(models), _styles(options)), options)
-    return (_format_table(table, options) for table in model_tables(models, _styles(options)))
+        return _format_table(subtree_table(subtree_sums(models), _choose_styles(options)), options)
+    return (_format_table(table, options) for table in model_tables(models, _choose_styles(options)))
 
 
-def _styles(options: ModelVerbOptions) -> list[str]:
+def _choose_styles(options: ModelVerbOptions) -> list[str]:
     people = ["short"] if options.is_for_people else []
     return [*people, *dict.fromkeys(options.expression)]
 
 
 def _format_table(table: Table, options: ModelVerbOptions) -> Table:
-    """For people: fewer columns, and functions with four digits. Data is given as it is, with flags in its warnings."""
+    """Return, for people, fewer columns and functions with four digits. Data is given as it is, with flags in its
+    warnings."""
     from callgrove.cli.messages import with_flags
     from callgrove.model.table import Column, Table
     from callgrove.render.text_formats import Whole
@@ -284,8 +285,8 @@ def _format_table(table: Table, options: ModelVerbOptions) -> Table:
     return Table(tuple(columns), table.left)
 
 
-def _uncut(table: Table) -> Table:
-    """Functions and their orders are never cut, however narrow a terminal."""
+def _keep_whole(table: Table) -> Table:
+    """Return the table with functions and their orders in full, however narrow the terminal."""
     from dataclasses import replace
 
     from callgrove.render.text_formats import Whole
@@ -322,7 +323,7 @@ def _plot(models: Models, target: str, options: ModelVerbOptions) -> int:
     return 0
 
 
-def _report(models: Models, options: ModelVerbOptions) -> int:
+def _print_report(models: Models, options: ModelVerbOptions) -> int:
     import sys
     from pathlib import Path
 
@@ -338,14 +339,14 @@ def _report(models: Models, options: ModelVerbOptions) -> int:
 
 
 def _refuse_plot(target: str) -> None:
-    """Before models are made: a picture of another kind, or one that needs a package that is missing."""
+    """Refuse, before models are made, a picture of an unknown kind, or one that needs a package that is missing."""
     from callgrove.render.plots import draw_svg, picture_format
 
     draw_svg(EMPTY_PICTURE, picture_format(target))
 
 
 def _refuse_saving(target: str, options: ModelVerbOptions) -> None:
-    """Before models are made, which may take long."""
+    """Refuse, before models are made, a file that cannot be written: making them may take long."""
     from callgrove.cli.results import refuse_target
     from callgrove.errors import UsageError
     from callgrove.formats.interface import WritesStudies
@@ -361,7 +362,7 @@ def _save(models: Models, target: str, overwrite: bool) -> None:
     from pathlib import Path
 
     from callgrove.cli.messages import note
-    from callgrove.errors import worded
+    from callgrove.errors import compose_text
     from callgrove.formats.interface import WriteOptions
     from callgrove.formats.registry import format_for_target, writer_of
     from callgrove.formats.writing.transfer import write_experiment
@@ -373,7 +374,7 @@ def _save(models: Models, target: str, overwrite: bool) -> None:
     if n_lost := len(models) - sum(model.name == NAME for model in study.models):
         note(f"lost: {n_lost} series without a model, or with one in pieces over several parameters")
     for loss in lost.lines:
-        note(worded("lost: ", loss))
+        note(compose_text("lost: ", loss))
 
 
 MODEL = Command(ModelVerbOptions, add_model_arguments, run_model)
@@ -416,7 +417,7 @@ def run_predict(options: PredictOptions) -> int:
 
 
 def _format_predictions(table: Table, options: PredictOptions) -> Table:
-    """For people: without the columns that repeat."""
+    """Return, for people, the table without the columns that repeat."""
     from callgrove.model.table import Column, Table
     from callgrove.render.text_formats import Whole
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from callgrove.cli.options import ExecutionOptions, add_execution, engine_for
 from callgrove.cli.parser import Command
-from callgrove.errors import worded
+from callgrove.errors import compose_text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -111,7 +111,7 @@ def _add_names(group: argparse._ArgumentGroup) -> None:
 
 
 def views(text: str) -> tuple[str, ...]:
-    """A list of words for what is shown."""
+    """Parse a list of words for what is shown."""
     words = tuple(text.split(","))
     if unknown := [word for word in words if word not in VIEWS]:
         raise argparse.ArgumentTypeError(f"{unknown[0]!r} is none of {', '.join(VIEWS)}")
@@ -119,7 +119,7 @@ def views(text: str) -> tuple[str, ...]:
 
 
 def run(options: Options) -> int:
-    """What was left out, and why, is said on stderr."""
+    """Make a database of measurements; what was left out, and why, is said on stderr."""
     from callgrove.execute import executor
 
     with executor(
@@ -135,15 +135,15 @@ def _convert(options: Options, workers: Workers) -> int:
     from callgrove.formats.registry import writer_of
     from callgrove.prof.conversion import run_conversion
 
-    name = options.to or _format_for(options.paths)
-    request, target = _request(options, name)
+    name = options.to or _choose_format(options.paths)
+    request, target = _make_request(options, name)
     format_ = writer_of(name)
     if not isinstance(format_, Writes):
         raise UsageError(f"{target}: {name} holds series over parameters, not an execution")
     with progress() as report:
         writer = format_.open_writer(target, WriteOptions("", options.force, report))
         survey, ready, done = run_conversion(request, writer, workers, target, report)
-    _say(ready, survey)
+    _say_missing(ready, survey)
     if len(options.paths) == 1:
         note(f"note: the database is {target}")
     if done.n_samples:
@@ -156,8 +156,8 @@ def _convert(options: Options, workers: Workers) -> int:
     return 0
 
 
-def _format_for(paths: Sequence[str]) -> str:
-    """What the ending of OUT says, as long as it says a format of executions."""
+def _choose_format(paths: Sequence[str]) -> str:
+    """Return the format that the ending of OUT names, if it holds executions; else the default."""
     from callgrove.errors import UsageError
     from callgrove.formats.registry import entry_of, format_for_target
 
@@ -170,10 +170,10 @@ def _format_for(paths: Sequence[str]) -> str:
     return TARGET if entry_of(name).holds_series else name
 
 
-def _request(options: Options, format_name: str) -> tuple[Request, Path]:
+def _make_request(options: Options, format_name: str) -> tuple[Request, Path]:
     from pathlib import Path
 
-    from callgrove.cli.results import really
+    from callgrove.cli.results import resolve_links
     from callgrove.errors import InputError, UsageError
     from callgrove.prof.binaries import default_folder
     from callgrove.prof.conversion import Request
@@ -184,12 +184,12 @@ def _request(options: Options, format_name: str) -> tuple[Request, Path]:
     *paths, last = (Path(path) for path in options.paths)
     target = last if paths else default_target(last)
     paths = paths or [last]
-    if really(target) in map(really, paths):
+    if resolve_links(target) in map(resolve_links, paths):
         raise UsageError(f"{target}: is the input itself, which is never modified; name another OUT")
     for path in map(Path, options.structs):
         if not path.is_file():
-            found = "this is a folder, not a structure file" if path.is_dir() else "there is no such structure file"
-            raise InputError(f"{path}: {found} (-S)")
+            problem = "this is a folder, not a structure file" if path.is_dir() else "there is no such structure file"
+            raise InputError(f"{path}: {problem} (-S)")
     attribution = Attribution(
         tuple(Path(path).resolve() for path in options.structs),
         not options.ignore_structs,
@@ -204,25 +204,25 @@ def _request(options: Options, format_name: str) -> tuple[Request, Path]:
     return Request(inputs, attribution, flavour, tuple(options.only_exe), not options.no_traces), target
 
 
-def _say(ready: Prepared, survey: Survey) -> None:
-    """What is missing in the result, and other things worth knowing."""
+def _say_missing(ready: Prepared, survey: Survey) -> None:
+    """Say what is missing in the result, and other things worth knowing."""
     from callgrove.cli.messages import note
 
     skipped = [text for _, text in survey.skipped]
     others = [(w.severity, w.text) for w in ready.experiment.warnings if w.text not in skipped]
-    _list("skipped", skipped)
+    _say_each("skipped", skipped)
     if skipped:
         n_files = len(skipped) + len(survey.files) + len(survey.others)
         note(f"skipped: {len(skipped)} of {n_files} measurement files in all")
     for severity, word in (("damage", "damaged"), ("missing", "missing"), ("note", "note")):
-        _list(word, [text for severity_, text in others if severity_ == severity])
+        _say_each(word, [text for severity_, text in others if severity_ == severity])
 
 
-def _list(word: str, texts: list[str]) -> None:
+def _say_each(word: str, texts: list[str]) -> None:
     from callgrove.cli.messages import note
 
     for text in texts[:MOST_NOTES]:
-        note(worded(f"{word}: ", text))
+        note(compose_text(f"{word}: ", text))
     if len(texts) > MOST_NOTES:
         note(f"{word}: {len(texts) - MOST_NOTES} more")
 

@@ -29,11 +29,11 @@ class Options(InputOptions, SelectionOptions, FileOutput):
 
 
 def size(text: str) -> int:
-    """A number of bytes: 800kB, 5MB, 1.5M."""
-    found = SIZE.fullmatch(text.strip())
-    if found is None:
+    """Parse a number of bytes: 800kB, 5MB, 1.5M."""
+    number_and_unit = SIZE.fullmatch(text.strip())
+    if number_and_unit is None:
         raise argparse.ArgumentTypeError(f"{text!r} is not a size like 800kB or 5MB")
-    return int(float(found[1]) * SIZES[found[2]])
+    return int(float(number_and_unit[1]) * SIZES[number_and_unit[2]])
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -55,7 +55,7 @@ def run(options: Options) -> int:
     from pathlib import Path
 
     from callgrove.cli.messages import note, progress, say_unexplained, with_flags
-    from callgrove.cli.opening import said_everything, say_added_up
+    from callgrove.cli.opening import say_added_up, say_damage_met
     from callgrove.cli.output import replacing
     from callgrove.errors import IncompleteResult, UsageError
     from callgrove.model.experiment import Experiment
@@ -88,7 +88,7 @@ def run(options: Options) -> int:
     note(f"{options.output}: {len(text.encode()):,} bytes; open it in a browser")
     for one in opened:
         if isinstance(one.opened, Experiment):
-            said_everything(one.opened, options)
+            say_damage_met(one.opened, options)
     say_unexplained(unexplained)
     if unexplained and options.strict:
         raise IncompleteResult(f"{options.output}: was written, but what it shows does not add up to the totals")
@@ -96,7 +96,7 @@ def run(options: Options) -> int:
 
 
 def _open_inputs(options: Options) -> Iterator[Input]:
-    """All paths as one experiment where their format takes several, else each by itself."""
+    """Yield all paths as one experiment where their format takes several, else each by itself."""
     from callgrove.cli.opening import open_any
     from callgrove.errors import UsageError
     from callgrove.viewer.report import Input

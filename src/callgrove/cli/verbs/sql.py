@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: Options) -> int:
     from callgrove.cli.messages import note, progress
-    from callgrove.cli.opening import said_everything
+    from callgrove.cli.opening import say_damage_met
     from callgrove.model.experiment import Experiment
     from callgrove.query.sql import sql, table_list
 
@@ -58,7 +58,7 @@ def run(options: Options) -> int:
     inputs = _open_inputs(options, fold=not FOLDED.isdisjoint(words))
     if options.tables:
         listed = table_list(inputs)
-        emit(_for_people(listed) if options.is_for_people else listed, options)
+        emit(_format_for_people(listed) if options.is_for_people else listed, options)
         return 0
     with progress() as report:
         answer = sql(inputs, query, options.engine, report)
@@ -67,24 +67,24 @@ def run(options: Options) -> int:
             note(text)
         _say_what_is_empty(inputs, answer.loaded, options)
         emit(answer, options)
-    return max([0, *(said_everything(one, options) for one in inputs if isinstance(one, Experiment))])
+    return max([0, *(say_damage_met(one, options) for one in inputs if isinstance(one, Experiment))])
 
 
 # -- the query --------------------------------------------------------------------------------------------------------
 
 
 def _split_query(options: Options) -> tuple[Sequence[str], str]:
-    """The paths, and the text of --file or the last of the arguments."""
+    """Return the paths, and the query: the text of --file or the last of the arguments."""
     if options.file:
-        return options.paths, _text(options.file)
+        return options.paths, _read_query(options.file)
     *paths, text = options.paths
     if not paths or os.path.lexists(text):
         example = "callgrove sql run.db 'SELECT name, count(*) FROM spans GROUP BY name'"
         raise UsageError(f"after PATH comes a query, like {example}; --tables lists what can be asked")
-    return paths, _text(text[1:]) if text.startswith("@") else text
+    return paths, _read_query(text[1:]) if text.startswith("@") else text
 
 
-def _text(path: str) -> str:
+def _read_query(path: str) -> str:
     with Path(path).open("rb") as file:
         content = file.read(LARGEST_QUERY + 1)
     if len(content) > LARGEST_QUERY:
@@ -99,13 +99,13 @@ def _text(path: str) -> str:
 
 
 def _open_inputs(options: Options, fold: bool) -> list[Experiment | Study]:
-    """Databases of one family together, as one experiment; everything else one by one."""
+    """Open databases of one family together, as one experiment, and everything else one by one."""
     from callgrove.cli.opening import open_any
 
-    return [open_any(replace(options, paths=group), fold=fold) for group in _groups(options)]
+    return [open_any(replace(options, paths=group), fold=fold) for group in _group_paths(options)]
 
 
-def _groups(options: Options) -> list[Sequence[str]]:
+def _group_paths(options: Options) -> list[Sequence[str]]:
     from callgrove.formats.registry import entry_of, load
 
     if len(options.paths) == 1:
@@ -114,17 +114,17 @@ def _groups(options: Options) -> list[Sequence[str]]:
         load(options.from_format)
     groups: dict[str, list[str]] = {}
     for number, path in enumerate(options.paths):
-        name = options.from_format or _format_of(path)
+        name = options.from_format or _detect_format(path)
         groups.setdefault(name if name and entry_of(name).opens_many else f"#{number}", []).append(path)
-    strange = [key for key in groups if key.startswith("#") and _format_of(groups[key][0]) == ""]
+    strange = [key for key in groups if key.startswith("#") and _detect_format(groups[key][0]) == ""]
     known = next((key for key in groups if not key.startswith("#")), None)
     for key in strange if known else []:
         groups[known or ""] += groups.pop(key)  # a set says what is wrong with one of many, and goes on
     return list(groups.values())
 
 
-def _format_of(path: str) -> str:
-    """By content; empty where it is not recognised, which opening it will say."""
+def _detect_format(path: str) -> str:
+    """Return the format of a path, by content; empty where it is not recognised, which opening it will say."""
     from callgrove.binary.files import Source
     from callgrove.formats.registry import settle_format
 
@@ -137,22 +137,22 @@ def _format_of(path: str) -> str:
 # -- what is said -----------------------------------------------------------------------------------------------------
 
 
-def _for_people(listed: Table) -> Table:
-    """One row per table."""
+def _format_for_people(listed: Table) -> Table:
+    """Return the list of tables with one row per table."""
     from callgrove.model.table import Table
 
-    found: dict[str, tuple[str, str, list[str]]] = {}
+    descriptions: dict[str, tuple[str, str, list[str]]] = {}
     for name, kind, column, _, meaning in listed.rows():
-        found.setdefault(name, (kind, meaning, []))[2].append(column)
-    rows = [(name, kind, meaning, ", ".join(columns)) for name, (kind, meaning, columns) in found.items()]
+        descriptions.setdefault(name, (kind, meaning, []))[2].append(column)
+    rows = [(name, kind, meaning, ", ".join(columns)) for name, (kind, meaning, columns) in descriptions.items()]
     return Table.from_rows(("table", "kind", "meaning", "columns"), rows)
 
 
 def _say_what_is_empty(inputs: Sequence[Experiment | Study], loaded: dict[str, int], options: Options) -> None:
-    """Tables without rows are said; if there are no others, and the input is damaged, nothing is printed: a 0 would be
-    taken for the truth."""
+    """Say which tables have no rows. If there are no others, and the input is damaged, raise instead of printing: a 0
+    would be taken for the truth."""
     from callgrove.cli.messages import note
-    from callgrove.cli.opening import said_damage
+    from callgrove.cli.opening import say_new_damage
     from callgrove.model.experiment import Experiment, Severity
     from callgrove.model.traces.events import FindsLater
 
@@ -164,7 +164,7 @@ def _say_what_is_empty(inputs: Sequence[Experiment | Study], loaded: dict[str, i
             met: list[str] = []
             if isinstance(backend, FindsLater):
                 met = [warning.text for warning in backend.warnings if warning.severity == Severity.DAMAGE]
-            said_damage(one, met)
+            say_new_damage(one, met)
             damaged |= bool(met or one.values.problems or (samples is not None and samples.problems))
     empty = [name for name, n in loaded.items() if not n]
     if not empty:

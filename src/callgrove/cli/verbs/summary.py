@@ -103,7 +103,7 @@ def run(options: Options) -> int:
     from callgrove.analysis.summary import memory_peaks, sections_of, summarise, table, tables
     from callgrove.analysis.summary_sections import By, WindowMode
     from callgrove.cli.messages import note
-    from callgrove.cli.opening import open_experiment, said_damage, said_everything, say_added_up
+    from callgrove.cli.opening import open_experiment, say_added_up, say_damage_met, say_new_damage
     from callgrove.execute import executor
     from callgrove.model.profiles import choose_profiles
 
@@ -111,29 +111,29 @@ def run(options: Options) -> int:
         experiment = open_experiment(options, fold=False, workers=workers)
         if experiment.traces.n_spans:
             say_added_up(experiment)
-        window, profiles = _window(experiment, options), choose_profiles(experiment, options.rank, None)
+        window, profiles = _choose_window(experiment, options), choose_profiles(experiment, options.rank, None)
         by, mode, sections = (
             [By(word) for word in options.by],
             WindowMode(options.window_mode),
             options.section or SECTIONS,
         )
-        found = summarise(experiment, by, window, mode, profiles, workers, sections, options.ignore_digits)
+        summary = summarise(experiment, by, window, mode, profiles, workers, sections, options.ignore_digits)
     if "memory" in options.section:  # it takes all events once more
-        found.memory = memory_peaks(experiment, profiles, window)
+        summary.memory = memory_peaks(experiment, profiles, window)
     limit = (FOR_PEOPLE if options.is_for_people else None) if options.limit == UNSAID else options.limit
     if options.is_for_people:
-        emit_each((_for_people(made) for made in tables(found, sections, limit)), options)
+        emit_each((_format_for_people(made) for made in tables(summary, sections, limit)), options)
     else:
-        emit(table(found, sections, limit), replace(options, limit=None))  # it counts in every section
-    said_damage(experiment, found.damage)
-    for asked, names in found.find_undivided(sections_of(found, sections)).items():
+        emit(table(summary, sections, limit), replace(options, limit=None))  # it counts in every section
+    say_new_damage(experiment, summary.damage)
+    for asked, names in summary.find_undivided(sections_of(summary, sections)).items():
         note(f"{' and '.join(names)} cannot be divided by {asked.value}: these rows cover all of them")
-    for text in _quality(found, experiment):
+    for text in _describe_quality(summary, experiment):
         note(text)
-    return said_everything(experiment, options)
+    return say_damage_met(experiment, options)
 
 
-def _window(experiment: Experiment, options: Options) -> Window | None:
+def _choose_window(experiment: Experiment, options: Options) -> Window | None:
     from callgrove.errors import UsageError
     from callgrove.model.selection import time_span
     from callgrove.model.traces.windows import TimeWindow, marker_window
@@ -157,14 +157,14 @@ def _window(experiment: Experiment, options: Options) -> Window | None:
     return window
 
 
-def _for_people(made: Table) -> Table:
-    """Times, sizes and shares with units."""
+def _format_for_people(made: Table) -> Table:
+    """Return the table with units at times, sizes and shares."""
     from dataclasses import replace
 
     from callgrove.render.text_formats import Amounts, Identifier
     from callgrove.render.units import percent, si
 
-    def written(name: str, value: float) -> str:
+    def write_number(name: str, value: float) -> str:
         if name == "start_ns":
             return f"@{value}"  # as --start takes it
         if name.endswith("_ns"):
@@ -176,7 +176,7 @@ def _for_people(made: Table) -> Table:
     columns: list[Column] = []
     for column in made.columns:
         if column.name.endswith(("_ns", "percent")) or column.name.endswith(("bytes", "bytes_per_second")):
-            cells = [None if cell is None else written(column.name, cell) for cell in column.plain()]
+            cells = [None if cell is None else write_number(column.name, cell) for cell in column.plain()]
             columns.append(Amounts(column.name.removesuffix("_ns"), cells))
         elif column.name in DIVISIONS:
             columns.append(Identifier(column.name, column.values, column.absent))
@@ -185,20 +185,20 @@ def _for_people(made: Table) -> Table:
     return replace(made, columns=tuple(columns))
 
 
-def _quality(found: Summary, experiment: Experiment) -> list[str]:
-    """What a reader of the table should know about the data."""
+def _describe_quality(summary: Summary, experiment: Experiment) -> list[str]:
+    """Return what a reader of the table should know about the data."""
     from callgrove.model.runs import describe_runs
 
-    if not found.n_read and not experiment.traces.n_spans:
+    if not summary.n_read and not experiment.traces.n_spans:
         if experiment.runs[0].parameters or len(experiment.runs) > 1:
             which = f"--run chooses one of {len(experiment.runs)}: {describe_runs(experiment.runs)}"
             return [f"{experiment.path}: holds several runs, and a summary shows the events of one; {which}"]
         nothing = "has no events with a start and an end, which a summary is made of; `callgrove info` says what it has"
         return [f"{experiment.path}: {nothing}"]
-    counts = f"{found.n_read:,} spans read, {found.n_shown:,} shown, {found.n_flagged:,} flagged"
-    notes = [f"{counts}, {found.n_unlinked:,} operations without a launching call"]
-    if found.n_flagged > MUCH_DAMAGE * found.n_read:
-        share = 100 * found.n_flagged / found.n_read
+    counts = f"{summary.n_read:,} spans read, {summary.n_shown:,} shown, {summary.n_flagged:,} flagged"
+    notes = [f"{counts}, {summary.n_unlinked:,} operations without a launching call"]
+    if summary.n_flagged > MUCH_DAMAGE * summary.n_read:
+        share = 100 * summary.n_flagged / summary.n_read
         notes.append(
             f"data quality: {share:.1f} % of the spans end before they start, or have times that no clock shows; "
             "they are in no sum"

@@ -36,16 +36,16 @@ def add_top_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_top(options: TopOptions) -> int:
     from callgrove.analysis.views import top
-    from callgrove.cli.opening import open_experiment, said_everything
-    from callgrove.cli.output import all_columns, costs_of, format_table, headline
+    from callgrove.cli.opening import open_experiment, say_damage_met
+    from callgrove.cli.output import choose_columns, costs_of, format_table, say_headline
 
     experiment = open_experiment(options)
     costs = costs_of(experiment, options)
-    columns = all_columns(experiment, options)
+    columns = choose_columns(experiment, options)
     table = top(costs, options.by, options.limit, columns)
-    headline(costs, options)
+    say_headline(costs, options)
     emit(format_table(table, costs, options), options)
-    return said_everything(experiment, options, printed=bool(len(table)))
+    return say_damage_met(experiment, options, printed=bool(len(table)))
 
 
 TOP = Command(TopOptions, add_top_arguments, run_top)
@@ -76,8 +76,8 @@ def add_tree_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_tree(options: TreeOptions) -> int:
     from callgrove.analysis.views import bottom_up, top_down
-    from callgrove.cli.opening import open_experiment, said_everything
-    from callgrove.cli.output import all_columns, costs_of, format_table, headline
+    from callgrove.cli.opening import open_experiment, say_damage_met
+    from callgrove.cli.output import choose_columns, costs_of, format_table, say_headline
     from callgrove.errors import UsageError
 
     if options.bottom_up and options.all_metrics:
@@ -86,14 +86,14 @@ def run_tree(options: TreeOptions) -> int:
         )
     experiment = open_experiment(options)
     costs = costs_of(experiment, options)
-    columns = all_columns(experiment, options)
+    columns = choose_columns(experiment, options)
     if options.bottom_up:
         table = bottom_up(costs, options.limit)
     else:
         table = top_down(costs, options.source, options.limit, columns)
-    headline(costs, options)
+    say_headline(costs, options)
     emit(format_table(table, costs, options), options)
-    return said_everything(experiment, options, printed=bool(len(table)))
+    return say_damage_met(experiment, options, printed=bool(len(table)))
 
 
 TREE = Command(TreeOptions, add_tree_arguments, run_tree)
@@ -108,7 +108,7 @@ class HotOptions(CostOptions):
 
 
 def share(text: str) -> float:
-    """A share of the parent's cost, between 0 and 1."""
+    """Parse a share of the parent's cost, between 0 and 1."""
     try:
         number = float(text)
     except ValueError:
@@ -134,22 +134,22 @@ def add_hot_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_hot(options: HotOptions) -> int:
     from callgrove.analysis.views import hot_path
-    from callgrove.cli.opening import open_experiment, said_everything
-    from callgrove.cli.output import all_columns, costs_of, format_table, headline
+    from callgrove.cli.opening import open_experiment, say_damage_met
+    from callgrove.cli.output import choose_columns, costs_of, format_table, say_headline
 
     experiment = open_experiment(options)
-    found = costs_of(experiment, options)
-    columns = all_columns(experiment, options)
-    table = hot_path(found, options.share, columns)
-    headline(found, options)
-    emit(format_table(table, found, options), options)
+    costs = costs_of(experiment, options)
+    columns = choose_columns(experiment, options)
+    table = hot_path(costs, options.share, columns)
+    say_headline(costs, options)
+    emit(format_table(table, costs, options), options)
     if options.is_printed_table:
-        _say_why_it_ends(table, hot_path(found, share=0.0), found, options.share)
-    return said_everything(experiment, options, printed=bool(len(table)))
+        _say_why_it_ends(table, hot_path(costs, share=0.0), costs, options.share)
+    return say_damage_met(experiment, options, printed=bool(len(table)))
 
 
-def _say_why_it_ends(path: Table, to_the_leaf: Table, found: Costs, share: float) -> None:
-    """A path that ends above a leaf is short because of --share; say how to go on."""
+def _say_why_it_ends(path: Table, to_the_leaf: Table, costs: Costs, share: float) -> None:
+    """Say how to go on where a path ends above a leaf because of --share."""
     from math import floor
 
     from callgrove.cli.messages import note
@@ -158,10 +158,10 @@ def _say_why_it_ends(path: Table, to_the_leaf: Table, found: Costs, share: float
     if not 0 < n < len(to_the_leaf):
         return
     contexts, names = (to_the_leaf.column(name).plain() for name in ("context", "name"))
-    part = float(found.weights[contexts[n]] / found.weights[contexts[n - 1]])
+    part = float(costs.weights[contexts[n]] / costs.weights[contexts[n - 1]])
     if 0.005 <= part < share:
         further = floor(100 * part) / 100
-        ends = f"no call of {names[n - 1]} has {share:.0%} of its {'changes' if found.is_signed else 'cost'}"
+        ends = f"no call of {names[n - 1]} has {share:.0%} of its {'changes' if costs.is_signed else 'cost'}"
         note(f"{ends}; {names[n]} has {part:.0%}: --share {further:g} goes on")
 
 

@@ -81,7 +81,7 @@ def _context_columns(tree: ContextTree) -> Mapping[str, Cells]:
 
 
 def _names(tree: ContextTree) -> Words:
-    """Of each region once; contexts without one have a name of their own."""
+    """Return the name of each region once; contexts without one have a name of their own."""
     labels = [tree.regions.label(region) for region in range(len(tree.regions))]
     ids = tree.region.astype(np.int64)
     alone = np.flatnonzero(ids < 0)
@@ -129,7 +129,8 @@ def read_contexts(folder: Folder, attributes: Attributes) -> ContextTree:
 
 
 def _check_preorder(table: StoredTable, parent: Ids, kind: Ids, ends: Ids) -> None:
-    """Each subtree is a slice: what follows a context is its first child, what follows its subtree its sibling."""
+    """Check that each subtree is a slice: what follows a context is its first child, what follows its subtree its
+    sibling."""
     n, context = len(parent), np.arange(len(parent))
     elided = np.flatnonzero(kind == ContextKind.ELIDED)
     n_listed = int(elided[0]) if len(elided) else n
@@ -412,7 +413,7 @@ def _read_topologies(folder: Folder, n_places: int) -> tuple[Topology, ...]:
 
 
 def _read_coordinates(folder: Folder, n_places: int, n: int) -> list[tuple[Ids, np.typing.NDArray[np.int64]]]:
-    """(place, coordinate) of every dimension of every place, topology by topology."""
+    """Return (place, coordinate) of every dimension of every place, topology by topology."""
     table = folder.table("coordinates")
     rows = table.whole()
     place = folder.ids(table, rows, "place", n_places, lowest=0).astype(np.int32)

@@ -207,11 +207,11 @@ class Group:
             return texts(self._columns.column(name))
 
     def names(self, name: str) -> tuple[str, ...]:
-        """Texts of which none is absent; what is NULL is empty."""
+        """Return texts of which none is absent; what is NULL is empty."""
         return tuple(text or "" for text in self.texts(name))
 
     def words(self, name: str) -> tuple[Ids, list[str]]:
-        """Numbers of texts, -1 where there is none, and the texts, each once."""
+        """Return numbers of texts, -1 where there is none, and the texts, each once."""
         with self._table.reading(self._section):
             column = self._columns.column(name)
             if not arrow().types.is_dictionary(column.type):
@@ -235,7 +235,7 @@ class Group:
             return flat.reshape(len(lengths), -1) if len(lengths) else flat.reshape(0, 0)
 
     def cells(self, name: str) -> list[Any]:
-        """Anything else, as Python objects."""
+        """Return anything else, as Python objects."""
         with self._table.reading(self._section):
             cells: list[Any] = self._columns.column(name).to_pylist()
             return cells
@@ -255,7 +255,7 @@ class StoredTable:
 
     @contextmanager
     def reading(self, section: str) -> Iterator[None]:
-        """Whatever pyarrow finds wrong is damage of this file."""
+        """Raise whatever pyarrow finds wrong as damage of this file."""
         try:
             yield
         except CallgroveError:
@@ -409,7 +409,7 @@ class Folder:
         return np.array([*(known[text] for text in texts), ABSENT], np.int32)[ids]
 
     def ids(self, table: StoredTable, rows: Group, column: str, n: int, lowest: int = ABSENT) -> Array:
-        """Numbers of rows of another table."""
+        """Return numbers of rows of another table."""
         ids = rows.numbers(column)
         wrong = np.flatnonzero((ids < lowest) | (ids >= n))
         if len(wrong):

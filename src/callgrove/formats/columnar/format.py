@@ -49,7 +49,7 @@ def problems(opened: Experiment | Study, folder: Path, progress: Progress) -> It
 
 
 def _collect_damage(experiment: Experiment) -> Iterator[CallgroveError]:
-    """Damage of spans, counters and attachments, which is raised where it is met."""
+    """Yield damage of spans, counters and attachments, which is raised where it is met."""
     traces = experiment.traces
     parts = range(len(traces.parts()))
     asked: list[Callable[[], object]] = [
@@ -92,7 +92,7 @@ class ColumnarFormat:
     title = "callgrove's own folder of Parquet tables"
 
     def match(self, source: Source) -> Match | None:
-        """By the manifest, in a folder or by itself."""
+        """Recognise a folder by its manifest, or the manifest by itself."""
         if source.has(MANIFEST):
             if BEGINNING.match(source.head(LOOKED_AT, MANIFEST)):
                 return Match(Grade.EXACT, f"it has the manifest {MANIFEST}")

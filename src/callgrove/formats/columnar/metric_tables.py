@@ -136,7 +136,7 @@ def _fitting(number: int | None) -> int | None:
 
 
 def large_ids(metrics: Metrics) -> dict[str, str]:
-    """Ids that no column holds, by row: the manifest has them."""
+    """Return ids that no column holds, by row: the manifest has them."""
     return {str(k): str(m.source_id) for k, m in enumerate(metrics) if _fitting(m.source_id) != m.source_id}
 
 

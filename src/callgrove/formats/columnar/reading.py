@@ -90,7 +90,7 @@ class ValueLayout:
         return (*value_columns(self.dtype.name if plain else "double", self.fillers), *self._field_columns())
 
     def _leaves(self) -> list[tuple[str, tuple[str, ...], np.dtype[Any], bool]]:
-        """Column, path, type and whether it is a list, of every number of a composite value."""
+        """Return column, path, type and whether it is a list, of every number of a composite value."""
         pending: list[tuple[tuple[str, ...], np.dtype[Any], bool]] = [((), self.dtype, False)]
         leaves: list[tuple[str, tuple[str, ...], np.dtype[Any], bool]] = []
         while pending:
@@ -205,7 +205,7 @@ class FolderValues:
         return SparseBlock.concatenate(blocks)
 
     def context(self, context: int) -> SparseBlock:
-        """Every row group is looked at: values lie by profile."""
+        """Return the values of one context. Every row group is looked at: values lie by profile."""
         blocks = []
         for block in self._stream(None, None):
             part = block.take((block.context == context) & ~self._summary[block.profile])
@@ -217,7 +217,8 @@ class FolderValues:
         return self._stream(profiles, metrics)
 
     def _stream(self, profiles: Ints | None, metrics: Ints | None, measured: bool = False) -> Iterator[SparseBlock]:
-        """A row group of each table is in memory. Damaged ones are stepped over, and kept in `problems`."""
+        """Yield values with one row group of each table in memory. Damaged ones are stepped over, and kept in
+        `problems`."""
         wanted = [set(one.groups(profiles).tolist()) for one in self._tables]
         for number, first, last in self._runs:
             table = self._tables[number].table

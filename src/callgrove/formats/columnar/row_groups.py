@@ -95,7 +95,7 @@ class GroupWriter:
         self.n_rows += n
 
     def end_group(self) -> None:
-        """What waits becomes a row group, so that the rows to come are in another."""
+        """Turn what waits into a row group, so that the rows to come are in another."""
         if self._n_waiting:
             self._write(self._n_waiting)
 
@@ -111,7 +111,7 @@ class GroupWriter:
         self._n_groups += 1
 
     def close(self) -> int:
-        """Gives the number of rows."""
+        """Close the file, and return the number of rows."""
         self.end_group()
         self._file.close()
         self._sink.close()

@@ -66,7 +66,8 @@ class TableColumn:
 
 
 def _columns(text: str) -> tuple[TableColumn, ...]:
-    """From `name:type` with `?` for NULL where absent, in brackets what is only shown, `+1` since minor version 1."""
+    """Return columns from `name:type` with `?` for NULL where absent, in brackets what is only shown, `+1` since minor
+    version 1."""
     out = []
     for word in text.split():
         told, _, since = word.strip("[]").partition("+")

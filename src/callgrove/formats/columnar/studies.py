@@ -190,7 +190,7 @@ def _json(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """JSON knows no infinity and no NaN: these are texts."""
+    """Return a value as JSON has it, which knows no infinity and no NaN: these are texts."""
     if isinstance(value, Mapping):
         return {str(key): _plain(one) for key, one in value.items()}
     if isinstance(value, list | tuple):

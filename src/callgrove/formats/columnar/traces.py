@@ -90,12 +90,12 @@ class StoredSides:
         return sides
 
     def has(self, side: str, part: int) -> bool:
-        """Does a part have rows of such a table?"""
+        """Return whether a part has rows of such a table."""
         first, last = self._places.get((side, part), (0, 0))
         return first < last
 
     def read(self, side: str, part: int) -> SideTable | None:
-        """None where the part has no such table."""
+        """Return the rows of a part; None where it has no such table."""
         if (side, part) not in self._places:
             return None
         first, last = self._places[side, part]
@@ -218,7 +218,7 @@ class FolderSpans:
         return FolderSpans(self._table, index, sides, parts, profile_of, n_contexts, devices=devices, alone=chosen)
 
     def part_sizes(self) -> Sequence[int]:
-        """Bytes that the spans of each part take; none where nobody knows."""
+        """Return the bytes that the spans of each part take; none where nobody knows."""
         if self._index is None:
             return ()
         rows = self._index.rows(len(self._profile_of) - 1)
@@ -347,7 +347,7 @@ def _join_columns(columns: Sequence[Array | tuple[object, ...]]) -> Array | tupl
 def read_spans(
     folder: Folder, part: Ids, n_contexts: int, index: Callable[[StoredTable], TableIndex | None]
 ) -> FolderSpans | None:
-    """None where the folder has no spans at all."""
+    """Return the spans; None where the folder has no spans at all."""
     if not folder.has("spans"):
         return None
     table = folder.table("spans").check()
@@ -364,7 +364,7 @@ def read_spans(
 
 
 def read_counters(folder: Folder, n_profiles: int) -> Counters | None:
-    """Counters over time."""
+    """Return counters over time."""
     kind = str(folder.manifest.more.get("counter_type", "double"))
     table = folder.table("counters", counter_table(kind if kind in ("int64", "uint64") else "double"))
     rows = table.whole()
@@ -489,7 +489,7 @@ class FolderSamples:
 
 
 def read_samples(folder: Folder, n_profiles: int, n_contexts: int, n_metrics: int) -> FolderSamples | None:
-    """None where the folder has no samples at all."""
+    """Return the samples; None where the folder has no samples at all."""
     if not folder.has("samples"):
         return None
     table = folder.table("sample_lines")

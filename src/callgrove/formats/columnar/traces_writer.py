@@ -115,7 +115,7 @@ def _kind(cells: Array | Sequence[object]) -> tuple[str, str]:
 
 
 def describe_columns(known: Described) -> list[list[str]]:
-    """For the manifest: column, type, and what it is in memory."""
+    """Return column, type, and what it is in memory, for the manifest."""
     return [[name, TEXT if kind == NOTHING else kind, container] for name, (kind, container) in known.items()]
 
 
@@ -156,7 +156,7 @@ def _as(cells: Array | Sequence[object], kind: str) -> Array:
 
 
 def texts_as_lists(rows: Mapping[str, Array], columns: Sequence[TableColumn]) -> dict[str, Cells]:
-    """Texts as lists: those are what becomes text in Arrow."""
+    """Return texts as lists: those are what becomes text in Arrow."""
     texts = {column.name for column in columns if column.type in (TEXT, TEXTS)}
     return {name: cells.tolist() if name in texts else cells for name, cells in rows.items()}
 
@@ -197,7 +197,8 @@ def _schema(told: Sequence[Sequence[str]]) -> tuple[TableColumn, ...]:
 
 
 def read_beside(folder: Folder) -> Mapping[str, Callable[[], Table]]:
-    """Each of them is read when it is asked for; those whose columns are not told are left out."""
+    """Return the side tables. Each of them is read when it is asked for; those whose columns are not told are left
+    out."""
     told: dict[str, Any] = folder.or_warn(lambda: folder.manifest.get(folder.path, "beside", dict, {}), {})
     out: dict[str, Callable[[], Table]] = {}
     for name, columns in told.items():
@@ -377,7 +378,7 @@ class SidesWriter:
         self._places: list[Place] = []
 
     def write(self) -> Iterator[tuple[str, int]]:
-        """Gives every table with its rows."""
+        """Write the tables, and yield each with its rows."""
         backend = self._traces.spans_backend
         more = [] if not isinstance(backend, ArraySpans) else [n for n in backend.sides if n not in SIDE_TABLES]
         for name in (*SIDE_TABLES, *more):
@@ -411,7 +412,7 @@ class _Attempt:
         self.given, self.passed = Ledger(), Ledger()
 
     def write(self, traces: Traces) -> bool:
-        """False where all must be written again, now that the columns are known better."""
+        """Write rows; return False where all must be written again, now that the columns are known better."""
         try:
             return all(self._part(traces, part) for part in range(len(traces.parts())))
         except BaseException:

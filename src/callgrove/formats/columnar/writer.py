@@ -126,7 +126,7 @@ class ValuesWriter:
 
 
 def _native(value: Array) -> Array:
-    """Values in a type that Parquet has, in this machine's order of bytes."""
+    """Return values in a type that Parquet has, in this machine's order of bytes."""
     if value.dtype.names is not None:
         return value
     fits = value.dtype.kind in NATIVE and value.dtype.itemsize <= 8 and value.dtype != np.float16
@@ -241,14 +241,14 @@ class FolderWriter(TargetWriter[PendingFolder, _Open]):
             self._write_summaries(opened)
 
     def _write_summaries(self, opened: _Open) -> None:
-        """Stored summaries are not among the chunks that a writer is given."""
+        """Write stored summaries, which are not among the chunks that a writer is given."""
         summaries = opened.tables.profiles.summaries
         if len(summaries):
             for block in opened.tables.values.blocks(summaries):
                 opened.values.add(block.triples())
 
     def _copy_sources(self, tables: Experiment) -> None:
-        """Copies of source files, under the names by which the tables know them."""
+        """Copy source files, under the names by which the tables know them."""
         for file, copy in readable_sources(tables, self._report):
             inside = PurePosixPath(tables.sources.copies[file])
             if inside.is_absolute() or ".." in inside.parts:
@@ -314,7 +314,7 @@ class FolderWriter(TargetWriter[PendingFolder, _Open]):
         return more
 
     def _write_attachments(self, opened: _Open) -> None:
-        """Each in a row group of its own, so that one is read without the others."""
+        """Write attachments, each in a row group of its own, so that one is read without the others."""
         file = GroupWriter(opened.place, "attachments", EXPERIMENT["attachments"])
         for name, attachment in opened.tables.attachments.items():
             data = attachment.read()
@@ -347,7 +347,7 @@ class FolderWriter(TargetWriter[PendingFolder, _Open]):
 
 
 def _begins_with_summary(tables: Experiment) -> bool:
-    """Where do stored summaries stand among all values: before or after the others?"""
+    """Return whether stored summaries stand before all other values, rather than after them."""
     if not len(tables.profiles.summaries):
         return False
     first = next(iter(tables.values.blocks(np.arange(len(tables.profiles)))), None)

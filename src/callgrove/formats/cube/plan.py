@@ -319,7 +319,8 @@ class _Arranger:
         group.below.append(place)
 
     def _number(self) -> None:
-        """Locations are numbered as profiles are; others keep their numbers where these have no gaps."""
+        """Number the places: locations are numbered as profiles are; others keep their numbers where these have no
+        gaps."""
         for number, profile in enumerate(self.profiles.measured.tolist()):
             self.location_of[profile].id = number
         everything = _walk(self.roots)

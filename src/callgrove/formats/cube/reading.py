@@ -58,7 +58,7 @@ class MetricValues:
     visits: int = -1
 
     def row_of(self, n_contexts: int) -> Ids:
-        """For every context its row, or -1."""
+        """Return for every context its row, or -1."""
         out = np.full(n_contexts, -1, np.int32)
         out[self.context] = np.arange(len(self.context))
         return out
@@ -80,7 +80,7 @@ class CubeValues:
         return False
 
     def profile(self, profile: int, metrics: Ints | None = None) -> SparseBlock:
-        """Every metric has to be read for it, at least those asked for."""
+        """Return the values of a profile. Every metric has to be read for it, at least those asked for."""
         return SparseBlock.concatenate([b.triples() for b in self.blocks(np.array([profile]), metrics)])
 
     def context(self, context: int) -> SparseBlock:
@@ -100,7 +100,7 @@ class CubeValues:
                     yield block
 
     def blocks_without_fillers(self, profiles: Ints | None = None, metrics: Ints | None = None) -> Iterator[Block]:
-        """Like `blocks`, with the neutral element where the file holds a number that nobody measured."""
+        """Yield blocks like `blocks`, with the neutral element where the file holds a number that nobody measured."""
         for metric, one in self._choose_metrics(metrics):
             for rows in self._bands(one):
                 block = self._block(metric, one, rows, profiles)
@@ -123,7 +123,7 @@ class CubeValues:
         return DenseBlock(metric, context, ids, matrix, one.rows.type.absent)
 
     def _cells(self, one: MetricValues, rows: Ints, profiles: Ints | None) -> tuple[Array, Ids, Ids]:
-        """Values of some rows, their contexts and the profiles of their columns."""
+        """Return the values of some rows, their contexts and the profiles of their columns."""
         matrix, readable = one.rows.decode(rows, self._record_problem)
         context = one.context[rows]
         if not readable.all():
@@ -154,7 +154,7 @@ class CubeValues:
         return DenseBlock(block.metric, block.contexts, block.profiles, values, neutral)
 
     def _read_other_metric(self, metric: int, block: DenseBlock, profiles: Ints | None, absent: float) -> Array:
-        """Another metric in the cells of a block, `absent` in rows that it does not have."""
+        """Return another metric in the cells of a block, `absent` in rows that it does not have."""
         one = self.metrics[metric]
         assert one is not None
         out = np.full(block.matrix.shape, absent)
@@ -212,7 +212,7 @@ class CubeFile:
         return cls(archive, read_anchor(path, anchor_text(archive)))
 
     def pair(self, metric: RawMetric) -> tuple[Member | None, Member | None]:
-        """Index and data of a metric; those of hidden metrics have names of their own."""
+        """Return the index and data of a metric; those of hidden metrics have names of their own."""
         names = [f"ghost_{metric.id}"] if metric.given.get("viztype") == GHOST else []
         for stem in (*names, str(metric.id)):
             index, data = (self.archive.members.get(f"{stem}.{kind}") for kind in ("index", "data"))
@@ -221,7 +221,7 @@ class CubeFile:
         return None, None
 
     def member_names(self) -> set[str]:
-        """Names of the members that belong to metrics, and of the anchor."""
+        """Return the names of the members that belong to metrics, and of the anchor."""
         stems = {stem for metric in self.anchor.metrics for stem in (str(metric.id), f"ghost_{metric.id}")}
         return {ANCHOR, *(f"{stem}.{kind}" for stem in stems for kind in ("index", "data"))}
 
@@ -294,7 +294,7 @@ def _values(cube: CubeFile, builder: ExperimentBuilder, location_ids: Ints) -> C
 
 
 def _find_partners(metrics: list[RawMetric], values: list[MetricValues | None]) -> None:
-    """For minima and maxima, the metrics that tell which of their cells were measured."""
+    """Find, for minima and maxima, the metrics that tell which of their cells were measured."""
     names = {raw.texts.get("uniq_name", "").strip(): k for k, raw in enumerate(metrics) if values[k] is not None}
     for name, k in names.items():
         one = values[k]

@@ -47,7 +47,7 @@ MOST_INFLATED, LEAST_STREAM = 1032, 1 << 16  # deflate makes no more than 1032 b
 
 
 def byte_order(big: bool) -> Literal["<", ">"]:
-    """NumPy's word for a byte order."""
+    """Return NumPy's word for a byte order."""
     return ">" if big else "<"
 
 
@@ -82,8 +82,8 @@ class StoredRows:
         return self.z_start is not None
 
     def decode(self, rows: Ints, met: Callable[[CorruptFile], None]) -> tuple[Array, Bools]:
-        """Values (rows x locations) of some rows, and which of them could be read. Plain data is not copied where the
-        rows follow one another; the values of rows that could not be read mean nothing."""
+        """Return values (rows x locations) of some rows, and which of them could be read. Plain data is not copied
+        where the rows follow one another; the values of rows that could not be read mean nothing."""
         readable = self.there[rows]
         if not self.width or not len(rows):
             return np.zeros((len(rows), self.width), self.type.dtype), readable
@@ -210,7 +210,7 @@ def _check_positions(file: FileBytes, member: Member, position: Ints, n_cnodes: 
 
 
 def _check_rest(file: FileBytes, member: Member, at: int, end: int, notes: list[str]) -> None:
-    """Bytes after the last one that means something: zeros are filling."""
+    """Check the bytes after the last one that means something: zeros are filling."""
     if end > at and file.array(np.uint8, min(end - at, 1 << 16), at, member.name).any():
         notes.append(f"{file.path}: {member.name}: {end - at} bytes at its end belong to nothing")
 
@@ -266,7 +266,8 @@ def _read_compressed(
 def _check_table(
     file: FileBytes, data: Member, raw: Ints, z_start: Ints, z_size: Ints, size: int, n_rows: int, room: int
 ) -> None:
-    """Every row once, at a multiple of its size, in streams that lie in the member and not in one another."""
+    """Check that every row is there once, at a multiple of its size, in streams that lie in the member and not in one
+    another."""
     at = len(ZDATA_MAGIC) + 8
     if size and (raw % size).any():
         raise _wrong(file, data, at, f"rows of {size} bytes", f"a row at {int(raw[np.flatnonzero(raw % size)[0]])}")

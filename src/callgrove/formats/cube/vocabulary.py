@@ -118,7 +118,7 @@ class CubeMetric:
         )
 
     def attributes(self) -> tuple[tuple[str, str], ...]:
-        """For the metric's row in the model."""
+        """Return the attributes for the metric's row in the model."""
         pairs = [*self.given.items(), *self.texts.items(), *((RULE + kind, text) for kind, text in self.rules)]
         pairs += [(word, value) for word, value in ((ROW_WISE, self.row_wise), (UNIT, self.unit)) if value is not None]
         return (*self.others, *((PREFIX + word, value) for word, value in pairs))
@@ -140,7 +140,7 @@ class CubeMetric:
 
 
 def wide_order(parent: Ids) -> Ints:
-    """For every position in the wide order, the cnode that stands there; `parent` is in preorder.
+    """Return for every position in the wide order the cnode that stands there; `parent` is in preorder.
 
     The children of x are emitted right after everything emitted for the earlier siblings of x and below them, that is:
     the list of emitted families is the preorder of the parents.
@@ -163,7 +163,7 @@ SCALE_FUNC_BYTES = 848
 
 
 def unpack_scale_functions(raw: Array, big: bool) -> Array:
-    """From 848 bytes each (the last axis) to the structure above; ValueError where a count is too high."""
+    """Unpack 848 bytes each (the last axis) to the structure above; ValueError where a count is too high."""
     counts_type, term, measurement = (t.newbyteorder(">" if big else "<") for t in (COUNTS, TERM, MEASUREMENT))
     flat = np.ascontiguousarray(raw).reshape(-1, SCALE_FUNC_BYTES)
     counts = np.ascontiguousarray(flat[:, : COUNTS.itemsize]).view(counts_type)[:, 0]
@@ -233,7 +233,7 @@ class ValueType:
         return self.composite is SCALE_FUNC
 
     def decode(self, raw: Array, big: bool) -> Array:
-        """From bytes (rows x bytes of a row) to values (rows x locations); little-endian ones are not copied."""
+        """Decode bytes (rows x bytes of a row) to values (rows x locations); little-endian ones are not copied."""
         if self.is_scale_function:
             return unpack_scale_functions(raw.reshape(len(raw), -1, self.item), big)
         values: Array = raw.view(self.dtype.newbyteorder(">" if big else "<"))

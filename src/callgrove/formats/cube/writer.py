@@ -51,7 +51,7 @@ LEVEL = 6
 
 
 def worth_storing(values: Array, type_: ValueType) -> Bools:
-    """Rows in which something is not absent."""
+    """Return rows in which something is not absent."""
     if type_.composite is not None:
         there = is_set(values)
     else:
@@ -70,7 +70,7 @@ class Rows:
         self._places: dict[int, list[tuple[Ints, Ints, Ints]]] = {}
 
     def add(self, metric: int, positions: Ids, values: Array, type_: ValueType) -> None:
-        """Rows of one metric; those in which nothing is stored are left out."""
+        """Add rows of one metric; those in which nothing is stored are left out."""
         kept = worth_storing(values, type_)
         if not kept.any():
             return
@@ -87,7 +87,7 @@ class Rows:
         self._places.setdefault(metric, []).append((positions[kept].astype(np.int64), starts, sizes))
 
     def of(self, metric: int) -> tuple[Ints, Ints, Ints]:
-        """Positions of the rows of a metric in ascending order, where each begins and its size."""
+        """Return the positions of the rows of a metric in ascending order, where each begins and its size."""
         places = self._places.get(metric, [])
         if not places:
             none = np.empty(0, np.int64)
@@ -140,7 +140,7 @@ class Cells:
             self.flush()
 
     def flush(self) -> None:
-        """What waits goes to the file, metric by metric and type by type."""
+        """Write what waits to the file, metric by metric and type by type."""
         for metric, parts in self._waiting.items():
             for dtype in dict.fromkeys(value.dtype for _, _, value in parts):
                 same = [part for part in parts if part[2].dtype == dtype]
@@ -156,7 +156,7 @@ class Cells:
         return sorted(self._segments)
 
     def fits(self, metric: int, type_: ValueType) -> bool:
-        """Are all values of a metric such that its type holds them exactly?"""
+        """Return whether all values of a metric are such that its type holds them exactly."""
         self.flush()
         if type_.composite is not None or type_.dtype.kind == "f":
             return True
@@ -169,7 +169,7 @@ class Cells:
         return True
 
     def into_rows(self, metric: int, type_: ValueType, n_positions: int, add: Callable[[Ids, Array], None]) -> None:
-        """The rows of a metric, band by band."""
+        """Turn the cells of a metric into rows, band by band."""
         step = max(1, BAND // max(1, self.n_columns))
         segments = [(s, self._column(s, 0)) for s in self._segments.get(metric, [])]
         for first in range(0, n_positions, step):
@@ -184,7 +184,7 @@ class Cells:
                 add(np.arange(first, first + len(band), dtype=np.int32), band)
 
     def _column(self, segment: _Segment, number: int, part: slice = slice(None)) -> Array:
-        """Positions, columns or values of a segment, or some of them."""
+        """Return the positions, columns or values of a segment, or some of them."""
         dtype = segment.dtype if number == 2 else np.dtype(np.int32)
         first, last, _ = part.indices(segment.count)
         self._file.seek(segment.offset + number * 4 * segment.count + first * dtype.itemsize)
@@ -316,8 +316,8 @@ class TarWriter:
         self._file = file
 
     def add(self, name: str, pieces: Iterable[bytes], filling: bytes = b"\0", extra_block: bool = False) -> None:
-        """A member. One byte of `filling` is added where its size would be a multiple of 512, or, if it must stay as
-        it is, the block that CubeLib expects."""
+        """Add a member. One byte of `filling` is added where its size would be a multiple of 512, or, if it must stay
+        as it is, the block that CubeLib expects."""
         header = self._file.tell()
         self._file.write(bytes(BLOCK))
         size = sum(self._file.write(piece) for piece in pieces)
@@ -388,14 +388,14 @@ class CubeWriter(TargetWriter[PendingFile, Experiment]):
         self._books = self._open_books(tables)
 
     def _open_books(self, tables: Experiment) -> Books:
-        """Costs are compared: a metric may be stored as another type. What has no place was told."""
+        """Return the books. Costs are compared: a metric may be stored as another type. What has no place was told."""
         books = Books.of(tables.metrics, tables.contexts)
         books.excuse(SAMPLES, SPANS)
         books.excuse_rows([*self._metrics.left_out, *(p.row for p in self._metrics.metrics if not p.has_values)])
         return books
 
     def _add_rows(self, planned: PlannedMetric, positions: Ids, values: Array) -> None:
-        """Rows of the file; what is in them goes into the books."""
+        """Add rows of the file; what is in them goes into the books."""
         self._rows.add(planned.row, positions, values, planned.type)
         assert self._books is not None
         context = self._cnodes.context_at(planned.kind)[positions]
@@ -420,7 +420,8 @@ class CubeWriter(TargetWriter[PendingFile, Experiment]):
                 self._write_cells(part.take(part.metric == metric), planned)
 
     def _is_whole(self, block: DenseBlock, planned: PlannedMetric) -> bool:
-        """Rows over all locations in order, of contexts that have a place, in the very type that is written."""
+        """Return whether these are rows over all locations in order, of contexts that have a place, in the very type
+        that is written."""
         columns = self._column[block.profiles]
         return (
             len(columns) == self._n_columns
@@ -447,7 +448,7 @@ class CubeWriter(TargetWriter[PendingFile, Experiment]):
             self._cells.add(planned.row, position[kept], column[kept], value[kept])
 
     def _store(self, tables: Experiment) -> None:
-        """What waits goes to temporary files; there is no Cube file before `close`."""
+        """Write what waits to temporary files; there is no Cube file before `close`."""
         self._cells.flush()
 
     def _finish(self, tables: Experiment) -> None:
@@ -464,7 +465,7 @@ class CubeWriter(TargetWriter[PendingFile, Experiment]):
         self._give_up(tables)
 
     def _finish_cells(self) -> None:
-        """Cells become rows; integers that are none any more become doubles."""
+        """Turn cells into rows; integers that are none any more become doubles."""
         for row in self._cells.metrics():
             planned = self._metrics.of_row[row]
             whole_rows = len(self._rows.of(row)[0])

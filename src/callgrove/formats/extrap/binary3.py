@@ -95,7 +95,7 @@ class Reader3:
             raise self.bad(f"{what} in UTF-8", repr(raw[:40])) from None
 
     def count(self, what: str, smallest: int) -> int:
-        """How many follow; never more than the rest of the file can hold."""
+        """Read how many things follow; never more than the rest of the file can hold."""
         n = self.i64(f"the number of {what}")
         if not 0 <= n <= (self._file.size - self.at) // smallest:
             raise self.bad(f"a number of {what} that fits the file", str(n))
@@ -119,7 +119,7 @@ class Reader3:
     # -- what is made of them --------------------------------------------------------------------------------------
 
     def term(self) -> Factor:
-        """A compound term as coefficient and exponents; simple terms are multiplied, so exponents add up."""
+        """Read a compound term as coefficient and exponents; simple terms are multiplied, so exponents add up."""
         coefficient = self.f64("a coefficient")
         sums = dict.fromkeys(TERM_TYPES, 0.0)
         for _ in range(self.count("simple terms", SMALLEST_TERM)):
@@ -137,7 +137,7 @@ class Reader3:
         sums[kind] += self.f64("an exponent")
 
     def function(self, parameters: tuple[str, ...]) -> Function:
-        """A function of any type."""
+        """Read a function of any type."""
         kind = self.text("the type of a function")
         if kind == "SingleParameterFunction":
             constant = self.f64("a constant")
@@ -172,7 +172,7 @@ class Reader3:
         return Term(coefficient, exponents)
 
     def options(self) -> bool:
-        """Options of sparse modelling, if they follow."""
+        """Read options of sparse modelling, if they follow; return whether they do."""
         begin = self.at
         try:
             self.i64("points")
@@ -214,7 +214,7 @@ class Binary3Format(StudyFormat):
         return finish_study(contents.build(), source.path, options.strict, complete=False)
 
     def dump(self, source: Source) -> Iterator[Field]:
-        """Where each record begins."""
+        """Yield where each record begins."""
         counts: dict[str, int] = {}
         for tag, offset in _Contents(source).records():
             counts[tag] = counts.get(tag, -1) + 1
@@ -259,7 +259,7 @@ class _Contents:
         self.version = ""
 
     def records(self) -> Iterator[tuple[str, int]]:
-        """Reads record after record; gives the tag and the offset of each."""
+        """Read record after record; yield the tag and the offset of each."""
         reader = self.reader
         if reader.i16("the byte order") != 1 or reader.text("the name of the format") != MAGIC:
             raise reader.bad(MAGIC, "something else")
@@ -408,7 +408,7 @@ class _Contents:
         return builder
 
     def _path(self, callpath: int) -> str:
-        """Region names from the root, joined by arrows."""
+        """Return the region names from the root, joined by arrows."""
         if callpath in self.paths:
             return self.paths[callpath]
         names: list[str] = []

@@ -245,7 +245,7 @@ VERSION = "4.2.5"
 
 
 def write_experiment(study: Study, target: Path, options: WriteOptions) -> LossReport:
-    """Everything that a study holds but its attributes."""
+    """Write everything that a study holds but its attributes; return what is lost."""
     report = LossReport()
     if study.attributes:
         report.add("attributes of the study")
@@ -271,7 +271,7 @@ def write_experiment(study: Study, target: Path, options: WriteOptions) -> LossR
 def _write_values(
     study: Study, writer: ValueWriter, report: LossReport, books: StudyBooks
 ) -> dict[int, tuple[int, int]]:
-    """The chunk and number of the raw values of each cell that has some."""
+    """Write raw values; return chunk and number of those of each cell that has some."""
     if study.raw is None:
         return {}
     addresses: dict[int, tuple[int, int]] = {}
@@ -364,7 +364,7 @@ class ExperimentFormat(StudyFormat):
         return write_experiment(study, target, options)
 
     def dump(self, source: Source) -> Iterator[Field]:
-        """The members of the archive, and every value of experiment.json under its path."""
+        """Yield the members of the archive, and every value of experiment.json under its path."""
         with open_archive(source.path) as archive:
             for number, info in enumerate(archive.infolist()):
                 yield Field(source.path.name, "archive", number, info.header_offset, info.filename, info.file_size)
@@ -419,7 +419,7 @@ class _Reader:
                 into[name.partition(TAGGED)[0]] = dict(tags.members())
 
     def _name_with_tags(self, name: str, tags: dict[str, dict[str, object]], node: Node) -> str:
-        """A name; what follows a byte 3 in it are its tags."""
+        """Read a name; what follows a byte 3 in it are its tags."""
         plain, mark, text = name.partition(TAGGED)
         if mark and text:
             tags.setdefault(plain, dict(parse_json(text.encode(), self.path, node.place).members()))
@@ -479,7 +479,7 @@ class _Reader:
 
 
 def _statistics(node: Node) -> Statistics:
-    """What is stored of a measurement; what is not there is unknown."""
+    """Return what is stored of a measurement; what is not there is unknown."""
     nodes = {key: node.get(key) for key in ("mean", "median", "minimum", "maximum", "std")}
     if nodes["mean"] is None:
         raise CorruptFile(node.path, node.place, expected="the key 'mean'", found=", ".join(node.members()) or "none")

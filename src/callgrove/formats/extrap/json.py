@@ -19,7 +19,7 @@ from typing import IO, TypeVar
 import numpy as np
 
 from callgrove.binary.files import Source
-from callgrove.errors import CorruptFile, Parameter, RefusedInput, worded
+from callgrove.errors import CorruptFile, Parameter, RefusedInput, compose_text
 from callgrove.formats.extrap.study_format import (
     Cells,
     Node,
@@ -94,7 +94,7 @@ def _measurement(cells: Cells, series: int, point: int) -> str:
 
 
 def json_numbers(value: object) -> str:
-    """Numbers, in lists or not; what JSON has no number for is a text."""
+    """Return numbers, in lists or not; what JSON has no number for is a text."""
     if isinstance(value, list):
         return f"[{', '.join(map(json_numbers, value))}]"
     assert isinstance(value, float)
@@ -166,7 +166,7 @@ def _series(builder: StudyBuilder, callpath: str, metric: str, measurements: Nod
     for one in measurements.elements():
         point = _point(builder, one["point"])
         if point in seen and strict:
-            raise one["point"].bad(worded("every point once (", Parameter("strict", True), ")"))
+            raise one["point"].bad(compose_text("every point once (", Parameter("strict", True), ")"))
         seen.add(point)
         values = one["values"]
         try:
@@ -232,15 +232,15 @@ def write_json_old(study: Study, target: Path, options: WriteOptions) -> LossRep
             ("callpaths", study.callpaths),
             ("metrics", study.metrics),
         ):
-            _list(file, key, (f'"name": {json.dumps(name, ensure_ascii=False)}' for name in names))
-        _list(file, "coordinates", (_coordinate(cells, p) for p in range(study.n_points)))
-        _list(file, "measurements", _measurements(study, cells), last=True)
+            _write_list(file, key, (f'"name": {json.dumps(name, ensure_ascii=False)}' for name in names))
+        _write_list(file, "coordinates", (_coordinate(cells, p) for p in range(study.n_points)))
+        _write_list(file, "measurements", _measurements(study, cells), last=True)
         file.write("}\n")
     return cells.close()
 
 
-def _list(file: IO[str], key: str, entries: Iterator[str], last: bool = False) -> None:
-    """A list of objects, each with its id."""
+def _write_list(file: IO[str], key: str, entries: Iterator[str], last: bool = False) -> None:
+    """Write a list of objects, each with its id."""
     file.write(f'\n "{key}": [')
     for number, entry in enumerate(entries, 1):
         file.write(f'{"," * (number > 1)}\n  {{"id": {number}, {entry}}}')

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from callgrove.binary.files import Source
-from callgrove.errors import CorruptFile, Parameter, worded
+from callgrove.errors import CorruptFile, Parameter, compose_text
 from callgrove.formats.extrap.study_format import (
     Cells,
     NotANumber,
@@ -55,7 +55,8 @@ Row = tuple[str, str, list[str], Values]  # call path, metric, coordinates, valu
 
 
 def write_talpas(study: Study, target: Path, options: WriteOptions) -> LossReport:
-    """Semicolons separate members, unless a name has one: Extra-P would take it for a comma."""
+    """Write records in the form of TaLPas. Semicolons separate members, unless a name has one: Extra-P would take it
+    for a comma."""
     names = (*study.parameters, *study.metrics, *study.callpaths)
     strange = next((name for name in names if ";" in name), None)
     separator = ";" if strange is None else ","
@@ -79,7 +80,7 @@ def write_talpas(study: Study, target: Path, options: WriteOptions) -> LossRepor
 
 
 def write_json_lines(study: Study, target: Path, options: WriteOptions) -> LossReport:
-    """The value is a list where there are several repetitions."""
+    """Write records as lines of JSON. The value is a list where there are several repetitions."""
 
     def lines(row: Row) -> Iterator[str]:
         callpath, metric, point, values = row
@@ -183,7 +184,7 @@ class RecordsFormat(StudyFormat):
                     yield Field(source.path.name, "record", number, -1, key, json.dumps(value, ensure_ascii=False))
 
     def _blocks(self, path: Path) -> Iterator[tuple[list[int], list[Record]]]:
-        """Records and the numbers of their lines."""
+        """Yield records and the numbers of their lines."""
         for first, lines in line_blocks(path):
             numbers = [k for k, line in enumerate(lines, first) if (start := line.lstrip()[:1]) and start != "#"]
             texts = [self.clean(lines[number - first]) for number in numbers]
@@ -232,14 +233,15 @@ class _Reader:
         self.ignored: dict[str, int] = {}  # parameter that the first record lacks -> first line with it
 
     def add_all(self, numbers: list[int], records: list[Record]) -> None:
-        """Many records. Where all are as they usually are, columns are made of them; else they are added one by one,
-        which also finds the one that is wrong."""
+        """Add many records. Where all are as they usually are, columns are made of them; else they are added one by
+        one, which also finds the one that is wrong."""
         if not self._add_usual(records):
             for number, record in zip(numbers, records, strict=True):
                 self.add(number, record)
 
     def _add_usual(self, records: list[Record]) -> bool:
-        """Records with the known parameters and plain numbers; False, and nothing added, where any is different."""
+        """Add records with the known parameters and plain numbers; return False, and add nothing, where any is
+        different."""
         callpath: Any
         metric: Any
         callpath, metric = self.keys.defaults or (None, None)
@@ -315,7 +317,7 @@ class _Reader:
         for name in given:
             if name not in self.names:
                 if self.strict:
-                    more = worded(f"{name!r} too (", Parameter("strict", True), ")")
+                    more = compose_text(f"{name!r} too (", Parameter("strict", True), ")")
                     raise _bad(self.path, number, "the parameters of the first record", more)
                 self.ignored.setdefault(name, number)
 
@@ -338,8 +340,8 @@ class _Reader:
         return _bad(self.path, number, f"the key {key!r}", f"only {', '.join(map(repr, record)) or 'an empty object'}")
 
 
-def _commas(line: str) -> str:
-    """TaLPas's semicolons as commas, outside of strings."""
+def _replace_semicolons(line: str) -> str:
+    """Return TaLPas's semicolons as commas, outside of strings."""
     if ";" not in line:
         return line
     if "\\" not in line:
@@ -354,7 +356,11 @@ def _as_it_is(line: str) -> str:
 
 
 TALPAS = RecordsFormat(
-    "extrap-talpas", "Extra-P TaLPas file (a line per value)", Keys("parameters", None), _commas, write_talpas
+    "extrap-talpas",
+    "Extra-P TaLPas file (a line per value)",
+    Keys("parameters", None),
+    _replace_semicolons,
+    write_talpas,
 )
 JSON_LINES = RecordsFormat(
     "extrap-jsonl", "Extra-P JSON Lines file", Keys("params", ("<root>", "<default>")), _as_it_is, write_json_lines

@@ -3,7 +3,7 @@
     modelers [{name, modeler {$type, options}, models {call path: {metric: model}}}]
     model       {hypothesis {$type, function, RSS, ..., AR2, RE}, annotations}
     segmented   {$type: SegmentedModel, hypothesis, segment_models [2], changing_points [1 or 2]}
-    function    {$type, constant_coefficient, compound_terms [...]}       see _terms
+    function    {$type, constant_coefficient, compound_terms [...]}       see _read_terms
 
 Specification: extrap.md section 10.2. Deviation: the type of a function is taken from what it has where `$type` is
 missing, as it is in what Extra-P writes for refining models.
@@ -53,7 +53,7 @@ class ModelSet:
 
 
 def read_model_sets(root: Node, parameters: tuple[str, ...]) -> Iterator[ModelSet]:
-    """The sets of models of an experiment; names that come twice are numbered."""
+    """Yield the sets of models of an experiment; names that come twice are numbered."""
     modelers = root.get("modelers")
     taken: set[str] = set()
     for one in modelers.elements() if modelers is not None else ():
@@ -93,7 +93,7 @@ def _read_model(node: Node, callpath: str, metric: str, name: str, parameters: t
         segments = tuple(_segments(node, function, parameters))
         text = segments_text(segments, parameters[0])
         return StoredModel(callpath, metric, text, 0.0, (), statistics, name, segments)
-    terms = _terms(function, parameters)
+    terms = _read_terms(function, parameters)
     if terms is None:
         return None
     constant = _constant(function)
@@ -103,7 +103,7 @@ def _read_model(node: Node, callpath: str, metric: str, name: str, parameters: t
 
 
 def _statistics(hypothesis: Node) -> dict[str, float]:
-    """The costs of a hypothesis; those that are not there are unknown."""
+    """Return the costs of a hypothesis; those that are not there are unknown."""
     costs = ((word, hypothesis.get(key)) for key, word in COSTS.items())
     return {word: number_of(node) for word, node in costs if node is not None}
 
@@ -116,7 +116,7 @@ def _segments(node: Node, function: Node, parameters: tuple[str, ...]) -> Iterat
     if len(intervals) != len(pieces) or any(len(pair) != 2 for pair in intervals) or not pieces:
         raise function.bad("an interval of two numbers for each segment")
     for number, (piece, (start, end)) in enumerate(zip(pieces, intervals, strict=True)):
-        terms, constant = _terms(piece, parameters) or (), _constant(piece)
+        terms, constant = _read_terms(piece, parameters) or (), _constant(piece)
         statistics = _statistics(inner[number]["hypothesis"]) if number < len(inner) else {}
         yield Segment(start, end, function_text(constant, terms), constant, terms, statistics)
 
@@ -126,26 +126,26 @@ def _constant(function: Node) -> float:
     return number_of(node) if node is not None else 0.0
 
 
-def _terms(function: Node, parameters: tuple[str, ...]) -> tuple[Term, ...] | None:
-    """The terms of a function; None where one of them cannot be held."""
+def _read_terms(function: Node, parameters: tuple[str, ...]) -> tuple[Term, ...] | None:
+    """Return the terms of a function; None where one of them cannot be held."""
     terms = function.get("compound_terms")
     all_terms: list[Term] = []
     for term in terms.elements() if terms is not None else ():
         coefficient = term.get("coefficient")
         factor = number_of(coefficient) if coefficient is not None else 1.0
         exponents: dict[str, tuple[str, str]] = {}
-        for parameter, compound in _compounds(term, parameters):
+        for parameter, compound in _read_factors(term, parameters):
             if "segments" in compound.members():
                 return None
             if compound is not term and (inner := compound.get("coefficient")) is not None:
                 factor *= number_of(inner)
-            exponents[parameter] = _exponents(compound)
+            exponents[parameter] = _read_exponents(compound)
         all_terms.append(Term(factor, exponents))
     return tuple(all_terms)
 
 
-def _compounds(term: Node, parameters: tuple[str, ...]) -> Iterator[tuple[str, Node]]:
-    """The factors of a term, by parameter; a term of one parameter is its own only factor."""
+def _read_factors(term: Node, parameters: tuple[str, ...]) -> Iterator[tuple[str, Node]]:
+    """Yield the factors of a term, by parameter; a term of one parameter is its own only factor."""
     pairs = term.get("parameter_term_pairs")
     if pairs is None:
         yield parameters[0], term
@@ -156,8 +156,9 @@ def _compounds(term: Node, parameters: tuple[str, ...]) -> Iterator[tuple[str, N
         yield parameters[int(key)], compound
 
 
-def _exponents(compound: Node) -> tuple[str, str]:
-    """Power and logarithm of a factor; simple terms of one kind are multiplied, so their exponents add up."""
+def _read_exponents(compound: Node) -> tuple[str, str]:
+    """Return the power and logarithm of a factor; simple terms of one kind are multiplied, so their exponents add
+    up."""
     sums = {"polynomial": Fraction(0), "logarithm": Fraction(0)}
     for simple in compound["simple_terms"].elements():
         kind = simple["term_type"].text()
@@ -173,7 +174,7 @@ def _exponents(compound: Node) -> tuple[str, str]:
 
 
 def number_of(node: Node) -> float:
-    """A number, which may be written as text: `nan`, `-inf`, `3/2`."""
+    """Return a number, which may be written as text: `nan`, `-inf`, `3/2`."""
     if isinstance(node.value, str) and "/" in node.value:
         try:
             return float(Fraction(node.value))
@@ -192,7 +193,7 @@ def _no_number(node: Node) -> CorruptFile:
 def measurement(
     study: Study, series: int, point: int, addresses: Mapping[int, tuple[int, int]] | None = None
 ) -> dict[str, object]:
-    """One measurement; statistics that are not known are left out, but for the median, which Extra-P needs."""
+    """Return a measurement; statistics that are not known are left out, but for the median, which Extra-P needs."""
     address = (addresses or {}).get(series * study.n_points + point)
     out: dict[str, object] = {"coordinate": study.points[point].tolist()}
     for name in STATISTICS:
@@ -204,7 +205,7 @@ def measurement(
 
 
 def json_number(value: float) -> float | str:
-    """A number; what JSON has none for is a text, as Extra-P writes it."""
+    """Return a number; what JSON has none for is a text, as Extra-P writes it."""
     return value if math.isfinite(value) else str(float(value))
 
 
@@ -229,13 +230,13 @@ MULTI: Json = {
 
 
 def model_sets(study: Study, books: StudyBooks) -> Iterator[str]:
-    """The sets of models as JSON, one after the other, separated by commas. `books` count the models."""
+    """Yield the sets of models as JSON, one after the other, separated by commas. `books` count the models."""
     names = dict.fromkeys([*study.modelers, *(model.name for model in study.models)])
     by_name: dict[str, list[StoredModel]] = {name: [] for name in names}
     for model in study.models:
         by_name[model.name].append(model)
     for number, (name, models) in enumerate(by_name.items()):
-        modeler = _modeler(study, name)
+        modeler = _describe_modeler(study, name)
         measure = str(modeler["use_measure"])
         head = f'{{"name": {_text(name or "New Modeler")}, "modeler": {_text(modeler)}, "models": {{'
         yield f"{', ' * (number > 0)}{head}"
@@ -249,8 +250,8 @@ def model_sets(study: Study, books: StudyBooks) -> Iterator[str]:
         books.passed.n_models += sum(map(len, by_callpath.values()))
 
 
-def _modeler(study: Study, name: str) -> Json:
-    """The options of a set, with what Extra-P cannot do without."""
+def _describe_modeler(study: Study, name: str) -> Json:
+    """Return the options of a set, with what Extra-P cannot do without."""
     given = dict(study.modelers.get(name, {}))
     if "$type" not in given:
         given = {**(SINGLE if len(study.parameters) == 1 else MULTI), **given}
@@ -324,7 +325,7 @@ def _two_piece_model_as_json(study: Study, model: StoredModel, measure: str) -> 
     }
     pieces = [_function(one.constant, one.terms, study.parameters) for one in model.segments]
     function: Json = {
-        "segments": [piece if "compound_terms" in piece else _without_terms(piece) for piece in pieces],
+        "segments": [piece if "compound_terms" in piece else _as_segment(piece) for piece in pieces],
         "intervals": [[json_number(one.start), json_number(one.end)] for one in model.segments],
         "$type": "SegmentedFunction",
     }
@@ -342,8 +343,8 @@ def _two_piece_model_as_json(study: Study, model: StoredModel, measure: str) -> 
     }
 
 
-def _without_terms(piece: Json) -> Json:
-    """A constant piece as a function of one parameter: Extra-P takes segments for such functions."""
+def _as_segment(piece: Json) -> Json:
+    """Return a constant piece as a function of one parameter: Extra-P takes segments for such functions."""
     return {**piece, "compound_terms": [], "$type": "SingleParameterFunction"}
 
 
@@ -368,7 +369,7 @@ def _text(value: object) -> str:
 
 
 def exponent_text(value: float | str) -> str:
-    """An exponent as a fraction in lowest terms; `2` for 2.0 and `3/2` for 1.5."""
+    """Return an exponent as a fraction in lowest terms; `2` for 2.0 and `3/2` for 1.5."""
     try:
         exact = Fraction(value) if isinstance(value, str) else Fraction(value).limit_denominator(1000)
     except (ValueError, ZeroDivisionError, OverflowError) as error:
@@ -379,7 +380,7 @@ def exponent_text(value: float | str) -> str:
 
 
 def function_text(constant: float, terms: Sequence[Term]) -> str:
-    """A sum; the constant is left out where it is 0 and there are terms, a coefficient where it is exactly 1."""
+    """Return a sum; the constant is left out where it is 0 and there are terms, a coefficient where it is exactly 1."""
     parts = [_term_text(term) for term in terms]
     if constant != 0 or not terms:
         parts.insert(0, repr(float(constant)))
@@ -394,5 +395,5 @@ def _term_text(term: Term) -> str:
 
 
 def segments_text(segments: Sequence[Segment], parameter: str) -> str:
-    """The pieces of a segmented model, each with where it holds."""
+    """Return the pieces of a segmented model, each with where it holds."""
     return "; ".join(f"{one.function} for {bounds_text(parameter, one.start, one.end)}" for one in segments)

@@ -65,7 +65,7 @@ NO_TEXT = "the file is damaged, or no text"
 
 
 def as_text(data: bytes, path: Path, section: str, offset: int = 0, line: int | None = None) -> str:
-    """Bytes as text; what is no UTF-8 is an error that says where. `line` is the number of the first line."""
+    """Return bytes as text; what is no UTF-8 is an error that says where. `line` is the number of the first line."""
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -85,7 +85,7 @@ def _lines(data: bytes) -> list[bytes]:
 
 
 def line_blocks(path: Path, size: int = BLOCK) -> Iterator[tuple[int, list[str]]]:
-    """(number of the first line, from 1; lines without their ends) of block after block."""
+    """Yield (number of the first line, from 1; lines without their ends) of block after block."""
     number, offset, rest = 1, 0, bytearray()
     try:
         with path.open("rb") as file:
@@ -120,7 +120,7 @@ def _split(data: bytes, path: Path, number: int, offset: int) -> list[str]:
 
 
 def number_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """(number from 1, text without its end) of every line."""
+    """Yield (number from 1, text without its end) of every line."""
     for first, lines in line_blocks(path):
         yield from enumerate(lines, first)
 
@@ -310,7 +310,7 @@ _INTEREST = re.compile(r'["{}\[\]:]')
 
 
 def sniff(source: Source) -> tuple[str, Match] | None:
-    """The format of a file and why; None where it is none of them."""
+    """Return the format of a file and why; None where it is none of them."""
     if source.is_folder:
         return None
     first = source.head(FIRST)
@@ -346,7 +346,7 @@ def _text(head: bytes) -> tuple[str, Match] | None:
 
 
 def _json(keys: Mapping[str, str]) -> tuple[str, Match]:
-    """What the keys of the first object say; `keys` gives the first character of each value."""
+    """Return what the keys of the first object say; `keys` gives the first character of each value."""
     measurements, parameters = keys.get("measurements", ""), keys.get("parameters", "")
     strong = [
         ("extrap-json-old", "callpaths" in keys or measurements == "[", "an object with lists that refer to ids"),
@@ -361,7 +361,7 @@ def _json(keys: Mapping[str, str]) -> tuple[str, Match]:
 
 
 def top_level(text: str) -> dict[str, str]:
-    """The keys of the first object, as far as the text goes, and the first character of each value."""
+    """Return the keys of the first object, as far as the text goes, and the first character of each value."""
     keys: dict[str, str] = {}
     at, depth, last = text.find("{"), 0, ""
     while (match := _INTEREST.search(text, at)) is not None:
@@ -403,16 +403,16 @@ class StudyFormat(ABC):
 
     @abstractmethod
     def read(self, source: Source, options: ReadOptions) -> Study:
-        """The study in a file."""
+        """Return the study in a file."""
 
     def check(self, source: Source, options: ReadOptions) -> Iterator[Problem]:
-        """Everything that reading has to say; nothing here is known only to a closer look."""
+        """Yield everything that reading has to say; nothing here is known only to a closer look."""
         for warning in self.read(source, options).warnings:
             yield Problem(warning.severity, source.path.name, self.name, warning.text)
 
 
 def finish_study(builder: StudyBuilder, path: Path, strict: bool, complete: bool = True) -> Study:
-    """The study of a builder. Where `complete` is asked for, series that lack points are said, or refused."""
+    """Return the study of a builder. Where `complete` is asked for, series that lack points are said, or refused."""
     if not builder.has_values:
         raise InputError(f"{path}: there is no data: no measurement was found in it")
     try:
@@ -454,7 +454,7 @@ SAME = 1e-9  # relative: statistics that another program computed differ in the 
 
 @contextmanager
 def open_target(target: Path, options: WriteOptions) -> Iterator[IO[str]]:
-    """A text file that takes its place when everything was written."""
+    """Yield a text file that takes its place when everything was written."""
     pending = PendingFile(target, options.overwrite)
     with pending.or_nothing():
         with pending.place.open("w", encoding="utf-8", newline="\n") as file:
@@ -475,7 +475,7 @@ class Cells:
         _lost_statistics(study, report)
 
     def complete(self) -> list[int]:
-        """The series that have every point; the others are left out, and that is said."""
+        """Return the series that have every point; the others are left out, and that is said."""
         whole = np.asarray(self.study.present.all(axis=1))
         if n := int((~whole).sum()):
             self.report.add(f"{n} series that lack points: this format holds complete ones only")
@@ -483,7 +483,7 @@ class Cells:
         return [int(s) for s in np.flatnonzero(whole)]
 
     def values(self, series: int, point: int) -> list[float] | list[list[float]]:
-        """The raw values of a cell, or its mean. Repetitions with several values are lists where that can be."""
+        """Return the raw values of a cell, or its mean. Repetitions with several values are lists where that can be."""
         study = self.study
         cell = series * study.n_points + point
         given = study.raw.repetitions(cell) if study.raw is not None else []
@@ -502,7 +502,7 @@ class Cells:
         return [value for repetition in raw for value in repetition.tolist()]
 
     def point(self, point: int) -> list[str]:
-        """The coordinates of a point in words."""
+        """Return the coordinates of a point in words."""
         return [as_words(c) for c in self.study.points[point].tolist()]
 
     def close(self) -> LossReport:
@@ -512,7 +512,7 @@ class Cells:
 
 
 def lost_with_series(study: Study, report: LossReport) -> None:
-    """What none of the formats of plain series can hold."""
+    """Report what none of the formats of plain series can hold."""
     if study.models:
         report.add(f"{len(study.models)} models")
     if study.scaling:
@@ -528,7 +528,7 @@ def lost_with_series(study: Study, report: LossReport) -> None:
 def lost_with_the_unmeasured(
     books: StudyBooks, report: LossReport, *, series: bool = True, points: bool = True
 ) -> None:
-    """What files hold only where something was measured: series, points, or both."""
+    """Report what files hold only where something was measured: series, points, or both."""
     present: Bools = books.study.present
     measured, used = np.asarray(present.any(axis=1)), np.asarray(present.any(axis=0))
     if series and (n := int((~measured).sum())):
@@ -540,7 +540,7 @@ def lost_with_the_unmeasured(
 
 
 def _lost_statistics(study: Study, report: LossReport) -> None:
-    """What is stored of measurements, but is not what their values make: only values are written."""
+    """Report what is stored of measurements, but is not what their values make: only values are written."""
     n_values = np.zeros(study.present.size, np.int64)
     if study.raw is not None:
         n_values = np.diff(study.raw.repetition_bounds[study.raw.cell_bounds])
@@ -551,7 +551,7 @@ def _lost_statistics(study: Study, report: LossReport) -> None:
 
 
 def _n_contradicted(study: Study, raw: RawValues, n_values: Ints) -> int:
-    """How many measurements have statistics, or a number of repetitions, that their raw values do not have."""
+    """Return how many measurements have statistics, or a number of repetitions, that their raw values do not have."""
     stored = np.stack([getattr(study, name).ravel() for name in STATISTICS], axis=1)
     same = np.isclose(statistics_of(raw, n_values), stored, rtol=SAME, atol=0.0, equal_nan=True).all(axis=1)
     same &= np.diff(raw.cell_bounds) == study.repetitions.ravel()
@@ -559,7 +559,7 @@ def _n_contradicted(study: Study, raw: RawValues, n_values: Ints) -> int:
 
 
 def refuse_newlines(study: Study, target: Path) -> None:
-    """Names that would break a line."""
+    """Refuse names that would break a line."""
     for word, names in (("parameter", study.parameters), ("metric", study.metrics), ("call path", study.callpaths)):
         for name in names:
             if "\n" in name or "\r" in name:

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import IO
 
 from callgrove.binary.files import Source
-from callgrove.errors import CorruptFile, Parameter, UsageError, worded
+from callgrove.errors import CorruptFile, Parameter, UsageError, compose_text
 from callgrove.formats.extrap.study_format import (
     KEYWORDS,
     Cells,
@@ -92,7 +92,7 @@ def _bare(text: str, parameters: Sequence[str], path: Path, line: int) -> list[P
 
 
 def _read_flat(text: str) -> list[Point]:
-    """Points without nesting, quickly; empty where there is anything unusual."""
+    """Return points without nesting, quickly; empty where there is anything unusual."""
     *parts, rest = text.replace(",", " ").split(")")
     if rest.strip() or not all(part.lstrip().startswith("(") and part.count("(") == 1 for part in parts):
         return []
@@ -116,7 +116,7 @@ class _Open:
 
 
 def _read_nested(text: str, n_parameters: int, path: Path, line: int) -> Iterator[_Open]:
-    """Points with parentheses, token by token."""
+    """Yield points with parentheses, token by token."""
     point: _Open | None = None
     for token in _TOKEN.finditer(text):
         word, column = token.group(), token.start() + 1
@@ -262,7 +262,7 @@ FORMAT = TextFormat()
 
 def _strictly(described: object) -> str:
     """Return what only a strict reader refuses."""
-    return worded(described, " (", Parameter("strict", True), ")")
+    return compose_text(described, " (", Parameter("strict", True), ")")
 
 
 class _Reader:
@@ -339,7 +339,7 @@ class _Reader:
             self.builder.warn(Severity.NOTE, f"{text}; their values count as repetitions of one point")
 
     def _data(self, lines: list[list[str]], number: int) -> None:
-        """DATA lines that follow each other, as words; `number` is that of the first one."""
+        """Read DATA lines that follow each other, as words; `number` is that of the first one."""
         if self.counter == 0:
             self._begin(number)
         room = len(self.points) - self.counter
@@ -370,7 +370,7 @@ class _Reader:
         return self._bad(number, "DATA", f"{n} DATA lines, one per point", f"{n + 1} {block}")
 
     def _begin(self, number: int) -> None:
-        """The first DATA line of a region and metric."""
+        """Read the first DATA line of a region and metric."""
         if not self.builder.parameters:
             raise self._too_early(number, "DATA")
         if self.region is None and self.strict:

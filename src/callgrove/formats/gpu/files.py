@@ -16,7 +16,7 @@ from functools import cached_property
 from itertools import islice
 from pathlib import Path
 
-from callgrove.errors import InputError, Parameter, UsageError, worded
+from callgrove.errors import InputError, Parameter, UsageError, compose_text
 from callgrove.formats.gpu.dataset import UTC_CLOCK, DataSet, Process, Recorded
 from callgrove.formats.gpu.places import read_claimed_ranks, read_ranks_in_names
 from callgrove.formats.writing.targets import FolderKind, PendingFolder
@@ -197,7 +197,7 @@ class Runs:
         listed = "; ".join(told[:MOST_NAMED]) + ("; ..." if len(told) > MOST_NAMED else "")
         text = f"{named}: {len(self.runs)} runs, told apart by {' and '.join(self.why)}: {listed}"
         remedy = Parameter("runs"), " chooses one by its name or number"
-        return [InputWarning(Severity.NOTE, worded(f"{text}; ", *remedy))]
+        return [InputWarning(Severity.NOTE, compose_text(f"{text}; ", *remedy))]
 
     def take(self, numbers: Sequence[int], processes: Iterable[int]) -> Runs:
         """Return some of the runs, with new numbers, for some of the processes."""

@@ -17,7 +17,7 @@ import numpy as np
 
 from callgrove.arrays import ABSENT, Array, Ids, Ints, Names, Translation, bundles
 from callgrove.binary.sqlite.cells import MISSING
-from callgrove.errors import Parameter, UsageError, worded
+from callgrove.errors import Parameter, UsageError, compose_text
 from callgrove.formats.gpu.dataset import CounterRows, DataSet, Events, Lane, Process, Stacks
 from callgrove.model.experiment import Experiment, InputWarning, Severity
 from callgrove.model.table import Table
@@ -269,7 +269,7 @@ def far_apart(datasets: Sequence[DataSet]) -> list[InputWarning]:
     if len(ranges) < 2 or max(first for first, _ in ranges.values()) <= min(last for _, last in ranges.values()):
         return []
     text = f"the times of {len(ranges)} machines do not overlap: their clocks differ; "
-    return [InputWarning(Severity.NOTE, worded(text, Parameter("align", START), " lets all begin at 0"))]
+    return [InputWarning(Severity.NOTE, compose_text(text, Parameter("align", START), " lets all begin at 0"))]
 
 
 def _to_zero(dataset: DataSet) -> list[int]:

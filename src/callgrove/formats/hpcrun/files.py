@@ -78,7 +78,7 @@ DIALECTS = ("A", "B")
 
 
 def read_02(file: FileBytes, seen: list[Seen] | None = None) -> Measurement:
-    """The tables and nodes of a file, in the dialect that fits it; its values stay there."""
+    """Read the tables and nodes of a file, in the dialect that fits it; its values stay there."""
     cursor = Cursor(file, "header", seen=seen)
     header = Header.read(cursor)
     readings: list[Measurement] = []
@@ -89,15 +89,15 @@ def read_02(file: FileBytes, seen: list[Seen] | None = None) -> Measurement:
         except CorruptFile as error:
             errors.append(error)
     if not readings:
-        raise _furthest(errors)
+        raise _choose_error(errors)
     chosen = readings[0] if len(readings) == 1 else more_sensible(*readings)
     if seen is not None:  # once more, taking notes
         _read_epochs(file, cursor.at, chosen.dialect, seen)
     return chosen
 
 
-def _furthest(errors: list[CorruptFile]) -> CorruptFile:
-    """What stopped the dialect that came further."""
+def _choose_error(errors: list[CorruptFile]) -> CorruptFile:
+    """Return what stopped the dialect that came further."""
     error = max(errors, key=lambda e: e.offset or 0)
     return error.with_remedy("no dialect of this version fits" if len(errors) > 1 else error.remedy)
 
@@ -118,7 +118,7 @@ def _read_epochs(file: FileBytes, at: int, dialect: str, seen: list[Seen] | None
 
 
 def more_sensible(a: Measurement, b: Measurement) -> Measurement:
-    """Of two readings: the one with a proper loadmap, else the one without absurd metrics, else B."""
+    """Return, of two readings, the one with a proper loadmap, else the one without absurd metrics, else B."""
     for test in (_has_loadmap, _has_plain_metrics):
         fits = test(a), test(b)
         if fits[0] != fits[1]:
@@ -145,7 +145,7 @@ def _is_plain(metric: MetricDescription) -> bool:
 
 
 def pack_02(measurement: Measurement) -> bytes:
-    """The bytes of a file."""
+    """Return the bytes of a file."""
     out = [measurement.header.pack()]
     for epoch in measurement.epochs:
         assert epoch.header is not None
@@ -168,7 +168,7 @@ SMALLEST_KIND = 2 + 4
 
 
 def read_04(file: FileBytes, seen: list[Seen] | None = None, cache: SectionCache | None = None) -> Measurement:
-    """The tables and nodes of a file; its values stay there."""
+    """Read the tables and nodes of a file; its values stay there."""
     cache = cache or SectionCache()
     sections = _sections(file)
     cursors = {name: Cursor(file, name, start, end, seen) for name, start, end in sections}
@@ -192,7 +192,7 @@ def _read_metrics(cursor: Cursor) -> tuple[MetricDescription, ...]:
 
 
 def _sections(file: FileBytes) -> tuple[tuple[str, int, int], ...]:
-    """(name, start, end) of each section, as the footer says: inside the file, one after the other."""
+    """Return (name, start, end) of each section, as the footer says: inside the file, one after the other."""
     at = file.size - rec.FOOTER.itemsize
     if at < 0:
         found = f"a file of {file.size} bytes"
@@ -237,7 +237,7 @@ def _read_kinds(cursor: Cursor) -> tuple[tuple[int, str], ...]:
 
 
 def _read_sparse(cursor: Cursor, nodes: Nodes) -> tuple[tuple[Identifier, ...], SparsePlace]:
-    """The identifier tuple and where values lie. The index is checked here; metrics are when values are read."""
+    """Return the identifier tuple and where values lie. The index is checked here; metrics are when values are read."""
     n_identifiers = cursor.count("u2", "number of identifiers", rec.IDENTIFIER.itemsize)
     table = cursor.table(rec.IDENTIFIER, n_identifiers, "identifier")
     mask = (1 << rec.KIND_BITS) - 1
@@ -263,7 +263,7 @@ def _read_sparse(cursor: Cursor, nodes: Nodes) -> tuple[tuple[Identifier, ...], 
 
 
 def pack_04(measurement: Measurement) -> bytes:
-    """The bytes of a file: sections at multiples of 1024, zeros between them, the footer."""
+    """Return the bytes of a file: sections at multiples of 1024, zeros between them, the footer."""
     [epoch] = measurement.epochs
     kinds = b"".join(k.to_bytes(2, "big") + text_bytes(name) for k, name in measurement.id_kinds)
     parts = (
@@ -306,26 +306,26 @@ SUFFIX, TRACE_SUFFIX = ".hpcrun", ".hpctrace"
 
 
 def read_tables(file: FileBytes, seen: list[Seen] | None = None, cache: SectionCache | None = None) -> Measurement:
-    """Everything but the values, which stay in the file; nothing given refers to it, so it may be closed. `cache`: what
-    files that are read in a row share."""
+    """Read everything but the values, which stay in the file; nothing returned refers to it, so it may be closed.
+    `cache`: what files that are read in a row share."""
     version = read_version(Cursor(file, "header"))
     return read_04(file, seen, cache) if version == "04.00" else read_02(file, seen)
 
 
 def read_measurement(path: Path) -> Measurement:
-    """A whole file."""
+    """Read a whole file."""
     file = FileBytes(path)
     return read_tables(file).with_values(file)
 
 
 def measurement_bytes(measurement: Measurement) -> bytes:
-    """The bytes of a file in the version, and the dialect, that the measurement names."""
+    """Return the bytes of a file in the version, and the dialect, that the measurement names."""
     return pack_02(measurement) if measurement.is_old else pack_04(measurement)
 
 
 def measurement_files(folder: Path) -> list[Path]:
-    """The measurement files of a folder, in the order of their names; nothing below it. A link that leads nowhere is
-    one: whoever reads it says so."""
+    """Return the measurement files of a folder, in the order of their names; nothing below it. A link that leads
+    nowhere is one: reading it fails."""
     candidates = (p for p in folder.iterdir() if p.suffix == SUFFIX and not p.name.startswith("."))
     return sorted((p for p in candidates if _may_be_file(p)), key=lambda p: sort_key(p.name))
 
@@ -338,12 +338,12 @@ def _may_be_file(path: Path) -> bool:
 
 
 def sort_key(name: str) -> tuple[tuple[int, str], ...]:
-    """Names in the order of the numbers in them."""
+    """Return a key that sorts names in the order of the numbers in them."""
     parts = re.split(r"(\d+)", name)
     return tuple((int(part) if part.isascii() and part.isdigit() else -1, part) for part in parts)
 
 
 def file_name(program: str, rank: int, thread: int, host: int, process: int, generation: int) -> str:
-    """The name of a measurement file, without its ending."""
+    """Return the name of a measurement file, without its ending."""
     plain = re.sub(r"[/\0]", "_", program) or "program"
     return f"{plain}-{rank:06d}-{thread:03d}-{host:08x}-{process}-{generation}"

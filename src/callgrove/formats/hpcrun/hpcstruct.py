@@ -29,7 +29,7 @@ import numpy as np
 from callgrove.arrays import ABSENT, NO_OFFSET, Array, Bools, Ids, Ints, Offsets, depths
 from callgrove.binary.files import HEAD_BUDGET, Source
 from callgrove.binary.xml import new_parser, parse, pieces, readable
-from callgrove.errors import CallgroveError, CorruptFile, NotRecognised, Parameter, UnsupportedVersion, worded
+from callgrove.errors import CallgroveError, CorruptFile, NotRecognised, Parameter, UnsupportedVersion, compose_text
 from callgrove.formats.interface import Field, Grade, Match, Problem, ReadOptions
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.contexts import ContextKind, Relation
@@ -146,7 +146,7 @@ class Structure:
         return scopes
 
     def chains(self, scopes: Array) -> Chains:
-        """From the procedure down to each of `scopes`; the chain of -1 is empty."""
+        """Return the chains from the procedure down to each of `scopes`; the chain of -1 is empty."""
         start = np.asarray(scopes, np.int32)
         depth = np.append(self.scopes.depth, np.int32(-1))  # -1 picks the last
         bounds = np.concatenate([[0], np.cumsum(depth[start] + 1)]).astype(np.int64)
@@ -166,7 +166,8 @@ class Structure:
         return dict(zip(keys, rows.tolist(), strict=True))
 
     def calls(self, module: int) -> Ids:
-        """Calls of a module whose target is known: the edges of its call graph, from `procedure` to `target`."""
+        """Return the calls of a module whose target is known: the edges of its call graph, from `procedure` to
+        `target`."""
         scopes = self.scopes
         known = (scopes.kind == ScopeKind.CALL) & (scopes.target != NO_OFFSET) & (scopes.module == module)
         return np.flatnonzero(known).astype(np.int32)
@@ -329,7 +330,7 @@ class StructureReader:
         self._problems: Counter[str] = Counter()
 
     def _first(self, tag: str, attributes: dict[str, str]) -> None:
-        """The root, which says the version."""
+        """Read the root, which says the version."""
         if tag != ROOT:
             raise NotRecognised(f"{self._path}: not an hpcstruct file: its root is <{tag}>, not <{ROOT}>")
         self.version = attributes.get("version", "")
@@ -434,7 +435,7 @@ class StructureReader:
         )
 
     def _disjoint(self, ranges: dict[str, Array]) -> tuple[Ints, dict[str, Array]]:
-        """Ranges sorted by module and address; where two overlap, the later one goes."""
+        """Return the ranges sorted by module and address; where two overlap, the later one goes."""
         module, lo, hi = ranges["module"], ranges["lo"], ranges["hi"]
         kept: list[Ints] = []
         bounds = np.searchsorted(module, np.arange(len(self._modules) + 1))  # modules come one after the other
@@ -480,7 +481,7 @@ REGION_KINDS = {
     ScopeKind.STATEMENT: ContextKind.LINE,
     ScopeKind.CALL: ContextKind.CALL,
 }
-UNMEASURED = worded(
+UNMEASURED = compose_text(
     "describes code and holds no measurements; ", Parameter('export("contexts")'), " lists what it describes"
 )
 HEAD = HEAD_BUDGET // 4  # the DTD is shorter than that
@@ -493,7 +494,7 @@ class HpcstructFormat:
     title = "HPCToolkit structure of load modules (.hpcstruct)"
 
     def match(self, source: Source) -> Match | None:
-        """By the root of the XML."""
+        """Recognise a file by the root of the XML."""
         head = source.head(HEAD)
         if not head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<"):
             return None
@@ -506,7 +507,7 @@ class HpcstructFormat:
         structure = read_structure(source.path, options.salvage)
         title = ", ".join(structure.modules.path[:3]) or source.path.name
         builder = ExperimentBuilder(self.name, structure.version, title, str(source.path))
-        builder.warn(Severity.NOTE, worded(f"{source.path}: ", UNMEASURED))
+        builder.warn(Severity.NOTE, compose_text(f"{source.path}: ", UNMEASURED))
         if structure.damage:
             builder.warn(Severity.DAMAGE, structure.damage)
         _add_contexts(builder, structure)
@@ -571,12 +572,12 @@ def _add_contexts(builder: ExperimentBuilder, structure: Structure) -> None:
     kinds = np.array([REGION_KINDS[kind] for kind in ScopeKind], np.int64)[scopes.kind]
     relation = np.where(scopes.kind == ScopeKind.INLINED, Relation.INLINED, Relation.LEXICAL)
     relation[scopes.parent < 0] = Relation.CALL
-    ids = _unique(scopes.tag_id)
+    ids = _keep_unique(scopes.tag_id)
     builder.add_contexts(parent=scopes.parent, kind=kinds, relation=relation, region=regions, source_id=ids)
 
 
-def _unique(ids: Ints) -> Ints:
-    """Ids that occur once; the others are absent."""
+def _keep_unique(ids: Ints) -> Ints:
+    """Return the ids that occur once; the others are absent."""
     _, inverse, counts = np.unique(ids, return_inverse=True, return_counts=True)
     return np.where(counts[inverse] == 1, ids, ABSENT)
 

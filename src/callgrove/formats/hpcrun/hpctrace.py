@@ -136,7 +136,7 @@ class TraceFile:
         return self.file.array(self.record, n, at if n else 0, "records")
 
     def arrays(self, first: int = 0, count: int | None = None) -> Columns:
-        """Times in nanoseconds, node ids and, in a data-centric trace, metric ids, in native byte order."""
+        """Return the times in nanoseconds, node ids and, in a data-centric trace, metric ids, in native byte order."""
         records = self.records(first, count)
         metric = records["metric"].astype(np.uint32) if self.data_centric else None
         return self._nanoseconds(records["time"]), records["node"].astype(np.uint32), metric
@@ -239,7 +239,7 @@ def header_bytes(version: str, flags: int) -> bytes:
 def pack_records(
     flags: int, time_ns: ArrayLike, context_id: ArrayLike, metric_id: ArrayLike | None, time_scale: TimeScale
 ) -> Array:
-    """Records of the file; times are rounded down to its unit."""
+    """Return records of the file; times are rounded down to its unit."""
     time = np.asarray(time_ns, np.int64)
     records = np.zeros(len(time), record_of(flags))
     records["time"] = time if time_scale == NANOSECONDS else time // time_scale
@@ -258,7 +258,8 @@ def write_trace(
     version: str = "01.01",
     time_scale: TimeScale | None = None,
 ) -> None:
-    """A whole trace at once. Times are written in nanoseconds, by 01.00 in microseconds, unless `time_scale` says."""
+    """Write a whole trace at once. Times are written in nanoseconds, by 01.00 in microseconds, unless `time_scale`
+    says."""
     if version not in VERSIONS or (version == "01.00" and flags):
         raise InvalidExperiment([f"hpctrace {version} with flags {flags:#x}: there are 01.00 (no flags) and 01.01"])
     if (metric_id is not None) != bool(flags & DATA_CENTRIC):

@@ -108,7 +108,7 @@ class Nodes:
         return has_child
 
     def pack_04(self) -> bytes:
-        """As 04.00 stores them, with flags or, in files of 2021 and 2022, without."""
+        """Return the nodes as 04.00 stores them, with flags or, in files of 2021 and 2022, without."""
         out = np.empty(len(self), rec.NODE_04_EARLY if self.flags is None else rec.NODE_04)
         for name in ("id", "parent", "lm", "ip"):
             out[name] = getattr(self, name)
@@ -117,7 +117,7 @@ class Nodes:
         return out.tobytes()
 
     def pack_02(self, values: Offsets) -> bytes:
-        """As 02.00 stores them; `values` are (nodes x metrics) of eight bytes each."""
+        """Return the nodes as 02.00 stores them; `values` are (nodes x metrics) of eight bytes each."""
         out = np.empty(len(self), rec.node_02(self.lip is not None, values.shape[1]))
         id_ = self.id.astype(np.int64)
         out["id"] = id_ if self.is_leaf is None else np.where(self.is_leaf, -id_, id_)
@@ -138,7 +138,7 @@ def nodes_of(table: Array, path: Path, offset: int, section: str = "cct") -> Nod
     parent = table["parent"].astype(np.uint32)
     positions = Positions(id_)
     above = positions[parent]
-    _refuse(_first_wrong(id_, parent, above, positions), table, path, offset, section)
+    _refuse(_find_wrong_node(id_, parent, above, positions), table, path, offset, section)
     return Nodes(
         id_,
         parent,
@@ -153,8 +153,8 @@ def nodes_of(table: Array, path: Path, offset: int, section: str = "cct") -> Nod
     )
 
 
-def _first_wrong(id_: Numbers, parent: Numbers, above: Ids, positions: Positions) -> tuple[int, str, str] | None:
-    """(position, expected, found) of the first node that has no place in a tree."""
+def _find_wrong_node(id_: Numbers, parent: Numbers, above: Ids, positions: Positions) -> tuple[int, str, str] | None:
+    """Return (position, expected, found) of the first node that has no place in a tree."""
     if len(id_) and not id_.all():
         return int(np.flatnonzero(id_ == 0)[0]), "a node id other than 0", "0"
     if (row := positions.duplicate) >= 0:
@@ -210,7 +210,7 @@ class SparseValues:
         return SparseValues(self.raw[start:stop].astype(np.uint64), self.metric[start:stop], self.node_id[node], begins)
 
     def repeats(self, positions: Positions) -> bool:
-        """May a node have two values of one metric?"""
+        """Return whether a node may have two values of one metric."""
         again = self.metric[1:] <= self.metric[:-1]
         again[self.first[1:][(self.first[1:] > 0) & (self.first[1:] < len(self.raw))].astype(np.int64) - 1] = False
         node = positions[self.node_id]
@@ -230,7 +230,7 @@ class DenseValues:
         return Stored(node.astype(np.int32) if names is None else names[node], metric, self.matrix[node, metric])
 
     def repeats(self, positions: Positions) -> bool:
-        """There is one place for each."""
+        """Return False: there is one place for each value."""
         return False
 
 
@@ -264,7 +264,7 @@ class SparsePlace:
         )
 
     def check_index(self, index: Array, path: Path) -> None:
-        """It must begin at the first value, never fall, and end with its mark at the last."""
+        """Check that the index begins at the first value, never falls, and ends with its mark at the last."""
         first = index["first"].astype(np.uint64)
         last = int(index["node"][-1]), int(first[-1])
         end = self.index_at + self.n_nodes * rec.INDEX.itemsize
@@ -351,7 +351,7 @@ class Measurement:
         return identifiers
 
     def find_unknown_modules(self) -> Iterator[tuple[int, Ints]]:
-        """(epoch, module ids that nodes name and the loadmap does not)."""
+        """Yield (epoch, module ids that nodes name and the loadmap does not)."""
         for number, epoch in enumerate(self.epochs):
             known = np.array([0, *(module.id for module in epoch.modules)])
             yield number, np.setdiff1d(epoch.nodes.lm, known).astype(np.int64)

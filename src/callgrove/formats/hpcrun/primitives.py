@@ -171,7 +171,7 @@ class Cursor:
         self.seen = seen
 
     def fail(self, expected: str, found: str, offset: int | None = None, remedy: str = "") -> CorruptFile:
-        """The error for what stands here, or at `offset`."""
+        """Return the error for what stands here, or at `offset`."""
         where = self.at if offset is None else offset
         return CorruptFile(self.file.path, self.section, offset=where, expected=expected, found=found, remedy=remedy)
 
@@ -185,7 +185,7 @@ class Cursor:
         return at
 
     def number(self, kind: str, name: str) -> int:
-        """An unsigned number: `u1`, `u2`, `u4` or `u8`."""
+        """Read an unsigned number: `u1`, `u2`, `u4` or `u8`."""
         form = FORMATS[kind]
         at = self.need(form.size, name)
         value: int = form.unpack_from(self.file.buffer, at)[0]
@@ -194,7 +194,7 @@ class Cursor:
         return value
 
     def count(self, kind: str, name: str, smallest: int) -> int:
-        """How many things follow, of at least `smallest` bytes each: not more than there is room for."""
+        """Read how many things follow, of at least `smallest` bytes each: not more than there is room for."""
         at = self.at
         n = self.number(kind, name)
         if n * smallest > self.end - self.at:
@@ -203,7 +203,7 @@ class Cursor:
         return n
 
     def text(self, name: str) -> str:
-        """A string. Bytes that are no UTF-8 are kept as lone surrogates, so that the same bytes can be written."""
+        """Read a string. Bytes that are no UTF-8 are kept as lone surrogates, so that the same bytes can be written."""
         at = self.at
         if self.seen is None and at + TEXT_START <= self.end:  # the usual case at once: files have many strings
             last = at + TEXT_START + FORMATS["u4"].unpack_from(self.file.buffer, at)[0]
@@ -220,7 +220,8 @@ class Cursor:
         return value
 
     def texts(self, count: int) -> list[str] | None:
-        """The next strings at once; None, and nothing is taken, where they are to be noted or are not all there."""
+        """Read the next strings at once; return None, and take nothing, where they are to be noted or are not all
+        there."""
         if self.seen is not None:
             return None
         buffer, at, end, size_of = self.file.buffer, self.at, self.end, FORMATS["u4"].unpack_from
@@ -237,7 +238,7 @@ class Cursor:
         return texts
 
     def tag(self, expected: bytes, name: str) -> None:
-        """Bytes that must stand here."""
+        """Read bytes that must stand here."""
         at = self.need(len(expected), name)
         content = bytes(self.file.buffer[at : at + len(expected)])
         if content != expected:
@@ -246,12 +247,12 @@ class Cursor:
             self.seen.append(Seen(self.section, self.index, at, name, expected.decode("ascii")))
 
     def record(self, dtype: np.dtype[Any]) -> np.void:
-        """One record."""
+        """Read one record."""
         record: np.void = self.table(dtype, 1)[0]
         return record
 
     def table(self, dtype: np.dtype[Any], count: int, name: str = "records") -> Array:
-        """`count` records as they lie in the file."""
+        """Read `count` records as they lie in the file."""
         at = self.need(count * dtype.itemsize, name)
         rows = self.file.array(dtype, count, at, self.section)
         if self.seen is not None:
@@ -259,7 +260,7 @@ class Cursor:
         return rows
 
     def finish(self) -> None:
-        """The section must end here."""
+        """Check that the section ends here."""
         if self.at != self.end:
             raise self.fail(f"the end of the section at byte {self.end}", f"{self.end - self.at} more bytes")
 
@@ -293,7 +294,7 @@ class SectionCache:
 
 
 def text_bytes(text: str) -> bytes:
-    """A string as it is written."""
+    """Return a string as it is written."""
     data = text.encode("utf-8", "surrogateescape")
     return len(data).to_bytes(TEXT_START, "big") + data
 
@@ -310,12 +311,12 @@ REAL = 2
 
 
 def quote(text: str) -> str:
-    """In JSON's quotes. What no encoding can hold is escaped."""
+    """Return a text in JSON's quotes. What no encoding can hold is escaped."""
     return json.dumps(text, ensure_ascii=not text.isprintable() or any("\ud800" <= c <= "\udfff" for c in text))
 
 
 def read_pairs(cursor: Cursor) -> Pairs:
-    """A list of name-value pairs."""
+    """Read a list of name-value pairs."""
     n, pairs = cursor.count("u4", "number of pairs", SMALLEST_PAIR), []
     if (texts := cursor.texts(2 * n)) is not None:
         return tuple(zip(texts[::2], texts[1::2], strict=True))
@@ -352,12 +353,12 @@ class Header:
         return f"hpcrun {self.version} big-endian"
 
     def value(self, name: str) -> str:
-        """What a pair says; empty where there is none of that name."""
+        """Return what a pair says; empty where there is none of that name."""
         return next((value for known, value in self.pairs if known == name), "")
 
 
 def read_version(cursor: Cursor) -> str:
-    """The version, after magic and byte order were found right."""
+    """Read the version, after magic and byte order were found right."""
     file = cursor.file
     start = file.copy(0, min(START_SIZE, file.size), "header")
     magic, version, order = start[: len(MAGIC)], start[len(MAGIC) : -1], start[-1:]
@@ -465,7 +466,7 @@ class MetricDescription:
         return self.val_fmt == REAL
 
     def words(self) -> dict[str, int | float | str]:
-        """Every field by the name that `dump` prints, in its order."""
+        """Return every field by the name that `dump` prints, in its order."""
         words: dict[str, int | float | str] = {
             "desc": self.description,
             "ty": TYPES[self.ty],
@@ -512,7 +513,7 @@ class Module:
 
 
 def read_metrics(cursor: Cursor, has_tail: bool) -> tuple[MetricDescription, ...]:
-    """A metric table."""
+    """Read a metric table."""
     n, metrics = cursor.count("u4", "number of metrics", MetricDescription.SMALLEST), []
     for cursor.index in range(n):
         metrics.append(MetricDescription.read(cursor, has_tail))
@@ -525,7 +526,7 @@ def metrics_bytes(metrics: Sequence[MetricDescription], has_tail: bool) -> bytes
 
 
 def read_modules(cursor: Cursor) -> tuple[Module, ...]:
-    """A loadmap."""
+    """Read a loadmap."""
     n, modules = cursor.count("u4", "number of modules", Module.SMALLEST), []
     for cursor.index in range(n):
         modules.append(Module.read(cursor))

@@ -154,7 +154,8 @@ def places_of(epoch: Epoch, modules: Mapping[str, int], is_old: bool) -> tuple[I
 
 
 def _old_places(place: Ints, offset: Offsets) -> tuple[Ints, Offsets]:
-    """02.00: root and partial root as the codes of 04.00; other addresses of module 0 lie in no known module."""
+    """Return places of 02.00: root and partial root as the codes of 04.00; other addresses of module 0 lie in no known
+    module."""
     out = offset.copy()
     for number, code in ((0, ROOT), (1, PARTIAL)):
         out[(place == PLACEHOLDER) & (offset == number)] = code_number(code)
@@ -175,7 +176,7 @@ class Regions:
         return inverse
 
     def add_known(self, region: Region) -> None:
-        """The regions of one tree, each once: it has numbered them itself."""
+        """Add the regions of one tree, each once: it has numbered them itself."""
         self._parts.append(region)
 
     def all(self) -> tuple[Region, list[Ids]]:
@@ -199,8 +200,8 @@ def _sort_unique(place: Array, offset: Array) -> tuple[Region, Ids]:
 
 
 def _order(place: Array, offset: Array) -> Ints:
-    """By place, then by offset. Of addresses both fit into one number, unless they are the kernel's: that is sorted in
-    half the time."""
+    """Return the order by place, then by offset. Of addresses both fit into one number, unless they are the kernel's:
+    that is sorted in half the time."""
     codes, rest = np.flatnonzero(place == PLACEHOLDER), np.flatnonzero(place != PLACEHOLDER)
     places, addresses = place[rest].astype(np.uint64), offset[rest]
     if int(places.max(initial=0)) >> PLACE_BITS or int(addresses.max(initial=0)) >> ADDRESS_BITS:
@@ -210,7 +211,7 @@ def _order(place: Array, offset: Array) -> Ints:
 
 
 def add_regions(builder: ExperimentBuilder, regions: Region, module_numbers: Ints) -> tuple[Ids, Ids]:
-    """Regions as regions of the model: their numbers and kinds. `module_numbers` are the builder's."""
+    """Add regions to the model; return their numbers and kinds. `module_numbers` are the builder's."""
     place, offset = regions
     numbers, kinds = np.empty(len(place), np.int32), np.empty(len(place), np.int32)
     addressed = place >= FIRST_MODULE
@@ -246,7 +247,7 @@ class Merged:
 
 
 def merge(trees: Sequence[tuple[Ids, Ids]]) -> Merged:
-    """Of trees given by the position of each node's parent (-1: none) and by its region."""
+    """Merge trees given by the position of each node's parent (-1: none) and by its region."""
     sizes = [len(above) for above, _ in trees]
     starts = np.cumsum([0, *sizes])
     n = int(starts[-1])

@@ -69,7 +69,7 @@ class MeasurementValues:
         return SparseBlock.concatenate(self._of_profile(profile, metrics))
 
     def context(self, context: int) -> SparseBlock:
-        """Looked up in every file whose tree has the context."""
+        """Return the values of a context, looked up in every file whose tree has it."""
         blocks: list[SparseBlock] = []
         for profile, parts in enumerate(self._parts):
             if any((part.context == context).any() for part in parts):
@@ -103,7 +103,7 @@ class MeasurementValues:
         [part] = self._parts[profile]
         for start in range(0, part.n_stored, LARGE):
             stored = values.part(start, start + LARGE).list_stored(positions, part.context)
-            yield from (block for _, block in _by_type(stored, part, profile, metrics))
+            yield from (block for _, block in _split_by_type(stored, part, profile, metrics))
 
     def _whole(self, profile: int, metrics: Ints | None) -> list[SparseBlock]:
         """Return all blocks of a profile; none of a damaged one, which is a problem."""
@@ -130,13 +130,13 @@ class MeasurementValues:
             add_up |= part.is_merged
             if values.repeats(positions):
                 add_up |= self._has_repetition(values.list_stored(positions), part, file.path)
-            for is_real, block in _by_type(stored, part, profile, metrics):
+            for is_real, block in _split_by_type(stored, part, profile, metrics):
                 by_type.setdefault(is_real, []).append(block)
         blocks = [SparseBlock.concatenate(same) if len(same) > 1 else same[0] for same in by_type.values()]
         return [_add_up(block) for block in blocks] if add_up else blocks
 
     def _has_repetition(self, stored: Stored, part: ValuePart, path: Path) -> bool:
-        """Does a node have two values of one metric? They are added, and said."""
+        """Return whether a node has two values of one metric. They are added, and said."""
         keys = stored.node.astype(np.int64) * len(part.metrics.row) + stored.metric
         again = len(keys) - len(distinct(keys))
         if again:
@@ -155,8 +155,10 @@ def _refuse_unknown(metric: Array, part: ValuePart, path: Path) -> None:
         raise CorruptFile(path, "sparse metrics", offset=part.place.at, expected=expected, found=found)
 
 
-def _by_type(stored: Stored, part: ValuePart, profile: int, metrics: Ints | None) -> Iterator[tuple[bool, SparseBlock]]:
-    """Blocks of integers and of reals, in that order. Nodes are contexts already."""
+def _split_by_type(
+    stored: Stored, part: ValuePart, profile: int, metrics: Ints | None
+) -> Iterator[tuple[bool, SparseBlock]]:
+    """Yield blocks of integers and of reals, in that order. Nodes are contexts already."""
     table = part.metrics
     if metrics is not None:
         wanted = np.isin(table.row, metrics)
@@ -173,7 +175,7 @@ def _by_type(stored: Stored, part: ValuePart, profile: int, metrics: Ints | None
             of_kind = table.is_real[stored.metric] == is_real
             node, metric, raw = stored.node[of_kind], stored.metric[of_kind], stored.raw[of_kind]
         if len(raw):
-            value = _values(raw, metric, table.period, is_real)
+            value = _scale_values(raw, metric, table.period, is_real)
             owner = np.full(len(raw), profile, np.int32)
             yield is_real, SparseBlock(owner, node, _rows(metric, table.row), value)
 
@@ -184,8 +186,8 @@ def _rows(metric: Array, row: Ids) -> Ids:
     return metric.astype(np.int32) if same else row[metric]
 
 
-def _values(raw: Offsets, metric: Array, periods: Offsets, is_real: bool) -> Array:
-    """Stored numbers times the period of their metric. Products beyond 64 bits become doubles."""
+def _scale_values(raw: Offsets, metric: Array, periods: Offsets, is_real: bool) -> Array:
+    """Return the stored numbers times the period of their metric. Products beyond 64 bits become doubles."""
     stored = raw.view(np.float64) if is_real else raw
     if (periods == 1).all():
         return stored
@@ -312,7 +314,7 @@ def renumber_formula(formula: str, rows: Sequence[int] | Mapping[int, int], sign
 
 
 def is_int(metric: Metric) -> bool:
-    """Does the row say that its values are integers?"""
+    """Return whether the row says that its values are integers."""
     return metric.dtype.lower() in INTEGERS
 
 

@@ -84,7 +84,7 @@ class NodePlan:
         return levels(depths(self.above))
 
     def with_ancestors(self, rows: Bools) -> Bools:
-        """These rows and all above them."""
+        """Return these rows and all above them."""
         out = rows.copy()
         for level in reversed(self._levels[1:]):
             marked = level[out[level]]
@@ -168,7 +168,7 @@ class NodePlan:
 
 
 def _places(tree: ContextTree) -> tuple[Ids, Offsets, Bools]:
-    """Module number in the file, instruction pointer, and whether that is a node, of every context."""
+    """Return the module number in the file, instruction pointer, and whether that is a node, of every context."""
     regions, n = tree.regions, len(tree)
     rows = len(regions) + 1
     lm, ip, fits = np.zeros(rows, np.int32), np.zeros(rows, np.uint64), np.zeros(rows, np.bool_)
@@ -200,7 +200,7 @@ def _into(tree: ContextTree, is_node: Bools, root: int) -> Ids:
 
 
 def _old_ip(lm: Array, ip: Offsets, has_children: Bools) -> Offsets:
-    """02.00: return addresses in interior nodes, plain numbers for the two roots."""
+    """Return addresses of 02.00: return addresses in interior nodes, plain numbers for the two roots."""
     out = np.where(has_children & (lm > 0) & (ip < np.uint64(2**64 - 1)), ip + np.uint64(1), ip)
     for number, code in ((0, placeholders.ROOT), (1, placeholders.PARTIAL)):
         out[(lm == 0) & (ip == placeholders.code_number(code))] = number
@@ -269,7 +269,7 @@ class MetricPlan:
         return plan
 
     def note(self, row: int, values: Array) -> None:
-        """Values of a row are coming: reals, or integers that only reals can hold, make the metric real."""
+        """Note that values of a row are coming: reals, or integers that only reals can hold, make the metric real."""
         self.has_values[row] = True
         if values.dtype.kind == "f" or (values.dtype.kind == "i" and len(values) and int(values.min()) < 0):
             self.is_real[row] = True

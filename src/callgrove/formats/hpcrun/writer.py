@@ -79,7 +79,8 @@ class Samples(NamedTuple):
 
 
 def has_headers(tables: Experiment) -> bool:
-    """Are attributes the pairs of headers, whatever it was that they were read from? Then names are those of files."""
+    """Return whether attributes are the pairs of headers, whatever they were read from. Then names are those of
+    files."""
     told = set(tables.attributes).union(*(dict(pairs) for pairs in tables.profiles.attributes))
     return not told.isdisjoint((*NAMES, FLAGS))
 
@@ -197,7 +198,7 @@ class ProfileWriter:
 
 
 def _sparse(nodes: Nodes, columns: list[Column]) -> SparseValues:
-    """Values in the order of nodes, and of metrics for each node."""
+    """Return values in the order of nodes, and of metrics for each node."""
     none = [np.empty(0, np.int32)]
     node = np.concatenate([column.node for column in columns] or none)
     metric = np.repeat(np.arange(len(columns)), [len(column.node) for column in columns])
@@ -231,7 +232,7 @@ class Spill:
         return profile in self._batches
 
     def batches(self, profile: int) -> list[tuple[str, Array]]:
-        """(mark, records) of everything that was added for a profile, in that order."""
+        """Return (mark, records) of everything that was added for a profile, in that order."""
         batches = []
         for offset, count, mark in self._batches.get(profile, []):
             self._file.seek(offset)
@@ -284,7 +285,7 @@ class MeasurementWriter(TargetWriter[PendingTogether, Experiment]):
         self._books = self._open_books(tables)
 
     def _open_books(self, tables: Experiment) -> Books:
-        """Costs are compared: files hold exclusive values, whatever is stored."""
+        """Return the books. Costs are compared: files hold exclusive values, whatever is stored."""
         books = Books.of(tables.metrics, tables.contexts)
         books.excuse(SPANS)
         books.excuse_rows([row for row in range(len(tables.metrics)) if row not in self._metrics.row_of])
@@ -415,7 +416,8 @@ FOLDER = FolderKind("a folder of measurements", _has_measurements)
 
 
 def refuse_other_targets(target: Path) -> None:
-    """One profile is a file; how many there are is not known yet, unless the name says it."""
+    """Refuse a folder where the name is that of one profile, and a folder that holds anything else. Each profile is a
+    file; how many there are is not known yet, unless the name says it."""
     if target.suffix == SUFFIX:
         refuse_folder(target)
     elif target.is_dir():

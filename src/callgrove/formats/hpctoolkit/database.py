@@ -68,7 +68,7 @@ def unit_of(name: str) -> str:
 
 
 def split_source_path(path: str) -> tuple[str, str]:
-    """(the file's original path, where its copy lies) of a copied source `[./]src/home/user/a.c`."""
+    """Return (the file's original path, where its copy lies) of a copied source `[./]src/home/user/a.c`."""
     inside = path.removeprefix("./")
     return "/" + inside.removeprefix("src/").lstrip("/"), inside
 
@@ -115,7 +115,7 @@ class Database:
         self.builder.warn(Severity.DAMAGE, f"{file.path}: the closing word is missing: its writer did not finish")
 
     def name_metrics(self) -> None:
-        """Rows `metric#ID` for the ids that occur, where no table names them. All values are looked at."""
+        """Add rows `metric#ID` for the ids that occur, where no table names them. All values are looked at."""
         for blocks, table in ((self.by_profile, self.metrics), (self.by_context, self.metrics)):
             if blocks is None or table:
                 continue
@@ -172,7 +172,7 @@ class Database:
     def read_identifiers(
         self, pointers: Array, read: Callable[[FileBytes, int], list[Identifier]], names: tuple[str, ...]
     ) -> None:
-        """The identifier tuple of every profile; a broken one is empty."""
+        """Read the identifier tuple of every profile; a broken one is empty."""
         assert self.by_profile is not None
         file = self.by_profile.file
         tuples: list[list[Identifier]] = []
@@ -195,7 +195,8 @@ class Database:
         self.identifiers = IdentifierTuples.of(tuples, names)
 
     def finish(self) -> Experiment:
-        """Profiles, elided contexts, values and traces, on top of the tree and the metrics that are built already."""
+        """Add profiles, elided contexts, values and traces to the tree and the metrics that are built already, and
+        return the experiment."""
         try:
             return self._finish()
         except InvalidExperiment as error:
@@ -261,7 +262,7 @@ class Database:
         return min(highest, most) + 1 if highest else 0
 
     def _add_elided(self) -> None:
-        """Contexts that carry values, or that the database numbers, but that the tree does not list."""
+        """Add contexts that carry values, or that the database numbers, but that the tree does not list."""
         known = self.builder.source_ids()
         candidates = self._find_unlisted()
         unlisted = candidates[(candidates != 0) & ~np.isin(candidates, known)]
@@ -269,7 +270,7 @@ class Database:
         self.builder.add_contexts(parent=none, kind=none * 0 + ContextKind.ELIDED, source_id=unlisted)
 
     def _find_unlisted(self) -> Ints:
-        """Ids of contexts with values: cct.db lists them; without it, the indices of profile.db do.
+        """Return the ids of contexts with values: cct.db lists them; without it, the indices of profile.db do.
 
         Where ids are dense, every number is a context: one without values may still be named by a trace.
         """
@@ -286,7 +287,8 @@ class Database:
         return bool(self.by_profile.n_values[~self.is_summary].sum() == self.by_context.n_values.sum())
 
     def _ids_in_indices(self) -> Ints:
-        """Ids in the indices of profile.db. A summary names them all; without one, every profile is asked."""
+        """Return the ids in the indices of profile.db. A summary names them all; without one, every profile is
+        asked."""
         if self.by_profile is None:
             return np.empty(0, np.int64)
         sound = ~self.by_profile.broken
@@ -302,7 +304,7 @@ class Database:
         return distinct(*ids)
 
     def _ids_in_traces(self) -> Ints:
-        """Ids that a trace names, where no tree does."""
+        """Return the ids that a trace names, where no tree does."""
         if self.lines is None or self.sample_record is None:
             return np.empty(0, np.int64)
         lines = self.lines

@@ -126,7 +126,7 @@ class TraceWriter:
         return SamplePlaces(str(self._path.absolute()), offsets, counts)
 
     def widen(self, measured: Window) -> None:
-        """The times that the file announces contain these."""
+        """Widen the times that the file announces, so that they contain these."""
         low, high = self.time_range or measured
         self.time_range = min(low, measured[0]), max(high, measured[1])
 
@@ -162,7 +162,8 @@ class TraceWriter:
         self._file.close()
 
     def _places(self) -> tuple[Ints, Ints]:
-        """A line without samples lies where the next one begins."""
+        """Return where the samples of each line begin and end; a line without samples lies where the next one
+        begins."""
         start = np.full(self._n_lines, self._at)
         end = start.copy()
         for profile, first, last in self._parts:
@@ -298,7 +299,7 @@ class DatabaseWriter(TargetWriter[PendingFolder, _Open]):
             self._traces(self._open)
 
     def _copy_sources(self, tables: Experiment) -> dict[int, str]:
-        """Copies of source files into src/; gives where each lies. A copy that is not there is not promised."""
+        """Copy source files into src/, and return where each lies. A copy that is not there is not promised."""
         out: dict[int, str] = {}
         for file, copy in readable_sources(tables, self._report):
             parts = PurePosixPath(tables.contexts.regions.files.paths[file]).parts
@@ -393,7 +394,7 @@ class DatabaseWriter(TargetWriter[PendingFolder, _Open]):
         return opened.traces
 
     def _store(self, opened: _Open) -> None:
-        """What waits goes to the files. They are no database before `close`."""
+        """Write what waits to the files. They are no database before `close`."""
         self._store_waiting(opened)
         opened.profiles.flush()
         if opened.traces is not None:
@@ -415,7 +416,8 @@ class DatabaseWriter(TargetWriter[PendingFolder, _Open]):
         self._books.passed.totals.add_rows(metric, context, value)
 
     def _finish_tables(self, opened: _Open, n_per_context: Ints) -> None:
-        """The trace, and the tables, which say from when to when it goes; what only values and samples show."""
+        """Write the trace, and the tables, which say from when to when it goes and what only values and samples
+        show."""
         opened.profiles.finish()
         traces = opened.traces
         if traces is not None:

@@ -26,7 +26,7 @@ from xml.parsers import expat
 
 from callgrove.arrays import ABSENT
 from callgrove.binary import xml
-from callgrove.errors import CorruptFile, Parameter, UnsupportedVersion, worded
+from callgrove.errors import CorruptFile, Parameter, UnsupportedVersion, compose_text
 from callgrove.formats.hpctoolkit.database import split_source_path
 from callgrove.model.builder import NO_WITHIN, ExperimentBuilder
 from callgrove.model.contexts import LAST_LINE, ContextKind, Relation
@@ -106,7 +106,7 @@ class TreeHandler:
         self._rows = tuple(self._columns.values())
 
     def begin(self, modules: Mapping[int, str], files: Mapping[int, str], procedures: Mapping[int, Procedure]) -> None:
-        """The tables are complete."""
+        """Begin the tree: the tables are complete."""
         b = self._builder
         self._modules = {i: ABSENT if n in NOT_MODULES else b.module(n) for i, n in modules.items()}
         self._files = {i: self._file(n) for i, n in files.items()}
@@ -234,7 +234,8 @@ class TreeHandler:
         return Relation.CALL, ABSENT, ABSENT
 
     def _repeats(self, above: Frame, id_: int) -> bool:
-        """Is a tag one more of the context that encloses it? Writers before October 2021 used +X for both."""
+        """Return whether a tag is one more of the context that encloses it. Writers before October 2021 used +X for
+        both."""
         if above.pending is not None:
             return int(above.pending["i"]) == id_
         return above.tag in ("PF", "Pr", "C") and self._is(above, id_)
@@ -275,7 +276,7 @@ class TreeHandler:
         return table.get(number, otherwise)
 
     def _complain(self, what: str, text: str) -> None:
-        """One warning of a kind is enough."""
+        """Add a warning; one of a kind is enough."""
         if what not in self._warned:
             self._warned.add(what)
             self._warn(text)
@@ -445,7 +446,7 @@ def parse_document(
         if error.section != "XML" or not has_content():
             raise
         if not salvage:
-            raise error.with_remedy(worded(Parameter("salvage", True), " keeps the complete part")) from None
+            raise error.with_remedy(compose_text(Parameter("salvage", True), " keeps the complete part")) from None
         warn(f"{path}: line {error.line}: {error.found}; the part before it was kept")
 
 
@@ -456,6 +457,6 @@ def major_version(head: bytes) -> str:
 
 
 def names_by_number(table: Mapping[int, str], defaults: tuple[str, ...]) -> tuple[str, ...]:
-    """Identifier names by kind; kinds that the table skips have none. Kinds are 14 bits wide."""
+    """Return the identifier names by kind; kinds that the table skips have none. Kinds are 14 bits wide."""
     known = {k: v for k, v in table.items() if 0 <= k < 1 << 14}
     return tuple(known.get(k, "") for k in range(max(known) + 1)) if known else defaults

@@ -169,7 +169,7 @@ class MetricPlan:
         }
 
     def renumber(self, metrics: Metrics) -> Mapping[int, int]:
-        """From the ids that the source's summary uses, which columns refer to, to those of the file."""
+        """Return the numbers in the file of the ids that the source's summary uses, which columns refer to."""
         out: dict[int, int] = {}
         for _, scope in self.scopes:
             if metrics[scope.row].scope == scope.scope:
@@ -182,7 +182,7 @@ Wanted = tuple[str, dict[Scope, int], tuple[str, ...]]  # quantity, scope -> row
 
 
 def _choose_quantities(metrics: Metrics, scopes: tuple[Scope, ...], knows_threads: bool) -> Iterator[Wanted]:
-    """Quantities with the scopes to write and the row that each comes from: its own, or the exclusive one."""
+    """Yield the quantities with the scopes to write and the row that each comes from: its own, or the exclusive one."""
     groups: dict[str, dict[Scope, int]] = {}
     statistics: dict[str, set[str]] = {}
     for row, metric in enumerate(metrics):

@@ -79,7 +79,7 @@ class PlacedTree(Protocol):
 
 
 def container_of(contexts: ContextTree, listed: Bools, around: Ids) -> Ids | None:
-    """`PlacedTree.contained_in` of the contexts that a tree was made of."""
+    """Return `PlacedTree.contained_in` of the contexts that a tree was made of."""
     n = len(contexts)
     within = np.where(contexts.within < 0, NOWHERE, contexts.within).astype(np.int32)
     if not (listed[:n] & (within != around[:n])).any():
@@ -88,7 +88,7 @@ def container_of(contexts: ContextTree, listed: Bools, around: Ids) -> Ids | Non
 
 
 def combine_rows(rows: SparseBlock) -> SparseBlock:
-    """Sorted by profile, context and metric; rows that agree in all three are added up."""
+    """Return rows sorted by profile, context and metric; rows that agree in all three are added up."""
     key = _key(rows, rows)
     if key is None:
         order = np.lexsort((rows.metric, rows.context, rows.profile))
@@ -135,7 +135,7 @@ def _ids(rows: SparseBlock) -> tuple[Ids, Ids, Ids]:
 
 
 def _number_rows(rows: SparseBlock) -> Ints:
-    """Numbers that change where sorted rows do."""
+    """Return the numbers that change where sorted rows do."""
     changes = np.zeros(len(rows), np.bool_)
     for column in _ids(rows):
         changes[1:] |= column[1:] != column[:-1]
@@ -212,7 +212,7 @@ class RowMaker:
         return _choose_rows(out, out.value != 0)
 
     def _nest_anew(self, rows: SparseBlock, contained_in: Ids) -> SparseBlock:
-        """Function-scope values as the file nests them: what each context has for itself, added up anew."""
+        """Return the function-scope values as the file nests them: what each context has for itself, added up anew."""
         if not len(rows):
             return rows
         taken = _climb(rows, contained_in)
@@ -224,7 +224,7 @@ class RowMaker:
         return SparseBlock(rows.profile, self._ids[rows.context], rows.metric, rows.value)
 
     def _is_replaced(self, rows: SparseBlock) -> Bools:
-        """Rows that are not written as they are."""
+        """Return the rows that are not written as they are."""
         tree = self._tree
         copied: Bools = tree.flattened[rows.context] & self._copied[rows.metric]
         return copied | tree.emptied[rows.context]
@@ -268,7 +268,7 @@ def books_of(tables: Experiment, tree: PlacedTree, plan: MetricPlan, n_ids: int)
 
 
 def _twins(metrics: Metrics, plan: MetricPlan) -> Ids:
-    """Of rows in function scope, the id of the same quantity's inclusive scope."""
+    """Return, of rows in function scope, the id of the same quantity's inclusive scope."""
     out = np.full(len(metrics), ABSENT, np.int32)
     for stored in plan.metrics:
         rows = {scope.scope: scope.row for scope in stored.scopes if plan.stored[scope.row] == scope.id}

@@ -84,9 +84,9 @@ class PackedBlocks:
 def pack(
     layout: BlockLayout, numbers: Ints, block: Array, major: Array, minor: Array, value: Floats, at: int
 ) -> PackedBlocks:
-    """Blocks of these numbers, which ascend, from rows that are sorted by block, major id and minor id."""
-    changes = _changes(block)
-    entry_first = np.flatnonzero(changes | _changes(major))
+    """Return blocks of these numbers, which ascend, from rows that are sorted by block, major id and minor id."""
+    changes = _mark_changes(block)
+    entry_first = np.flatnonzero(changes | _mark_changes(major))
     n_values = np.diff(np.searchsorted(block, numbers), append=len(value))
     n_index = np.diff(np.searchsorted(block[entry_first], numbers), append=len(entry_first))
     records = np.empty(len(value), layout.value)
@@ -109,8 +109,8 @@ def pack(
     )
 
 
-def _changes(ids: Array) -> Bools:
-    """True at the first of equal neighbours."""
+def _mark_changes(ids: Array) -> Bools:
+    """Return a mask that is True at the first of equal neighbours."""
     out = np.ones(len(ids), np.bool_)
     np.not_equal(ids[1:], ids[:-1], out=out[1:])
     return out
@@ -199,7 +199,7 @@ class ProfileWriter:
         self._file.flush()
 
     def seal(self) -> SparseBlocks:
-        """All measured values are there: one block per profile, ready to be read back."""
+        """Store one block per profile, ready to be read back: all measured values are there."""
         if len(np.unique(self._table[0])) < len(self._table[0]):
             self._merge()
         self._file.flush()
@@ -307,7 +307,7 @@ def write_context_major(
     reader, done, total = _ProfileCursors(profiles), 0, int(n_per_context.sum())
     with path.open("wb") as file:
         file.seek(at)
-        for first, last in _batches(n_per_context):
+        for first, last in _divide_contexts(n_per_context):
             rows = reader.read_batch(first, last)
             numbers = np.arange(first, last)
             packed = pack(written.layout, numbers, rows.context, rows.metric, rows.profile, rows.value, at)
@@ -322,8 +322,8 @@ def write_context_major(
         file.write(written.tables(places))
 
 
-def _batches(n_per_context: Ints) -> Iterator[tuple[int, int]]:
-    """Ranges of context ids that together cover all of them."""
+def _divide_contexts(n_per_context: Ints) -> Iterator[tuple[int, int]]:
+    """Yield ranges of context ids that together cover all of them."""
     before = np.append(0, np.cumsum(n_per_context))
     n_values = min(max(int(before[-1]) // BATCHES, SMALLEST_BATCH), LARGEST_BATCH)
     first = 0

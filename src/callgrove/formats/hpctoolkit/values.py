@@ -295,7 +295,7 @@ class MetricTable:
 
 
 def summary_is_alone(profiles: SparseBlocks | None, is_summary: Bools) -> bool:
-    """Does the summary have values, while none of a thread can be read? It is then all that is known."""
+    """Return whether the summary has values, while none of a thread can be read. It is then all that is known."""
     if profiles is None:
         return False
     has_values = (profiles.n_values > 0) & ~profiles.broken
@@ -335,7 +335,8 @@ class DatabaseValues:
         return None if blocks is None else int(blocks.n_values[~blocks.broken].sum())
 
     def summarises(self, metric: int) -> bool:
-        """A summary without any value says nothing: writers that leave it out, or were interrupted, make such."""
+        """Return whether the stored summary answers for a metric. One without any value says nothing: writers that
+        leave it out, or were interrupted, make such."""
         if self.by_profile is None or not self.belongs_in_summary(metric):
             return False
         return bool((self.by_profile.n_values[self._is_summary] > 0).all())
@@ -354,7 +355,7 @@ class DatabaseValues:
         return self._of_profile(profile, block).of_metrics(metrics)
 
     def root(self, profile: int) -> tuple[Ids, Array]:
-        """Metric rows and values of the file's root in one profile."""
+        """Return the metric rows and values of the file's root in one profile."""
         if self.by_profile is None:
             return np.empty(0, np.int32), np.empty(0)
         block = self.by_profile.lookup(profile, 0)
@@ -362,7 +363,8 @@ class DatabaseValues:
         return table[block.minor], block.value.astype(np.float64)
 
     def root_by_profile(self, profiles: Ints) -> SparseBlock:
-        """Values of the file's root in some profiles, as profile.db has them; damaged profiles are left out."""
+        """Return the values of the file's root in some profiles, as profile.db has them; damaged profiles are left
+        out."""
         parts = []
         for profile in [] if self.by_profile is None else profiles[~self.by_profile.broken[profiles]].tolist():
             try:
@@ -409,7 +411,7 @@ class DatabaseValues:
                 yield part
 
     def _from_profiles(self, profiles: Ints | None) -> Iterator[SparseBlock]:
-        """Profile after profile in the order of their blocks: one sequential pass over the file."""
+        """Yield profile after profile in the order of their blocks: one sequential pass over the file."""
         assert self.by_profile is not None
         chosen = np.arange(len(self.by_profile)) if profiles is None else profiles
         for profile in chosen[np.argsort(self.by_profile.values_at[chosen], kind="stable")].tolist():

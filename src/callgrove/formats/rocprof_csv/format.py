@@ -9,7 +9,7 @@ from typing import IO
 import numpy as np
 
 from callgrove.arrays import ABSENT, Array, Ids
-from callgrove.errors import Parameter, UsageError, worded
+from callgrove.errors import Parameter, UsageError, compose_text
 from callgrove.execute import Progress, silent
 from callgrove.formats.interface import Chunk, SampleChunk, WriteOptions
 from callgrove.formats.rocprof_csv.rows import (
@@ -242,7 +242,7 @@ class RocprofCsvWriter(TargetWriter[PendingFiles, Experiment]):
         for what, n in sorted(self._unshown.items()):
             if n:
                 more = ("; ", Parameter("dialect", "extended"), " adds it") if what == "bytes of copies" else ()
-                self._report.add(worded(f"{what}: {n:,} are left out; {NO_COLUMN}", *more))
+                self._report.add(compose_text(f"{what}: {n:,} are left out; {NO_COLUMN}", *more))
         for text in losses_of_sides(tables.traces, ("argument", "stack", "flow", "extra"), NO_COLUMN):
             self._report.add(text)
         if self._region_names is not None and not self._region_names.n_renamed:

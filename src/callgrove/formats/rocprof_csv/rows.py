@@ -161,7 +161,7 @@ class SpanRecords:
         out["end"], out["end_ns"] = spans["end_ns"], np.zeros(len(spans["span"]), np.int64)
         out[LABEL] = np.where(spans[LABEL] >= 0, spans[LABEL], spans["name"])
         if table.side:
-            pieces = [_of_some(*piece, rows) for piece in self._pieces[table.side]]
+            pieces = [_select_rows(*piece, rows) for piece in self._pieces[table.side]]
             words = [name for name in table.sides if name != "virtual"]
             out |= {name: self._column(pieces, name, len(spans["span"])) for name in words}
             self._count_unshown(table, pieces)
@@ -201,7 +201,7 @@ class SpanRecords:
 
     def _counter_records(self, kernels: Records, chosen: Bools) -> Iterator[tuple[FileTable, Records]]:
         """Yield a record for each kernel that has counters, and one for each counter of each kernel."""
-        pieces = [_of_whole(*_of_some(*piece, chosen)) for piece in self._pieces.get("counter", ())]
+        pieces = [_of_whole(*_select_rows(*piece, chosen)) for piece in self._pieces.get("counter", ())]
         if not any(len(rows) for _, rows, _ in pieces):
             return
         place = np.concatenate([places for _, _, places in pieces])
@@ -220,7 +220,8 @@ class SpanRecords:
         yield layout.wide, of_kernels | {wide_column(k): wide[:, k] for k in range(self._n_counters)}
 
     def _values(self, pieces: Pieces) -> tuple[Ints, Array, Bools]:
-        """Of every row: its counter, its value, and whether values of one kernel are averaged instead of added."""
+        """Return of every row its counter, its value, and whether values of one kernel are averaged instead of
+        added."""
         counter, value, averaged = [], [], []
         for table, rows, _ in pieces:
             names = np.asarray(table.columns["name"], object)[rows]
@@ -261,8 +262,8 @@ def _choose_spans(chunk: SpanChunk, rows: Bools) -> SpanChunk:
     return chunk if rows.all() else {name: column[rows] for name, column in chunk.items()}
 
 
-def _of_some(table: SideTable, rows: Ints, places: Ints, chosen: Bools) -> tuple[SideTable, Ints, Ints]:
-    """Rows of the spans that are chosen, with the places of these among each other."""
+def _select_rows(table: SideTable, rows: Ints, places: Ints, chosen: Bools) -> tuple[SideTable, Ints, Ints]:
+    """Return the rows of the spans that are chosen, with the places of these among each other."""
     if chosen.all():
         return table, rows, places
     is_chosen = chosen[places]
@@ -415,18 +416,18 @@ class Words:
         if what.startswith("$"):
             return self._texts[what].cells(records["name" if "operation" in what else what[1:]])
         if what.startswith("*"):
-            return _numbers(_product(*(records[f"{what[1:]}_{axis}"] for axis in "xyz")))
+            return _numbers(_multiply(*(records[f"{what[1:]}_{axis}"] for axis in "xyz")))
         if what.startswith(("0x ", "0X ")):
-            return _addresses(records[what[3:]], large=what[1] == "X")
+            return _format_addresses(records[what[3:]], large=what[1] == "X")
         if what == "duration":
-            return _durations(records)
-        return _bandwidth(records) if what == "~bandwidth" else self._number(what, records)
+            return _format_durations(records)
+        return _compute_bandwidth(records) if what == "~bandwidth" else self._number(what, records)
 
     def _number(self, what: str, records: Records) -> Cells | bytes:
-        return fractions(records[what[1:]], _not_finite) if what.startswith("~") else _numbers(records[what])
+        return fractions(records[what[1:]], _format_not_finite) if what.startswith("~") else _numbers(records[what])
 
     def widths(self, records: Records, columns: Columns) -> Ints:
-        """Room that the longest texts of each row need."""
+        """Return the room that the longest texts of each row need."""
         out = np.zeros(len(records["span"]), np.int64)
         for _, what in columns:
             if what in ("$name", "$label", "$category"):
@@ -452,33 +453,33 @@ def _numbers(values: Ints) -> Cells | bytes:
     return where(known, integers(np.maximum(values, 0))) if known.any() else b""
 
 
-def _product(*columns: Ints) -> Ints:
-    """-1 where a factor is not known, or the product is no number of 63 bits."""
+def _multiply(*columns: Ints) -> Ints:
+    """Return the product; -1 where a factor is not known, or the product is no number of 63 bits."""
     size = np.prod([column.astype(np.float64) for column in columns], axis=0)
     good = np.all([column >= 0 for column in columns], axis=0) & (size < 2.0**63)
     return np.where(good, np.prod(np.stack(columns), axis=0), -1)
 
 
-def _addresses(values: Ints, *, large: bool) -> Cells:
-    """-1 is none."""
+def _format_addresses(values: Ints, *, large: bool) -> Cells:
+    """Return addresses as text; -1 is none."""
     n = len(values)
     digits = np.char.upper(hexadecimals(values)) if large else hexadecimals(values)
     text = np.frombuffer(join_fields(n, [b'"0x', digits, b'"']), "S20") if n else np.empty(0, "S20")
     return where(values != -1, text, b'""')
 
 
-def _durations(records: Records) -> Cells | bytes:
-    """Empty for what never ended."""
+def _format_durations(records: Records) -> Cells | bytes:
+    """Return durations; empty for what never ended."""
     return _numbers(np.where(records["end"] >= 0, records["end"] - records["start_ns"], -1))
 
 
-def _not_finite(value: float) -> bytes:
-    """Empty is what is no number."""
+def _format_not_finite(value: float) -> bytes:
+    """Return the text of a number that is not finite; empty for NaN."""
     return b"" if np.isnan(value) else repr(value).encode()
 
 
-def _bandwidth(records: Records) -> Cells | bytes:
-    """Bytes by nanoseconds are gigabytes by seconds, here with three digits after the point."""
+def _compute_bandwidth(records: Records) -> Cells | bytes:
+    """Return the bandwidth. Bytes by nanoseconds are gigabytes by seconds, here with three digits after the point."""
     lasting, size = records["end"] - records["start_ns"], records["bytes"]
     known = (lasting > 0) & (size >= 0)
     if not known.any():
@@ -514,7 +515,7 @@ def agent_rows(tables: Experiment, places: Places, layout: Layout) -> bytes:
 
 
 def _row(guid: str, device: Device, layout: Layout) -> bytes:
-    """The kind is a word, whatever number the profiler's JSON has for it."""
+    """Return a row. The kind is a word, whatever number the profiler's JSON has for it."""
     told = {"name": device.name, **device.attributes, "type": device.kind}
     cells = [quote(guid)]
     for _, word, is_text in layout.agents:

@@ -229,9 +229,9 @@ _OF_2025 = Layout(KERNELS, COPIES, ALLOCATIONS, SCRATCH, COUNTERS, WIDE, _agent_
 
 def _of_2026(graphs: bool) -> Layout:
     kernels, copies = _with_titles(KERNELS), _with_titles(COPIES)
-    kernels = _with(kernels, "End_Timestamp", (("Duration", "duration"),))
+    kernels = _insert_columns(kernels, "End_Timestamp", (("Duration", "duration"),))
     if graphs:
-        kernels, copies = (_with(table, "Stream_Id", GRAPHS, GRAPH_SIDES) for table in (kernels, copies))
+        kernels, copies = (_insert_columns(table, "Stream_Id", GRAPHS, GRAPH_SIDES) for table in (kernels, copies))
     allocations = replace(
         ALLOCATIONS,
         columns=tuple(
@@ -263,8 +263,8 @@ def _with_titles(table: FileTable) -> FileTable:
     return replace(table, columns=tuple((name.title(), what) for name, what in table.columns))
 
 
-def _with(table: FileTable, after: str, columns: Columns, sides: tuple[str, ...] = ()) -> FileTable:
-    """With further columns behind one of them."""
+def _insert_columns(table: FileTable, after: str, columns: Columns, sides: tuple[str, ...] = ()) -> FileTable:
+    """Return the table with further columns behind one of them."""
     place = [name for name, _ in table.columns].index(after) + 1
     made = (*table.columns[:place], *columns, *table.columns[place:])
     return replace(table, columns=made, sides=(*table.sides, *sides))

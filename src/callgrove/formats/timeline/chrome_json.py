@@ -30,7 +30,7 @@ from callgrove.binary.text_rows import (
     only,
     where,
 )
-from callgrove.errors import Parameter, worded
+from callgrove.errors import Parameter, compose_text
 from callgrove.formats.interface import LossReport, WriteOptions
 from callgrove.formats.timeline.content import CounterPoints, Note, ProcessTracks, Slices, Track, TrackKind, Value
 from callgrove.formats.timeline.writer import Data, FileOutput, TimelineWriter
@@ -341,7 +341,7 @@ class ChromeWriter(TimelineWriter):
             report.add("exact times: readers round those that are more than 102 days after the first one")
         if self.target.is_file() and (size := self.target.stat().st_size) > LARGE:
             report.hint(
-                worded(
+                compose_text(
                     f"{self.target}: has {size / 1e6:,.0f} MB, which readers take into memory; ",
                     Parameter("to_format", "perfetto"),
                     " is smaller",

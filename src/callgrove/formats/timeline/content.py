@@ -158,7 +158,7 @@ class ProcessTracks:
         return self.child(("lane", track, lane), TrackKind.CHILD, track_of_lane.name, parent, **more)
 
     def take_new_tracks(self) -> list[Track]:
-        """Tracks that were made since this was asked for the last time."""
+        """Return the tracks that were made since this was asked for the last time."""
         new = self.tracks[self.n_described :]
         self.n_described = len(self.tracks)
         return new
@@ -191,7 +191,8 @@ class Places:
         agents: AgentIndex | None = None,
         real_pids: bool = False,
     ) -> Places:
-        """Devices are called by their number among GPUs, or as rocprofv3 does, unless it is said how."""
+        """Return the places. Devices are called by their number among GPUs, or as rocprofv3 does, unless it is said
+        how."""
         usual = AgentIndex.RELATIVE if naming is Naming.ROCPD else AgentIndex.TYPE_RELATIVE
         return _Making(tables, naming, agents or usual, real_pids).places()
 
@@ -247,7 +248,7 @@ class _Making:
         process, track = (np.full(n, ABSENT, np.int64) for _ in range(2))
         places = process, track, self._identity["gpu_device"], self._identity["gpu_stream"]
         out = Places({}, *places, self._naming, self._agents)
-        real = _fit([about.real_pid for about in abouts], at_most_once=not self._real_pids)
+        real = _fit_in_ids([about.real_pid for about in abouts], at_most_once=not self._real_pids)
         for about, profiles in zip(abouts, groups.values(), strict=True):
             shown = replace(about, pid=about.real_pid if real else about.index + 1)
             threads = [p for p in profiles if not self._on_device(p)]
@@ -257,7 +258,8 @@ class _Making:
         return out
 
     def _order(self, profile: int) -> tuple[int, ...]:
-        """Processes by rank, threads by number, streams by device and number; else as they come."""
+        """Return a key that sorts processes by rank, threads by number, streams by device and number; else as they
+        come."""
         columns = ("rank", "thread", "gpu_device", "gpu_stream")
         return (
             int(self._tables.profiles.run[profile]),
@@ -310,7 +312,7 @@ class _Making:
         for profile in profiles:
             if not self._on_device(profile):
                 number = len(tracks.tracks)
-                name = _unique(self._thread_name(profile, number), taken)
+                name = _make_unique(self._thread_name(profile, number), taken)
                 track = Track(number, TrackKind.THREAD, name, tid=tids[number - 1], order=number - 1, nests=True)
                 tracks.tracks.append(track)
                 out.track[profile] = number
@@ -319,7 +321,7 @@ class _Making:
                 device = int(self._identity["gpu_device"][profile])
                 agent = tracks.agent(device)
                 group = tracks.child(("device", device), TrackKind.GROUP, agent)
-                name = _unique(self._stream_name(profile, agent), taken)
+                name = _make_unique(self._stream_name(profile, agent), taken)
                 out.track[profile] = tracks.child(("profile", profile), TrackKind.STREAM, name, group)
         return tracks
 
@@ -355,17 +357,18 @@ def _numbers(values: Iterable[int | None]) -> Ints:
 
 
 def _choose_tids(process: Process, n: int, n_processes: int) -> list[int]:
-    """Viewers take the thread that has the number of its process for the main one: that is the first, and no other."""
+    """Return numbers of threads. Viewers take the thread that has the number of its process for the main one: that is
+    the first, and no other."""
     return [process.pid, *range(n_processes + 2, n_processes + n + 1)][:n]
 
 
-def _fit(ids: Sequence[int], *, at_most_once: bool) -> bool:
-    """Can these be written as ids of processes or threads?"""
+def _fit_in_ids(ids: Sequence[int], *, at_most_once: bool) -> bool:
+    """Return whether these can be written as ids of processes or threads."""
     return all(0 < id_ <= LARGEST_ID for id_ in ids) and not (at_most_once and len(set(ids)) < len(ids))
 
 
-def _unique(name: str, taken: set[str]) -> str:
-    """Viewers show tracks of one name as one."""
+def _make_unique(name: str, taken: set[str]) -> str:
+    """Return a name that is not taken: viewers show tracks of one name as one."""
     free, n = name, 1
     while free in taken:
         n += 1
@@ -486,7 +489,7 @@ class Texts:
 
     @classmethod
     def of(cls, numbers: Ids, strings: Sequence[str], instead: Sequence[str], which: Ids, losses: Losses) -> Texts:
-        """Texts by number; where that is -1, number `which` of `instead`."""
+        """Return the texts by number; where that is -1, number `which` of `instead`."""
         n = len(strings)
         text_numbers = np.where(numbers >= 0, numbers, n + which.astype(np.int64))  # kinds come in eight bits
         first = np.full(n + len(instead), len(text_numbers), np.int64)

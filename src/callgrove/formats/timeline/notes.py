@@ -236,7 +236,7 @@ class NoteMaker:
 
 
 def _entries(spans: Ints, asked: Ints, chosen: Bools) -> tuple[Ints, Ints]:
-    """Rows of a chunk and rows of a table, sorted by span, that belong to them; rows rise."""
+    """Return the rows of a chunk and rows of a table, sorted by span, that belong to them; rows rise."""
     rows = np.flatnonzero(chosen)
     first, last = (np.searchsorted(spans, asked[rows], side=side) for side in ("left", "right"))
     n = last - first

@@ -28,7 +28,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from callgrove.arrays import Array, Bools, Ints
-from callgrove.errors import CallgroveError, MissingExtra, Parameter, UsageError, worded
+from callgrove.errors import CallgroveError, MissingExtra, Parameter, UsageError, compose_text
 from callgrove.formats.interface import LossReport, WriteOptions
 from callgrove.formats.registry import paradigm_of
 from callgrove.formats.timeline.content import CounterPoints, Note, ProcessTracks, Slices, Track, TrackKind
@@ -185,7 +185,7 @@ class Regions:
         return self._known[key]
 
     def _role(self, name: str, kind: int, category: str) -> tuple[str, str]:
-        """Role and paradigm, in the words of the library."""
+        """Return the role and paradigm, in the words of the library."""
         if kind < 0:  # a function that samples show
             return ("LOOP" if category == "loop" else "FUNCTION"), "SAMPLING"
         if kind == SpanKind.MARKER:
@@ -244,7 +244,8 @@ class OpenSlices:
     _region: dict[int, Ints] = field(default_factory=dict)
 
     def events(self, track: int, rows: Ints, start: Ints, end: Ints, region: Ints) -> Events:
-        """Of slices of one track in the order (start, -end, number); `rows` are their numbers in the chunk."""
+        """Return events of slices of one track in the order (start, -end, number); `rows` are their numbers in the
+        chunk."""
         before = self._end.get(track, NONE)
         n_before = len(before)
         ends, regions = np.append(before, end), np.append(self._region.get(track, NONE), region)
@@ -266,7 +267,7 @@ class OpenSlices:
         return Events(time[order], enters[order], slices[which], regions[which])
 
     def rest(self) -> Iterator[tuple[int, Events]]:
-        """The ends of all that is still open."""
+        """Yield the ends of all that is still open."""
         for track, end in self._end.items():
             if len(end):
                 order: Array = np.arange(len(end))[::-1]
@@ -320,27 +321,27 @@ class Archive(Output):
         self.trace = self.library.writer.Writer(str(self._folder.place), ARCHIVE, **options)
 
     def write(self, data: Data) -> None:
-        """Encoders of archives give no bytes."""
+        """Do nothing: encoders of archives give no bytes."""
 
     @property
     def n_written(self) -> int:
         return self.n_events
 
     def flush(self) -> None:
-        """The library writes when its buffers are full."""
+        """Do nothing: the library writes when its buffers are full."""
 
     def complete(self) -> None:
         self.trace._realtime_timestamp = 0.0  # the time of writing: the same input should give the same bytes
         self.trace.close()
         self.trace = None
-        if incomplete := _incomplete(self._folder.place, self.n_events):
+        if incomplete := _find_incomplete_file(self._folder.place, self.n_events):
             raise OSError(0, f"{incomplete} is incomplete; is the disk full?")
         self._settle_id(self._folder.place / f"{ARCHIVE}.otf2", self._folder.place / f"{ARCHIVE}.def")
         self._folder.complete()
 
     def _settle_id(self, anchor: Path, definitions: Path) -> None:
-        """The library draws the archive's id at random. The same input should give the same bytes: it is made of the
-        definitions, which also count the events."""
+        """Set the archive's id. The library draws it at random, but the same input should give the same bytes: it is
+        made of the definitions, which also count the events."""
         reader = self._calls.Reader_Open(str(anchor))
         drawn: int = self._calls.Reader_GetTraceId(reader)
         self._calls.Reader_Close(reader)
@@ -363,9 +364,9 @@ class Archive(Output):
         self._folder.discard()
 
 
-def _incomplete(folder: Path, n_events: int) -> str:
-    """A file of the archive that breaks off, or where there are too few events: the library writes the rest of its
-    buffers when it is closed, and says that this failed only on stderr.
+def _find_incomplete_file(folder: Path, n_events: int) -> str:
+    """Return the name of a file of the archive that breaks off, or where there are too few events: the library writes
+    the rest of its buffers when it is closed, and says that this failed only on stderr.
 
     Files are chunks of one size, each with the numbers of its first and last event at its beginning; the last one is as
     long as it needs to be, and ends with two bytes.
@@ -432,7 +433,7 @@ class Otf2Encoder:
         yield from ()
 
     def _attributes_of(self, slices: Slices) -> Sequence[dict[Any, Any] | None]:
-        """Of every slice, those that it has. They take more time than everything else."""
+        """Return of every slice the attributes that it has. They take more time than everything else."""
         if self.annotations is Annotations.NONE:
             return [None] * len(slices)
         category = self._attributes["category"]
@@ -480,7 +481,7 @@ def _is_float(values: Array) -> bool:
 
 
 def _refuse_other_names(target: Path) -> None:
-    """The library takes names as text."""
+    """Refuse names that are not UTF-8: the library takes names as text."""
     try:
         str(target).encode()
     except UnicodeEncodeError:
@@ -504,7 +505,7 @@ class Otf2Writer(TimelineWriter):
         super()._begin(tables)
 
     def _say_arguments(self) -> None:
-        """They are among what is left out in any case."""
+        """Say nothing: arguments are among what is left out in any case."""
 
     def close(self) -> LossReport:
         report = super().close()
@@ -512,7 +513,7 @@ class Otf2Writer(TimelineWriter):
             report.add("arrows from calls to operations: in OTF2 only the attribute corr is equal at both ends")
         if self._archive.n_events > MANY:
             report.hint(
-                worded(
+                compose_text(
                     f"{self.target}: {self._archive.n_events:,} events; writing and reading them as OTF2 takes long, ",
                     Parameter("to_format", "perfetto"),
                     " does not",

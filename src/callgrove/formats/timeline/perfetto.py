@@ -327,7 +327,7 @@ class PerfettoEncoder:
         self._interned: dict[str, bytes] = {}
 
     def __reduce__(self) -> tuple[type[PerfettoEncoder], tuple[()]]:
-        """A worker encodes texts itself."""
+        """Pickle without texts: a worker encodes these itself."""
         return PerfettoEncoder, ()
 
     def opening(self, processes: Sequence[ProcessTracks]) -> Iterator[bytes]:
@@ -340,7 +340,7 @@ class PerfettoEncoder:
         return PerfettoPart(self._interned)
 
     def closing(self) -> Iterator[bytes]:
-        """A trace just ends."""
+        """Yield nothing: a trace just ends."""
         return iter(())
 
 
@@ -472,7 +472,7 @@ class PerfettoPart:
 
 
 def _packet(time_ns: Ints, width: int, sequence: bytes, event: Shape) -> Shape:
-    """An event's packet, with its tag and length."""
+    """Return an event's packet, with its tag and length."""
     inner = Shape().same(tag(Packet.TIMESTAMP)).number(time_ns, width).same(sequence)
     inner.same(number(Packet.SEQUENCE_FLAGS, NEEDS_STATE)).inside(TRACK_EVENT, event)
     return Shape().inside(ONE_PACKET, inner)
@@ -506,7 +506,7 @@ class _Batch:
         return interleave(groups, n)
 
     def _shape_numbers(self) -> Ints:
-        """Equal for slices of one shape."""
+        """Return numbers that are equal for slices of one shape."""
         n = len(self._slices)
         out: Ints = (self._slices.flow >= 0).astype(np.int64)
         size = 2
@@ -527,7 +527,7 @@ class _Batch:
         return out.astype(np.uint16) if size < 1 << 16 else out
 
     def _shape(self, rows: Ints) -> Shape:
-        """The begin and the end of a slice, for rows that are alike."""
+        """Return the begin and the end of a slice, for rows that are alike."""
         slices, first = self._slices, int(rows[0])
         whole = len(rows) == len(slices)
         chosen: slice | Ints = slice(None) if whole else rows

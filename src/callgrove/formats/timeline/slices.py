@@ -179,7 +179,7 @@ class SliceMaker:
 
     @staticmethod
     def _memory_tracks(tracks: ProcessTracks, base: Ints) -> Ints:
-        """Allocations do not nest with the calls of their thread, so they lie beside them."""
+        """Return tracks for allocations, which do not nest with the calls of their thread, so they lie beside them."""
 
         def memory(track: int, _: int) -> int:
             above = tracks.tracks[track]
@@ -207,7 +207,8 @@ class SliceMaker:
         return tracks.child(("queue", device, queue), TrackKind.STREAM, name, group)
 
     def _copy_queue(self, tracks: ProcessTracks, device: int, queue: int) -> int:
-        """rocprofv3's converter has tracks of their own for copies."""
+        """Return the track of copies on a queue; as rocprofv3's converter names tracks, copies have tracks of their
+        own."""
         if self._places.naming is Naming.PLAIN:
             return self._queue(tracks, device, queue)
         agent = tracks.agent(device)
@@ -256,7 +257,7 @@ class SliceMaker:
 
 
 def counter_points(traces: Traces, places: Places, losses: Losses) -> Iterator[CounterPoints]:
-    """Counters over time, one track for each profile and name."""
+    """Yield the counters over time, one track for each profile and name."""
     counters = traces.counters
     if counters is None or not len(counters):
         return
@@ -283,7 +284,7 @@ def counter_points(traces: Traces, places: Places, losses: Losses) -> Iterator[C
 
 
 def _replace_pairs(left: Ints, right: Array, by: Callable[[int, int], int]) -> Ints:
-    """For pairs of numbers, what a function makes of each different pair, in the order of their first use."""
+    """Return for pairs of numbers what a function makes of each different pair, in the order of their first use."""
     pairs, number = distinct_rows(left, right)
     first = np.full(pairs.shape[1], len(left), np.int64)
     first[number[::-1]] = np.arange(len(left) - 1, -1, -1)
@@ -377,8 +378,8 @@ class StackSlices:
         return out[number.reshape(-1)]
 
     def _find_reached(self, context: Ids, firsts: list[int], piece: int) -> list[dict[int, int]]:
-        """For the beginning of every piece but the first, and the end: context -> the sample at which it is no longer
-        on the stack, of those that are on it in the piece's first sample."""
+        """Return for the beginning of every piece but the first, and the end: context -> the sample at which it is no
+        longer on the stack, of those that are on it in the piece's first sample."""
         out: list[dict[int, int]] = [{}]
         for first in reversed(firsts[1:]):
             paths = self._paths(context[first : first + piece])
@@ -448,7 +449,8 @@ class StackSlices:
         return [known[context] for context in contexts]
 
     def _short_label(self, context: int) -> str:
-        """A place is shown without the folders it lies in: slices are narrow, and its end tells it from others."""
+        """Return a label in which a place is shown without the folders it lies in: slices are narrow, and its end tells
+        it from others."""
         label, kind, region = self._tree.label(context), self._tree.kind[context], int(self._tree.region[context])
         if kind not in PLACES or region < 0 or self._tree.regions.name[region] >= 0 or "/" not in label:
             return label

@@ -64,7 +64,7 @@ def is_narrow(numbers: Array) -> bool:
 
 
 def narrow(numbers: Array) -> Array:
-    """In four bytes where they fit: there are many."""
+    """Return numbers in four bytes where they fit: there are many."""
     return numbers.astype(np.int32 if is_narrow(numbers) else np.int64)
 
 
@@ -89,7 +89,7 @@ class Launches:
         return out
 
     def finish(self, again: Callable[[], Iterator[SpanChunk]]) -> None:
-        """After all were seen; `again` reads the columns `AGAIN` of the same spans once more."""
+        """Finish after all were seen; `again` reads the columns `AGAIN` of the same spans once more."""
         for launches in self._of.values():
             launches.finish()
         if not any(len(launches.ambiguous) for launches in self._of.values()):
@@ -101,8 +101,8 @@ class Launches:
             launches.settle()
 
     def of(self, process: int, operation: Ints, chunk: SpanChunk) -> dict[str, Ints]:
-        """For spans of one process: of operations their number (FLOW), of calls the first number that they launched
-        (LAUNCHED) and how many (N_LAUNCHED)."""
+        """Return for spans of one process: of operations their number (FLOW), of calls the first number that they
+        launched (LAUNCHED) and how many (N_LAUNCHED)."""
         launches = self._of.get(process)
         if launches is None or not len(launches.key):
             absent = np.full(len(operation), ABSENT, np.int64)
@@ -186,7 +186,7 @@ class _ProcessLaunches:
         self._again.append({"number": number[rows], **{name: column[rows] for name, column in chunk.items()}})
 
     def settle(self) -> None:
-        """Operations of one correlation in the order of their calls."""
+        """Put operations of one correlation in the order of their calls."""
         if not self._again:
             return
         rows = {name: np.concatenate([part[name] for part in self._again]) for name in self._again[0]}
@@ -246,7 +246,7 @@ class Annotations(StrEnum):
 
 
 def side_columns(annotations: Annotations, by_queue: bool) -> Mapping[str, tuple[str, ...]]:
-    """By side table: what is wanted of it. Allocations are wanted in any case, for the memory in use."""
+    """Return by side table what is wanted of it. Allocations are wanted in any case, for the memory in use."""
     if annotations is Annotations.NONE:
         queue = ("queue",) if by_queue else ()
         return {"kernel": queue, "copy": queue, "alloc": ALLOCATION}
@@ -317,7 +317,7 @@ class OrderedSpans:
         return self.traces.spans(self._columns, profiles=self.profiles)
 
     def add(self, chunk: SpanChunk) -> None:
-        """Spans of the part, in file order."""
+        """Add spans of the part, in file order."""
         self.given.add_spans(chunk)
         chunk = chunk if self.region_names is None else self.region_names.of(chunk)
         out = {name: chunk[name] for name in ("span", *self._columns)}

@@ -26,7 +26,7 @@ from typing import IO, ClassVar, NoReturn, Protocol
 import numpy as np
 
 from callgrove.arrays import Ints
-from callgrove.errors import Parameter, UsageError, worded
+from callgrove.errors import Parameter, UsageError, compose_text
 from callgrove.execute import Progress, silent
 from callgrove.formats.interface import Chunk, SampleChunk, WriteOptions
 from callgrove.formats.registry import find_entry
@@ -127,7 +127,7 @@ class FileOutput(Output):
         self._n_bytes += len(data)
 
     def append(self, path: Path) -> None:
-        """The content of a file, which is removed."""
+        """Append the content of a file, which is removed."""
         with path.open("rb") as file:
             while data := file.read(BYTES_AT_ONCE):
                 self.write(data)
@@ -163,7 +163,7 @@ class FileOutput(Output):
             self._pending.complete()
 
     def discard(self) -> None:
-        """After a failure."""
+        """Discard the output after a failure."""
         with suppress(OSError):  # of a full disk, also when it is closed
             self._close()
         if self._pending is None:
@@ -309,7 +309,7 @@ class TimelineWriter(TargetWriter[Output, Experiment]):
             self._pending.write(data)
 
     def _place_parts(self, traces: Traces) -> None:
-        """Which part each profile's spans are in; samples of such profiles get a track of their own."""
+        """Find out which part each profile's spans are in; samples of such profiles get a track of their own."""
         self._part_of = np.full(len(self._places.process), -1, np.int64)
         self._parts = traces.parts()
         for number, profiles in enumerate(self._parts):
@@ -323,7 +323,7 @@ class TimelineWriter(TargetWriter[Output, Experiment]):
     # -- chunk by chunk ------------------------------------------------------------------------------------------------
 
     def _take(self, tables: Experiment, chunk: Chunk) -> None:
-        """Spans (`columns` of them) part after part and in file order, or samples of one line; no values."""
+        """Take spans (`columns` of them) part after part and in file order, or samples of one line; no values."""
         if isinstance(chunk, SampleChunk):
             self._losses.given.n_samples += len(chunk.samples)
             self._write_samples(chunk)
@@ -363,7 +363,7 @@ class TimelineWriter(TargetWriter[Output, Experiment]):
     # -- everything ----------------------------------------------------------------------------------------------------
 
     def write_traces(self, progress: Progress = silent) -> None:
-        """Spans of all parts, then samples."""
+        """Write spans of all parts, then samples."""
         with self._or_nothing():
             tables = self._require_open()
             n_parts, output = len(self._parts), self._pending
@@ -440,13 +440,13 @@ class TimelineWriter(TargetWriter[Output, Experiment]):
         self._losses.report(self._report)
 
     def _say_arguments(self) -> None:
-        """There are arguments of calls: slices show them where everything is wanted."""
+        """Say that there are arguments of calls: slices show them where everything is wanted."""
         if self._slice_options.annotations is Annotations.DEFAULT:
             everything = Parameter("annotations", "all")
-            self._report.hint(worded("arguments of calls are left out; ", everything, " writes them"))
+            self._report.hint(compose_text("arguments of calls are left out; ", everything, " writes them"))
 
     def _write_counters_elsewhere(self, traces: Traces) -> None:
-        """Counters of profiles that have no spans."""
+        """Write counters of profiles that have no spans."""
         elsewhere = np.flatnonzero(self._part_of < 0)
         if not len(elsewhere):
             return

@@ -69,7 +69,7 @@ def make_hidden_place(folder: Path, name: str) -> Path:
 
 
 def remove_leftovers(folder: Path, name: str) -> None:
-    """What processes that no longer exist left beside a target. What cannot be removed stays."""
+    """Remove what processes that no longer exist left beside a target. What cannot be removed stays."""
     if _where() == UNKNOWN:
         return
     with suppress(OSError):  # a folder that may be written to but not be read
@@ -89,7 +89,7 @@ def _leftovers(folder: Path, name: str) -> Iterator[Path]:
 
 
 def _is_alive(pid: int) -> bool:
-    """In doubt it is."""
+    """Return whether a process exists; in doubt it does."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -107,7 +107,7 @@ def _is_ours(place: Path) -> bool:
 
 
 def remove(path: Path) -> None:
-    """A file or a folder, as far as possible; of a link the link."""
+    """Remove a file or a folder, as far as possible; of a link the link."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
     else:
@@ -123,7 +123,7 @@ def _shorten(name: str) -> str:
 
 @cache
 def _where() -> str:
-    """Whose process ids these are; unknown where the system does not tell it."""
+    """Return whose process ids these are; unknown where the system does not tell it."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text()
         space = os.readlink("/proc/self/ns/pid")  # noqa: PTH115 - no path: a text like pid:[4026531836]
@@ -143,7 +143,7 @@ class Pending(ABC):
 
     @contextmanager
     def or_nothing(self, before: Callable[[], None] = lambda: None) -> Iterator[None]:
-        """Whatever fails inside removes everything that was written; `before` closes what is open."""
+        """Remove everything that was written where anything fails inside; `before` closes what is open."""
         try:
             yield
         except OSError as error:
@@ -193,7 +193,7 @@ class PendingTarget(Pending):
         return self.target.is_symlink() or self.target.exists()
 
     def refuse_existing(self) -> None:
-        """What is there already is replaced only if that was asked for, and if it is of the same kind."""
+        """Refuse to replace what is there already, unless that was asked for and it is of the same kind."""
         if str(self.target) == "-":
             raise UsageError("this format cannot go to stdout; name OUT")
         refuse_existing(self.target, self._overwrite)
@@ -240,7 +240,7 @@ class PendingTogether(Pending):
 
 
 def refuse_existing(target: Path, overwrite: bool) -> None:
-    """What is there already is replaced only if that was asked for, and devices never."""
+    """Refuse to replace what is there already, unless that was asked for; devices are never replaced."""
     if not target.is_symlink() and not target.exists():
         return
     if _is_special(target):
@@ -256,7 +256,7 @@ def _is_there(target: Path) -> UsageError:
 
 
 def refuse_folder(target: Path) -> None:
-    """Where a file is to be written."""
+    """Refuse a folder where a file is to be written."""
     if target.is_dir():
         raise UsageError(f"{target}: is a folder, and a file is to be written; choose another name")
 
@@ -277,7 +277,7 @@ class FolderKind:
 
 
 def refuse_stdout(target: Path, what: str) -> None:
-    """For targets that are several files."""
+    """Refuse stdout, for targets that are several files."""
     if str(target) == "-":
         raise UsageError(f"{what} cannot go to stdout: it is several files; name OUT")
 
@@ -307,7 +307,7 @@ class PendingFile(PendingTarget):
         refuse_folder(self.target)
 
     def complete(self) -> None:
-        """A rename replaces a file in one step."""
+        """Put the file in place: a rename replaces a file in one step."""
         self.refuse_existing()
         self.place.replace(self.target)
 
@@ -366,7 +366,8 @@ class PendingFiles(PendingTarget):
 
 
 def _is_special(path: Path) -> bool:
-    """A device, a pipe or a socket, or a link that stands for what a process has open (/dev/stdout)."""
+    """Return whether this is a device, a pipe or a socket, or a link that stands for what a process has open
+    (/dev/stdout)."""
     if path.is_symlink() and path.readlink().is_relative_to("/proc"):
         return True
     return path.exists() and not path.is_file() and not path.is_dir()
@@ -409,7 +410,7 @@ class SqliteTarget(Pending):
             self.pending.complete()
 
     def discard(self) -> None:
-        """Nothing stays of a pending file; of one in place, what was committed."""
+        """Discard a pending file entirely; of one in place, what was committed stays."""
         self._disconnect()
         if self.pending is not None:
             self.pending.discard()

@@ -26,7 +26,7 @@ import numpy as np
 
 from callgrove.arrays import ABSENT, Array, Bools
 from callgrove.binary.files import Source
-from callgrove.errors import Parameter, RefusedInput, UsageError, worded
+from callgrove.errors import Parameter, RefusedInput, UsageError, compose_text
 from callgrove.formats.interface import Chunk, LossReport, Match, ReadOptions, SampleChunk
 from callgrove.formats.writing.targets import Pending
 from callgrove.model.books import Books
@@ -125,22 +125,22 @@ class TargetWriter(ABC, Generic[Place, Opened]):
 
     @abstractmethod
     def _begin(self, tables: Experiment) -> None:
-        """Sets `_open` before anything is written to it, so that a failure closes it."""
+        """Begin the target. Set `_open` before anything is written to it, so that a failure closes it."""
 
     @abstractmethod
     def _take(self, opened: Opened, chunk: Chunk) -> None:
-        """Values, samples or spans; what has no place goes into the report."""
+        """Take values, samples or spans; what has no place goes into the report."""
 
     def _store(self, opened: Opened) -> None:
-        """Nothing, where a target is complete or of no use."""
+        """Write what waits; where nothing can wait, do nothing."""
 
     @abstractmethod
     def _finish(self, opened: Opened) -> None:
-        """The rest of the target; nothing is open afterwards."""
+        """Write the rest of the target; nothing is open afterwards."""
 
     @abstractmethod
     def _give_up(self, opened: Opened) -> None:
-        """Closes what is open; some of it may be closed already."""
+        """Close what is open; some of it may be closed already."""
 
 
 def _enter(books: Books, chunk: Chunk) -> None:
@@ -183,7 +183,7 @@ def readable_sources(tables: Experiment, report: LossReport) -> Iterator[tuple[i
 
 SHOWN = 5  # names in one sentence, and lines of one kind
 LOST = "lost: "  # how notes about losses begin
-NOTHING_RENAMED = worded(
+NOTHING_RENAMED = compose_text(
     Parameter("kernel_rename", True),
     ": changes nothing, as no kernel here tells the range that it was launched in",
 )
@@ -205,7 +205,7 @@ def group_lines(lines: Iterable[str]) -> list[str]:
 
 
 def _merge(lines: list[str], key: Callable[[str], object], merge: Callable[[list[str]], str]) -> list[str]:
-    """Lines with equal keys as one, at the place of the first, where there are more than a few."""
+    """Merge lines with equal keys into one, at the place of the first, where there are more than a few."""
     groups: dict[object, list[str]] = {}
     for line in lines:
         groups.setdefault(key(line) if ": " in line else line, []).append(line)
@@ -246,7 +246,7 @@ def _merge_texts(lines: list[str]) -> str:
 
 
 def losses_of_runs(runs: tuple[Run, ...]) -> Iterator[str]:
-    """For formats that hold one run and not its parameters."""
+    """Yield losses of formats that hold one run and not its parameters."""
     if len(runs) > 1:
         yield f"runs: {len(runs)} become one"
     if any(run.parameters for run in runs):
@@ -254,14 +254,15 @@ def losses_of_runs(runs: tuple[Run, ...]) -> Iterator[str]:
 
 
 def losses_of_formulas(metrics: Iterable[Metric]) -> Iterator[str]:
-    """For derived metrics whose formulas a format cannot hold: they have no values that could be written instead."""
+    """Yield losses of derived metrics whose formulas a format cannot hold: they have no values that could be written
+    instead."""
     if derived := [metric.name for metric in metrics if metric.is_derived]:
         what = "derived metric" if len(derived) == 1 else f"{len(derived)} derived metrics"
         yield f"{what} {some(derived)}: left out, as formulas are not evaluated and have no place there"
 
 
 def losses_of_events(traces: Traces) -> Iterator[str]:
-    """For formats that hold neither spans nor quantities over time."""
+    """Yield losses of formats that hold neither spans nor quantities over time."""
     if traces.n_spans:
         yield f"spans: {traces.n_spans} are left out"
     if traces.counters is not None and len(traces.counters):
@@ -293,7 +294,7 @@ BESIDE = {  # small tables that stand beside spans
 
 
 def losses_of_sides(traces: Traces, names: Collection[str], why: str) -> Iterator[str]:
-    """For formats that leave out side tables of spans: how many rows of each there are."""
+    """Yield losses of formats that leave out side tables of spans: how many rows of each there are."""
     left_out: Counter[str] = Counter()
     for part in range(len(traces.parts())):
         left_out.update(left_out_of(traces, part, names))
@@ -304,7 +305,7 @@ def losses_of_sides(traces: Traces, names: Collection[str], why: str) -> Iterato
 def left_out_of(
     traces: Traces, part: int, names: Collection[str], kept: Mapping[str, Collection[str]] = NOTHING
 ) -> dict[str, int]:
-    """Of one part: how many rows of side tables say something beside the columns that are `kept`."""
+    """Return how many rows of side tables of one part say something beside the columns that are `kept`."""
     n_rows = {
         name: sum(_n_told(piece, kept.get(name, ())) for piece in traces.side_chunks(name, part)) for name in names
     }
@@ -330,13 +331,13 @@ def is_told(cells: Array | Sequence[object]) -> Bools:
 
 
 def losses_of_tables(traces: Traces, why: str) -> Iterator[str]:
-    """For formats that have no place for what profilers say of queues, symbols and counters."""
+    """Yield losses of formats that have no place for what profilers say of queues, symbols and counters."""
     for name, words in BESIDE.items():
         if name in traces.tables and (n := len(traces.tables[name]())):
             yield f"{words}: {n:,} are left out; {why}"
 
 
 def n_devices_with_facts(traces: Traces, part: int) -> int:
-    """Devices of which more is known than names and numbers."""
+    """Return how many devices there are of which more is known than names and numbers."""
     known = {*NAMES, *NUMBERS}
     return sum(any(word not in known for word in device.attributes) for device in traces.devices(part))

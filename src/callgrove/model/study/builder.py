@@ -52,7 +52,7 @@ class StudyBuilder:
         self._given: dict[tuple[int, int], Statistics] = {}
 
     def point(self, coordinates: Sequence[float]) -> int:
-        """The number of a point; equal ones are the same."""
+        """Return the number of a point; equal ones are the same."""
         key = tuple(float(c) for c in coordinates)
         if len(key) != len(self.parameters):
             names = ", ".join(self.parameters)
@@ -62,7 +62,7 @@ class StudyBuilder:
         return self._points.setdefault(key, len(self._points))
 
     def series(self, callpath: str, metric: str) -> int:
-        """The number of a series, which may stay without any value."""
+        """Return the number of a series, which may stay without any value."""
         key = (
             self._callpaths.setdefault(callpath, len(self._callpaths)),
             self._metrics.setdefault(metric, len(self._metrics)),
@@ -70,8 +70,8 @@ class StudyBuilder:
         return self._series.setdefault(key, len(self._series))
 
     def add_values(self, callpath: str, metric: str, point: int, values: Sequence[object]) -> None:
-        """Further repetitions of a cell. One that is itself a sequence, nested as it may be, counts once and takes part
-        in the statistics with all its values."""
+        """Add further repetitions of a cell. One that is itself a sequence, nested as it may be, counts once and takes
+        part in the statistics with all its values."""
         series = self.series(callpath, metric)
         for repetition in values:
             before = len(self._values)
@@ -81,24 +81,24 @@ class StudyBuilder:
             self._row_size.append(len(self._values) - before)
 
     def add_repetitions(self, series: int, point: int, values: Sequence[float]) -> None:
-        """Further repetitions of a cell with one value each."""
+        """Add further repetitions of a cell with one value each."""
         self.add_rows((series,) * len(values), (point,) * len(values), values)
 
     def add_rows(self, series: Sequence[int], points: Sequence[int], values: Sequence[float]) -> None:
-        """Repetitions of many cells, with one value each; numbers are those of `series` and `point`."""
+        """Add repetitions of many cells, with one value each; numbers are those of `series` and `point`."""
         self._values.extend(values)
         self._row_series.extend(series)
         self._row_point.extend(points)
         self._row_size.extend((1,) * len(values))
 
     def add_statistics(self, callpath: str, metric: str, point: int, statistics: Statistics) -> bool:
-        """What a file says of a cell; it goes before what raw values say. False where there was something already,
-        which stays."""
+        """Add what a file says of a cell; it goes before what raw values say. Return False where there was something
+        already, which stays."""
         key = (self.series(callpath, metric), point)
         return self._given.setdefault(key, statistics) is statistics
 
     def knows(self, callpath: str, metric: str) -> bool:
-        """Is there such a series?"""
+        """Return whether there is such a series."""
         return (self._callpaths.get(callpath, -1), self._metrics.get(metric, -1)) in self._series
 
     @property
@@ -110,7 +110,7 @@ class StudyBuilder:
         self.warnings.append(InputWarning(severity, text))
 
     def build(self) -> Study:
-        """The study, or InvalidExperiment with every broken invariant."""
+        """Return the study; raise InvalidExperiment with every broken invariant."""
         n_series, n_points = len(self._series), len(self._points)
         self._refuse_emptiness(n_series, n_points)
         raw = self._raw(n_series * n_points, n_points)
@@ -164,7 +164,7 @@ class StudyBuilder:
             )
 
     def _raw(self, n_cells: int, n_points: int) -> RawValues:
-        """The rows sorted into cells; inside a cell they keep their order."""
+        """Return the rows sorted into cells; inside a cell they keep their order."""
         series, point, sizes = (
             np.array(column, np.int64) for column in (self._row_series, self._row_point, self._row_size)
         )
@@ -179,7 +179,7 @@ class StudyBuilder:
 
 
 def statistics_of(raw: RawValues, sizes: Ints) -> Floats:
-    """Mean, median, minimum, maximum and population std of each cell; NaN for empty ones."""
+    """Return mean, median, minimum, maximum and population std of each cell; NaN for empty ones."""
     functions: tuple[Callable[..., Array], ...] = (np.mean, np.median, np.min, np.max, np.std)
     out = np.full((len(sizes), len(STATISTICS)), np.nan)
     first = raw.repetition_bounds[raw.cell_bounds[:-1]]
@@ -193,7 +193,7 @@ def statistics_of(raw: RawValues, sizes: Ints) -> Floats:
 
 
 def _numbers(value: object) -> Iterator[float]:
-    """The numbers of a nested sequence, in order."""
+    """Yield the numbers of a nested sequence, in order."""
     pending = [value]
     while pending:
         one = pending.pop()

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from callgrove.arrays import ABSENT, Array, Bools, Floats, Ints, combine_upwards, distinct_rows, summable
-from callgrove.errors import InputError, Parameter, UsageError, worded
+from callgrove.errors import InputError, Parameter, UsageError, compose_text
 from callgrove.model.books import Totals, is_equal, select_counted_contexts
 from callgrove.model.computed_values import Recipe, recipe
 from callgrove.model.contexts import LONGEST_PATH, ContextTree
@@ -160,7 +160,7 @@ def fold(
             text = f"{n} exclusive values below zero, which differences of unsigned counters have, count as 0"
             builder.warn(Severity.NOTE, f"{name}: {text}, as in Extra-P")
     for reason, names in left_out.items():
-        builder.warn(Severity.NOTE, worded("left out of the study: ", _say_left_out(names, reason)))
+        builder.warn(Severity.NOTE, compose_text("left out of the study: ", _say_left_out(names, reason)))
     if unlisted:
         builder.warn(Severity.NOTE, _say_left_out(unlisted, UNLISTED))
     if not builder.has_values:
@@ -190,7 +190,7 @@ def _say_left_out(names: Sequence[str], reason: str) -> str:
     """Return one sentence about several metrics that are left out for one reason."""
     text = reason.replace("{}", names[0])
     others = ", ".join(names[1:MOST_NAMED]) + (", ..." if len(names) > MOST_NAMED else "")
-    return worded(text, f"; the same of {len(names) - 1} more: {others}") if len(names) > 1 else text
+    return compose_text(text, f"; the same of {len(names) - 1} more: {others}") if len(names) > 1 else text
 
 
 def _add(

@@ -114,12 +114,12 @@ class RawValues:
     makes_statistics: bool = False  # known: the statistics of all cells that have values are theirs
 
     def cell(self, cell: int) -> Floats:
-        """All values of a cell."""
+        """Return all values of a cell."""
         first, last = self.repetition_bounds[self.cell_bounds[cell : cell + 2]]
         return self.values[first:last]
 
     def repetitions(self, cell: int) -> list[Floats]:
-        """The values of each repetition of a cell."""
+        """Return the values of each repetition of a cell."""
         bounds = self.repetition_bounds[self.cell_bounds[cell] : self.cell_bounds[cell + 1] + 1].tolist()
         return [self.values[a:b] for a, b in pairwise(bounds)]
 
@@ -228,6 +228,7 @@ class Study(StudyMethods):
 
     @property
     def n_points(self) -> int:
+        """How many points there are."""
         return len(self.points)
 
     @cached_property
@@ -268,7 +269,7 @@ class Study(StudyMethods):
         )
 
     def all_series(self) -> Iterator[Series]:
-        """Give one series after the other."""
+        """Yield one series after the other."""
         return map(self.at, range(len(self)))
 
     def values(self, number: int, point: int) -> Floats:
@@ -317,13 +318,13 @@ class Study(StudyMethods):
         return problems_of_study(self)
 
     def __repr__(self) -> str:
-        """One line, whatever its size."""
+        """Return one line, whatever the size of the study."""
         over = f"{len(self)} series at {self.n_points} points over {', '.join(self.parameters) or 'nothing'}"
         return f"<Study {self.title!r}, {f'{self.format} {self.version}'.rstrip()}: {over}>"
 
 
 def lookup_tag(tags: Tags, key: str) -> object:
-    """The value of a tag, or of its nearest prefix of two parts or more: `a__b__c`, then `a__b`, never `a`."""
+    """Return the value of a tag, or of its nearest prefix of two parts or more: `a__b__c`, then `a__b`, never `a`."""
     if key in tags:
         return tags[key]
     parts = key.split("__")
@@ -338,7 +339,7 @@ def lookup_tag(tags: Tags, key: str) -> object:
 
 
 def problems_of_study(study: Study) -> list[str]:
-    """Everything that is broken in a study."""
+    """Return everything that is broken in a study."""
     return [*_names(study), *_points(study), *_series(study), *_cells(study), *_raw(study), *_models(study)]
 
 
@@ -444,13 +445,13 @@ def _models(study: Study) -> Iterator[str]:
 
 
 def factor_texts(parameter: str, power: str, logarithm: str) -> list[str]:
-    """What a parameter contributes to a term; nothing for exponents of 0."""
+    """Return what a parameter contributes to a term; nothing for exponents of 0."""
     powers = [f"{parameter}^({power})"] if power != "0" else []
     return powers + ([f"log2({parameter})^({logarithm})"] if logarithm != "0" else [])
 
 
 def bounds_text(parameter: str, start: float, end: float) -> str:
-    """Where a piece of a function holds."""
+    """Return where a piece of a function holds."""
     above = [f"{parameter}>={start!r}"] if start != -inf else []
     below = [f"{parameter}<={end!r}"] if end != inf else []
     return " and ".join(above + below) or f"all {parameter}"

@@ -90,7 +90,7 @@ class Device:
         return self.label_by(AgentIndex.RELATIVE)
 
     def label_by(self, by: AgentIndex) -> str:
-        """`Agent N` by a number that rocprofv3 told; what people call it where it told none."""
+        """Return `Agent N` by a number that rocprofv3 told; what people call it where it told none."""
         agent = self.attributes.get(NUMBERS[by]) if by in NUMBERS else None
         return self.title if agent is None else f"Agent {agent}"
 
@@ -163,7 +163,8 @@ class Samples:
         return len(self.time_ns)
 
     def within(self, window: Window | None) -> Samples:
-        """Samples in the window; where none lies on its left edge, also the one before: it says what was going on."""
+        """Return the samples in the window; where none lies on its left edge, also the one before: it says what was
+        going on."""
         if window is None:
             return self
         first, after = (int(np.searchsorted(self.time_ns, window[0], side=s)) for s in ("left", "right"))
@@ -244,7 +245,7 @@ class SpanBackend(Protocol):
         """Return how many spans there are."""
 
     def chunks(self, columns: Sequence[str], window: Window | None, profiles: Ints | None) -> Iterator[SpanChunk]:
-        """Projected chunks in file order; each chunk also has `span`, the number of the row."""
+        """Yield the projected chunks in file order; each chunk also has `span`, the number of the row."""
 
     def side(self, name: str, part: int | None = None) -> SideTable | None:
         """Return a side table by name (kernel, copy, alloc, counter, argument, flow), of one part or of all."""
@@ -388,11 +389,13 @@ class Traces:
         return 0 if self.spans_backend is None else self.spans_backend.count()
 
     def parts(self) -> Sequence[Ints]:
-        """Profiles whose spans can be read by themselves, group by group: nothing links one group to another."""
+        """Return the profiles whose spans can be read by themselves, group by group: nothing links one group to
+        another."""
         return [] if self.spans_backend is None else self.spans_backend.parts()
 
     def bundles(self, n_bytes: int) -> list[tuple[int, int]]:
-        """Parts that follow each other, small ones put together: the first part and the end of each bundle."""
+        """Return the parts that follow each other, small ones put together: the first part and the end of each
+        bundle."""
         sizes = self.part_sizes or [n_bytes] * len(self.parts())
         return bundles(sizes, n_bytes)
 
@@ -406,7 +409,7 @@ class Traces:
         return None if self.spans_backend is None else self.spans_backend.side(name, part)
 
     def has_side(self, name: str, part: int) -> bool:
-        """Is there such a side table in a part?"""
+        """Return whether there is such a side table in a part."""
         backend: object = self.spans_backend
         return backend.has_side(name, part) if isinstance(backend, KnowsSides) else self.side(name, part) is not None
 
@@ -425,7 +428,7 @@ class Traces:
         return backend.devices(part) if isinstance(backend, ListsDevices) else ()
 
     def lines(self, profiles: Ints | None = None, window: Window | None = None) -> Iterator[tuple[int, int, Samples]]:
-        """(profile, metric, samples) of every line, or of those of some profiles."""
+        """Yield (profile, metric, samples) of every line, or of those of some profiles."""
         if self.samples is None:
             return
         for line, (profile, metric) in enumerate(
@@ -437,7 +440,7 @@ class Traces:
     def spans(
         self, columns: Sequence[str] = SPAN_COLUMNS, window: Window | None = None, profiles: Ints | None = None
     ) -> Iterator[SpanChunk]:
-        """Chunks of spans with the columns asked for, in file order."""
+        """Yield the chunks of spans with the columns asked for, in file order."""
         if self.spans_backend is not None:
             yield from self.spans_backend.chunks(columns, window, profiles)
 
@@ -450,7 +453,7 @@ Seen = Callable[[str, SideTable], None]  # is told of everything that is read of
 
 
 def _ignore(name: str, table: SideTable) -> None:
-    """Nobody adds it up."""
+    """Do nothing: nobody adds it up."""
 
 
 class SideRows:
@@ -511,8 +514,8 @@ class SideChunks:
         self._reached = -1  # the last span whose rows were read
 
     def of(self, spans: Ints) -> Iterator[tuple[SideTable, Ints, Ints]]:
-        """For rising numbers of spans: pieces of the table, and which of their rows belong to which of the spans.
-        Spans may only rise from call to call."""
+        """Yield, for rising numbers of spans, pieces of the table, and which of their rows belong to which of the
+        spans. Spans may only rise from call to call."""
         if not len(spans):
             return
         first, last = int(spans[0]), int(spans[-1])

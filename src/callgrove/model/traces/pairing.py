@@ -51,7 +51,7 @@ def launch_calls(
 
 
 def _is(column: Ints, value: int) -> bool:
-    """Is every cell this one?"""
+    """Return whether every cell is this one."""
     return bool((column == value).all())
 
 

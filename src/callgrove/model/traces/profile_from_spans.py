@@ -120,7 +120,7 @@ class Folding:
             self.time_range = min(first for first, _ in ranges), max(last for _, last in ranges)
 
     def finish(self) -> None:
-        """The builder then has contexts, metrics and values."""
+        """Finish: the builder then has contexts, metrics and values."""
         used = np.zeros(len(METRICS), np.bool_)
         for part in self._parts:
             used[part.metric] = True
@@ -177,7 +177,8 @@ class _Tree:
     # -- the tree ----------------------------------------------------------------------------------------------------
 
     def _callers(self, part: _Spans, wanted: Ints) -> Ids:
-        """By span: the context of the function that called it, of the wanted ones whose stack was recorded; else -1."""
+        """Return by span the context of the function that called it, of the wanted ones whose stack was recorded; else
+        -1."""
         out = np.full(len(part), ABSENT, np.int32)
         table = self._spans.side("stack")
         if table is not None:
@@ -234,7 +235,7 @@ class _Tree:
     # -- the values --------------------------------------------------------------------------------------------------
 
     def _measure(self, part: _Spans, calls: Ints, host: Ints, nest: Nesting) -> list[tuple[str, Ints, Array]]:
-        """(metric, rows, a number for each of these rows)."""
+        """Return (metric, rows, a number for each of these rows)."""
         ops = np.flatnonzero(part.is_device)
         length = exclusive_length(part.start_ns[host], part.end_ns[host], part.profile[host], nest)
         is_program = part.kind[host] != SpanKind.OVERHEAD
@@ -253,7 +254,7 @@ class _Tree:
         return out + [("gpu_busy", rows, share * NS) for rows, share in busy]
 
     def _by_device(self, part: _Spans, ops: Ints) -> list[Ints]:
-        """Operations of one device after the other."""
+        """Return operations of one device after the other."""
         if not len(ops):
             return []
         profile = part.profile[ops]

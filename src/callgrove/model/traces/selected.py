@@ -50,7 +50,7 @@ class SpanChoice:
         return (*(("kind",) if self.kinds is not None else ()), *(("category",) if self.categories is not None else ()))
 
     def of(self, chunk: SpanChunk, strings: Sequence[str]) -> Bools | None:
-        """The chosen ones of a chunk; None: all."""
+        """Return the chosen ones of a chunk; None: all."""
         chosen: Bools | None = None
         if self.kinds is not None:
             chosen = np.isin(chunk["kind"], sorted(self.kinds))
@@ -70,7 +70,7 @@ ALL_SPANS = SpanChoice()
 
 
 def narrow(window: Window | None, inner: Window | None) -> Window | None:
-    """The time that both windows have in common; None is all of it."""
+    """Return the time that both windows have in common; None is all of it."""
     if window is None or inner is None:
         return inner if window is None else window
     start = max(window[0], inner[0])
@@ -228,7 +228,7 @@ class SelectedSpans:
         return None if whole is None else self._renumber(whole)
 
     def has_side(self, name: str, part: int) -> bool:
-        """Of the whole: to look at all its rows would take as long as to write them."""
+        """Return whether the whole has such a table: to look at all its rows would take as long as to write them."""
         return Traces(spans_backend=self._backend).has_side(name, part)
 
     def _renumber(self, whole: SideTable) -> SideTable:
@@ -279,7 +279,7 @@ class KeptTables:
         return table if table is not None and len(table) == len(self.profiles) else None
 
     def table(self, name: str) -> Table | None:
-        """What stays of a table."""
+        """Return what stays of a table."""
         make = self.traces.tables.get(name) if self.has_profiles else None
         if make is None:
             return None
@@ -288,7 +288,7 @@ class KeptTables:
         return Table(tuple(Column(c.name, _take_cells(c.plain(), rows)) for c in table.columns))
 
     def _rows(self, name: str, table: Table) -> Ints:
-        """The rows that stay."""
+        """Return the rows that stay."""
         every = np.arange(len(table))
         if (self.profiles >= 0).all() or self.places is None:
             return every
@@ -297,7 +297,7 @@ class KeptTables:
             wanted = {row for row in _take_cells(self.places.column("process").plain(), here) if row is not None}
             return np.array([row for row in every.tolist() if row in wanted], np.int64)
         if name == AGENTS:
-            parts = {k for k, own in enumerate(self.traces.parts()) if (self.profiles[own] >= 0).any()}
+            parts = {k for k, profiles in enumerate(self.traces.parts()) if (self.profiles[profiles] >= 0).any()}
             return np.flatnonzero([part in parts for part in table.column(PART).plain()])
         if GUID in table.names and (processes := self.table(PROCESSES)) is not None:
             guids = {None, *processes.column(GUID).plain()}
@@ -305,7 +305,7 @@ class KeptTables:
         return every
 
     def numbers(self, name: str) -> Ints:
-        """The number that each row of a table has among those that stay, or -1."""
+        """Return the number that each row of a table has among those that stay, or -1."""
         make = self.traces.tables.get(name)
         table = Table(()) if make is None else make()
         rows = self._rows(name, table)
@@ -315,50 +315,52 @@ class KeptTables:
 
 
 def chain_tables(inputs: Sequence[KeptTables], n_profiles: int) -> Mapping[str, Callable[[], Table]]:
-    """Each of them is made when it is asked for."""
+    """Return the tables of all inputs by name; each is made when it is asked for."""
     names = dict.fromkeys(name for one in inputs if one.has_profiles for name in one.traces.tables)
     make: dict[str, Callable[[], Table]] = {name: partial(_join_tables, inputs, name) for name in names}
     if PLACES in names:
-        make[PLACES] = partial(_places, inputs, n_profiles)
+        make[PLACES] = partial(_join_places, inputs, n_profiles)
     return make
 
 
 def _join_tables(inputs: Sequence[KeptTables], name: str) -> Table:
-    """The rows of all inputs; columns that only some have are empty elsewhere."""
-    found = [one.table(name) for one in inputs]
-    columns = dict.fromkeys(column for table in found if table is not None for column in table.names)
+    """Return the rows of all inputs; columns that only some have are empty elsewhere."""
+    tables = [one.table(name) for one in inputs]
+    columns = dict.fromkeys(column for table in tables if table is not None for column in table.names)
     cells: dict[str, list[object]] = {column: [] for column in columns}
     firsts = _offsets([one.n_parts for one in inputs])
-    for table, first in zip(found, firsts, strict=True):
+    for table, first in zip(tables, firsts, strict=True):
         if table is None:
             continue
         for column in columns:
-            own: list[Any] = table.column(column).plain() if column in table.names else [None] * len(table)
-            cells[column] += [_move_number(part, first) for part in own] if (name, column) == (AGENTS, PART) else own
+            values_here: list[Any] = table.column(column).plain() if column in table.names else [None] * len(table)
+            cells[column] += (
+                [_move_number(part, first) for part in values_here] if (name, column) == (AGENTS, PART) else values_here
+            )
     return Table(tuple(Column(column, values) for column, values in cells.items()))
 
 
-def _places(inputs: Sequence[KeptTables], n_profiles: int) -> Table:
-    """A row for every profile of the result; empty for those whose input says nothing."""
+def _join_places(inputs: Sequence[KeptTables], n_profiles: int) -> Table:
+    """Return a row for every profile of the result; empty for those whose input says nothing."""
     cells: dict[str, list[object]] = {column: [None] * n_profiles for column in (*NAMED_BY, "number")}
     firsts = dict.fromkeys(NAMED_BY, 0)
     for one in (one for one in inputs if one.has_profiles and one.places is not None):
         assert one.places is not None
         here = np.flatnonzero(one.profiles >= 0)
         for column in (column for column in one.places.columns if column.name in cells):
-            own = _take_cells(column.plain(), here)
+            values_here = _take_cells(column.plain(), here)
             if column.name in NAMED_BY:
                 numbers = one.numbers(NAMED_BY[column.name])
-                known = [int(numbers[row]) if row in range(len(numbers)) else None for row in own]
-                own = [_move_number(row, firsts[column.name]) for row in known]
+                known = [int(numbers[row]) if row in range(len(numbers)) else None for row in values_here]
+                values_here = [_move_number(row, firsts[column.name]) for row in known]
                 firsts[column.name] += int((numbers >= 0).sum())
-            for profile, cell in zip(one.profiles[here].tolist(), own, strict=True):
+            for profile, cell in zip(one.profiles[here].tolist(), values_here, strict=True):
                 cells[column.name][profile] = cell
     return Table(tuple(Column(name, values) for name, values in cells.items()))
 
 
 def _offsets(sizes: Sequence[int]) -> list[int]:
-    """Where each begins if they follow each other."""
+    """Return where each begins if they follow each other."""
     return [0, *accumulate(sizes)][:-1]
 
 

@@ -55,7 +55,7 @@ class SpanOrder:
         self._runs: list[_Run] = []
 
     def add(self, chunk: SpanChunk) -> None:
-        """Chunks have the same columns each time, of types that may be narrower or wider."""
+        """Add chunks, which have the same columns each time, of types that may be narrower or wider."""
         self._waiting.append(chunk)
         self._n_waiting += len(chunk["span"])
         if self._n_waiting >= self._rows:
@@ -123,7 +123,7 @@ class SpanOrder:
             active = [run for run in active if run.refill()]
 
     def read(self, place: int, n: int) -> bytes:
-        """Bytes of the temporary file."""
+        """Return bytes of the temporary file."""
         assert self._file is not None
         self._file.seek(place)
         return self._file.read(n)
@@ -150,12 +150,12 @@ class SpanOrder:
         return int(np.count_nonzero(before))
 
     def _sort(self, rows: SpanChunk) -> SpanChunk:
-        """By group, start, decreasing end and number."""
+        """Return rows sorted by group, start, decreasing end and number."""
         order = _order(self._group[rows["profile"]], rows["start_ns"], rows["end_ns"], rows["span"])
         return rows if order is None else {name: column[order] for name, column in rows.items()}
 
     def _divide(self, rows: SpanChunk) -> Iterator[SpanChunk]:
-        """Pieces of one group each."""
+        """Yield pieces of one group each."""
         if not rows:
             return
         group = self._group[rows["profile"]]
@@ -192,14 +192,14 @@ class _Run:
         self.last = self._order.key(self._rows, n - 1)
 
     def take(self, bound: Key) -> SpanChunk:
-        """Rows up to the bound; they are no longer here."""
+        """Take rows up to the bound; they are no longer here."""
         n = len(self._rows["span"]) if self.last <= bound else self._order.up_to(self._rows, bound)
         out = {name: column[:n] for name, column in self._rows.items()}
         self._rows = {name: column[n:] for name, column in self._rows.items()}
         return out
 
     def refill(self) -> bool:
-        """Are there rows left? Then some are in memory."""
+        """Return whether there are rows left. Then some are in memory."""
         if not len(self._rows["span"]) and self._left:
             self._read()
         return bool(len(self._rows["span"]))
@@ -221,7 +221,7 @@ def _order(group: Ints, start: Ints, end: Ints, span: Ints) -> Ints | None:
 
 
 def _comes_first(group: Ints, start: Ints, end: Ints, span: Ints) -> Bools:
-    """Does each row but the last come before the next one?"""
+    """Return for each row but the last whether it comes before the next one."""
     out: Bools = span[:-1] < span[1:]
     for column, comes_first in ((end, np.greater), (start, np.less), (group, np.less)):
         out = comes_first(column[:-1], column[1:]) | ((column[:-1] == column[1:]) & out)

@@ -45,7 +45,8 @@ class TimeWindow:
         return f"{self.start}:{self.end}"
 
     def of(self, span: Window) -> Window:
-        """In ns of the traces' own clock. The last moment belongs to the window that ends with 100 %."""
+        """Return the window in ns of the traces' own clock. The last moment belongs to the window that ends with 100
+        %."""
         return _moment(self.start or "0%", span), _moment(self.end or "100%", span)
 
 
@@ -63,8 +64,8 @@ def _moment(text: str, span: Window) -> int:
 
 
 def marker_window(experiment: Experiment, first: str, last: str, whole: Window) -> Window:
-    """From the start of the first marker of one name to the end of the last one of another; an empty name leaves that
-    side of the window as it is."""
+    """Return the window from the start of the first marker of one name to the end of the last one of another; an empty
+    name leaves that side of the window as it is."""
     starts: list[int] = []
     ends: list[int] = []
     strings = experiment.traces.spans_backend.strings if experiment.traces.spans_backend is not None else ()

@@ -126,7 +126,7 @@ class Cells:
         at = 0
         while at < len(start):  # events that cover a bounded number of bins together
             covered = np.cumsum((end[at:] - 1) // self.bin_ns - start[at:] // self.bin_ns + 1)
-            part = _whole_rows(events.row, at, int(np.searchsorted(covered, PAIRS_AT_ONCE, side="right")))
+            part = _take_whole_rows(events.row, at, int(np.searchsorted(covered, PAIRS_AT_ONCE, side="right")))
             called = events.level[part].astype(np.int64) * self._n_names + self._naming(events.name[part])
             self._add(events.row[part].astype(np.int64), called, start[part], end[part])
             at = part.stop
@@ -152,7 +152,7 @@ class Cells:
         return MOST_LEVELS * self._n_names
 
     def _parts(self, keys: Ints) -> tuple[Ints, Ints, Ints, Ints]:
-        """Row, bin, level and name of some keys."""
+        """Return the row, bin, level and name of some keys."""
         at, called = _divide(keys, self._n_called)
         return *_divide(at, self._radix), *_divide(called, self._n_names)
 
@@ -210,7 +210,7 @@ class Cells:
         self._change(rename_keys)
 
     def _widen(self) -> None:
-        """Every two bins become one."""
+        """Merge every two bins into one."""
         if self.n_bins <= 1:
             return
         self.bin_ns *= 2
@@ -231,14 +231,14 @@ class Cells:
         return self._tally
 
     def _columns(self, keys: Ints, sums: Ints) -> Tally:
-        """Cells in columns of small types."""
+        """Return cells in columns of small types."""
         row, bins, level, name = self._parts(keys)
         small = row.astype(np.int32), level.astype(np.int8), name.astype(np.int32), bins.astype(np.int32)
         return Tally(*small, sums)
 
 
-def _whole_rows(row: Array, first: int, n: int) -> slice:
-    """About `n` events from the first on, without the last of them if others of their row come next."""
+def _take_whole_rows(row: Array, first: int, n: int) -> slice:
+    """Return about `n` events from the first on, without the last of them if others of their row come next."""
     last = first + max(n, 1)
     if last < len(row):
         ends = np.flatnonzero(row[first + 1 : last + 1] != row[first:last])
@@ -247,8 +247,8 @@ def _whole_rows(row: Array, first: int, n: int) -> slice:
 
 
 def slices_of_rows(row: Array) -> list[slice]:
-    """Slices of a bounded number of cells, none of which has a row of another; one where rows are not in order or have
-    very many cells."""
+    """Return slices of a bounded number of cells, none of which has a row of another; one where rows are not in order
+    or have very many cells."""
     edges = [0, len(row)]
     if len(row) > CELLS_AT_ONCE and (row[1:] >= row[:-1]).all():
         edges += np.searchsorted(row, row[CELLS_AT_ONCE::CELLS_AT_ONCE]).tolist()
@@ -256,7 +256,7 @@ def slices_of_rows(row: Array) -> list[slice]:
 
 
 def _divide(numbers: Ints, by: int) -> tuple[Ints, Ints]:
-    """Quotients and remainders of numbers that are not negative; several times as fast as `np.divmod`."""
+    """Return quotients and remainders of numbers that are not negative; several times as fast as `np.divmod`."""
     quotient = numbers // by
     rest = quotient * by
     np.subtract(numbers, rest, out=rest)
@@ -336,8 +336,8 @@ class Boxes:
         return self if stride == 1 else Boxes(*(column[self.row % stride == 0] for column in vars(self).values()))
 
     def data(self, number: Ids) -> dict[str, Any]:
-        """As a page has it: tracks of rows, and their boxes by the gap before each and its length. `number` is that of
-        each name."""
+        """Return boxes as a page has them: tracks of rows, and their boxes by the gap before each and its length.
+        `number` is that of each name."""
         first = np.flatnonzero(np.append(True, (np.diff(self.row) != 0) | (np.diff(self.track) != 0)))
         first = first[: len(self)]  # none where there is nothing
         before = np.append(0, self.end[:-1])
@@ -357,9 +357,9 @@ class Boxes:
 
 
 def span_boxes(events: Events) -> Boxes:
-    """Spans as they are. Rows in which spans of one level overlap, since operations ran at once or since calls cross,
-    get other levels: how deep spans lie in one another, or where even then some overlap, the lowest on which nothing
-    is going on."""
+    """Return spans as they are. Rows in which spans of one level overlap, since operations ran at once or since calls
+    cross, get other levels: how deep spans lie in one another, or where even then some overlap, the lowest on which
+    nothing is going on."""
     levels = events.level.copy()
     for other in (lambda *times: nesting(*times).depth, lanes):
         crowded = _find_crowded(events, levels)
@@ -369,7 +369,7 @@ def span_boxes(events: Events) -> Boxes:
 
 
 def _find_crowded(events: Events, level: Ints) -> Bools:
-    """Events of rows in which two of one level overlap."""
+    """Return events of rows in which two of one level overlap."""
     order = np.lexsort([events.start, level, events.row])
     row = events.row[order]
     same = (np.diff(row) == 0) & (np.diff(level[order]) == 0)
@@ -379,7 +379,8 @@ def _find_crowded(events: Events, level: Ints) -> Bools:
 
 
 def runs_of_frames(events: Events, stacks: Stacks, names: Names) -> Iterator[Boxes]:
-    """Samples by depth: a box for every stretch of one row in which one frame stayed. Events of a row are in order."""
+    """Yield the samples by depth: a box for every stretch of one row in which one frame stayed. Events of a row are in
+    order."""
     for depth in range(stacks.n_levels(events.name)):
         frame = stacks.at(events.name, depth)
         there = np.flatnonzero(frame != ABSENT)
@@ -403,15 +404,15 @@ def runs_of_frames(events: Events, stacks: Stacks, names: Names) -> Iterator[Box
 
 
 def dominant(tally: Tally, track: int, bin_ns: int, range_ns: int, factor: int = 1) -> Boxes:
-    """Of one track: in each `factor` bins the name with the most time (of equal ones the first), as boxes whose ticks
-    are so many bins."""
+    """Return of one track in each `factor` bins the name with the most time (of equal ones the first), as boxes whose
+    ticks are so many bins."""
     parts = slices_of_rows(tally.row)
     return Boxes.concatenate([_dominant(tally.take(part), track, bin_ns, range_ns, factor) for part in parts])
 
 
 def _dominant(tally: Tally, track: int, bin_ns: int, range_ns: int, factor: int) -> Boxes:
     """Return the boxes of some rows, which have a cell at least."""
-    cell, ns, together = _largest(tally, factor)
+    cell, ns, together = _find_largest(tally, factor)
     row, bins, name = tally.row[cell], tally.bin[cell].astype(np.int64) // factor, tally.name[cell]
     width = np.minimum((bins + 1) * (bin_ns * factor), range_ns) - bins * (bin_ns * factor)
     share, busy = (np.minimum(time / width, 1.0) for time in (ns, together))
@@ -427,10 +428,10 @@ def _dominant(tally: Tally, track: int, bin_ns: int, range_ns: int, factor: int)
     return Boxes(row[first], same, name[first], start.astype(np.int32), (start + n_bins).astype(np.int32), *shares)
 
 
-def _largest(tally: Tally, factor: int) -> tuple[Ints, Ints, Ints]:
-    """In each `factor` bins of a row: a cell of the name with the most time, this time, and that of all names."""
+def _find_largest(tally: Tally, factor: int) -> tuple[Ints, Ints, Ints]:
+    """Return in each `factor` bins of a row a cell of the name with the most time, this time, and that of all names."""
     n_names = int(tally.name.max()) - int(tally.name.min()) + 1
-    order, key, ns = _in_order(_key(tally.row, tally.bin // factor, tally.name), tally.ns)
+    order, key, ns = _sort_rows(_key(tally.row, tally.bin // factor, tally.name), tally.ns)
     first = _starts(key)
     if len(first) < len(key):
         key, ns = key[first], sums_of_runs(ns, first)
@@ -451,8 +452,8 @@ def _key(row: Array, bins: Array, name: Array) -> Ints:
     return key
 
 
-def _in_order(key: Ints, ns: Ints) -> tuple[Ints, Ints, Ints]:
-    """Rows in the order of their keys, with the keys and times in it."""
+def _sort_rows(key: Ints, ns: Ints) -> tuple[Ints, Ints, Ints]:
+    """Return the rows in the order of their keys, with the keys and times in it."""
     if (key[1:] >= key[:-1]).all():
         return np.arange(len(key)), key, ns
     order = np.argsort(key, kind="stable")

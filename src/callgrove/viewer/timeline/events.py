@@ -81,7 +81,8 @@ class Rows:
 
 
 def rows_of(experiment: Experiment, with_samples: Ints, with_spans: Ints, with_overhead: Ints) -> Rows:
-    """Rows of the profiles that have samples, of those that have spans, and of those in which the profiler worked."""
+    """Return the rows of the profiles that have samples, of those that have spans, and of those in which the profiler
+    worked."""
     profiles = experiment.profiles
     groups = zip(WHAT, (with_samples, with_spans, with_overhead), strict=True)
     keys = [(profile, what) for what, group in groups for profile in group.tolist()]
@@ -185,7 +186,7 @@ class Part:
     """Some events, and a part of the time by what was innermost then. Over all parts, both are complete."""
 
     events: Events
-    own: Events
+    innermost: Events
 
 
 class Names:
@@ -323,8 +324,8 @@ def _stretches(row: int, time: Ints, context: Ids, busy: Bools, part: slice, ori
 
 
 def span_events(experiment: Experiment, overview: Survey, window: Window, names: Names) -> Iterator[Part]:
-    """Spans that touch the window, in the order of time, on the levels of their nesting. What the profiler did before
-    and after the application is cut off."""
+    """Yield the spans that touch the window, in the order of time, on the levels of their nesting. What the profiler
+    did before and after the application is cut off."""
     rows, (origin, end) = overview.rows, overview.window
     order = SpanOrder(np.zeros(len(rows), np.int64))
     for chunk in experiment.traces.spans(COLUMNS, window):
@@ -350,8 +351,9 @@ def span_events(experiment: Experiment, overview: Survey, window: Window, names:
 
 
 def _divide_chunks(order: SpanOrder) -> Iterator[Part]:
-    """Chunks with their levels and own times. Calls that are still open when a chunk ends are looked at again with the
-    next one: own time is given up to the first start of the next chunk, after which nobody can take any of it."""
+    """Yield chunks with their levels and own times. Calls that are still open when a chunk ends are looked at again
+    with the next one: own time is given up to the first start of the next chunk, after which nobody can take any of
+    it."""
     chunks = order.chunks()
     opened, low = Events.concatenate([]), -END
     ahead = next(chunks, None)
@@ -371,8 +373,8 @@ def _divide_chunks(order: SpanOrder) -> Iterator[Part]:
 
 
 def _clip(calls: Events, low: int, high: int) -> Events:
-    """To which of some calls the time from `low` to `high` belongs: of those open at a time, the one that started
-    last."""
+    """Return to which of some calls the time from `low` to `high` belongs: of those open at a time, the one that
+    started last."""
     pieces = innermost(calls.start, calls.end, calls.row)
     start, end = np.maximum(pieces.start, low), np.minimum(pieces.end, high)
     kept = end > start
@@ -431,7 +433,7 @@ class Stacks:
         return min(int(self.depth(contexts).max(initial=-1)) + 1, MOST_LEVELS)
 
     def names(self, frames: Ids | Ints) -> Ints:
-        """Below 0: -1 - region; frames without a region share the name of their kind."""
+        """Return keys of names below 0: -1 - region; frames without a region share the name of their kind."""
         region, kind = self.tree.region[frames].astype(np.int64), self.tree.kind[frames].astype(np.int64)
         return -1 - np.where(region >= 0, region, len(self.tree.regions) + kind)
 
@@ -476,7 +478,7 @@ class NameTimes:
     def __init__(self, stacks: Stacks, names: Names) -> None:
         self._stacks, self._names = stacks, names
         self._contexts = np.zeros(len(stacks.tree), np.int64)
-        self._own = np.zeros((0, 0), np.int64)  # levels x names
+        self._innermost = np.zeros((0, 0), np.int64)  # levels x names
         self._whole = np.zeros((0, 0), np.int64)
 
     def add_samples(self, events: Events) -> None:
@@ -485,7 +487,7 @@ class NameTimes:
 
     def add_spans(self, part: Part) -> None:
         """Add spans: own time, and the whole one, which counts where deeper calls are not looked at."""
-        self._own = _add_events(self._own, part.own)
+        self._innermost = _add_events(self._innermost, part.innermost)
         self._whole = _add_events(self._whole, part.events)
 
     @property
@@ -494,20 +496,20 @@ class NameTimes:
         return max(self._stacks.n_levels(np.flatnonzero(self._contexts)), len(self._whole))
 
     def at(self, depth: int | None = None) -> Ints:
-        """Time by number of a name; calls deeper than `depth` belong to what is there."""
+        """Return the time by number of a name; calls deeper than `depth` belong to what is there."""
         used = np.flatnonzero(self._contexts)
         frames = self._stacks.frames(used) if depth is None else self._stacks.cut(used, depth)
         numbers = self._names.of(self._stacks.names(frames))
         out = np.zeros(len(self._names), np.int64)
         np.add.at(out, numbers, self._contexts[used])
-        spans = self._own[:depth].sum(axis=0)
+        spans = self._innermost[:depth].sum(axis=0)
         if depth is not None and depth < len(self._whole):
-            spans = _sum(spans, self._whole[depth])
-        return _sum(out, spans)[: len(out)]
+            spans = _add_columns(spans, self._whole[depth])
+        return _add_columns(out, spans)[: len(out)]
 
 
-def _sum(one: Ints, other: Ints) -> Ints:
-    """Two columns of any lengths, added up."""
+def _add_columns(one: Ints, other: Ints) -> Ints:
+    """Return two columns of any lengths, added up."""
     out = np.zeros(max(len(one), len(other)), np.int64)
     out[: len(one)] += one
     out[: len(other)] += other
@@ -515,7 +517,7 @@ def _sum(one: Ints, other: Ints) -> Ints:
 
 
 def _add_events(sums: Ints, events: Events) -> Ints:
-    """Sums by level and name with room for all that occur, and the time of some events added."""
+    """Return sums by level and name with room for all that occur, and the time of some events added."""
     if not len(events):
         return sums
     n_levels, n_names = int(events.level.max()) + 1, int(events.name.max()) + 1

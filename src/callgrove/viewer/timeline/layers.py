@@ -40,28 +40,28 @@ __all__ = ["Gathered", "Layer", "Levels", "SampleLevels", "Shows", "SpanLevels",
 
 
 class Levels(ABC):
-    """Whole times of calls by level (`whole`), and their own times (`own`)."""
+    """Whole times of calls by level (`whole`), and their own times (`innermost`)."""
 
     def __init__(self, whole: Cells, innermost: Cells) -> None:
-        self.whole, self.own = whole.tally(), innermost.tally()
-        self._whole_ns, self._own_ns = whole.bin_ns, innermost.bin_ns
+        self.whole, self.innermost = whole.tally(), innermost.tally()
+        self._whole_ns, self._innermost_ns = whole.bin_ns, innermost.bin_ns
 
     def __len__(self) -> int:
-        return len(self.own)
+        return len(self.innermost)
 
     def bin_ns(self, track: int) -> int:
         """Return the width of the bins of a track."""
-        return self._own_ns if track == INNERMOST else max(self._own_ns, self._whole_ns)
+        return self._innermost_ns if track == INNERMOST else max(self._innermost_ns, self._whole_ns)
 
     def tally(self, track: int) -> Tally:
         """Return the cells of a level, or of a line: own times of what is less deep, and whole times where it is
         cut."""
         if track == INNERMOST:
-            return self.own
+            return self.innermost
         return self._level(track) if track < LINES else self._line(track - LINES)
 
     def is_level(self, track: int) -> bool:
-        """Is this a line that shows what its level shows, since no call is less deep?"""
+        """Return whether this is a line that shows what its level shows, since no call is less deep."""
         return LINES <= track < INNERMOST and self._least_depth >= track - LINES
 
     def variety(self, level: int) -> float:
@@ -89,7 +89,7 @@ class Levels(ABC):
 
     @abstractmethod
     def _time_by_name(self, level: int) -> Array:
-        """Whole time by number of a name, on one level."""
+        """Return the whole time by number of a name, on one level."""
 
 
 class SpanLevels(Levels):
@@ -102,14 +102,14 @@ class SpanLevels(Levels):
 
     @cached_property
     def _least_depth(self) -> int:
-        return int(self.own.level.min(initial=LINES))
+        return int(self.innermost.level.min(initial=LINES))
 
     def _level(self, level: int) -> Tally:
         cells = self.whole.take(self.whole.level == level)
         return cells.widen(self.bin_ns(level) // self._whole_ns)
 
     def _line(self, level: int) -> Tally:
-        above = self.own.take(self.own.level < level).widen(self.bin_ns(level) // self._own_ns)
+        above = self.innermost.take(self.innermost.level < level).widen(self.bin_ns(level) // self._innermost_ns)
         return Tally.concatenate([above, self._level(level)])
 
     def _time_by_name(self, level: int) -> Array:
@@ -213,7 +213,7 @@ class _Source:
     name."""
 
     whole: Cells
-    own: Cells
+    innermost: Cells
     most: int
     parts: list[Part] | None = field(default_factory=list)
     n_events: int = 0
@@ -231,12 +231,12 @@ class _Source:
     def _put_away(self, parts: list[Part]) -> None:
         for part in parts:
             self.whole.add(part.events)
-            self.own.add(part.own)
+            self.innermost.add(part.innermost)
 
     def cells(self) -> tuple[Cells, Cells]:
         """Return all events as cells: whole times, and own times."""
         self._put_away(self.parts or [])
-        return self.whole, self.own
+        return self.whole, self.innermost
 
     def events(self) -> Events:
         return Events.concatenate([part.events for part in self.parts or ()])
@@ -346,11 +346,11 @@ class Gathered:
         return self._layer(Shows.LINE, most)
 
     def levels_layer(self, most: int) -> Layer:
-        """Calls level by level, and cut at each of these depths, in at most so many boxes."""
+        """Return calls level by level, and cut at each of these depths, in at most so many boxes."""
         return self._layer(Shows.LEVELS, most)
 
     def _layer(self, shows: Shows, most: int) -> Layer:
-        """At most so many boxes, if that is possible at all."""
+        """Return a layer of at most so many boxes, if that is possible at all."""
         levels = self.levels if shows == Shows.LEVELS else []
         bin_ns = self._bin_ns(shows)
         factor, stride = self._first_factor(bin_ns, most, max(2 * len(levels), 1)), 1
@@ -399,7 +399,7 @@ class Gathered:
                 yield self._boxes(kind, track, tick_ns).of_rows(stride)
 
     def _boxes(self, kind: int, track: int, tick_ns: int) -> Boxes:
-        """Boxes of one width are kept: it is the one that is wanted next, if any is."""
+        """Return boxes. Those of one width are kept: it is the one that is wanted next, if any is."""
         made_ns, made = self._made.get((kind, track), (0, None))
         if made is None or made_ns != tick_ns:
             levels = self._kinds[kind]
@@ -416,7 +416,7 @@ class Gathered:
         """Return the part, of so many of the same length, in which most goes on."""
         counts = np.zeros(n_parts, np.int64)
         for kind in self._kinds:
-            n_cells = np.bincount(kind.own.bin)
+            n_cells = np.bincount(kind.innermost.bin)
             part = np.arange(len(n_cells)) * kind.bin_ns(INNERMOST) * n_parts // max(self.length, 1)
             np.add.at(counts, np.minimum(part, n_parts - 1), n_cells)
         return self.part(int(np.argmax(counts)), n_parts)

@@ -28,7 +28,7 @@ NAMES_PER_DEPTH = 20  # of which the share is known where stacks are cut
 
 
 def timeline_maker(opened: Experiment | Study, choice: Choice, limits: Limits | None = None) -> TimelineMaker | None:
-    """Panels of an experiment that says when anything happened."""
+    """Return panels of an experiment that says when anything happened."""
     if isinstance(opened, Study):
         return None
     chosen = choose_profiles(opened, choice.ranks, choice.threads)
@@ -60,8 +60,8 @@ class TimelineMaker:
         yield Panel("timeline", "Timeline", self._data(layers), tuple(self._notes(layers)))
 
     def _in_bins(self, most: int) -> list[Layer]:
-        """The whole range as lines and, if there is room for more than one of them, as levels; and parts of it wherever
-        these are finer."""
+        """Return the whole range as lines and, if there is room for more than one of them, as levels; and parts of it
+        wherever these are finer."""
         whole = {Shows.LINE: self._whole.line_layer(int(most * OF_LINE))}
         levels = self._whole.levels_layer(int(most * OF_LEVELS))
         if levels.left_levels < len(self._whole.levels) - 1 or not levels.left_levels:
@@ -127,7 +127,7 @@ class TimelineMaker:
         }
 
     def _text(self, key: int) -> tuple[str, str]:
-        """The text of a name and the kind of what it names."""
+        """Return the text of a name and the kind of what it names."""
         if key < 0:
             text, kind = self._stacks.text(key)
         else:
@@ -167,7 +167,7 @@ class TimelineMaker:
             yield f"{overview.n_flagged:,} spans are left out: {why}."
 
     def _steps(self, layers: list[Layer]) -> str:
-        """What is in a page that does not hold every event."""
+        """Return what is in a page that does not hold every event."""
         line, *others = layers
         length = self._whole.length
         closer = [layer for layer in others if layer.window[1] - layer.window[0] < length]

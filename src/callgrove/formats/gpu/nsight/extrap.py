@@ -24,7 +24,7 @@ from callgrove.arrays import Ints, distinct
 from callgrove.binary.files import Source
 from callgrove.binary.sqlite.cells import MISSING, Cells, Type
 from callgrove.binary.sqlite.database import SqliteFile
-from callgrove.errors import InputError, NotRecognised, Parameter, UsageError, worded
+from callgrove.errors import InputError, NotRecognised, Parameter, UsageError, compose_text
 from callgrove.formats.gpu.nsight.extrap_activities import (
     BYTES,
     TIME,
@@ -358,7 +358,7 @@ def _read(builder: StudyBuilder, runs: Sequence[Run], options: ReadOptions) -> N
         except InputError as error:
             if options.strict:
                 raise
-            builder.warn(Severity.DAMAGE, worded("a run was left out: ", error))
+            builder.warn(Severity.DAMAGE, compose_text("a run was left out: ", error))
     if not read:
         raise InputError(builder.warnings[0].text)
     reached: dict[tuple[str, str], set[Point]] = {}

@@ -21,7 +21,7 @@ from functools import partial
 from pathlib import Path
 
 from callgrove.binary.sqlite.database import totals_of
-from callgrove.errors import Parameter, UsageError, worded
+from callgrove.errors import Parameter, UsageError, compose_text
 from callgrove.formats.gpu.rocpd.reader import RocpdData
 from callgrove.formats.gpu.rocpd.tables import COLUMNS, LATER, columns_of, create_table, create_view, quote_with
 from callgrove.formats.gpu.spans import DataSetSpans, refuse_input_as
@@ -339,7 +339,7 @@ AMOUNTS: Mapping[str, Sequence[tuple[SpanKind | str, str, str]]] = {
 }
 Totals = Callable[[Sequence[str]], Sequence[float]]  # computes some expressions over all rows of a table
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-NAMES_AS_STORED = worded(
+NAMES_AS_STORED = compose_text(
     Parameter("kernel_names"),
     ": changes nothing here, as tables are copied with every name; give it when this is read",
 )

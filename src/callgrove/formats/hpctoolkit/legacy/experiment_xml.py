@@ -133,7 +133,7 @@ class LegacyTree:
         self._stack.pop()
 
     def value(self, a: Attributes) -> None:
-        """An `M` inside of the open tag; outside of all it is the root's."""
+        """Add the value of an `M` inside of the open tag; outside of all it is the root's."""
         metric, number = int(a["n"]), float(a["v"])
         if not -ID_END < metric < ID_END:
             raise ValueError(f"metric {metric}")
@@ -248,7 +248,7 @@ class LegacyTree:
         return make(MISSING if id_.isdigit() else id_)
 
     def _complain(self, what: str, text: str) -> None:
-        """One warning of a kind is enough."""
+        """Add a warning; one of a kind is enough."""
         if what not in self._warned:
             self._warned.add(what)
             self._warn(text)
@@ -262,7 +262,7 @@ def _number(text: str) -> int:
 
 
 def _lines(a: Attributes) -> tuple[int, int]:
-    """First and last line of a place, `12` or `12-15`; 0 is unknown."""
+    """Return the first and last line of a place, `12` or `12-15`; 0 is unknown."""
     match = LINES.fullmatch(a.get("l", ""))
     if match is None:
         return ABSENT, ABSENT
@@ -455,7 +455,7 @@ def meaning(name: str, type_: str) -> Meaning:
 
 
 def add_metrics(builder: ExperimentBuilder, xml: LegacyXml) -> MetricRows:
-    """Rows for every quantity and scope, for statistics of the summary, and the columns that the file shows."""
+    """Add rows for every quantity and scope, for statistics of the summary, and the columns that the file shows."""
     rows: dict[tuple[str, Scope, str], int] = {}
     out = MetricRows()
     shown = {meaning(m.name, m.type).quantity for m in xml.metrics if m.show}

@@ -98,7 +98,7 @@ class LegacyDatabase:
     # -- experiment.xml ----------------------------------------------------------------------------------------
 
     def read_xml(self, path: Path, salvage: bool) -> None:
-        """Tables, tree and metrics."""
+        """Read tables, tree and metrics."""
 
         def warn(text: str) -> None:
             self.record_damage(text if text.startswith(str(path)) else f"{path}: {text}")
@@ -113,7 +113,7 @@ class LegacyDatabase:
             self.rows.summary[id_] = self.builder.add_metric(row)
 
     def _inline_threads(self) -> None:
-        """Threads whose values are in the XML, in metrics of their own."""
+        """Add threads whose values are in the XML, in metrics of their own."""
         if self.tree is None:
             return
         context, metric, value = self.tree.inline
@@ -145,7 +145,7 @@ class LegacyDatabase:
     # -- the files beside it -----------------------------------------------------------------------------------
 
     def add_threads(self, files: Files) -> None:
-        """A profile for every metric-db."""
+        """Add a profile for every metric-db."""
         meanings: dict[Path, list[tuple[int, int]]] = {}
         for db, row in self.rows.files:
             for path in files(db.glob):
@@ -157,7 +157,7 @@ class LegacyDatabase:
             self.builder.warn(Severity.MISSING, text)
 
     def add_unnamed(self, paths: list[Path]) -> None:
-        """Metric-db files without experiment.xml: metrics are known by the number of their column."""
+        """Add metric-db files without experiment.xml: metrics are known by the number of their column."""
         rows: list[int] = []
         for path in sorted(paths, key=_by_thread):
             try:
@@ -181,7 +181,7 @@ class LegacyDatabase:
             self.record_damage(str(error))
 
     def add_traces(self, files: Files, merged: Path) -> None:
-        """Traces, each given to the thread that it is of; one that nothing else is known of is a thread as well."""
+        """Add traces, each given to the thread that it is of; one that nothing else is known of is a thread as well."""
         traces: list[tuple[ThreadName | None, str, TraceFile]] = []
         candidates = files(self.xml.trace_db.glob if self.xml.trace_db else ALL_TRACES)
         paths = [path for path in candidates if path != merged]
@@ -228,7 +228,7 @@ class LegacyDatabase:
         if summary is not None:
             inline[0] = summary
         files = {first + k: t.file for k, t in enumerate(self.threads) if t.file is not None}
-        placed = {p: _place_values(block, p, order) for p, block in inline.items()}
+        placed = {p: _renumber_values(block, p, order) for p, block in inline.items()}
         summaries = [0] if summary is not None and not alone else []
         self.builder.set_values(LegacyValues(placed, files, contexts, ids, summaries, not self.n_broken))
         self._set_traces(order, first)
@@ -242,7 +242,7 @@ class LegacyDatabase:
         return self._block(*self.tree.inline, self.rows.summary)
 
     def _add_profiles(self, summary: bool, alone: bool) -> None:
-        """A summary that is `alone`, because no thread has values, is all that was measured."""
+        """Add the profiles. A summary that is `alone`, because no thread has values, is all that was measured."""
         if summary:
             self.builder.add_profile(ProfileKind.AGGREGATE if alone else ProfileKind.SUMMARY, [(0, 0, 0, 0)])
         hosts = {host: k for k, host in enumerate(sorted({t.name.host for t in self.threads if t.name}))}
@@ -253,7 +253,7 @@ class LegacyDatabase:
             self.builder.add_profile(kind, identifiers, name=thread.label)
 
     def _add_elided(self) -> None:
-        """Nodes with values in a metric-db that the XML does not list."""
+        """Add nodes with values in a metric-db that the XML does not list."""
         known = self.builder.source_ids()
         files = [thread.file for thread in self.threads if thread.file is not None]
         n = max((file.n_nodes for file in files), default=0)
@@ -283,8 +283,8 @@ class LegacyDatabase:
         self.builder.set_traces(samples, time_range=ends if said.last and samples.count.any() else None)
 
 
-def _place_values(block: SparseBlock, profile: int, order: Ids) -> SparseBlock:
-    """Inline values with the final ids of profile and context."""
+def _renumber_values(block: SparseBlock, profile: int, order: Ids) -> SparseBlock:
+    """Return the inline values with the final ids of profile and context."""
     context: Array = order[block.context]
     return SparseBlock(np.full(len(block), profile, np.int32), context, block.metric, block.value)
 
@@ -320,7 +320,7 @@ def problems(experiment: Experiment, source: Source, progress: Progress = silent
     yield from _summary(experiment, values)
     for row, metric in enumerate(experiment.metrics):
         if metric.scope == Scope.INCLUSIVE and not metric.statistic:
-            yield from _inclusive(experiment, row)
+            yield from _check_inclusive(experiment, row)
     for met in values.problems:
         yield Problem(Severity.DAMAGE, experiment.path, "values", str(met))
     progress("checking traces", 1, 2)
@@ -347,8 +347,9 @@ def _summary(experiment: Experiment, values: LegacyValues) -> Iterator[Problem]:
                 yield Problem(Severity.DAMAGE, experiment.path, "summary", text)
 
 
-def _inclusive(experiment: Experiment, row: int) -> Iterator[Problem]:
-    """A node has at least what its children have; the rest is its own, which only statements have."""
+def _check_inclusive(experiment: Experiment, row: int) -> Iterator[Problem]:
+    """Yield a note where nodes have another inclusive cost than their children: a node has at least what its children
+    have; the rest is its own, which only statements have."""
     tree, n = experiment.contexts, experiment.contexts.n_listed
     totals = experiment.values.totals(row)[:n]
     below = np.zeros(n)
@@ -456,7 +457,7 @@ class LegacyFormat:
     title = "HPCToolkit database, legacy (experiment.xml 2.x)"
 
     def match(self, source: Source) -> Match | None:
-        """By the version inside experiment.xml, or the magic of a metric-db."""
+        """Recognise a database by the version inside experiment.xml, or the magic of a metric-db."""
         if not source.is_folder:
             if source.head(18) == rec.METRIC_DB_MAGIC:
                 return Match(Grade.EXACT, "it is a metric-db of a legacy database")
@@ -465,7 +466,7 @@ class LegacyFormat:
         version = major_version(source.head(HEAD, XML))
         if version in VERSIONS:
             return Match(Grade.EXACT, f"experiment.xml has version {version}")
-        first = next(iter(_names(source.path, "*.metric-db")), "") if not source.has(XML) else ""
+        first = next(iter(_list_names(source.path, "*.metric-db")), "") if not source.has(XML) else ""
         if first and source.head(18, first) == rec.METRIC_DB_MAGIC:
             return Match(Grade.STRONG, f"it has {first}, a metric-db of a legacy database")
         return None
@@ -510,10 +511,10 @@ class LegacyFormat:
 FORMAT = LegacyFormat()
 
 
-def _names(folder: Path, glob: str) -> list[str]:
-    """Names of files directly in the folder that fit; a glob never leaves it."""
+def _list_names(folder: Path, glob: str) -> list[str]:
+    """Return names of files directly in the folder that fit; a glob never leaves it."""
     return sorted(path.name for path in folder.iterdir() if fnmatchcase(path.name, glob) and path.is_file())
 
 
 def _paths(folder: Path, glob: str) -> list[Path]:
-    return [folder / name for name in _names(folder, glob)]
+    return [folder / name for name in _list_names(folder, glob)]

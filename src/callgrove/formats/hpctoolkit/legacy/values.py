@@ -101,7 +101,8 @@ class ThreadName:
 
     @classmethod
     def of(cls, file_name: str) -> ThreadName | None:
-        """`1.app-000003-001-a8c00270-160443-0.metric-db`, counted from the right; None where a name is another."""
+        """Parse `1.app-000003-001-a8c00270-160443-0.metric-db`, counted from the right; None where a name is
+        another."""
         match = FILE_NAME.fullmatch(file_name)
         if match is None:
             return None
@@ -179,11 +180,13 @@ class LegacyValues:
         self.problems: list[CallgroveError] = []
 
     def n_stored(self) -> int | None:
-        """Known where everything is in the XML: which cells of a matrix are zero is not."""
+        """Return the number of values where everything is in the XML, else None: which cells of a matrix are zero is
+        not known."""
         return None if self.files else sum(map(len, self._inline.values()))
 
     def summarises(self, metric: int) -> bool:
-        """The XML has six digits: threads answer where all of them are there."""
+        """Return whether the stored summary answers for a metric. The XML has six digits: threads answer where all of
+        them are there."""
         if self._complete and any(metric in file.rows for file in self.files.values()):
             return False
         return any(metric in self._inline[p].metric for p in self._summaries & self._inline.keys())
@@ -200,7 +203,7 @@ class LegacyValues:
         return SparseBlock.concatenate([part for part in parts if len(part)])
 
     def root(self, profile: int) -> tuple[Ids, Floats]:
-        """Metric rows and values of the root in a metric-db."""
+        """Return the metric rows and values of the root in a metric-db."""
         file = self.files[profile]
         return file.rows, file.values(ROOT_ID - 1, 1)[0] if file.n_nodes else np.zeros(len(file.rows))
 
@@ -322,7 +325,7 @@ def read_merged_traces(path: Path) -> list[TraceFile]:
 
 
 def ticks_to_ns(ticks_per_sec: int, largest: int) -> int:
-    """Nanoseconds per tick; where the file does not say, by the size of a time."""
+    """Return the nanoseconds per tick; where the file does not say, by the size of a time."""
     if ticks_per_sec:
         return max(1, NS_PER_SEC // ticks_per_sec)
     return 1 if largest >= FIRST_NS else 1000

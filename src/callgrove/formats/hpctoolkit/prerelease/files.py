@@ -136,7 +136,7 @@ def header(file: FileBytes, magics: tuple[bytes, ...], n_sections: int) -> Heade
 
 
 def footer_missing(file: FileBytes, name: str) -> bool:
-    """Is the word that a complete file ends with absent? trace.db need not have one."""
+    """Return whether the word that a complete file ends with is absent. trace.db need not have one."""
     return name != "trace.db" and file.tail(8) not in FOOTERS[name]
 
 
@@ -162,7 +162,7 @@ def read_profiles(file: FileBytes) -> tuple[SparseBlocks, Array]:
 
 
 def _blocks(file: FileBytes, layout: BlockLayout, name: str, infos: Array, at: str, n_index: str) -> SparseBlocks:
-    """Blocks in which the index follows the values; `at` and `n_index` are the names of fields."""
+    """Return blocks in which the index follows the values; `at` and `n_index` are the names of fields."""
     n_values, values_at = infos["num_vals"].astype(np.uint64), infos[at].astype(np.uint64)
     index_at = values_at + np.uint64(layout.value.itemsize) * n_values
     return SparseBlocks(file, layout, name, n_values, values_at, infos[n_index].astype(np.uint64), index_at)

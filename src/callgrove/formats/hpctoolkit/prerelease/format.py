@@ -65,7 +65,7 @@ class PrereleaseFormat(DatabaseFormat):
     title = "HPCToolkit database, pre-release 4.0"
 
     def match(self, source: Source) -> Match | None:
-        """By the version inside experiment.xml, or the magic of a part that was given alone."""
+        """Recognise a database by the version inside experiment.xml, or the magic of a part that was given alone."""
         if not source.is_folder:
             part = MAGICS.get(source.head(16)) or (XML if major_version(source.head(HEAD)) == "4" else None)
             return Match(Grade.EXACT, f"it is the {part} of a pre-release database") if part else None
@@ -129,7 +129,7 @@ def _read_xml(database: Database, options: ReadOptions) -> ExperimentXml:
 
 
 def _split(name: str, id_: int) -> tuple[str, Scope]:
-    """Quantity and scope of a stored metric. A quantity with one scope has no suffix; its slot tells."""
+    """Return the quantity and scope of a stored metric. A quantity with one scope has no suffix; its slot tells."""
     for suffix, scope in SUFFIXES.items():
         if name.endswith(suffix):
             return name.removesuffix(suffix), scope
@@ -160,7 +160,7 @@ def _add_metrics(database: Database, tables: ExperimentXml) -> None:
 
 
 def _add_statistics(database: Database, tables: ExperimentXml, stored: dict[tuple[str, Scope], int]) -> None:
-    """What the ids mean in the summary: `X:PARTIAL:k (E)` is stored under the id of `X (E)` plus 3k.
+    """Add what the ids mean in the summary: `X:PARTIAL:k (E)` is stored under the id of `X (E)` plus 3k.
 
     Genuine files repeat the first id for every k, so the number is taken from the name.
     """

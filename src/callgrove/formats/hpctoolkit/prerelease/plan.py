@@ -224,7 +224,7 @@ def _shapes(contexts: ContextTree) -> Ids:
 
 
 def _out_of_lines(contexts: ContextTree, shape: Ids) -> tuple[Ids, Ids]:
-    """Parents that are no lines, and the line that each context was below, or lies beside, in the model."""
+    """Return the parents that are no lines, and the line that each context was below, or lies beside, in the model."""
     parent = contexts.parent.copy()
     is_line = np.append(shape == Shape.LINE, False)
     below = is_line[parent]

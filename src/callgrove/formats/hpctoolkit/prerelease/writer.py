@@ -152,7 +152,7 @@ def losses_of(experiment: Experiment, tree: TagTree, plan: MetricPlan) -> Iterat
     n = len(experiment.contexts)
     yield from losses_of_both(experiment, tree.kind_as_read, tree.around[:n], tree.keeps_ids, plan)
     yield from _nesting(tree)
-    yield from _places(tree)
+    yield from _describe_lost_places(tree)
     if (experiment.profiles.identifiers.kind > LARGEST_KIND).any():
         yield f"identifiers: kinds above {LARGEST_KIND} do not fit"
     if DESCRIPTION in experiment.attributes:
@@ -172,8 +172,8 @@ def _nesting(tree: TagTree) -> Iterator[str]:
         yield f"relations of {n_related} contexts: loops, lines and instructions are nested in their parents"
 
 
-def _places(tree: TagTree) -> Iterator[str]:
-    """Tags other than frames inherit their module; lines have no offset."""
+def _describe_lost_places(tree: TagTree) -> Iterator[str]:
+    """Yield what is lost of places: tags other than frames inherit their module, and lines have no offset."""
     contexts, n = tree.contexts, len(tree.contexts)
     shape, module, offset = tree.shape[:n], contexts.column("module"), contexts.column("offset")
     inherits = np.isin(shape, (Shape.SITE, Shape.POINT, Shape.LOOP)) & contexts.listed

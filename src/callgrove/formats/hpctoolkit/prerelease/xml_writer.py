@@ -110,7 +110,7 @@ class Tags:
 
 
 def _has_call_place(tree: TagTree) -> Bools:
-    """Is it known where something was inlined?"""
+    """Return for each context whether it is known where it was inlined."""
     n = len(tree.contexts)
     out = tree.line >= 0
     out[:n] |= tree.contexts.call_file >= 0
@@ -188,7 +188,7 @@ class ProgramTables:
         self.scopes: Ints = region + len(self._procedures) + len(RESERVED) + 1
 
     def _number_procedures(self, tree: TagTree, region: Ints, kind: Ints) -> Ints:
-        """Procedures by region, kind and relation; equal ones are one."""
+        """Number procedures by region, kind and relation; equal ones are one."""
         frames = np.flatnonzero((tree.shape == Shape.FRAME) & tree.listed)
         keys = np.stack([region[frames], kind[frames], tree.artificial[frames]], axis=1)
         distinct, inverse = np.unique(keys, axis=0, return_inverse=True)
@@ -371,7 +371,7 @@ class _Element:
 
 
 def metric_tables(plan: MetricPlan, columns: list[ViewColumn]) -> Iterator[str]:
-    """Both tables, line by line."""
+    """Yield both tables, line by line."""
     yield "<MetricTable>\n"
     for metric in plan.metrics:
         yield from (element.text() for element in _partials(metric))

@@ -258,7 +258,7 @@ UNKNOWN_FUNCTION = "<unknown function>"  # how a function context without a func
 
 
 def storable(text: str) -> str:
-    """Text as a NUL-terminated UTF-8 string can hold it: what cannot be encoded, and NUL, become escapes."""
+    """Return text as a NUL-terminated UTF-8 string can hold it: what cannot be encoded, and NUL, become escapes."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8").replace("\0", "\\x00")
 
 
@@ -300,7 +300,7 @@ def header_bytes(kind: str, sections: Mapping[str, tuple[int, int]]) -> bytes:
 
 
 def footer_missing(file: FileBytes, name: str) -> bool:
-    """Is the word that a complete file ends with absent?"""
+    """Return whether the word that a complete file ends with is absent."""
     return file.tail(8) != FOOTERS[KINDS[name]]
 
 
@@ -316,7 +316,7 @@ def read_profiles(file: FileBytes) -> tuple[SparseBlocks, Array, Bools]:
 
 
 def _blocks(file: FileBytes, layout: BlockLayout, name: str, infos: Array, n_index: str, index_at: str) -> SparseBlocks:
-    """`n_index` and `index_at` are the names of fields."""
+    """Return the blocks; `n_index` and `index_at` are the names of fields."""
     columns = (infos[field].astype(np.uint64) for field in ("nValues", "pValues", n_index, index_at))
     return SparseBlocks(file, layout, name, *columns)
 

@@ -43,7 +43,7 @@ __all__ = ["FORMAT", "ReleaseFormat", "add_contexts"]
 
 
 def add_contexts(builder: ExperimentBuilder, meta: MetaDb) -> None:
-    """The whole tree, in the file's order."""
+    """Add the whole tree, in the file's order."""
     raw = meta.contexts()
     kind = _kinds(raw, np.array([_is_placeholder(f.module, f.name) for f in meta.functions], np.bool_))
     known = raw.relation < len(Relation)
@@ -150,7 +150,7 @@ class ReleaseFormat(DatabaseFormat):
     title = "HPCToolkit database, released 4.x"
 
     def match(self, source: Source) -> Match | None:
-        """By the magic of meta.db, or of any part that was given alone."""
+        """Recognise a database by the magic of meta.db, or of any part that was given alone."""
         if source.is_folder:
             if MAGICS.get(source.head(14, "meta.db")) == "meta.db":
                 return Match(Grade.EXACT, "meta.db is that of a released database")
@@ -206,12 +206,12 @@ FORMAT = ReleaseFormat()
 
 
 def _add_metrics(database: Database, metrics: tuple[RawMetric, ...]) -> None:
-    """One row per metric and scope; statistics other than the plain sum get rows of their own."""
+    """Add one row per metric and scope; statistics other than the plain sum get rows of their own."""
     for metric in metrics:
         rows: dict[RawScope, int] = {}
         for scope, id_ in metric.scopes:
             rows[scope] = database.metrics[id_] = database.builder.add_metric(
-                Metric(_name(metric.name, scope), _scope(scope), unit=unit_of(metric.name), source_id=id_)
+                Metric(_name_metric(metric.name, scope), _scope(scope), unit=unit_of(metric.name), source_id=id_)
             )
         for summary in metric.summaries:
             statistic = _statistic(summary)
@@ -220,7 +220,7 @@ def _add_metrics(database: Database, metrics: tuple[RawMetric, ...]) -> None:
             else:
                 database.summary_metrics[summary.id] = database.builder.add_metric(
                     Metric(
-                        _name(metric.name, summary.scope),
+                        _name_metric(metric.name, summary.scope),
                         _scope(summary.scope),
                         unit=unit_of(metric.name) if statistic in ("min", "max") else "",
                         statistic=statistic,
@@ -236,8 +236,9 @@ def _scope(scope: RawScope) -> Scope:
     return SCOPES.get(scope.name, Scope.NONE)
 
 
-def _name(name: str, scope: RawScope) -> str:
-    """A scope that we do not know becomes part of the name: its values are kept, but nothing is computed of them."""
+def _name_metric(name: str, scope: RawScope) -> str:
+    """Return the name of a metric. A scope that we do not know becomes part of it: its values are kept, but nothing is
+    computed of them."""
     return name if scope.name in SCOPES else f"{name} [{scope.name}]"
 
 
@@ -246,7 +247,7 @@ def _statistic(summary: RawSummary) -> str:
 
 
 def _add_columns(database: Database, meta: MetaDb) -> None:
-    """What metrics/default.yaml wants shown. A broken one costs the columns, nothing else."""
+    """Add the columns that metrics/default.yaml wants shown. A broken one costs the columns, nothing else."""
     path = database.folder / COLUMNS_FILE
     if not path.is_file() or database.parts.get("meta.db") != database.folder / "meta.db":
         return

@@ -240,7 +240,8 @@ class FileTree:
 
 
 def _entry_names(contexts: ContextTree) -> dict[int, str]:
-    """Roots that pre-release databases have where released ones have an entry point, and what that is called."""
+    """Return the roots that pre-release databases have where released ones have an entry point, and what that is
+    called."""
     kinds = (ContextKind.PLACEHOLDER, ContextKind.UNKNOWN)
     roots = contexts.roots[np.isin(contexts.kind[contexts.roots], kinds)]
     names = {context: ENTRY_OF_PLACEHOLDER.get(contexts.label(context)) for context in roots.tolist()}
@@ -274,7 +275,7 @@ def _lies_beside_its_line(contexts: ContextTree) -> Bools:
 
 
 def _find_inlined_beside_lines(contexts: ContextTree) -> tuple[Ints, Ints]:
-    """Functions that were inlined at a line which stands beside them, and that line."""
+    """Return the functions that were inlined at a line which stands beside them, and that line."""
     parent, n = contexts.parent, len(contexts)
     inlined = np.flatnonzero((contexts.relation == Relation.INLINED) & (contexts.call_line >= 0) & (parent >= 0))
     lines = np.flatnonzero((contexts.kind == ContextKind.LINE) & (parent >= 0))
@@ -318,7 +319,7 @@ def write_meta_db(
         names = [out.string(name) for name in id_names]
         section.head = (out.array(np.array(names, "<u8")), len(names))
     with out.section("Metrics", rec.METRICS_SECTION) as section:
-        section.head = _metrics(out, metrics)
+        section.head = _write_metrics(out, metrics)
     with out.section("Strings"):
         strings = _Strings(out, tree, copies)
     with out.section("Modules", rec.TABLE_SECTION) as section:
@@ -365,7 +366,7 @@ class _MetaBytes:
         return self._strings[text]
 
     def array(self, records: Array) -> int:
-        """Aligned records; none of them is nowhere."""
+        """Append records, aligned, and return where they lie; none of them is nowhere."""
         if not len(records):
             return 0
         self.align()
@@ -417,8 +418,8 @@ def _records(dtype: np.dtype[Any], **columns: Sequence[int] | Array) -> Array:
     return out
 
 
-def _metrics(out: _MetaBytes, plan: MetricPlan) -> tuple[int, ...]:
-    """Scopes, then the scopes and summaries of each metric, then the metrics; gives the head of the section."""
+def _write_metrics(out: _MetaBytes, plan: MetricPlan) -> tuple[int, ...]:
+    """Write scopes, then the scopes and summaries of each metric, then the metrics; return the head of the section."""
     names = [out.string(record.name) for record in SCOPE_RECORDS]
     scopes = _records(
         rec.SCOPE,

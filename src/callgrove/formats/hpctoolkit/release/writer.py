@@ -192,7 +192,7 @@ def _contexts(contexts: ContextTree, tree: FileTree) -> Iterator[str]:
 
 
 def _has_own_name(regions: Regions, region: int) -> bool:
-    """Pre-release databases name instructions after their place."""
+    """Return whether a context has a name of its own; pre-release databases name instructions after their place."""
     module = int(regions.module[region])
     made = name_unknown_procedure(regions.modules[module], int(regions.offset[region])) if module >= 0 else ""
     return regions.label(region) != made
@@ -300,7 +300,7 @@ def _as_nested_lists(expression: Expression, anchors: dict[int, str]) -> str | N
     """Return a formula as nested lists; None where it is too deep."""
 
     def combine(node: Expression, args: Sequence[tuple[str, list[str], int]]) -> tuple[str, list[str], int]:
-        """(operator, arguments, depth); leaves have no operator."""
+        """Return (operator, arguments, depth); leaves have no operator."""
         if isinstance(node, Number):
             return "", [repr(float(node.value)).removesuffix(".0")], 0
         if isinstance(node, Variable):
@@ -342,7 +342,7 @@ def _lines(root: _Root) -> Iterator[str]:
 
 
 def _scalar(text: str) -> str:
-    """Text as one line of YAML: plain where nobody can misread it, else in double quotes."""
+    """Return text as one line of YAML: plain where nobody can misread it, else in double quotes."""
     if PLAIN.fullmatch(text) and text.lower() not in RESERVED:
         return text
     return '"' + "".join(map(_escape_character, text)) + '"'

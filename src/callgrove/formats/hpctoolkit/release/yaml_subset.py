@@ -63,7 +63,7 @@ __all__ = [
 
 
 def _plain(may_start: str, indicators: str) -> re.Pattern[str]:
-    """Text without quotes: up to a comment, a colon that ends a key, or one of the indicators."""
+    """Return text without quotes: up to a comment, a colon that ends a key, or one of the indicators."""
     first = r"(?:[^ \t\r\n\-?:,\[\]{}#&*!|>'\"%@`]|[" + may_start + r"](?=[^ \t\r\n" + indicators + r"]))"
     colon = r":(?![ \t\r\n" + indicators + r"]|\Z)"
     return re.compile(first + r"(?:[ \t]++(?=[^ \t\r\n#])|" + colon + r"|[^ \t\r\n:" + indicators + r"]++)*+")
@@ -276,7 +276,7 @@ class _Parser:
         return self._name_node(anchor, node)
 
     def _line_node(self) -> Node:
-        """Text, an alias or a flow collection, and nothing after it on its line."""
+        """Return text, an alias or a flow collection, and nothing after it on its line."""
         self._take(SPACE)
         node = self._flow() if self._peek() in _CLOSING else self._scalar(PLAIN)
         self._end_line()
