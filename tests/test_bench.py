@@ -19,6 +19,7 @@ import pytest
 from bench import gpu_databases
 from bench.__main__ import BENCHES, main
 from bench.cases import (
+    books,
     columnar,
     convert,
     cube,
@@ -46,6 +47,7 @@ from bench.touched import Touched, watched
 from callgrove.binary.files import Source
 from callgrove.formats.hpctoolkit.release.format import FORMAT
 from callgrove.formats.interface import ReadOptions
+from callgrove.formats.writing.transfer import write
 from callgrove.model.contexts import ContextKind
 from callgrove.model.experiment import Severity
 from callgrove.model.metrics import Scope
@@ -254,6 +256,16 @@ def test_other_models_are_noticed() -> None:
     assert modeling.same_models(models, modeling.Peer(1.0, known)) == ""
     for wrong in (("1.0", known["f1"][1]), (known["f1"][0], known["f1"][1] + 1)):
         assert "instead of" in modeling.same_models(models, modeling.Peer(1.0, known | {"f1": wrong}))
+
+
+def test_the_time_of_books_is_noticed(conditions: Conditions) -> None:
+    need_module("pyarrow")
+    database, target = conditions.database(conditions.sparse_rows), conditions.folder / "copied"
+    for to in books.TARGETS:
+        assert 0 < books._share(convert.convert, database, to, target, 0.0) < 1
+    study = conditions.folder / "study.jsonl"
+    write(study_of(SeriesShape(1, 50)), study)
+    assert 0 < books._share(books._convert_study, study, "callgrove", target, 0.0) < 1
 
 
 @exhaustive
