@@ -188,6 +188,8 @@ def test_a_stored_summary_is_not_one_of_the_chosen_profiles() -> None:
     assert part.root_total("a") == 5.0
     assert [m.statistic for m in part.metrics] == ["", ""]
     assert [c.name for c in part.metrics.columns] == ["column 0", "column 1", "column 2"]
+    with pytest.raises(UsageError, match="there is no profile 99; ids are 0 to"):
+        whole.select(profiles=[1, 99])
     with pytest.raises(UsageError, match="no profile has one of these ids"):
         whole.select(profiles=np.array([0]))
 

@@ -183,7 +183,7 @@ class Totals:
         n_positive = int(np.count_nonzero(numbers > 0))
         rest_is_unset = not neutral and (n_positive == numbers.size or numbers.dtype.kind == "u")
         n_set = n_positive if rest_is_unset else int(np.count_nonzero(numbers != (neutral or 0)))
-        self._n_values[row] += n_set
+        self._n_values[row] += n_set if self.counts_values else 0
         with np.errstate(invalid="ignore", over="ignore"):
             total = _sum_numbers(numbers)
             self._total[row] += total

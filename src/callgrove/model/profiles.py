@@ -11,7 +11,7 @@ processes without MPI share one. The index of a profile is its key.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from functools import cached_property
@@ -270,16 +270,24 @@ def choose_profiles(
     profiles = experiment.profiles
     chosen = profiles.where(ranks, threads, None if runs is None else choose_runs(experiment.runs, runs))
     if ids is not None:
+        if isinstance(ids, Collection) and (unknown := [p for p in ids if not 0 <= p < len(profiles)]):
+            raise UsageError(f"{experiment.path}: there is no profile {unknown[0]}; ids are 0 to {len(profiles) - 1}")
         chosen = np.array([p for p in chosen.tolist() if p in ids], np.int64)
     if invert:
         chosen = np.setdiff1d(profiles.measured, chosen)
     if not len(chosen):
-        values = "any value" if ids is None else "one of these ids"
-        have = " and ".join(_describe_choice(profiles, ranks, threads)) or values
-        of = f" of run {runs}" if runs is not None else ""
+        have = " and ".join(_describe_choice(profiles, ranks, threads)) or (
+            "one of these ids" if ids is not None else ""
+        )
+        of = f" of run {_spell_numbers(runs)}" if runs is not None else ""
+        what = f"{of} has {have}" if have else f" is{of}" if of else " is chosen"
         who, why = ("every", ", so nothing is left") if invert else ("no", "")
-        raise UsageError(f"{experiment.path}: {who} profile{of} has {have}{why}")
+        raise UsageError(f"{experiment.path}: {who} profile{what}{why}")
     return chosen
+
+
+def _spell_numbers(numbers: Numbers) -> str:
+    return ",".join(map(str, numbers)) if isinstance(numbers, tuple | list | set) else str(numbers)
 
 
 def _describe_choice(profiles: Profiles, ranks: Numbers | None, threads: Numbers | None) -> Iterator[str]:

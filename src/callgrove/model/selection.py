@@ -12,8 +12,9 @@ Nothing that is not selected is read. Ids are dense again, in the old order; `so
     window     [start, end) of traces, in ns; values are of the whole run and stay. The sample before the window says
                what was going on when it begins: it is moved to the beginning. Spans that reach into it stay whole
     spans      of some kinds or categories only
-    unused     contexts without a selected value or sample at or below them can be left out, which reads all of these;
-               copies of source files that no context lies in go with them
+    unused     contexts without a selected value or sample at or below them can be left out, which reads all of these
+
+Copies of source files go with the contexts that lie in them, or are called from there.
 """
 
 from __future__ import annotations
@@ -232,7 +233,7 @@ def _sources(sources: Sources, tree: ContextTree) -> Sources:
     return replace(sources, copies={file: path for file, path in sources.copies.items() if file in files})
 
 
-# What texts and words of a caller mean.
+# -- what texts and words of a caller mean -----------------------------------------------------------------------------
 
 
 def choose_window(

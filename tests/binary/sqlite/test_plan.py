@@ -15,6 +15,7 @@ from callgrove.binary.sqlite.database import SqliteFile, version_of
 from callgrove.binary.sqlite.pages import PageError, PageFormat
 from callgrove.binary.sqlite.plan import BUNDLE_BYTES, FileFacts, Slow, decode, plan, plan_table
 from callgrove.binary.sqlite.tables import PageColumn, TableLayout
+from callgrove.errors import InputError
 from tests.requirements import ROOT
 
 PAGE = 4096
@@ -120,6 +121,11 @@ def test_a_file_that_is_replaced_is_read_anew(tmp_path: Path, encoding: str) -> 
     assert file.table("t", columns)["a"].tolist() == [1]
     assert file.count("longer") == 1
     assert list(file.tables) == ["longer", "t", "more"]
+    write("last.db", "u").replace(file.path)
+    assert file.count("never") == 0
+    for ask in (file.count, file.size_of, lambda table: file.table(table, columns)):
+        with pytest.raises(InputError, match="was replaced after it was opened, and has no table t now; open it again"):
+            ask("t")
 
 
 def test_a_file_says_what_a_plan_has_to_know(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from callgrove.binary.sqlite import database, pages
 from callgrove.binary.sqlite.cells import Type
 from callgrove.binary.sqlite.database import SqliteCache, SqliteFile
 from callgrove.binary.sqlite.plan import Slow
-from callgrove.errors import CallgroveError
+from callgrove.errors import CallgroveError, InputError
 from callgrove.formats.gpu import formats
 from callgrove.formats.gpu.experiment import JoinedSpans
 from callgrove.formats.gpu.files import read_ahead
@@ -374,6 +374,15 @@ def test_a_file_that_is_replaced_meanwhile(tmp_path: Path) -> None:
     other.replace(files[1])
     found = summarise(experiment)
     assert found.n_read == sum(len(process(k).events) for k in (0, 2, 3, 4)) + 7
+
+
+def test_a_file_that_is_replaced_by_that_of_another_process_is_refused(tmp_path: Path) -> None:
+    for n in (1, N_FILES):
+        files = made(tmp_path / str(n), n)
+        experiment = opened(files)
+        write_rocpd(tmp_path / f"other{n}.db", [replace(process(7), events=process(1).events)]).replace(files[0])
+        with pytest.raises(InputError, match="was replaced after it was opened"):
+            summarise(experiment)
 
 
 def test_memory_is_given_back_and_read_again(tmp_path: Path) -> None:

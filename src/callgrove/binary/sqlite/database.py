@@ -80,8 +80,7 @@ class SqliteCache(threading.local):
 
 @dataclass(eq=False)
 class SqliteFile:
-    """A database, open while it is read, as a thousand of them must not be open at once. `live`: another process may
-    still be writing. Such a file stays connected, and everything is read in one transaction.
+    """A database, open while it is read, as a thousand of them must not be open at once.
 
     `live`: another process may still be writing. Such a file stays connected, and all is read in one transaction.
     """
@@ -98,6 +97,7 @@ class SqliteFile:
     _head: tuple[Version, bytes] | None = field(default=None, repr=False)  # its first bytes, and of which version
     _copy: PrivateCopy | None = field(default=None, repr=False)  # what is read instead, where its writer has gone
     known_tables: KnownTables | None = field(default=None, repr=False)  # of this file and those that were read with it
+    _former_tables: frozenset[str] = field(default=frozenset(), repr=False)  # that it had before it was replaced
 
     @classmethod
     def open(cls, path: Path, cache: SqliteCache | None = None) -> SqliteFile:
@@ -141,7 +141,7 @@ class SqliteFile:
         if not self._readers and self._is_stale():
             self.close()
             self.__dict__.pop("schema", None)
-            self.__dict__.pop("tables", None)
+            self._former_tables |= frozenset(self.__dict__.pop("tables", ()))
         self._readers += 1
         try:
             yield
@@ -299,10 +299,18 @@ class SqliteFile:
 
     # -- rows ----------------------------------------------------------------------------------------------------------
 
+    def _has_table(self, table: str) -> bool:
+        """Return whether there is such a table. One that was there is refused: who knows it, knows another file."""
+        if table in self._former_tables and table not in self.tables:
+            raise InputError(
+                f"{self.path}: was replaced after it was opened, and has no table {table} now; open it again"
+            )
+        return table in self.tables
+
     def count(self, table: str) -> int:
         """Return the number of rows; 0 where the table is missing."""
         with self.errors(table), self.reading():
-            if table not in self.tables:
+            if not self._has_table(table):
                 return 0
             n_rows = decode(self._plan(table), _n_rows)
             if isinstance(n_rows, Slow):
@@ -313,7 +321,7 @@ class SqliteFile:
         """Return the bytes of the pages that hold a table's rows: those of the whole file where that is not known, 0
         without the table."""
         with self.errors(table), self.reading():
-            if table not in self.tables:
+            if not self._has_table(table):
                 return 0
             n_bytes = decode(self._plan(table), _n_bytes)
             return self.path.stat().st_size if isinstance(n_bytes, Slow) else n_bytes
@@ -354,7 +362,7 @@ class SqliteFile:
         given for a missing or an empty table. `unlike` leaves out rows in which a column has a certain text.
         """
         with self.errors(table), self.reading():
-            if table not in self.tables:
+            if not self._has_table(table):
                 return
             known = {*self.tables[table], "rowid"}
             if between is None:

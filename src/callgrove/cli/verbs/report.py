@@ -66,6 +66,7 @@ def run(options: Options) -> int:
     target = Path(options.output)
     if target.suffix.lower() in OTHER_ENDINGS:
         raise UsageError(f"{options.output}: a report is a page of HTML; name it like {target.stem}.html")
+    notes: list[str] = []  # said when no bar of progress stands on the terminal any more
     unexplained: list[str] = []
     opened = list(_open_inputs(options))
     for one in opened:
@@ -79,10 +80,12 @@ def run(options: Options) -> int:
             options.title,
             options.max_size,
             report_progress,
-            note,
+            notes.append,
             complain=unexplained.append,
             wording=with_flags,
         )
+    for text_of_note in notes:
+        note(text_of_note)
     with replacing(target) as place:
         place.write_text(text, encoding="utf-8", newline="")
     note(f"{options.output}: {len(text.encode()):,} bytes; open it in a browser")

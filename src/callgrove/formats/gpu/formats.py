@@ -234,10 +234,7 @@ def _rocpd_tables(tables: Collection[str]) -> str:
 
 class RocpdFormat(GpuFormat):
     """rocprofv3's databases, of which many can be written as one. It also matches SQLite files of no known family, so
-    that these are refused with the reason.
-
-    It also speaks for SQLite files that no family knows, so that these are refused with the reason.
-    """
+    that these are refused with the reason."""
 
     def match(self, source: Source) -> Match | None:
         match = super().match(source)

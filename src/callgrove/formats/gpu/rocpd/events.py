@@ -9,7 +9,7 @@ An id that leads nowhere is counted for the data set that has it, which names it
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise, takewhile
 
 import numpy as np
@@ -221,16 +221,18 @@ class EventChunk:
         return devices
 
 
+def _name_table(datasets: Sequence[RocpdPlaces], base: str, number: int) -> str:
+    return datasets[number].table_name(base)
+
+
 class RocpdEvents:
     """The events of data sets, each in a file of its own, read at once. Names are numbers of `names`."""
 
     def __init__(self, datasets: Sequence[RocpdPlaces], names: Names) -> None:
         self._datasets, self._names = datasets, names
-        self._files = JoinedFiles([dataset.file for dataset in datasets], self._table_name)
+        # no cycle: private copies of files are removed with the last who reads them
+        self._files = JoinedFiles([data.file for data in datasets], partial(_name_table, datasets))
         self._known: Lookups | None = None
-
-    def _table_name(self, base: str, k: int) -> str:
-        return self._datasets[k].table_name(base)
 
     @property
     def obstacle(self) -> str:
