@@ -101,6 +101,7 @@ def test_losses_are_said(demo: Path, capsys: Capture) -> None:
         (["merge", MPI4, "out.d", *TO], 2, "needs 2 inputs or more and an OUT"),
         (["cut", MPI4, PTH4, "out.d", *TO, "--root", "main"], 2, "needs one input and an OUT"),
         (["part", MPI4, "out.d", *TO], 2, "nothing is selected; choose with --rank, --thread or --run"),
+        (["part", MPI4, "out.d", *TO, "--run", "0", "--invert"], 2, "every profile is of run 0, so nothing is left"),
         (["part", MPI4, "out.d", *TO, "--rank", "9"], 2, "no profile has rank 9 (there are 0 to 3)"),
         (["part", MPI4, "out.d", *TO, "--rank", "0-", "--invert"], 2, "every profile has rank 0- (there are 0 to 3)"),
         (["cut", MPI4, "out.d", *TO], 2, "nothing to cut: name contexts as roots"),
