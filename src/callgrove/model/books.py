@@ -70,7 +70,7 @@ def select_counted_contexts(tree: ContextTree) -> dict[Scope, Bools]:
 class Totals:
     """The total, the sum of magnitudes and the number of values of each metric row.
 
-    `rows` are the rows of the experiment that own rows stand for: a target may store one in several scopes. Without
+    `rows` are the rows of the experiment that these rows stand for: a target may store one in several scopes. Without
     `counted`, the values of all contexts are added up. Values that cannot be added up (minima, maxima, composite ones,
     the lexical scope of costs) are counted only; `n_values` counts what differs from the neutral element, unless nobody
     asks for it (`counts_values`).
@@ -166,9 +166,10 @@ class Totals:
 
     def _sum_by_metric(self, metric: Ids, numbers: Floats) -> Floats:
         """Return the sum of each metric row. Neighbours are added to different sums, which are then put together:
-        adding to a number that was just changed has to wait for it."""
+        adding to a number that was just changed has to wait for it. Totals of costs do without: an operation has
+        some for each input, and the room that this takes is a megabyte."""
         n, length = len(self._total), len(metric)
-        if n > FEW_ROWS or length > PIECE or metric.dtype != np.int32:
+        if self._counts is not None or n > FEW_ROWS or metric.dtype != np.int32:
             return np.bincount(metric, numbers, n).astype(np.float64, copy=False)
         if not len(self._offsets):
             self._offsets = (np.arange(PIECE) % N_SUMS * n).astype(np.int32)

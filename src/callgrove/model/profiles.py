@@ -276,9 +276,8 @@ def choose_profiles(
     if invert:
         chosen = np.setdiff1d(profiles.measured, chosen)
     if not len(chosen):
-        have = " and ".join(_describe_choice(profiles, ranks, threads)) or (
-            "one of these ids" if ids is not None else ""
-        )
+        have = " and ".join(_describe_choice(profiles, ranks, threads))
+        have = have or ("one of these ids" if ids is not None else "")
         of = f" of run {_spell_numbers(runs)}" if runs is not None else ""
         what = f"{of} has {have}" if have else f" is{of}" if of else " is chosen"
         who, why = ("every", ", so nothing is left") if invert else ("no", "")

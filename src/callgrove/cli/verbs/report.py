@@ -84,8 +84,8 @@ def run(options: Options) -> int:
             complain=unexplained.append,
             wording=with_flags,
         )
-    for text_of_note in notes:
-        note(text_of_note)
+    for sentence in notes:
+        note(sentence)
     with replacing(target) as place:
         place.write_text(text, encoding="utf-8", newline="")
     note(f"{options.output}: {len(text.encode()):,} bytes; open it in a browser")
