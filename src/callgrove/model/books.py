@@ -92,7 +92,7 @@ class Totals:
         self._neutral = np.array([metric.aggregation.neutral for metric in metrics])
         self._has_extremes = bool(np.isinf(self._neutral).any())
         self._line, self._counts = _table(metrics, counted)
-        self._offsets = np.zeros(0, np.int32)
+        self._offsets = np.zeros(0, np.uint8)
         self._bins: tuple[Array, ...] = ()
         self._held: tuple[Array, ...] = ()
         self._n_held = 0
@@ -121,7 +121,7 @@ class Totals:
     def _hold(self, metric: Ids, value: Array) -> None:
         """Keep a copy of few values until there are more, as every operation on an array has its price."""
         if not self._held:
-            self._held = np.empty(PIECE, np.int32), np.empty(PIECE)
+            self._held = np.empty(PIECE, np.uint8 if len(self._total) <= FEW_ROWS else np.int32), np.empty(PIECE)
         if self._n_held + len(metric) > PIECE:
             self._settle()
         place = slice(self._n_held, self._n_held + len(metric))
@@ -138,6 +138,8 @@ class Totals:
         if metric[0] == metric[len(metric) // 2] == metric[-1] and (metric == metric[0]).all():
             self._add_numbers(int(metric[0]), value, self._neutral[metric[0]])
             return
+        if len(self._total) <= FEW_ROWS:
+            metric = metric.astype(np.uint8, copy=False)  # what takes few bytes is compared and counted faster
         all_positive = not self._has_extremes and bool(value.min() > 0)
         self._count_values(metric, value, all_positive)
         self._sum_values(metric, value, all_positive)
@@ -169,11 +171,11 @@ class Totals:
         adding to a number that was just changed has to wait for it. Totals of costs do without: an operation has
         some for each input, and the room that this takes is a megabyte."""
         n, length = len(self._total), len(metric)
-        if self._counts is not None or n > FEW_ROWS or metric.dtype != np.int32:
+        if self._counts is not None or metric.dtype != np.uint8:
             return np.bincount(metric, numbers, n).astype(np.float64, copy=False)
         if not len(self._offsets):
-            self._offsets = (np.arange(PIECE) % N_SUMS * n).astype(np.int32)
-            self._bins = np.empty(PIECE, np.int32), np.empty(PIECE, np.intp)
+            self._offsets = (np.arange(PIECE) % N_SUMS * n).astype(np.uint8)
+            self._bins = np.empty(PIECE, np.uint8), np.empty(PIECE, np.intp)
         narrow, bins = (buffer[:length] for buffer in self._bins)  # adding numbers of two types takes far longer
         bins[:] = np.add(metric, self._offsets[:length], narrow)
         sums: Floats = np.bincount(bins, numbers, N_SUMS * n).reshape(N_SUMS, n).sum(axis=0)
@@ -193,16 +195,16 @@ class Totals:
     def add_matrix(self, metric: int, contexts: Array, matrix: Array, neutral: float = 0.0) -> None:
         """Add values of one metric row over contexts x profiles."""
         is_composite = matrix.dtype.names is not None
-        if self._counts is None and not is_composite and self.adds_up[metric]:
+        counts_all = self._counts is None or bool(self._counts[self._line[metric] + contexts].all())
+        if counts_all and not is_composite and self.adds_up[metric]:
             numbers = matrix.ravel(order="K")  # several passes over a piece find it in the processor's cache
             for start in range(0, len(numbers), PIECE):
                 self._add_numbers(metric, numbers[start : start + PIECE], neutral)
             return
-        self._n_values[metric] += int(np.count_nonzero(is_set(matrix) if is_composite else matrix != neutral))
+        self._n_values[metric] += int(np.count_nonzero(is_set(matrix) if is_composite else matrix != (neutral or 0)))
         if self._counts is None or is_composite or not self.adds_up[metric]:
             return
-        chosen = self._counts[self._line[metric] + contexts]
-        counted = matrix if chosen.all() else matrix[chosen]
+        counted = matrix[self._counts[self._line[metric] + contexts]]
         with np.errstate(invalid="ignore", over="ignore"):
             total = _sum_numbers(counted)
             has_negative = counted.size and counted.dtype.kind != "u" and counted.min() < 0
@@ -252,7 +254,7 @@ class Totals:
 def _sum_numbers(numbers: Array) -> float:
     """Return the sum of all numbers; integers that cannot overflow are added up as such, which is faster."""
     if numbers.dtype.kind in "iu" and numbers.size and _is_summable(numbers):
-        return float(numbers.sum(dtype=np.int64))
+        return float(numbers.sum())
     return float(numbers.sum(dtype=np.float64))
 
 

@@ -51,7 +51,9 @@ class StudyTotals:
         self._metric_of: list[int] = self._metric.tolist()
         # what was entered and is not added up yet
         self._n_repetitions, self._n_values, self._total = [0] * n, [0] * n, [0.0] * n
-        self._cells, self._counts, self._values = array("q"), array("q"), array("d")  # with one value per repetition
+        self._cells: list[int] = []
+        self._counts: list[int] = []
+        self._values: list[float] = []  # one per repetition
         self._known_of, self._known = array("q"), array("d")  # series, and their COLUMNS
 
     def enter(self, series: int, point: int, repetitions: Repetitions) -> None:
@@ -96,7 +98,9 @@ class StudyTotals:
         self._n_repetitions, self._n_values, self._total = [0] * n, [0] * n, [0.0] * n
         counts = np.array(self._counts, np.int64)
         self.add(np.array(self._cells, np.int64), counts, counts, np.array(self._values, np.float64))
-        del self._cells[:], self._counts[:], self._values[:]
+        self._cells.clear()
+        self._counts.clear()
+        self._values.clear()
         columns = np.array(self._known, np.float64).reshape(-1, len(COLUMNS)).T
         self.add_statistics(np.array(self._known_of, np.int64), dict(zip(COLUMNS, columns, strict=True)))
         del self._known_of[:], self._known[:]
