@@ -241,7 +241,7 @@ def _flat_values(paths: _Paths, cost: Costs, asked: Question) -> tuple[Ints, Arr
     if asked.scope not in (Scope.EXCLUSIVE, Scope.INCLUSIVE) or asked.source:
         raise UsageError("functions are compared flat by their exclusive or inclusive cost, without source lines")
     groups, called = group(cost.tree, "function"), paths.names(cost.tree)
-    exclusive, inclusive = groups.exclusive(cost), groups.inclusive(cost)
+    exclusive, inclusive = groups.costs(cost)
     places = np.array([paths.add(ABSENT, called[context]) for context in groups.first.tolist()], np.int64)
     return (
         places,

@@ -8,7 +8,7 @@ their sizes add up to 100 at most.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -17,6 +17,7 @@ from callgrove.arrays import Array, Bools, Floats, Ids, Ints, combine_upwards, d
 from callgrove.errors import Parameter, UsageError
 from callgrove.model.computed_values import recipe
 from callgrove.model.contexts import ContextKind, ContextTree, Relation
+from callgrove.model.derived import TotalCells, When, evaluate, over_batches
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Aggregation, Metric, Scope
 from callgrove.model.profiles import choose_profiles
@@ -46,13 +47,15 @@ ROUNDING = 1e-3  # of all costs; what lies below zero and is less is no differen
 @dataclass(frozen=True)
 class Costs:
     """Exclusive and inclusive cost of every context of the tree (elided ones are contained in them), over the
-    chosen profiles. `total` is the cost of the roots."""
+    chosen profiles; None is all. `total` is the cost of the roots. A formula over sums has none, and NaN for no
+    value."""
 
     experiment: Experiment
     metric: Metric
     exclusive: Array
     inclusive: Array
     total: float
+    profiles: Ints | None = None
 
     @property
     def tree(self) -> ContextTree:
@@ -62,6 +65,29 @@ class Costs:
     def is_additive(self) -> bool:
         """Whether costs add up to the total, so that parts of it can be shown."""
         return self.metric.aggregation == Aggregation.SUM
+
+    @property
+    def is_ratio(self) -> bool:
+        """Whether this is a formula over sums, which is computed for each row of a view."""
+        return self.metric.derivation is not None and self.metric.aggregation == Aggregation.NONE
+
+    @property
+    def neutral(self) -> float:
+        """What stands for no cost."""
+        return np.nan if self.is_ratio else self.metric.aggregation.neutral
+
+    def over(self, rows: Rows) -> tuple[Array, Array]:
+        """Return the exclusive and the inclusive cost of the rows of a view."""
+        if self.is_ratio:
+            cells = RowCells(TotalCells(self.experiment.values, Scope.EXCLUSIVE, self.profiles), Scope.EXCLUSIVE, rows)
+            return cells.of(self.metric.name), cells.of(self.metric.name, Scope.INCLUSIVE)
+        rule, neutral = self.metric.aggregation, self.neutral
+        both = []
+        for values, (contexts, targets) in ((self.exclusive, rows.exclusive), (self.inclusive, rows.inclusive)):
+            out = np.full(rows.n, neutral, values.dtype if not neutral else np.float64)
+            rule.combine_at(out, targets, values[contexts])
+            both.append(out)
+        return both[0], both[1]
 
     @cached_property
     def gain_and_loss(self) -> tuple[float, float]:
@@ -103,20 +129,20 @@ class Costs:
         return combine_upwards(sizes, tree.parent, tree.levels, np.add)[:n]
 
     def has(self, values: Array) -> Bools:
-        """Return which of some costs are there: not zero, or for a minimum or maximum, not absent."""
-        has_value: Bools = values != self.metric.aggregation.neutral
+        """Return which of some costs are there: not zero, or where nothing adds up, not absent."""
+        has_value: Bools = ~np.isnan(values) if self.is_ratio else values != self.neutral
         return has_value
 
     def rank(self, values: Array) -> Floats:
         """Return the numbers to sort costs by: their sizes. Of a minimum or maximum, its value; those that are absent
         are the lowest."""
         ranks: Floats = values.astype(np.float64)
-        return np.where(self.has(values), ranks, -np.inf) if self.metric.aggregation.neutral else np.abs(ranks)
+        return np.where(self.has(values), ranks, -np.inf) if self.neutral else np.abs(ranks)
 
     def columns(self, exclusive: Array, inclusive: Array, share: Array) -> tuple[Column, Column, Column]:
-        """Return what every view shows of some rows; percent is of `share`. An absent minimum or maximum is an
-        empty cell, and none is a share of another."""
-        neutral = self.metric.aggregation.neutral
+        """Return what every view shows of some rows; percent is of `share`. Where nothing adds up, an absent value is
+        an empty cell, and none is a share of another."""
+        neutral = self.neutral
         if not neutral:
             return (
                 Column("exclusive", exclusive),
@@ -149,6 +175,7 @@ def costs(
         experiment.totals(quantity, Scope.EXCLUSIVE, profiles)[:n],
         experiment.totals(quantity, Scope.INCLUSIVE, profiles)[:n],
         experiment.root_total(quantity, profiles),
+        profiles,
     )
 
 
@@ -275,6 +302,53 @@ class Rows:
 
 
 @dataclass(frozen=True)
+class RowCells:
+    """Cells of formulas that are rows of a view, each of one or many contexts: operands are combined over these."""
+
+    whole: TotalCells
+    scope: Scope
+    rows: Rows
+    contexts: None = None
+    profiles: None = None
+
+    @property
+    def tree(self) -> ContextTree:
+        return self.whole.tree
+
+    def of(self, quantity: str, scope: Scope | None = None) -> Floats:
+        """Return an operand of each row."""
+        metric, wanted = self.whole.values.metrics.first(quantity), scope or self.scope
+        if metric.derivation is not None and metric.derivation.when == When.AFTER:
+            return evaluate(metric, replace(self, scope=wanted), (self.rows.n,))
+        return self._combine(metric, self.whole.of(quantity, wanted)[:, None], wanted)[:, 0]
+
+    def _combine(self, metric: Metric, values: Floats, scope: Scope) -> Floats:
+        """Return rows x profiles, of contexts x profiles."""
+        contexts, targets = self.rows.inclusive if scope == Scope.INCLUSIVE else self.rows.exclusive
+        rule = metric.aggregation
+        out = np.full((self.rows.n, values.shape[1]), rule.neutral)
+        present = np.where(np.isnan(values), rule.neutral, values) if rule.neutral else values
+        rule.combine_at(out, targets, present[contexts])
+        return np.where(out == rule.neutral, np.nan, out) if rule.neutral else out
+
+    def total(self, quantity: str) -> Floats:
+        """Return the inclusive value of all roots."""
+        return self.whole.total(quantity)
+
+    def of_all_profiles(self, quantity: str, scope: Scope | None = None) -> Floats:
+        """Return an operand of each row over all chosen profiles: the same."""
+        return self.of(quantity, scope)
+
+    def over_profiles(self, statistic: str, quantity: str) -> Floats:
+        """Return a statistic of what each profile has in each row."""
+        metric = self.whole.values.metrics.first(quantity)
+        if metric.aggregation == Aggregation.NONE:
+            raise UsageError(f"profiles.{statistic}: {quantity} does not add up, so many contexts together have none")
+        parts = (self._combine(metric, part.of(quantity), self.scope) for part in self.whole.by_profile(self.scope))
+        return over_batches(statistic, parts, self.rows.n)
+
+
+@dataclass(frozen=True)
 class Groups:
     """`of[c]` is the group of context c; `first[g]` a context that stands for group g."""
 
@@ -284,23 +358,14 @@ class Groups:
     def __len__(self) -> int:
         return len(self.first)
 
-    def exclusive(self, costs: Costs) -> Array:
-        """Return the exclusive cost of each group; over all groups it adds up to the total."""
-        return self._combine(costs, costs.exclusive, np.arange(len(self.of)))
-
-    def inclusive(self, costs: Costs) -> Array:
-        """Return the inclusive cost of the outermost contexts of each group."""
-        return self._combine(costs, costs.inclusive, np.flatnonzero(outermost(self.of, costs.tree)))
+    def costs(self, costs: Costs) -> tuple[Array, Array]:
+        """Return the exclusive cost of each group, which adds up to the total over all of them, and the inclusive cost
+        of its outermost contexts."""
+        return costs.over(self.rows(np.arange(len(self)), costs.tree))
 
     def rows(self, chosen: Ints, tree: ContextTree) -> Rows:
         """Return some groups as rows of a view."""
         return Rows.of_groups(chosen, self.of, outermost(self.of, tree), len(self))
-
-    def _combine(self, costs: Costs, values: Array, contexts: Ints) -> Array:
-        aggregation = costs.metric.aggregation
-        out = np.full(len(self), aggregation.neutral, values.dtype if not aggregation.neutral else np.float64)
-        aggregation.combine_at(out, self.of[contexts], values[contexts])
-        return out
 
 
 def nearest(tree: ContextTree, anchors: Bools) -> Ids:

@@ -99,11 +99,8 @@ def fold_lines(costs: Costs, source: bool = False) -> Folded:
 
 def exclusive_of(costs: Costs, owner: Ids) -> Array:
     """Return the exclusive cost of contexts with all that became part of them; the same owners serve every metric."""
-    aggregation = costs.metric.aggregation
-    kind = costs.exclusive.dtype if not aggregation.neutral else np.dtype(np.float64)
-    exclusive = np.full(len(owner), aggregation.neutral, kind)
-    aggregation.combine_at(exclusive, owner, costs.exclusive)
-    return exclusive
+    every = np.arange(len(owner))
+    return costs.over(Rows(len(owner), (every, every), (every, owner.astype(np.int64))))[0]
 
 
 def top_down(
@@ -326,7 +323,7 @@ def top(costs: Costs, by: str = "function", limit: int | None = None, columns: S
     of the same rows.
     """
     groups = group(costs.tree, by)
-    exclusive, inclusive = groups.exclusive(costs), groups.inclusive(costs)
+    exclusive, inclusive = groups.costs(costs)
     costly = np.flatnonzero(costs.has(exclusive) | costs.has(inclusive))
     order = costly[np.lexsort((costly, -costs.rank(inclusive[costly]), -costs.rank(exclusive[costly])))]
     shown = order if limit is None else order[:limit]

@@ -22,12 +22,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from callgrove.arrays import Array, Bools, Floats, Ints, absent_stays, new_numbers
 from callgrove.errors import NotEvaluated, UsageError
+
+if TYPE_CHECKING:
+    from callgrove.model.derived import Derivation
 
 __all__ = [
     "COMPLEX",
@@ -121,6 +124,7 @@ class Metric:
     """One row of the metric table.
 
     `statistic` is empty for what profiles measure; rows that only stored summaries carry (count, min, ...) name it.
+    `derivation` is what evaluates a formula over other metrics, whose text is `formula`; None where nothing does.
     `parent` is the row of the enclosing metric where metrics nest (Cube), -1 otherwise.
     `dtype` is the file's own spelling of the value type. `summary_id` is the id by which stored summaries, and the
     formulas of columns, know this row; `source_id` is that of profiles. `id_of_quantity` says that `source_id` is the
@@ -145,6 +149,7 @@ class Metric:
     composite: Composite | None = None
     attributes: tuple[tuple[str, str], ...] = ()
     summary_id: int | None = None
+    derivation: Derivation | None = None
 
     @property
     def label(self) -> str:
@@ -161,8 +166,15 @@ class Metric:
         return bool(self.formula) and not self.statistic
 
     @property
-    def derivation(self) -> str:
-        """When a derived metric would be computed: before values are added up (prederived) or afterwards."""
+    def has_values(self) -> bool:
+        """False for a formula that nothing evaluates."""
+        return self.derivation is not None or not self.is_derived
+
+    @property
+    def when_derived(self) -> str:
+        """When a derived metric is computed: before values are added up (prederived) or afterwards."""
+        if self.derivation is not None:
+            return self.derivation.when.value
         return f"prederived, {self.scope.word}" if self.scope != Scope.NONE else "postderived"
 
 
@@ -232,16 +244,14 @@ class Metrics:
 
     @cached_property
     def derived(self) -> tuple[str, ...]:
-        """Quantities that are formulas over others, in the file's order: they have no values."""
+        """Quantities that are formulas over others, in the file's order: no value of them is stored."""
         return tuple(dict.fromkeys(m.name for m in self.rows if m.is_derived))
 
     def require_values(self, quantity: str) -> None:
-        """Raise NotEvaluated where a quantity is derived: its values are unknown, not zero."""
+        """Raise NotEvaluated where a quantity is a formula that nothing evaluates: its values are unknown, not zero."""
         for metric in (self.rows[row] for row in self._rows_of.get(quantity, ())):
-            if metric.is_derived:
-                formula = " ".join(metric.formula.split())
-                shown = formula if len(formula) <= SHOWN_FORMULA else formula[:SHOWN_FORMULA].rstrip() + " ..."
-                raise NotEvaluated(metric.name, metric.derivation, shown)
+            if not metric.has_values:
+                raise NotEvaluated(metric.name, metric.when_derived, metric.formula)
 
     def resolve(self, asked: str) -> str:
         """Return the quantity that a user means: its exact name, or the only one that contains the text."""
@@ -281,7 +291,6 @@ class Metrics:
         return next((name for name in self.shown if has_cost is None or has_cost(name)), self.shown[0])
 
 
-SHOWN_FORMULA = 80  # characters that an error shows
 POWERS = re.compile(r"(2|10)\^(-?\d{1,2})\s*(\S.*)")
 TIME_UNITS = {"sec": 1.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "usec": 1e-6, "ns": 1e-9, "nsec": 1e-9}
 
