@@ -114,7 +114,7 @@ class Costs:
     def say_no_total(self) -> str:
         """Return why there is no total; nothing where there is one."""
         if self.is_ratio:
-            return f"{self.metric.formula}, in each row"
+            return f"computed for each row, as {self.metric.formula}"
         return "no total, as values are missing" if np.isnan(self.total) and self.metric.derivation is not None else ""
 
     @property
