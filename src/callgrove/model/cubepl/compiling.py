@@ -16,8 +16,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from callgrove.model.cubepl.derivation import CubePl, Formula, InitBlock, Program
-from callgrove.model.cubepl.reserved import UNSUPPORTED, Surroundings
-from callgrove.model.cubepl.syntax import (
+from callgrove.model.cubepl.nodes import (
     Call,
     CubePlError,
     Match,
@@ -28,9 +27,10 @@ from callgrove.model.cubepl.syntax import (
     Reference,
     Sum,
     Variable,
-    parse,
     walk,
 )
+from callgrove.model.cubepl.reserved import UNSUPPORTED, Surroundings
+from callgrove.model.cubepl.syntax import parse
 from callgrove.model.derived import Derivation, Unavailable, When, derived_metric
 from callgrove.model.metrics import Aggregation, Metric
 

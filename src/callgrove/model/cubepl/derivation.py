@@ -29,8 +29,7 @@ from callgrove.arrays import Floats, Ids, Ints, combine_upwards
 from callgrove.errors import NotEvaluated
 from callgrove.model.contexts import ContextTree
 from callgrove.model.cubepl.interpreter import Interpreter
-from callgrove.model.cubepl.reserved import Surroundings, TreeNames
-from callgrove.model.cubepl.syntax import (
+from callgrove.model.cubepl.nodes import (
     Call,
     CubePlError,
     Node,
@@ -42,6 +41,7 @@ from callgrove.model.cubepl.syntax import (
     Variable,
     walk,
 )
+from callgrove.model.cubepl.reserved import Surroundings, TreeNames
 from callgrove.model.cubepl.values import Elements, TextTable, Value, to_numbers
 from callgrove.model.derived import Cells, Derivation, ProfileCells, When
 from callgrove.model.metrics import Metric, Scope
