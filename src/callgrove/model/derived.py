@@ -25,7 +25,7 @@ where metrics, contexts or profiles get other numbers.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, ClassVar, Protocol
@@ -36,7 +36,7 @@ from callgrove.arrays import Array, Floats, Ids, Ints, combine_upwards, subtract
 from callgrove.errors import NotEvaluated, UsageError
 from callgrove.model.computed_values import matrices, recipe
 from callgrove.model.contexts import ContextTree
-from callgrove.model.metrics import Aggregation, Metric, Scope
+from callgrove.model.metrics import Aggregation, Metric, Metrics, Scope
 from callgrove.model.values import DenseBlock
 
 if TYPE_CHECKING:
@@ -53,7 +53,11 @@ __all__ = [
     "derived_blocks",
     "derived_metric",
     "evaluate",
+    "formula_identity",
+    "is_linear",
+    "mark_orphans",
     "over_batches",
+    "when_computed",
 ]
 
 MOST_CELLS = 1 << 21  # contexts x profiles that are evaluated at once
@@ -126,6 +130,17 @@ class Derivation(ABC):
         be additive for it to be so as well."""
         return False
 
+    @property
+    def identity(self) -> tuple[object, ...]:
+        """What makes two formulas the same, also those of two files: everything that the value follows from."""
+        return self.language, self.when, self.text
+
+    @property
+    def adds_plainly(self) -> bool:
+        """Whether its results, where they are added up, are so as measured values are; False where a formula brings
+        rules of its own (`add_profiles`, `spread`)."""
+        return True
+
     @abstractmethod
     def evaluate(self, cells: Cells) -> Floats | float:
         """Return the value in each cell; NaN is no value. Raises NotEvaluated where it cannot be computed at all."""
@@ -142,15 +157,14 @@ class Derivation(ABC):
         return combine_upwards(values.copy(), tree.parent, tree.levels, np.add)
 
 
-@dataclass(frozen=True)
 class Unavailable(Derivation):
     """A formula that cannot be evaluated: `reason` says why, with the place in the text."""
 
     language: ClassVar[str] = ""
-    text: str
-    when: When
-    reason: str
-    operands: tuple[str, ...] = ()
+    text, when, operands = "", When.AFTER, ()  # type: ignore[assignment]
+
+    def __init__(self, text: str, when: When, reason: str, operands: tuple[str, ...] = ()) -> None:
+        self.text, self.when, self.reason, self.operands = text, when, reason, operands  # type: ignore[misc]
 
     def evaluate(self, cells: Cells) -> Floats:
         """Raise NotEvaluated, always."""
@@ -171,6 +185,48 @@ def derived_metric(name: str, derivation: Derivation, row: Metric, adds_up: bool
         derivation=derivation,
         show_percent=is_sum,
     )
+
+
+def is_linear(metrics: Metrics, quantity: str) -> bool:
+    """Return whether a quantity is a sum of constant multiples of measured ones that add up, or one of these: it is
+    the same whether values are added up before or afterwards."""
+    return all(_is_term(metrics.first(name)) for name in metrics.with_operands([quantity]))
+
+
+def _is_term(metric: Metric) -> bool:
+    if metric.aggregation != Aggregation.SUM or metric.composite is not None:
+        return False
+    formula = metric.derivation
+    return not metric.is_derived if formula is None else formula.is_linear and formula.adds_plainly
+
+
+def mark_orphans(kept: Sequence[Metric], before: Iterable[str]) -> list[Metric]:
+    """Return metrics in which a formula over a quantity that there was before says that it is gone; it would read as
+    computed from zeros otherwise."""
+    gone = set(before) - {metric.name for metric in kept if not metric.statistic}
+    return [_mark_orphan(metric, gone) for metric in kept] if gone else list(kept)
+
+
+def _mark_orphan(metric: Metric, gone: set[str]) -> Metric:
+    formula = metric.derivation
+    lacking = [] if formula is None else [name for name in formula.operands if name in gone]
+    if formula is None or not lacking:
+        return metric
+    return replace(metric, derivation=Unavailable(formula.text, formula.when, f"there is no {lacking[0]} any more"))
+
+
+def when_computed(metric: Metric) -> When:
+    """Return when a derived metric is computed, also where nothing evaluates its formula."""
+    if metric.derivation is not None:
+        return metric.derivation.when
+    return {Scope.NONE: When.AFTER, Scope.INCLUSIVE: When.EACH_INCLUSIVE}.get(metric.scope, When.EACH)
+
+
+def formula_identity(metric: Metric) -> tuple[object, ...]:
+    """Return what makes derived metrics of one name the same; nothing for a measured one."""
+    if metric.derivation is not None:
+        return metric.scope, *metric.derivation.identity
+    return (metric.scope, metric.formula) if metric.is_derived else ()
 
 
 @dataclass(frozen=True)
@@ -305,10 +361,10 @@ def over_batches(statistic: str, batches: Iterator[Floats], n_rows: int) -> Floa
     return np.where(n > 0, answers[statistic], 0.0 if statistic == "count" else np.nan)
 
 
-def _batches(values: Values, scope: Scope, every: Ints) -> Iterator[ProfileCells]:
+def _batches(values: Values, scope: Scope, profiles: Ints, every: Ints | None = None) -> Iterator[ProfileCells]:
     step = max(1, MOST_CELLS // max(1, len(values.tree)))
-    for start in range(0, len(every), step):
-        yield ProfileCells(values, scope, every[start : start + step], every)
+    for start in range(0, len(profiles), step):
+        yield ProfileCells(values, scope, profiles[start : start + step], profiles if every is None else every)
 
 
 def _number_cells(metric: Metric, values: Array) -> Floats:
@@ -343,11 +399,11 @@ def _add_roots(metric: Metric, inclusive: Floats, tree: ContextTree) -> Floats:
     return summed
 
 
-def derived_blocks(values: Values, profiles: Ints, rows: Ints) -> Iterator[DenseBlock]:
+def derived_blocks(values: Values, profiles: Ints, rows: Ints, every: Ints | None = None) -> Iterator[DenseBlock]:
     """Yield the values of derived metrics, a matrix for each and some profiles at a time, in the scope of their rows.
-    What they have in common is read once."""
+    What they have in common is read once. `every` are the profiles that count as chosen, if these are not all."""
     contexts = np.arange(len(values.tree), dtype=np.int32)
-    for cells in _batches(values, Scope.EXCLUSIVE, profiles):
+    for cells in _batches(values, Scope.EXCLUSIVE, profiles, every):
         for row in rows.tolist():
             metric = values.metrics[row]
             if metric.scope == Scope.NONE:
