@@ -136,6 +136,12 @@ class Derivation(ABC):
         return self.language, self.when, self.text
 
     @property
+    def adds_over_profiles(self) -> bool:
+        """Whether it may be computed of operands that are added up over profiles: a sum of multiples of them, with
+        factors that the context alone decides. Its operands must be additive."""
+        return False
+
+    @property
     def adds_plainly(self) -> bool:
         """Whether its results, where they are added up, are so as measured values are; False where a formula brings
         rules of its own (`add_profiles`, `spread`)."""
@@ -315,6 +321,9 @@ class TotalCells:
             return evaluate(metric, replace(self, scope=scope), (len(self.tree),))
         asked = Scope.INCLUSIVE if metric.derivation.when == When.EACH_INCLUSIVE else Scope.EXCLUSIVE
         summed: Floats | None = None
+        if metric.derivation.adds_over_profiles:
+            summed = evaluate(metric, replace(self, scope=asked), (len(self.tree),))
+            return summed if asked == scope else metric.derivation.spread(summed, asked, scope, self.tree)
         for cells in self.by_profile(asked):
             part = metric.derivation.add_profiles(cells.of(quantity))
             summed = part if summed is None else metric.derivation.add_profiles(np.stack([summed, part], axis=1))

@@ -8,8 +8,8 @@ Nothing is read or computed before that: this makes no more than the table.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from callgrove.model.profiles import Profiles
 from callgrove.model.traces.selected import TraceSelection
 from callgrove.model.values import Block, SparseBlock, Values
 
-__all__ = ["Compute", "ComputedRows", "NewRow", "with_metric_rows"]
+__all__ = ["Compute", "ComputedRows", "NewRow", "Specification", "with_metric_rows"]
 
 Compute = Callable[[Ints | None, Ints | None], Iterator[Block]]  # of some profiles, and of some rows
 
@@ -82,3 +82,17 @@ def with_metric_rows(
         traces = TraceSelection(profiles, contexts, new).apply(traces)
     values = Values(ChainedValues(links), metrics, experiment.profiles, experiment.contexts)
     return replace(experiment, metrics=metrics, values=values, traces=traces)
+
+
+@dataclass(frozen=True)
+class Specification:
+    """Metrics that an experiment is to have instead of its own, and how messages call their source.
+
+    A row with a formula is derived; any other takes the values of the experiment's metric of that name. Parents are
+    numbers among these rows. `attributes` are what the experiment says of itself besides, such as mirrors of its
+    documentation.
+    """
+
+    name: str
+    rows: tuple[Metric, ...]
+    attributes: Mapping[str, str] = field(default_factory=dict)
