@@ -14,7 +14,7 @@ Formulas stay formulas: nothing is computed that nobody asks for.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -54,7 +54,9 @@ def _note_missing(experiment: Experiment, missing: Sequence[str]) -> Experiment:
     computed = [name for name in missing if name in (IDLE_THREADS, LIMITED_PARALLELISM, *IMBALANCE)]
     some = ", ".join(missing[:3]) + (", ..." if len(missing) > 3 else "")
     said = f"{len(missing)} metrics of the specification are not measured here, so they are 0: {some}"
-    return _note(experiment, compose_text(said, "; computed with ", Parameter("idle_threads", True)) if computed else said)
+    return _note(
+        experiment, compose_text(said, "; computed with ", Parameter("idle_threads", True)) if computed else said
+    )
 
 
 def _add_idle_threads(experiment: Experiment, time: str, missing: Sequence[str]) -> Experiment:
@@ -62,10 +64,16 @@ def _add_idle_threads(experiment: Experiment, time: str, missing: Sequence[str])
     if time not in experiment.metrics.quantities or time in missing:
         raise UsageError(f"{experiment.path}: has no metric {time!r}, which idle threads are computed of")
     made = with_idle_threads(experiment, time, missing)
-    return _note_missing(made, [name for name in missing if name not in (IDLE_THREADS, LIMITED_PARALLELISM, *IMBALANCE)])
+    return _note_missing(
+        made, [name for name in missing if name not in (IDLE_THREADS, LIMITED_PARALLELISM, *IMBALANCE)]
+    )
 
 
 # -- by a specification ------------------------------------------------------------------------------------------------
+
+
+def _follow(experiment: Experiment, specification: Specification) -> tuple[Experiment, list[str]]:
+    raise NotImplementedError
 
 
 # -- by what contexts do -----------------------------------------------------------------------------------------------

@@ -31,6 +31,7 @@ from callgrove.model.table import Column, Table
 __all__ = ["MetricNode", "metric_nodes", "metric_tree"]
 
 NO_VALUE = float("nan")
+ROUNDING = 1e-12  # of a value, as where the children of a context are taken from it
 
 
 @dataclass
@@ -92,12 +93,18 @@ def metric_nodes(experiment: Experiment, profiles: Ints | None = None) -> tuple[
         root = nodes[node.root]
         children = [nodes[number] for number in node.children if counts_as_child(nodes[number].metric)]
         if node.adds_up or not children:
-            node.without_children = node.value - sum(child.value for child in children)
+            node.without_children = _subtract(node.value, [child.value for child in children])
         if odd := [child.metric.name for child in children if child.metric.unit != node.metric.unit]:
             whole.told.append(f"{node.metric.name} without its children means little: {odd[0]} has another unit")
         if node.adds_up and root.adds_up and node.metric.unit == root.metric.unit and root.value:
             node.percent = 100.0 * node.value / root.value
     return nodes, whole.told
+
+
+def _subtract(value: float, parts: Sequence[float]) -> float:
+    """Return what is left of a value. What remains of a difference of equal sums is rounding: it becomes zero."""
+    rest = value - sum(parts)
+    return 0.0 if parts and abs(rest) <= ROUNDING * max(abs(value), abs(sum(parts))) else rest
 
 
 def _list_nodes(metrics: Metrics) -> list[MetricNode]:

@@ -162,7 +162,7 @@ def _settle(beside: Path, final: Path) -> None:
 PLACES = ("line", "loop", "instruction", "call", "file", "module")  # kinds that are named after a path
 WIDE_ENOUGH = 100  # columns of a terminal; on narrower ones names need the room that bars would take
 LOOP_AT = "loop at "
-NO_VALUE = "–"
+NO_VALUE = "\N{EN DASH}"
 DEEPEST_INDENT = 40  # levels; deeper rows say their depth instead
 
 

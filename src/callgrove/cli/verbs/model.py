@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from callgrove.cli.options import TABLE_FORMATS, InputOptions, TableOutput, add_study_input, add_table_output
+from callgrove.cli.options import TABLE_FORMATS, InputOptions, TableOutput, add_remap, add_study_input, add_table_output
 from callgrove.cli.output import emit
 from callgrove.cli.parser import Command
 
@@ -94,6 +94,7 @@ def parse_point(text: str) -> dict[str, float]:
 
 def add_model_options(parser: argparse.ArgumentParser) -> None:
     add_study_input(parser)
+    add_remap(parser)
     chosen = parser.add_argument_group("selection")
     chosen.add_argument("-m", "--metric", metavar="NAME", help="only this metric (default: all)")
     chosen.add_argument("--callpath", metavar="TEXT", help="only call paths that contain this text")

@@ -6,7 +6,7 @@ import argparse
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from callgrove.cli.options import CostOptions, add_all_metrics, add_input, add_selection, add_table_output
+from callgrove.cli.options import CostOptions, add_all_metrics, add_input, add_remap, add_selection, add_table_output
 from callgrove.cli.output import emit
 from callgrove.cli.parser import Command
 
@@ -30,6 +30,7 @@ class TopOptions(CostOptions):
 def add_top_arguments(parser: argparse.ArgumentParser) -> None:
     add_input(parser, many=True)
     add_selection(parser)
+    add_remap(parser)
     add_all_metrics(parser)
     parser.add_argument("--by", choices=GROUPS, default="function", help="what a row stands for (default: function)")
     add_table_output(parser, limit=20)
@@ -65,6 +66,7 @@ class TreeOptions(CostOptions):
 def add_tree_arguments(parser: argparse.ArgumentParser) -> None:
     add_input(parser, many=True)
     add_selection(parser)
+    add_remap(parser)
     add_all_metrics(parser)
     way = parser.add_mutually_exclusive_group()
     way.add_argument("--bottom-up", action="store_true", help="from the costly functions up to their callers")
@@ -149,6 +151,7 @@ def share(text: str) -> float:
 def add_hot_arguments(parser: argparse.ArgumentParser) -> None:
     add_input(parser, many=True)
     add_selection(parser)
+    add_remap(parser)
     add_all_metrics(parser)
     parser.add_argument(
         "--share",
