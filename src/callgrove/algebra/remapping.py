@@ -73,7 +73,19 @@ def _add_idle_threads(experiment: Experiment, time: str, missing: Sequence[str])
 
 
 def _follow(experiment: Experiment, specification: Specification) -> tuple[Experiment, list[str]]:
-    raise NotImplementedError
+    """Return the experiment with the metrics of a specification, and the names of those that nobody measured."""
+    metrics = experiment.metrics
+    copied = {d.row.name for d in specification.definitions if not d.is_derived}
+    taken = {d.row.name for d in specification.definitions}
+    appended = [Definition(metrics.first(name)) for name in metrics.quantities if name not in taken]
+    compiled = compile_metrics([*specification.definitions, *appended], _look_around(experiment, specification))
+    void = compiled.program.voids(experiment.contexts)
+    rows = _RowList(metrics)
+    for number, row in enumerate(compiled.rows[: len(taken)]):
+        if row.name not in void:
+            rows.add(row, specification.definitions[number].row.parent, row.name in copied)
+        ...
+    missing = [name for name in copied if name not in metrics.quantities]
 
 
 # -- by what contexts do -----------------------------------------------------------------------------------------------
@@ -99,16 +111,9 @@ class ActivityTime(Derivation):
     language: ClassVar[str] = "activities"
 
     def __init__(self, activity: str, time: str, idle: str, known: _Activities) -> None:
-        self.activity, self.time, self.idle = activity, time, idle
+        self.time, self.idle, self.when = time, idle, When.EACH
+        self.text = f"{time}{f' - {idle}' if idle else ''} of contexts that do {activity}"
         self._known, self._chosen = known, activities_below(activity)
-
-    @property
-    def text(self) -> str:
-        return f"{self.time}{f' - {self.idle}' if self.idle else ''} of contexts that do {self.activity}"
-
-    @property
-    def when(self) -> When:
-        return When.EACH
 
     @property
     def operands(self) -> tuple[str, ...]:

@@ -88,11 +88,10 @@ def with_metric_rows(
 class Specification:
     """Metrics that an experiment is to have instead of its own, and how messages call their source.
 
-    A row with a formula is derived; any other takes the values of the experiment's metric of that name. Parents are
-    numbers among these rows. `attributes` are what the experiment says of itself besides, such as mirrors of its
-    documentation.
+    Those with a formula are derived; any other takes the values of the experiment's metric of that name. Parents are
+    numbers among them. `attributes` are what the experiment says of itself besides, such as mirrors of documentation.
     """
 
     name: str
-    rows: tuple[Metric, ...]
+    definitions: tuple[Definition, ...]
     attributes: Mapping[str, str] = field(default_factory=dict)
