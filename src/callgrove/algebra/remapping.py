@@ -13,7 +13,7 @@ Formulas stay formulas: nothing is computed that nobody asks for.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import ClassVar
 
@@ -24,6 +24,7 @@ from callgrove.arrays import ABSENT, Bools, Floats, Ids
 from callgrove.errors import Parameter, UsageError, compose_text
 from callgrove.model.activities import ACTIVITIES, activities_below, find_activities
 from callgrove.model.contexts import ContextTree
+from callgrove.model.cubepl import Definition, Surroundings, compile_metrics
 from callgrove.model.derived import Cells, Derivation, When, derived_metric
 from callgrove.model.experiment import Experiment, InputWarning, Severity
 from callgrove.model.metric_rows import NewRow, Specification, with_metric_rows
@@ -74,18 +75,73 @@ def _add_idle_threads(experiment: Experiment, time: str, missing: Sequence[str])
 
 def _follow(experiment: Experiment, specification: Specification) -> tuple[Experiment, list[str]]:
     """Return the experiment with the metrics of a specification, and the names of those that nobody measured."""
-    metrics = experiment.metrics
-    copied = {d.row.name for d in specification.definitions if not d.is_derived}
-    taken = {d.row.name for d in specification.definitions}
-    appended = [Definition(metrics.first(name)) for name in metrics.quantities if name not in taken]
-    compiled = compile_metrics([*specification.definitions, *appended], _look_around(experiment, specification))
+    metrics, said = experiment.metrics, specification.definitions
+    named = {definition.row.name for definition in said}
+    taken = [_take_over(definition, metrics) for definition in said]
+    others = [Definition(metrics.first(name)) for name in metrics.quantities if name not in named]
+    compiled = compile_metrics([*taken, *others], _look_around(experiment, specification))
     void = compiled.program.voids(experiment.contexts)
-    rows = _RowList(metrics)
-    for number, row in enumerate(compiled.rows[: len(taken)]):
-        if row.name not in void:
-            rows.add(row, specification.definitions[number].row.parent, row.name in copied)
-        ...
-    missing = [name for name in copied if name not in metrics.quantities]
+    made = with_metric_rows(experiment, _place_rows(metrics, compiled.rows[: len(said)], void))
+    notes = (InputWarning(Severity.NOTE, f"{specification.name}: {text}") for text in compiled.notes)
+    missing = [d.row.name for d in said if not d.is_derived and d.row.name not in {*metrics.quantities, *void}]
+    attributes = {**made.attributes, **specification.attributes}
+    return replace(made, attributes=attributes, warnings=(*made.warnings, *notes)), missing
+
+
+def _take_over(definition: Definition, metrics: Metrics) -> Definition:
+    """Return what a specification says of a metric; of one that is measured, with how it was measured."""
+    said = definition.row
+    if definition.is_derived or said.name not in metrics.quantities:
+        return definition
+    return Definition(_describe_again(metrics.first(said.name), said, said.parent))
+
+
+def _describe_again(row: Metric, said: Metric, parent: int) -> Metric:
+    """Return a measured row with the words and the place of a specification."""
+    return replace(
+        row,
+        description=said.description or row.description,
+        url=said.url or row.url,
+        visible=said.visible,
+        parent=parent,
+        attributes=tuple({**dict(row.attributes), **dict(said.attributes)}.items()),
+    )
+
+
+def _look_around(experiment: Experiment, specification: Specification) -> Surroundings:
+    places = experiment.profiles.system[experiment.profiles.measured]
+    n_mirrors = sum(text.count("\n") + 1 for text in specification.attributes.values())
+    return Surroundings(experiment.path, n_mirrors, experiment.system, tuple(places[places >= 0].tolist()))
+
+
+def _place_rows(metrics: Metrics, said: Sequence[Metric], void: Collection[str]) -> list[NewRow]:
+    """Return the rows of a specification that are not void, each with the stored values of its name, then all rows
+    that it does not name."""
+    rows: list[NewRow] = []
+    number_of: dict[str, int] = {}  # of the first row of each quantity
+    rows_of: dict[str, list[int]] = {}
+    for row, old in enumerate(metrics):
+        rows_of.setdefault(old.name, []).append(row)
+    for metric in said:
+        if metric.name in void:
+            continue
+        above = metric.parent
+        while above >= 0 and said[above].name in void:
+            above = said[above].parent
+        parent = number_of[said[above].name] if above >= 0 else ABSENT
+        number_of[metric.name] = len(rows)
+        stored = [] if metric.formula else rows_of.get(metric.name, [])
+        rows += [NewRow(_describe_again(metrics[row], metric, parent), row) for row in stored]
+        rows += [] if stored else [NewRow(replace(metric, parent=parent))]
+    named = {metric.name for metric in said}
+    others = [row for row, old in enumerate(metrics) if old.name not in named and old.name not in void]
+    for number, row in enumerate(others, len(rows)):
+        number_of.setdefault(metrics[row].name, number)
+    for row in others:
+        above = metrics[row].parent
+        parent = number_of.get(metrics[above].name, ABSENT) if above >= 0 else ABSENT
+        rows.append(NewRow(replace(metrics[row], parent=parent), row))
+    return rows
 
 
 # -- by what contexts do -----------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ import numpy as np
 from callgrove.arrays import ABSENT, Ints
 from callgrove.errors import CallgroveError
 from callgrove.model.computed_values import ChainedValues, Link
+from callgrove.model.cubepl import Definition
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Metric, Metrics
 from callgrove.model.profiles import Profiles

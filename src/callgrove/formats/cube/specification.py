@@ -8,13 +8,15 @@ Score-P's has about 110 metrics: time divided by what call paths do, bytes trans
 
 from __future__ import annotations
 
+from collections.abc import Container
 from pathlib import Path
 
 from callgrove.binary.xml import readable
 from callgrove.errors import CorruptFile, InputError
 from callgrove.formats.cube.anchor import RawMetric, read_specification
-from callgrove.formats.cube.tables import metric_of
+from callgrove.formats.cube.tables import is_void, metric_of, type_of
 from callgrove.formats.cube.vocabulary import DERIVED, MIRRORS
+from callgrove.model.cubepl import Definition
 from callgrove.model.experiment import Experiment
 from callgrove.model.metric_rows import Specification
 from callgrove.model.metrics import Metric
@@ -39,18 +41,19 @@ def parse_specification(path: Path, name: str, text: bytes) -> Specification:
     if len(text) > LARGEST:
         raise InputError(f"{path}: {name}: has more than {LARGEST >> 20} MiB, which is no specification of metrics")
     said = read_specification(path, name, text)
-    rows: dict[str, Metric] = {}
+    known: dict[str, Definition] = {}
     for raw in said.metrics:
         row = metric_of(raw)
-        _check(path, name, raw, row, rows)
-        rows[row.name] = row
+        _check(path, name, raw, row, known)
+        kind = type_of(raw) if type_of(raw) in DERIVED else ""
+        known[row.name] = Definition(row, kind, raw.texts.get("cubeplinit", ""), tuple(raw.rules), is_void(raw))
     mirrors = {MIRRORS: "\n".join(said.mirrors)} if said.mirrors else {}
-    return Specification(f"{path}: {name}", tuple(rows.values()), mirrors)
+    return Specification(f"{path}: {name}", tuple(known.values()), mirrors)
 
 
-def _check(path: Path, name: str, raw: RawMetric, row: Metric, known: dict[str, Metric]) -> None:
+def _check(path: Path, name: str, raw: RawMetric, row: Metric, known: Container[str]) -> None:
     """Raise where a metric has no name, that of another, or should have a formula and has none."""
-    kind = raw.given.get("type", "").strip().upper()
+    kind = type_of(raw)
     if not raw.texts.get("uniq_name", "").strip():
         expected, found = "a metric with a unique name", "one without"
     elif row.name in known:
