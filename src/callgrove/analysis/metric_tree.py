@@ -31,6 +31,7 @@ from callgrove.model.table import Column, Table
 __all__ = ["MetricNode", "metric_nodes", "metric_tree"]
 
 NO_VALUE = float("nan")
+MOST_NOTES = 5
 ROUNDING = 1e-12  # of a value, as where the children of a context are taken from it
 
 
@@ -129,15 +130,17 @@ def _list_nodes(metrics: Metrics) -> list[MetricNode]:
 def metric_tree(
     experiment: Experiment, metric: str | None = None, profiles: Ints | None = None, limit: int | None = None
 ) -> Table:
-    """Return the tree of metrics in preorder, or one of them with what lies below it. A limit leaves out metrics that
-    are 0 with all below them, and what comes after so many rows."""
+    """Return the tree of metrics in preorder, or one of them with what lies below it. A limit leaves out hidden ones at
+    the root, metrics that are 0 with all below them, and what comes after so many rows."""
     nodes, told = metric_nodes(experiment, profiles)
     first, end = 0, len(nodes)
     if metric:
         quantity = experiment.metrics.resolve(metric)
         first = next(number for number, node in enumerate(nodes) if node.metric.name == quantity)
         end = _find_end(nodes, first)
-    shown = nodes[first:end] if limit is None else _with_cost(nodes, first, end)[:limit]
+    shown = nodes[first:end]
+    if limit is not None:
+        shown = [node for node in _with_cost(nodes, first, end) if metric or nodes[node.root].metric.visible][:limit]
     base = nodes[first].depth if metric else 0
     columns = (
         Column("name", [node.metric.name for node in shown]),
@@ -148,7 +151,9 @@ def metric_tree(
         Column("percent", np.array([node.percent for node in shown], np.float64), NO_VALUE),
         Column("kind", [_describe(node.metric) for node in shown]),
     )
-    return Table(columns, left=end - first - len(shown), notes=tuple(dict.fromkeys(told)))
+    more = len(told) - MOST_NOTES
+    notes = (*told[:MOST_NOTES], *([f"{more} more metrics have no value"] if more > 0 else ()))
+    return Table(columns, left=end - first - len(shown), notes=notes)
 
 
 def _find_end(nodes: Sequence[MetricNode], first: int) -> int:
