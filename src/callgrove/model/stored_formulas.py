@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from callgrove.errors import UsageError
 from callgrove.model.definitions import read_formula
-from callgrove.model.derived import Refused, Unavailable, When, derived_metric, when_computed
+from callgrove.model.derived import Refused, When, derived_metric, when_computed
 from callgrove.model.metrics import Metric, Metrics
 
 __all__ = ["StoredFormula", "read_formulas", "stored_formula"]
@@ -35,7 +35,7 @@ def stored_formula(metric: Metric) -> StoredFormula | None:
     formula = metric.derivation
     if formula is None:
         return None
-    return StoredFormula(formula.language, formula.when, formula.reason if isinstance(formula, Unavailable) else "")
+    return StoredFormula(formula.language, formula.when, formula.reason)
 
 
 def read_formulas(metrics: Metrics, stored: Mapping[int, StoredFormula]) -> Metrics:

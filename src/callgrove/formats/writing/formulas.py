@@ -21,15 +21,16 @@ def prepare_formulas(experiment: Experiment, writer: Writer) -> Experiment:
     evaluated = [name for name in metrics.derived if metrics.first(name).derivation is not None]
     if not evaluated:
         return experiment
-    kept = _choose_kept(metrics, evaluated, writer) if isinstance(writer, KeepsFormulas) else set()
-    return materialise(experiment, {n for n in evaluated if n not in kept and is_storable(metrics.first(n))})
+    storable = {name for name in evaluated if is_storable(experiment, name)}
+    kept = _choose_kept(metrics, evaluated, storable, writer) if isinstance(writer, KeepsFormulas) else set()
+    return materialise(experiment, storable - kept)
 
 
-def _choose_kept(metrics: Metrics, names: list[str], writer: KeepsFormulas) -> set[str]:
+def _choose_kept(metrics: Metrics, names: list[str], storable: set[str], writer: KeepsFormulas) -> set[str]:
     """Return the formulas that a target holds, with all that they name: as formulas or as values."""
     kept = {name for name in names if writer.keeps_formula(metrics.first(name), metrics)}
     while True:
-        gone = {name for name in names if name not in kept and not is_storable(metrics.first(name))}
+        gone = {name for name in names if name not in kept and name not in storable}
         orphans = {name for name in kept if gone & metrics.with_operands([name])}
         if not orphans:
             return kept
