@@ -216,7 +216,7 @@ def losses_of(experiment: Experiment, metrics: MetricPlan, cnodes: CnodePlan, pl
 
 
 def _metrics(metrics: Metrics, plan: MetricPlan) -> Iterator[str]:
-    yield from losses_of_formulas(metrics[row] for row in plan.left_out)
+    yield from losses_of_formulas((metrics[row] for row in plan.left_out), "no equal in CubePL")
     if rows := [row for row in plan.left_out if not metrics[row].is_derived]:
         yield f"scopes that can be computed, or not be stored: {some(_label(metrics, row) for row in rows)}"
     written = [(metrics[p.row], p) for p in plan.metrics]
