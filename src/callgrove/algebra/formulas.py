@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from callgrove.model.derived import Unavailable, When, formula_identity, is_linear
+from callgrove.model.derived import When, formula_identity, is_linear
 from callgrove.model.experiment import Experiment
 from callgrove.model.materialised import is_storable, materialise
 from callgrove.model.metrics import Metric
@@ -79,7 +79,7 @@ def _settle(choice: _Choice, name: str, holders: Mapping[int, Experiment], n_inp
         why = _find_obstacle(next(iter(holders.values())), name, meaning)
     if not why:
         choice.formulas.add(name)
-    elif _are_storable(models):
+    elif _are_storable(name, list(holders.values())):
         choice.computed.add(name)
         choice.notes.append(f"lost: formula of {name}: {why}; its values are combined instead")
     elif len({formula_identity(model) for model in models}) == 1 and meaning == Meaning.CELLS:
@@ -102,7 +102,7 @@ def _find_obstacle(experiment: Experiment, name: str, meaning: Meaning) -> str:
     """Return why a formula does not hold for the cells of the result; nothing where it does."""
     metrics, metric = experiment.metrics, experiment.metrics.first(name)
     formula = metric.derivation
-    if meaning == Meaning.CELLS or formula is None or isinstance(formula, Unavailable) or is_linear(metrics, name):
+    if meaning == Meaning.CELLS or formula is None or formula.reason or is_linear(metrics, name):
         return ""
     if formula.when != When.AFTER:
         return f"what it makes of {meaning} is not what the inputs have"
@@ -111,8 +111,9 @@ def _find_obstacle(experiment: Experiment, name: str, meaning: Meaning) -> str:
     return ""
 
 
-def _are_storable(models: Sequence[Metric]) -> bool:
-    """Return whether all inputs have values that add up, and in one unit."""
-    derived = [model for model in models if model.is_derived]
+def _are_storable(name: str, holders: Sequence[Experiment]) -> bool:
+    """Return whether all inputs have values that add up, of one kind."""
+    models = [e.metrics.first(name) for e in holders]
     kinds = {(model.aggregation, model.composite is None) for model in models}
-    return all(map(is_storable, derived)) and len(kinds) == 1
+    derived = [e for e, model in zip(holders, models, strict=True) if model.is_derived]
+    return len(kinds) == 1 and all(is_storable(e, name) for e in derived)

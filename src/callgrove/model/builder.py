@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from callgrove.arrays import ABSENT, NO_OFFSET, Array, Ids, Ints, Offsets, absent_stays, freeze, preorder, subtree_ends
 from callgrove.errors import InvalidExperiment
 from callgrove.model.contexts import MANGLED, ContextKind, ContextTree, Regions, Relation, SourceFiles
-from callgrove.model.derived import Unavailable, when_computed
+from callgrove.model.derived import Refused, when_computed
 from callgrove.model.experiment import (
     Attachment,
     Experiment,
@@ -415,7 +415,7 @@ class ExperimentBuilder(ContextBuilder):
 
     def refuse_formula(self, row: int, derived: Metric, why: str) -> None:
         """Make a metric a derived one that is not computed, with the formula of one that is."""
-        refused = Unavailable(derived.formula, when_computed(derived), why)
+        refused = Refused(derived.formula, when_computed(derived), why)
         self._metrics[row] = replace(self._metrics[row], formula=derived.formula, derivation=refused)
 
     def name_summaries(self, rows: Mapping[int, int]) -> None:

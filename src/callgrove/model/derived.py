@@ -47,6 +47,7 @@ __all__ = [
     "Cells",
     "Derivation",
     "ProfileCells",
+    "Refused",
     "TotalCells",
     "Unavailable",
     "When",
@@ -178,6 +179,11 @@ class Unavailable(Derivation):
         raise NotEvaluated("", self.when, self.text, self.reason)
 
 
+class Refused(Unavailable):
+    """A formula that does not hold for the values that there are: nobody may write it where others would evaluate
+    it."""
+
+
 def derived_metric(name: str, derivation: Derivation, row: Metric, adds_up: bool) -> Metric:
     """Return the row of a derived metric with what else is known of it. `adds_up`: all its operands are additive, so
     that a linear formula is additive as well."""
@@ -219,7 +225,7 @@ def _mark_orphan(metric: Metric, gone: set[str]) -> Metric:
     lacking = [] if formula is None else [name for name in formula.operands if name in gone]
     if formula is None or not lacking:
         return metric
-    return replace(metric, derivation=Unavailable(formula.text, formula.when, f"there is no {lacking[0]} any more"))
+    return replace(metric, derivation=Refused(formula.text, formula.when, f"there is no {lacking[0]} any more"))
 
 
 def when_computed(metric: Metric) -> When:

@@ -14,9 +14,9 @@ from dataclasses import replace
 import numpy as np
 
 from callgrove.arrays import Ints
-from callgrove.errors import CallgroveError
+from callgrove.errors import CallgroveError, UsageError
 from callgrove.model.books import KeepsBooks
-from callgrove.model.derived import Unavailable, derived_blocks
+from callgrove.model.derived import derived_blocks
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Aggregation, Metric, Metrics, Scope
 from callgrove.model.values import Block, SparseBlock, Values, blocks_without_fillers, has_fillers
@@ -26,12 +26,25 @@ __all__ = ["ComputedValues", "is_storable", "materialise", "replace_metrics"]
 FORMULA = "formula"  # the attribute that keeps the text of what was computed
 
 
-def is_storable(metric: Metric) -> bool:
+def is_storable(experiment: Experiment, quantity: str) -> bool:
     """Return whether a derived metric has values that add up as measured ones do."""
-    derivation = metric.derivation
-    if derivation is None or isinstance(derivation, Unavailable) or not derivation.adds_plainly:
+    metrics, metric = experiment.metrics, experiment.metrics.first(quantity)
+    formula = metric.derivation
+    if formula is None or quantity in metrics.unavailable or not formula.adds_plainly:
         return False
-    return metric.aggregation == Aggregation.SUM and metric.scope in (Scope.EXCLUSIVE, Scope.INCLUSIVE)
+    is_sum = metric.aggregation == Aggregation.SUM and metric.scope in (Scope.EXCLUSIVE, Scope.INCLUSIVE)
+    return is_sum and (not len(experiment.profiles.aggregates) or _has_values(experiment, quantity))
+
+
+def _has_values(experiment: Experiment, quantity: str) -> bool:
+    """Return whether a derived metric can be computed where only values of all profiles together are known."""
+    scope, measured = experiment.metrics.first(quantity).scope, experiment.profiles.measured
+    row = experiment.metrics.find(quantity, scope)
+    try:
+        next(derived_blocks(experiment.values, measured[:1], np.array([row]), measured), None)
+    except UsageError:
+        return False
+    return True
 
 
 def materialise(experiment: Experiment, quantities: Collection[str]) -> Experiment:

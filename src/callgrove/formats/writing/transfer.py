@@ -26,6 +26,7 @@ from callgrove.formats.interface import (
     WritesTraces,
 )
 from callgrove.formats.registry import check_dialect, format_for_target, writer_of
+from callgrove.formats.writing.formulas import prepare_formulas
 from callgrove.formats.writing.writer import some
 from callgrove.model.books import Books, KeepsBooks
 from callgrove.model.experiment import Experiment
@@ -66,6 +67,7 @@ def transfer(experiment: Experiment, writer: Writer, progress: Progress = silent
     read them as they need them. The report also names what of a damaged input could not be read, and is therefore not
     in the target.
     """
+    experiment = prepare_formulas(experiment, writer)
     computed = experiment.values.backend
     left_out: Counter[str] = Counter()
     try:
