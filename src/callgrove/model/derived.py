@@ -53,7 +53,9 @@ __all__ = [
     "derived_blocks",
     "derived_metric",
     "evaluate",
+    "number_cells",
     "over_batches",
+    "require_scope",
 ]
 
 MOST_CELLS = 1 << 21  # contexts x profiles that are evaluated at once
@@ -101,19 +103,16 @@ class Cells(Protocol):
 
 
 class Derivation(ABC):
-    """A formula over other metrics. `language` is that of its text: `callgrove` or `cubepl`."""
+    """A formula over other metrics.
+
+    `language` is that of its text: `callgrove` or `cubepl`. `text` is the formula without the name of the metric,
+    `when` says when it is computed. `reason` says why it cannot be evaluated; empty for all that can.
+    """
 
     language: ClassVar[str]
-
-    @property
-    @abstractmethod
-    def text(self) -> str:
-        """The formula as it was written, without the name of the metric."""
-
-    @property
-    @abstractmethod
-    def when(self) -> When:
-        """When it is computed."""
+    text: str
+    when: When
+    reason: str = ""
 
     @property
     @abstractmethod
@@ -200,7 +199,8 @@ class ProfileCells:
     def _read(self, quantity: str, scope: Scope) -> Floats:
         metric = self.values.metrics.first(quantity)
         if metric.derivation is None:
-            return _number_cells(metric, self._stored(quantity, scope))
+            return number_cells(metric, self._stored(quantity, scope))
+        require_scope(metric, scope)
         if metric.derivation.when == When.AFTER:
             return evaluate(metric, replace(self, scope=scope), self._shape)
         asked = Scope.INCLUSIVE if metric.derivation.when == When.EACH_INCLUSIVE else Scope.EXCLUSIVE
@@ -254,7 +254,8 @@ class TotalCells:
         metric = self.values.metrics.first(quantity)
         if metric.derivation is None:
             way = recipe(self.values.metrics, quantity, scope)
-            return _number_cells(metric, way.apply(self.values.totals(way.stored, self.chosen), self.tree))
+            return number_cells(metric, way.apply(self.values.totals(way.stored, self.chosen), self.tree))
+        require_scope(metric, scope)
         if metric.derivation.when == When.AFTER:
             return evaluate(metric, replace(self, scope=scope), (len(self.tree),))
         asked = Scope.INCLUSIVE if metric.derivation.when == When.EACH_INCLUSIVE else Scope.EXCLUSIVE
@@ -311,13 +312,21 @@ def _batches(values: Values, scope: Scope, every: Ints) -> Iterator[ProfileCells
         yield ProfileCells(values, scope, every[start : start + step], every)
 
 
-def _number_cells(metric: Metric, values: Array) -> Floats:
+def number_cells(metric: Metric, values: Array) -> Floats:
     """Return stored values as operands: absent is 0 of what adds up, NaN of all else."""
     if metric.composite is not None:
         values = metric.composite.scalar(values)
     numbers: Floats = values.astype(np.float64)
     neutral = metric.aggregation.neutral
     return np.where(numbers == neutral, np.nan, numbers) if neutral else numbers
+
+
+def require_scope(metric: Metric, scope: Scope) -> None:
+    """Raise UsageError where a derived metric is asked for in a scope that only files store."""
+    if metric.derivation is not None and scope not in (Scope.EXCLUSIVE, Scope.INCLUSIVE):
+        raise UsageError(
+            f"{metric.name} is a derived metric: it has exclusive and inclusive values, none in scope {scope.word!r}"
+        )
 
 
 def evaluate(metric: Metric, cells: Cells, shape: tuple[int, ...]) -> Floats:
