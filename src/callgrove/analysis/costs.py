@@ -137,17 +137,19 @@ class Costs:
         """Return the numbers to sort costs by: their sizes. Of a minimum or maximum, its value; those that are absent
         are the lowest."""
         ranks: Floats = values.astype(np.float64)
-        return np.where(self.has(values), ranks, -np.inf) if self.neutral else np.abs(ranks)
+        ranks = np.where(self.has(values), ranks, -np.inf) if self.neutral else np.abs(ranks)
+        return np.where(np.isnan(ranks), -np.inf, ranks) if self.metric.derivation is not None else ranks
 
     def columns(self, exclusive: Array, inclusive: Array, share: Array) -> tuple[Column, Column, Column]:
         """Return what every view shows of some rows; percent is of `share`. Where nothing adds up, an absent value is
         an empty cell, and none is a share of another."""
         neutral = self.neutral
         if not neutral:
+            missing = None if self.metric.derivation is None else np.nan
             return (
-                Column("exclusive", exclusive),
-                Column("inclusive", inclusive),
-                Column("percent", self.percent(share)),
+                Column("exclusive", exclusive, missing),
+                Column("inclusive", inclusive, missing),
+                Column("percent", self.percent(share), missing),
             )
         pair = Column("exclusive", exclusive, neutral), Column("inclusive", inclusive, neutral)
         return *pair, Column("percent", [None] * len(share))
