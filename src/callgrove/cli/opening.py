@@ -181,7 +181,8 @@ def open_study(options: InputOptions) -> Study:
 def as_study(opened: Experiment | Study, options: InputOptions) -> Study:
     """Return a study as it is, and an experiment as a study of its runs over their parameters."""
     from callgrove.model.study.fill_missing_points import series_of
-    from callgrove.model.study.from_runs import Combination, combination_for
+    from callgrove.model.study.from_runs import combination_for
+    from callgrove.model.study.run_values import Combination
 
     if not isinstance(opened, Experiment):
         if options.scaling:
