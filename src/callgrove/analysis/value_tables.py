@@ -26,7 +26,7 @@ from callgrove.arrays import Array, Bools, Ints
 from callgrove.errors import Parameter, UsageError, compose_text
 from callgrove.model.books import Totals, select_counted_contexts
 from callgrove.model.computed_values import SOURCES, Recipe, matrices, recipe
-from callgrove.model.derived import ProfileCells, number_cells, require_scope
+from callgrove.model.derived import ProfileCells, TotalCells, number_cells, require_scope
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Aggregation, Metric, Scope
 from callgrove.model.table import CHUNK, Column, Table
@@ -114,7 +114,7 @@ def describe_left_out(experiment: Experiment, scope: str = "stored") -> list[str
     impossible to evaluate are not among them: nothing is evaluated here."""
     metrics = experiment.metrics
     computed = scope in (s.word for s in SOURCES)
-    derived = [name for name in metrics.derived if not (computed and metrics.first(name).has_values)]
+    derived = [name for name in metrics.derived if not computed or metrics.first(name).derivation is None]
     composite = []
     if computed:
         rest = (name for name in metrics.quantities if name not in metrics.derived)
@@ -317,6 +317,7 @@ class _Derived:
     rows: dict[str, int]
     every: Ints
     unfit: dict[str, UsageError] = field(default_factory=dict)
+    across: list[TotalCells] = field(default_factory=list)  # over all profiles, once a formula asks for that
 
     @classmethod
     def of(cls, experiment: Experiment, names: Sequence[str], scope: Scope, every: Ints) -> _Derived:
@@ -328,7 +329,7 @@ class _Derived:
     def fill(self, profiles: Ints, operands: dict[tuple[str, Scope], Array]) -> list[_Filled]:
         """Return what some profiles have of every formula that can be evaluated. What formulas have in common is
         computed once."""
-        cells = ProfileCells(self.experiment.values, self.scope, profiles, self.every, operands)
+        cells = ProfileCells(self.experiment.values, self.scope, profiles, self.every, operands, self.across)
         filled = []
         for name in [name for name in self.rows if name not in self.unfit]:
             try:
@@ -338,8 +339,5 @@ class _Derived:
         return filled
 
     def _fill_one(self, name: str, matrix: Array) -> _Filled:
-        if self.experiment.metrics.first(name).aggregation != Aggregation.NONE:
-            return _Filled(self.rows[name], matrix, matrix != 0)
-        listed = ~np.isnan(matrix)
-        listed[self.experiment.contexts.n_listed :] = False  # what a tree elides is part of others
-        return _Filled(self.rows[name], matrix, listed)
+        is_sum = self.experiment.metrics.first(name).aggregation != Aggregation.NONE
+        return _Filled(self.rows[name], matrix, matrix != 0 if is_sum else ~np.isnan(matrix))

@@ -120,19 +120,19 @@ class PathCells:
         numbers = replace(self, whole=self._together).of(quantity, scope)
         return numbers if self.profiles is None else numbers[:, None]
 
-    def over_profiles(self, statistic: str, quantity: str) -> Floats:
+    def over_profiles(self, statistic: str, quantity: str, scope: Scope | None = None) -> Floats:
         """Return a statistic of what each profile has at each call path."""
-        batches = self._together.by_profile(self.scope)
-        parts = (replace(self, whole=batch).of(quantity) for batch in batches)
-        numbers = over_batches(statistic, parts, len(self.paths.texts))
+        wanted = scope or self.scope
+        batches = self._together.by_profile(wanted, quantity)
+        parts = (replace(self, whole=batch, scope=wanted).of(quantity) for batch in batches)
+        metric = self.whole.values.metrics.first(quantity)
+        numbers = over_batches(metric, parts, len(self.paths.texts))[statistic]
         return numbers if self.profiles is None else numbers[:, None]
 
     @property
     def _together(self) -> TotalCells:
         """All profiles of which these cells are a part."""
-        if isinstance(self.whole, TotalCells):
-            return self.whole
-        return TotalCells(self.whole.values, self.scope, self.whole.every)
+        return self.whole if isinstance(self.whole, TotalCells) else self.whole.over_all
 
 
 def measured_operands(metrics: Metrics, quantity: str) -> list[str]:
