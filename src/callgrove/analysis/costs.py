@@ -111,6 +111,12 @@ class Costs:
         """Whether the exclusive cost of a context is not known: that of a formula without a value there."""
         return self.metric.derivation is not None and bool(np.isnan(self.exclusive).any())
 
+    def say_no_total(self) -> str:
+        """Return why there is no total; nothing where there is one."""
+        if self.is_ratio:
+            return f"{self.metric.formula}, in each row"
+        return "no total, as values are missing" if np.isnan(self.total) and self.metric.derivation is not None else ""
+
     @property
     def whole(self) -> float:
         """What percentages are of: the total; of signed costs, the sizes of all of them together. NaN where a part of

@@ -25,7 +25,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from callgrove.arrays import Floats
 from callgrove.errors import UsageError
@@ -54,7 +54,19 @@ from callgrove.model.formulas import (
 from callgrove.model.metrics import Aggregation, Metric, Metrics, Scope
 from callgrove.model.unit_algebra import Unit, factor_between
 
-__all__ = ["DefinitionError", "Formula", "UserFormula", "add_definitions", "define", "is_definition", "read_formula"]
+if TYPE_CHECKING:
+    from callgrove.model.experiment import Experiment
+
+__all__ = [
+    "DefinitionError",
+    "Formula",
+    "UserFormula",
+    "define",
+    "defined_name",
+    "is_definition",
+    "read_formula",
+    "with_metric",
+]
 
 SHOWN = 80  # characters of a text that an error shows
 LONGEST_NAME = 1000  # characters
@@ -450,9 +462,9 @@ def define(metrics: Metrics, text: str, later: Collection[str] = ()) -> Metric:
     return derived_metric(name, formula.derivation, Metric(name, Scope.NONE, unit), formula.adds_up)
 
 
-def add_definitions(metrics: Metrics, texts: Sequence[str]) -> Metrics:
-    """Return metrics with those that texts define, each of which may use the ones before it."""
-    names = [defined_name(text) for text in texts]
-    for number, text in enumerate(texts):
+def with_metric(experiment: Experiment, *definitions: str) -> Experiment:
+    """Return an experiment with further metrics, each of which may use those before it. Nothing is computed yet."""
+    metrics, names = experiment.metrics, [defined_name(text) for text in definitions]
+    for number, text in enumerate(definitions):
         metrics = replace(metrics, rows=(*metrics.rows, define(metrics, text, names[number:])))
-    return metrics
+    return replace(experiment, metrics=metrics, values=replace(experiment.values, metrics=metrics))

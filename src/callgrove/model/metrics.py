@@ -279,10 +279,16 @@ class Metrics:
                 raise NotEvaluated(metric.name, metric.when_derived, metric.formula, reason)
 
     def resolve(self, asked: str) -> str:
-        """Return the quantity that a user means: its exact name, or the only one that contains the text."""
+        """Return the quantity that a user means: its exact name, or the only one that contains the text. A text that
+        defines a derived metric names that one."""
         names = self.quantities
         if asked in names:
             return asked
+        if "=" in asked:
+            from callgrove.model.definitions import defined_name  # which knows metrics
+
+            if (name := defined_name(asked)) in self.derived:
+                return name
         close = [name for name in names if asked.lower() in name.lower()]
         starts = [name for name in close if name.lower().startswith(asked.lower())]
         for candidates in (starts, close):
