@@ -300,7 +300,7 @@ def _evaluate(experiment: Experiment) -> Experiment:
     from callgrove.formats.writing.writer import some
     from callgrove.model.materialised import is_storable, materialise
 
-    names = {name for name in experiment.metrics.derived if is_storable(experiment.metrics, name)}
+    names = {name for name in experiment.metrics.derived if is_storable(experiment, name)}
     kept = [name for name in experiment.metrics.derived if name not in names]
     if kept:
         note(f"{len(kept)} metrics stay formulas, as their values do not add up: {some(kept)}")
