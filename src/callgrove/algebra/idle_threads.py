@@ -28,12 +28,12 @@ from functools import cached_property
 
 import numpy as np
 
+from callgrove.algebra.metric_rows import NewRow, with_metric_rows
 from callgrove.arrays import ABSENT, Bools, Floats, Ints, absent_stays, new_numbers
 from callgrove.errors import UsageError
 from callgrove.model.contexts import ContextTree
 from callgrove.model.derived import MOST_CELLS, TotalCells
 from callgrove.model.experiment import Experiment
-from callgrove.model.metric_rows import NewRow, with_metric_rows
 from callgrove.model.metrics import Aggregation, Metrics, Scope
 from callgrove.model.profiles import ProfileKind, Profiles, System
 from callgrove.model.values import Block, DenseBlock

@@ -20,14 +20,14 @@ from typing import ClassVar
 import numpy as np
 
 from callgrove.algebra.idle_threads import IDLE_THREADS, IMBALANCE, LIMITED_PARALLELISM, with_idle_threads
+from callgrove.algebra.metric_rows import NewRow, with_metric_rows
 from callgrove.arrays import ABSENT, Bools, Floats, Ids
 from callgrove.errors import Parameter, UsageError, compose_text
 from callgrove.model.activities import ACTIVITIES, activities_below, find_activities
 from callgrove.model.contexts import ContextTree
-from callgrove.model.cubepl import Definition, Surroundings, compile_metrics
+from callgrove.model.cubepl import Definition, Specification, Surroundings, compile_metrics
 from callgrove.model.derived import Cells, Derivation, When, derived_metric
 from callgrove.model.experiment import Experiment, InputWarning, Severity
-from callgrove.model.metric_rows import NewRow, Specification, with_metric_rows
 from callgrove.model.metrics import Aggregation, Metric, Metrics, Scope
 
 __all__ = ["ActivityTime", "remap"]

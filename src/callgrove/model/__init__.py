@@ -17,7 +17,6 @@ The modules, in the order to read them:
     builder.py          the only way to make an experiment, its contexts and regions
     joining.py          several executions as one experiment
     selection.py        a part of an experiment, itself one
-    metric_rows.py      an experiment with another table of metrics
     formulas.py         arithmetic over metrics
     books.py            what a stream was given and what it passed on, added up at both ends
     study/              measured series over parameter points

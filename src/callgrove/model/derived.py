@@ -345,7 +345,7 @@ class TotalCells:
             return evaluate(metric, replace(self, scope=scope), (len(self.tree),))
         asked = Scope.INCLUSIVE if metric.derivation.when == When.EACH_INCLUSIVE else Scope.EXCLUSIVE
         summed: Floats | None = None
-        if metric.derivation.adds_over_profiles:
+        if metric.derivation.adds_over_profiles and all(map(self._adds_up, metric.derivation.operands)):
             summed = evaluate(metric, replace(self, scope=asked), (len(self.tree),))
             return summed if asked == scope else metric.derivation.spread(summed, asked, scope, self.tree)
         for cells in self.by_profile(asked, quantity):
@@ -354,6 +354,10 @@ class TotalCells:
         if summed is None:
             return np.zeros(len(self.tree))
         return summed if asked == scope else metric.derivation.spread(summed, asked, scope, self.tree)
+
+    def _adds_up(self, quantity: str) -> bool:
+        metrics = self.values.metrics
+        return not metrics.scopes(quantity) or metrics.first(quantity).aggregation == Aggregation.SUM
 
     def by_profile(self, scope: Scope, quantity: str) -> Iterator[ProfileCells]:
         """Yield cells of contexts x profiles, some profiles at a time, for a quantity that needs single profiles."""

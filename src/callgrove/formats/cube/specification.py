@@ -16,9 +16,8 @@ from callgrove.errors import CorruptFile, InputError
 from callgrove.formats.cube.anchor import RawMetric, read_specification
 from callgrove.formats.cube.tables import is_void, metric_of, type_of
 from callgrove.formats.cube.vocabulary import DERIVED, MIRRORS
-from callgrove.model.cubepl import Definition
+from callgrove.model.cubepl import Definition, Specification
 from callgrove.model.experiment import Experiment
-from callgrove.model.metric_rows import Specification
 from callgrove.model.metrics import Metric
 
 __all__ = ["EMBEDDED", "find_specification", "parse_specification"]

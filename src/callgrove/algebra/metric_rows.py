@@ -8,22 +8,21 @@ Nothing is read or computed before that: this makes no more than the table.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from callgrove.arrays import ABSENT, Ints
 from callgrove.errors import CallgroveError
 from callgrove.model.computed_values import ChainedValues, Link
-from callgrove.model.cubepl import Definition
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Metric, Metrics
 from callgrove.model.profiles import Profiles
 from callgrove.model.traces.selected import TraceSelection
 from callgrove.model.values import Block, SparseBlock, Values
 
-__all__ = ["Compute", "ComputedRows", "NewRow", "Specification", "with_metric_rows"]
+__all__ = ["Compute", "ComputedRows", "NewRow", "with_metric_rows"]
 
 Compute = Callable[[Ints | None, Ints | None], Iterator[Block]]  # of some profiles, and of some rows
 
@@ -83,16 +82,3 @@ def with_metric_rows(
         traces = TraceSelection(profiles, contexts, new).apply(traces)
     values = Values(ChainedValues(links), metrics, experiment.profiles, experiment.contexts)
     return replace(experiment, metrics=metrics, values=values, traces=traces)
-
-
-@dataclass(frozen=True)
-class Specification:
-    """Metrics that an experiment is to have instead of its own, and how messages call their source.
-
-    Those with a formula are derived; any other takes the values of the experiment's metric of that name. Parents are
-    numbers among them. `attributes` are what the experiment says of itself besides, such as mirrors of documentation.
-    """
-
-    name: str
-    definitions: tuple[Definition, ...]
-    attributes: Mapping[str, str] = field(default_factory=dict)
