@@ -42,6 +42,7 @@ __all__ = [
     "Field",
     "Format",
     "Grade",
+    "HoldsOnlyTraces",
     "Indexes",
     "KeepsFillers",
     "KeepsFormulas",
@@ -387,6 +388,13 @@ class KeepsFillers(Protocol):
     """A writer whose format tells values from numbers that nobody measured (see `HasFillers`): it gets both."""
 
     keeps_fillers: bool
+
+
+@runtime_checkable
+class HoldsOnlyTraces(Protocol):
+    """A writer whose format has no place for values of metrics, and none for formulas."""
+
+    holds_only_traces: bool
 
 
 @runtime_checkable

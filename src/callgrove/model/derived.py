@@ -134,6 +134,11 @@ class Derivation(ABC):
         return False
 
     @property
+    def companions(self) -> tuple[str, ...]:
+        """Other metrics that must stay where it stays, though they are no operands: they bring what it needs."""
+        return ()
+
+    @property
     def identity(self) -> tuple[object, ...]:
         """What makes two formulas the same, also those of two files: everything that the value follows from."""
         return self.language, self.when, self.text

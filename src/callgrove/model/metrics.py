@@ -256,7 +256,7 @@ class Metrics:
             if name not in known and name in self._rows_of:
                 known.add(name)
                 derivation = self.first(name).derivation
-                waiting += () if derivation is None else derivation.operands
+                waiting += () if derivation is None else (*derivation.operands, *derivation.companions)
         return known
 
     @cached_property

@@ -1,9 +1,10 @@
 """Formulas of derived metrics as files hold them, and back: a text, its language, when it is computed.
 
     stored_formula(metric) -> StoredFormula                  what to store of a derived metric
-    read_formulas(metrics, stored, tree) -> Metrics          the same metrics with formulas that evaluate
+    read_formulas(experiment, stored) -> Experiment          metrics with formulas that evaluate
 
-A language reads its formulas here, whatever file holds them. What cannot be read is unavailable, with the reason.
+A language reads its formulas here, whatever file holds them. What cannot be read is unavailable, with the reason. What
+CubePL has beside a formula, init blocks and rules of adding up, are attributes of its metrics.
 """
 
 from __future__ import annotations
@@ -12,13 +13,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from callgrove.errors import UsageError
-from callgrove.model.definitions import read_formula
-from callgrove.model.derived import Refused, When, derived_metric, when_computed
+from callgrove.model.cubepl import KINDS, Definition, Surroundings, compile_metrics
+from callgrove.model.definitions import UserFormula, read_formula
+from callgrove.model.derived import Refused, Unavailable, When, derived_metric, when_computed
+from callgrove.model.experiment import Experiment
+from callgrove.model.materialised import replace_metrics
 from callgrove.model.metrics import Metric, Metrics
 
-__all__ = ["StoredFormula", "read_formulas", "stored_formula"]
+__all__ = ["StoredFormula", "cubepl_formulas", "read_formulas", "stored_formula"]
 
-USER, CUBEPL = "callgrove", "cubepl"
+USER, CUBEPL = UserFormula.language, "cubepl"
+PREFIX, RULE = "cube: ", "cubeplaggr "  # of attributes
 
 
 @dataclass(frozen=True)
@@ -35,21 +40,48 @@ def stored_formula(metric: Metric) -> StoredFormula | None:
     formula = metric.derivation
     if formula is None:
         return None
-    return StoredFormula(formula.language, formula.when, formula.reason)
+    is_cubepl = not isinstance(formula, UserFormula | Refused) and _cubepl_kind(metric) in KINDS
+    return StoredFormula(CUBEPL if is_cubepl else formula.language, formula.when, formula.reason)
 
 
-def read_formulas(metrics: Metrics, stored: Mapping[int, StoredFormula]) -> Metrics:
-    """Return metrics whose rows have the formulas that they were stored with."""
-    refused = {row: _refuse(metrics[row], said.reason, said.when) for row, said in stored.items() if said.reason}
-    metrics = _with_rows(metrics, refused)
+def cubepl_formulas(metrics: Metrics) -> dict[int, StoredFormula]:
+    """Return the formulas that are CubePL by what Cube files say of their metrics."""
+    return {row: StoredFormula(CUBEPL, KINDS[_cubepl_kind(m)]) for row, m in enumerate(metrics) if _is_cubepl(m)}
+
+
+def _is_cubepl(metric: Metric) -> bool:
+    return metric.is_derived and _cubepl_kind(metric) in KINDS
+
+
+def _cubepl_kind(metric: Metric) -> str:
+    return dict(metric.attributes).get(f"{PREFIX}type", "").strip().upper()
+
+
+def read_formulas(experiment: Experiment, stored: Mapping[int, StoredFormula]) -> Experiment:
+    """Return the experiment with metrics whose rows have the formulas that they were stored with."""
+    if not stored:
+        return experiment
+    metrics = experiment.metrics
     for language, read in READERS.items():
-        rows = [row for row, said in stored.items() if said.language == language and not said.reason]
-        metrics = read(metrics, rows) if rows else metrics
-    unknown = {row: said for row, said in stored.items() if said.language not in READERS and not said.reason}
-    words = "its language {!r} is not known here"
-    return _with_rows(
-        metrics, {row: _refuse(metrics[row], words.format(s.language), s.when) for row, s in unknown.items()}
+        rows = [row for row, said in stored.items() if said.language == language]
+        metrics = read(experiment, metrics, rows) if rows else metrics
+    others = {row: _refuse(metrics[row], said) for row, said in stored.items() if said.language not in READERS}
+    reasons = {row: said.reason for row, said in stored.items() if said.reason and said.language in READERS}
+    metrics = _with_rows(metrics, others)
+    return replace_metrics(
+        experiment, _with_rows(metrics, {row: _mark(metrics[row], reason) for row, reason in reasons.items()})
     )
+
+
+def _refuse(metric: Metric, said: StoredFormula) -> Metric:
+    reason = said.reason or f"its language {said.language!r} is not known here"
+    return replace(metric, derivation=Refused(metric.formula, said.when, reason))
+
+
+def _mark(metric: Metric, reason: str) -> Metric:
+    """Return a metric that was not evaluated where it was stored, and is not evaluated here."""
+    operands = () if metric.derivation is None else metric.derivation.operands
+    return replace(metric, derivation=Unavailable(metric.formula, when_computed(metric), reason, operands))
 
 
 def _with_rows(metrics: Metrics, rows: Mapping[int, Metric]) -> Metrics:
@@ -58,12 +90,10 @@ def _with_rows(metrics: Metrics, rows: Mapping[int, Metric]) -> Metrics:
     return replace(metrics, rows=tuple(rows.get(number, metric) for number, metric in enumerate(metrics)))
 
 
-def _refuse(metric: Metric, reason: str, when: When | None = None) -> Metric:
-    refused = Refused(metric.formula, when or when_computed(metric), reason)
-    return replace(metric, derivation=refused)
+# -- formulas of users -------------------------------------------------------------------------------------------------
 
 
-def _read_user_formulas(metrics: Metrics, rows: list[int]) -> Metrics:
+def _read_user_formulas(experiment: Experiment, metrics: Metrics, rows: list[int]) -> Metrics:
     """Return metrics with formulas of the user. They may use one another in any order, but not in circles."""
     waiting, reasons = list(rows), dict[int, str]()
     while waiting:
@@ -75,7 +105,7 @@ def _read_user_formulas(metrics: Metrics, rows: list[int]) -> Metrics:
                 left.append(row)
                 reasons[row] = str(error)
         if len(left) == len(waiting):
-            return _with_rows(metrics, {row: _refuse(metrics[row], reasons[row]) for row in left})
+            return _with_rows(metrics, {row: _mark(metrics[row], reasons[row]) for row in left})
         waiting = left
     return metrics
 
@@ -87,4 +117,25 @@ def _read_user_formula(metrics: Metrics, row: int) -> Metric:
     return replace(made, show_percent=metric.show_percent)
 
 
-READERS: Mapping[str, Callable[[Metrics, list[int]], Metrics]] = {USER: _read_user_formulas}
+# -- CubePL ------------------------------------------------------------------------------------------------------------
+
+
+def _read_cubepl(experiment: Experiment, metrics: Metrics, rows: list[int]) -> Metrics:
+    """Return metrics with formulas of CubePL; to these, metrics that users have defined are measured ones."""
+    definitions = [_definition(metric, row in rows) for row, metric in enumerate(metrics) if not metric.statistic]
+    mirrors = list(filter(None, experiment.attributes.get(f"{PREFIX}mirrors", "").split("\n")))
+    leaves = experiment.profiles.system[experiment.profiles.measured].tolist()
+    around = Surroundings(experiment.title, len(mirrors), experiment.system, tuple(leaves))
+    compiled = {row.name: row for row in compile_metrics(definitions, around).rows}
+    return _with_rows(metrics, {row: compiled[metrics[row].name] for row in rows})
+
+
+def _definition(metric: Metric, is_formula: bool) -> Definition:
+    said = {key.removeprefix(PREFIX): text for key, text in metric.attributes if key.startswith(PREFIX)}
+    rules = tuple((key.removeprefix(RULE), text) for key, text in said.items() if key.startswith(RULE))
+    is_void = said.get("val", "").strip() == "VOID"
+    return Definition(metric, _cubepl_kind(metric) if is_formula else "", said.get("cubeplinit", ""), rules, is_void)
+
+
+Reader = Callable[[Experiment, Metrics, list[int]], Metrics]
+READERS: Mapping[str, Reader] = {CUBEPL: _read_cubepl, USER: _read_user_formulas}

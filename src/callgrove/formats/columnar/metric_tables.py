@@ -18,7 +18,7 @@ from callgrove.formats.columnar.schema import Cells
 from callgrove.model.derived import When
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Aggregation, Column, Composite, Metric, Metrics, Scope, composite_named
-from callgrove.model.stored_formulas import StoredFormula, read_formulas, stored_formula
+from callgrove.model.stored_formulas import StoredFormula, cubepl_formulas, stored_formula
 
 __all__ = [
     "Attributes",
@@ -28,6 +28,7 @@ __all__ = [
     "large_ids",
     "metric_tables",
     "read_metrics",
+    "read_stored_formulas",
 ]
 
 
@@ -232,16 +233,15 @@ def read_metrics(folder: Folder, attributes: Attributes) -> Metrics:
         )
     if len({(m.name, m.scope, m.statistic) for m in metrics}) < len(metrics):
         raise table.damage("rows", "each quantity once in a scope", "one of them twice")
-    read = Metrics(tuple(metrics), folder.or_warn(lambda: _read_columns(folder), ()))
-    return read_formulas(read, _read_stored_formulas(folder, table, rows, read))
+    return Metrics(tuple(metrics), folder.or_warn(lambda: _read_columns(folder), ()))
 
 
-def _read_stored_formulas(
-    folder: Folder, table: StoredTable, rows: Group, metrics: Metrics
-) -> dict[int, StoredFormula]:
-    """Return what is said of each formula that can be read; folders of before formulas were evaluated say nothing."""
+def read_stored_formulas(folder: Folder, metrics: Metrics) -> dict[int, StoredFormula]:
+    """Return what is said of each formula. Folders of before formulas were evaluated do not tell, but for what Cube
+    files said."""
     if folder.manifest.minor < FORMULAS_SINCE:
-        return {}
+        return cubepl_formulas(metrics)
+    table, rows = folder.table("metrics"), folder.read_numbered("metrics", "metric")
     columns = [rows.names(f"formula_{word}") for word in ("language", "when", "problem")]
     out = {}
     for row, (language, when, problem) in enumerate(zip(*columns, strict=True)):

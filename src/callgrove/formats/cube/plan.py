@@ -92,6 +92,10 @@ class MetricPlan:
         parents = {row: numbers[metric.name] for row, metric in enumerate(metrics) if metric.name in numbers}
         names: set[str] = set()
         planned = [_plan_metric(metrics, row, ids[number], parents, names) for number, row in enumerate(chosen)]
+        needed = {name for row in chosen if (formula := metrics[row].derivation) for name in formula.companions}
+        for metric in planned:
+            if _has_become_values(metrics[metric.row], metric.said):
+                metric.said = metric.said.without_formula(keeps_init=metrics[metric.row].name in needed)
         name_of = {metrics[metric.row].name: metric.name for metric in planned}
         for metric in planned:
             metric.formula = cubepl_of(metrics[metric.row], name_of) or ""
@@ -137,13 +141,11 @@ def _plan_metric(metrics: Metrics, row: int, id_: int, place: dict[int, int], na
     while above >= 0 and above not in place:
         above = metrics[above].parent
     said = CubeMetric.of_row(metric)
-    if said.kind in DERIVED and not metric.is_derived:
-        said = said.without_formula()
     type_ = value_type(metric.dtype)
     fits = type_ is not None and (type_.composite is None) == (metric.composite is None)
     if type_ is not None and type_.aggregation != metric.aggregation and metric.aggregation in DOUBLES:
         fits = False  # another tool's minimum or maximum
-    kind = said.kind if said.kind in SCOPES else TYPES[metric.scope]
+    kind = said.kind if said.kind in SCOPES and not _has_become_values(metric, said) else TYPES[metric.scope]
     if isinstance(metric.derivation, UserFormula):
         kind = KINDS[metric.derivation.when]
     if type_ is None or not fits:
@@ -152,6 +154,11 @@ def _plan_metric(metrics: Metrics, row: int, id_: int, place: dict[int, int], na
     scalar = metric.composite is not None and type_.composite is None
     name, parent = unique_name(metric.name, names), place.get(above, ABSENT)
     return PlannedMetric(row, id_, parent, name, kind, type_, said, scalar, metric.visible)
+
+
+def _has_become_values(metric: Metric, said: CubeMetric) -> bool:
+    """Return whether a metric is a formula in the file that it came from, and has values now."""
+    return said.kind in DERIVED and not metric.is_derived and metric.scope != Scope.NONE
 
 
 def unique_name(name: str, taken: set[str]) -> str:

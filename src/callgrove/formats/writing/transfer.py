@@ -26,7 +26,7 @@ from callgrove.formats.interface import (
     WritesTraces,
 )
 from callgrove.formats.registry import check_dialect, format_for_target, writer_of
-from callgrove.formats.writing.formulas import prepare_formulas
+from callgrove.formats.writing.formulas import losses_beside_traces, prepare_formulas
 from callgrove.formats.writing.writer import some
 from callgrove.model.books import Books, KeepsBooks
 from callgrove.model.experiment import Experiment
@@ -82,6 +82,8 @@ def transfer(experiment: Experiment, writer: Writer, progress: Progress = silent
             if writer.takes_spans:
                 _spans(experiment, writer, progress)
         report = writer.close()
+        for loss in losses_beside_traces(experiment, writer):
+            report.add(loss)
         for name, count in left_out.items():
             report.add(f"{count} values of {name} that nobody measured: counters that went below zero")
     except BaseException:
