@@ -431,9 +431,10 @@ class ProfileMaker:
         if self._n_runs > 1:
             where = "Spread shows them side by side, " if self._spread is not None else ""
             notes.append(f"{self._n_runs:,} runs are added up here; {where}--run chooses one of them.")
-        if any(costs.is_signed for costs in self._shown.metrics):
+        if signed := [costs.metric.name for costs in self._shown.metrics if costs.is_signed]:
+            these = "These costs" if len(signed) == len(self._shown.metrics) else f"Costs in {', '.join(signed)}"
             notes.append(
-                "These costs are differences: some are below zero. What is larger changed more, whichever way; shares "
+                f"{these} are differences: some are below zero. What is larger changed more, whichever way; shares "
                 "are of all changes by their sizes, so that more and less do not cancel out."
             )
         if tree.n_folded:

@@ -75,8 +75,8 @@ class FlameGraph {
     this.view = view;
     this.tree = treeOf(data.tree, data.labels);
     this.signed = data.metrics.some((one) => one.signed);
-    this.colouring = this.signed ? "change" : "name";
     this.metric = chosenMetric(data.metrics, view.get("metric"));
+    this.colouring = data.metrics[this.metric].signed ? "change" : "name";
     this.layout = layOut(this.tree, this.metric);
     this.colours = colourer(this.tree, this.metric, this.colouring);
     this.found = searched(this.tree, this.metric, view.get("search"));

@@ -14,7 +14,7 @@ import { Bars } from "./bars.js";
 import { drawLine, fitting, Picture, themeColours } from "./canvas.js";
 import { CATEGORIES, LESS, MORE, scale } from "./colours.js";
 import { button, choice, element, takeKey } from "./dom.js";
-import { amountOf, count, percent } from "./format.js";
+import { amountOf, count, percent, si } from "./format.js";
 import { csv, save } from "./saving.js";
 import { descending, laidOut, mapHeight, WIDEST } from "./spread_layout.js";
 import { tooltip } from "./tooltip.js";
@@ -422,7 +422,9 @@ class Spread {
     const y = (value) => bottom - (((Number.isFinite(value) ? value : 0) - least) / (most - least)) * (bottom - ABOVE);
     for (const mark of new Set([least, least < 0 ? 0 : most / 2, most])) {
       drawLine(surface, [LEFT, y(mark)], [width - 8, y(mark)], theme.faint);
-      surface.text(LEFT - 6, y(mark), this.amount()(mark), { size: 11, fill: theme.muted, anchor: "end" });
+      const text = this.amount()(mark);
+      const short = surface.measure(text, { size: 11 }) < LEFT - 8 ? text : si(mark); // long units are said elsewhere
+      surface.text(LEFT - 6, y(mark), short, { size: 11, fill: theme.muted, anchor: "end" });
     }
     const named = this.drawBars(surface, width, height, y, theme);
     this.drawMean(surface, width, height, y, theme);
