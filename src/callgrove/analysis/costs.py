@@ -379,6 +379,10 @@ class RowCells:
             return self.of(quantity, scope)
         return replace(self, whole=self.whole.over_all).of(quantity, scope)[:, None]
 
+    def in_tree(self, quantity: str, scope: Scope | None = None) -> Floats:
+        """Return an operand in every context of the tree."""
+        return self.whole.in_tree(quantity, scope or self.scope)
+
     def over_profiles(self, statistic: str, quantity: str, scope: Scope | None = None) -> Floats:
         """Return a statistic of what each profile has in each row."""
         if not isinstance(self.whole, TotalCells):
