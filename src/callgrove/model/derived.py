@@ -287,7 +287,7 @@ class TotalCells:
         """Yield cells of contexts x profiles, some profiles at a time, for a quantity that needs single profiles."""
         every = self.values.profiles.measured if self.chosen is None else self.chosen
         _demand_single_profiles(self.values, every, quantity)
-        return _batches(self.values, scope, every)
+        return _batches(self.values, scope, every, across=[self])
 
     def total(self, quantity: str) -> Floats:
         return _add_roots(self.values.metrics.first(quantity), self.of(quantity, Scope.INCLUSIVE), self.tree)
@@ -348,11 +348,13 @@ def _demand_single_profiles(values: Values, profiles: Ints, quantity: str) -> No
         )
 
 
-def _batches(values: Values, scope: Scope, every: Ints) -> Iterator[ProfileCells]:
+def _batches(
+    values: Values, scope: Scope, every: Ints, across: list[TotalCells] | None = None
+) -> Iterator[ProfileCells]:
     step = max(1, MOST_CELLS // max(1, len(values.tree)))
-    across: list[TotalCells] = []
+    shared: list[TotalCells] = [] if across is None else across
     for start in range(0, len(every), step):
-        yield ProfileCells(values, scope, every[start : start + step], every, across=across)
+        yield ProfileCells(values, scope, every[start : start + step], every, across=shared)
 
 
 def number_cells(metric: Metric, values: Array) -> Floats:
