@@ -368,7 +368,7 @@ class TotalCells:
         """Yield cells of contexts x profiles, some profiles at a time, for a quantity that needs single profiles."""
         every = self.values.profiles.measured if self.chosen is None else self.chosen
         _demand_single_profiles(self.values, every, quantity)
-        return _batches(self.values, scope, every)
+        return _batches(self.values, scope, every, across=[self])
 
     def total(self, quantity: str) -> Floats:
         return _add_roots(self.values.metrics.first(quantity), self.of(quantity, Scope.INCLUSIVE), self.tree)
@@ -429,12 +429,14 @@ def _demand_single_profiles(values: Values, profiles: Ints, quantity: str) -> No
         )
 
 
-def _batches(values: Values, scope: Scope, profiles: Ints, every: Ints | None = None) -> Iterator[ProfileCells]:
+def _batches(
+    values: Values, scope: Scope, profiles: Ints, every: Ints | None = None, across: list[TotalCells] | None = None
+) -> Iterator[ProfileCells]:
     step = max(1, MOST_CELLS // max(1, len(values.tree)))
-    across: list[TotalCells] = []
     chosen = profiles if every is None else every
+    shared: list[TotalCells] = [] if across is None else across
     for start in range(0, len(profiles), step):
-        yield ProfileCells(values, scope, profiles[start : start + step], chosen, across=across)
+        yield ProfileCells(values, scope, profiles[start : start + step], chosen, across=shared)
 
 
 def number_cells(metric: Metric, values: Array) -> Floats:
