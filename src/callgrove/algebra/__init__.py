@@ -6,6 +6,7 @@ The modules, in the order to read them:
     cutting.py     part (some of the profiles), cut (other roots, pruned calls), common (the call tree that all have)
     profiles.py    which profiles and runs of several experiments are the same, and where they live
     operands.py    which metric rows the result has; an input's values in the ids of the result, tile by tile
+    formulas.py    which derived metrics stay formulas, and which become values
     cells.py       values of several inputs, sorted by cell, and the rules that make one of them
     traces.py      the traces of several inputs as one
 

@@ -16,6 +16,11 @@ The modules, in the order to read them:
     joining.py          several executions as one experiment
     selection.py        a part of an experiment, itself one
     formulas.py         arithmetic over metrics
+    derived.py          derived metrics: what a formula can ask for, and when it is computed
+    definitions.py      formulas of users
+    unit_algebra.py     units of what formulas come to
+    cubepl/             formulas of Cube files
+    materialised.py     values in place of formulas
     books.py            what a stream was given and what it passed on, added up at both ends
     study/              measured series over parameter points
 
