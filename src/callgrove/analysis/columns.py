@@ -185,17 +185,20 @@ EXCLUSIVE_FIRST = (Scope.EXCLUSIVE, Scope.FUNCTION, Scope.LEXICAL, Scope.POINT)
 SAME_UNIT = ("", "Sum", "Mean", "StdDev", "Min", "Max")
 SPREADS = ("StdDev", "CfVar")
 TAKEN = ("context", "depth", "name", "kind", "file", "line", "module", "exclusive", "inclusive", "percent", "source")
+TAKEN_IN_TABLES = ("share", "where")  # for people, who get no other names than programs do
 NEAR = 1e-6  # relative; more than a total by so much is rounding
 LARGEST = 10_000  # terms of a formula, with those of the columns that it refers to
 
 
 @dataclass(frozen=True, eq=False)
 class CostColumn(TableColumn):
-    """A column of a table with what is needed to print it: `total` is what percentages are of, None without."""
+    """A column of a table with what is needed to print it: `total` is what percentages are of, None without.
+    `is_derived`: a cell without a value is one that a formula has none for."""
 
     number_format: str = ""
     unit: str = ""
     total: float | None = None
+    is_derived: bool = False
 
 
 @dataclass(frozen=True)
@@ -226,7 +229,9 @@ class ShownColumns:
         for name in names:
             first = metrics.first(name)
             column = Column(name, Scope.NONE, "", number_format=first.number_format)
-            columns.append(Shown(_name(column), column, Variable(len(quantities)), first.unit))
+            taken = (*TAKEN, *TAKEN_IN_TABLES, *(one.name for one in columns))
+            shown = f"{name} (metric)" if name in taken else name
+            columns.append(Shown(shown, column, Variable(len(quantities)), first.unit))
             quantities.append(Quantity(name, scope))
         return replace(self, columns=_drop_repeated(columns), quantities=tuple(quantities))
 
@@ -244,7 +249,8 @@ class ShownColumns:
         total = float(self._evaluate(shown, totals, 1)[0]) if column.show_percent and self._adds_up(column) else None
         if total is not None and not _are_shares(cells, total):
             total = None
-        return CostColumn(shown.name, cells, np.nan, column.number_format, shown.unit, total)
+        is_derived = column.name in self.experiment.metrics.derived
+        return CostColumn(shown.name, cells, np.nan, column.number_format, shown.unit, total, is_derived)
 
     def _adds_up(self, column: Column) -> bool:
         """Return whether values are shares of a whole: a minimum or maximum is no part of another."""

@@ -184,7 +184,7 @@ def _prepare_formulas(experiment: Experiment, writer: Writer) -> Experiment:
         return experiment
     storable = {name for name in evaluated if is_storable(experiment, name)}
     kept = _choose_kept(metrics, evaluated, storable, writer) if isinstance(writer, KeepsFormulas) else set()
-    lost = {name for name in evaluated if name not in kept and name not in storable}
+    lost = {*evaluated} - {*metrics.unavailable} - kept - storable
     rows = tuple(_refuse(metric) if metric.name in lost else metric for metric in metrics)
     return materialise(replace_metrics(experiment, replace(metrics, rows=rows)), storable - kept)
 
