@@ -11,7 +11,7 @@ that runs in a circle, or that needs such a one, is `Unavailable`, and says why 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
@@ -119,7 +119,7 @@ class _Compiler:
         if kind not in RULES:
             raise _Unreadable(f"it has a rule of adding up of the unknown type {kind!r}")
         try:
-            return kind, _parse(text)
+            return kind, _parse(text, ("arg1", "arg2"))
         except _Unreadable as error:
             raise _Unreadable(f"its rule of adding up, {kind}: {error}") from None
 
@@ -229,9 +229,9 @@ class _Unreadable(ValueError):
     """A text that is no formula: its message has line and column."""
 
 
-def _parse(text: str) -> Formula:
+def _parse(text: str, words: Collection[str] = ()) -> Formula:
     try:
-        return Formula(text, parse(text))
+        return Formula(text, parse(text, words))
     except CubePlError as error:
         raise _Unreadable(error.in_text(text)) from None
 

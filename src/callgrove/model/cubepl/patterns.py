@@ -25,7 +25,7 @@ MAX_NESTING = 100
 MAX_STATES = 200_000
 MAX_KNOWN = 50_000  # remembered steps
 MAX_HELD = 2_000_000  # states in all remembered sets of them
-MAX_WORK = 20_000_000  # states that are visited for one text
+MAX_WORK = 5_000_000  # states that are visited for one text
 LAST_CHARACTER = 0x10FFFF
 
 Ranges = tuple[tuple[int, int], ...]
@@ -142,7 +142,7 @@ class _Reader:
             part = self.single()
             found = QUANTIFIER.match(self.text, self.at)
             if found is not None:
-                if isinstance(part, Assertion):
+                if isinstance(part, Assertion) and self.text[self.at - 1] != ")":
                     raise PatternError("a place cannot be repeated")
                 self.at = found.end()
                 part = _repeat(part, found)

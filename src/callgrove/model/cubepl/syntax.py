@@ -22,7 +22,7 @@ What a bracket holds, a condition or a value, is known when it is read: nothing 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, fields
 
 from callgrove.model.cubepl.patterns import Pattern, PatternError
@@ -292,18 +292,18 @@ NAME = re.compile(r'[^\s(){}\[\];,"$]++')
 REGEX = re.compile(r"\s*+/([^/\n]*+)/")
 
 
-def parse(text: str) -> Node:
-    """Return the tree of a formula. Raises CubePlError where it is none."""
+def parse(text: str, words: Collection[str] = ()) -> Node:
+    """Return the tree of a formula, in which `words` are variables too. Raises CubePlError where it is none."""
     if len(text) > MAX_TEXT:
         raise CubePlError(0, f"the text has {len(text):,} characters, and at most {MAX_TEXT:,} are read")
-    return _Parser(text).run()
+    return _Parser(text, words).run()
 
 
 class _Parser:
     """One pass over the text, with the token in hand."""
 
-    def __init__(self, text: str) -> None:
-        self.source = text
+    def __init__(self, text: str, words: Collection[str]) -> None:
+        self.source, self.words = text, words
         self.depth = 0
         self.kind, self.word, self.at, self.end = "", "", 0, 0
         self.advance()
@@ -451,9 +451,9 @@ class _Parser:
     def named(self) -> Node:
         """Take a function, or a word that is a condition."""
         at, word = self.at, self.word
-        if word in ("true", "false"):
+        if word in ("true", "false") or word in self.words:
             self.advance()
-            return Truth(at, word == "true")
+            return Variable(at, word) if word in self.words else Truth(at, word == "true")
         if word not in FUNCTIONS and word not in (*OF_NAMES, "not"):
             raise CubePlError(at, f"there is no function or value {word[:40]!r}")
         self.advance()
