@@ -330,10 +330,10 @@ def over_batches(metric: Metric, batches: Iterator[Floats], n_rows: int) -> dict
             low = np.minimum(low, np.where(known, matrix, np.inf).min(axis=1, initial=np.inf))
             high = np.maximum(high, np.where(known, matrix, -np.inf).max(axis=1, initial=-np.inf))
             missing |= ~known.all(axis=1)
-        unknown = (n == 0) | (missing & (metric.aggregation == Aggregation.SUM))
         answers = {"mean": total / n, "max": high, "min": low, "std": np.sqrt(squares / n)}
-    out = {name: np.where(unknown, np.nan, numbers) for name, numbers in answers.items()}
-    return {**out, "count": np.where(unknown & (n > 0), np.nan, n_used)}
+    unknown = missing & (metric.aggregation == Aggregation.SUM)
+    out = {name: np.where(unknown | (n == 0), np.nan, numbers) for name, numbers in answers.items()}
+    return {**out, "count": np.where(unknown, np.nan, n_used)}
 
 
 def _demand_single_profiles(values: Values, profiles: Ints, quantity: str) -> None:
