@@ -210,7 +210,9 @@ def test_operands_are_combined_before_a_ratio_of_a_function(tmp_path: Path) -> N
 
 def test_init_blocks_run_once_and_share_what_is_global(tmp_path: Path) -> None:
     """All blocks run before anything is evaluated, in the order of the metrics; locals do not survive."""
-    first = derived("first", AFTER, "${shared} * 10 + ${local}", "{ global(shared); ${shared} = 1; ${local} = 5; return 7; }")
+    first = derived(
+        "first", AFTER, "${shared} * 10 + ${local}", "{ global(shared); ${shared} = 1; ${local} = 5; return 7; }"
+    )
     second = derived("d", AFTER, "${shared}", "{ ${shared} = ${shared} + 1 + ${local}; return 0; }")
     found = Worth(with_metrics(tmp_path / "x.cubex", first, second))
     assert found.at(0, Scope.EXCLUSIVE) == [2] * 5
@@ -235,7 +237,9 @@ def test_an_init_block_that_fails_takes_formulas_with_it_that_read_variables(tmp
     broken = derived("d", AFTER, "metric::time()", "{ while ( true ) { ${i} = 1; }; return 0; }")
     found = with_metrics(tmp_path / "x.cubex", broken, derived("mask", EACH, f"{MPI} * metric::time(e)"))
     assert found.totals("d", Scope.INCLUSIVE)[0] == 128
-    with pytest.raises(NotEvaluated, match="mask is a derived metric .*init block of metric d: line 1, column 3: the loop"):
+    with pytest.raises(
+        NotEvaluated, match="mask is a derived metric .*init block of metric d: line 1, column 3: the loop"
+    ):
         found.totals("mask", Scope.INCLUSIVE)
 
 
