@@ -64,6 +64,8 @@ export interface Metric {
   unit: string;
   description: string;
   additive: boolean;
+  /** Some contexts have no value, so that parts do not make up the whole. */
+  missing: boolean;
   /** The formula of a derived metric, empty for others. */
   derived: string;
   total: Finite;
@@ -322,6 +324,8 @@ export interface ScalingData {
   far: number;
   measure: string;
   metric_names: string[];
+  /** By metric; what does not add up has no shares. */
+  adds_up: boolean[];
   units: string[];
   first_metric: string;
   callpath: string[];
