@@ -6,6 +6,8 @@ The modules, in the order to read them:
     views.py             the flat profile (`top`), the call tree (`tree`), callers, the hot path (`hot`)
     columns.py           the columns that a profiler wants shown: formulas over statistics of threads
     comparison.py        what differs between experiments: `diff`
+    efficiency.py        how efficiently runs use processes, threads and devices: `pop`
+    time_use.py          what threads of a run spent their time on, and how its devices were used
     overview.py          what is in an experiment: `info`
     tables.py            an experiment's tables, streamed: `export`; values, stored or computed
     method_results.py    what the library's methods return: tables with titles and notes, data frames
