@@ -17,6 +17,7 @@ from callgrove.analysis.views import fold_lines
 from callgrove.arrays import ABSENT, Array, Bools, Floats, Ints
 from callgrove.errors import Parameter, UsageError
 from callgrove.model.contexts import LONGEST_PATH, ContextTree
+from callgrove.model.definitions import defined_name
 from callgrove.model.experiment import Experiment
 from callgrove.model.joining import ROOT, names
 from callgrove.model.metrics import Aggregation, Metric, Scope, time_unit
@@ -162,7 +163,8 @@ def _metrics(experiments: Sequence[Experiment], asked: Question) -> list[str]:
 def _metrics_named(experiments: Sequence[Experiment], text: str) -> list[str]:
     """Return the metrics that a text names: one for all, or LEFT=RIGHT."""
     left, equals, right = text.partition("=")
-    if not equals or any(text in name for name in experiments[0].metrics.quantities):
+    first = experiments[0].metrics
+    if not equals or any(text in name for name in first.quantities) or defined_name(text) in first.derived:
         left = right = text
     names = [experiments[0].metrics.resolve(left.strip())]
     for other in experiments[1:]:

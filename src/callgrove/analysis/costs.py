@@ -8,7 +8,7 @@ their sizes add up to 100 at most.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -17,7 +17,7 @@ from callgrove.arrays import Array, Bools, Floats, Ids, Ints, combine_upwards, d
 from callgrove.errors import Parameter, UsageError
 from callgrove.model.computed_values import recipe
 from callgrove.model.contexts import ContextKind, ContextTree, Relation
-from callgrove.model.derived import TotalCells, When, evaluate, over_batches
+from callgrove.model.derived import ProfileCells, TotalCells, When, evaluate, over_batches
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Aggregation, Metric, Scope
 from callgrove.model.profiles import choose_profiles
@@ -76,18 +76,20 @@ class Costs:
         """What stands for no cost."""
         return np.nan if self.is_ratio else self.metric.aggregation.neutral
 
+    @cached_property
+    def cells(self) -> TotalCells:
+        """What formulas can ask for, over the chosen profiles; all views of these costs share it."""
+        return TotalCells(self.experiment.values, Scope.EXCLUSIVE, self.profiles)
+
     def over(self, rows: Rows) -> tuple[Array, Array]:
         """Return the exclusive and the inclusive cost of the rows of a view."""
         if self.is_ratio:
-            cells = RowCells(TotalCells(self.experiment.values, Scope.EXCLUSIVE, self.profiles), Scope.EXCLUSIVE, rows)
+            cells = RowCells(self.cells, Scope.EXCLUSIVE, rows)
             return cells.of(self.metric.name), cells.of(self.metric.name, Scope.INCLUSIVE)
-        rule, neutral = self.metric.aggregation, self.neutral
-        both = []
-        for values, (contexts, targets) in ((self.exclusive, rows.exclusive), (self.inclusive, rows.inclusive)):
-            out = np.full(rows.n, neutral, values.dtype if not neutral else np.float64)
-            rule.combine_at(out, targets, values[contexts])
-            both.append(out)
-        return both[0], both[1]
+        rule = self.metric.aggregation
+        pairs = (self.exclusive, Scope.EXCLUSIVE), (self.inclusive, Scope.INCLUSIVE)
+        exclusive, inclusive = (rows.combine(values, scope, rule) for values, scope in pairs)
+        return exclusive, inclusive
 
     @cached_property
     def gain_and_loss(self) -> tuple[float, float]:
@@ -105,10 +107,24 @@ class Costs:
         return -loss > ROUNDING * (gain - loss)
 
     @property
+    def has_missing(self) -> bool:
+        """Whether the exclusive cost of a context is not known: that of a formula without a value there."""
+        return self.metric.derivation is not None and bool(np.isnan(self.exclusive).any())
+
+    def say_no_total(self) -> str:
+        """Return why there is no total; nothing where there is one."""
+        if self.is_ratio:
+            return f"computed for each row, as {self.metric.formula}"
+        return "no total, as values are missing" if np.isnan(self.total) and self.metric.derivation is not None else ""
+
+    @property
     def whole(self) -> float:
-        """What percentages are of: the total; of signed costs, the sizes of all of them together."""
+        """What percentages are of: the total; of signed costs, the sizes of all of them together. NaN where a part of
+        it is missing."""
         gain, loss = self.gain_and_loss
-        return gain - loss if self.is_signed else self.total
+        if not self.is_signed:
+            return self.total
+        return np.nan if self.has_missing else gain - loss
 
     def percent(self, values: Array) -> Array:
         """Return the shares of the whole, in percent; nothing is a share of zero."""
@@ -129,25 +145,32 @@ class Costs:
         return combine_upwards(sizes, tree.parent, tree.levels, np.add)[:n]
 
     def has(self, values: Array) -> Bools:
-        """Return which of some costs are there: not zero, or where nothing adds up, not absent."""
+        """Return which of some costs are there: not zero, or where nothing adds up, not absent. A sum with a part that
+        is missing is there: it is not zero."""
         has_value: Bools = ~np.isnan(values) if self.is_ratio else values != self.neutral
         return has_value
 
     def rank(self, values: Array) -> Floats:
-        """Return the numbers to sort costs by: their sizes. Of a minimum or maximum, its value; those that are absent
-        are the lowest."""
+        """Return the numbers to sort costs by: their sizes. Of a minimum, a maximum or a ratio, its value. Those that
+        are absent or missing are the lowest."""
         ranks: Floats = values.astype(np.float64)
-        return np.where(self.has(values), ranks, -np.inf) if self.neutral else np.abs(ranks)
+        if self.neutral:
+            return np.where(self.has(values), ranks, -np.inf)
+        return (
+            np.where(np.isnan(ranks), -np.inf, np.abs(ranks)) if self.metric.derivation is not None else np.abs(ranks)
+        )
 
     def columns(self, exclusive: Array, inclusive: Array, share: Array) -> tuple[Column, Column, Column]:
         """Return what every view shows of some rows; percent is of `share`. Where nothing adds up, an absent value is
         an empty cell, and none is a share of another."""
         neutral = self.neutral
         if not neutral:
+            missing = None if self.metric.derivation is None else np.nan
+            shares = self.percent(share)
             return (
-                Column("exclusive", exclusive),
-                Column("inclusive", inclusive),
-                Column("percent", self.percent(share)),
+                Column("exclusive", exclusive, missing),
+                Column("inclusive", inclusive, missing),
+                Column("percent", shares, missing),
             )
         pair = Column("exclusive", exclusive, neutral), Column("inclusive", inclusive, neutral)
         return *pair, Column("percent", [None] * len(share))
@@ -267,6 +290,7 @@ WITH_LINES = (ContextKind.LINE, ContextKind.CALL, ContextKind.INSTRUCTION)
 
 
 Pairs = tuple[Ints, Ints]  # contexts, and the row of each
+NESTED = (Scope.FUNCTION, Scope.LEXICAL)
 
 
 @dataclass(frozen=True)
@@ -281,6 +305,20 @@ class Rows:
     inclusive: Pairs
     exclusive: Pairs
     nested: Pairs | None = None
+
+    def combine(self, values: Array, scope: Scope, rule: Aggregation) -> Array:
+        """Return values of contexts (x profiles) as those of rows, combined; absent is neutral. Integers stay such."""
+        contexts, targets = self.pairs(scope)
+        kind = np.dtype(np.float64) if rule.neutral else values.dtype
+        out = np.full((self.n, *values.shape[1:]), rule.neutral, kind)
+        rule.combine_at(out, targets, values[contexts])
+        return out
+
+    def pairs(self, scope: Scope) -> Pairs:
+        """Return which contexts count in which row, in a scope."""
+        if scope == Scope.INCLUSIVE:
+            return self.inclusive
+        return self.nested if scope in NESTED and self.nested is not None else self.exclusive
 
     @classmethod
     def of_contexts(cls, chosen: Ints, owner: Array) -> Rows:
@@ -303,49 +341,63 @@ class Rows:
 
 @dataclass(frozen=True)
 class RowCells:
-    """Cells of formulas that are rows of a view, each of one or many contexts: operands are combined over these."""
+    """Cells of formulas that are rows of a view, each of one or many contexts: operands are combined over these. Of
+    `whole` that has profiles, they are rows x profiles."""
 
-    whole: TotalCells
+    whole: TotalCells | ProfileCells
     scope: Scope
     rows: Rows
+    over_all: RowCells | None = None  # the same rows over all chosen profiles, of cells of some
+    cache: dict[tuple[str, Scope], Floats] = field(default_factory=dict)  # shared with cells of the other scope
+    statistics: dict[tuple[str, Scope], dict[str, Floats]] = field(default_factory=dict)  # likewise
     contexts: None = None
-    profiles: None = None
 
     @property
     def tree(self) -> ContextTree:
         return self.whole.tree
 
+    @property
+    def profiles(self) -> Ints | None:
+        return self.whole.profiles
+
     def of(self, quantity: str, scope: Scope | None = None) -> Floats:
         """Return an operand of each row."""
-        metric, wanted = self.whole.values.metrics.first(quantity), scope or self.scope
-        if metric.derivation is not None and metric.derivation.when == When.AFTER:
-            return evaluate(metric, replace(self, scope=wanted), (self.rows.n,))
-        return self._combine(metric, self.whole.of(quantity, wanted)[:, None], wanted)[:, 0]
+        key = quantity, scope or self.scope
+        if key not in self.cache:
+            self.cache[key] = self._read(*key)
+        return self.cache[key]
 
-    def _combine(self, metric: Metric, values: Floats, scope: Scope) -> Floats:
-        """Return rows x profiles, of contexts x profiles."""
-        contexts, targets = self.rows.inclusive if scope == Scope.INCLUSIVE else self.rows.exclusive
-        rule = metric.aggregation
-        out = np.full((self.rows.n, values.shape[1]), rule.neutral)
-        present = np.where(np.isnan(values), rule.neutral, values) if rule.neutral else values
-        rule.combine_at(out, targets, present[contexts])
-        return np.where(out == rule.neutral, np.nan, out) if rule.neutral else out
+    def _read(self, quantity: str, wanted: Scope) -> Floats:
+        metric = self.whole.values.metrics.first(quantity)
+        if metric.derivation is not None and metric.derivation.when == When.AFTER:
+            shape = (self.rows.n,) if self.profiles is None else (self.rows.n, len(self.profiles))
+            return evaluate(metric, replace(self, scope=wanted), shape)
+        rule, values = metric.aggregation, self.whole.of(quantity, wanted)
+        if not rule.neutral:
+            return self.rows.combine(values, wanted, rule)
+        out = self.rows.combine(np.where(np.isnan(values), rule.neutral, values), wanted, rule)
+        return np.where(out == rule.neutral, np.nan, out)
 
     def total(self, quantity: str) -> Floats:
         """Return the inclusive value of all roots."""
         return self.whole.total(quantity)
 
     def of_all_profiles(self, quantity: str, scope: Scope | None = None) -> Floats:
-        """Return an operand of each row over all chosen profiles: the same."""
-        return self.of(quantity, scope)
+        """Return an operand of each row over all chosen profiles."""
+        wanted = scope or self.scope
+        return self.of(quantity, wanted) if self.over_all is None else self.over_all.of(quantity, wanted)[:, None]
 
-    def over_profiles(self, statistic: str, quantity: str) -> Floats:
+    def over_profiles(self, statistic: str, quantity: str, scope: Scope | None = None) -> Floats:
         """Return a statistic of what each profile has in each row."""
-        metric = self.whole.values.metrics.first(quantity)
-        if metric.aggregation == Aggregation.NONE:
-            raise UsageError(f"profiles.{statistic}: {quantity} does not add up, so many contexts together have none")
-        parts = (self._combine(metric, part.of(quantity), self.scope) for part in self.whole.by_profile(self.scope))
-        return over_batches(statistic, parts, self.rows.n)
+        key = quantity, scope or self.scope
+        if self.over_all is not None:
+            return self.over_all.over_profiles(statistic, *key)[:, None]
+        if key not in self.statistics:
+            assert isinstance(self.whole, TotalCells)
+            batches = self.whole.by_profile(key[1], quantity)
+            parts = (RowCells(part, key[1], self.rows, self).of(quantity) for part in batches)
+            self.statistics[key] = over_batches(self.whole.values.metrics.first(quantity), parts, self.rows.n)
+        return self.statistics[key][statistic]
 
 
 @dataclass(frozen=True)

@@ -96,24 +96,21 @@ class Cells(Protocol):
     def of_all_profiles(self, quantity: str, scope: Scope | None = None) -> Floats:
         """Return an operand over all chosen profiles, whatever the profile of a cell."""
 
-    def over_profiles(self, statistic: str, quantity: str) -> Floats:
+    def over_profiles(self, statistic: str, quantity: str, scope: Scope | None = None) -> Floats:
         """Return one of STATISTICS of an operand over the chosen profiles."""
 
 
 class Derivation(ABC):
-    """A formula over other metrics. `language` is that of its text: `callgrove` or `cubepl`."""
+    """A formula over other metrics.
+
+    `language` is that of its text: `callgrove` or `cubepl`. `text` is the formula without the name of the metric,
+    `when` says when it is computed. `reason` says why it cannot be evaluated; empty for all that can.
+    """
 
     language: ClassVar[str]
-
-    @property
-    @abstractmethod
-    def text(self) -> str:
-        """The formula as it was written, without the name of the metric."""
-
-    @property
-    @abstractmethod
-    def when(self) -> When:
-        """When it is computed."""
+    text: str
+    when: When
+    reason: str = ""
 
     @property
     @abstractmethod
@@ -182,6 +179,7 @@ class ProfileCells:
     profiles: Ints
     every: Ints
     cache: dict[tuple[str, Scope], Array] = field(default_factory=dict)  # shared with cells of the other scope
+    across: list[TotalCells] = field(default_factory=list)  # cells over all profiles, once needed; shared by batches
 
     @property
     def tree(self) -> ContextTree:
@@ -190,6 +188,13 @@ class ProfileCells:
     @property
     def contexts(self) -> Ids:
         return np.arange(len(self.tree), dtype=np.int32)
+
+    @property
+    def over_all(self) -> TotalCells:
+        """The same contexts over all chosen profiles."""
+        if not self.across:
+            self.across.append(TotalCells(self.values, self.scope, self.every))
+        return self.across[0]
 
     def of(self, quantity: str, scope: Scope | None = None) -> Floats:
         key = quantity, scope or self.scope
@@ -203,6 +208,7 @@ class ProfileCells:
             return _number_cells(metric, self._stored(quantity, scope))
         if metric.derivation.when == When.AFTER:
             return evaluate(metric, replace(self, scope=scope), self._shape)
+        _demand_single_profiles(self.values, self.every, quantity)
         asked = Scope.INCLUSIVE if metric.derivation.when == When.EACH_INCLUSIVE else Scope.EXCLUSIVE
         cells = evaluate(metric, replace(self, scope=asked), self._shape)
         return cells if asked == scope else metric.derivation.spread(cells, asked, scope, self.tree)
@@ -220,10 +226,10 @@ class ProfileCells:
         return _add_roots(self.values.metrics.first(quantity), self.of(quantity, Scope.INCLUSIVE), self.tree)
 
     def of_all_profiles(self, quantity: str, scope: Scope | None = None) -> Floats:
-        return TotalCells(self.values, scope or self.scope, self.every).of(quantity)[:, None]
+        return self.over_all.of(quantity, scope or self.scope)[:, None]
 
-    def over_profiles(self, statistic: str, quantity: str) -> Floats:
-        return TotalCells(self.values, self.scope, self.every).over_profiles(statistic, quantity)[:, None]
+    def over_profiles(self, statistic: str, quantity: str, scope: Scope | None = None) -> Floats:
+        return self.over_all.over_profiles(statistic, quantity, scope or self.scope)[:, None]
 
 
 @dataclass(frozen=True)
@@ -234,6 +240,7 @@ class TotalCells:
     scope: Scope
     chosen: Ints | None = None
     cache: dict[tuple[str, Scope], Array] = field(default_factory=dict)  # shared with cells of the other scope
+    statistics: dict[tuple[str, Scope], dict[str, Floats]] = field(default_factory=dict)  # likewise
     profiles: None = None
 
     @property
@@ -259,18 +266,18 @@ class TotalCells:
             return evaluate(metric, replace(self, scope=scope), (len(self.tree),))
         asked = Scope.INCLUSIVE if metric.derivation.when == When.EACH_INCLUSIVE else Scope.EXCLUSIVE
         summed: Floats | None = None
-        for cells in self.by_profile(asked):
+        for cells in self.by_profile(asked, quantity):
             part = metric.derivation.add_profiles(cells.of(quantity))
             summed = part if summed is None else metric.derivation.add_profiles(np.stack([summed, part], axis=1))
         if summed is None:
             return np.zeros(len(self.tree))
         return summed if asked == scope else metric.derivation.spread(summed, asked, scope, self.tree)
 
-    def by_profile(self, scope: Scope) -> Iterator[ProfileCells]:
-        """Yield cells of contexts x profiles, some profiles at a time."""
+    def by_profile(self, scope: Scope, quantity: str) -> Iterator[ProfileCells]:
+        """Yield cells of contexts x profiles, some profiles at a time, for a quantity that needs single profiles."""
         every = self.values.profiles.measured if self.chosen is None else self.chosen
-        self.values.demand_known(every)
-        return _batches(self.values, scope, every)
+        _demand_single_profiles(self.values, every, quantity)
+        return _batches(self.values, scope, every, across=[self])
 
     def total(self, quantity: str) -> Floats:
         return _add_roots(self.values.metrics.first(quantity), self.of(quantity, Scope.INCLUSIVE), self.tree)
@@ -278,37 +285,63 @@ class TotalCells:
     def of_all_profiles(self, quantity: str, scope: Scope | None = None) -> Floats:
         return self.of(quantity, scope)
 
-    def over_profiles(self, statistic: str, quantity: str) -> Floats:
-        return over_batches(statistic, (cells.of(quantity) for cells in self.by_profile(self.scope)), len(self.tree))
+    def over_profiles(self, statistic: str, quantity: str, scope: Scope | None = None) -> Floats:
+        key = quantity, scope or self.scope
+        if key not in self.statistics:
+            parts = (cells.of(quantity) for cells in self.by_profile(key[1], quantity))
+            self.statistics[key] = over_batches(self.values.metrics.first(quantity), parts, len(self.tree))
+        return self.statistics[key][statistic]
 
 
-def over_batches(statistic: str, batches: Iterator[Floats], n_rows: int) -> Floats:
-    """Return a statistic of rows over all profiles, which come as rows x some of them. Cells without a value do not
-    count; `count` is the number of profiles whose value is not zero."""
-    n, n_used, total = np.zeros(n_rows), np.zeros(n_rows), np.zeros(n_rows)
-    squares, low, high = np.zeros(n_rows), np.full(n_rows, np.inf), np.full(n_rows, -np.inf)
-    with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
+def over_batches(metric: Metric, batches: Iterator[Floats], n_rows: int) -> dict[str, Floats]:
+    """Return STATISTICS of rows over all profiles, which come as rows x some of them.
+
+    A profile without a value does not count, as a minimum or a ratio has none where nothing happened. What adds up has
+    a value everywhere: where one is missing, nothing is known of all. `count` is the number of profiles whose value is
+    not zero.
+    """
+    n, n_used, total, squares = (np.zeros(n_rows) for _ in range(4))
+    low, high, missing = np.full(n_rows, np.inf), np.full(n_rows, -np.inf), np.zeros(n_rows, np.bool_)
+    with np.errstate(all="ignore"):
         for matrix in batches:
             known = ~np.isnan(matrix)
             numbers = np.where(known, matrix, 0.0)
-            n += known.sum(axis=1)
-            n_used += (numbers != 0).sum(axis=1)
+            n_before, n_here = n, known.sum(axis=1)
+            mean_before, mean_here = total / np.maximum(n, 1), numbers.sum(axis=1) / np.maximum(n_here, 1)
+            n = n + n_here
+            # Squares of distances from the mean: a difference of sums of squares would be rounding only.
+            squares += (np.where(known, matrix - mean_here[:, None], 0.0) ** 2).sum(axis=1)
+            squares += (mean_here - mean_before) ** 2 * n_before * n_here / np.maximum(n, 1)
             total += numbers.sum(axis=1)
-            squares += (numbers**2).sum(axis=1)
+            n_used += (numbers != 0).sum(axis=1)
             low = np.minimum(low, np.where(known, matrix, np.inf).min(axis=1, initial=np.inf))
             high = np.maximum(high, np.where(known, matrix, -np.inf).max(axis=1, initial=-np.inf))
-        mean = total / n
-        spread = np.sqrt(np.maximum(squares / n - mean**2, 0.0))
-    answers = {"mean": mean, "max": high, "min": low, "std": spread, "count": n_used}
-    if statistic not in answers:
-        raise UsageError(f"there is no statistic {statistic!r} over profiles; there are {', '.join(answers)}")
-    return np.where(n > 0, answers[statistic], 0.0 if statistic == "count" else np.nan)
+            missing |= ~known.all(axis=1)
+        answers = {"mean": total / n, "max": high, "min": low, "std": np.sqrt(squares / n)}
+    unknown = missing & (metric.aggregation == Aggregation.SUM)
+    out = {name: np.where(unknown | (n == 0), np.nan, numbers) for name, numbers in answers.items()}
+    return {**out, "count": np.where(unknown, np.nan, n_used)}
 
 
-def _batches(values: Values, scope: Scope, every: Ints) -> Iterator[ProfileCells]:
+def _demand_single_profiles(values: Values, profiles: Ints, quantity: str) -> None:
+    """Raise a UsageError where values of single profiles are not known: a formula of what they have in all is another
+    number."""
+    values.demand_known(profiles)
+    have_none = not len(profiles) and len(values.profiles.summaries)
+    if have_none or np.isin(values.profiles.aggregates, profiles).any():
+        raise UsageError(
+            f"{quantity} is needed in each profile, and values of single profiles are not known, only those of all "
+            "profiles together"
+        )
+
+
+def _batches(
+    values: Values, scope: Scope, every: Ints, across: list[TotalCells] | None = None
+) -> Iterator[ProfileCells]:
     step = max(1, MOST_CELLS // max(1, len(values.tree)))
+    shared: list[TotalCells] = [] if across is None else across
     for start in range(0, len(every), step):
-        yield ProfileCells(values, scope, every[start : start + step], every)
+        yield ProfileCells(values, scope, every[start : start + step], every, across=shared)
 
 
 def _number_cells(metric: Metric, values: Array) -> Floats:
@@ -321,8 +354,7 @@ def _number_cells(metric: Metric, values: Array) -> Floats:
 
 
 def evaluate(metric: Metric, cells: Cells, shape: tuple[int, ...]) -> Floats:
-    """Return the values of a derived metric in cells of this shape. What is added up afterwards has none outside of the
-    tree."""
+    """Return the values of a derived metric in cells of this shape. Contexts outside of the tree have none."""
     assert metric.derivation is not None
     with np.errstate(all="ignore"):
         try:
@@ -330,17 +362,21 @@ def evaluate(metric: Metric, cells: Cells, shape: tuple[int, ...]) -> Floats:
         except NotEvaluated as error:
             raise error.of_metric(metric.name) from None
     out: Floats = np.broadcast_to(numbers, shape)
-    if metric.derivation.when != When.AFTER and cells.tree.n_listed < len(out):
+    if cells.contexts is not None and cells.tree.n_listed < len(out):
         out = out.copy()
-        out[cells.tree.n_listed :] = 0.0
+        out[cells.tree.n_listed :] = np.nan if metric.aggregation == Aggregation.NONE else 0.0
     return out
 
 
 def _add_roots(metric: Metric, inclusive: Floats, tree: ContextTree) -> Floats:
     if metric.aggregation == Aggregation.NONE:
         raise UsageError(f"{metric.name} does not add up: it has no total")
-    summed: Floats = metric.aggregation.ufunc.reduce(inclusive[tree.roots], axis=0)
-    return summed
+    rule, values = metric.aggregation, inclusive[tree.roots]
+    if not rule.neutral:
+        summed: Floats = rule.ufunc.reduce(values, axis=0)
+        return summed
+    out = rule.ufunc.reduce(np.where(np.isnan(values), rule.neutral, values), axis=0, initial=rule.neutral)
+    return np.where(out == rule.neutral, np.nan, out)
 
 
 def derived_blocks(values: Values, profiles: Ints, rows: Ints) -> Iterator[DenseBlock]:

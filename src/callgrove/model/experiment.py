@@ -163,7 +163,7 @@ class Experiment(ExperimentMethods):
 
         Exclusive and inclusive are computed where they are not stored.
         """
-        if self._is_derived(quantity):
+        if self.is_computed(quantity):
             return TotalCells(self.values, scope, profiles).of(quantity)
         way = recipe(self.metrics, quantity, scope)
         return way.apply(self.values.totals(way.stored, profiles), self.contexts)
@@ -172,7 +172,7 @@ class Experiment(ExperimentMethods):
         """Return a quantity in a scope as a matrix, contexts x profiles, of the measured profiles or those given."""
         chosen = self.profiles.measured if profiles is None else profiles
         self.values.demand_known(chosen)
-        if self._is_derived(quantity):
+        if self.is_computed(quantity):
             return ProfileCells(self.values, scope, chosen, chosen).of(quantity)
         way = recipe(self.metrics, quantity, scope)
         values = matrices(self.values, self.contexts, [way], chosen).get(way.stored)
@@ -183,12 +183,13 @@ class Experiment(ExperimentMethods):
             return np.zeros(shape, way.metric.composite.dtype)
         return np.full(shape, way.metric.aggregation.neutral)
 
-    def _is_derived(self, quantity: str) -> bool:
+    def is_computed(self, quantity: str) -> bool:
+        """Return whether a quantity is a formula over others that is evaluated."""
         return quantity in self.metrics.derived and self.metrics.first(quantity).derivation is not None
 
     def root_total(self, quantity: str, profiles: Ints | None = None) -> float:
         """Return the inclusive cost of all roots of the tree: what percentages are of. NaN where nothing adds up."""
-        if self._is_derived(quantity) and self.metrics.first(quantity).aggregation == Aggregation.NONE:
+        if self.is_computed(quantity) and self.metrics.first(quantity).aggregation == Aggregation.NONE:
             return np.nan
         inclusive = self.totals(quantity, Scope.INCLUSIVE, profiles)[self.contexts.roots]
         return self.metrics.first(quantity).aggregation.combine_all(inclusive)

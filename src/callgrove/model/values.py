@@ -329,7 +329,12 @@ class Values:
 
         Where a stored summary holds this very combination and nothing was selected, it answers alone.
         """
-        self.metrics.require_values(self.metrics[metric].name)
+        row = self.metrics[metric]
+        self.metrics.require_values(row.name)
+        if row.derivation is not None:
+            from callgrove.model.derived import TotalCells
+
+            return TotalCells(self, row.scope, profiles).of(row.name)
         if profiles is not None:
             self.demand_known(profiles)
         elif (summary := self._summary_of(metric)) is not None:
@@ -338,11 +343,6 @@ class Values:
             except CorruptFile as error:  # the profiles themselves still answer
                 if str(error) not in map(str, self.problems):
                     self.problems.append(error)
-        row = self.metrics[metric]
-        if row.derivation is not None:
-            from callgrove.model.derived import TotalCells
-
-            return TotalCells(self, row.scope, profiles).of(row.name)
         if row.composite is not None:
             return self._composite_totals(metric, profiles)
         out: Array | None = None
