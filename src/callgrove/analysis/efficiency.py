@@ -25,7 +25,7 @@ A figure that cannot be computed is missing, with the reason. It is never 0 or 1
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import PurePath
 
@@ -169,8 +169,17 @@ class Efficiencies:
     notes: tuple[str, ...]
 
     def rows(self, everything: bool = True) -> list[Figure]:
-        """Return the figures; unless all are wanted, those that some run has."""
-        return [figure for figure in FIGURES if everything or any(figure.name in run.values for run in self.runs)]
+        """Return the figures; unless all are wanted, those that some run has, each below the nearest above that is
+        there."""
+        above: list[tuple[int, bool]] = []  # levels of the figures that a row is below, and whether these are shown
+        shown = []
+        for figure in FIGURES:
+            above = [one for one in above if one[0] < figure.depth]
+            is_there = everything or any(figure.name in run.values for run in self.runs)
+            if is_there:
+                shown.append(replace(figure, depth=sum(there for _, there in above)))
+            above.append((figure.depth, is_there))
+        return shown
 
     def table(self, everything: bool = True) -> Table:
         """Return a row for each figure (or those that some run has), a column for each run, and why some lack it."""
@@ -191,9 +200,9 @@ class Efficiencies:
     def name_missing(self) -> Iterator[str]:
         """Yield a sentence for each reason, with the figures that no run has because of it."""
         reasons: dict[str, list[str]] = {}
-        shown = set(self.rows(everything=False))
+        shown = {row.name for row in self.rows(everything=False)}
         for figure in FIGURES:
-            if figure not in shown:
+            if figure.name not in shown:
                 reasons.setdefault(self.why_missing(figure.name), []).append(figure.name)
         for reason, names in reasons.items():
             whole = next((title for title, every in GROUPS.items() if set(every) == set(names)), ", ".join(names))

@@ -7,6 +7,7 @@
 
 import { drawCallTree } from "./calltree.js";
 import { unpack } from "./data.js";
+import { drawEfficiency } from "./efficiency.js";
 import { drawFlame } from "./flame.js";
 import { drawDevices, drawGpu } from "./gpu.js";
 import { drawGrowth } from "./growth.js";
@@ -23,6 +24,7 @@ const PANELS = {
   flame: drawFlame,
   calltree: drawCallTree,
   spread: drawSpread,
+  efficiency: drawEfficiency,
   timeline: drawTimeline,
   devices: drawDevices,
   gpu: drawGpu,
