@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 import callgrove
 from callgrove.analysis.efficiency import FIGURES, Grade, Question, RunFigures, grade, pop
 from callgrove.analysis.summary import summarise
+from callgrove.analysis.time_use import Phase, TimeUse
 from callgrove.errors import UsageError
 from callgrove.examples import example, gpu_example
 from callgrove.model.builder import ExperimentBuilder
-from callgrove.model.contexts import ContextKind, ContextTree
+from callgrove.model.contexts import ContextKind, ContextTree, Relation
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Metric, Scope
 from callgrove.model.profiles import Interpretation, ProfileKind
@@ -248,6 +249,33 @@ def test_products_between_runs(a: list[tuple[int, int]], b: list[tuple[int, int]
     assert values["computation scaling"] == pytest.approx(parts, rel=1e-12)
     whole = values["parallel efficiency"] * values["computation scaling"]
     assert values["global efficiency"] == pytest.approx(whole, rel=1e-12)
+
+
+NAMES = ("main", "MPI_Send", "work", "!$omp barrier @a.c:1")
+SOME = st.lists(st.tuples(st.integers(0, 99), st.sampled_from(NAMES), st.booleans()), min_size=1, max_size=20)
+
+
+@given(SOME, st.sampled_from((Scope.EXCLUSIVE, Scope.FUNCTION, Scope.INCLUSIVE, Scope.POINT)), st.data())
+def test_one_pass_over_what_is_stored_gives_exclusive_times(
+    rows: list[tuple[int, str, bool]], scope: Scope, data: st.DataObject
+) -> None:
+    """Whatever the scope, and whatever stands in it."""
+    builder = ExperimentBuilder("test")
+    for k, (at, name, lexical) in enumerate(rows):
+        relation = Relation.LEXICAL if lexical else Relation.CALL
+        region = builder.region(ContextKind.FUNCTION, name)
+        builder.add_context(at % k if k else -1, ContextKind.FUNCTION, region, relation)
+    time = builder.add_metric(Metric("time", scope, "sec"))
+    for rank in range(3):
+        profile = builder.add_profile(ProfileKind.THREAD, [(RANK, rank, rank, Interpretation.SINGLE)])
+        values = data.draw(st.lists(st.integers(0, 9), min_size=len(rows), max_size=len(rows)))
+        builder.add_values(profile, np.arange(len(rows)), time, np.array(values, np.float64))
+    experiment = builder.build()
+    phase = Phase.of(experiment.contexts)
+    use = TimeUse.measure(experiment, experiment.profiles.measured, experiment.metrics[0], phase)
+    exclusive = experiment.matrix("time", Scope.EXCLUSIVE)
+    for activity in ("comp", "mpi", "omp_time"):
+        assert use.of(activity).tolist() == exclusive[phase.busy_with(activity)].sum(axis=0).tolist()
 
 
 def test_batches_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -130,7 +130,7 @@ FIGURES = (
     *_figures(FigureKind.SHARE, (0, "copy share of device time"), (0, "copies overlapped by kernels")),
 )
 SCALINGS = ("strong", "weak")
-UNNAMED = 0.01  # share of time in functions without a name that is worth a note
+LEAST_UNNAMED = 0.01  # share of time in functions without a name that is worth a note
 GOOD, FAIR = 0.8, 0.6  # from here on green, and yellow; red below
 
 
@@ -302,7 +302,9 @@ def _fill_in_waiting(sheet: _Sheet, use: TimeUse, mpi: float, whole: float) -> N
     sheet.put("OpenMP share of time", _divide(float(use.of("omp_time").sum()), whole))
     barrier = float(use.of("omp_barrier").sum()) if not use.at("omp_time") else np.nan
     sheet.put("OpenMP barriers", _divide(barrier, whole), "functions of the OpenMP runtime have no names that tell")
-    unseen = "no thread is seen inside of a parallel region of OpenMP, or several are added up"
+    unseen = (
+        "no thread is seen inside of a parallel region of OpenMP, several are added up, or there are too many values"
+    )
     sheet.put("computation above average", _divide(use.above_average, float(use.of("comp").sum())), unseen)
 
 
@@ -362,7 +364,8 @@ def pop(experiments: Sequence[Experiment], question: Question) -> Efficiencies:
     measured: list[_Measured] = []
     notes: dict[str, None] = {}
     for experiment in experiments:
-        runs = [_measure(experiment, run, question, notes) for run in _choose_runs(experiment, question)]
+        phase = Phase.of(experiment.contexts, question.under)
+        runs = [_measure(experiment, run, phase, question, notes) for run in _choose_runs(experiment, question)]
         measured += sorted(runs, key=lambda run: run.sheet.values.get("threads", 0))
     names = _tell_apart(measured)
     _compare(measured, names[0], question.scaling, notes)
@@ -382,14 +385,14 @@ def _choose_runs(experiment: Experiment, question: Question) -> list[int]:
     return [run for run in there if run in chosen]
 
 
-def _measure(experiment: Experiment, run: int, question: Question, notes: dict[str, None]) -> _Measured:
+def _measure(experiment: Experiment, run: int, phase: Phase, question: Question, notes: dict[str, None]) -> _Measured:
     """Return the figures of one run."""
     sheet = _Sheet()
     only = [run] if experiment.profiles.n_runs > 1 else None
     profiles = choose_profiles(experiment, question.ranks, question.threads, only)
     if profiles is None:
         profiles = experiment.profiles.measured
-    result = _measure_host(experiment, profiles, question, sheet, notes)
+    result = _measure_host(experiment, profiles, phase, question, sheet, notes)
     devices = use_devices(experiment, profiles) if question.under is None else None
     if devices is not None:
         _fill_in_devices(sheet, devices)
@@ -403,7 +406,7 @@ def _measure(experiment: Experiment, run: int, question: Question, notes: dict[s
 
 
 def _measure_host(
-    experiment: Experiment, profiles: Ints, question: Question, sheet: _Sheet, notes: dict[str, None]
+    experiment: Experiment, profiles: Ints, phase: Phase, question: Question, sheet: _Sheet, notes: dict[str, None]
 ) -> tuple[float, Counters, int] | tuple[()]:
     """Enter what threads of the host did, and return the sums that runs are compared by; nothing where there are
     none."""
@@ -418,7 +421,6 @@ def _measure_host(
     if not len(locations):
         sheet.leave_out(OF_HOST, "no thread of the host was measured")
         return ()
-    phase = Phase.of(experiment.contexts, question.under)
     use = TimeUse.measure(experiment, locations, metric, phase)
     computation = _fill_in(sheet, use, question.exclude_init)
     counters = count_events(experiment, locations, phase)
@@ -440,7 +442,7 @@ def _explain(metric: str, use: TimeUse, question: Question) -> Iterator[str]:
     if question.exclude_init:
         yield "without MPI_Init and MPI_Finalize"
     whole = use.of().sum()
-    if use.unnamed > UNNAMED * whole:
+    if use.unnamed > LEAST_UNNAMED * whole:
         share = f"{100 * use.unnamed / whole:.0f}%"
         yield f"{share} of the time is in functions without a name, which count as computation"
     if (use.n_threads > 1).any():

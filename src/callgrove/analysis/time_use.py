@@ -3,7 +3,7 @@ made of.
 
 A location is a thread of the host; streams of devices, and what only carries a metric, are none. Where a profiler has
 added up threads, a location stands for several of them (`n_threads`): then neither its own runtime nor its largest
-computation is known. Values are read once, some profiles at a time.
+computation is known. Values are added up as they are stored, in one pass.
 """
 
 from __future__ import annotations
@@ -18,15 +18,20 @@ from callgrove.analysis.summary import summarise
 from callgrove.arrays import Array, Bools, Floats, Ids, Ints, distinct
 from callgrove.errors import NotEvaluated, UsageError
 from callgrove.model.activities import ACTIVITIES, ACTIVITY_IDS, activities_below, find_activities
+from callgrove.model.computed_values import recipe
 from callgrove.model.contexts import ContextKind, ContextTree
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Aggregation, Metric, Scope, time_unit
 from callgrove.model.profiles import ProfileKind
 from callgrove.model.traces.profile_from_spans import METRICS as METRICS_OF_SPANS
+from callgrove.model.values import Block, DenseBlock
 
 __all__ = ["Counters", "DeviceUse", "Phase", "TimeUse", "choose_time", "count_events", "find_locations", "use_devices"]
 
 MOST_CELLS = 1 << 21  # contexts x profiles that are looked at in one go
+MOST_COMPARED = 1 << 26  # of which averages of contexts are compared with the values of profiles
+ROUNDING = 1e-12
+UNNAMED = len(ACTIVITIES)  # the group of contexts that compute in functions without a name
 OF_DEVICES = re.compile(r"G[A-Z]{2,}\b")  # times of HPCToolkit that are of operations on devices: GKER, GPUOP, ...
 N_THREADS = ("number_of_threads", "num_threads")
 PARALLEL, UNKNOWN = "!$omp parallel", "<unknown procedure>"
@@ -84,12 +89,6 @@ class Phase:
         inside = _mark_subtrees(tree, found)
         return cls(tree, np.where(inside, activities, np.int32(-1)).astype(np.int32))
 
-    @property
-    def rows(self) -> dict[int, Ints]:
-        """The contexts of each activity that there is."""
-        there = distinct(self.activities[self.activities >= 0])
-        return {activity: np.flatnonzero(self.activities == activity) for activity in there.tolist()}
-
     def busy_with(self, *names: str) -> Bools:
         """Return the contexts whose activity is one of these, or lies below one of them."""
         out: Bools = np.isin(self.activities, activities_below(*names))
@@ -142,21 +141,48 @@ class TimeUse:
 
     @classmethod
     def measure(cls, experiment: Experiment, locations: Ints, metric: Metric, phase: Phase) -> TimeUse:
-        """Read the exclusive time of every context in these profiles."""
+        """Read the time of every context in these profiles."""
         seconds = time_unit(metric.unit) or 1.0
         process, is_master = _find_processes(experiment, locations)
         n_threads = _count_threads(experiment, locations)
-        spent = np.zeros((len(ACTIVITIES), len(locations)))
-        computed, used = np.zeros(len(phase.tree)), phase.rows
-        batches = _Batches(experiment, metric.name, locations)
-        for columns, values in batches:
-            for activity, contexts in used.items():
-                spent[activity, columns] = values[contexts].sum(axis=0) * seconds
-            computed += values.sum(axis=1)
-        known = (n_threads == 1).all()
-        above = _above_average(batches, phase, computed, process, is_master) if known else np.nan
-        unnamed = float(computed[_find_unnamed(phase.tree) & phase.busy_with("comp")].sum())
-        return cls(spent, process, is_master, n_threads, above * seconds, unnamed * seconds)
+        is_unnamed = _find_unnamed(phase.tree) & (phase.activities == ACTIVITY_IDS["comp"])
+        spent = _add_up(experiment, locations, metric, np.where(is_unnamed, UNNAMED, phase.activities)) * seconds
+        unnamed = float(spent[UNNAMED].sum())
+        spent[ACTIVITY_IDS["comp"]] += spent[UNNAMED]
+        known = (n_threads == 1).all() and len(phase.tree) * len(locations) <= MOST_COMPARED
+        above = _add_above_average(experiment, locations, metric, phase, process, is_master) if known else np.nan
+        return cls(spent[:UNNAMED], process, is_master, n_threads, above * seconds, unnamed)
+
+
+def _add_up(experiment: Experiment, locations: Ints, metric: Metric, group: Ids) -> Floats:
+    """Return the exclusive time of groups of contexts (-1: none) x locations, in one pass over what is stored. Where a
+    wider scope is stored, a value that another one contains counts in its own group and is taken off that one's. What
+    remains of a difference of equal sums is rounding."""
+    experiment.values.demand_known(locations)
+    way, tree = recipe(experiment.metrics, metric.name, Scope.EXCLUSIVE), experiment.contexts
+    outer = {Scope.FUNCTION: tree.within, Scope.INCLUSIVE: tree.parent}.get(way.metric.scope)
+    around = np.full(len(tree), -1) if outer is None else np.where((outer >= 0) & tree.listed, group[outer], -1)
+    column = np.zeros(len(experiment.profiles), np.int64)
+    column[locations] = np.arange(len(locations))
+    added, taken = np.zeros((2, UNNAMED + 1, len(locations)))
+    for block in experiment.values.blocks_without_fillers(locations, np.array([way.stored])):
+        for numbers, sums in ((group, added), (around, taken)):
+            _add_block(block, numbers, column, sums)
+    left: Floats = added - taken
+    left[np.abs(left) <= ROUNDING * np.maximum(np.abs(added), np.abs(taken))] = 0.0
+    return left
+
+
+def _add_block(block: Block, group: Array, column: Ints, sums: Floats) -> None:
+    """Add values to the sums of the groups that their contexts are in."""
+    if isinstance(block, DenseBlock):
+        groups, columns = group[block.contexts], column[block.profiles]
+        for number in distinct(groups[groups >= 0]).tolist():
+            sums[number, columns] += block.matrix[groups == number].sum(axis=0)
+        return
+    groups = group[block.context]
+    chosen = groups >= 0
+    np.add.at(sums, (groups[chosen], column[block.profile[chosen]]), block.value[chosen])
 
 
 def find_locations(experiment: Experiment, profiles: Ints) -> Ints:
@@ -166,28 +192,13 @@ def find_locations(experiment: Experiment, profiles: Ints) -> Ints:
     return out
 
 
-class _Batches:
-    """Exclusive values, contexts x profiles, and which of the profiles they are of, some profiles at a time. Where one
-    batch has all, it is read once."""
-
-    def __init__(self, experiment: Experiment, quantity: str, profiles: Ints) -> None:
-        self._experiment, self._quantity, self._profiles = experiment, quantity, profiles
-        self._step = max(1, MOST_CELLS // max(1, len(experiment.contexts)))
-        self._only: Array | None = None
-
-    def __iter__(self) -> Iterator[tuple[slice, Array]]:
-        n = len(self._profiles)
-        if n <= self._step:
-            if self._only is None:
-                self._only = self._read(self._profiles)
-            yield slice(0, n), self._only
-            return
-        for start in range(0, n, self._step):
-            some = self._profiles[start : start + self._step]
-            yield slice(start, start + len(some)), self._read(some)
-
-    def _read(self, profiles: Ints) -> Array:
-        return self._experiment.matrix(self._quantity, Scope.EXCLUSIVE, profiles).astype(np.float64, copy=False)
+def _read(experiment: Experiment, quantity: str, profiles: Ints) -> Iterator[tuple[slice, Array]]:
+    """Yield exclusive values, contexts x profiles, and which of the profiles they are of."""
+    step = max(1, MOST_CELLS // max(1, len(experiment.contexts)))
+    for start in range(0, len(profiles), step):
+        some = profiles[start : start + step]
+        values = experiment.matrix(quantity, Scope.EXCLUSIVE, some).astype(np.float64, copy=False)
+        yield slice(start, start + len(some)), values
 
 
 def _find_processes(experiment: Experiment, locations: Ints) -> tuple[Ids, Bools]:
@@ -207,12 +218,14 @@ def _count_threads(experiment: Experiment, locations: Ints) -> Ints:
     out = np.ones(len(locations), np.int64)
     for name in N_THREADS:
         if name in experiment.metrics.quantities and experiment.metrics.first(name).composite is None:
-            for columns, values in _Batches(experiment, name, locations):
+            for columns, values in _read(experiment, name, locations):
                 out[columns] = np.maximum(out[columns], values.max(axis=0, initial=0).astype(np.int64))
     return out
 
 
-def _above_average(batches: _Batches, phase: Phase, computed: Floats, process: Ids, is_master: Bools) -> float:
+def _add_above_average(
+    experiment: Experiment, locations: Ints, metric: Metric, phase: Phase, process: Ids, is_master: Bools
+) -> float:
     """Return how much computation lies above the average of its context: of all locations inside of parallel regions of
     OpenMP, of masters outside. NaN where threads are not seen in such regions."""
     comp = phase.busy_with("comp")
@@ -220,9 +233,10 @@ def _above_average(batches: _Batches, phase: Phase, computed: Floats, process: I
     if not inside.any() and not is_master.all():
         return np.nan
     inside = inside[comp]
-    average = computed[comp] / np.where(inside, len(process), max(1, int(process.max(initial=0)) + 1))
+    computed = experiment.totals(metric.name, Scope.EXCLUSIVE, locations)[comp]
+    average = computed / np.where(inside, len(process), max(1, int(process.max(initial=0)) + 1))
     above = 0.0
-    for columns, values in batches:
+    for columns, values in _read(experiment, metric.name, locations):
         beyond = np.maximum(values[comp] - average[:, None], 0.0)
         above += float(beyond[inside].sum() + beyond[~inside][:, is_master[columns]].sum())
     return above
