@@ -10,8 +10,11 @@ import pytest
 import callgrove
 from callgrove import Scope
 from callgrove.analysis.costs import without_children
+from callgrove.arrays import Floats
 from callgrove.errors import CorruptFile, InputError, NotEvaluated, RefusedInput, UsageError
 from callgrove.formats.cube.specification import EMBEDDED, parse_specification
+from callgrove.model.cubepl import CubePl
+from callgrove.model.derived import Cells
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Aggregation
 from tests.cli.commands import Capture, notes, rows, run, said
@@ -172,11 +175,14 @@ def test_other_targets_get_values_or_say_what_is_lost(path: Path, ending: str, c
 
 
 def test_nothing_is_evaluated_that_is_not_shown(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from callgrove.model.cubepl import CubePl
-
     evaluated: list[str] = []
     evaluate = CubePl.evaluate
-    monkeypatch.setattr(CubePl, "evaluate", lambda self, cells: (evaluated.append(self.name), evaluate(self, cells))[1])
+
+    def record(formula: CubePl, cells: Cells) -> Floats | float:
+        evaluated.append(formula.name)
+        return evaluate(formula, cells)
+
+    monkeypatch.setattr(CubePl, "evaluate", record)
     experiment = opened(path).remap()
     assert evaluated == []
     experiment.top("p2p")
