@@ -3,6 +3,7 @@
 The modules, in the order to read them:
 
     contexts.py         regions and the calling context tree, in preorder
+    activities.py       what contexts are busy with, by Scalasca's metric tree: computing, MPI, waiting, idle
     profiles.py         profiles, and the system tree that they live in
     runs.py             executions with their parameters
     metrics.py          quantities in their scopes; composite values
@@ -19,7 +20,8 @@ The modules, in the order to read them:
     formulas.py         arithmetic over metrics: trees, their text, their values
     unit_algebra.py     units of products, ratios and powers
     definitions.py      metrics that a user defines by a formula
-    cubepl/             metrics that Cube files define, in a language of their own
+    cubepl/             formulas of Cube files
+    materialised.py     values in place of formulas
     books.py            what a stream was given and what it passed on, added up at both ends
     study/              measured series over parameter points
 

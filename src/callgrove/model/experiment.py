@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
@@ -24,7 +24,7 @@ from callgrove.model.traces.events import ArraySamples, ArraySpans, Counters, Sp
 from callgrove.model.values import SparseBlock, Values
 
 if TYPE_CHECKING:
-    from callgrove.model.study.from_runs import Combination
+    from callgrove.model.study.run_values import Combination
     from callgrove.model.study.series import Study
 
 __all__ = [
@@ -222,7 +222,8 @@ class Experiment(ExperimentMethods):
 
         `series` makes of it what `callgrove model` fits.
         """
-        from callgrove.model.study.from_runs import Combination, fold
+        from callgrove.model.study.from_runs import fold
+        from callgrove.model.study.run_values import Combination
 
         return fold(self, metrics, scope, combination or Combination.SUM, progress)
 
@@ -230,6 +231,11 @@ class Experiment(ExperimentMethods):
         """Return one line, whatever the size of the experiment."""
         sizes = f"{len(self.profiles)} profiles, {len(self.contexts)} contexts, {len(self.metrics.quantities)} metrics"
         return f"<Experiment {self.title!r}, {f'{self.format} {self.version}'.rstrip()}: {sizes}>"
+
+
+def replace_metrics(experiment: Experiment, metrics: Metrics) -> Experiment:
+    """Return the experiment with other words for the same metric rows."""
+    return replace(experiment, metrics=metrics, values=replace(experiment.values, metrics=metrics))
 
 
 # -- what every experiment must satisfy --------------------------------------------------------------------------------
