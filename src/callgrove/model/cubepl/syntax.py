@@ -51,6 +51,7 @@ __all__ = [
     "Setting",
     "Sum",
     "Text",
+    "TooMuchWork",
     "Truth",
     "Variable",
     "While",
@@ -87,6 +88,10 @@ class CubePlError(ValueError):
         line = text.count("\n", 0, self.at) + 1
         column = self.at - (text.rfind("\n", 0, self.at) + 1) + 1
         return f"line {line}, column {column}: {self.problem}"
+
+
+class TooMuchWork(CubePlError):
+    """A formula that did not end within the work that it may take."""
 
 
 # -- the tree ----------------------------------------------------------------------------------------------------------
