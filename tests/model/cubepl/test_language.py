@@ -167,6 +167,12 @@ def test_a_variable_holds_a_text() -> None:
         ("abs(" * 201 + "1" + ")" * 201, 1, 801, "nested more than 200 deep"),
         ("(1+2*" * 120 + "1" + ")" * 120, 1, None, "nested more than 200 deep"),
         ("1" * (MAX_TEXT + 1), 1, 1, "characters"),
+        (
+            "{ " + 'if ( "a" =~ /(a{900}){90}/ ) { }; ' * 20 + "return 1; }",
+            1,
+            None,
+            "regular expressions of this formula",
+        ),
     ],
 )
 def test_what_is_no_formula(formula: str, line: int, column: int | None, why: str) -> None:

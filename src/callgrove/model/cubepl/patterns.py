@@ -22,10 +22,10 @@ __all__ = ["LONGEST_PATTERN", "Pattern", "PatternError"]
 
 LONGEST_PATTERN = 64 * 1024  # characters
 MAX_NESTING = 100
-MAX_STATES = 200_000
+MAX_STATES = 100_000
 MAX_KNOWN = 50_000  # remembered steps
 MAX_HELD = 2_000_000  # states in all remembered sets of them
-MAX_WORK = 5_000_000  # states that are visited for one text
+MAX_WORK = 2_000_000  # states that are visited for one text
 LAST_CHARACTER = 0x10FFFF
 
 Ranges = tuple[tuple[int, int], ...]
@@ -253,6 +253,17 @@ def _repeat(part: Part, found: re.Match[str]) -> Part:
     return Repeat(part, int(least), top)
 
 
+def _size(part: Part) -> int:
+    """Return how many states a part needs."""
+    if isinstance(part, Sequence):
+        return sum(map(_size, part.parts))
+    if isinstance(part, Choice):
+        return 1 + sum(1 + _size(one) for one in part.parts)
+    if isinstance(part, Repeat):
+        return 2 + _size(part.part) * (part.least + 1 if part.most is None else part.most)
+    return 1
+
+
 # -- from a tree to an automaton, and its walk -------------------------------------------------------------------------
 
 
@@ -268,14 +279,12 @@ class Pattern:
 
     def __init__(self, source: str) -> None:
         self.source = source
-        self._takes: list[tuple[Characters, int] | None] = [None, None]  # what a state takes, and where it leads
-        self._free: list[list[tuple[str, int]]] = [[], []]  # steps without a character, and what they demand
-        end = self._build(_Reader(source).run(), START)
-        self._free[end].append(("", ACCEPT))
-        reached = self._closure(frozenset([START]), {"": True, "^": False, "$": True, "b": True, "B": True})
-        self._is_anchored = ACCEPT not in reached and all(self._takes[state] is None for state in reached)
-        self._work = 0
-        self._forget()
+        self._tree = _Reader(source).run()
+        self.size = _size(self._tree)  # the states that it needs
+        if self.size > MAX_STATES:
+            raise PatternError("its repetitions make it too large", is_broken=False)
+        self._takes: list[list[tuple[Characters, int]]] = []  # what a state takes, and where that leads
+        self._free: list[list[tuple[str, int]]] = []  # steps without a character, and what they demand
 
     def __reduce__(self) -> tuple[object, ...]:
         return Pattern, (self.source,)
@@ -286,10 +295,17 @@ class Pattern:
     def __hash__(self) -> int:
         return hash(self.source)
 
+    def _make_automaton(self) -> None:
+        """Make what walks over texts, when the first one comes: most patterns of a file never meet any."""
+        self._takes, self._free = [[], []], [[], []]
+        end = self._build(self._tree, START)
+        self._free[end].append(("", ACCEPT))
+        reached = self._closure(frozenset([START]), {"": True, "^": False, "$": True, "b": True, "B": True})
+        self._is_anchored = ACCEPT not in reached and not any(self._takes[state] for state in reached)
+        self._forget()
+
     def _state(self) -> int:
-        if len(self._takes) >= MAX_STATES:
-            raise PatternError("its repetitions make it too large", is_broken=False)
-        self._takes.append(None)
+        self._takes.append([])
         self._free.append([])
         return len(self._takes) - 1
 
@@ -303,9 +319,7 @@ class Pattern:
             return self._build_repeat(part, start)
         end = self._state()
         if isinstance(part, Characters):
-            inner = self._state()
-            self._free[start].append(("", inner))
-            self._takes[inner] = part, end
+            self._takes[start].append((part, end))
         elif isinstance(part, Assertion):
             self._free[start].append((part.kind, end))
         else:
@@ -339,6 +353,8 @@ class Pattern:
 
     def occurs_in(self, text: str) -> bool:
         """Return whether the pattern matches anywhere in a text. Raises PatternError where that takes too long."""
+        if not self._takes:
+            self._make_automaton()
         self._work = 0
         at, before, known = 0, AT_START, self._known
         for char in (*text, END):
@@ -369,7 +385,7 @@ class Pattern:
         after = {START} if not self._is_anchored else set()
         if char != END:
             code = ord(char)
-            steps = (step for state in reached if (step := self._takes[state]) is not None)
+            steps = (step for state in reached for step in self._takes[state])
             after |= {target for characters, target in steps if characters.has(code)}
         return False, self._number(frozenset(after))
 

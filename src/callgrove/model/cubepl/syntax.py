@@ -57,6 +57,7 @@ __all__ = ["FUNCTIONS", "MAX_DEPTH", "MAX_TEXT", "parse"]
 
 MAX_DEPTH = 200  # open brackets, and levels of a tree
 MAX_TEXT = 1 << 20  # characters
+MAX_PATTERNS = 1 << 20  # states of all regular expressions
 FUNCTIONS = {
     **dict.fromkeys(("sqrt", "sin", "cos", "tan", "asin", "acos", "atan", "exp", "log", "abs", "sgn", "pos", "neg"), 1),
     **dict.fromkeys(("floor", "ceil", "random", "lowercase", "uppercase"), 1),
@@ -99,7 +100,7 @@ class _Parser:
 
     def __init__(self, text: str, words: Collection[str]) -> None:
         self.source, self.words = text, words
-        self.depth = 0
+        self.depth, self.pattern_size = 0, 0
         self.kind, self.word, self.at, self.end = "", "", 0, 0
         self.advance()
 
@@ -311,10 +312,13 @@ class _Parser:
         where = regex.start(1)
         try:
             pattern: Pattern | None = Pattern(regex[1])
+            self.pattern_size += pattern.size if pattern is not None else 0
         except PatternError as error:
             if not error.is_broken:
                 raise CubePlError(where, f"this regular expression is not supported: {error}") from None
             pattern = None
+        if self.pattern_size > MAX_PATTERNS:
+            raise CubePlError(where, "the regular expressions of this formula are too large")
         self.advance()
         return Match(at, text, pattern, regex[1])
 
