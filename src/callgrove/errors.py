@@ -48,6 +48,7 @@ __all__ = [
 ]
 
 PathLike = str | Path
+SHOWN_FORMULA = 80  # characters of a formula that an error shows
 
 
 @dataclass(frozen=True)
@@ -134,18 +135,21 @@ class PluginWarning(UserWarning):
 
 
 class NotEvaluated(UsageError):
-    """The values of a derived metric are wanted: it is a formula over others, which nothing here evaluates."""
+    """The values of a derived metric are wanted, and its formula cannot be evaluated; `reason` says why."""
 
-    def __init__(self, metric: str, kind: str, formula: str) -> None:
-        self.metric = metric
-        self.kind = kind
-        self.formula = formula
-        super().__init__(
-            f"{metric} is a derived metric ({kind}): its formula is not evaluated, so it has no values: {formula}"
-        )
+    def __init__(self, metric: str, kind: str, formula: str, reason: str = "") -> None:
+        self.metric, self.kind, self.formula, self.reason = metric, kind, formula, reason
+        shown = " ".join(formula.split())
+        shown = shown if len(shown) <= SHOWN_FORMULA else shown[:SHOWN_FORMULA].rstrip() + " ..."
+        why = reason or "its formula is not evaluated, so it has no values"
+        super().__init__(f"{metric} is a derived metric ({kind}): {why}: {shown}")
+
+    def of_metric(self, metric: str) -> NotEvaluated:
+        """Return this error with the name of the metric, where it has none yet."""
+        return NotEvaluated(self.metric or metric, self.kind, self.formula, self.reason)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return NotEvaluated, (self.metric, self.kind, self.formula)
+        return NotEvaluated, (self.metric, self.kind, self.formula, self.reason)
 
 
 class InputError(CallgroveError):

@@ -5,19 +5,22 @@ A column is a formula whose variables are ids of the file (`Metric.summary_id`),
 
     visible columns only; where there are several exclusive scopes, one of them (function before lexical)
     where a file has no columns, the inclusive and the exclusive cost of every visible quantity
+    metrics that a user wants to see beside the one that is shown
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 
-from callgrove.analysis.costs import Rows
+from callgrove.analysis.costs import NESTED, RowCells, Rows
 from callgrove.arrays import Array, Floats, Ints
 from callgrove.errors import UsageError
 from callgrove.model.computed_values import Recipe, recipe
+from callgrove.model.derived import TotalCells
 from callgrove.model.experiment import Experiment
 from callgrove.model.formulas import Call, Expression, FormulaError, Variable, evaluate, fold, parse, postorder
 from callgrove.model.metrics import Aggregation, Column, Metrics, Scope
@@ -35,7 +38,6 @@ __all__ = ["CostColumn", "Quantity", "ShownColumns", "Statistics", "columns_to_s
 
 
 COMPUTED = ("count", "sum of squares", "min", "max")
-NESTED = (Scope.FUNCTION, Scope.LEXICAL)
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,19 @@ class Statistics:
         computable = quantity.scope in (Scope.INCLUSIVE, Scope.EXCLUSIVE) and quantity.name in metrics.quantities
         return recipe(metrics, quantity.name, quantity.scope) if computable else None
 
+    @cached_property
+    def _cells(self) -> TotalCells:
+        return TotalCells(self.experiment.values, Scope.EXCLUSIVE, self.profiles)
+
+    def _derived(self, quantity: Quantity, rows: Rows) -> Floats:
+        """Return a derived metric of the rows; what does not add up has no value of all roots."""
+        cells = RowCells(self._cells, quantity.scope, rows)
+        adds_up = self.experiment.metrics.first(quantity.name).aggregation != Aggregation.NONE
+        return np.append(cells.of(quantity.name), cells.total(quantity.name) if adds_up else np.nan)
+
     def _sum(self, quantity: Quantity, rows: Rows) -> Floats:
+        if self.experiment.is_computed(quantity.name):
+            return self._derived(quantity, rows)
         way = self._recipe(quantity, rows)
         if way is None:
             return np.full(rows.n + 1, np.nan)
@@ -118,15 +132,10 @@ class Statistics:
 
     def _reduce(self, values: Array, scope: Scope, rows: Rows, aggregation: Aggregation) -> Floats:
         """Return values of contexts as values of rows, and of all roots."""
-        nested = rows.exclusive if rows.nested is None else rows.nested
-        contexts, targets = (
-            rows.inclusive if scope == Scope.INCLUSIVE else nested if scope in NESTED else rows.exclusive
-        )
-        roots = self.experiment.contexts.roots
-        out = np.full(rows.n + 1, aggregation.neutral)
-        aggregation.combine_at(out, targets, values[contexts].astype(np.float64))
-        aggregation.combine_at(out, np.full(len(roots), rows.n), values[roots].astype(np.float64))
-        return out
+        roots = values[self.experiment.contexts.roots].astype(np.float64)
+        whole = np.full(1, aggregation.neutral)
+        aggregation.combine_at(whole, np.zeros(len(roots), np.int64), roots)
+        return np.append(rows.combine(values.astype(np.float64), scope, aggregation), whole)
 
     def _over_threads(self, bases: list[Quantity], rows: Rows) -> dict[Quantity, dict[str, Floats]]:
         """Return statistics over the threads, in one pass: each is read once, and reduced to the rows of the view."""
@@ -205,10 +214,21 @@ class ShownColumns:
 
     experiment: Experiment
     profiles: Ints | None
-    columns: tuple[Shown, ...]
-    quantities: tuple[Quantity, ...]
+    columns: tuple[Shown, ...] = field(default=())
+    quantities: tuple[Quantity, ...] = field(default=())
     left_out: tuple[str, ...] = field(default=())  # columns that cannot be computed
-    derived: tuple[str, ...] = field(default=())  # metrics whose formulas are not evaluated
+    unavailable: tuple[str, ...] = field(default=())  # metrics whose formulas are not evaluated
+
+    def with_metrics(self, names: Iterable[str], scope: Scope) -> ShownColumns:
+        """Return these columns and one for each of some metrics, which is called as the metric is."""
+        metrics, quantities = self.experiment.metrics, list(self.quantities)
+        columns = list(self.columns)
+        for name in names:
+            first = metrics.first(name)
+            column = Column(name, Scope.NONE, "", number_format=first.number_format)
+            columns.append(Shown(_name(column), column, Variable(len(quantities)), first.unit))
+            quantities.append(Quantity(name, scope))
+        return replace(self, columns=_drop_repeated(columns), quantities=tuple(quantities))
 
     def of_rows(self, rows: Rows) -> tuple[CostColumn, ...]:
         """Return the columns for the rows of a view; no value is an empty cell."""
@@ -259,10 +279,15 @@ def columns_to_show(experiment: Experiment, profiles: Ints | None = None) -> Sho
             shown.append(Shown(_name(column), column, formula, _unit(experiment.metrics, column)))
     if not shown:
         shown = list(_list_plain_columns(experiment.metrics, reader))
-    names = {one.name: one for one in reversed(shown)}  # two columns of one name: the first one counts
-    unique = tuple(one for one in shown if names[one.name] is one)
-    derived = experiment.metrics.derived
-    return ShownColumns(experiment, profiles, unique, tuple(reader.quantities), tuple(left_out), derived)
+    unavailable = experiment.metrics.unavailable
+    quantities = tuple(reader.quantities)
+    return ShownColumns(experiment, profiles, _drop_repeated(shown), quantities, tuple(left_out), unavailable)
+
+
+def _drop_repeated(columns: Sequence[Shown]) -> tuple[Shown, ...]:
+    """Return columns of different names; of two with the same one, the first counts."""
+    names = {one.name: one for one in reversed(columns)}
+    return tuple(one for one in columns if names[one.name] is one)
 
 
 def _name(column: Column) -> str:
@@ -293,7 +318,7 @@ def _list_plain_columns(metrics: Metrics, reader: _Reader) -> Iterable[Shown]:
         first = metrics.first(name)
         for scope in (Scope.INCLUSIVE, Scope.EXCLUSIVE):
             try:
-                possible = first.composite is None and recipe(metrics, name, scope) is not None
+                possible = first.composite is None and (first.is_derived or recipe(metrics, name, scope) is not None)
             except UsageError:
                 possible = False
             if possible:

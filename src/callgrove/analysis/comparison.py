@@ -17,6 +17,7 @@ from callgrove.analysis.views import fold_lines
 from callgrove.arrays import ABSENT, Array, Bools, Floats, Ints
 from callgrove.errors import Parameter, UsageError
 from callgrove.model.contexts import LONGEST_PATH, ContextTree
+from callgrove.model.definitions import defined_name
 from callgrove.model.experiment import Experiment
 from callgrove.model.joining import ROOT, names
 from callgrove.model.metrics import Aggregation, Metric, Scope, time_unit
@@ -162,7 +163,8 @@ def _metrics(experiments: Sequence[Experiment], asked: Question) -> list[str]:
 def _metrics_named(experiments: Sequence[Experiment], text: str) -> list[str]:
     """Return the metrics that a text names: one for all, or LEFT=RIGHT."""
     left, equals, right = text.partition("=")
-    if not equals or any(text in name for name in experiments[0].metrics.quantities):
+    first = experiments[0].metrics
+    if not equals or any(text in name for name in first.quantities) or defined_name(text) in first.derived:
         left = right = text
     names = [experiments[0].metrics.resolve(left.strip())]
     for other in experiments[1:]:
@@ -241,7 +243,7 @@ def _flat_values(paths: _Paths, cost: Costs, asked: Question) -> tuple[Ints, Arr
     if asked.scope not in (Scope.EXCLUSIVE, Scope.INCLUSIVE) or asked.source:
         raise UsageError("functions are compared flat by their exclusive or inclusive cost, without source lines")
     groups, called = group(cost.tree, "function"), paths.names(cost.tree)
-    exclusive, inclusive = groups.exclusive(cost), groups.inclusive(cost)
+    exclusive, inclusive = groups.costs(cost)
     places = np.array([paths.add(ABSENT, called[context]) for context in groups.first.tolist()], np.int64)
     return (
         places,

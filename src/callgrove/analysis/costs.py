@@ -8,7 +8,7 @@ their sizes add up to 100 at most.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -17,6 +17,7 @@ from callgrove.arrays import Array, Bools, Floats, Ids, Ints, combine_upwards, d
 from callgrove.errors import Parameter, UsageError
 from callgrove.model.computed_values import recipe
 from callgrove.model.contexts import ContextKind, ContextTree, Relation
+from callgrove.model.derived import ProfileCells, TotalCells, When, evaluate, over_batches
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Aggregation, Metric, Scope
 from callgrove.model.profiles import choose_profiles
@@ -46,13 +47,15 @@ ROUNDING = 1e-3  # of all costs; what lies below zero and is less is no differen
 @dataclass(frozen=True)
 class Costs:
     """Exclusive and inclusive cost of every context of the tree (elided ones are contained in them), over the
-    chosen profiles. `total` is the cost of the roots."""
+    chosen profiles; None is all. `total` is the cost of the roots. A formula over sums has none, and NaN for no
+    value."""
 
     experiment: Experiment
     metric: Metric
     exclusive: Array
     inclusive: Array
     total: float
+    profiles: Ints | None = None
 
     @property
     def tree(self) -> ContextTree:
@@ -62,6 +65,31 @@ class Costs:
     def is_additive(self) -> bool:
         """Whether costs add up to the total, so that parts of it can be shown."""
         return self.metric.aggregation == Aggregation.SUM
+
+    @property
+    def is_ratio(self) -> bool:
+        """Whether this is a formula over sums, which is computed for each row of a view."""
+        return self.metric.derivation is not None and self.metric.aggregation == Aggregation.NONE
+
+    @property
+    def neutral(self) -> float:
+        """What stands for no cost."""
+        return np.nan if self.is_ratio else self.metric.aggregation.neutral
+
+    @cached_property
+    def cells(self) -> TotalCells:
+        """What formulas can ask for, over the chosen profiles; all views of these costs share it."""
+        return TotalCells(self.experiment.values, Scope.EXCLUSIVE, self.profiles)
+
+    def over(self, rows: Rows) -> tuple[Array, Array]:
+        """Return the exclusive and the inclusive cost of the rows of a view."""
+        if self.is_ratio:
+            cells = RowCells(self.cells, Scope.EXCLUSIVE, rows)
+            return cells.of(self.metric.name), cells.of(self.metric.name, Scope.INCLUSIVE)
+        rule = self.metric.aggregation
+        pairs = (self.exclusive, Scope.EXCLUSIVE), (self.inclusive, Scope.INCLUSIVE)
+        exclusive, inclusive = (rows.combine(values, scope, rule) for values, scope in pairs)
+        return exclusive, inclusive
 
     @cached_property
     def gain_and_loss(self) -> tuple[float, float]:
@@ -79,10 +107,24 @@ class Costs:
         return -loss > ROUNDING * (gain - loss)
 
     @property
+    def has_missing(self) -> bool:
+        """Whether the exclusive cost of a context is not known: that of a formula without a value there."""
+        return self.metric.derivation is not None and bool(np.isnan(self.exclusive).any())
+
+    def say_no_total(self) -> str:
+        """Return why there is no total; nothing where there is one."""
+        if self.is_ratio:
+            return f"{self.metric.formula}, in each row"
+        return "no total, as values are missing" if np.isnan(self.total) and self.metric.derivation is not None else ""
+
+    @property
     def whole(self) -> float:
-        """What percentages are of: the total; of signed costs, the sizes of all of them together."""
+        """What percentages are of: the total; of signed costs, the sizes of all of them together. NaN where a part of
+        it is missing."""
         gain, loss = self.gain_and_loss
-        return gain - loss if self.is_signed else self.total
+        if not self.is_signed:
+            return self.total
+        return np.nan if self.has_missing else gain - loss
 
     def percent(self, values: Array) -> Array:
         """Return the shares of the whole, in percent; nothing is a share of zero."""
@@ -103,25 +145,32 @@ class Costs:
         return combine_upwards(sizes, tree.parent, tree.levels, np.add)[:n]
 
     def has(self, values: Array) -> Bools:
-        """Return which of some costs are there: not zero, or for a minimum or maximum, not absent."""
-        has_value: Bools = values != self.metric.aggregation.neutral
+        """Return which of some costs are there: not zero, or where nothing adds up, not absent. A sum with a part that
+        is missing is there: it is not zero."""
+        has_value: Bools = ~np.isnan(values) if self.is_ratio else values != self.neutral
         return has_value
 
     def rank(self, values: Array) -> Floats:
-        """Return the numbers to sort costs by: their sizes. Of a minimum or maximum, its value; those that are absent
-        are the lowest."""
+        """Return the numbers to sort costs by: their sizes. Of a minimum, a maximum or a ratio, its value. Those that
+        are absent or missing are the lowest."""
         ranks: Floats = values.astype(np.float64)
-        return np.where(self.has(values), ranks, -np.inf) if self.metric.aggregation.neutral else np.abs(ranks)
+        if self.neutral:
+            return np.where(self.has(values), ranks, -np.inf)
+        return (
+            np.where(np.isnan(ranks), -np.inf, np.abs(ranks)) if self.metric.derivation is not None else np.abs(ranks)
+        )
 
     def columns(self, exclusive: Array, inclusive: Array, share: Array) -> tuple[Column, Column, Column]:
-        """Return what every view shows of some rows; percent is of `share`. An absent minimum or maximum is an
-        empty cell, and none is a share of another."""
-        neutral = self.metric.aggregation.neutral
+        """Return what every view shows of some rows; percent is of `share`. Where nothing adds up, an absent value is
+        an empty cell, and none is a share of another."""
+        neutral = self.neutral
         if not neutral:
+            missing = None if self.metric.derivation is None else np.nan
+            shares = self.percent(share)
             return (
-                Column("exclusive", exclusive),
-                Column("inclusive", inclusive),
-                Column("percent", self.percent(share)),
+                Column("exclusive", exclusive, missing),
+                Column("inclusive", inclusive, missing),
+                Column("percent", shares, missing),
             )
         pair = Column("exclusive", exclusive, neutral), Column("inclusive", inclusive, neutral)
         return *pair, Column("percent", [None] * len(share))
@@ -149,6 +198,7 @@ def costs(
         experiment.totals(quantity, Scope.EXCLUSIVE, profiles)[:n],
         experiment.totals(quantity, Scope.INCLUSIVE, profiles)[:n],
         experiment.root_total(quantity, profiles),
+        profiles,
     )
 
 
@@ -240,6 +290,7 @@ WITH_LINES = (ContextKind.LINE, ContextKind.CALL, ContextKind.INSTRUCTION)
 
 
 Pairs = tuple[Ints, Ints]  # contexts, and the row of each
+NESTED = (Scope.FUNCTION, Scope.LEXICAL)
 
 
 @dataclass(frozen=True)
@@ -254,6 +305,20 @@ class Rows:
     inclusive: Pairs
     exclusive: Pairs
     nested: Pairs | None = None
+
+    def combine(self, values: Array, scope: Scope, rule: Aggregation) -> Array:
+        """Return values of contexts (x profiles) as those of rows, combined; absent is neutral. Integers stay such."""
+        contexts, targets = self.pairs(scope)
+        kind = np.dtype(np.float64) if rule.neutral else values.dtype
+        out = np.full((self.n, *values.shape[1:]), rule.neutral, kind)
+        rule.combine_at(out, targets, values[contexts])
+        return out
+
+    def pairs(self, scope: Scope) -> Pairs:
+        """Return which contexts count in which row, in a scope."""
+        if scope == Scope.INCLUSIVE:
+            return self.inclusive
+        return self.nested if scope in NESTED and self.nested is not None else self.exclusive
 
     @classmethod
     def of_contexts(cls, chosen: Ints, owner: Array) -> Rows:
@@ -275,6 +340,60 @@ class Rows:
 
 
 @dataclass(frozen=True)
+class RowCells:
+    """Cells of formulas that are rows of a view, each of one or many contexts: operands are combined over these. Of
+    `whole` that has profiles, they are rows x profiles."""
+
+    whole: TotalCells | ProfileCells
+    scope: Scope
+    rows: Rows
+    contexts: None = None
+
+    @property
+    def tree(self) -> ContextTree:
+        return self.whole.tree
+
+    @property
+    def profiles(self) -> Ints | None:
+        return self.whole.profiles
+
+    def of(self, quantity: str, scope: Scope | None = None) -> Floats:
+        """Return an operand of each row."""
+        metric, wanted = self.whole.values.metrics.first(quantity), scope or self.scope
+        if metric.derivation is not None and metric.derivation.when == When.AFTER:
+            shape = (self.rows.n,) if self.profiles is None else (self.rows.n, len(self.profiles))
+            return evaluate(metric, replace(self, scope=wanted), shape)
+        rule, values = metric.aggregation, self.whole.of(quantity, wanted)
+        if not rule.neutral:
+            return self.rows.combine(values, wanted, rule)
+        out = self.rows.combine(np.where(np.isnan(values), rule.neutral, values), wanted, rule)
+        return np.where(out == rule.neutral, np.nan, out)
+
+    def total(self, quantity: str) -> Floats:
+        """Return the inclusive value of all roots."""
+        return self.whole.total(quantity)
+
+    def of_all_profiles(self, quantity: str, scope: Scope | None = None) -> Floats:
+        """Return an operand of each row over all chosen profiles."""
+        if isinstance(self.whole, TotalCells):
+            return self.of(quantity, scope)
+        return replace(self, whole=self.whole.over_all).of(quantity, scope)[:, None]
+
+    def in_tree(self, quantity: str, scope: Scope | None = None) -> Floats:
+        """Return an operand in every context of the tree."""
+        return self.whole.in_tree(quantity, scope or self.scope)
+
+    def over_profiles(self, statistic: str, quantity: str, scope: Scope | None = None) -> Floats:
+        """Return a statistic of what each profile has in each row."""
+        if not isinstance(self.whole, TotalCells):
+            return replace(self, whole=self.whole.over_all).over_profiles(statistic, quantity, scope)[:, None]
+        wanted, metric = scope or self.scope, self.whole.values.metrics.first(quantity)
+        batches = self.whole.by_profile(wanted, quantity)
+        parts = (RowCells(part, wanted, self.rows).of(quantity) for part in batches)
+        return over_batches(metric, parts, self.rows.n)[statistic]
+
+
+@dataclass(frozen=True)
 class Groups:
     """`of[c]` is the group of context c; `first[g]` a context that stands for group g."""
 
@@ -284,23 +403,14 @@ class Groups:
     def __len__(self) -> int:
         return len(self.first)
 
-    def exclusive(self, costs: Costs) -> Array:
-        """Return the exclusive cost of each group; over all groups it adds up to the total."""
-        return self._combine(costs, costs.exclusive, np.arange(len(self.of)))
-
-    def inclusive(self, costs: Costs) -> Array:
-        """Return the inclusive cost of the outermost contexts of each group."""
-        return self._combine(costs, costs.inclusive, np.flatnonzero(outermost(self.of, costs.tree)))
+    def costs(self, costs: Costs) -> tuple[Array, Array]:
+        """Return the exclusive cost of each group, which adds up to the total over all of them, and the inclusive cost
+        of its outermost contexts."""
+        return costs.over(self.rows(np.arange(len(self)), costs.tree))
 
     def rows(self, chosen: Ints, tree: ContextTree) -> Rows:
         """Return some groups as rows of a view."""
         return Rows.of_groups(chosen, self.of, outermost(self.of, tree), len(self))
-
-    def _combine(self, costs: Costs, values: Array, contexts: Ints) -> Array:
-        aggregation = costs.metric.aggregation
-        out = np.full(len(self), aggregation.neutral, values.dtype if not aggregation.neutral else np.float64)
-        aggregation.combine_at(out, self.of[contexts], values[contexts])
-        return out
 
 
 def nearest(tree: ContextTree, anchors: Bools) -> Ids:

@@ -67,7 +67,8 @@ class View:
         damage = experiment.damage_met
         if not len(table) and (damage or experiment.damage):
             raise damage[0] if damage else InputError(experiment.damage[0].text)
-        title = f"{self.costs.metric.name}: {self.costs.total:,.6g} {unit}".rstrip() + " in all"
+        total = f"{self.costs.total:,.6g} {unit}".rstrip() + " in all"
+        title = f"{self.costs.metric.name}: {self.costs.say_no_total() or total}"
         return replace(
             table,
             title=title,
@@ -79,7 +80,7 @@ class View:
             return
         for names, what in (
             (self.columns.left_out, "columns have a formula that cannot be computed"),
-            (self.columns.derived, "metrics have a formula that is not evaluated"),
+            (self.columns.unavailable, "metrics have a formula that is not evaluated"),
         ):
             if names:
                 yield f"{len(names)} {what}: {', '.join(names[:SOME])}{', ...' * (len(names) > SOME)}"

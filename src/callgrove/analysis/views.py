@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from callgrove.analysis.costs import Costs, Rows, functions_of, group, nearest, outermost
-from callgrove.arrays import ABSENT, Array, Bools, Floats, Ids, Ints
+from callgrove.arrays import ABSENT, Array, Bools, Floats, Ids, Ints, combine_upwards
 from callgrove.errors import UsageError
 from callgrove.model.contexts import ContextKind, ContextTree
 from callgrove.model.metrics import Aggregation
@@ -99,11 +99,8 @@ def fold_lines(costs: Costs, source: bool = False) -> Folded:
 
 def exclusive_of(costs: Costs, owner: Ids) -> Array:
     """Return the exclusive cost of contexts with all that became part of them; the same owners serve every metric."""
-    aggregation = costs.metric.aggregation
-    kind = costs.exclusive.dtype if not aggregation.neutral else np.dtype(np.float64)
-    exclusive = np.full(len(owner), aggregation.neutral, kind)
-    aggregation.combine_at(exclusive, owner, costs.exclusive)
-    return exclusive
+    every = np.arange(len(owner))
+    return costs.over(Rows(len(owner), (every, every), (every, owner.astype(np.int64))))[0]
 
 
 def top_down(
@@ -116,8 +113,7 @@ def top_down(
     and all that lies above them. `columns` are shown of the same rows.
     """
     folded = fold_lines(costs, source)
-    reached = costs.weights > 0 if costs.is_signed else costs.has(folded.exclusive) | costs.has(folded.inclusive)
-    costly = np.flatnonzero(folded.shown & reached)
+    costly = np.flatnonzero(folded.shown & _find_reached(costs, folded))
     ranks = costs.rank(folded.inclusive)
     chosen = costly if limit is None or len(costly) <= limit else _heaviest(folded, costly, ranks, limit)
     order = _walk_tree(folded, chosen, ranks)
@@ -132,6 +128,19 @@ def top_down(
         ),
         left=len(costly) - len(chosen),
     )
+
+
+def _find_reached(costs: Costs, folded: Folded) -> Bools:
+    """Return which contexts have a cost at or below them. Above a ratio there may be contexts without one."""
+    if costs.is_signed:
+        return ~(costs.weights <= 0)  # a cost that is missing is there
+    reached: Bools = costs.has(folded.exclusive) | costs.has(folded.inclusive)
+    if not costs.is_ratio:
+        return reached
+    tree, n = costs.tree, costs.tree.n_listed
+    below = np.zeros(len(tree), np.int64)
+    below[:n] = reached
+    return combine_upwards(below, tree.parent, tree.levels)[:n] > 0
 
 
 def _heaviest(folded: Folded, costly: Ints, ranks: Floats, limit: int) -> Ints:
@@ -216,8 +225,13 @@ class Row:
 
     @property
     def weight(self) -> float:
-        """The sizes of all costs: what lies below zero does not cancel out what lies above."""
-        return float(np.abs(self.exclusive).sum())
+        """The sizes of all costs: what lies below zero does not cancel out what lies above. One that is missing comes
+        last."""
+        return _size(np.abs(self.exclusive).sum())
+
+
+def _size(cost: float) -> float:
+    return -1.0 if np.isnan(cost) else abs(float(cost))
 
 
 def bottom_up(costs: Costs, limit: int | None = None) -> Table:
@@ -233,8 +247,8 @@ def bottom_up(costs: Costs, limit: int | None = None) -> Table:
 def grow_callers(costs: Costs, limit: int | None = None) -> Callers:
     """Return the table of `bottom_up`, and what the functions cost that a limit leaves out of it."""
     if costs.metric.aggregation != Aggregation.SUM:
-        word = costs.metric.aggregation.name.lower()
-        raise UsageError(f"{costs.metric.name} is a {word}, no sum: it cannot be divided among callers")
+        word = "computed of sums" if costs.is_ratio else f"a {costs.metric.aggregation.name.lower()}"
+        raise UsageError(f"{costs.metric.name} is {word}, no sum: it cannot be divided among callers")
     tree = costs.tree
     owner, groups = functions_of(tree), group(tree, "function")
     exclusive = np.zeros(tree.n_listed, costs.exclusive.dtype)
@@ -309,7 +323,7 @@ def _walk_callers(roots: list[Row]) -> list[Row]:
 
 
 def _largest_last(rows: list[Row]) -> list[Row]:
-    return sorted(rows, key=lambda row: -abs(float(row.exclusive.sum())))[::-1]
+    return sorted(rows, key=lambda row: -_size(row.exclusive.sum()))[::-1]
 
 
 def _totals(rows: list[Row]) -> Array:
@@ -326,7 +340,7 @@ def top(costs: Costs, by: str = "function", limit: int | None = None, columns: S
     of the same rows.
     """
     groups = group(costs.tree, by)
-    exclusive, inclusive = groups.exclusive(costs), groups.inclusive(costs)
+    exclusive, inclusive = groups.costs(costs)
     costly = np.flatnonzero(costs.has(exclusive) | costs.has(inclusive))
     order = costly[np.lexsort((costly, -costs.rank(inclusive[costly]), -costs.rank(exclusive[costly])))]
     shown = order if limit is None else order[:limit]
@@ -370,6 +384,10 @@ def _name_after(by: str, contexts: list[int], columns: tuple[Column, ...]) -> tu
 def hot_path(costs: Costs, share: float = 0.5, columns: ShownColumns | None = None) -> Table:
     """Return contexts from a root down, each with at least `share` of its parent's inclusive cost; percent is of the
     total. Of signed costs, at least `share` of all changes below the parent, whichever way they go."""
+    if costs.is_ratio:
+        raise UsageError(f"{costs.metric.name} is computed of sums, no sum: no call has a share of it to follow")
+    if costs.has_missing:
+        raise UsageError(f"{costs.metric.name} has no value in some contexts: nobody knows where most of it is")
     folded = fold_lines(costs)
     path = _walk_hot_path(folded, costs.weights, share)
     chosen = np.array(path, np.int64)

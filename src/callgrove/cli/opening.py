@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from callgrove.cli.messages import ProgressCallback, note, progress, say_unexplained
-from callgrove.cli.options import InputOptions, engine_for
+from callgrove.cli.options import InputOptions, MetricNames, engine_for
 from callgrove.errors import IncompleteResult, InputError, UsageError, compose_text
 from callgrove.execute import Workers, executor_when_needed
 from callgrove.formats.interface import ReadOptions
@@ -50,7 +50,7 @@ def open_any(
     for a verb that prints all of that. `series`: refuse runs whose names disagree on parameters, as nothing but series
     of them is wanted. `fold`: of events, make a calling-context profile as well. `workers`: those that the verb has;
     else there are processes as the user says, once there is something for them to do."""
-    opened = _choose_runs(_open_input(options, fold, workers), options, fold, workers)
+    opened = _derive(_choose_runs(_open_input(options, fold, workers), options, fold, workers), options)
     if series and isinstance(opened, Experiment) and (why := opened.attributes.get(PARAMETERS_DIFFER)):
         raise InputError(f"{opened.path}: {why}")
     damage = [w for w in opened.warnings if w.severity == Severity.DAMAGE]
@@ -92,6 +92,30 @@ def _choose_runs(
     from callgrove.algebra.cutting import part
 
     return part(opened, runs=numbers)
+
+
+def _derive(opened: Experiment | Study, options: InputOptions) -> Experiment | Study:
+    """Return an input with the metrics that --derive defines, and those that texts of -m define."""
+    named = options.metric_texts if isinstance(options, MetricNames) else ()
+    if not isinstance(opened, Experiment):
+        if options.derive:
+            raise UsageError(f"{options.input_name}: --derive: is a study of series; formulas need the metrics of runs")
+        return opened
+    if options.derive:
+        opened = _define(opened, "--derive", *options.derive)
+    for text in named:
+        if isinstance(options, MetricNames) and options.defines(opened.metrics, text):
+            opened = _define(opened, "-m", text)
+    return opened
+
+
+def _define(experiment: Experiment, option: str, *texts: str) -> Experiment:
+    from callgrove.model.definitions import with_metric
+
+    try:
+        return with_metric(experiment, *texts)
+    except UsageError as error:
+        raise UsageError(f"{option}: ", error) from None
 
 
 def say_added_up(experiment: Experiment) -> None:

@@ -5,7 +5,8 @@ A group of options is a function that adds it to a parser and a dataclass that h
 add_input          PATH, --from, --strict, --salvage, ...      InputOptions
 add_study_input    the same, --point, --scaling, ...           InputOptions
 add_run            --run, which whoever opens an input heeds   InputOptions
-add_selection      -m, --rank, --thread, --run                 SelectionOptions, InputOptions
+add_selection      -m, --derive, --rank, --thread, --run       SelectionOptions, InputOptions
+add_derive         --derive, which whoever opens an input heeds InputOptions
 add_all_metrics    --all-metrics                               CostOptions, of verbs that show costs
 add_table_output   --format, -o, --limit                       TableOutput
 add_jobs           -j                                          ExecutionOptions
@@ -30,6 +31,7 @@ from callgrove.model.runs import IntSet
 
 if TYPE_CHECKING:
     from callgrove.execute import Engine
+    from callgrove.model.metrics import Metrics
 
 __all__ = [
     "TABLE_FORMATS",
@@ -38,10 +40,12 @@ __all__ = [
     "ExecutionOptions",
     "FileOutput",
     "InputOptions",
+    "MetricNames",
     "PathOptions",
     "SelectionOptions",
     "TableOutput",
     "add_all_metrics",
+    "add_derive",
     "add_execution",
     "add_format",
     "add_from",
@@ -99,6 +103,7 @@ class InputOptions(PathOptions, ExecutionOptions):
     strict: bool
     salvage: bool
     run: str | None = None
+    derive: Sequence[str] = ()
     kernel_names: str = ""
     rank_env: str = ""
     align: str = ""
@@ -122,12 +127,33 @@ class InputOptions(PathOptions, ExecutionOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SelectionOptions:
+class MetricNames:
+    """Options that name metrics. What names one may define it as well: `ipc = instructions / cycles`."""
+
+    @property
+    def metric_texts(self) -> Sequence[str]:
+        """What was given to name metrics."""
+        raise NotImplementedError
+
+    def defines(self, metrics: Metrics, text: str) -> bool:
+        """Return whether a text defines a metric, rather than naming one that there is."""
+        from callgrove.model.definitions import is_definition
+
+        return is_definition(metrics, text)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SelectionOptions(MetricNames):
     """Which metric, and whose values."""
 
     metric: str | None
     rank: IntSet | None
     thread: IntSet | None
+
+    @property
+    def metric_texts(self) -> Sequence[str]:
+        """What was given to name metrics."""
+        return [] if self.metric is None else [self.metric]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -317,10 +343,22 @@ def add_selection(
 ) -> None:
     """Add the options that choose the metric, ranks and threads; `metric` says what naming a metric means."""
     group = parser.add_argument_group("selection")
-    group.add_argument("-m", "--metric", metavar="NAME", help=metric)
+    group.add_argument("-m", "--metric", metavar="NAME", help=f"{metric}, or NAME=FORMULA, as in --derive")
+    add_derive(group)
     group.add_argument("--rank", metavar="LIST", type=int_set, help="only these ranks, like 0-3,7")
     group.add_argument("--thread", metavar="LIST", type=int_set, help="only these threads, like 0-3,7")
     add_run(group)
+
+
+def add_derive(group: argparse._ActionsContainer) -> None:
+    """Add the option that defines metrics; `open_any` heeds it."""
+    group.add_argument(
+        "--derive",
+        metavar="NAME=FORMULA",
+        action="append",
+        default=[],
+        help="a metric that is computed from others, like 'ipc = instructions / cycles'; may be repeated",
+    )
 
 
 def add_run(group: argparse._ActionsContainer) -> None:

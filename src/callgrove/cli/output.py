@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import shutil
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -17,16 +18,16 @@ from callgrove.cli.opening import say_added_up
 from callgrove.cli.options import CostOptions
 from callgrove.errors import InputError, UsageError
 from callgrove.model.experiment import Experiment, Severity
-from callgrove.model.profiles import choose_profiles
 from callgrove.model.table import UNCOUNTED, Column, Table, first_rows
 from callgrove.render import PLAIN, Look, render
-from callgrove.render.text_formats import Amounts, Signed, Whole, align_right
+from callgrove.render.text_formats import Amounts, Signed, Whole, align_right, reading_float
 from callgrove.render.text_table import INDENT
 from callgrove.render.units import amount, bar, percent, printf, signed_bar
 
 if TYPE_CHECKING:
     from callgrove.analysis.columns import CostColumn, ShownColumns
     from callgrove.cli.options import TableOutput
+    from callgrove.model.metrics import Metric, Scope
     from callgrove.render import TableFormat
 
 __all__ = [
@@ -161,6 +162,7 @@ def _settle(beside: Path, final: Path) -> None:
 PLACES = ("line", "loop", "instruction", "call", "file", "module")  # kinds that are named after a path
 WIDE_ENOUGH = 100  # columns of a terminal; on narrower ones names need the room that bars would take
 LOOP_AT = "loop at "
+WRITTEN = re.compile(r"[^\W\d]+|#|\d+\^-?\d+ \w+")  # a unit that can have prefixes, as far as anybody knows
 DEEPEST_INDENT = 40  # levels; deeper rows say their depth instead
 
 
@@ -182,26 +184,32 @@ def say_headline(costs: Costs, options: CostOptions) -> None:
     if options.is_printed_table:
         choices = (("run", options.run), ("rank", options.rank), ("thread", options.thread))
         chosen = "".join(f", {word} {wanted}" for word, wanted in choices if wanted)
-        write, (gain, loss) = amount(costs.metric.unit), costs.gain_and_loss
+        write, (gain, loss) = _amount_of(costs.metric), costs.gain_and_loss
         changes = f": {write(gain)} more and {write(-loss)} less" if costs.is_signed else ""
-        note(f"{costs.metric.name}: {write(costs.total)} in all{chosen}{changes}")
+        total = costs.say_no_total() or f"{write(costs.total)} in all"
+        note(f"{costs.metric.name}: {total}{chosen}{changes}")
 
 
-def choose_columns(experiment: Experiment, options: CostOptions) -> ShownColumns | None:
-    """Return the columns that --all-metrics asks for, and say which are left out; None without that option."""
-    if not options.all_metrics:
+def choose_columns(costs: Costs, options: CostOptions, scope: Scope) -> ShownColumns | None:
+    """Return the columns that --all-metrics and --derive ask for, and say which are left out; None without these
+    options. Metrics of --derive are shown in the scope that a view is about, but for the one that it shows."""
+    from callgrove.analysis.columns import ShownColumns, columns_to_show
+    from callgrove.model.definitions import defined_name
+
+    names = [name for name in map(defined_name, options.derive) if name != costs.metric.name]
+    if not names and not options.all_metrics:
         return None
-    from callgrove.analysis.columns import columns_to_show
-
-    shown = columns_to_show(experiment, choose_profiles(experiment, options.rank, options.thread))
-    for names, why in (
+    if not options.all_metrics:
+        return ShownColumns(costs.experiment, costs.profiles).with_metrics(names, scope)
+    shown = columns_to_show(costs.experiment, costs.profiles)
+    for left_out, why in (
         (shown.left_out, "{} columns have a formula that cannot be computed"),
-        (shown.derived, "not computed: {} metrics have a formula that is not evaluated"),
+        (shown.unavailable, "not computed: {} metrics have a formula that is not evaluated"),
     ):
-        if names:
-            some = ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
-            note(f"{why.format(len(names))}: {some}")
-    return shown
+        if left_out:
+            some = ", ".join(left_out[:3]) + (", ..." if len(left_out) > 3 else "")
+            note(f"{why.format(len(left_out))}: {some}")
+    return shown.with_metrics(names, scope)
 
 
 def format_table(table: Table, costs: Costs, options: CostOptions) -> Table:
@@ -211,25 +219,62 @@ def format_table(table: Table, costs: Costs, options: CostOptions) -> Table:
     if options.all_metrics:
         return _format_all_metrics(table)
     cells = {column.name: column.plain() for column in table.columns}
-    write = amount(costs.metric.unit)
+    write, none = _amount_of(costs.metric), _mark_missing(costs.metric.is_derived, options)
     look = stdout_look()
     narrow = look.width is not None and look.width < WIDE_ENOUGH and not options.output
     kind, draw = (Signed, signed_bar) if costs.is_signed else (Whole, bar)
     depths = cells.get("depth", [0] * len(table))
     columns = [
         Column("name", [_indent_name(*row) for row in zip(cells["name"], cells["kind"], depths, strict=True)]),
-        kind("exclusive", align_right(["" if v is None else write(v) for v in cells["exclusive"]])),
-        kind("inclusive", align_right(["" if v is None else write(v) for v in cells["inclusive"]])),
+        kind("exclusive", align_right([none if v is None else write(v) for v in cells["exclusive"]])),
+        kind("inclusive", align_right([none if v is None else write(v) for v in cells["inclusive"]])),
         kind("percent", align_right(["" if p is None else percent(p / 100) for p in cells["percent"]])),
     ]
     if not narrow:
         columns.append(kind("share", [draw((p or 0.0) / 100, unicode=look.unicode) for p in cells["percent"]]))
+    columns += _format_derived(table, options)
     if not (narrow and "source" in cells):
         places = zip(cells["file"], cells["line"], cells["module"], strict=True)
         columns.append(Column("where", [_format_place(*place) for place in places]))
     if any(cells.get("source", ())):
         columns.append(Column("source", cells["source"]))
     return Table(tuple(columns), table.left)
+
+
+def _format_derived(table: Table, options: CostOptions) -> list[Column]:
+    """Return the metrics of --derive, whose units are in the heading unless the cells have them."""
+    from callgrove.analysis.columns import CostColumn
+
+    out: list[Column] = []
+    for column in table.columns:
+        if isinstance(column, CostColumn):
+            write, heading = _write_unit(column.unit), column.name
+            if write is None:
+                heading, write = f"{column.name} [{column.unit}]", reading_float
+            none = _mark_missing(True, options)
+            out.append(Amounts(heading, [none if value is None else write(value) for value in column.plain()]))
+    return out
+
+
+def _amount_of(metric: Metric) -> Callable[[float], str]:
+    """Return how a cost is written: units that a formula made are not given prefixes."""
+    if not metric.is_derived:
+        return amount(metric.unit)
+    return _write_unit(metric.unit) or (lambda value: f"{reading_float(value)} {metric.unit}")
+
+
+def _write_unit(unit: str) -> Callable[[float], str] | None:
+    """Return how a derived value of that unit is written; None where prefixes of the unit mean nothing."""
+    if not unit:
+        return reading_float
+    return amount(unit) if WRITTEN.fullmatch(unit) else None
+
+
+def _mark_missing(is_derived: bool, options: CostOptions) -> str:
+    """Return what stands for a value that a formula does not have."""
+    if not is_derived:
+        return ""
+    return "–" if options.output or stdout_look().unicode else "-"  # noqa: RUF001 - a dash
 
 
 def _format_all_metrics(table: Table) -> Table:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from callgrove.cli.options import add_run, int_set
+from callgrove.cli.options import MetricNames, add_derive, add_run, int_set
 from callgrove.errors import UsageError
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ KINDS = ("kernel", "copy", "alloc", "memset", "api", "marker", "region", "sync",
 
 
 @dataclass(frozen=True, kw_only=True)
-class CuttingOptions:
+class CuttingOptions(MetricNames):
     """Which part of an experiment to keep; what is not named is kept."""
 
     metric: Sequence[str]
@@ -40,6 +40,11 @@ class CuttingOptions:
     kind: Sequence[str] | None
     category: Sequence[str]
     keep_contexts: bool
+
+    @property
+    def metric_texts(self) -> Sequence[str]:
+        """What was given to name metrics."""
+        return self.metric
 
 
 def time_window(text: str) -> TimeWindow:
@@ -56,8 +61,14 @@ def add_cutting(parser: argparse.ArgumentParser) -> None:
     """Add the options that choose what to keep; everything that is not named is kept."""
     group = parser.add_argument_group("selection: keep a part only")
     group.add_argument(
-        "-m", "--metric", metavar="NAME", action="append", default=[], help="only this metric; may be repeated, or a,b"
+        "-m",
+        "--metric",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="only this metric, or NAME=FORMULA, as in --derive; may be repeated, or a,b",
     )
+    add_derive(group)
     group.add_argument("--rank", metavar="LIST", type=int_set, help="only these ranks, like 0-3,7")
     group.add_argument("--thread", metavar="LIST", type=int_set, help="only these threads, like 0-3,7")
     add_run(group)
@@ -159,9 +170,10 @@ def _describe_spans(experiment: Experiment) -> str:
 
 
 def _match_quantities(experiment: Experiment, asked: Sequence[str]) -> Iterator[str]:
-    """Yield quantities by name; a text that is no name by itself is a list of them."""
+    """Yield quantities by name; a text that is no name by itself, and defines none, is a list of them."""
     for text in asked:
-        names = [text] if text in experiment.metrics.quantities else text.split(",")
+        is_one = text in experiment.metrics.quantities or "=" in text
+        names = [text] if is_one else text.split(",")
         for name in names:
             yield experiment.metrics.resolve(name.strip())
 

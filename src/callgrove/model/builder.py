@@ -505,7 +505,7 @@ class ExperimentBuilder(ContextBuilder):
             system=system,
             contexts=contexts,
             metrics=metrics,
-            values=Values(NoValues(), metrics, profiles, len(contexts)),
+            values=Values(NoValues(), metrics, profiles, contexts),
             traces=self._traces,
             sources=replace(self.sources, copies=dict(self._copied)),
             attributes=dict(self.attributes),

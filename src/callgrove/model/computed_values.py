@@ -143,7 +143,8 @@ def _as_signed(values: Array) -> Array:
 
 
 def recipe(metrics: Metrics, quantity: str, scope: Scope) -> Recipe:
-    """Return the best way to a quantity in a scope. Raises NotEvaluated where the quantity is derived."""
+    """Return the best way to a quantity in a scope. Raises NotEvaluated where it is a formula that nothing
+    evaluates."""
     if not metrics.scopes(quantity):
         metrics.resolve(quantity)  # says which there are
     metrics.require_values(quantity)
@@ -159,6 +160,8 @@ def recipe(metrics: Metrics, quantity: str, scope: Scope) -> Recipe:
         index = metrics.find(quantity, candidate)
         if index is not None:
             return Recipe(index, metrics[index], scope)
+    if metrics.first(quantity).derivation is not None:
+        raise UsageError(f"{quantity} is computed of sums and does not add up: it has no values of its own")
     stored = ", ".join(s.word or "a value without scope" for s in metrics.scopes(quantity)) or "nothing"
     raise UsageError(f"{quantity} has no {scope.word} values and none they could be computed from; there is {stored}")
 

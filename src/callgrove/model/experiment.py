@@ -15,8 +15,9 @@ from callgrove.arrays import ABSENT, Array, Ids, Ints, cycles
 from callgrove.errors import CallgroveError, InputError, RefusedInput, UsageError
 from callgrove.model.computed_values import matrices, recipe
 from callgrove.model.contexts import ContextKind, ContextTree, Regions, Relation
+from callgrove.model.derived import ProfileCells, TotalCells
 from callgrove.model.methods import ExperimentMethods
-from callgrove.model.metrics import Metrics, Scope
+from callgrove.model.metrics import Aggregation, Metrics, Scope
 from callgrove.model.profiles import ProfileKind, Profiles, System
 from callgrove.model.runs import Run
 from callgrove.model.traces.events import ArraySamples, ArraySpans, Counters, SpanKind, Traces
@@ -162,14 +163,18 @@ class Experiment(ExperimentMethods):
 
         Exclusive and inclusive are computed where they are not stored.
         """
+        if self.is_computed(quantity):
+            return TotalCells(self.values, scope, profiles).of(quantity)
         way = recipe(self.metrics, quantity, scope)
         return way.apply(self.values.totals(way.stored, profiles), self.contexts)
 
     def matrix(self, quantity: str, scope: Scope, profiles: Ints | None = None) -> Array:
         """Return a quantity in a scope as a matrix, contexts x profiles, of the measured profiles or those given."""
-        way = recipe(self.metrics, quantity, scope)
         chosen = self.profiles.measured if profiles is None else profiles
         self.values.demand_known(chosen)
+        if self.is_computed(quantity):
+            return ProfileCells(self.values, scope, chosen, chosen).of(quantity)
+        way = recipe(self.metrics, quantity, scope)
         values = matrices(self.values, self.contexts, [way], chosen).get(way.stored)
         if values is not None:
             return values
@@ -178,8 +183,15 @@ class Experiment(ExperimentMethods):
             return np.zeros(shape, way.metric.composite.dtype)
         return np.full(shape, way.metric.aggregation.neutral)
 
+    def is_computed(self, quantity: str) -> bool:
+        """Return whether a quantity is a formula over others that is evaluated."""
+        return quantity in self.metrics.derived and self.metrics.first(quantity).derivation is not None
+
     def root_total(self, quantity: str, profiles: Ints | None = None) -> float:
-        """Return the inclusive cost of all roots of the tree: what percentages are of."""
+        """Return the inclusive cost of all roots of the tree: what percentages are of. NaN where nothing adds up."""
+        self.metrics.require_values(quantity)
+        if self.is_computed(quantity) and self.metrics.first(quantity).aggregation == Aggregation.NONE:
+            return np.nan
         inclusive = self.totals(quantity, Scope.INCLUSIVE, profiles)[self.contexts.roots]
         return self.metrics.first(quantity).aggregation.combine_all(inclusive)
 

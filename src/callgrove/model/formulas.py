@@ -7,11 +7,13 @@ Specification: the formula grammar of hpctoolkit-databases.md A.5 and B.2, which
     $$             the value of one thread, in formulas that make summaries
     + - * / ^      ^ binds tightest and to the right: -2^2 is -4, 2^3^2 is 512
     -x  (x)        negation, grouping
-    f(x, ...)      sqrt ln floor ceil take one argument, log(x, base) two, min max sum any number
+    f(x, ...)      sqrt ln exp abs floor ceil take one argument, log(x, base) two, min max sum any number
 
     parse(text) -> Expression -> evaluate(expression, columns), render(expression)
 
 A formula is a tree of Number, Variable and Call: $1 - -(2) is Call("-", (Variable(1), Call("neg", (Number(2),)))).
+Formulas of users name metrics instead of columns (`callgrove.model.definitions`): their leaves are Operand, Total and
+OverProfiles.
 
 NaN is "no value": x/0, 0^-1, the logarithm of what is not positive and the root of a negative number have none, and
 what is computed from no value has none. Columns are computed as doubles, also where they hold integers.
@@ -23,30 +25,40 @@ from __future__ import annotations
 
 import math
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
 from callgrove.arrays import Array, Floats
+from callgrove.model.metrics import Scope
 
 __all__ = [
     "ARITIES",
     "MAX_NESTING",
     "MAX_TEXT",
+    "OPERATORS",
     "PRECEDENCES",
     "THREAD_VALUE",
+    "WORD",
     "Call",
     "Expression",
     "FormulaError",
     "Number",
+    "Operand",
+    "OverProfiles",
+    "Parser",
+    "Total",
     "Variable",
     "arity_words",
+    "compute",
     "evaluate",
     "fold",
     "parse",
     "postorder",
+    "quote_name",
     "render",
     "renumber",
     "takes",
@@ -60,7 +72,7 @@ __all__ = [
 MANY = 1_000_000_000
 ARITIES: Mapping[str, tuple[int, int]] = {
     **dict.fromkeys(("+", "-", "*", "/", "^"), (2, 2)),
-    **dict.fromkeys(("neg", "sqrt", "ln", "floor", "ceil"), (1, 1)),
+    **dict.fromkeys(("neg", "sqrt", "ln", "exp", "abs", "floor", "ceil"), (1, 1)),
     **dict.fromkeys(("min", "max", "sum"), (1, MANY)),
     "log": (1, 2),
 }
@@ -71,7 +83,7 @@ T = TypeVar("T")
 
 
 class Expression:
-    """A formula as a tree: Number, Variable or Call."""
+    """A formula as a tree: a Call of others, or one of the leaves Number, Variable, Operand, Total, OverProfiles."""
 
     __slots__ = ()
 
@@ -100,6 +112,31 @@ class Variable(Expression):
 
 
 THREAD_VALUE = Variable(None)
+
+
+@dataclass(frozen=True, slots=True)
+class Operand(Expression):
+    """A metric, in the scope of the cell or in the scope named (exclusive or inclusive)."""
+
+    quantity: str
+    scope: Scope | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Total(Expression):
+    """The inclusive value of a metric at the roots, over the profiles of the cell."""
+
+    quantity: str
+
+
+@dataclass(frozen=True, slots=True)
+class OverProfiles(Expression):
+    """A statistic of a metric over all chosen profiles (mean, max, min, std, count), in the scope of the cell or in the
+    scope named."""
+
+    statistic: str
+    quantity: str
+    scope: Scope | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -205,9 +242,8 @@ def _render_node(node: Expression, args: Sequence[tuple[str, int]]) -> tuple[str
     if isinstance(node, Number):
         text = repr(float(node.value)).removesuffix(".0")
         return text, PRECEDENCES["neg"] if text.startswith("-") else ATOM
-    if isinstance(node, Variable):
-        return "$$" if node.id is None else f"${node.id}", ATOM
-    assert isinstance(node, Call)
+    if not isinstance(node, Call):
+        return _render_leaf(node), ATOM
     precedence = PRECEDENCES.get(node.name)
     if precedence is None:
         return f"{node.name}({', '.join(text for text, _ in args)})", ATOM
@@ -221,6 +257,30 @@ def _render_node(node: Expression, args: Sequence[tuple[str, int]]) -> tuple[str
     return left + node.name + right, precedence
 
 
+def _render_leaf(node: Expression) -> str:
+    if isinstance(node, Operand):
+        return _in_scope(quote_name(node.quantity), node.scope)
+    if isinstance(node, Total):
+        return f"total({quote_name(node.quantity)})"
+    if isinstance(node, OverProfiles):
+        return f"profiles.{node.statistic}({_in_scope(quote_name(node.quantity), node.scope)})"
+    assert isinstance(node, Variable)
+    return "$$" if node.id is None else f"${node.id}"
+
+
+def _in_scope(text: str, scope: Scope | None) -> str:
+    words = {Scope.EXCLUSIVE: "excl", Scope.INCLUSIVE: "incl"}
+    return text if scope is None else f"{words[scope]}({text})"
+
+
+def quote_name(name: str) -> str:
+    """Return how a formula names a metric: a word as it is, anything else in backquotes."""
+    if WORD.fullmatch(name):
+        return name
+    doubled = name.replace("`", "``")
+    return f"`{doubled}`"
+
+
 def _bracket(part: tuple[str, int], least: int) -> str:
     text, precedence = part
     return text if precedence >= least else f"({text})"
@@ -231,20 +291,11 @@ def _bracket(part: tuple[str, int], least: int) -> str:
 
 MAX_NESTING = 200  # open brackets, calls and operators that wait for their right side
 MAX_TEXT = 64 * 1024  # characters
+WORD = re.compile(r"[^\W\d][\w.:]*+")  # a name that needs no backquotes
 
 _NUMBER_FOLLOWS = re.compile(r"[ \t\r\n]*+[0-9.]")
-_TOKEN = re.compile(  # matches everywhere
-    r"""[ \t\r\n]*+(?:
-     (?P<number>(?:[0-9]++(?:\.[0-9]*+)?+|\.[0-9]++)(?:[eE][+-]?[0-9]++)?)
-    |(?P<thread>\$\$)
-    |\$(?P<id>-?[0-9]{1,18}+)(?![0-9])
-    |(?P<function>[a-z]++)[ \t\r\n]*+\(
-    |(?P<operator>[-+*/^])
-    |(?P<bracket>[(),])
-    |(?P<end>\Z)
-    |(?P<other>.))""",
-    re.VERBOSE | re.DOTALL,
-)
+NUMBER = r"(?P<number>(?:[0-9]++(?:\.[0-9]*+)?+|\.[0-9]++)(?:[eE][+-]?[0-9]++)?)"
+OPERATORS = r"(?P<operator>[-+*/^])|(?P<bracket>[(),])|(?P<end>\Z)|(?P<other>.)"  # one of them matches everywhere
 
 
 class FormulaError(ValueError):
@@ -263,10 +314,8 @@ class FormulaError(ValueError):
 
 
 def parse(text: str) -> Expression:
-    """Return the tree of a formula."""
-    if len(text) > MAX_TEXT:
-        raise FormulaError(text, MAX_TEXT, f"a formula of at most {MAX_TEXT} characters")
-    return _Parser(text).run()
+    """Return the tree of a stored formula."""
+    return _StoredFormula(text).run()
 
 
 class _Waiting(NamedTuple):
@@ -275,22 +324,49 @@ class _Waiting(NamedTuple):
     name: str  # "(", a function, an operator; "negative" for the sign of a number
     precedence: int  # 0 for brackets: no operator reaches past them
     n_operands: int  # how many operands there were before it
+    position: int
 
 
-class _Parser:
-    """Operator precedence with two stacks: operands, and what waits for operands."""
+class Parser(ABC, Generic[T]):
+    """Operator precedence with two stacks: operands, and what waits for operands.
+
+    A language says how its tokens look, what its leaves are and what becomes of operands. Tokens of `tokens` are named
+    groups: number, function (before its bracket), operator, bracket, end, other; all else are leaves.
+    """
+
+    tokens: ClassVar[re.Pattern[str]]
+    operand_words: ClassVar[str]  # what may stand where an operand begins
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.position = 0  # of the token in hand
-        self.operands: list[Expression] = []
+        self.operands: list[T] = []
         self.waiting: list[_Waiting] = []
+        if len(text) > MAX_TEXT:
+            self.position = MAX_TEXT
+            raise self.error(f"a formula of at most {MAX_TEXT} characters")
 
-    def run(self) -> Expression:
+    @abstractmethod
+    def error(self, expected: str) -> Exception:
+        """Return an error at the token in hand."""
+
+    @abstractmethod
+    def leaf(self, kind: str, word: str) -> T:
+        """Return what a token stands for that is no operator, bracket or function."""
+
+    @abstractmethod
+    def check_function(self, name: str) -> None:
+        """Raise an error where there is no such function."""
+
+    @abstractmethod
+    def apply(self, name: str, args: tuple[T, ...], position: int) -> T:
+        """Return an operator ("neg" is negation, "negative" the sign of a number) or a function of its arguments."""
+
+    def run(self, after: int = 0) -> T:
+        """Return what the text from a character on comes to."""
         wants_operand = True
-        after = 0
         while True:
-            token = _TOKEN.match(self.text, after)
+            token = self.tokens.match(self.text, after)
             assert token is not None
             kind = token.lastgroup or "other"
             word, after = token[kind], token.end()
@@ -299,39 +375,32 @@ class _Parser:
             if kind == "end":
                 return self.operands[0]
 
-    def _error(self, expected: str) -> FormulaError:
-        return FormulaError(self.text, self.position, expected)
-
     def _push(self, name: str, precedence: int) -> None:
         if len(self.waiting) >= MAX_NESTING:
-            raise self._error(f"at most {MAX_NESTING} levels of nesting")
-        self.waiting.append(_Waiting(name, precedence, len(self.operands)))
+            raise self.error(f"at most {MAX_NESTING} levels of nesting")
+        self.waiting.append(_Waiting(name, precedence, len(self.operands), self.position))
 
     def _operand(self, kind: str, word: str, after: int) -> bool:
         """Take a token where an operand begins; whether one is still wanted."""
-        if kind == "number":
-            self.operands.append(self._number(word))
-        elif kind == "thread":
-            self.operands.append(THREAD_VALUE)
-        elif kind == "id":
-            self.operands.append(Variable(int(word)))
-        elif kind == "function":
-            if word not in ARITIES or word in PRECEDENCES:
-                raise self._error("a known function")
+        if kind == "function":
+            self.check_function(word)
             self._push(word, 0)
         elif word == "(":
             self._push(word, 0)
         elif word == "-":
             is_sign = _NUMBER_FOLLOWS.match(self.text, after)
             self._push("negative" if is_sign else "neg", PRECEDENCES["neg"])
+        elif kind in ("operator", "bracket", "end", "other"):
+            raise self.error(self.operand_words)
         else:
-            raise self._error("a number, $id, $$, a function, '-' or '('")
+            self.operands.append(self.leaf(kind, word))
         return kind in ("function", "bracket", "operator")
 
-    def _number(self, word: str) -> Number:
+    def read_number(self, word: str) -> Number:
+        """Return a number that a double can hold."""
         value = float(word)
         if math.isinf(value):
-            raise self._error("a number in the range of a double")
+            raise self.error("a number in the range of a double")
         return Number(value)
 
     def _operator(self, kind: str, word: str) -> bool:
@@ -342,36 +411,63 @@ class _Parser:
             self._push(word, PRECEDENCES[word])
             return True
         if kind != "end" and word not in (",", ")"):
-            raise self._error("an operator, ',', ')' or the end")
+            raise self.error("an operator, ',', ')' or the end")
         self._complete(1)
         opened = self.waiting[-1].name if self.waiting else ""
-        if word == "," and opened in ARITIES:
+        if word == "," and opened not in ("", "("):
             return True
         if word == ")" and opened:
             self._close(self.waiting.pop())
         elif kind != "end" or opened:
-            raise self._error("')'" if opened else "an operator or the end")
+            raise self.error("')'" if opened else "an operator or the end")
         return False
 
     def _complete(self, precedence: int) -> None:
         """Apply the waiting operators that bind at least this tightly."""
         while self.waiting and self.waiting[-1].precedence >= precedence:
-            name = self.waiting.pop().name
-            right = self.operands.pop()
-            if name == "negative" and isinstance(right, Number):
-                self.operands.append(Number(-right.value))
-            elif name in ("negative", "neg"):
-                self.operands.append(Call("neg", (right,)))
-            else:
-                self.operands.append(Call(name, (self.operands.pop(), right)))
+            operator = self.waiting.pop()
+            first = len(self.operands) - (1 if operator.name in ("negative", "neg") else 2)
+            self._replace_operands(first, operator)
 
     def _close(self, opened: _Waiting) -> None:
-        if opened.name == "(":
-            return
-        args = tuple(self.operands[opened.n_operands :])
-        if not takes(opened.name, len(args)):
-            raise self._error(f"{opened.name} with {arity_words(opened.name)}, not {len(args)},")
-        self.operands[opened.n_operands :] = [Call(opened.name, args)]
+        if opened.name != "(":
+            self._replace_operands(opened.n_operands, opened)
+
+    def _replace_operands(self, first: int, operator: _Waiting) -> None:
+        args = tuple(self.operands[first:])
+        self.operands[first:] = [self.apply(operator.name, args, operator.position)]
+
+
+class _StoredFormula(Parser[Expression]):
+    """A formula over ids of columns, as files hold them."""
+
+    operand_words = "a number, $id, $$, a function, '-' or '('"
+    tokens = re.compile(
+        rf"[ \t\r\n]*+(?:{NUMBER}|(?P<thread>\$\$)|\$(?P<id>-?[0-9]{{1,18}}+)(?![0-9])"
+        rf"|(?P<function>[a-z]++)[ \t\r\n]*+\(|{OPERATORS})",
+        re.DOTALL,
+    )
+
+    def error(self, expected: str) -> FormulaError:
+        return FormulaError(self.text, self.position, expected)
+
+    def leaf(self, kind: str, word: str) -> Expression:
+        if kind == "number":
+            return self.read_number(word)
+        return THREAD_VALUE if kind == "thread" else Variable(int(word))
+
+    def check_function(self, name: str) -> None:
+        if name not in ARITIES or name in PRECEDENCES:
+            raise self.error("a known function")
+
+    def apply(self, name: str, args: tuple[Expression, ...], position: int) -> Expression:
+        if name == "negative" and isinstance(args[0], Number):
+            return Number(-args[0].value)
+        if name == "negative":
+            return Call("neg", args)
+        if not takes(name, len(args)):
+            raise self.error(f"{name} with {arity_words(name)}, not {len(args)},")
+        return Call(name, args)
 
 
 # -- values ------------------------------------------------------------------------------------------------------------
@@ -386,18 +482,27 @@ def evaluate(expression: Expression, columns: Mapping[int, Array], thread_values
     if thread_values is None and THREAD_VALUE in postorder(expression):
         raise ValueError(f"the formula {render(expression)[:80]!r} needs the values of a thread")
 
-    def combine(node: Expression, args: Sequence[Any]) -> Any:
-        if isinstance(node, Number):
-            return np.float64(node.value)
-        if isinstance(node, Variable):
-            return np.asarray(thread_values if node.id is None else columns[node.id], dtype=np.float64)
-        assert isinstance(node, Call)
-        return _FUNCTIONS[node.name](*args)
+    def look_up(leaf: Expression) -> Array | None:
+        assert isinstance(leaf, Variable)
+        return thread_values if leaf.id is None else columns[leaf.id]
 
-    with np.errstate(all="ignore"):
-        result = fold(fold(expression, _nest_calls), combine)
+    result = compute(expression, look_up)
     shape = np.shape(result) if thread_values is None else np.broadcast_shapes(np.shape(result), thread_values.shape)
     return np.array(np.broadcast_to(result, shape), dtype=np.float64)  # a copy: never an alias of a column
+
+
+def compute(expression: Expression, look_up: Callable[[Expression], Any], in_each: bool = False) -> Any:
+    """Return the value of a formula, whose leaves are numbers or what `look_up` gives; shapes broadcast. `in_each`:
+    cells are added up afterwards, so that 0/0 is 0, where nothing happened."""
+    functions = _IN_EACH if in_each else _FUNCTIONS
+
+    def combine(node: Expression, args: Sequence[Any]) -> Any:
+        if isinstance(node, Call):
+            return functions[node.name](*args)
+        return np.float64(node.value) if isinstance(node, Number) else np.asarray(look_up(node), np.float64)
+
+    with np.errstate(all="ignore"):
+        return fold(fold(expression, _nest_calls), combine)
 
 
 def _nest_calls(node: Expression, args: Sequence[Expression]) -> Expression:
@@ -413,6 +518,10 @@ def _nest_calls(node: Expression, args: Sequence[Expression]) -> Expression:
 
 def _divide(x: Any, y: Any) -> Any:
     return np.where(y == 0, np.nan, np.divide(x, y))
+
+
+def _divide_in_each(x: Any, y: Any) -> Any:
+    return np.where((x == 0) & (y == 0), 0.0, _divide(x, y))
 
 
 def _power(x: Any, y: Any) -> Any:
@@ -440,9 +549,12 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "sqrt": np.sqrt,
     "ln": _log,
     "log": _log,
+    "exp": np.exp,
+    "abs": np.abs,
     "floor": np.floor,
     "ceil": np.ceil,
     "min": _reduction(np.minimum),
     "max": _reduction(np.maximum),
     "sum": _reduction(np.add),
 }
+_IN_EACH: Mapping[str, Callable[..., Any]] = {**_FUNCTIONS, "/": _divide_in_each}

@@ -380,6 +380,19 @@ class ExperimentMethods(_Methods):
             spans=span_choice(kinds, categories),
         )
 
+    def with_metric(self, *definitions: str) -> Experiment:
+        """Return this experiment with further metrics, given as formulas over others.
+
+        A formula is computed of sums, for each row of a view; `each(...)` computes it for every context and profile,
+        and adds up the results. Each may use the ones before it. Nothing is computed until a view shows it. What cannot
+        be computed, such as x/0, is missing and never 0.
+
+            experiment.with_metric("ipc = instructions / cycles").top("ipc")
+        """
+        from callgrove.model.definitions import with_metric
+
+        return with_metric(cast("Experiment", self), *definitions)
+
     def _window(self, window: Window | str | None, start_marker: str, end_marker: str) -> Window | None:
         from callgrove.model.selection import choose_window
         from callgrove.render.units import duration_ns

@@ -10,9 +10,9 @@ A quantity (`CPUTIME (sec)`) has a row for each scope in which a file stores it.
 
 Values may be composite (a tuple, a histogram): a structured dtype with a scalar reading.
 
-A derived metric is a formula over others, in the language of its tool, without values of its own. Such formulas are
-kept, listed and written again, but not evaluated: who asks for the values is told so (`Metrics.require_values`).
-Nothing shows a derived metric as zero.
+A derived metric is a formula over others: of a user, or in the language of a tool. `Metric.derivation` evaluates it
+where its values are asked for; a formula that nothing evaluates is kept, listed and written again, and who asks for its
+values is told so (`Metrics.require_values`). Nothing shows such a metric as zero.
 """
 
 from __future__ import annotations
@@ -22,12 +22,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from callgrove.arrays import Array, Bools, Floats, Ints, absent_stays, new_numbers
 from callgrove.errors import NotEvaluated, UsageError
+
+if TYPE_CHECKING:
+    from callgrove.model.derived import Derivation
 
 __all__ = [
     "COMPLEX",
@@ -121,6 +124,7 @@ class Metric:
     """One row of the metric table.
 
     `statistic` is empty for what profiles measure; rows that only stored summaries carry (count, min, ...) name it.
+    `derivation` is what evaluates a formula over other metrics, whose text is `formula`; None where nothing does.
     `parent` is the row of the enclosing metric where metrics nest (Cube), -1 otherwise.
     `dtype` is the file's own spelling of the value type. `summary_id` is the id by which stored summaries, and the
     formulas of columns, know this row; `source_id` is that of profiles. `id_of_quantity` says that `source_id` is the
@@ -145,6 +149,7 @@ class Metric:
     composite: Composite | None = None
     attributes: tuple[tuple[str, str], ...] = ()
     summary_id: int | None = None
+    derivation: Derivation | None = None
 
     @property
     def label(self) -> str:
@@ -161,8 +166,15 @@ class Metric:
         return bool(self.formula) and not self.statistic
 
     @property
-    def derivation(self) -> str:
-        """When a derived metric would be computed: before values are added up (prederived) or afterwards."""
+    def has_values(self) -> bool:
+        """False for a formula that nothing evaluates."""
+        return not self.is_derived if self.derivation is None else not self.derivation.reason
+
+    @property
+    def when_derived(self) -> str:
+        """When a derived metric is computed: before values are added up (prederived) or afterwards."""
+        if self.derivation is not None:
+            return self.derivation.when.value
         return f"prederived, {self.scope.word}" if self.scope != Scope.NONE else "postderived"
 
 
@@ -232,22 +244,51 @@ class Metrics:
 
     @cached_property
     def derived(self) -> tuple[str, ...]:
-        """Quantities that are formulas over others, in the file's order: they have no values."""
+        """Quantities that are formulas over others, in the file's order: no value of them is stored."""
         return tuple(dict.fromkeys(m.name for m in self.rows if m.is_derived))
 
+    @cached_property
+    def unavailable(self) -> tuple[str, ...]:
+        """Derived quantities whose values are not known: nothing evaluates their formulas, or those of operands."""
+        unknown: dict[str, bool] = {}
+        stack = list(reversed(self.derived))
+        while stack:
+            name = stack[-1]
+            operands = self._operands_of(name)
+            todo = [operand for operand in operands if operand not in unknown]
+            if name not in unknown and todo:
+                unknown[name] = True  # what is computed from itself has no value
+                stack += todo
+                continue
+            stack.pop()
+            has_none = any(not self.rows[row].has_values for row in self._rows_of.get(name, ()))
+            unknown[name] = has_none or any(unknown[operand] for operand in operands)
+        return tuple(name for name in self.derived if unknown[name])
+
+    def _operands_of(self, quantity: str) -> list[str]:
+        """Return the quantities that a derived one is computed from, as far as there are such."""
+        formulas = [self.rows[row].derivation for row in self._rows_of.get(quantity, ())]
+        named = (name for formula in formulas if formula is not None for name in formula.operands)
+        return [name for name in dict.fromkeys(named) if name in self._rows_of]
+
     def require_values(self, quantity: str) -> None:
-        """Raise NotEvaluated where a quantity is derived: its values are unknown, not zero."""
+        """Raise NotEvaluated where a quantity is a formula that nothing evaluates: its values are unknown, not zero."""
         for metric in (self.rows[row] for row in self._rows_of.get(quantity, ())):
-            if metric.is_derived:
-                formula = " ".join(metric.formula.split())
-                shown = formula if len(formula) <= SHOWN_FORMULA else formula[:SHOWN_FORMULA].rstrip() + " ..."
-                raise NotEvaluated(metric.name, metric.derivation, shown)
+            if not metric.has_values:
+                reason = metric.derivation.reason if metric.derivation is not None else ""
+                raise NotEvaluated(metric.name, metric.when_derived, metric.formula, reason)
 
     def resolve(self, asked: str) -> str:
-        """Return the quantity that a user means: its exact name, or the only one that contains the text."""
+        """Return the quantity that a user means: its exact name, or the only one that contains the text. A text that
+        defines a derived metric names that one."""
         names = self.quantities
         if asked in names:
             return asked
+        if "=" in asked:
+            from callgrove.model.definitions import defined_name  # which knows metrics
+
+            if (name := defined_name(asked)) in self.derived:
+                return name
         close = [name for name in names if asked.lower() in name.lower()]
         starts = [name for name in close if name.lower().startswith(asked.lower())]
         for candidates in (starts, close):
@@ -267,21 +308,22 @@ class Metrics:
     def shown(self) -> tuple[str, ...]:
         """Visible quantities with values (all, where none is), in the order of the file's columns, times first."""
         order = {name: number for number, name in reversed(list(enumerate(c.name for c in self.columns)))}
-        known = (name for name in self.quantities if name not in self.derived)
+        known = (name for name in self.quantities if name not in self.unavailable)
         names = sorted(known, key=lambda name: order.get(name, len(order)))
         visible = [name for name in names if self.first(name).visible] or names
         return tuple(sorted(visible, key=lambda name: not self.first(name).is_time))
 
     def default(self, has_cost: Callable[[str], bool] | None = None) -> str:
-        """Return the first of those shown that has any cost: a time if there is one."""
-        if not self.shown:
+        """Return the first of those shown that has any cost: a time if there is one, and a measured one if there is
+        any."""
+        shown = sorted(self.shown, key=lambda name: name in self.derived)
+        if not shown:
             for name in self.derived[:1]:
                 self.require_values(name)
             raise UsageError("the experiment has no metric")
-        return next((name for name in self.shown if has_cost is None or has_cost(name)), self.shown[0])
+        return next((name for name in shown if has_cost is None or has_cost(name)), shown[0])
 
 
-SHOWN_FORMULA = 80  # characters that an error shows
 POWERS = re.compile(r"(2|10)\^(-?\d{1,2})\s*(\S.*)")
 TIME_UNITS = {"sec": 1.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "usec": 1e-6, "ns": 1e-9, "nsec": 1e-9}
 

@@ -11,15 +11,17 @@ Absent is the aggregation's neutral element (0 for sums). Integers stay integers
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
+from itertools import chain
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from callgrove.arrays import Array, Bools, Floats, Ids, Ints, bundles, distinct, summable
 from callgrove.errors import CallgroveError, CorruptFile, UsageError
+from callgrove.model.contexts import ContextTree
 from callgrove.model.metrics import Aggregation, Metrics
 from callgrove.model.profiles import Profiles
 
@@ -117,6 +119,7 @@ def is_set(composite: Array) -> Bools:
 
 
 Block = SparseBlock | DenseBlock
+ReadBlocks = Callable[[Ints, Ints | None], Iterator[Block]]
 
 
 class ValueBackend(Protocol):
@@ -231,7 +234,7 @@ class Values:
     backend: ValueBackend
     metrics: Metrics
     profiles: Profiles
-    n_contexts: int
+    tree: ContextTree
 
     def n_stored(self) -> int | None:
         """Return how many values the input announces, where that is known without reading them."""
@@ -294,16 +297,31 @@ class Values:
         return SparseBlock.concatenate([b.triples() for b in self.blocks(profiles, np.array([metric]))])
 
     def blocks(self, profiles: Ints | None = None, metrics: Ints | None = None) -> Iterator[Block]:
-        """Yield everything, in the file's order, over the measured profiles or those given; memory holds one block."""
-        return self.backend.blocks(self.profiles.measured if profiles is None else profiles, metrics)
+        """Yield everything that is stored, in the file's order, over the measured profiles or those given; memory holds
+        one block. Derived metrics are computed where `metrics` names their rows, and only then."""
+        chosen = self.profiles.measured if profiles is None else profiles
+        return self._with_derived(self.backend.blocks, chosen, metrics)
 
     def blocks_without_fillers(self, profiles: Ints | None = None, metrics: Ints | None = None) -> Iterator[Block]:
         """Yield blocks without numbers that the input has in places where nothing was measured."""
-        return blocks_without_fillers(self.backend, self.profiles.measured if profiles is None else profiles, metrics)
+        chosen = self.profiles.measured if profiles is None else profiles
+        return self._with_derived(partial(blocks_without_fillers, self.backend), chosen, metrics)
+
+    def _with_derived(self, read: ReadBlocks, profiles: Ints, metrics: Ints | None) -> Iterator[Block]:
+        if metrics is None or not self.metrics.derived:
+            return read(profiles, metrics)
+        from callgrove.model.derived import derived_blocks
+
+        is_derived = np.array([self.metrics[row].derivation is not None for row in metrics.tolist()], np.bool_)
+        stored = read(profiles, metrics[~is_derived]) if not is_derived.all() else iter(())
+        return chain(stored, derived_blocks(self, profiles, metrics[is_derived]))
 
     def dense(self, profile: int, metric: int) -> Array:
         """Return one metric of one profile over all contexts; absent is neutral."""
         self.metrics.require_values(self.metrics[metric].name)
+        if self.metrics[metric].derivation is not None:
+            parts = [block.triples() for block in self.blocks(np.array([profile]), np.array([metric]))]
+            return self._spread(SparseBlock.concatenate(parts), metric)
         return self._spread(self.backend.profile(profile, np.array([metric])), metric)
 
     def totals(self, metric: int, profiles: Ints | None = None) -> Array:
@@ -311,7 +329,12 @@ class Values:
 
         Where a stored summary holds this very combination and nothing was selected, it answers alone.
         """
-        self.metrics.require_values(self.metrics[metric].name)
+        row = self.metrics[metric]
+        self.metrics.require_values(row.name)
+        if row.derivation is not None:
+            from callgrove.model.derived import TotalCells
+
+            return TotalCells(self, row.scope, profiles).of(row.name)
         if profiles is not None:
             self.demand_known(profiles)
         elif (summary := self._summary_of(metric)) is not None:
@@ -320,7 +343,6 @@ class Values:
             except CorruptFile as error:  # the profiles themselves still answer
                 if str(error) not in map(str, self.problems):
                     self.problems.append(error)
-        row = self.metrics[metric]
         if row.composite is not None:
             return self._composite_totals(metric, profiles)
         out: Array | None = None
@@ -386,15 +408,15 @@ class Values:
         return np.dtype({"b": np.int64, "i": np.int64, "u": np.uint64, "f": np.float64}.get(dtype.kind, dtype))
 
     def _neutral(self, metric: int, dtype: np.dtype[Any]) -> Array:
-        return np.full(self.n_contexts, self.metrics[metric].aggregation.neutral, self._wide(metric, dtype))
+        return np.full(len(self.tree), self.metrics[metric].aggregation.neutral, self._wide(metric, dtype))
 
     def _spread(self, block: SparseBlock, metric: int) -> Array:
         """Return the values of one profile over all contexts. A context may occur twice, where a chain made one of
         several."""
         row = self.metrics[metric]
         if block.value.dtype.names is not None:
-            out: Array = np.zeros(self.n_contexts, block.value.dtype)
-            self._combine(metric, out, np.zeros(self.n_contexts, np.bool_), block)
+            out: Array = np.zeros(len(self.tree), block.value.dtype)
+            self._combine(metric, out, np.zeros(len(self.tree), np.bool_), block)
             return out
         out = self._neutral(metric, block.value.dtype)
         if row.aggregation == Aggregation.NONE:
@@ -406,8 +428,8 @@ class Values:
     def _composite_totals(self, metric: int, profiles: Ints | None) -> Array:
         composite = self.metrics[metric].composite
         assert composite is not None
-        out = np.zeros(self.n_contexts, composite.dtype)
-        seen = np.zeros(self.n_contexts, np.bool_)
+        out = np.zeros(len(self.tree), composite.dtype)
+        seen = np.zeros(len(self.tree), np.bool_)
         for block in self.blocks_without_fillers(profiles, np.array([metric])):
             self._combine(metric, out, seen, self._composite_folded(metric, block))
         return out

@@ -313,8 +313,9 @@ class FlatTable:
         self._by, self._metrics = by, metrics
         tree = metrics[0].tree
         self.groups: Groups = group(tree, by)
-        self._exclusive: list[Array] = [self.groups.exclusive(costs) for costs in metrics]
-        self._inclusive: list[Array] = [self.groups.inclusive(costs) for costs in metrics]
+        pairs = [self.groups.costs(costs) for costs in metrics]
+        self._exclusive: list[Array] = [exclusive for exclusive, _ in pairs]
+        self._inclusive: list[Array] = [inclusive for _, inclusive in pairs]
         size = np.full(len(self.groups), -1.0)
         for metric, exclusive, inclusive in zip(metrics, self._exclusive, self._inclusive, strict=True):
             there = metric.has(exclusive) | metric.has(inclusive)

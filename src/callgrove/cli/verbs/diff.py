@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -23,10 +24,12 @@ from callgrove.cli.results import (
 if TYPE_CHECKING:
     from callgrove.analysis.comparison import Comparison
     from callgrove.model.experiment import Experiment
+    from callgrove.model.metrics import Metrics
     from callgrove.model.table import Table
 
 LOOP_AT = "loop at "
 MOST_TOTALS = 5
+COMPUTES = re.compile(r"[*/^+`$@]| - |\w\(|^-")  # what formulas have and names of metrics have not
 SCOPES = ("exclusive", "inclusive", "point", "function", "lexical")
 
 
@@ -36,6 +39,16 @@ class Options(ResultOptions, MatchingOptions, SelectionOptions, TableOutput):
     source: bool
     flat: bool
     write: str | None
+
+    def defines(self, metrics: Metrics, text: str) -> bool:
+        """Return whether -m defines a metric; LEFT=RIGHT names one of each side."""
+        return super().defines(metrics, text) and not names_two_metrics(metrics, text)
+
+
+def names_two_metrics(metrics: Metrics, text: str) -> bool:
+    """Return whether a text with a `=` is LEFT=RIGHT: one of the two is a metric here, or nothing in it computes."""
+    left, _, right = (part.strip() for part in text.partition("="))
+    return left in metrics.quantities or right in metrics.quantities or not COMPUTES.search(right)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -156,7 +156,7 @@ def _make_metrics_table(experiment: Experiment) -> Table:
             (
                 name,
                 first.unit or None,
-                f"not computed ({first.derivation})" if first.is_derived else _describe_scopes(metrics, name),
+                f"not computed ({first.when_derived})" if not first.has_values else _describe_scopes(metrics, name),
                 "yes" if first.visible else "no",
                 ", ".join(dict.fromkeys(c.statistic for c in shown if c.statistic)) or None,
                 first.description or next((c.description for c in shown if c.description), None),

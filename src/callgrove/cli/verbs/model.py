@@ -10,7 +10,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from callgrove.cli.options import TABLE_FORMATS, InputOptions, TableOutput, add_study_input, add_table_output
+from callgrove.cli.options import (
+    TABLE_FORMATS,
+    InputOptions,
+    MetricNames,
+    TableOutput,
+    add_derive,
+    add_study_input,
+    add_table_output,
+)
 from callgrove.cli.output import emit
 from callgrove.cli.parser import Command
 
@@ -33,7 +41,7 @@ SELECTIONS = ("auto", "all", "smallest")
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScalingOptions(InputOptions):
+class ScalingOptions(InputOptions, MetricNames):
     """The study to open, which of its series are wanted, and how models of them are made."""
 
     metric: str | None
@@ -55,6 +63,17 @@ class ScalingOptions(InputOptions):
     compare_rss: bool
     point_selection: str
     no_mixed: bool
+
+    @property
+    def metric_texts(self) -> Sequence[str]:
+        """What was given to name metrics."""
+        return [] if self.metric is None else [self.metric]
+
+    def name_metric(self, known: Sequence[str]) -> str | None:
+        """Return what -m names: one that is known, or the one that it defines."""
+        from callgrove.model.definitions import defined_name
+
+        return self.metric if self.metric is None or self.metric in known else defined_name(self.metric) or self.metric
 
     def model_options(self) -> ModelOptions:
         """Return what the modeller takes."""
@@ -95,7 +114,9 @@ def parse_point(text: str) -> dict[str, float]:
 def add_model_options(parser: argparse.ArgumentParser) -> None:
     add_study_input(parser)
     chosen = parser.add_argument_group("selection")
-    chosen.add_argument("-m", "--metric", metavar="NAME", help="only this metric (default: all)")
+    named = "only this metric, or NAME=FORMULA, as in --derive (default: all)"
+    chosen.add_argument("-m", "--metric", metavar="NAME", help=named)
+    add_derive(chosen)
     chosen.add_argument("--callpath", metavar="TEXT", help="only call paths that contain this text")
     chosen.add_argument(
         "--times",
@@ -146,7 +167,8 @@ def fit_models(options: ScalingOptions) -> Models:
     how = options.model_options()
     study = prepare(study, options.along, options.times)
     with progress() as report:
-        models = models_of(study, how, options.metric, options.callpath, options.stored, options.refit, report)
+        name = options.name_metric(study.metrics)
+        models = models_of(study, how, name, options.callpath, options.stored, options.refit, report)
     if options.stored is not None or (study.models and not options.refit):
         names = list(dict.fromkeys(model.name for model in study.models))
         others = f" (the last of {len(names)} sets)" if len(names) > 1 and options.stored is None else ""

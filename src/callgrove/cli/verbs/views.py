@@ -38,10 +38,11 @@ def run_top(options: TopOptions) -> int:
     from callgrove.analysis.views import top
     from callgrove.cli.opening import open_experiment, say_damage_met
     from callgrove.cli.output import choose_columns, costs_of, format_table, say_headline
+    from callgrove.model.metrics import Scope
 
     experiment = open_experiment(options)
     costs = costs_of(experiment, options)
-    columns = choose_columns(experiment, options)
+    columns = choose_columns(costs, options, Scope.EXCLUSIVE)
     table = top(costs, options.by, options.limit, columns)
     say_headline(costs, options)
     emit(format_table(table, costs, options), options)
@@ -79,6 +80,7 @@ def run_tree(options: TreeOptions) -> int:
     from callgrove.cli.opening import open_experiment, say_damage_met
     from callgrove.cli.output import choose_columns, costs_of, format_table, say_headline
     from callgrove.errors import UsageError
+    from callgrove.model.metrics import Scope
 
     if options.bottom_up and options.all_metrics:
         raise UsageError(
@@ -86,8 +88,12 @@ def run_tree(options: TreeOptions) -> int:
         )
     experiment = open_experiment(options)
     costs = costs_of(experiment, options)
-    columns = choose_columns(experiment, options)
+    columns = choose_columns(costs, options, Scope.INCLUSIVE)
     if options.bottom_up:
+        if columns is not None:
+            raise UsageError(
+                "--derive adds columns of contexts, which the rows of --bottom-up are not; choose the metric with -m"
+            )
         table = bottom_up(costs, options.limit)
     else:
         table = top_down(costs, options.source, options.limit, columns)
@@ -136,10 +142,11 @@ def run_hot(options: HotOptions) -> int:
     from callgrove.analysis.views import hot_path
     from callgrove.cli.opening import open_experiment, say_damage_met
     from callgrove.cli.output import choose_columns, costs_of, format_table, say_headline
+    from callgrove.model.metrics import Scope
 
     experiment = open_experiment(options)
     costs = costs_of(experiment, options)
-    columns = choose_columns(experiment, options)
+    columns = choose_columns(costs, options, Scope.INCLUSIVE)
     table = hot_path(costs, options.share, columns)
     say_headline(costs, options)
     emit(format_table(table, costs, options), options)

@@ -415,7 +415,7 @@ def read_experiment(path: Path, manifest: Manifest) -> Experiment:
         system=system,
         contexts=contexts,
         metrics=metrics,
-        values=Values(values, metrics, profiles, len(contexts)),
+        values=Values(values, metrics, profiles, contexts),
         traces=_traces(folder, profiles, part, len(contexts), metrics, index),
         sources=Sources(path / SOURCES, contexts.regions.files.copied),
         attributes=dict(attributes.of("experiment")),
