@@ -509,6 +509,7 @@ def test_formats_that_nobody_asks_for_are_not_loaded() -> None:
 
 UNUSED_BY_TOP = (
     *("callgrove.execute.engines", "callgrove.model.selection", "callgrove.model.study", "callgrove.model.books"),
+    "callgrove.model.definitions",
     *("callgrove.analysis.columns", "callgrove.algebra", "callgrove.formats.hpctoolkit.prerelease", "callgrove.viewer"),
     *("concurrent.futures", "multiprocessing", "numpy.ma", "xml", "json", "html", "difflib", "rich"),
 )

@@ -74,12 +74,13 @@ def test_runs_leave_the_place_of_path_to_what_follows() -> None:
 @dataclass(frozen=True, kw_only=True)
 class SelectedRuns(SelectionOptions):
     run: str | None
+    derive: list[str]
 
 
 def test_an_argument_without_a_field_is_an_error() -> None:
     parser = Parser("callgrove top")
     add_selection(parser)
-    with pytest.raises(TypeError, match="unexpected keyword argument 'run'"):
+    with pytest.raises(TypeError, match="unexpected keyword argument 'derive'"):
         parser.read([], SelectionOptions)
 
 
@@ -91,8 +92,8 @@ def test_a_field_without_an_argument_is_an_error() -> None:
 def test_selection() -> None:
     parser = Parser("callgrove top")
     add_selection(parser)
-    args = parser.read(["-m", "time", "--rank", "0-3,7"], SelectedRuns)
-    assert args.metric == "time"
+    args = parser.read(["-m", "time", "--rank", "0-3,7", "--derive", "x=1", "--derive", "y=2"], SelectedRuns)
+    assert (args.metric, args.metric_texts, args.derive) == ("time", ["time"], ["x=1", "y=2"])
     assert args.rank is not None
     assert [rank for rank in range(10) if rank in args.rank] == [0, 1, 2, 3, 7]
     assert (args.thread, args.run) == (None, None)

@@ -185,6 +185,7 @@ EXCLUSIVE_FIRST = (Scope.EXCLUSIVE, Scope.FUNCTION, Scope.LEXICAL, Scope.POINT)
 SAME_UNIT = ("", "Sum", "Mean", "StdDev", "Min", "Max")
 SPREADS = ("StdDev", "CfVar")
 TAKEN = ("context", "depth", "name", "kind", "file", "line", "module", "exclusive", "inclusive", "percent", "source")
+TAKEN_IN_TABLES = ("share", "where")  # for people, who get no other names than programs do
 NEAR = 1e-6  # relative; more than a total by so much is rounding
 LARGEST = 10_000  # terms of a formula, with those of the columns that it refers to
 
@@ -226,7 +227,9 @@ class ShownColumns:
         for name in names:
             first = metrics.first(name)
             column = Column(name, Scope.NONE, "", number_format=first.number_format)
-            columns.append(Shown(_name(column), column, Variable(len(quantities)), first.unit))
+            taken = (*TAKEN, *TAKEN_IN_TABLES, *(one.name for one in columns))
+            shown = f"{name} (metric)" if name in taken else name
+            columns.append(Shown(shown, column, Variable(len(quantities)), first.unit))
             quantities.append(Quantity(name, scope))
         return replace(self, columns=_drop_repeated(columns), quantities=tuple(quantities))
 

@@ -8,7 +8,7 @@ their sizes add up to 100 at most.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -114,7 +114,7 @@ class Costs:
     def say_no_total(self) -> str:
         """Return why there is no total; nothing where there is one."""
         if self.is_ratio:
-            return f"{self.metric.formula}, in each row"
+            return f"computed for each row, as {self.metric.formula}"
         return "no total, as values are missing" if np.isnan(self.total) and self.metric.derivation is not None else ""
 
     @property
@@ -347,6 +347,9 @@ class RowCells:
     whole: TotalCells | ProfileCells
     scope: Scope
     rows: Rows
+    over_all: RowCells | None = None  # the same rows over all chosen profiles, of cells of some
+    cache: dict[tuple[str, Scope], Floats] = field(default_factory=dict)  # shared with cells of the other scope
+    statistics: dict[tuple[str, Scope], dict[str, Floats]] = field(default_factory=dict)  # likewise
     contexts: None = None
 
     @property
@@ -359,7 +362,13 @@ class RowCells:
 
     def of(self, quantity: str, scope: Scope | None = None) -> Floats:
         """Return an operand of each row."""
-        metric, wanted = self.whole.values.metrics.first(quantity), scope or self.scope
+        key = quantity, scope or self.scope
+        if key not in self.cache:
+            self.cache[key] = self._read(*key)
+        return self.cache[key]
+
+    def _read(self, quantity: str, wanted: Scope) -> Floats:
+        metric = self.whole.values.metrics.first(quantity)
         if metric.derivation is not None and metric.derivation.when == When.AFTER:
             shape = (self.rows.n,) if self.profiles is None else (self.rows.n, len(self.profiles))
             return evaluate(metric, replace(self, scope=wanted), shape)
@@ -375,9 +384,8 @@ class RowCells:
 
     def of_all_profiles(self, quantity: str, scope: Scope | None = None) -> Floats:
         """Return an operand of each row over all chosen profiles."""
-        if isinstance(self.whole, TotalCells):
-            return self.of(quantity, scope)
-        return replace(self, whole=self.whole.over_all).of(quantity, scope)[:, None]
+        wanted = scope or self.scope
+        return self.of(quantity, wanted) if self.over_all is None else self.over_all.of(quantity, wanted)[:, None]
 
     def in_tree(self, quantity: str, scope: Scope | None = None) -> Floats:
         """Return an operand in every context of the tree."""
@@ -385,12 +393,15 @@ class RowCells:
 
     def over_profiles(self, statistic: str, quantity: str, scope: Scope | None = None) -> Floats:
         """Return a statistic of what each profile has in each row."""
-        if not isinstance(self.whole, TotalCells):
-            return replace(self, whole=self.whole.over_all).over_profiles(statistic, quantity, scope)[:, None]
-        wanted, metric = scope or self.scope, self.whole.values.metrics.first(quantity)
-        batches = self.whole.by_profile(wanted, quantity)
-        parts = (RowCells(part, wanted, self.rows).of(quantity) for part in batches)
-        return over_batches(metric, parts, self.rows.n)[statistic]
+        key = quantity, scope or self.scope
+        if self.over_all is not None:
+            return self.over_all.over_profiles(statistic, *key)[:, None]
+        if key not in self.statistics:
+            assert isinstance(self.whole, TotalCells)
+            batches = self.whole.by_profile(key[1], quantity)
+            parts = (RowCells(part, key[1], self.rows, self).of(quantity) for part in batches)
+            self.statistics[key] = over_batches(self.whole.values.metrics.first(quantity), parts, self.rows.n)
+        return self.statistics[key][statistic]
 
 
 @dataclass(frozen=True)

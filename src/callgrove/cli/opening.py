@@ -104,7 +104,7 @@ def _derive(opened: Experiment | Study, options: InputOptions) -> Experiment | S
     if options.derive:
         opened = _define(opened, "--derive", *options.derive)
     for text in named:
-        if isinstance(options, MetricNames) and options.defines(opened.metrics, text):
+        if "=" in text and isinstance(options, MetricNames) and options.defines(opened.metrics, text):
             opened = _define(opened, "-m", text)
     return opened
 

@@ -193,6 +193,8 @@ def say_headline(costs: Costs, options: CostOptions) -> None:
 def choose_columns(costs: Costs, options: CostOptions, scope: Scope) -> ShownColumns | None:
     """Return the columns that --all-metrics and --derive ask for, and say which are left out; None without these
     options. Metrics of --derive are shown in the scope that a view is about, but for the one that it shows."""
+    if not options.derive and not options.all_metrics:
+        return None
     from callgrove.analysis.columns import ShownColumns, columns_to_show
     from callgrove.model.definitions import defined_name
 
@@ -228,11 +230,14 @@ def format_table(table: Table, costs: Costs, options: CostOptions) -> Table:
         Column("name", [_indent_name(*row) for row in zip(cells["name"], cells["kind"], depths, strict=True)]),
         kind("exclusive", align_right([none if v is None else write(v) for v in cells["exclusive"]])),
         kind("inclusive", align_right([none if v is None else write(v) for v in cells["inclusive"]])),
-        kind("percent", align_right(["" if p is None else percent(p / 100) for p in cells["percent"]])),
     ]
-    if not narrow:
+    if not costs.is_ratio:
+        shares = ["" if p is None else percent(p / 100) for p in cells["percent"]]
+        columns.append(kind("percent", align_right(shares)))
+    if not costs.is_ratio and not narrow:
         columns.append(kind("share", [draw((p or 0.0) / 100, unicode=look.unicode) for p in cells["percent"]]))
-    columns += _format_derived(table, options)
+    if options.derive:
+        columns += _format_derived(table, options)
     if not (narrow and "source" in cells):
         places = zip(cells["file"], cells["line"], cells["module"], strict=True)
         columns.append(Column("where", [_format_place(*place) for place in places]))

@@ -15,7 +15,10 @@ The modules, in the order to read them:
     builder.py          the only way to make an experiment, its contexts and regions
     joining.py          several executions as one experiment
     selection.py        a part of an experiment, itself one
-    formulas.py         arithmetic over metrics
+    derived.py          metrics that are formulas over others, and their values in the cells of a view
+    formulas.py         arithmetic over metrics: trees, their text, their values
+    unit_algebra.py     units of products, ratios and powers
+    definitions.py      metrics that a user defines by a formula
     books.py            what a stream was given and what it passed on, added up at both ends
     study/              measured series over parameter points
 

@@ -70,6 +70,7 @@ __all__ = [
 
 SHOWN = 80  # characters of a text that an error shows
 LONGEST_NAME = 1000  # characters
+MOST_LEVELS = 50  # of formulas over formulas, which are evaluated one in the other
 SCOPES = {"excl": Scope.EXCLUSIVE, "incl": Scope.INCLUSIVE}
 EACH = {"each": When.EACH, "each_incl": When.EACH_INCLUSIVE}
 OVER_PROFILES = {f"profiles.{statistic}": statistic for statistic in STATISTICS}
@@ -276,7 +277,7 @@ class _Reader(Parser[Term]):
             raise self.fail(f"there is no metric {name!r}", hint=self.names.find_near(name))
         if fitting[0] != name:
             self.spelled.append((self.position, self.position + length, quote_name(fitting[0])))
-        return self._use(Operand(fitting[0]))
+        return self._use(fitting[0])
 
     def _by_id(self, number: int, is_total: bool) -> Term:
         mark = "@" if is_total else "$"
@@ -300,16 +301,21 @@ class _Reader(Parser[Term]):
         words = {Scope.EXCLUSIVE: f"excl({name})", Scope.INCLUSIVE: f"incl({name})"}
         spelled = f"total({name})" if is_total else name if scope is None else words[scope]
         self.spelled.append((self.position, self.position + len(f"{mark}{number}"), spelled))
-        term = self._use(Operand(row.name, scope))
-        return self._total(term, self.position) if is_total else term
+        return self._use(row.name, scope, is_total)
 
-    def _use(self, operand: Operand) -> Term:
-        """Return a metric as a part of a formula, whose values are known and plain numbers."""
-        metric = self.names.metrics.first(operand.quantity)
+    def _use(self, quantity: str, scope: Scope | None = None, is_total: bool = False) -> Term:
+        """Return a metric as a part of a formula, in the scope of the function around it. Its values must be known, and
+        plain numbers."""
+        metric = self.names.metrics.first(quantity)
         if metric.composite is not None:
             raise self.fail(f"{metric.name!r} has composite values ({metric.dtype}), which formulas cannot use,")
         self.names.metrics.require_values(metric.name)
-        return Term(operand, Unit.parse(metric.unit), self.position)
+        unit = Unit.parse(metric.unit)
+        if not is_total and not self._enclosing("total"):
+            return Term(Operand(quantity, scope or SCOPES.get(self._enclosing(*SCOPES))), unit, self.position)
+        if metric.aggregation == Aggregation.NONE:
+            raise self.fail(f"{quantity!r}", hint=" does not add up: it has no total")
+        return Term(Total(quantity), unit, self.position)
 
     # Functions and operators.
 
@@ -325,7 +331,9 @@ class _Reader(Parser[Term]):
         if name in SCOPES or name in EACH or name in OVER_PROFILES or name == "total":
             if len(args) != 1:
                 raise self.error(f"{name} with 1 argument, not {len(args)},")
-            return self._reach(name, args[0], position)
+            if name in OVER_PROFILES:
+                return self._over_profiles(name, args[0], position)
+            return replace(args[0], when=EACH.get(name, When.AFTER), position=position)
         if name == "negative" and isinstance(args[0].tree, Number):
             return replace(args[0], tree=Number(-args[0].tree.value), position=position)
         name = "neg" if name == "negative" else name
@@ -334,44 +342,17 @@ class _Reader(Parser[Term]):
         args, unit = self._units(name, args, position)
         return Term(Call(name, tuple(term.tree for term in args)), unit, position)
 
-    def _reach(self, name: str, term: Term, position: int) -> Term:
-        """Return a term of other values than those of the cell."""
-        if name in EACH:
-            return replace(term, when=EACH[name], position=position)
-        if name in SCOPES:
-            return self._in_scope(name, term, position)
-        return self._total(term, position) if name == "total" else self._over_profiles(name, term, position)
-
-    def _in_scope(self, name: str, term: Term, position: int) -> Term:
-        def combine(node: Expression, args: Sequence[Expression]) -> Expression:
-            if isinstance(node, (Operand, OverProfiles)) and node.scope is None:
-                return replace(node, scope=SCOPES[name])
-            return Call(node.name, tuple(args)) if isinstance(node, Call) else node
-
-        return replace(term, tree=fold(term.tree, combine), position=position)
-
-    def _total(self, term: Term, position: int) -> Term:
-        metrics = self.names.metrics
-
-        def combine(node: Expression, args: Sequence[Expression]) -> Expression:
-            if isinstance(node, OverProfiles):
-                raise self.fail("a statistic over profiles has no total", position)
-            if not isinstance(node, Operand):
-                return Call(node.name, tuple(args)) if isinstance(node, Call) else node
-            metric = metrics.first(node.quantity)
-            if metric.aggregation != Aggregation.NONE:
-                return Total(node.quantity)
-            if not isinstance(metric.derivation, UserFormula):
-                raise self.fail(f"{metric.name!r} does not add up: it has no total", position)
-            return fold(metric.derivation.tree, combine)
-
-        return replace(term, tree=fold(term.tree, combine), position=position)
-
     def _over_profiles(self, name: str, term: Term, position: int) -> Term:
+        if self._enclosing("total"):
+            raise self.fail("a statistic over profiles has no total", position)
         if not isinstance(term.tree, Operand):
             raise self.fail(f"{name} takes a metric", position, "; define what is in its brackets as one before")
         tree = OverProfiles(OVER_PROFILES[name], term.tree.quantity, term.tree.scope)
         return Term(tree, Unit() if tree.statistic == "count" else term.unit, position)
+
+    def _enclosing(self, *names: str) -> str:
+        """Return the innermost of some functions in whose brackets the token in hand is; empty where it is in none."""
+        return next((waiting.name for waiting in reversed(self.waiting) if waiting.name in names), "")
 
     # Units.
 
@@ -440,6 +421,16 @@ def defined_name(text: str) -> str:
     return head["word"] or (head["quoted"] or "").replace("``", "`")
 
 
+def is_too_deep(metrics: Metrics, operands: Collection[str]) -> bool:
+    """Return whether metrics are computed from others, these from others, and so on, over more levels than can be
+    evaluated."""
+    level = set(operands)
+    for _ in range(MOST_LEVELS):
+        formulas = [metrics.first(name).derivation for name in level if name in metrics.derived]
+        level = {name for formula in formulas if formula is not None for name in formula.operands}
+    return bool(level)
+
+
 def define(metrics: Metrics, text: str, later: Collection[str] = ()) -> Metric:
     """Return the metric that a text such as `ipc [ins/cycle] = instructions / cycles` defines. `later` are names that
     other texts define after it. Raises DefinitionError."""
@@ -458,6 +449,8 @@ def define(metrics: Metrics, text: str, later: Collection[str] = ()) -> Metric:
     if text[head.end() : head.end() + 1] != "=":
         raise reader.fail("expected '='", head.end())
     formula = reader.read(head.end() + 1)
+    if is_too_deep(metrics, formula.derivation.operands):
+        raise reader.fail(f"formulas over formulas are more than {MOST_LEVELS} levels deep", at)
     unit = formula.unit if head["unit"] is None else head["unit"].strip()
     return derived_metric(name, formula.derivation, Metric(name, Scope.NONE, unit), formula.adds_up)
 

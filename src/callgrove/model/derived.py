@@ -283,7 +283,7 @@ class TotalCells:
         """Yield cells of contexts x profiles, some profiles at a time, for a quantity that needs single profiles."""
         every = self.values.profiles.measured if self.chosen is None else self.chosen
         _demand_single_profiles(self.values, every, quantity)
-        return _batches(self.values, scope, every)
+        return _batches(self.values, scope, every, across=[self])
 
     def total(self, quantity: str) -> Floats:
         return _add_roots(self.values.metrics.first(quantity), self.of(quantity, Scope.INCLUSIVE), self.tree)
@@ -326,10 +326,10 @@ def over_batches(metric: Metric, batches: Iterator[Floats], n_rows: int) -> dict
             low = np.minimum(low, np.where(known, matrix, np.inf).min(axis=1, initial=np.inf))
             high = np.maximum(high, np.where(known, matrix, -np.inf).max(axis=1, initial=-np.inf))
             missing |= ~known.all(axis=1)
-        unknown = (n == 0) | (missing & (metric.aggregation == Aggregation.SUM))
         answers = {"mean": total / n, "max": high, "min": low, "std": np.sqrt(squares / n)}
-    out = {name: np.where(unknown, np.nan, numbers) for name, numbers in answers.items()}
-    return {**out, "count": np.where(unknown & (n > 0), np.nan, n_used)}
+    unknown = missing & (metric.aggregation == Aggregation.SUM)
+    out = {name: np.where(unknown | (n == 0), np.nan, numbers) for name, numbers in answers.items()}
+    return {**out, "count": np.where(unknown, np.nan, n_used)}
 
 
 def _demand_single_profiles(values: Values, profiles: Ints, quantity: str) -> None:
@@ -344,11 +344,13 @@ def _demand_single_profiles(values: Values, profiles: Ints, quantity: str) -> No
         )
 
 
-def _batches(values: Values, scope: Scope, every: Ints) -> Iterator[ProfileCells]:
+def _batches(
+    values: Values, scope: Scope, every: Ints, across: list[TotalCells] | None = None
+) -> Iterator[ProfileCells]:
     step = max(1, MOST_CELLS // max(1, len(values.tree)))
-    across: list[TotalCells] = []
+    shared: list[TotalCells] = [] if across is None else across
     for start in range(0, len(every), step):
-        yield ProfileCells(values, scope, every[start : start + step], every, across=across)
+        yield ProfileCells(values, scope, every[start : start + step], every, across=shared)
 
 
 def _number_cells(metric: Metric, values: Array) -> Floats:
