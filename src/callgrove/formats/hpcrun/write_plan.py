@@ -336,4 +336,4 @@ def _way(metrics: Metrics, quantity: str, has_elided: bool) -> Recipe | None:
     except UsageError:
         return None
     fits = way.metric.aggregation == Aggregation.SUM and way.metric.composite is None and way.metric.scope != Scope.NONE
-    return way if fits else None
+    return way if fits and not way.metric.is_derived else None

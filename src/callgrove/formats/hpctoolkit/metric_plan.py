@@ -22,6 +22,7 @@ import numpy as np
 
 from callgrove.arrays import ABSENT, Bools, Ids, Ints, distinct
 from callgrove.errors import CallgroveError
+from callgrove.formats.hpctoolkit.column_formulas import formula_columns, held_formulas
 from callgrove.formats.hpctoolkit.database import GPU_KINDS, unit_of
 from callgrove.formats.hpctoolkit.release.files import (
     COUNT,
@@ -282,6 +283,7 @@ def view_columns(plan: MetricPlan, metrics: Metrics, tells_statistics: bool) -> 
             kept.append(ViewColumn(column, renumber(expression, ids)))
         else:
             lost.append(" ".join(word for word in (column.name, column.statistic, column.scope.word) if word))
+    kept += _columns_of_formulas(plan, metrics, {c.column.name for c in kept}, lost)
     known = {(c.column.name, c.column.statistic, c.column.scope) for c in kept}
     names = {name for name, _, _ in known}
     for metric in plan.metrics:
@@ -289,6 +291,14 @@ def view_columns(plan: MetricPlan, metrics: Metrics, tells_statistics: bool) -> 
         if metric.first.name not in names or (several and tells_statistics):
             kept += (c for c in _usual(metric) if (c.column.name, c.column.statistic, c.column.scope) not in known)
     return kept, lost
+
+
+def _columns_of_formulas(plan: MetricPlan, metrics: Metrics, known: set[str], lost: list[str]) -> list[ViewColumn]:
+    """Return columns for derived metrics that have none yet; those that no stored scope is enough for are lost."""
+    ids = {(m.first.name, s.scope): dict(s.statistics)[SUM] for m in plan.metrics for s in m.scopes}
+    columns = [ViewColumn(*column) for column in formula_columns(metrics, ids)]
+    lost += sorted(held_formulas(metrics).keys() - {c.column.name for c in columns} - known)
+    return [column for column in columns if column.column.name not in known]
 
 
 def _usual(metric: StoredMetric) -> Iterator[ViewColumn]:
@@ -416,7 +426,10 @@ def _metrics(metrics: Metrics, plan: MetricPlan) -> Iterator[str]:
     if lost := {m.statistic for m in metrics if m.statistic and m.statistic not in kept.get(m.name, ())}:
         yield f"statistics of the stored summary: {some(sorted(lost))}"
     measured = [(metric, written, stored) for metric, written, stored in rows if not metric.statistic]
-    yield from losses_of_formulas(metrics)
+    held = held_formulas(metrics)
+    yield from losses_of_formulas((metric for metric in metrics if metric.name not in held), "no equal there")
+    if labels := [f"{name} ({unit})" for name in held if (unit := metrics.first(name).unit)]:
+        yield f"units of {some(labels)}"
     measured = [row for row in measured if not row[0].is_derived]
     extremes = (Aggregation.MINIMUM, Aggregation.MAXIMUM)
     left_out = [(m, f"{m.name} ({m.scope.word or 'no scope'})") for m, written, _ in measured if not written]

@@ -26,6 +26,7 @@ from callgrove.formats.interface import (
     WritesTraces,
 )
 from callgrove.formats.registry import check_dialect, format_for_target, writer_of
+from callgrove.formats.writing.formulas import losses_beside_traces, prepare_formulas
 from callgrove.formats.writing.writer import some
 from callgrove.model.books import Books, KeepsBooks
 from callgrove.model.experiment import Experiment
@@ -66,6 +67,7 @@ def transfer(experiment: Experiment, writer: Writer, progress: Progress = silent
     read them as they need them. The report also names what of a damaged input could not be read, and is therefore not
     in the target.
     """
+    experiment = prepare_formulas(experiment, writer)
     computed = experiment.values.backend
     left_out: Counter[str] = Counter()
     try:
@@ -80,6 +82,8 @@ def transfer(experiment: Experiment, writer: Writer, progress: Progress = silent
             if writer.takes_spans:
                 _spans(experiment, writer, progress)
         report = writer.close()
+        for loss in losses_beside_traces(experiment, writer):
+            report.add(loss)
         for name, count in left_out.items():
             report.add(f"{count} values of {name} that nobody measured: counters that went below zero")
     except BaseException:

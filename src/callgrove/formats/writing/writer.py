@@ -253,12 +253,19 @@ def losses_of_runs(runs: tuple[Run, ...]) -> Iterator[str]:
         yield "parameters of runs"
 
 
-def losses_of_formulas(metrics: Iterable[Metric]) -> Iterator[str]:
-    """Yield losses of derived metrics whose formulas a format cannot hold: they have no values that could be written
-    instead."""
-    if derived := [metric.name for metric in metrics if metric.is_derived]:
-        what = "derived metric" if len(derived) == 1 else f"{len(derived)} derived metrics"
-        yield f"{what} {some(derived)}: left out, as formulas are not evaluated and have no place there"
+def losses_of_formulas(metrics: Iterable[Metric], what_it_has: str = "no place there") -> Iterator[str]:
+    """Yield losses of derived metrics whose formulas a format cannot hold, and which have no values that could be
+    written instead."""
+    derived = [metric for metric in metrics if metric.is_derived]
+    unknown = [metric.name for metric in derived if metric.derivation is None]
+    others = [metric.name for metric in derived if metric.derivation is not None]
+    for names, why in (
+        (unknown, "formulas are not evaluated and have no place there"),
+        (others, f"formulas of this kind have {what_it_has}, and values that do not add up cannot be stored"),
+    ):
+        if names:
+            what = "derived metric" if len(names) == 1 else f"{len(names)} derived metrics"
+            yield f"{what} {some(names)}: left out, as {why}"
 
 
 def losses_of_events(traces: Traces) -> Iterator[str]:

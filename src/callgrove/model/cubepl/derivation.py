@@ -362,16 +362,31 @@ class CubePl(Derivation):
     rules: tuple[tuple[str, Formula], ...] = ()
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, CubePl) and self._identity() == other._identity()
+        return isinstance(other, CubePl) and self.identity == other.identity
 
     def __hash__(self) -> int:
-        return hash(self._identity())
+        return hash(self.identity)
 
-    def _identity(self) -> tuple[object, ...]:
-        """Return what two formulas that are the same have in common: texts, those of init blocks included."""
+    @property
+    def adds_plainly(self) -> bool:
+        """Whether no rules of its own replace adding up."""
+        return self.when == When.AFTER or not self.rules
+
+    @property
+    def companions(self) -> tuple[str, ...]:
+        """The metrics whose init blocks give its variables their values, and what these blocks ask for."""
+        if not self.formula.variables:
+            return ()
+        blocks = [block.formula for block in self.program.inits if block.formula is not None]
+        asked = (reference.metric for formula in blocks for reference in formula.references)
+        return tuple(dict.fromkeys([*(block.metric for block in self.program.inits), *asked]))
+
+    @property
+    def identity(self) -> tuple[object, ...]:
+        """What two formulas that are the same have in common: texts, those of init blocks included."""
         blocks = tuple(block.formula.text for block in self.program.inits if block.formula is not None)
         rules = tuple((kind, rule.text) for kind, rule in self.rules)
-        return self.text, self.when, rules, blocks if self.formula.variables else ()
+        return self.language, self.when, self.text, rules, blocks if self.formula.variables else ()
 
     def evaluate(self, cells: Cells) -> Floats | float:
         try:
