@@ -7,7 +7,8 @@ The modules, in the order to read them:
     columns.py           the columns that a profiler wants shown: formulas over statistics of threads
     comparison.py        what differs between experiments: `diff`
     overview.py          what is in an experiment: `info`
-    tables.py            an experiment's tables, streamed: `export`; values, stored or computed
+    value_tables.py      values as a table: stored, computed in a scope, or evaluated from a formula
+    tables.py            an experiment's tables, streamed: `export`
     method_results.py    what the library's methods return: tables with titles and notes, data frames
     summary.py           what a traced run did: `summary`
     summary_sections.py  what a summary is made of: sections, divisions, sums, statistics of durations

@@ -114,6 +114,7 @@ FLAGS = {
     "runs": "--run",
     "salvage": "--salvage",
     "scaling": "--scaling",
+    "scope": "--scope",
     "strict": "--strict",
     "system": "--system",
     "to_format": "--to",

@@ -8,6 +8,7 @@ The modules, in the order to read them:
     metrics.py          quantities in their scopes; composite values
     values.py           the sparse tensor (profile, context, metric) -> number
     computed_values.py  values in scopes that are not stored; matrices; values of several runs as one
+    derived.py          derived metrics: what a formula over others is worth in a cell of a view
     traces/             samples, spans and counters over time
     experiment.py       all of that together, and what it must satisfy
     methods.py          the methods of experiments and studies that mirror verbs: the door to the layers above

@@ -57,7 +57,9 @@ __all__ = [
     "formula_identity",
     "is_linear",
     "mark_orphans",
+    "number_cells",
     "over_batches",
+    "require_scope",
     "when_computed",
 ]
 
@@ -276,7 +278,8 @@ class ProfileCells:
     def _read(self, quantity: str, scope: Scope) -> Floats:
         metric = self.values.metrics.first(quantity)
         if metric.derivation is None:
-            return _number_cells(metric, self._stored(quantity, scope))
+            return number_cells(metric, self._stored(quantity, scope))
+        require_scope(metric, scope)
         if metric.derivation.when == When.AFTER:
             return evaluate(metric, replace(self, scope=scope), self._shape)
         _demand_single_profiles(self.values, self.every, quantity)
@@ -335,7 +338,8 @@ class TotalCells:
         metric = self.values.metrics.first(quantity)
         if metric.derivation is None:
             way = recipe(self.values.metrics, quantity, scope)
-            return _number_cells(metric, way.apply(self.values.totals(way.stored, self.chosen), self.tree))
+            return number_cells(metric, way.apply(self.values.totals(way.stored, self.chosen), self.tree))
+        require_scope(metric, scope)
         if metric.derivation.when == When.AFTER:
             return evaluate(metric, replace(self, scope=scope), (len(self.tree),))
         asked = Scope.INCLUSIVE if metric.derivation.when == When.EACH_INCLUSIVE else Scope.EXCLUSIVE
@@ -427,13 +431,21 @@ def _batches(
         yield ProfileCells(values, scope, profiles[start : start + step], chosen, across=shared)
 
 
-def _number_cells(metric: Metric, values: Array) -> Floats:
+def number_cells(metric: Metric, values: Array) -> Floats:
     """Return stored values as operands: absent is 0 of what adds up, NaN of all else."""
     if metric.composite is not None:
         values = metric.composite.scalar(values)
     numbers: Floats = values.astype(np.float64)
     neutral = metric.aggregation.neutral
     return np.where(numbers == neutral, np.nan, numbers) if neutral else numbers
+
+
+def require_scope(metric: Metric, scope: Scope) -> None:
+    """Raise UsageError where a derived metric is asked for in a scope that only files store."""
+    if metric.derivation is not None and scope not in (Scope.EXCLUSIVE, Scope.INCLUSIVE):
+        raise UsageError(
+            f"{metric.name} is a derived metric: it has exclusive and inclusive values, none in scope {scope.word!r}"
+        )
 
 
 def evaluate(metric: Metric, cells: Cells, shape: tuple[int, ...]) -> Floats:

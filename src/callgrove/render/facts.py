@@ -79,6 +79,8 @@ def facts_of(facts: Overview) -> Iterator[tuple[str, str]]:
         else facts.n_hidden_metrics
     )
     yield "metrics", (shown or "none") + (f" and {more} more" if more > 0 else "")
+    if facts.n_derived:
+        yield "derived", _describe_derived(facts)
     if facts.n_values is not None:
         yield "values", f"{facts.n_values:,} stored"
     if facts.n_samples or facts.n_spans:
@@ -99,6 +101,12 @@ def facts_of(facts: Overview) -> Iterator[tuple[str, str]]:
         yield warning.severity.value, warning.text
     if len(facts.warnings) > MOST_WARNINGS:
         yield "and", f"{len(facts.warnings) - MOST_WARNINGS} more of these; `callgrove check` lists them all"
+
+
+def _describe_derived(facts: Overview) -> str:
+    """Return how many metrics are formulas over others, and how many of these have no values."""
+    said = f"{count_of(facts.n_derived, 'metric')} computed from others"
+    return said + (f", {facts.n_unavailable:,} of which cannot be evaluated" if facts.n_unavailable else "")
 
 
 def _find_hottest(h: Hottest) -> tuple[str, str]:

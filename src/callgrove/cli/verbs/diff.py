@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 from dataclasses import dataclass
+from math import isnan
 from typing import TYPE_CHECKING
 
 from callgrove.cli.options import SelectionOptions, TableOutput, add_selection, add_table_output
@@ -121,7 +122,7 @@ def _say_totals(comparison: Comparison, options: Options) -> None:
     from callgrove.cli.messages import note
     from callgrove.render.units import amount, percent
 
-    if not options.is_printed_table:
+    if not options.is_printed_table or any(isnan(total) for total in comparison.totals):  # nothing adds up
         return
     write = amount(comparison.metric.unit)
     left, *others = comparison.totals

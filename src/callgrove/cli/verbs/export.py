@@ -153,8 +153,8 @@ INTEGERS = (
 )
 UNSIGNED = ("offset", "node", "rank", "thread", "gpu_device", "gpu_context", "gpu_stream", "core")
 TEXTS = (
-    *("kind", "name", "unit", "scope", "dtype", "aggregate", "statistic", "description", "formula", "identifiers"),
-    *("host", "file", "module", "path", "relation", "category", "callpath", "fields"),
+    *("kind", "name", "unit", "scope", "dtype", "aggregate", "statistic", "description", "formula", "derived"),
+    *("identifiers", "host", "file", "module", "path", "relation", "category", "callpath", "fields"),
 )
 
 

@@ -63,6 +63,8 @@ export interface Metric {
   unit: string;
   description: string;
   additive: boolean;
+  /** The formula of a derived metric, empty for others. */
+  derived: string;
   total: Finite;
   /** What shares are of: the total; of signed costs the sizes of all of them together. */
   whole: Finite;
@@ -126,8 +128,8 @@ interface ProfileData {
 }
 
 export interface HotspotsData extends ProfileData {
-  /** Of each metric. */
-  paths: PathData[];
+  /** Of each metric; null where nothing is a share of what called it. */
+  paths: (PathData | null)[];
   top: FlatData;
   /** By name of a metric. */
   imbalance: Record<string, Finite>;
