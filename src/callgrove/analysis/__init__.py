@@ -4,6 +4,7 @@ The modules, in the order to read them:
 
     costs.py             one metric over the tree; contexts grouped by function, line, loop, file, module
     views.py             the flat profile (`top`), the call tree (`tree`), callers, the hot path (`hot`)
+    metric_tree.py       the tree of metrics with shares (`tree --metrics`)
     columns.py           the columns that a profiler wants shown: formulas over statistics of threads
     comparison.py        what differs between experiments: `diff`
     overview.py          what is in an experiment: `info`

@@ -57,6 +57,7 @@ VERBS = (
     _verb("cut", "a call tree with other roots, or without some calls", "algebra", WRITE),
     _verb("part", "an experiment with some of its ranks, threads or runs only", "algebra", WRITE),
     _verb("common", "several experiments on the call tree that all of them have", "algebra", WRITE),
+    _verb("remap", "time divided by what contexts do, as Scalasca does: mpi, omp_time, ...", "algebra", WRITE),
     _verb("dump", "the raw structure of a file as text", "dump", DATA),
     _verb("check", "validate an input, and list all damage", "dump", DATA),
     _verb("demo", "make a small experiment of every kind and walk through it", "demo", BEGIN),

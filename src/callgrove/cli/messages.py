@@ -100,6 +100,7 @@ FLAGS = {
     "folder_pattern": "--folder-pattern",
     "from_format": "--from",
     "jobs": "-j",
+    "idle_threads": "--idle-threads",
     "is_foreign": "--foreign",
     "kernel_names": "--kernel-names",
     "kernel_rename": "--kernel-rename",

@@ -36,6 +36,7 @@ __all__ = [
     "emit",
     "emit_each",
     "emit_text",
+    "format_metric_tree",
     "format_table",
     "replacing",
     "say_headline",
@@ -162,6 +163,7 @@ def _settle(beside: Path, final: Path) -> None:
 PLACES = ("line", "loop", "instruction", "call", "file", "module")  # kinds that are named after a path
 WIDE_ENOUGH = 100  # columns of a terminal; on narrower ones names need the room that bars would take
 LOOP_AT = "loop at "
+NO_VALUE = "\N{EN DASH}"
 WRITTEN = re.compile(r"[^\W\d]+|#|\d+\^-?\d+ \w+")  # a unit that can have prefixes, as far as anybody knows
 DEEPEST_INDENT = 40  # levels; deeper rows say their depth instead
 
@@ -297,6 +299,23 @@ def _format_all_metrics(table: Table) -> Table:
         note(f"{len(costs) - len(used)} columns without any value in these rows were left out")
     places = zip(cells["file"], cells["line"], cells["module"], strict=True)
     columns.append(Column("where", [_format_place(*place) for place in places]))
+    return Table(tuple(columns), table.left)
+
+
+def format_metric_tree(table: Table) -> Table:
+    """Return the tree of metrics for people: names indented, values with the unit of each row; no value is a dash."""
+    cells = {column.name: column.plain() for column in table.columns}
+    writers = [amount(unit) for unit in cells["unit"]]
+    unicode = stdout_look().unicode
+    columns = [Column("name", [_indent_name(n, "", d) for n, d in zip(cells["name"], cells["depth"], strict=True)])]
+    for name in ("value", "without_children"):
+        values = zip(writers, cells[name], strict=True)
+        columns.append(Whole(name, align_right([NO_VALUE if v is None else write(v) for write, v in values])))
+    columns += [
+        Whole("percent", align_right(["" if p is None else percent(p / 100) for p in cells["percent"]])),
+        Whole("share", [bar((p or 0.0) / 100, unicode=unicode) for p in cells["percent"]]),
+        Column("kind", cells["kind"]),
+    ]
     return Table(tuple(columns), table.left)
 
 

@@ -144,6 +144,12 @@ class Derivation(ABC):
         return self.language, self.when, self.text
 
     @property
+    def adds_over_profiles(self) -> bool:
+        """Whether it may be computed of operands that are added up over profiles: a sum of multiples of them, with
+        factors that the context alone decides. Its operands must be additive."""
+        return False
+
+    @property
     def adds_plainly(self) -> bool:
         """Whether its results, where they are added up, are so as measured values are; False where a formula brings
         rules of its own (`add_profiles`, `spread`)."""
@@ -344,12 +350,19 @@ class TotalCells:
             return evaluate(metric, replace(self, scope=scope), (len(self.tree),))
         asked = Scope.INCLUSIVE if metric.derivation.when == When.EACH_INCLUSIVE else Scope.EXCLUSIVE
         summed: Floats | None = None
+        if metric.derivation.adds_over_profiles and all(map(self._adds_up, metric.derivation.operands)):
+            summed = evaluate(metric, replace(self, scope=asked), (len(self.tree),))
+            return summed if asked == scope else metric.derivation.spread(summed, asked, scope, self.tree)
         for cells in self.by_profile(asked, quantity):
             part = metric.derivation.add_profiles(cells.of(quantity))
             summed = part if summed is None else metric.derivation.add_profiles(np.stack([summed, part], axis=1))
         if summed is None:
             return np.zeros(len(self.tree))
         return summed if asked == scope else metric.derivation.spread(summed, asked, scope, self.tree)
+
+    def _adds_up(self, quantity: str) -> bool:
+        metrics = self.values.metrics
+        return not metrics.scopes(quantity) or metrics.first(quantity).aggregation == Aggregation.SUM
 
     def by_profile(self, scope: Scope, quantity: str) -> Iterator[ProfileCells]:
         """Yield cells of contexts x profiles, some profiles at a time, for a quantity that needs single profiles."""

@@ -1,4 +1,6 @@
-"""The summary of a trace, and scaling models: the same numbers that `summary`, `model` and `predict` print."""
+"""The tree of metrics, the summary of a trace, and scaling models: the same numbers that `tree --metrics`, `summary`,
+`model` and `predict` print.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from callgrove.analysis.metric_tree import metric_tree
 from callgrove.analysis.summary import summarise, tables
 from callgrove.analysis.summary_sections import Summary
 from callgrove.arrays import Floats, Ints
@@ -24,7 +27,46 @@ from callgrove.modeling.prediction import FAR, read_stored_models
 from callgrove.modeling.scaling import falling_parameters, process_parameter
 from callgrove.viewer.page import Choice, Detail, Limits, Panel, PanelMaker, Texts, Unavailable
 
-__all__ = ["GpuMaker", "ScalingMaker", "far_target", "gpu_maker", "scaling_maker"]
+__all__ = [
+    "GpuMaker",
+    "MetricTreeMaker",
+    "ScalingMaker",
+    "far_target",
+    "gpu_maker",
+    "metric_tree_maker",
+    "scaling_maker",
+]
+
+
+# -- the tree of metrics -----------------------------------------------------------------------------------------------
+
+
+LEAST_METRICS = 20
+
+
+def metric_tree_maker(
+    opened: Experiment | Study, choice: Choice, limits: Limits | None = None
+) -> MetricTreeMaker | None:
+    """Return the maker of the panel of an experiment whose metrics have a tree."""
+    if isinstance(opened, Study) or all(metric.parent < 0 for metric in opened.metrics):
+        return None
+    profiles = choose_profiles(opened, choice.ranks, choice.threads)
+    limits = limits or Limits()
+    return MetricTreeMaker(metric_tree(opened, profiles=profiles, limit=limits.rows))
+
+
+class MetricTreeMaker:
+    """Metrics in preorder, with values and shares."""
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+
+    def panels(self, detail: Detail) -> Iterator[Panel]:
+        shown = self._table.head(detail.of(len(self._table), len(self._table), LEAST_METRICS))
+        texts = {name: Texts([text or "" for text in shown[name]]) for name in ("name", "unit", "kind")}
+        numbers = {name: _values(shown.column(name)) for name in ("depth", "value", "without_children", "percent")}
+        left = (f"{shown.left:,} more metrics are 0, or not in the page.",) if shown.left else ()
+        yield Panel("metrictree", "Metrics", {**texts, **numbers}, (*self._table.notes, *left))
 
 
 # -- the summary of a trace --------------------------------------------------------------------------------------------

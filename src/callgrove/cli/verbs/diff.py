@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from math import isnan
 from typing import TYPE_CHECKING
 
-from callgrove.cli.options import SelectionOptions, TableOutput, add_selection, add_table_output
+from callgrove.cli.options import SelectionOptions, TableOutput, add_remap, add_selection, add_table_output
 from callgrove.cli.output import emit
 from callgrove.cli.parser import Command
 from callgrove.cli.results import (
@@ -55,6 +55,7 @@ def names_two_metrics(metrics: Metrics, text: str) -> bool:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_inputs(parser, "PATH PATH...", "two inputs or more: the first is compared with each of the others")
     add_selection(parser)
+    add_remap(parser)
     parser.add_argument(
         "--scope", choices=SCOPES, default="exclusive", help="the scope of the costs (default: exclusive)"
     )

@@ -32,8 +32,18 @@ The modules, in the order to read them:
 
 from __future__ import annotations
 
-from callgrove.model.cubepl.compiling import KINDS, Compiled, Definition, compile_metrics, mark_void
+from callgrove.model.cubepl.compiling import KINDS, Compiled, Definition, Specification, compile_metrics, mark_void
 from callgrove.model.cubepl.derivation import CubePl, Program
 from callgrove.model.cubepl.reserved import Surroundings
 
-__all__ = ["KINDS", "Compiled", "CubePl", "Definition", "Program", "Surroundings", "compile_metrics", "mark_void"]
+__all__ = [
+    "KINDS",
+    "Compiled",
+    "CubePl",
+    "Definition",
+    "Program",
+    "Specification",
+    "Surroundings",
+    "compile_metrics",
+    "mark_void",
+]

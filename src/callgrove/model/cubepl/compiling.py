@@ -34,7 +34,7 @@ from callgrove.model.cubepl.syntax import (
 from callgrove.model.derived import Derivation, Unavailable, When, derived_metric
 from callgrove.model.metrics import Aggregation, Metric
 
-__all__ = ["KINDS", "Compiled", "Definition", "compile_metrics", "mark_void"]
+__all__ = ["KINDS", "Compiled", "Definition", "Specification", "compile_metrics", "mark_void"]
 
 KINDS = {
     "PREDERIVED_EXCLUSIVE": When.EACH,
@@ -61,6 +61,19 @@ class Definition:
     @property
     def is_derived(self) -> bool:
         return self.kind in KINDS and bool(self.row.formula.strip())
+
+
+@dataclass(frozen=True)
+class Specification:
+    """Metrics that an experiment is to have instead of its own, and how messages call their source.
+
+    Those with a formula are derived; any other takes the values of the experiment's metric of that name. Parents are
+    numbers among them. `attributes` are what the experiment says of itself besides, such as mirrors of documentation.
+    """
+
+    name: str
+    definitions: tuple[Definition, ...]
+    attributes: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

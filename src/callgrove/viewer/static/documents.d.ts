@@ -33,6 +33,7 @@ export interface PanelData {
   flame: FlameData;
   calltree: CallTreeData;
   spread: SpreadData;
+  metrictree: MetricTreeData;
   timeline: TimelineData;
   devices: GpuData;
   gpu: GpuData;
@@ -186,6 +187,18 @@ export interface SpreadData extends ProfileData {
   n_profiles: number;
   /** Names of runs, where there are several. */
   runs?: string[];
+}
+
+/** Metrics in preorder of their tree. NaN is no value. */
+export interface MetricTreeData {
+  name: string[];
+  depth: Numbers;
+  unit: string[];
+  value: Numbers;
+  without_children: Numbers;
+  /** Of the metric at the root. */
+  percent: Numbers;
+  kind: string[];
 }
 
 // -- traces (timeline/, gpu/) -----------------------------------------------------------------------------------------

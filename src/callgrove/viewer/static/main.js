@@ -11,6 +11,7 @@ import { drawFlame } from "./flame.js";
 import { drawDevices, drawGpu } from "./gpu.js";
 import { drawGrowth } from "./growth.js";
 import { drawHotspots } from "./hotspots.js";
+import { drawMetrics } from "./metrics.js";
 import { drawPage } from "./page.js";
 import { drawScaling } from "./scaling.js";
 import { drawSpread } from "./spread.js";
@@ -23,6 +24,7 @@ const PANELS = {
   flame: drawFlame,
   calltree: drawCallTree,
   spread: drawSpread,
+  metrictree: drawMetrics,
   timeline: drawTimeline,
   devices: drawDevices,
   gpu: drawGpu,
