@@ -120,6 +120,10 @@ class PathCells:
         numbers = replace(self, whole=self._together).of(quantity, scope)
         return numbers if self.profiles is None else numbers[:, None]
 
+    def in_tree(self, quantity: str, scope: Scope | None = None) -> Floats:
+        """Return an operand of every context, over all profiles."""
+        return self.whole.in_tree(quantity, scope or self.scope)
+
     def over_profiles(self, statistic: str, quantity: str, scope: Scope | None = None) -> Floats:
         """Return a statistic of what each profile has at each call path."""
         wanted = scope or self.scope
