@@ -9,6 +9,7 @@ The modules, in the order to read them:
     metric_rows.py   an experiment with another table of metrics
     profiles.py    which profiles and runs of several experiments are the same, and where they live
     operands.py    which metric rows the result has; an input's values in the ids of the result, tile by tile
+    formulas.py    which derived metrics stay formulas, and which become values
     cells.py       values of several inputs, sorted by cell, and the rules that make one of them
     traces.py      the traces of several inputs as one
 

@@ -17,11 +17,11 @@ from callgrove.arrays import Ints
 from callgrove.errors import CallgroveError, UsageError
 from callgrove.model.books import KeepsBooks
 from callgrove.model.derived import derived_blocks
-from callgrove.model.experiment import Experiment
-from callgrove.model.metrics import Aggregation, Metric, Metrics, Scope
+from callgrove.model.experiment import Experiment, replace_metrics
+from callgrove.model.metrics import Aggregation, Metric, Scope
 from callgrove.model.values import Block, SparseBlock, Values, blocks_without_fillers, has_fillers
 
-__all__ = ["ComputedValues", "is_storable", "materialise", "replace_metrics"]
+__all__ = ["ComputedValues", "is_storable", "materialise"]
 
 FORMULA = "formula"  # the attribute that keeps the text of what was computed
 
@@ -68,11 +68,6 @@ def _measured(metric: Metric) -> Metric:
 def _spell_double(dtype: str) -> str:
     """Return the name of doubles, as the file of a metric spells types."""
     return "DOUBLE" if dtype.isupper() else "double"
-
-
-def replace_metrics(experiment: Experiment, metrics: Metrics) -> Experiment:
-    """Return the experiment with other words for the same metric rows."""
-    return replace(experiment, metrics=metrics, values=replace(experiment.values, metrics=metrics))
 
 
 class ComputedValues:

@@ -30,9 +30,8 @@ from callgrove.errors import UsageError
 from callgrove.model.computed_values import ChainedValues, Link
 from callgrove.model.contexts import ContextTree
 from callgrove.model.derived import mark_orphans
-from callgrove.model.experiment import Experiment, InputWarning, Severity, Sources
+from callgrove.model.experiment import Experiment, InputWarning, Severity, Sources, replace_metrics
 from callgrove.model.formulas import FormulaError, parse
-from callgrove.model.materialised import replace_metrics
 from callgrove.model.metrics import Column as MetricColumn
 from callgrove.model.metrics import Metrics
 from callgrove.model.profiles import Profiles, System, take_system

@@ -6,9 +6,11 @@ import csv
 import gzip
 import json
 import math
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 from xml.sax.saxutils import escape
 
 import numpy as np
@@ -17,8 +19,10 @@ import pytest
 import callgrove
 from callgrove import Scope
 from callgrove.errors import NotEvaluated
+from callgrove.formats.cube.anchor import repair_cubepl
+from callgrove.model.cubepl import KINDS, Definition, compile_metrics
 from callgrove.model.experiment import Experiment
-from callgrove.model.metrics import Aggregation
+from callgrove.model.metrics import Aggregation, Metric
 from tests.cli.commands import Capture, run
 from tests.formats.cube.raw_cubes import R1_TREE, Cube, RawMetric, r1
 from tests.requirements import SHARED
@@ -194,7 +198,7 @@ def test_references(
 @pytest.mark.parametrize("formula", ["metric::call::time(77,i)", "metric::call::time(1,i,3,i)", "${a}[0 - 2]"])
 def test_references_that_mean_nothing(formula: str, tmp_path: Path) -> None:
     found = worth(tmp_path, AFTER, formula)
-    with pytest.raises(NotEvaluated, match="d is a derived metric .*line 1, column"):
+    with pytest.raises(NotEvaluated, match=r"d is a derived metric .*line 1, column"):
         found.at(FOO, Scope.EXCLUSIVE)
 
 
@@ -210,7 +214,9 @@ def test_operands_are_combined_before_a_ratio_of_a_function(tmp_path: Path) -> N
 
 def test_init_blocks_run_once_and_share_what_is_global(tmp_path: Path) -> None:
     """All blocks run before anything is evaluated, in the order of the metrics; locals do not survive."""
-    first = derived("first", AFTER, "${shared} * 10 + ${local}", "{ global(shared); ${shared} = 1; ${local} = 5; return 7; }")
+    first = derived(
+        "first", AFTER, "${shared} * 10 + ${local}", "{ global(shared); ${shared} = 1; ${local} = 5; return 7; }"
+    )
     second = derived("d", AFTER, "${shared}", "{ ${shared} = ${shared} + 1 + ${local}; return 0; }")
     found = Worth(with_metrics(tmp_path / "x.cubex", first, second))
     assert found.at(0, Scope.EXCLUSIVE) == [2] * 5
@@ -235,7 +241,7 @@ def test_an_init_block_that_fails_takes_formulas_with_it_that_read_variables(tmp
     broken = derived("d", AFTER, "metric::time()", "{ while ( true ) { ${i} = 1; }; return 0; }")
     found = with_metrics(tmp_path / "x.cubex", broken, derived("mask", EACH, f"{MPI} * metric::time(e)"))
     assert found.totals("d", Scope.INCLUSIVE)[0] == 128
-    with pytest.raises(NotEvaluated, match="mask is a derived metric .*init block of metric d: line 1, column 3: the loop"):
+    with pytest.raises(NotEvaluated, match=r"mask is .*init block of metric d: line 1, column 3: the loop"):
         found.totals("mask", Scope.INCLUSIVE)
 
 
@@ -292,7 +298,7 @@ def test_r_mini(tmp_path: Path) -> None:
 def test_metrics_that_statements_mark_void_have_no_values(tmp_path: Path) -> None:
     found = r_mini(tmp_path / "x.cubex")
     assert not found.metrics.first("io").visible
-    with pytest.raises(NotEvaluated, match="io is a derived metric .*marks it VOID"):
+    with pytest.raises(NotEvaluated, match=r"io is a derived metric .*marks it VOID"):
         found.totals("io", Scope.EXCLUSIVE)
 
 
@@ -444,3 +450,35 @@ def test_a_real_file_equals_cubelib(scope: Scope, shared: Path) -> None:
         there = np.where(np.isfinite(matrix), matrix, 0.0)
         if name in wanted or about["metrics"].get(str(found.metrics.first(name).source_id), ["", ""])[1] == EACH:
             np.testing.assert_allclose(there, theirs, rtol=1e-12, atol=1e-12 * np.abs(theirs).max(), err_msg=name)
+
+
+def spec_definitions(spec: bytes) -> list[Definition]:
+    """The metrics of a specification. It has two roots, and raw `<` in its formulas."""
+    root = ElementTree.fromstring(b"<all>" + repair_cubepl(re.sub(rb"<\?xml.*?\?>", b"", spec)) + b"</all>")
+    out = []
+    for metric in root.iter("metric"):
+        texts = {child.tag: child.text or "" for child in metric}
+        kind = metric.get("type", "")
+        row = Metric(texts["uniq_name"], Scope.NONE, formula=texts.get("cubepl", "") if kind in KINDS else "")
+        rules = tuple((rule.get("cubeplaggrtype", ""), rule.text or "") for rule in metric.iter("cubeplaggr"))
+        out.append(Definition(row, kind, texts.get("cubeplinit", ""), rules))
+    return out
+
+
+@pytest.mark.parametrize(
+    ("name", "n_formulas"),
+    [
+        ("own/cube/mpi4/profile.cubex", 105),
+        ("public/pycubexr/call_tree_test/call_tree_test.cubex", 105),
+        ("public/pycubexr/bt-mz_sum.p2.r1/cube4.8_with_checksum_bug.cubex", 109),
+    ],
+)
+def test_specifications_of_score_p(name: str, n_formulas: int, shared: Path) -> None:
+    """Every formula of every specification in real files is read, and its init block runs."""
+    found = opened(SHARED / "data" / name)
+    compiled = compile_metrics(spec_definitions(found.attachments["remapping.spec"].read()))
+    assert sum(row.derivation is not None for row in compiled.rows) == n_formulas
+    assert not compiled.unavailable
+    assert not compiled.program.state(found.contexts).failure
+    assert "mpi" not in compiled.program.voids(found.contexts)
+    assert "hip_time" in compiled.program.voids(found.contexts)

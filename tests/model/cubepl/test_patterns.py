@@ -52,7 +52,9 @@ def test_constructs(pattern: str, yes: str, no: str | None) -> None:
     assert no is None or not occurs(pattern, no)
 
 
-@pytest.mark.parametrize("pattern", ["(", ")", "a)", "[a", "*", "a**", "+", "a{2,1}", "[z-a]", "\\", "[[:what:]]", "(?x)"])
+@pytest.mark.parametrize(
+    "pattern", ["(", ")", "a)", "[a", "*", "a**", "+", "a{2,1}", "[z-a]", "\\", "[[:what:]]", "(?x)"]
+)
 def test_broken_ones(pattern: str) -> None:
     with pytest.raises(PatternError) as error:
         Pattern(pattern)
@@ -60,7 +62,8 @@ def test_broken_ones(pattern: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "pattern", [r"(a)\1", "(?=a)", "(?!a)", "(" * 101 + ")" * 101, "((a{1000}){1000}){1000}", "a" * (LONGEST_PATTERN + 1)]
+    "pattern",
+    [r"(a)\1", "(?=a)", "(?!a)", "(" * 101 + ")" * 101, "((a{1000}){1000}){1000}", "a" * (LONGEST_PATTERN + 1)],
 )
 def test_unsupported_ones(pattern: str) -> None:
     with pytest.raises(PatternError) as error:

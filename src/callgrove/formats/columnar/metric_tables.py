@@ -15,10 +15,10 @@ import numpy as np
 from callgrove.arrays import Array, Floats, cycles
 from callgrove.formats.columnar.folder import Folder, Group, StoredTable
 from callgrove.formats.columnar.schema import Cells
+from callgrove.formats.columnar.stored_formulas import StoredFormula, cubepl_formulas, stored_formula
 from callgrove.model.derived import When
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Aggregation, Column, Composite, Metric, Metrics, Scope, composite_named
-from callgrove.model.stored_formulas import StoredFormula, cubepl_formulas, stored_formula
 
 __all__ = [
     "Attributes",

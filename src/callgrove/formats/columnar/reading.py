@@ -40,12 +40,12 @@ from callgrove.formats.columnar.schema import (
     table_of,
     value_columns,
 )
+from callgrove.formats.columnar.stored_formulas import read_formulas
 from callgrove.formats.columnar.traces import read_counters, read_samples, read_spans, split_of
 from callgrove.formats.columnar.traces_writer import read_beside
 from callgrove.model.experiment import Attachment, Experiment, Sources, problems_of_experiment
 from callgrove.model.metrics import Metrics
 from callgrove.model.profiles import Profiles
-from callgrove.model.stored_formulas import read_formulas
 from callgrove.model.traces.events import Traces, Window
 from callgrove.model.values import Block, SparseBlock, Values
 

@@ -29,4 +29,5 @@ The modules, in the order to read them:
     writer.py         writes, from values in any order, and tells what a Cube file cannot hold
     plan.py           where metrics, contexts and locations go in a Cube file
     anchor_writer.py  its anchor.xml
+    formula_writer.py formulas of users as CubePL
 """

@@ -41,8 +41,7 @@ from callgrove.formats.hpctoolkit.values import (
 from callgrove.formats.interface import Problem, ReadOptions
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.contexts import ContextKind
-from callgrove.model.experiment import Experiment, Severity, Sources
-from callgrove.model.materialised import replace_metrics
+from callgrove.model.experiment import Experiment, Severity, Sources, replace_metrics
 from callgrove.model.metrics import Metric, Scope
 from callgrove.model.profiles import Identifier, IdentifierTuples, ProfileKind
 from callgrove.model.traces.events import Window

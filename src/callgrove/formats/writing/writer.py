@@ -30,6 +30,7 @@ from callgrove.errors import Parameter, RefusedInput, UsageError, compose_text
 from callgrove.formats.interface import Chunk, LossReport, Match, ReadOptions, SampleChunk
 from callgrove.formats.writing.targets import Pending
 from callgrove.model.books import Books
+from callgrove.model.derived import Refused
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Metric
 from callgrove.model.runs import Run
@@ -257,8 +258,8 @@ def losses_of_formulas(metrics: Iterable[Metric], what_it_has: str = "no place t
     """Yield losses of derived metrics whose formulas a format cannot hold, and which have no values that could be
     written instead."""
     derived = [metric for metric in metrics if metric.is_derived]
-    unknown = [metric.name for metric in derived if metric.derivation is None]
-    others = [metric.name for metric in derived if metric.derivation is not None]
+    others = [metric.name for metric in derived if metric.has_values or isinstance(metric.derivation, Refused)]
+    unknown = [metric.name for metric in derived if metric.name not in others]
     for names, why in (
         (unknown, "formulas are not evaluated and have no place there"),
         (others, f"formulas of this kind have {what_it_has}, and values that do not add up cannot be stored"),

@@ -16,8 +16,7 @@ from callgrove.errors import UsageError
 from callgrove.model.cubepl import KINDS, Definition, Surroundings, compile_metrics
 from callgrove.model.definitions import UserFormula, read_formula
 from callgrove.model.derived import Refused, Unavailable, When, derived_metric, when_computed
-from callgrove.model.experiment import Experiment
-from callgrove.model.materialised import replace_metrics
+from callgrove.model.experiment import Experiment, replace_metrics
 from callgrove.model.metrics import Metric, Metrics
 
 __all__ = ["StoredFormula", "cubepl_formulas", "read_formulas", "stored_formula"]
@@ -39,7 +38,7 @@ def stored_formula(metric: Metric) -> StoredFormula | None:
     """Return what to store of a derived metric; None where its formula is in a language that nobody here knows."""
     formula = metric.derivation
     if formula is None:
-        return None
+        return StoredFormula(CUBEPL, KINDS[_cubepl_kind(metric)]) if _is_cubepl(metric) else None
     is_cubepl = not isinstance(formula, UserFormula | Refused) and _cubepl_kind(metric) in KINDS
     return StoredFormula(CUBEPL if is_cubepl else formula.language, formula.when, formula.reason)
 
