@@ -180,7 +180,9 @@ def _metrics_named(experiments: Sequence[Experiment], text: str) -> list[str]:
     """Return the metrics that a text names: one for all, or LEFT=RIGHT."""
     left, equals, right = text.partition("=")
     first = experiments[0].metrics
-    if not equals or any(text in name for name in first.quantities) or defined_name(text) in first.derived:
+    names_two = any(right.strip() in other.metrics.quantities for other in experiments[1:])
+    defines = defined_name(text) in first.derived and not names_two
+    if not equals or any(text in name for name in first.quantities) or defines:
         left = right = text
     names = [experiments[0].metrics.resolve(left.strip())]
     for other in experiments[1:]:

@@ -230,7 +230,7 @@ def _compute_blocks(
     unfit = {**measured.unfit, **derived.unfit}
     if unfit and quantity is not None:
         raise unfit[quantity]
-    for text in sorted({compose_text("left out: ", error) for error in unfit.values()}):
+    for text in (*measured.describe_unfit(), *derived.describe_unfit()):
         tell(text)
 
 
@@ -298,6 +298,10 @@ class _Measured:
             if one.matrix.dtype.names is None
         }
 
+    def describe_unfit(self) -> list[str]:
+        """Say which metrics are left out, and why."""
+        return sorted({compose_text("left out: ", error) for error in self.unfit.values()})
+
     def find_differences(self) -> Iterator[str]:
         """Yield what does not add up to what it was computed from."""
         given, made = self.given, self.made
@@ -337,6 +341,13 @@ class _Derived:
             except UsageError as error:
                 self.unfit[name] = error
         return filled
+
+    def describe_unfit(self) -> list[str]:
+        """Say which formulas cannot be evaluated, in one sentence: there may be very many."""
+        if len(self.unfit) < 2:
+            return [compose_text("left out: ", error) for error in self.unfit.values()]
+        which = _count_names(list(self.unfit))
+        return [compose_text(f"{which} derived, and cannot be evaluated; ", next(iter(self.unfit.values())))]
 
     def _fill_one(self, name: str, matrix: Array) -> _Filled:
         is_sum = self.experiment.metrics.first(name).aggregation != Aggregation.NONE

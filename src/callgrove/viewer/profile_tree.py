@@ -300,6 +300,7 @@ def describe_metric(costs: Costs) -> dict[str, Any]:
         "unit": metric.unit,
         "description": metric.description,
         "additive": costs.is_additive,
+        "missing": costs.has_missing,
         "derived": costs.metric.formula if costs.metric.is_derived else "",
         "total": float(costs.total),
         "whole": float(costs.whole),  # what shares are of

@@ -121,8 +121,8 @@ class PathCells:
         return numbers if self.profiles is None else numbers[:, None]
 
     def in_tree(self, quantity: str, scope: Scope | None = None) -> Floats:
-        """Return an operand of every context, over all profiles."""
-        return self.whole.in_tree(quantity, scope or self.scope)
+        """Return an operand in every context of the tree, over all profiles."""
+        return self._together.of(quantity, scope or self.scope)
 
     def over_profiles(self, statistic: str, quantity: str, scope: Scope | None = None) -> Floats:
         """Return a statistic of what each profile has at each call path."""

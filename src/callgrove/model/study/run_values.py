@@ -357,8 +357,8 @@ def _add_up_formula(whole: TotalCells, metric: Metric) -> Cost | None:
     if metric.aggregation == Aggregation.NONE:
         return None
     exclusive = whole.of(metric.name, Scope.EXCLUSIVE)[: whole.tree.n_listed]
-    total = float(whole.total(metric.name))
-    return Cost(total, float(np.abs(exclusive).sum())) if np.isfinite(total) else None
+    cost = Cost(float(whole.total(metric.name)), float(np.abs(exclusive).sum()))
+    return cost if np.isfinite(cost).all() else None
 
 
 def _combine_profiles(values: Floats, metric: Metric, combination: Combination) -> tuple[Floats, int]:

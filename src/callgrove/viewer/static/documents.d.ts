@@ -64,6 +64,8 @@ export interface Metric {
   unit: string;
   description: string;
   additive: boolean;
+  /** Some contexts have no value, so that parts do not make up the whole. */
+  missing: boolean;
   /** The formula of a derived metric, empty for others. */
   derived: string;
   total: Finite;

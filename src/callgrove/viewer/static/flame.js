@@ -489,14 +489,13 @@ class FlameGraph {
 }
 
 /**
- * The metric of that name, if its costs add up; else the first whose costs do. A formula without some values has no
- * whole.
+ * The metric of that name, if its costs add up; else the first whose costs do. Those that lack values do not.
  * @param {Metric[]} metrics
  * @param {string} name
  */
 function chosenMetric(metrics, name) {
   /** @param {Metric} one */
-  const addsUp = ({ additive, derived, whole }) => additive && !(derived && whole === null);
+  const addsUp = ({ additive, missing }) => additive && !missing;
   const wanted = metrics.findIndex((one) => one.name === name && addsUp(one));
   return wanted >= 0 ? wanted : metrics.findIndex(addsUp);
 }
