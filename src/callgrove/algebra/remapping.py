@@ -33,13 +33,15 @@ from callgrove.model.metrics import Aggregation, Metric, Metrics, Scope
 __all__ = ["ActivityTime", "remap"]
 
 TIME = "time"  # the metric of specifications that others divide
+OF_RUNS = "several runs are classified by paradigms, roles and names; a specification can be given with "
 
 
 def remap(experiment: Experiment, specification: Specification | None, idle_threads: bool = False) -> Experiment:
     """Return the experiment with the metrics of a specification, or without one with time divided by what contexts do.
     `idle_threads`: compute what formulas cannot, idle threads and imbalance."""
     if specification is None:
-        return _classify(experiment, idle_threads)
+        made = _classify(experiment, idle_threads)
+        return _note(made, compose_text(OF_RUNS, Parameter("specification"))) if len(made.runs) > 1 else made
     made, missing = _follow(experiment, specification)
     return _add_idle_threads(made, TIME, missing) if idle_threads else _note_missing(made, missing)
 

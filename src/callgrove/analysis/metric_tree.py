@@ -80,7 +80,8 @@ class _Whole:
         if metric.derivation is None:
             return self.experiment.root_total(metric.name, self.profiles)
         if metric.aggregation == Aggregation.NONE:
-            return float(self._row.of(metric.name)[0])
+            roots = self.experiment.contexts.roots
+            return float(self._sums.of(metric.name)[roots[0]] if len(roots) == 1 else self._row.of(metric.name)[0])
         return metric.aggregation.combine_all(self._sums.of(metric.name)[self.experiment.contexts.roots])
 
 

@@ -116,6 +116,7 @@ FLAGS = {
     "salvage": "--salvage",
     "scaling": "--scaling",
     "scope": "--scope",
+    "specification": "--spec",
     "strict": "--strict",
     "system": "--system",
     "to_format": "--to",

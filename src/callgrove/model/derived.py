@@ -438,8 +438,8 @@ def _batches(
 ) -> Iterator[ProfileCells]:
     """Yield cells of some of the profiles at a time; `every` are all that were chosen, `across` the cells over them."""
     step = max(1, MOST_CELLS // max(1, len(values.tree)))
-    shared: list[TotalCells] = [] if across is None else across
     chosen = profiles if every is None else every
+    shared: list[TotalCells] = [] if across is None else across
     for start in range(0, len(profiles), step):
         yield ProfileCells(values, scope, profiles[start : start + step], chosen, across=shared)
 
