@@ -7,6 +7,8 @@ The modules, in the order to read them:
     metric_tree.py       the tree of metrics with shares (`tree --metrics`)
     columns.py           the columns that a profiler wants shown: formulas over statistics of threads
     comparison.py        what differs between experiments: `diff`
+    efficiency.py        how efficiently runs use processes, threads and devices: `pop`
+    time_use.py          what threads of a run spent their time on, and how its devices were used
     overview.py          what is in an experiment: `info`
     value_tables.py      values as a table: stored, computed in a scope, or evaluated from a formula
     tables.py            an experiment's tables, streamed: `export`

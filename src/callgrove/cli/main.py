@@ -46,6 +46,7 @@ VERBS = (
     _verb("diff", "what differs between two or more experiments, call path by call path", "diff", COMPARE),
     _verb("model", "how costs scale: functions of the parameters, as Extra-P makes them", "model", COMPARE),
     _verb("predict", "what will cost most at a scale that was not measured", "model", COMPARE),
+    _verb("pop", "efficiencies as in POP audits: load balance, communication, scaling", "pop", COMPARE),
     _verb("summary", "GPU runs: kernels, calls, copies, overlap, busy and idle time", "summary", LOOK),
     _verb("report", "one HTML page: flame graph, call tree, spread, timeline, scaling", "report", LOOK),
     _verb("export", "one table in full: contexts, values, profiles, samples, spans, ...", "export", DATA),

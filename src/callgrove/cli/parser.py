@@ -111,6 +111,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "callgrove model --point p=4 a.d --point p=8 b.d --scaling strong",
     ),
     "predict": ("callgrove predict scaling.txt --at p=4096,n=500",),
+    "pop": (
+        "callgrove pop stencil.d",
+        "callgrove pop stencil.d --under solve --format latex",
+        "callgrove pop before.d after.d --scaling weak  # the first is the reference",
+    ),
     "summary": (
         "callgrove summary train.db --section kernels --by rank",
         "callgrove summary train.db --start 10% --end 60% --format csv -o window.csv",

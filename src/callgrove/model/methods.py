@@ -305,6 +305,39 @@ class ExperimentMethods(_Methods):
         comparison = compare(sides, Question(metric, Scope(scope), ranks, threads, source, flat))
         return comparison_table(comparison, sides, limit)
 
+    def pop(
+        self,
+        *others: Experiment,
+        metric: str | None = None,
+        under: str = "",
+        scaling: str = "strong",
+        exclude_init: bool = False,
+        ranks: Numbers | None = None,
+        threads: Numbers | None = None,
+        runs: Numbers | None = None,
+    ) -> Table:
+        """Return efficiencies as POP audits have them: a row for each figure, a column for each run.
+
+        others         further runs; the first of all is the reference that they are compared with
+        metric         the time that is divided up (default: the first time of the host)
+        under          only of what lies below a name, a call path like "main->solve", or a "/pattern/"
+        scaling        compare the computation of all processes (strong) or of one (weak)
+        exclude_init   take the time in MPI_Init and MPI_Finalize off the runtime
+
+        ranks, threads and runs are as in `top`. The column missing says why a figure is not there.
+
+            experiment.pop(under="solve")
+            small.pop(large, scaling="weak")
+        """
+        from functools import partial
+
+        from callgrove.algebra.cutting import places
+        from callgrove.analysis.efficiency import Question, pop
+
+        below = partial(places, text=under) if under else None
+        asked = Question(metric, ranks, threads, runs, below, exclude_init, scaling)
+        return pop([cast("Experiment", self), *others], asked).table()
+
     def summary(
         self,
         section: str | Sequence[str] = (),

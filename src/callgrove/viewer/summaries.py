@@ -1,5 +1,5 @@
-"""The tree of metrics, the summary of a trace, and scaling models: the same numbers that `tree --metrics`, `summary`,
-`model` and `predict` print.
+"""The tree of metrics, the summary of a trace, efficiencies and scaling models: the same numbers that `tree --metrics`,
+`summary`, `pop`, `model` and `predict` print.
 """
 
 from __future__ import annotations
@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from callgrove.analysis.efficiency import FAIR, GOOD, Efficiencies, FigureKind, Question, RunFigures, grade, pop
 from callgrove.analysis.metric_tree import metric_tree
 from callgrove.analysis.summary import summarise, tables
 from callgrove.analysis.summary_sections import Summary
 from callgrove.arrays import Floats, Ints
-from callgrove.errors import CallgroveError, compose_text
+from callgrove.errors import CallgroveError, UsageError, compose_text
 from callgrove.model.experiment import Experiment
 from callgrove.model.profiles import choose_profiles
 from callgrove.model.study.fill_missing_points import fill_missing_points
@@ -28,9 +29,11 @@ from callgrove.modeling.scaling import falling_parameters, process_parameter
 from callgrove.viewer.page import Choice, Detail, Limits, Panel, PanelMaker, Texts, Unavailable
 
 __all__ = [
+    "EfficiencyMaker",
     "GpuMaker",
     "MetricTreeMaker",
     "ScalingMaker",
+    "efficiency_maker",
     "far_target",
     "gpu_maker",
     "metric_tree_maker",
@@ -75,6 +78,7 @@ class MetricTreeMaker:
 LEAST_ROWS = 10
 LEAST_DEVICES = 4
 MOST_DAMAGE = 5
+FEWEST_LOCATIONS = 2
 EXACT = 2**53  # beyond, the numbers of a page have fewer digits than ours
 
 
@@ -159,6 +163,61 @@ def _values(column: Column) -> Any:
     if any(isinstance(cell, int) and abs(cell) >= EXACT for cell in cells):
         return Texts(["" if cell is None else str(cell) for cell in cells])
     return np.array([np.nan if cell is None else cell for cell in cells], np.float64)
+
+
+# -- efficiencies ------------------------------------------------------------------------------------------------------
+
+
+def efficiency_maker(
+    opened: Experiment | Study, choice: Choice, limits: Limits | None = None
+) -> EfficiencyMaker | None:
+    """Return the maker of the panel of efficiencies: of experiments in which several threads spent time, or devices
+    worked. Of one thread they say nothing, and very large profiles are left to `pop`."""
+    if isinstance(opened, Study):
+        return None
+    n_cells = len(opened.contexts) * len(opened.profiles.measured)
+    if len(opened.profiles.measured) < FEWEST_LOCATIONS or n_cells > (limits or Limits()).values:
+        return None
+    names = opened.metrics.quantities
+    is_time = choice.metric in names and opened.metrics.first(choice.metric or "").is_time
+    try:
+        found = pop([opened], Question(choice.metric if is_time else None, choice.ranks, choice.threads))
+    except UsageError:  # no time of the host, or one that is not known thread by thread
+        return None
+    return EfficiencyMaker(found)
+
+
+class EfficiencyMaker:
+    """The figures that some run has, with how good they are."""
+
+    def __init__(self, found: Efficiencies) -> None:
+        self._found = found
+
+    def panels(self, detail: Detail) -> Iterator[Panel]:
+        found = self._found
+        rows = found.rows(everything=False)
+        figures = [
+            {
+                "name": row.name,
+                "depth": row.depth,
+                "kind": row.kind.value,
+                "unit": row.unit,
+                "missing": found.why_missing(row.name),
+            }
+            for row in rows
+        ]
+        data = {"figures": figures, "runs": [self._run(run) for run in found.runs], "good": GOOD, "fair": FAIR}
+        notes = (*found.notes, *found.name_missing())
+        yield Panel("efficiency", "Efficiency", data, tuple(f"{text[0].upper()}{text[1:]}." for text in notes))
+
+    def _run(self, run: RunFigures) -> dict[str, Any]:
+        rows = self._found.rows(everything=False)
+        cells = [(row, run.cell(row)) for row in rows]
+        is_graded = [value is not None and row.kind == FigureKind.EFFICIENCY for row, value in cells]
+        grades = [
+            grade(value or 0.0).value if graded else "" for (_, value), graded in zip(cells, is_graded, strict=True)
+        ]
+        return {"name": run.name, "values": [value for _, value in cells], "grades": grades}
 
 
 # -- scaling models ----------------------------------------------------------------------------------------------------

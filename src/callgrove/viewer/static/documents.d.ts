@@ -34,6 +34,7 @@ export interface PanelData {
   calltree: CallTreeData;
   spread: SpreadData;
   metrictree: MetricTreeData;
+  efficiency: EfficiencyData;
   timeline: TimelineData;
   devices: GpuData;
   gpu: GpuData;
@@ -289,6 +290,29 @@ export interface GpuData {
   sections: SummaryData[];
   devices: DevicesData;
   n_devices: number;
+}
+
+// -- efficiencies ------------------------------------------------------------------------------------------------------
+
+/** How good an efficiency is. */
+export type Grade = "good" | "fair" | "poor";
+
+export interface EfficiencyFigure {
+  name: string;
+  depth: number;
+  kind: "efficiency" | "share" | "count" | "amount";
+  unit: string;
+  /** Why some run lacks it. */
+  missing: string;
+}
+
+/** Figures by run: values are null where one is missing, grades are empty but for efficiencies. */
+export interface EfficiencyData {
+  figures: EfficiencyFigure[];
+  runs: { name: string; values: Finite[]; grades: (Grade | "")[] }[];
+  /** From here on efficiencies are good, and fair. */
+  good: number;
+  fair: number;
 }
 
 // -- models (scaling/) ------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@
 
 import { drawCallTree } from "./calltree.js";
 import { unpack } from "./data.js";
+import { drawEfficiency } from "./efficiency.js";
 import { drawFlame } from "./flame.js";
 import { drawDevices, drawGpu } from "./gpu.js";
 import { drawGrowth } from "./growth.js";
@@ -25,6 +26,7 @@ const PANELS = {
   calltree: drawCallTree,
   spread: drawSpread,
   metrictree: drawMetrics,
+  efficiency: drawEfficiency,
   timeline: drawTimeline,
   devices: drawDevices,
   gpu: drawGpu,
