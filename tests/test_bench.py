@@ -228,7 +228,7 @@ def test_generated_cubes_hold_what_the_generator_says(tmp_path: Path) -> None:
 
 
 def test_derived_metrics_are_those_of_numpy(conditions: Conditions, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(derived.shutil, "which", lambda tool: None)
+    monkeypatch.setattr("bench.cases.derived.shutil.which", lambda tool: None)
     found = list(derived.run(replace(conditions, scales=(Fraction(1, 64),))))
     assert [np.isfinite(finding.value) for finding in found] == [True, True, True, True, False]
     assert "is not installed" in found[-1].note

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,7 @@ from callgrove.errors import UsageError
 from callgrove.model.experiment import Experiment
 from tests.formats.cube.raw_cubes import R1_TREE, Cube, Node, RawMetric, r1, system
 
+Rows = Mapping[str, tuple[float, ...]]
 OUTER, INNER = "!$omp parallel @a.c:3", "!$omp parallel @a.c:9"
 TREE: list[Node] = [
     (6, "main", [
@@ -56,7 +58,7 @@ def ids(tree: list[Node]) -> dict[str, int]:
     return {name: id_ for id_, name, below in tree for name, id_ in [(name, id_), *ids(below).items()]}
 
 
-def metric(name: str, rows: dict[str, tuple[float, ...]]) -> RawMetric:
+def metric(name: str, rows: Mapping[str, Sequence[float]]) -> RawMetric:
     return RawMetric(name, rows={ids(TREE)[region]: row for region, row in rows.items()})
 
 
@@ -102,8 +104,8 @@ def test_idle_threads(experiment: Experiment) -> None:
 def test_imbalance(experiment: Experiment) -> None:
     """Over masters outside: the mean of 2 and 4 is 3. Over all four threads inside: 6 / 4 and 6 / 4."""
     made = with_idle_threads(experiment, "time", NAMES)
-    zero = dict.fromkeys(TIME, (0, 0, 0, 0))
-    expected = {
+    zero: Rows = dict.fromkeys(TIME, (0, 0, 0, 0))
+    expected: dict[str, Rows] = {
         "imbalance": {"main": (1, 0, 1, 0), "work": (4.5, 1.5, 1.5, 1.5), "inner": (1.5, 0.5, 0.5, 1.5)},
         "imbalance_above": {"main": (0, 0, 1, 0), "work": (4.5, 0, 0, 0), "inner": (1.5, 0, 0.5, 0)},
         "imbalance_above_single": {"work": (4.5, 0, 0, 0)},

@@ -18,7 +18,7 @@ from callgrove.errors import CallgroveError, UsageError, compose_text
 from callgrove.model.experiment import Experiment
 from callgrove.model.profiles import choose_profiles
 from callgrove.model.study.fill_missing_points import fill_missing_points
-from callgrove.model.study.from_runs import combination_for
+from callgrove.model.study.from_runs import combination_for, fold
 from callgrove.model.study.series import Study
 from callgrove.model.table import Column, Table
 from callgrove.modeling.fitting import Models, count_cautions, model_study
@@ -236,20 +236,22 @@ FEWEST_POINTS = 2
 
 def scaling_maker(opened: Experiment | Study, choice: Choice, limits: Limits | None = None) -> PanelMaker | None:
     """Return the maker of panels of a study, and of an experiment whose runs have parameters."""
+    metric = choice.metric
     if isinstance(opened, Experiment):
         if len(opened.runs) < FEWEST_POINTS or not any(run.parameters for run in opened.runs):
             return None
+        metric = opened.metrics.resolve(metric) if metric else None
+        derived = [metric] if metric in opened.metrics.derived and metric is not None else []
         try:
-            opened = fill_missing_points(
-                opened.study(scope=choice.scope, combination=combination_for(opened, choice.scaling))
-            )
+            combination = combination_for(opened, choice.scaling)
+            opened = fill_missing_points(fold(opened, None, choice.scope, combination, derived=derived))
         except CallgroveError as error:  # every other view still says what is there
             return Unavailable(TITLE, compose_text("the runs do not make a study: ", error))
     if reason := _explain_missing_models(opened):
         return Unavailable(TITLE, reason)
     stored = bool(opened.models)
     models = read_stored_models(opened) if stored else model_study(opened)
-    return ScalingMaker(models, stored, choice.metric, limits or Limits())
+    return ScalingMaker(models, stored, metric, limits or Limits())
 
 
 def _explain_missing_models(study: Study) -> str:
@@ -297,6 +299,7 @@ class ScalingMaker:
             "far": FAR,
             "measure": models.options.measure,
             "metric_names": [study.metrics[m] for m in used],
+            "adds_up": [study.metrics[m] not in study.ratios for m in used],
             "units": [_unit(study, m) for m in used],
             "first_metric": study.metrics[self._metric],
             "callpath": Texts([models.callpath(n) for n in numbers]),

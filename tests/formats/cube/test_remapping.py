@@ -10,8 +10,11 @@ import pytest
 import callgrove
 from callgrove import Scope
 from callgrove.analysis.costs import without_children
+from callgrove.arrays import Floats
 from callgrove.errors import CorruptFile, InputError, NotEvaluated, RefusedInput, UsageError
 from callgrove.formats.cube.specification import EMBEDDED, parse_specification
+from callgrove.model.cubepl import CubePl
+from callgrove.model.derived import Cells
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Aggregation
 from tests.cli.commands import Capture, notes, rows, run, said
@@ -172,11 +175,14 @@ def test_other_targets_get_values_or_say_what_is_lost(path: Path, ending: str, c
 
 
 def test_nothing_is_evaluated_that_is_not_shown(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from callgrove.model.cubepl import CubePl
-
     evaluated: list[str] = []
     evaluate = CubePl.evaluate
-    monkeypatch.setattr(CubePl, "evaluate", lambda self, cells: (evaluated.append(self.name), evaluate(self, cells))[1])
+
+    def record(formula: CubePl, cells: Cells) -> Floats | float:
+        evaluated.append(formula.name)
+        return evaluate(formula, cells)
+
+    monkeypatch.setattr(CubePl, "evaluate", record)
     experiment = opened(path).remap()
     assert evaluated == []
     experiment.top("p2p")
@@ -373,3 +379,33 @@ def test_idle_threads_of_real_hybrid_runs(name: str, shared: Path) -> None:
     both, above, below = (made.root_total(f"imbalance{part}") for part in ("", "_above", "_below"))
     assert both == pytest.approx(above + below, rel=1e-9)
     assert above == pytest.approx(below, rel=1e-6), "distances from a mean cancel out"
+
+
+def test_topologies_are_listed_and_written_back(shared: Path, tmp_path: Path, capsys: Capture) -> None:
+    source, out = shared / "data" / "own" / "cube" / "mpi4" / "profile.cubex", tmp_path / "out.cubex"
+    run(capsys, "remap", source, out)
+    for path in (source, out):
+        facts = {row["fact"]: row["value"] for row in rows(capsys, "info", path)}
+        assert facts["topology"] == "Process x Thread: Process 4 x Thread 2, 8 places"
+    before, after = (opened(path).system for path in (source, out))
+    assert [t.name for t in before.topologies] == [t.name for t in after.topologies] == ["Process x Thread"]
+    one, other = before.topologies[0], after.topologies[0]
+    assert (one.sizes, one.periodic, one.dimension_names) == (other.sizes, other.periodic, other.dimension_names)
+    assert [before.name[place] for place in one.system.tolist()] == [
+        after.name[place] for place in other.system.tolist()
+    ]
+    assert np.array_equal(one.coordinates, other.coordinates)
+
+
+def test_many_topologies_are_counted(tmp_path: Path, capsys: Capture) -> None:
+    cube = r1()
+    cart = '<cart ndims="1"><dim size="4" periodic="true"/><coord locId="1">2</coord></cart>'
+    members = {
+        "anchor.xml": cube.anchor().replace("</system>", f"<topologies>{cart * 6}</topologies></system>").encode()
+    }
+    listed = [
+        row["value"]
+        for row in rows(capsys, "info", cube.write(tmp_path / "x.cubex", members))
+        if row["fact"] == "topology"
+    ]
+    assert listed == [*["unnamed: 4 periodic, 1 place"] * 4, "2 more"]

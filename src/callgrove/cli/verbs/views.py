@@ -128,7 +128,7 @@ def _print_metric_tree(experiment: Experiment, options: TreeOptions) -> int:
         note("these metrics have no tree; --remap makes one of time, by what contexts do")
     for text in table.notes:
         note(text)
-    emit(format_metric_tree(table) if options.format == "table" else table, options)
+    emit(format_metric_tree(table, options) if options.format == "table" else table, options)
     return say_damage_met(experiment, options, printed=bool(len(table)))
 
 

@@ -348,6 +348,8 @@ export interface ScalingData {
   far: number;
   measure: string;
   metric_names: string[];
+  /** By metric; what does not add up has no shares. */
+  adds_up: boolean[];
   units: string[];
   first_metric: string;
   callpath: string[];
