@@ -27,7 +27,7 @@ from callgrove.model.metrics import Metric, Scope
 from callgrove.model.profiles import ProfileKind
 from callgrove.model.runs import Run
 from callgrove.model.selection import select
-from callgrove.model.study.from_runs import Combination
+from callgrove.model.study.run_values import Combination
 from tests.formats.hpctoolkit.legacy_databases import METRICS, Program
 from tests.formats.written import PRERELEASE, RELEASE, damage, read, write
 

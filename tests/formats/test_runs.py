@@ -18,7 +18,8 @@ from callgrove.formats.runs import open_points
 from callgrove.formats.writing.transfer import write_experiment
 from callgrove.model.experiment import Experiment, Severity
 from callgrove.model.metrics import Scope
-from callgrove.model.study.from_runs import Combination, of_scaling
+from callgrove.model.study.from_runs import of_scaling
+from callgrove.model.study.run_values import Combination
 from tests.formats.contract import counted_reading, fingerprint
 from tests.formats.cube.raw_cubes import Cube, Node, RawMetric
 from tests.formats.damage import scratch_folder

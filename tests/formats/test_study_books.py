@@ -30,7 +30,7 @@ from callgrove.model.study import fill_missing_points as completing
 from callgrove.model.study.books import StudyBooks
 from callgrove.model.study.builder import StudyBuilder
 from callgrove.model.study.fill_missing_points import fill_missing_points
-from callgrove.model.study.from_runs import Combination
+from callgrove.model.study.run_values import Combination
 from callgrove.model.study.series import RawValues, Statistics, StoredModel, Study
 from tests.exhaustive import some_of
 from tests.formats.cube.raw_cubes import Cube, Node, RawMetric

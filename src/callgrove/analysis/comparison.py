@@ -3,6 +3,9 @@
 Call paths are the same where all names on them are, so that runs of different builds and files of different formats
 can be compared; equal siblings add up. Source lines, call sites and instructions are part of what they are nested in,
 unless `source` keeps them. `flat` compares functions whoever called them: profilers differ in what lies above `main`.
+
+Formulas over sums are computed of what each side has at a call path: neither they nor their differences add up, and
+where one side has no value there is no difference.
 """
 
 from __future__ import annotations
@@ -12,12 +15,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from callgrove.analysis.costs import Costs, costs, group, nearest
+from callgrove.analysis.costs import Costs, Rows, costs, group, nearest
 from callgrove.analysis.views import fold_lines
 from callgrove.arrays import ABSENT, Array, Bools, Floats, Ints
 from callgrove.errors import Parameter, UsageError
 from callgrove.model.contexts import LONGEST_PATH, ContextTree
 from callgrove.model.definitions import defined_name
+from callgrove.model.derived import require_scope
 from callgrove.model.experiment import Experiment
 from callgrove.model.joining import ROOT, names
 from callgrove.model.metrics import Aggregation, Metric, Scope, time_unit
@@ -27,9 +31,17 @@ from callgrove.model.table import Column, Table
 
 __all__ = ["Comparison", "Question", "compare"]
 
+BOTH = (Scope.EXCLUSIVE, Scope.INCLUSIVE)
 OWN = (Scope.EXCLUSIVE, Scope.POINT)  # what a line costs is no part of what its function has in these scopes
 OF_EACH = Parameter("metric", "LEFT=RIGHT")
 NEAR = 1e-12  # relative; less is rounding
+_RULES = {
+    Aggregation.SUM: "a sum",
+    Aggregation.MINIMUM: "a minimum",
+    Aggregation.MAXIMUM: "a maximum",
+    Aggregation.COMPOSITE: "composite values",
+    Aggregation.NONE: "a formula over sums",
+}
 
 
 @dataclass(frozen=True)
@@ -47,7 +59,7 @@ class Question:
 @dataclass(frozen=True)
 class Comparison:
     """One metric of several experiments. `values` and `present` are (call paths x experiments); `totals` are the
-    inclusive costs of the roots, and `metrics` what the metric is called in each."""
+    inclusive costs of the roots, and `metrics` what the metric is called in each. NaN is no value, and no total."""
 
     metric: Metric
     values: Array
@@ -67,17 +79,16 @@ class Comparison:
         difference, ratio = self._difference(left, right)
         rows = np.flatnonzero(has[0] | has[1])
         weight = np.where(np.isnan(difference), 0, np.abs(difference.astype(np.float64)))
-        largest = np.maximum(
-            *(np.where(h, np.abs(v.astype(np.float64)), 0) for h, v in zip(has, (left, right), strict=True))
-        )
+        sizes = (np.where(h, np.abs(v.astype(np.float64)), 0) for h, v in zip(has, (left, right), strict=True))
+        largest = np.fmax(*sizes)
         rows = rows[np.lexsort((rows, -largest[rows], -weight[rows]))]
         shown = rows if limit is None else rows[:limit]
         words = np.array(["", "left", "right", "both"])[has[0] + 2 * has[1].astype(int)]
-        neutral = self.metric.aggregation.neutral or None
+        absent = np.nan if self.metric.derivation is not None else self.metric.aggregation.neutral or None
         columns = [
             Column("path", [self.path(k) for k in path[shown].tolist()]),
-            Column("left", left[shown], neutral),
-            Column("right", right[shown], neutral),
+            Column("left", left[shown], absent),
+            Column("right", right[shown], absent),
             Column("difference", difference[shown], np.nan),
             Column("ratio", ratio[shown], np.nan),
             Column("present", words[shown].tolist()),
@@ -117,6 +128,8 @@ def compare(experiments: Sequence[Experiment], question: Question | None = None)
         raise UsageError("comparing needs two experiments")
     metrics = _metrics(experiments, asked)
     sides = [costs(e, name, asked.ranks, asked.threads) for e, name in zip(experiments, metrics, strict=True)]
+    for cost in sides:
+        require_scope(cost.metric, asked.scope)
     metric, factors = sides[0].metric, _factors(sides)
     paths = _Paths(overloads=_overloads(sides))
     read = _flat_values if asked.flat else _values
@@ -125,16 +138,19 @@ def compare(experiments: Sequence[Experiment], question: Question | None = None)
         (places, values if factor == 1 else values * factor, reached)
         for (places, values, reached), factor in zip(parts, factors, strict=True)
     ]
-    neutral = metric.aggregation.neutral
+    neutral = sides[0].neutral
     kind = np.result_type(*(values for _, values, _ in parts)) if not neutral else np.dtype(np.float64)
     if kind.kind == "u":
         kind = np.dtype(np.int64 if all(int(v.max(initial=0)) < 2**63 for _, v, _ in parts) else np.float64)
     table = np.full((len(paths.steps), len(parts)), neutral, kind)
     present = np.zeros(table.shape, np.bool_)
     for number, (places, values, reached) in enumerate(parts):
-        metric.aggregation.combine_at(table, (places, np.full(len(places), number)), values.astype(kind))  # type: ignore[arg-type]
+        if sides[number].is_ratio:  # which is that of the whole place already
+            table[places, number] = values
+        else:
+            metric.aggregation.combine_at(table, (places, np.full(len(places), number)), values.astype(kind))  # type: ignore[arg-type]
         present[places[reached], number] = True
-    present &= (table != neutral).any(axis=1)[:, None]
+    present &= np.any(sides[0].has(table), axis=1, keepdims=True)
     names = tuple(e.path or e.title for e in experiments)
     totals = tuple(c.total * factor for c, factor in zip(sides, factors, strict=True))
     return Comparison(metric, table, present, totals, names, tuple(metrics), tuple(paths.steps))
@@ -164,7 +180,9 @@ def _metrics_named(experiments: Sequence[Experiment], text: str) -> list[str]:
     """Return the metrics that a text names: one for all, or LEFT=RIGHT."""
     left, equals, right = text.partition("=")
     first = experiments[0].metrics
-    if not equals or any(text in name for name in first.quantities) or defined_name(text) in first.derived:
+    names_two = any(right.strip() in other.metrics.quantities for other in experiments[1:])
+    defines = defined_name(text) in first.derived and not names_two
+    if not equals or any(text in name for name in first.quantities) or defines:
         left = right = text
     names = [experiments[0].metrics.resolve(left.strip())]
     for other in experiments[1:]:
@@ -184,8 +202,11 @@ def _factors(sides: Sequence[Costs]) -> list[float]:
         metric = cost.metric
         times = time_unit(metric.unit), time_unit(first.unit)
         same = not (first.unit and metric.unit) or first.unit == metric.unit or all(times)
-        if not same or first.aggregation != metric.aggregation:
-            what = f"{first.unit or first.aggregation.value!r} and {metric.unit or metric.aggregation.value!r}"
+        if first.aggregation != metric.aggregation:
+            what = " and ".join(f"{one.name} ({_RULES[one.aggregation]})" for one in (first, metric))
+            raise UsageError(f"{what} cannot be compared")
+        if not same:
+            what = f"{first.unit} and {metric.unit}"
             raise UsageError(f"metric {first.name}: is measured in {what}: these cannot be compared")
         factors.append(times[0] / times[1] if times[0] and times[1] else 1.0)
     return factors
@@ -223,33 +244,52 @@ def _values(paths: _Paths, cost: Costs, asked: Question) -> tuple[Ints, Array, B
     """Return path, value and whether it was reached, of every context that is shown."""
     tree, n = cost.tree, cost.tree.n_listed
     folded = fold_lines(cost, asked.source)
-    values = _in_scope(cost, asked, folded.shown)
     called = paths.names(tree)
     numbers = np.full(n + 1, ABSENT, np.int64)  # -1 picks the last entry, which is absent
     shown = [c for c in np.flatnonzero(folded.shown).tolist() if not _is_frame(c, cost, called)]
     for context, above in zip(shown, folded.parent[shown].tolist(), strict=True):
         numbers[context] = paths.add(int(numbers[above]), called[context])
+    if cost.is_ratio:
+        return _ratios(cost, numbers[shown], numbers[folded.owner], np.array(shown, np.int64), asked)
+    values = _in_scope(cost, asked, folded.shown)
     reached = cost.has(folded.inclusive[shown]) | cost.has(values[shown])
     return numbers[shown], values[shown], reached
 
 
+def _ratios(
+    cost: Costs, places: Ints, place_of_context: Ints, shown: Ints, asked: Question
+) -> tuple[Ints, Array, Bools]:
+    """Return each place once, with a formula over all that lies there."""
+    here, row = np.unique(places, return_inverse=True)
+    part = np.flatnonzero(place_of_context >= 0)
+    row_of_context = np.searchsorted(here, place_of_context[part])
+    exclusive, inclusive = cost.over(Rows(len(here), (shown, row.reshape(-1)), (part, row_of_context)))
+    values = inclusive if asked.scope == Scope.INCLUSIVE else exclusive
+    return here, values, cost.has(exclusive) | cost.has(inclusive)
+
+
 def _is_frame(context: int, cost: Costs, called: Sequence[str]) -> bool:
     """Tell whether a root only holds the others together, which measurements have and databases do not."""
-    return called[context] == ROOT and cost.tree.parent[context] < 0 and not cost.has(cost.exclusive[context])
+    if called[context] != ROOT or cost.tree.parent[context] >= 0:
+        return False
+    value = cost.exclusive[context]
+    return bool(np.isnan(value) or not value) if cost.is_ratio else not cost.has(value)
 
 
 def _flat_values(paths: _Paths, cost: Costs, asked: Question) -> tuple[Ints, Array, Bools]:
     """Return rows, costs and presence by function, whoever called it."""
-    if asked.scope not in (Scope.EXCLUSIVE, Scope.INCLUSIVE) or asked.source:
+    if asked.scope not in BOTH or asked.source:
         raise UsageError("functions are compared flat by their exclusive or inclusive cost, without source lines")
     groups, called = group(cost.tree, "function"), paths.names(cost.tree)
-    exclusive, inclusive = groups.costs(cost)
     places = np.array([paths.add(ABSENT, called[context]) for context in groups.first.tolist()], np.int64)
-    return (
-        places,
-        inclusive if asked.scope == Scope.INCLUSIVE else exclusive,
-        cost.has(exclusive) | cost.has(inclusive),
-    )
+    rows = groups.rows(np.arange(len(groups)), cost.tree)
+    if cost.is_ratio:  # functions of one name are one
+        places, row = np.unique(places, return_inverse=True)
+        (outer, of_outer), (inner, of_inner) = rows.inclusive, rows.exclusive
+        rows = Rows(len(places), (outer, row.reshape(-1)[of_outer]), (inner, row.reshape(-1)[of_inner]))
+    exclusive, inclusive = cost.over(rows)
+    values = inclusive if asked.scope == Scope.INCLUSIVE else exclusive
+    return places, values, cost.has(exclusive) | cost.has(inclusive)
 
 
 def _in_scope(cost: Costs, asked: Question, shown: Bools) -> Array:

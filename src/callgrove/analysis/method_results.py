@@ -20,8 +20,9 @@ from callgrove.analysis.tables import Selection, export, n_rows
 from callgrove.analysis.views import describe_contexts
 from callgrove.arrays import Array, Bools, Ints
 from callgrove.errors import InputError, MissingExtra, Parameter, UsageError, compose_text
+from callgrove.model.derived import ProfileCells
 from callgrove.model.experiment import Experiment
-from callgrove.model.metrics import Scope
+from callgrove.model.metrics import Aggregation, Scope
 from callgrove.model.profiles import choose_profiles
 from callgrove.model.runs import Numbers
 from callgrove.model.study.fill_missing_points import series_of
@@ -103,9 +104,10 @@ def comparison_table(comparison: Comparison, experiments: list[Experiment], limi
     """Return what `diff` shows, with the totals of all sides as its title."""
     unit = comparison.metric.unit
     sides = zip(comparison.names, comparison.totals, strict=True)
-    totals = ", ".join(f"{total:,.6g} {unit}".rstrip() + f" in {name}" for name, total in sides)
+    totals = [f"{total:,.6g} {unit}".rstrip() + f" in {name}" for name, total in sides if not np.isnan(total)]
+    title = f"{comparison.metric.name}: {', '.join(totals)}" if totals else f"{comparison.metric.name} {unit}".rstrip()
     notes = dict.fromkeys(note for one in experiments for note in (*_note_added_up(one), *_damage(one)))
-    return replace(comparison.table(limit), title=f"{comparison.metric.name}: {totals}", notes=tuple(notes))
+    return replace(comparison.table(limit), title=title, notes=tuple(notes))
 
 
 def export_table(experiment: Experiment, name: str, chosen: Selection, limit: int | None) -> Table:
@@ -172,14 +174,17 @@ def summary_of_run(
 #             sum without a part is 0 there; an absent minimum or maximum is missing
 #
 # Contexts that a file elides are part of others and left out, as are stored summaries of all profiles. A frame with
-# too many cells is refused before it is made. Metrics that are no plain numbers are left out;
-# `frame.attrs["left_out"]` names them.
+# too many cells is refused before it is made. Derived metrics are computed for each cell; of formulas over sums, what
+# has no value is missing in both. Metrics that are no plain numbers, and formulas that cannot be evaluated, are left
+# out; `frame.attrs["left_out"]` names them.
 
 
 MOST_CELLS = 50_000_000
 INCLUSIVE = " (inc)"
 PLACES = {"rank": "rank", "thread": "thread", "gpu": "gpu_device", "stream": "gpu_stream"}
 NULLABLE = {"i": "Int64", "u": "UInt64", "f": "Float64"}
+
+Pairs = dict[str, tuple[Array, Array]]  # exclusive and inclusive costs by metric, contexts x profiles
 
 
 @dataclass(frozen=True)
@@ -204,15 +209,15 @@ def to_pandas(experiment: Experiment, metrics: Sequence[str] | None = None, wide
         import pandas
     except ImportError as error:
         raise MissingExtra("pandas", "a frame for pandas") from error
-    chosen = _metrics(experiment, metrics)
-    frame = _wide(experiment, chosen, pandas) if wide else _long_frame(experiment, chosen, pandas)
-    frame.attrs["left_out"] = [name for name in experiment.metrics.quantities if metrics is None and name not in chosen]
+    costs = _read_costs(experiment, metrics)
+    frame = _wide(experiment, costs, pandas) if wide else _long_frame(experiment, costs, pandas)
+    frame.attrs["left_out"] = [name for name in experiment.metrics.quantities if metrics is None and name not in costs]
     return frame
 
 
-def _long_frame(experiment: Experiment, chosen: Sequence[str], pandas: Any) -> Any:
+def _long_frame(experiment: Experiment, costs: Pairs, pandas: Any) -> Any:
     made = {}
-    for name, column in _long(experiment, chosen).items():
+    for name, column in _long(experiment, costs).items():
         if isinstance(column, Words):
             made[name] = pandas.Categorical.from_codes(column.codes, column.words)
         else:
@@ -228,7 +233,7 @@ def to_arrow(experiment: Experiment, metrics: Sequence[str] | None = None) -> An
     except ImportError as error:
         raise MissingExtra("arrow", "a frame for Arrow") from error
     made = {}
-    for name, column in _long(experiment, _metrics(experiment, metrics)).items():
+    for name, column in _long(experiment, _read_costs(experiment, metrics)).items():
         if isinstance(column, Words):
             codes = pyarrow.array(column.codes, mask=column.codes < 0)
             made[name] = pyarrow.DictionaryArray.from_arrays(codes, pyarrow.array(column.words, pyarrow.string()))
@@ -241,7 +246,10 @@ def _metrics(experiment: Experiment, asked: Sequence[str] | None) -> list[str]:
     """Return the quantities that a frame shows: those asked for, or all whose values are known and plain numbers."""
     every = experiment.metrics
     names = [every.resolve(name) for name in asked] if asked is not None else list(every.quantities)
-    unfit = [name for name in names if every.first(name).composite is not None or name in every.derived]
+    if asked is not None:
+        for name in names:
+            every.require_values(name)
+    unfit = [name for name in names if every.first(name).composite is not None or not every.first(name).has_values]
     if asked is not None and unfit:
         raise UsageError(f"{unfit[0]}: has no plain values that a frame could hold; choose other metrics")
     cells = len(experiment.profiles.measured) * experiment.contexts.n_listed
@@ -253,18 +261,28 @@ def _metrics(experiment: Experiment, asked: Sequence[str] | None) -> list[str]:
     return [name for name in names if name not in unfit]
 
 
-def _costs(experiment: Experiment, metric: str) -> tuple[Array, Array]:
-    n = experiment.contexts.n_listed
-    exclusive, inclusive = (experiment.matrix(metric, scope)[:n] for scope in (Scope.EXCLUSIVE, Scope.INCLUSIVE))
-    return exclusive, inclusive
+def _read_costs(experiment: Experiment, asked: Sequence[str] | None) -> Pairs:
+    """Return the costs of all metrics that a frame shows, but for formulas that cannot be evaluated: they are left out,
+    unless they were asked for."""
+    measured, n = experiment.profiles.measured, experiment.contexts.n_listed
+    cells = ProfileCells(experiment.values, Scope.EXCLUSIVE, measured, measured)
+    costs: Pairs = {}
+    for name in _metrics(experiment, asked):
+        derived = experiment.metrics.first(name).derivation is not None
+        read = cells.of if derived else experiment.matrix
+        try:
+            costs[name] = read(name, Scope.EXCLUSIVE)[:n], read(name, Scope.INCLUSIVE)[:n]
+        except UsageError:
+            if asked is not None or not derived:
+                raise
+    return costs
 
 
-def _long(experiment: Experiment, metrics: Sequence[str]) -> dict[str, ProfileNumbers | Words]:
+def _long(experiment: Experiment, costs: Pairs) -> dict[str, ProfileNumbers | Words]:
     """Return the columns of the long frame: contexts by profile, then the metrics."""
-    costs = {metric: _costs(experiment, metric) for metric in metrics}
-    neutral = {metric: experiment.metrics.first(metric).aggregation.neutral for metric in metrics}
+    neutral = {metric: _neutral(experiment, metric) for metric in costs}
     has = {
-        metric: (exclusive != neutral[metric]) | (all_ != neutral[metric])
+        metric: _differ(exclusive, neutral[metric]) | _differ(all_, neutral[metric])
         for metric, (exclusive, all_) in costs.items()
     }
     shape = experiment.contexts.n_listed, len(experiment.profiles.measured)
@@ -274,10 +292,25 @@ def _long(experiment: Experiment, metrics: Sequence[str]) -> dict[str, ProfileNu
         for name, matrix in zip((metric, metric + INCLUSIVE), pair, strict=True):
             values = matrix[context, place]
             present: Bools = has[metric][context, place]
-            if neutral[metric]:  # of a minimum or maximum one of the two may be absent
-                present = present & (values != neutral[metric])
+            if neutral[metric]:  # of what does not add up, one of the two may be absent
+                present = present & _differ(values, neutral[metric])
+            if experiment.metrics.first(metric).derivation is not None:
+                present = present & ~np.isnan(values)
             columns[name] = ProfileNumbers(np.where(present, values, values.dtype.type(0)), present)
     return columns
+
+
+def _neutral(experiment: Experiment, metric: str) -> float:
+    """Return what stands for no cost: 0 of sums, NaN of formulas over sums."""
+    row = experiment.metrics.first(metric)
+    is_ratio = row.derivation is not None and row.aggregation == Aggregation.NONE
+    return np.nan if is_ratio else row.aggregation.neutral
+
+
+def _differ(values: Array, neutral: float) -> Bools:
+    """Return which values are not the neutral one, which may be NaN."""
+    different: Bools = ~np.isnan(values) if np.isnan(neutral) else values != neutral
+    return different
 
 
 def _profile_columns(experiment: Experiment, place: Ints) -> dict[str, ProfileNumbers | Words]:
@@ -316,12 +349,11 @@ def _words(cells: Sequence[str | None], of_row: Ints) -> Words:
     return Words(np.array(codes, np.int64)[of_row], list(known))
 
 
-def _wide(experiment: Experiment, metrics: Sequence[str], pandas: Any) -> Any:
+def _wide(experiment: Experiment, costs: Pairs, pandas: Any) -> Any:
     profiles = experiment.profiles.measured
     identities = [[experiment.profiles.identity_list(name)[p] for p in profiles] for name in ("rank", "thread")]
     blocks, names = [], []
-    for metric in metrics:
-        exclusive = _costs(experiment, metric)[0]
+    for metric, (exclusive, _) in costs.items():
         neutral = experiment.metrics.first(metric).aggregation.neutral
         blocks.append(np.where(exclusive == neutral, np.nan, exclusive) if neutral else exclusive)
         names += [(metric, rank, thread) for rank, thread in zip(*identities, strict=True)]

@@ -13,7 +13,7 @@ from callgrove.errors import UsageError
 from callgrove.model.contexts import ContextKind
 from callgrove.model.experiment import Experiment, InputWarning
 from callgrove.model.metrics import Aggregation
-from callgrove.model.profiles import ProfileKind
+from callgrove.model.profiles import ProfileKind, Topology
 
 __all__ = ["Hottest", "Overview", "overview"]
 
@@ -59,7 +59,10 @@ class Overview:
     warnings: tuple[InputWarning, ...]
     parameters: tuple[str, ...] = ()
     another_metric: str = ""
+    n_derived: int = 0
+    n_unavailable: int = 0
     is_measurement: bool = False
+    topologies: tuple[Topology, ...] = ()
 
 
 def overview(experiment: Experiment) -> Overview:
@@ -67,7 +70,8 @@ def overview(experiment: Experiment) -> Overview:
     e = experiment
     tree = e.contexts
     hottest = _hottest(e)
-    shown = sorted(e.metrics.shown, key=lambda name: hottest is None or name != hottest.metric)
+    first = hottest.metric if hottest is not None else ""
+    shown = sorted(e.metrics.shown, key=lambda name: (name != first, name in e.metrics.derived))
     return Overview(
         title=e.title,
         path=e.path,
@@ -81,6 +85,8 @@ def overview(experiment: Experiment) -> Overview:
         depth=int(tree.depth[: tree.n_listed].max()) + 1 if tree.n_listed else 0,
         metrics=tuple(shown),
         n_hidden_metrics=len(e.metrics.quantities) - len(shown),
+        n_derived=len(e.metrics.derived),
+        n_unavailable=len(e.metrics.unavailable),
         n_values=e.values.n_stored(),
         n_samples=e.traces.n_samples,
         n_spans=e.traces.n_spans,
@@ -92,6 +98,7 @@ def overview(experiment: Experiment) -> Overview:
         parameters=tuple(e.runs[0].parameters),
         another_metric=next((name for name in shown[1:] if e.metrics.first(name).aggregation == Aggregation.SUM), ""),
         is_measurement=e.is_measurement,
+        topologies=e.system.topologies,
     )
 
 

@@ -8,7 +8,7 @@ code 3) and the second makes the result incomplete (exit code 4).
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -50,7 +50,8 @@ def open_any(
     for a verb that prints all of that. `series`: refuse runs whose names disagree on parameters, as nothing but series
     of them is wanted. `fold`: of events, make a calling-context profile as well. `workers`: those that the verb has;
     else there are processes as the user says, once there is something for them to do."""
-    opened = _derive(_choose_runs(_open_input(options, fold, workers), options, fold, workers), options)
+    opened = _choose_runs(_open_input(options, fold, workers), options, fold, workers)
+    opened = _derive(_remap(opened, options), options)
     if series and isinstance(opened, Experiment) and (why := opened.attributes.get(PARAMETERS_DIFFER)):
         raise InputError(f"{opened.path}: {why}")
     damage = [w for w in opened.warnings if w.severity == Severity.DAMAGE]
@@ -92,6 +93,15 @@ def _choose_runs(
     from callgrove.algebra.cutting import part
 
     return part(opened, runs=numbers)
+
+
+def _remap(opened: Experiment | Study, options: InputOptions) -> Experiment | Study:
+    """Return an input with the tree of metrics that --remap and its like ask for."""
+    if not (options.remap or options.spec or options.idle_threads):
+        return opened
+    if not isinstance(opened, Experiment):
+        raise UsageError(f"{options.input_name}: holds series over parameters, whose metrics have no contexts to remap")
+    return opened.remap(options.spec or None, idle_threads=options.idle_threads)
 
 
 def _derive(opened: Experiment | Study, options: InputOptions) -> Experiment | Study:
@@ -205,7 +215,8 @@ def open_study(options: InputOptions) -> Study:
 def as_study(opened: Experiment | Study, options: InputOptions) -> Study:
     """Return a study as it is, and an experiment as a study of its runs over their parameters."""
     from callgrove.model.study.fill_missing_points import series_of
-    from callgrove.model.study.from_runs import Combination, combination_for
+    from callgrove.model.study.from_runs import combination_for
+    from callgrove.model.study.run_values import Combination
 
     if not isinstance(opened, Experiment):
         if options.scaling:
@@ -217,14 +228,24 @@ def as_study(opened: Experiment | Study, options: InputOptions) -> Study:
             "note: values of these GPU runs are added up on each device, and on the host in each process, and then "
             "averaged; --scaling strong adds up all, --scaling weak counts every thread and stream"
         )
+    named = _name_derived(opened, options)
     with progress() as report:
-        study = series_of(opened, options.scaling, options.study_scope, report, options.input_name)
+        study = series_of(opened, options.scaling, options.study_scope, report, options.input_name, named)
     whole = f"{opened.path}: "  # what is missing in single runs is not said
     known = {w for w in opened.warnings if w.severity == Severity.NOTE or not w.text.startswith(whole)}
     for warning in study.warnings:  # `check` knows nothing of them: a few, whatever they are about
         if warning not in known:
             note(compose_text(f"{warning.severity.value}: ", warning.text))
     return study
+
+
+def _name_derived(experiment: Experiment, options: InputOptions) -> list[str]:
+    """Return the derived metrics that -m names. A text that names nothing is refused where series are chosen."""
+    names = []
+    for text in options.metric_texts if isinstance(options, MetricNames) else ():
+        with suppress(UsageError):
+            names.append(experiment.metrics.resolve(text))
+    return [name for name in names if name in experiment.metrics.derived]
 
 
 def say_damage_met(experiment: Experiment, options: InputOptions, printed: bool = True) -> int:

@@ -3,6 +3,7 @@
 The modules, in the order to read them:
 
     contexts.py         regions and the calling context tree, in preorder
+    activities.py       what contexts are busy with, by Scalasca's metric tree: computing, MPI, waiting, idle
     profiles.py         profiles, and the system tree that they live in
     runs.py             executions with their parameters
     metrics.py          quantities in their scopes; composite values

@@ -57,7 +57,9 @@ __all__ = [
     "formula_identity",
     "is_linear",
     "mark_orphans",
+    "number_cells",
     "over_batches",
+    "require_scope",
     "when_computed",
 ]
 
@@ -140,6 +142,12 @@ class Derivation(ABC):
     def identity(self) -> tuple[object, ...]:
         """What makes two formulas the same, also those of two files: everything that the value follows from."""
         return self.language, self.when, self.text
+
+    @property
+    def adds_over_profiles(self) -> bool:
+        """Whether it may be computed of operands that are added up over profiles: a sum of multiples of them, with
+        factors that the context alone decides. Its operands must be additive."""
+        return False
 
     @property
     def adds_plainly(self) -> bool:
@@ -274,7 +282,8 @@ class ProfileCells:
     def _read(self, quantity: str, scope: Scope) -> Floats:
         metric = self.values.metrics.first(quantity)
         if metric.derivation is None:
-            return _number_cells(metric, self._stored(quantity, scope))
+            return number_cells(metric, self._stored(quantity, scope))
+        require_scope(metric, scope)
         if metric.derivation.when == When.AFTER:
             return evaluate(metric, replace(self, scope=scope), self._shape)
         _demand_single_profiles(self.values, self.every, quantity)
@@ -333,17 +342,25 @@ class TotalCells:
         metric = self.values.metrics.first(quantity)
         if metric.derivation is None:
             way = recipe(self.values.metrics, quantity, scope)
-            return _number_cells(metric, way.apply(self.values.totals(way.stored, self.chosen), self.tree))
+            return number_cells(metric, way.apply(self.values.totals(way.stored, self.chosen), self.tree))
+        require_scope(metric, scope)
         if metric.derivation.when == When.AFTER:
             return evaluate(metric, replace(self, scope=scope), (len(self.tree),))
         asked = Scope.INCLUSIVE if metric.derivation.when == When.EACH_INCLUSIVE else Scope.EXCLUSIVE
         summed: Floats | None = None
+        if metric.derivation.adds_over_profiles and all(map(self._adds_up, metric.derivation.operands)):
+            summed = evaluate(metric, replace(self, scope=asked), (len(self.tree),))
+            return summed if asked == scope else metric.derivation.spread(summed, asked, scope, self.tree)
         for cells in self.by_profile(asked, quantity):
             part = metric.derivation.add_profiles(cells.of(quantity))
             summed = part if summed is None else metric.derivation.add_profiles(np.stack([summed, part], axis=1))
         if summed is None:
             return np.zeros(len(self.tree))
         return summed if asked == scope else metric.derivation.spread(summed, asked, scope, self.tree)
+
+    def _adds_up(self, quantity: str) -> bool:
+        metrics = self.values.metrics
+        return not metrics.scopes(quantity) or metrics.first(quantity).aggregation == Aggregation.SUM
 
     def by_profile(self, scope: Scope, quantity: str) -> Iterator[ProfileCells]:
         """Yield cells of contexts x profiles, some profiles at a time, for a quantity that needs single profiles."""
@@ -411,27 +428,31 @@ def _demand_single_profiles(values: Values, profiles: Ints, quantity: str) -> No
 
 
 def _batches(
-    values: Values,
-    scope: Scope,
-    profiles: Ints,
-    every: Ints | None = None,
-    across: list[TotalCells] | None = None,
+    values: Values, scope: Scope, profiles: Ints, every: Ints | None = None, across: list[TotalCells] | None = None
 ) -> Iterator[ProfileCells]:
     """Yield cells of some profiles at a time; `every` are those that count as chosen, if these are not all."""
     step = max(1, MOST_CELLS // max(1, len(values.tree)))
-    shared: list[TotalCells] = [] if across is None else across
     chosen = profiles if every is None else every
+    shared: list[TotalCells] = [] if across is None else across
     for start in range(0, len(profiles), step):
         yield ProfileCells(values, scope, profiles[start : start + step], chosen, across=shared)
 
 
-def _number_cells(metric: Metric, values: Array) -> Floats:
+def number_cells(metric: Metric, values: Array) -> Floats:
     """Return stored values as operands: absent is 0 of what adds up, NaN of all else."""
     if metric.composite is not None:
         values = metric.composite.scalar(values)
     numbers: Floats = values.astype(np.float64)
     neutral = metric.aggregation.neutral
     return np.where(numbers == neutral, np.nan, numbers) if neutral else numbers
+
+
+def require_scope(metric: Metric, scope: Scope) -> None:
+    """Raise UsageError where a derived metric is asked for in a scope that only files store."""
+    if metric.derivation is not None and scope not in (Scope.EXCLUSIVE, Scope.INCLUSIVE):
+        raise UsageError(
+            f"{metric.name} is a derived metric: it has exclusive and inclusive values, none in scope {scope.word!r}"
+        )
 
 
 def evaluate(metric: Metric, cells: Cells, shape: tuple[int, ...]) -> Floats:

@@ -24,7 +24,7 @@ from callgrove.model.traces.events import ArraySamples, ArraySpans, Counters, Sp
 from callgrove.model.values import SparseBlock, Values
 
 if TYPE_CHECKING:
-    from callgrove.model.study.from_runs import Combination
+    from callgrove.model.study.run_values import Combination
     from callgrove.model.study.series import Study
 
 __all__ = [
@@ -222,7 +222,8 @@ class Experiment(ExperimentMethods):
 
         `series` makes of it what `callgrove model` fits.
         """
-        from callgrove.model.study.from_runs import Combination, fold
+        from callgrove.model.study.from_runs import fold
+        from callgrove.model.study.run_values import Combination
 
         return fold(self, metrics, scope, combination or Combination.SUM, progress)
 

@@ -13,6 +13,7 @@ from math import inf, isfinite
 import numpy as np
 
 from callgrove.arrays import Ids, Ints
+from callgrove.errors import UsageError
 from callgrove.model.study.series import bounds_text, factor_texts
 from callgrove.model.table import MOST_ROWS, Column, Table
 from callgrove.modeling.fitting import Models, texts
@@ -245,6 +246,8 @@ class Subtrees:
 
 def subtree_sums(models: Models) -> Subtrees:
     """Return the sums of models over subtrees. They make sense for exclusive values, which add up to inclusive ones."""
+    if ratios := [name for name in models.study.ratios if name in {models.metric(n) for n in range(len(models))}]:
+        raise UsageError(f"{ratios[0]} does not add up: a subtree has no sum of what is in it")
     known: dict[tuple[str, str], int] = {}
     owners: list[int] = []
     members: list[int] = []

@@ -87,7 +87,8 @@ def far_from(study: Study, target: Target) -> list[str]:
 
 def predict(models: Models, target: Target, subtrees: bool = False, processes: str | None = None) -> Table:
     """Return all models at a target, the largest first: prediction, share of the metric's total, growth since the base
-    point, speed-up and efficiency (where a parameter counts processes), order and function."""
+    point, speed-up and efficiency (where a parameter counts processes), order and function. What does not add up is no
+    share of anything, and neither quick nor efficient."""
     study = models.study
     if subtrees:
         sums = subtree_sums(models)
@@ -104,14 +105,19 @@ def predict(models: Models, target: Target, subtrees: bool = False, processes: s
     with np.errstate(all="ignore"):
         columns = {"prediction": at, "share": at / total * 100, "base": base}
         ratios = {"growth": at / base} | _compute_efficiencies(study, target, base, at, processes)
+    adds_up = np.array([metric not in study.ratios for metric in metrics], np.bool_)
+    for name in ("speedup", "efficiency"):
+        if name in ratios:
+            ratios[name] = np.where(adds_up, ratios[name], np.nan)
+    columns["share"] = np.where(adds_up, columns["share"], np.nan)
     sound = (base > 0) & (at >= 0)  # a function may fall below 0 at small points, where nothing can be compared with it
     columns |= {name: np.where(sound, ratio, np.nan) for name, ratio in ratios.items()}
-    order = ranked.tolist()
+    order, absent = ranked.tolist(), {*ratios, *(() if adds_up.all() else ("share",))}
     return Table(
         (
             Column("callpath", [callpaths[n] for n in order]),
             Column("metric", [metrics[n] for n in order]),
-            *(Column(name, column[ranked], np.nan if name in ratios else None) for name, column in columns.items()),
+            *(Column(name, column[ranked], np.nan if name in absent else None) for name, column in columns.items()),
             Column("order", [order_text(functions, n) for n in order]),
             Column("function", [function_text(functions, n) for n in order]),
         )

@@ -108,7 +108,8 @@ PROCESS_NAMES = ("p", "procs", "processes", "ranks", "nprocs", "np", "cores", "t
 def falling_parameters(study: Study) -> list[str]:
     """Return the parameters along which the total time (else any metric) falls at every step: a sign of strong
     scaling."""
-    times = [m for m, name in enumerate(study.metrics) if name.lower() == "time"] or list(range(len(study.metrics)))
+    sums = [m for m, name in enumerate(study.metrics) if name not in study.ratios]
+    times = [m for m in sums if study.metrics[m].lower() == "time"] or sums
     names = []
     for p, name in enumerate(study.parameters):
         if any(_falls(study, metric, p) for metric in times):
@@ -144,6 +145,8 @@ def total_cost(study: Study, parameter: str) -> Study:
     """Return the study with all values multiplied by a parameter. Stored models, which are of other values, are left
     out."""
     factor = study.points[:, _index(study, parameter)]
+    if study.ratios:
+        raise UsageError(f"{study.ratios[0]} does not add up, so there is no total of all processes; leave it out")
     if (factor < 0).any():
         raise UsageError(f"the parameter {parameter!r} has negative values, so it counts nothing")
     scaled: dict[str, Any] = {name: freeze(getattr(study, name) * factor) for name in STATISTICS}

@@ -14,7 +14,8 @@ from functools import cached_property, partial
 
 import numpy as np
 
-from callgrove.analysis.tables import Selection, export, metric_rows, n_rows
+from callgrove.analysis.tables import Selection, export, n_rows
+from callgrove.analysis.value_tables import metric_rows
 from callgrove.arrays import Array
 from callgrove.errors import UsageError
 from callgrove.model.experiment import Experiment
@@ -44,7 +45,8 @@ PROFILES = (
     "profile source_id run kind:t name:t node rank thread gpu_device gpu_context gpu_stream core identifiers:t host:t"
 )
 METRICS = (
-    "metric source_id name:t unit:t scope:t dtype:t aggregate:t parent statistic:t visible description:t formula:t"
+    "metric source_id name:t unit:t scope:t dtype:t aggregate:t parent statistic:t visible description:t formula:t "
+    "derived:t"
 )
 CONTEXTS = "context source_id parent kind:t name:t file:t line module:t offset path:t relation:t call_line"
 INTEGERS = re.compile(r"u?int(eger)?\d*(_t)?")
@@ -110,7 +112,12 @@ def _values(inputs: Sequence[Opened], ids: dict[str, str], tell: Callable[[str],
         Relation("values", 'the same; to be written "values"', fields, stored.read),
         stored,
         *(
-            Relation(f"{scope}_values", f"values in scope {scope}", real, partial(_export_values, scope, tell))
+            Relation(
+                f"{scope}_values",
+                f"values in scope {scope}, those of derived metrics too",
+                real,
+                partial(_export_values, scope, tell),
+            )
             for scope in ("exclusive", "inclusive")
         ),
     ]

@@ -8,10 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from callgrove.analysis.costs import Costs, exclusive_by_profile, spread_statistics
+from callgrove.analysis.costs import Costs, RowCells, Rows, exclusive_by_profile, spread_statistics
 from callgrove.analysis.views import hot_path
-from callgrove.arrays import Floats, Ints
+from callgrove.arrays import Bools, Floats, Ints
+from callgrove.errors import UsageError
+from callgrove.model.derived import TotalCells
 from callgrove.model.experiment import Experiment
+from callgrove.model.metrics import Scope
 from callgrove.model.profiles import choose_profiles
 from callgrove.model.runs import Run
 from callgrove.model.study.series import Study
@@ -43,6 +46,7 @@ __all__ = ["Grid", "Places", "ProfileMaker", "RunSums", "Spread", "profile_maker
 
 
 LANE_ORDER = ("gpu_device", "gpu_context", "gpu_stream", "thread")
+STATISTICS = ("min", "mean", "max", "std", "imbalance")
 SPARSEST = 4  # cells of the grid per profile; emptier grids become one row
 
 
@@ -201,7 +205,8 @@ class _Spread:
 
     costs: Costs
     groups: Ints
-    values: Floats  # 1 + groups, profiles
+    values: Floats  # 1 + groups, profiles; NaN is no value
+    of_runs: Floats | None = None  # 1 + groups, runs: of a formula over sums, which is that of each run
 
 
 @dataclass(frozen=True)
@@ -222,22 +227,16 @@ class Spread:
         for metric in self.metrics:
             names = self.functions.labels_of(metric.groups, labels)
             for number, values in enumerate(metric.values):
-                mean = grid.combine(values, np.add, 0.0) / grid.n_profiles
                 row: dict[str, Any] = {
                     "metric": metric.costs.metric.name,
                     "label": int(names[number - 1]) if number else -1,
-                    "mean": mean,
-                    **{f"all_{name}": value for name, value in spread_statistics(values).items()},
+                    **(_spread_ratio if metric.costs.is_ratio else _spread_cost)(values, grid),
                 }
-                if grid.n_joined > 1:
-                    row |= {
-                        "low": grid.combine(values, np.minimum, np.inf),
-                        "high": grid.combine(values, np.maximum, -np.inf),
-                    }
                 if metric.costs.is_signed:
                     row["all_imbalance"] = None  # differences have no mean that any could be above
                 if self.runs is not None:
                     row |= {"all_imbalance": None, **self.runs.statistics(values)}
+                    row |= {"run_sum": metric.of_runs[number]} if metric.of_runs is not None else {}
                 rows.append(row)
         runs = {"runs": Texts(self.runs.names)} if self.runs is not None else {}
         return {"grid": grid.data, "rows": rows, "n_profiles": len(self.places), **runs}, self._notes(grid)
@@ -245,7 +244,8 @@ class Spread:
     def imbalance(self) -> dict[str, float]:
         """Return by metric how much more than the mean the largest profile has, where every profile has some. Profiles
         of different runs never had to wait for each other, and differences have no mean."""
-        metrics = [] if self.runs is not None else [metric for metric in self.metrics if not metric.costs.is_signed]
+        sums = [metric for metric in self.metrics if metric.costs.is_additive and not metric.costs.is_signed]
+        metrics = sums if self.runs is None else []
         statistics = {metric.costs.metric.name: spread_statistics(metric.values[0]) for metric in metrics}
         return {name: one["imbalance"] for name, one in statistics.items() if not one["none"]}
 
@@ -273,29 +273,92 @@ def spread_of(
     profiles = experiment.values.known if chosen is None else chosen
     if len(profiles) < 2:
         return None
-    additive = [costs for costs in metrics if costs.is_additive]
+    every = [costs for costs in metrics if costs.is_additive or costs.is_ratio]
     n_values = experiment.values.n_stored()
     size = n_values if n_values is not None else len(experiment.contexts) * len(profiles)
-    read = additive if size * len(additive) <= limits.values else additive[:1]
-    numbers = {costs.metric.name: number for number, costs in enumerate(metrics)}
-    spreads = tuple(
-        _read(experiment, costs, functions, numbers[costs.metric.name], profiles, limits.functions) for costs in read
-    )
-    places = Places(experiment, profiles, limits.lanes)
+    read = every if size * len(every) <= limits.values else every[:1]
     runs = RunSums.of(experiment, profiles)
-    return Spread(functions, places, spreads, len(additive) - len(read), limits, runs) if spreads else None
+    reader = _SpreadReader(experiment, metrics, functions, profiles, runs, limits.functions)
+    spreads = tuple(one for costs in read if (one := reader.read(costs)) is not None)
+    places = Places(experiment, profiles, limits.lanes)
+    return Spread(functions, places, spreads, len(every) - len(read), limits, runs) if spreads else None
 
 
-def _read(
-    experiment: Experiment, costs: Costs, functions: FlatTable, number: int, profiles: Ints, most: int
-) -> _Spread:
-    exclusive = np.abs(functions.exclusive(number).astype(np.float64))
-    largest = np.argsort(-exclusive, kind="stable")[:most]
-    largest = largest[exclusive[largest] > 0]
-    of = np.full(len(experiment.contexts), -1)
-    of[: len(functions.groups.of)] = functions.groups.of
-    masks = [of >= 0, *(of == one for one in largest.tolist())]
-    return _Spread(costs, largest, exclusive_by_profile(experiment, costs.metric.name, masks, profiles))
+def _spread_cost(values: Floats, grid: Grid) -> dict[str, Any]:
+    """Return what is drawn of costs by profile: the mean of each cell, and statistics of all profiles."""
+    row = {"mean": grid.combine(values, np.add, 0.0) / grid.n_profiles}
+    if grid.n_joined > 1:
+        row |= {"low": grid.combine(values, np.minimum, np.inf), "high": grid.combine(values, np.maximum, -np.inf)}
+    return {**row, **{f"all_{name}": value for name, value in spread_statistics(values).items()}}
+
+
+def _spread_ratio(values: Floats, grid: Grid) -> dict[str, Any]:
+    """Return the same of a formula over sums: profiles without a value have no part in it."""
+    known = ~np.isnan(values)
+    with np.errstate(invalid="ignore"):
+        mean = grid.combine(np.where(known, values, 0.0), np.add, 0.0) / grid.combine(known.astype(float), np.add, 0.0)
+    row = {"mean": mean}
+    if grid.n_joined > 1:
+        row |= {"low": grid.combine(values, np.fmin, np.nan), "high": grid.combine(values, np.fmax, np.nan)}
+    statistics = spread_statistics(values[known]) if known.any() else dict.fromkeys(STATISTICS, np.nan)
+    return {**row, **{f"all_{name}": value for name, value in statistics.items()}, "all_none": int((~known).sum())}
+
+
+@dataclass(frozen=True)
+class _SpreadReader:
+    """Reads metrics profile by profile: the cost of everything, and of the costliest functions."""
+
+    experiment: Experiment
+    metrics: Sequence[Costs]
+    functions: FlatTable
+    profiles: Ints
+    runs: RunSums | None
+    most: int
+
+    def read(self, costs: Costs) -> _Spread | None:
+        """Return one metric; None where a formula needs single profiles, and only their sum is known."""
+        groups = self._choose_groups(costs)
+        of = np.full(len(self.experiment.contexts), -1)
+        of[: len(self.functions.groups.of)] = self.functions.groups.of
+        masks = [of >= 0, *(of == one for one in groups.tolist())]
+        try:
+            if costs.is_ratio:
+                return _Spread(costs, groups, *self._evaluate(costs, masks))
+            return _Spread(
+                costs, groups, exclusive_by_profile(self.experiment, costs.metric.name, masks, self.profiles)
+            )
+        except UsageError:
+            if costs.metric.derivation is None:
+                raise
+            return None
+
+    def _choose_groups(self, costs: Costs) -> Ints:
+        """Return the functions with the highest exclusive cost. Those of a formula over sums are the functions that the
+        first metric which adds up has: the highest ratio may be that of a function where nearly nothing happens."""
+        sums = [one for one in self.metrics if one.is_additive]
+        ranked = sums[0] if costs.is_ratio and sums else costs
+        number = next(k for k, one in enumerate(self.metrics) if one is ranked)
+        exclusive = np.nan_to_num(np.abs(self.functions.exclusive(number).astype(np.float64)))
+        largest = np.argsort(-exclusive, kind="stable")[: self.most]
+        return largest[exclusive[largest] > 0]
+
+    def _evaluate(self, costs: Costs, masks: Sequence[Bools]) -> tuple[Floats, Floats | None]:
+        """Return a formula of what the groups have in each profile, and of what they have in each run."""
+        pairs = [(np.flatnonzero(mask), number) for number, mask in enumerate(masks)]
+        contexts = np.concatenate([members for members, _ in pairs])
+        targets = np.concatenate([np.full(len(members), number) for members, number in pairs])
+        rows = Rows(len(masks), (contexts, targets), (contexts, targets))
+        name = costs.metric.name
+
+        def cells_of(profiles: Ints) -> TotalCells:
+            return TotalCells(self.experiment.values, Scope.EXCLUSIVE, profiles)
+
+        batches = cells_of(self.profiles).by_profile(Scope.EXCLUSIVE, name)
+        values = np.concatenate([RowCells(batch, Scope.EXCLUSIVE, rows).of(name) for batch in batches], axis=1)
+        if self.runs is None:
+            return values, None
+        of_runs = [self.profiles[self.runs.run == number] for number in range(len(self.runs.names))]
+        return values, np.stack([RowCells(cells_of(one), Scope.EXCLUSIVE, rows).of(name) for one in of_runs], axis=1)
 
 
 # -- the panels --------------------------------------------------------------------------------------------------------
@@ -320,7 +383,7 @@ class ProfileMaker:
         self._experiment, self._shown, self._limits = experiment, shown_costs, limits
         self._tree = CallTree(shown_costs.metrics)
         self._flat = {by: FlatTable(shown_costs.metrics, by) for by in GROUPS}
-        self._paths = [hot_path(costs) for costs in shown_costs.metrics]
+        self._paths = [None if c.is_ratio or c.has_missing else hot_path(c) for c in shown_costs.metrics]
         chosen = choose_profiles(experiment, choice.ranks, choice.threads)
         profiles = experiment.profiles.measured if chosen is None else chosen
         self._n_runs = len(np.unique(experiment.profiles.run[profiles]))
@@ -341,7 +404,7 @@ class ProfileMaker:
         imbalance = self._spread.imbalance() if self._spread is not None else {}
         glance = {"imbalance": imbalance, "n_runs": self._n_runs, "has_spread": spread is not None}
         yield Panel("hotspots", "Overview", {**shared, "paths": paths, "top": flat[0], **glance}, notes)
-        if any(costs.is_additive for costs in metrics):
+        if any(costs.is_additive and not costs.has_missing for costs in metrics):
             yield Panel("flame", "Flame graph", {**shared, "tree": tree.data}, notes)
         yield Panel("calltree", "Call tree", {**shared, "tree": tree.data, "flat": flat, "callers": bottom_up}, notes)
         if spread is not None:
@@ -368,9 +431,10 @@ class ProfileMaker:
         if self._n_runs > 1:
             where = "Spread shows them side by side, " if self._spread is not None else ""
             notes.append(f"{self._n_runs:,} runs are added up here; {where}--run chooses one of them.")
-        if any(costs.is_signed for costs in self._shown.metrics):
+        if signed := [costs.metric.name for costs in self._shown.metrics if costs.is_signed]:
+            these = "These costs" if len(signed) == len(self._shown.metrics) else f"Costs in {', '.join(signed)}"
             notes.append(
-                "These costs are differences: some are below zero. What is larger changed more, whichever way; shares "
+                f"{these} are differences: some are below zero. What is larger changed more, whichever way; shares "
                 "are of all changes by their sizes, so that more and less do not cancel out."
             )
         if tree.n_folded:
@@ -382,8 +446,13 @@ class ProfileMaker:
         if self._shown.left_out:
             n_shown, left = len(self._shown.metrics), self._shown.left_out
             notes.append(f"{n_shown} metrics are shown, {left} more are not; -m chooses which one comes first.")
-        if n := self._shown.derived:
-            notes.append(f"{n} derived metrics are not shown: their formulas are not evaluated.")
+        if n := self._shown.unavailable:
+            which = (
+                "1 derived metric is not shown: its formula"
+                if n == 1
+                else f"{n} derived metrics are not shown: their formulas"
+            )
+            notes.append(f"{which} cannot be evaluated; `callgrove info --metrics` says why.")
         return tuple(notes)
 
 

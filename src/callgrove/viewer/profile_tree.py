@@ -17,10 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from callgrove.analysis.costs import Costs, Groups, costs, group
+from callgrove.analysis.costs import Costs, Groups, Rows, costs, group
 from callgrove.analysis.views import Folded, describe_contexts, describe_groups, exclusive_of, fold_lines, grow_callers
 from callgrove.arrays import ABSENT, Array, Floats, Ids, Ints, combine_upwards, depths, levels
-from callgrove.errors import UsageError
+from callgrove.errors import NotEvaluated, UsageError
 from callgrove.model.contexts import ContextKind, ContextTree
 from callgrove.model.experiment import Experiment
 from callgrove.model.table import Table
@@ -103,37 +103,47 @@ class Labels:
 @dataclass(frozen=True)
 class ShownCosts:
     """The metric that is shown first, and the others; `left_out` counts those beyond the most that a page shows,
-    `derived` those whose formulas are not evaluated."""
+    `unavailable` derived ones that have no values."""
 
     metrics: tuple[Costs, ...]
     left_out: int = 0
-    derived: int = 0
+    unavailable: int = 0
 
 
 def costs_to_show(experiment: Experiment, choice: Choice, limits: Limits) -> ShownCosts | None:
-    """Return the metric chosen, or the default one, then those that the file wants shown; None where nothing has a
-    cost."""
+    """Return the metric chosen, or the default one, then those that the file wants shown, derived ones last; None where
+    nothing has a cost. What is beyond the most that a page shows is not computed."""
     try:
         first = experiment.metrics.resolve(choice.metric) if choice.metric else experiment.default_metric
     except UsageError:
         if choice.metric:
             raise
         return None
-    names = dict.fromkeys((first, *experiment.metrics.shown))
+    metrics = experiment.metrics
+    names = dict.fromkeys((first, *sorted(metrics.shown, key=lambda name: name in metrics.derived)))
     shown: list[Costs] = []
-    left_out = 0
+    left_out, unavailable = 0, len(metrics.unavailable)
     for name in names:
         if len(shown) >= limits.metrics:
             left_out += 1
-        elif (one := _compute_costs(experiment, name, choice, must=bool(choice.metric) and name == first)) is not None:
-            shown.append(one)
-    return ShownCosts(tuple(shown), left_out, len(experiment.metrics.derived)) if shown else None
+            continue
+        try:
+            one = _compute_costs(experiment, name, choice, must=bool(choice.metric) and name == first)
+        except NotEvaluated:
+            if choice.metric and name == first:
+                raise
+            unavailable += 1
+            continue
+        shown += [one] if one is not None else []
+    return ShownCosts(tuple(shown), left_out, unavailable) if shown else None
 
 
 def _compute_costs(experiment: Experiment, name: str, choice: Choice, must: bool) -> Costs | None:
     """Return the costs in one metric, if there are any that numbers can say."""
     try:
         cost = costs(experiment, name, choice.ranks, choice.threads)
+    except NotEvaluated:
+        raise
     except UsageError:  # composite values, or a metric that only formulas have
         if must or not _has_profiles(experiment, choice):
             raise
@@ -261,15 +271,14 @@ class CallTree:
         costs = self.metrics[number]
         inclusive = costs.inclusive[self._contexts]
         exclusive = self._exclusive[number][self._contexts]
-        rule = costs.metric.aggregation
-        more = np.full(len(parent) - int(kept.sum()), rule.neutral, inclusive.dtype if not rule.neutral else np.float64)
-        rule.combine_at(more, row, inclusive[tops])
+        below = self._contexts[tops], row
+        _, more = costs.over(Rows(len(parent) - int(kept.sum()), below, below))
         shown = np.concatenate([exclusive[kept], more]), np.concatenate([inclusive[kept], more])
         data = {**describe_metric(costs), "exclusive": shown[0]}
         if costs.is_signed:
-            weight, below = self._weight(number), np.zeros(len(more))
-            np.add.at(below, row, weight[tops])
-            data["weight"] = np.concatenate([weight[kept], below])
+            weight, folded = self._weight(number), np.zeros(len(more))
+            np.add.at(folded, row, weight[tops])
+            data["weight"] = np.concatenate([weight[kept], folded])
         return data if costs.is_additive and _adds_up(parent, *shown) else {**data, "inclusive": shown[1]}
 
 
@@ -291,6 +300,8 @@ def describe_metric(costs: Costs) -> dict[str, Any]:
         "unit": metric.unit,
         "description": metric.description,
         "additive": costs.is_additive,
+        "missing": costs.has_missing,
+        "derived": costs.metric.formula if costs.metric.is_derived else "",
         "total": float(costs.total),
         "whole": float(costs.whole),  # what shares are of
         "signed": costs.is_signed,
@@ -371,11 +382,13 @@ def callers(costs: Costs, labels: Labels, detail: Detail, most: int) -> dict[str
         return None
     grown = grow_callers(costs, detail.of(most, most, 20))
     left = {"left": grown.table.left, "functions_left": grown.functions_left, "rest": grown.rest}
-    return {**rows_of(grown.table, labels), **left}
+    return {**(rows_of(grown.table, labels) or {}), **left}
 
 
-def rows_of(table: Table, labels: Labels) -> dict[str, Any]:
-    """Return rows with their depths, such as those of a hot path."""
+def rows_of(table: Table | None, labels: Labels) -> dict[str, Any] | None:
+    """Return rows with their depths, such as those of a hot path; None where there is none."""
+    if table is None:
+        return None
     return {
         "label": labels.of_rows(table),
         "depth": np.asarray(table.column("depth").values, np.int64),

@@ -1,4 +1,6 @@
-"""The summary of a trace, and scaling models: the same numbers that `summary`, `model` and `predict` print."""
+"""The tree of metrics, the summary of a trace, efficiencies and scaling models: the same numbers that `tree --metrics`,
+`summary`, `pop`, `model` and `predict` print.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +9,16 @@ from typing import Any
 
 import numpy as np
 
+from callgrove.analysis.efficiency import FAIR, GOOD, Efficiencies, FigureKind, Question, RunFigures, grade, pop
+from callgrove.analysis.metric_tree import metric_tree
 from callgrove.analysis.summary import summarise, tables
 from callgrove.analysis.summary_sections import Summary
 from callgrove.arrays import Floats, Ints
-from callgrove.errors import CallgroveError, compose_text
+from callgrove.errors import CallgroveError, UsageError, compose_text
 from callgrove.model.experiment import Experiment
 from callgrove.model.profiles import choose_profiles
 from callgrove.model.study.fill_missing_points import fill_missing_points
-from callgrove.model.study.from_runs import combination_for
+from callgrove.model.study.from_runs import combination_for, fold
 from callgrove.model.study.series import Study
 from callgrove.model.table import Column, Table
 from callgrove.modeling.fitting import Models, count_cautions, model_study
@@ -24,7 +28,48 @@ from callgrove.modeling.prediction import FAR, read_stored_models
 from callgrove.modeling.scaling import falling_parameters, process_parameter
 from callgrove.viewer.page import Choice, Detail, Limits, Panel, PanelMaker, Texts, Unavailable
 
-__all__ = ["GpuMaker", "ScalingMaker", "far_target", "gpu_maker", "scaling_maker"]
+__all__ = [
+    "EfficiencyMaker",
+    "GpuMaker",
+    "MetricTreeMaker",
+    "ScalingMaker",
+    "efficiency_maker",
+    "far_target",
+    "gpu_maker",
+    "metric_tree_maker",
+    "scaling_maker",
+]
+
+
+# -- the tree of metrics -----------------------------------------------------------------------------------------------
+
+
+LEAST_METRICS = 20
+
+
+def metric_tree_maker(
+    opened: Experiment | Study, choice: Choice, limits: Limits | None = None
+) -> MetricTreeMaker | None:
+    """Return the maker of the panel of an experiment whose metrics have a tree."""
+    if isinstance(opened, Study) or all(metric.parent < 0 for metric in opened.metrics):
+        return None
+    profiles = choose_profiles(opened, choice.ranks, choice.threads)
+    limits = limits or Limits()
+    return MetricTreeMaker(metric_tree(opened, profiles=profiles, limit=limits.rows))
+
+
+class MetricTreeMaker:
+    """Metrics in preorder, with values and shares."""
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+
+    def panels(self, detail: Detail) -> Iterator[Panel]:
+        shown = self._table.head(detail.of(len(self._table), len(self._table), LEAST_METRICS))
+        texts = {name: Texts([text or "" for text in shown[name]]) for name in ("name", "unit", "kind")}
+        numbers = {name: _values(shown.column(name)) for name in ("depth", "value", "without_children", "percent")}
+        left = (f"{shown.left:,} more metrics are 0, or not in the page.",) if shown.left else ()
+        yield Panel("metrictree", "Metrics", {**texts, **numbers}, (*self._table.notes, *left))
 
 
 # -- the summary of a trace --------------------------------------------------------------------------------------------
@@ -33,6 +78,7 @@ __all__ = ["GpuMaker", "ScalingMaker", "far_target", "gpu_maker", "scaling_maker
 LEAST_ROWS = 10
 LEAST_DEVICES = 4
 MOST_DAMAGE = 5
+FEWEST_LOCATIONS = 2
 EXACT = 2**53  # beyond, the numbers of a page have fewer digits than ours
 
 
@@ -119,6 +165,61 @@ def _values(column: Column) -> Any:
     return np.array([np.nan if cell is None else cell for cell in cells], np.float64)
 
 
+# -- efficiencies ------------------------------------------------------------------------------------------------------
+
+
+def efficiency_maker(
+    opened: Experiment | Study, choice: Choice, limits: Limits | None = None
+) -> EfficiencyMaker | None:
+    """Return the maker of the panel of efficiencies: of experiments in which several threads spent time, or devices
+    worked. Of one thread they say nothing, and very large profiles are left to `pop`."""
+    if isinstance(opened, Study):
+        return None
+    n_cells = len(opened.contexts) * len(opened.profiles.measured)
+    if len(opened.profiles.measured) < FEWEST_LOCATIONS or n_cells > (limits or Limits()).values:
+        return None
+    names = opened.metrics.quantities
+    is_time = choice.metric in names and opened.metrics.first(choice.metric or "").is_time
+    try:
+        found = pop([opened], Question(choice.metric if is_time else None, choice.ranks, choice.threads))
+    except UsageError:  # no time of the host, or one that is not known thread by thread
+        return None
+    return EfficiencyMaker(found)
+
+
+class EfficiencyMaker:
+    """The figures that some run has, with how good they are."""
+
+    def __init__(self, found: Efficiencies) -> None:
+        self._found = found
+
+    def panels(self, detail: Detail) -> Iterator[Panel]:
+        found = self._found
+        rows = found.rows(everything=False)
+        figures = [
+            {
+                "name": row.name,
+                "depth": row.depth,
+                "kind": row.kind.value,
+                "unit": row.unit,
+                "missing": found.why_missing(row.name),
+            }
+            for row in rows
+        ]
+        data = {"figures": figures, "runs": [self._run(run) for run in found.runs], "good": GOOD, "fair": FAIR}
+        notes = (*found.notes, *found.name_missing())
+        yield Panel("efficiency", "Efficiency", data, tuple(f"{text[0].upper()}{text[1:]}." for text in notes))
+
+    def _run(self, run: RunFigures) -> dict[str, Any]:
+        rows = self._found.rows(everything=False)
+        cells = [(row, run.cell(row)) for row in rows]
+        is_graded = [value is not None and row.kind == FigureKind.EFFICIENCY for row, value in cells]
+        grades = [
+            grade(value or 0.0).value if graded else "" for (_, value), graded in zip(cells, is_graded, strict=True)
+        ]
+        return {"name": run.name, "values": [value for _, value in cells], "grades": grades}
+
+
 # -- scaling models ----------------------------------------------------------------------------------------------------
 # Functions are given as terms, so that a page can draw them over any range:
 #
@@ -135,20 +236,22 @@ FEWEST_POINTS = 2
 
 def scaling_maker(opened: Experiment | Study, choice: Choice, limits: Limits | None = None) -> PanelMaker | None:
     """Return the maker of panels of a study, and of an experiment whose runs have parameters."""
+    metric = choice.metric
     if isinstance(opened, Experiment):
         if len(opened.runs) < FEWEST_POINTS or not any(run.parameters for run in opened.runs):
             return None
+        metric = opened.metrics.resolve(metric) if metric else None
+        derived = [metric] if metric in opened.metrics.derived and metric is not None else []
         try:
-            opened = fill_missing_points(
-                opened.study(scope=choice.scope, combination=combination_for(opened, choice.scaling))
-            )
+            combination = combination_for(opened, choice.scaling)
+            opened = fill_missing_points(fold(opened, None, choice.scope, combination, derived=derived))
         except CallgroveError as error:  # every other view still says what is there
             return Unavailable(TITLE, compose_text("the runs do not make a study: ", error))
     if reason := _explain_missing_models(opened):
         return Unavailable(TITLE, reason)
     stored = bool(opened.models)
     models = read_stored_models(opened) if stored else model_study(opened)
-    return ScalingMaker(models, stored, choice.metric, limits or Limits())
+    return ScalingMaker(models, stored, metric, limits or Limits())
 
 
 def _explain_missing_models(study: Study) -> str:
@@ -196,6 +299,7 @@ class ScalingMaker:
             "far": FAR,
             "measure": models.options.measure,
             "metric_names": [study.metrics[m] for m in used],
+            "adds_up": [study.metrics[m] not in study.ratios for m in used],
             "units": [_unit(study, m) for m in used],
             "first_metric": study.metrics[self._metric],
             "callpath": Texts([models.callpath(n) for n in numbers]),

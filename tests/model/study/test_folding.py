@@ -17,7 +17,8 @@ from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Aggregation, Metric, Scope
 from callgrove.model.profiles import DEFAULT_ID_NAMES, Identifier, Interpretation, ProfileKind
 from callgrove.model.runs import Run
-from callgrove.model.study.from_runs import Combination, combination_for, fold
+from callgrove.model.study.from_runs import combination_for, fold
+from callgrove.model.study.run_values import Combination
 from tests.model.strategies import ATOMIC, ATOMIC_TYPE, experiments
 from tests.timing import assert_linear
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 import re
 from dataclasses import dataclass
+from math import isnan
 from typing import TYPE_CHECKING
 
-from callgrove.cli.options import SelectionOptions, TableOutput, add_selection, add_table_output
+from callgrove.cli.options import SelectionOptions, TableOutput, add_remap, add_selection, add_table_output
 from callgrove.cli.output import emit
 from callgrove.cli.parser import Command
 from callgrove.cli.results import (
@@ -54,6 +55,7 @@ def names_two_metrics(metrics: Metrics, text: str) -> bool:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_inputs(parser, "PATH PATH...", "two inputs or more: the first is compared with each of the others")
     add_selection(parser)
+    add_remap(parser)
     parser.add_argument(
         "--scope", choices=SCOPES, default="exclusive", help="the scope of the costs (default: exclusive)"
     )
@@ -121,7 +123,7 @@ def _say_totals(comparison: Comparison, options: Options) -> None:
     from callgrove.cli.messages import note
     from callgrove.render.units import amount, percent
 
-    if not options.is_printed_table:
+    if not options.is_printed_table or any(isnan(total) for total in comparison.totals):  # nothing adds up
         return
     write = amount(comparison.metric.unit)
     left, *others = comparison.totals

@@ -15,6 +15,7 @@ from callgrove.cli.options import (
     TableOutput,
     add_format,
     add_output,
+    add_remap,
     add_run,
     add_study_input,
     add_table_output,
@@ -27,13 +28,14 @@ if TYPE_CHECKING:
     from callgrove.model.experiment import Experiment
     from callgrove.model.metrics import Metrics
     from callgrove.model.study.series import Study
-    from callgrove.model.table import Table
+    from callgrove.model.table import Column, Table
 
 
 # -- info --------------------------------------------------------------------------------------------------------------
 
 
 WORD = 10  # columns
+FORMULA = 60  # characters of a formula that people are shown
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +46,7 @@ class InfoOptions(InputOptions, TableOutput):
 def add_info_arguments(parser: argparse.ArgumentParser) -> None:
     add_study_input(parser, many=True)
     add_run(parser)
+    add_remap(parser)
     parser.add_argument("--metrics", action="store_true", help="list every metric with unit, scopes and description")
     add_format(parser)
     add_output(parser)
@@ -136,8 +139,20 @@ def _format_for_people(metrics: Table) -> Table:
     from callgrove.render.text_formats import Prose
 
     used = [column for column in metrics.columns if column.name != "url" and any(column.plain())]
+    used = [_shorten_formulas(column) if column.name == "formula" else column for column in used]
     last = [Prose(column.name, column.values) for column in used if column.name == "description"]
     return Table((*(column for column in used if column.name != "description"), *last))
+
+
+def _shorten_formulas(column: Column) -> Column:
+    """Return formulas in one line each, their beginnings where they are long."""
+    from callgrove.model.table import Column
+
+    lines = [None if text is None else " ".join(text.split()) for text in column.plain()]
+    return Column(
+        column.name,
+        [line if line is None or len(line) <= FORMULA else f"{line[:FORMULA].rstrip()} ..." for line in lines],
+    )
 
 
 def _describe_scopes(metrics: Metrics, name: str) -> str:
@@ -156,14 +171,29 @@ def _make_metrics_table(experiment: Experiment) -> Table:
             (
                 name,
                 first.unit or None,
-                f"not computed ({first.when_derived})" if not first.has_values else _describe_scopes(metrics, name),
+                None if first.is_derived else _describe_scopes(metrics, name),
                 "yes" if first.visible else "no",
                 ", ".join(dict.fromkeys(c.statistic for c in shown if c.statistic)) or None,
+                first.when_derived if first.is_derived else None,
+                first.formula if first.is_derived else None,
+                _explain_unavailable(metrics, name),
                 first.description or next((c.description for c in shown if c.description), None),
                 first.url or None,
             )
         )
-    return Table.from_rows(("name", "unit", "scopes", "visible", "columns", "description", "url"), rows)
+    names = ("name", "unit", "scopes", "visible", "columns", "derived", "formula", "unavailable", "description", "url")
+    return Table.from_rows(names, rows)
+
+
+def _explain_unavailable(metrics: Metrics, name: str) -> str | None:
+    """Return why a derived metric has no values: its own formula, or that of another one that it needs."""
+    if name not in metrics.unavailable:
+        return None
+    derivation = metrics.first(name).derivation
+    if derivation is None:
+        return "its formula is not evaluated"
+    unknown = [operand for operand in derivation.operands if operand in metrics.unavailable and operand != name]
+    return derivation.reason or (f"{unknown[0]} is not available" if unknown else "it is computed from itself")
 
 
 INFO = Command(InfoOptions, add_info_arguments, run_info)

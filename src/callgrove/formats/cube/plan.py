@@ -88,8 +88,10 @@ class MetricPlan:
         chosen = _choose_metrics(metrics)
         ids = dense_ids([metrics[row].source_id for row in chosen])
         place = {row: number for number, row in enumerate(chosen)}
+        numbers = {metrics[row].name: number for number, row in enumerate(chosen)}
+        parents = {row: numbers[metric.name] for row, metric in enumerate(metrics) if metric.name in numbers}
         names: set[str] = set()
-        planned = [_plan_metric(metrics, row, ids[number], place, names) for number, row in enumerate(chosen)]
+        planned = [_plan_metric(metrics, row, ids[number], parents, names) for number, row in enumerate(chosen)]
         needed = {name for row in chosen if (formula := metrics[row].derivation) for name in formula.companions}
         for metric in planned:
             if _has_become_values(metrics[metric.row], metric.said):
@@ -133,6 +135,7 @@ def cubepl_of(metric: Metric, names: Mapping[str, str]) -> str | None:
 
 
 def _plan_metric(metrics: Metrics, row: int, id_: int, place: dict[int, int], names: set[str]) -> PlannedMetric:
+    """Return one metric; `place` is where the quantity of each row is in the file."""
     metric = metrics[row]
     above = metric.parent
     while above >= 0 and above not in place:

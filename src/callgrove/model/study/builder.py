@@ -39,6 +39,7 @@ class StudyBuilder:
         self.callpath_tags: dict[str, dict[str, object]] = {}
         self.metric_tags: dict[str, dict[str, object]] = {}
         self.units: dict[str, str] = {}
+        self.ratios: list[str] = []
         self.models: list[StoredModel] = []
         self.modelers: dict[str, dict[str, object]] = {}
         self.attributes: dict[str, str] = {}
@@ -141,6 +142,7 @@ class StudyBuilder:
             callpath_tags=dict(self.callpath_tags),
             metric_tags=dict(self.metric_tags),
             units=dict(self.units),
+            ratios=tuple(self.ratios),
             models=tuple(self.models),
             modelers=dict(self.modelers),
             title=self.title,

@@ -3,7 +3,7 @@
 Extra-P can model only what was measured everywhere. What runs reached at some points only (a function that appears
 with the second process) is therefore added to the nearest ancestor of the same metric: mean, median, minimum and
 maximum add up, standard deviations as if independent; points that the ancestor lacks are taken over. Inclusive series
-contain what is below them already and are left out instead. So is what has no ancestor.
+contain what is below them already and are left out instead. So is what has no ancestor, and what does not add up.
 
 Specification: extrap.md section 8. Deepest call paths come first, so that what was folded may be folded further.
 """
@@ -35,10 +35,11 @@ def series_of(
     scope: str = "exclusive",
     progress: Progress | None = None,
     name: str = "",
+    derived: Sequence[str] = (),
 ) -> Study:
     """Return the runs of an experiment as series that were measured at every point of their parameters. `name` is how
-    messages call the input."""
-    folded = fold(experiment, None, Scope(scope), combination_for(experiment, scaling), progress)
+    messages call the input, `derived` names metrics to evaluate."""
+    folded = fold(experiment, None, Scope(scope), combination_for(experiment, scaling), progress, derived)
     study = fill_missing_points(folded, fold=scope == "exclusive")
     if not len(study):
         where = name or experiment.path or experiment.title
@@ -77,7 +78,8 @@ class _Work:
     def fold(self, series: int) -> None:
         if self.present[series].all():  # what was folded into it completed it
             return
-        ancestor = self._ancestor(series)
+        does_not_add_up = self.study.metrics[self.study.series_metric[series]] in self.study.ratios
+        ancestor = None if does_not_add_up else self._ancestor(series)
         if ancestor is None:
             self.drop(series)
             return

@@ -161,7 +161,8 @@ class Study(StudyMethods):
         study.model("time").table()
         study.predict({"p": 4096}, limit=5)
 
-    `suggested_target` is what a user may want to convert it to.
+    `suggested_target` is what a user may want to convert it to. `ratios` are metrics that do not add up: formulas over
+    sums, of which a subtree or a program has no sum of the parts.
     `unexplained` are differences between the runs that a study was made of and the study that nothing accounts for.
     """
 
@@ -193,6 +194,7 @@ class Study(StudyMethods):
     path: str = ""
     unexplained: tuple[str, ...] = ()
     suggested_target: str = SUGGESTED_TARGET
+    ratios: tuple[str, ...] = ()
 
     @classmethod
     def from_values(

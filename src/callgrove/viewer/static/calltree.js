@@ -181,7 +181,10 @@ class CallTree {
     this.table.setRows(visible, stay);
     const left = rows.left ? `; ${this.leftText()} are not in this page` : "";
     const search = this.view.get("search").trim();
-    this.said.textContent = `${count(visible.length)} rows${search ? ` for “${search}”` : ""}${left}`;
+    const divided = this.way !== "bottom-up" || this.data.callers[this.metric];
+    this.said.textContent = divided
+      ? `${count(visible.length)} rows${search ? ` for “${search}”` : ""}${left}`
+      : `${this.shown().name} has no parts that callers could share`;
   }
 
   /**
@@ -269,14 +272,15 @@ function columnsOf(cells, metric, shared) {
  * @param {Metric} metric
  * @returns {Column}
  */
-function costColumn(key, cost, { unit, whole, additive, signed }) {
+function costColumn(key, cost, { unit, whole, additive, signed, derived }) {
   const amount = amountOf(unit);
+  const missing = derived ? "–" : ""; // a formula without a value there
   return {
     key,
     title: key,
     width: "150px",
     numeric: true,
-    text: (i) => (Number.isFinite(cost(i)) ? amount(cost(i)) : ""),
+    text: (i) => (Number.isFinite(cost(i)) ? amount(cost(i)) : missing),
     share: additive && whole ? (i) => Math.abs(cost(i)) / whole : undefined,
     barClass: signed ? (i) => (cost(i) < 0 ? "" : "bar-above") : undefined,
     hint: (i) => `${cost(i)} ${unit}`.trim(),

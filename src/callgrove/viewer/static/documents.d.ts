@@ -33,6 +33,8 @@ export interface PanelData {
   flame: FlameData;
   calltree: CallTreeData;
   spread: SpreadData;
+  metrictree: MetricTreeData;
+  efficiency: EfficiencyData;
   timeline: TimelineData;
   devices: GpuData;
   gpu: GpuData;
@@ -63,6 +65,10 @@ export interface Metric {
   unit: string;
   description: string;
   additive: boolean;
+  /** Some contexts have no value, so that parts do not make up the whole. */
+  missing: boolean;
+  /** The formula of a derived metric, empty for others. */
+  derived: string;
   total: Finite;
   /** What shares are of: the total; of signed costs the sizes of all of them together. */
   whole: Finite;
@@ -126,8 +132,8 @@ interface ProfileData {
 }
 
 export interface HotspotsData extends ProfileData {
-  /** Of each metric. */
-  paths: PathData[];
+  /** Of each metric; null where nothing is a share of what called it. */
+  paths: (PathData | null)[];
   top: FlatData;
   /** By name of a metric. */
   imbalance: Record<string, Finite>;
@@ -184,6 +190,18 @@ export interface SpreadData extends ProfileData {
   n_profiles: number;
   /** Names of runs, where there are several. */
   runs?: string[];
+}
+
+/** Metrics in preorder of their tree. NaN is no value. */
+export interface MetricTreeData {
+  name: string[];
+  depth: Numbers;
+  unit: string[];
+  value: Numbers;
+  without_children: Numbers;
+  /** Of the metric at the root. */
+  percent: Numbers;
+  kind: string[];
 }
 
 // -- traces (timeline/, gpu/) -----------------------------------------------------------------------------------------
@@ -274,6 +292,29 @@ export interface GpuData {
   n_devices: number;
 }
 
+// -- efficiencies ------------------------------------------------------------------------------------------------------
+
+/** How good an efficiency is. */
+export type Grade = "good" | "fair" | "poor";
+
+export interface EfficiencyFigure {
+  name: string;
+  depth: number;
+  kind: "efficiency" | "share" | "count" | "amount";
+  unit: string;
+  /** Why some run lacks it. */
+  missing: string;
+}
+
+/** Figures by run: values are null where one is missing, grades are empty but for efficiencies. */
+export interface EfficiencyData {
+  figures: EfficiencyFigure[];
+  runs: { name: string; values: Finite[]; grades: (Grade | "")[] }[];
+  /** From here on efficiencies are good, and fair. */
+  good: number;
+  fair: number;
+}
+
 // -- models (scaling/) ------------------------------------------------------------------------------------------------
 
 /** Fitted functions: sums of terms, each a coefficient times a factor for each parameter that takes part. */
@@ -307,6 +348,8 @@ export interface ScalingData {
   far: number;
   measure: string;
   metric_names: string[];
+  /** By metric; what does not add up has no shares. */
+  adds_up: boolean[];
   units: string[];
   first_metric: string;
   callpath: string[];

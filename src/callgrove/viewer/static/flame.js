@@ -75,8 +75,8 @@ class FlameGraph {
     this.view = view;
     this.tree = treeOf(data.tree, data.labels);
     this.signed = data.metrics.some((one) => one.signed);
-    this.colouring = this.signed ? "change" : "name";
     this.metric = chosenMetric(data.metrics, view.get("metric"));
+    this.colouring = data.metrics[this.metric].signed ? "change" : "name";
     this.layout = layOut(this.tree, this.metric);
     this.colours = colourer(this.tree, this.metric, this.colouring);
     this.found = searched(this.tree, this.metric, view.get("search"));
@@ -182,11 +182,20 @@ class FlameGraph {
   foundText() {
     const { name, unit } = this.data.metrics[this.metric];
     const wanted = this.view.get("metric");
-    if (!this.found) return wanted === name ? "" : `${wanted} has no parts that add up: this is ${name}`;
+    if (!this.found) return wanted === name ? "" : `${wanted} ${this.whyNot(wanted)}: this is ${name}`;
     const { n, cost, share } = this.found;
     const calls = `${count(n)} ${n === 1 ? "call" : "calls"}`;
     const of = this.data.metrics[this.metric].signed ? `all changes of ${name}` : name;
     return `“${this.view.get("search").trim()}”: ${percent(share)} of ${of} (${amountOf(unit)(cost)}) in ${calls}`;
+  }
+
+  /**
+   * Why a metric cannot be drawn.
+   * @param {string} name
+   */
+  whyNot(name) {
+    const wanted = this.data.metrics.find((one) => one.name === name);
+    return wanted?.additive ? "lacks values, so that nothing adds up" : "has no parts that add up";
   }
 
   caption() {
@@ -480,11 +489,13 @@ class FlameGraph {
 }
 
 /**
- * The metric of that name, if its costs add up; else the first whose costs do.
+ * The metric of that name, if its costs add up; else the first whose costs do. Those that lack values do not.
  * @param {Metric[]} metrics
  * @param {string} name
  */
 function chosenMetric(metrics, name) {
-  const wanted = metrics.findIndex((one) => one.name === name && one.additive);
-  return wanted >= 0 ? wanted : metrics.findIndex((one) => one.additive);
+  /** @param {Metric} one */
+  const addsUp = ({ additive, missing }) => additive && !missing;
+  const wanted = metrics.findIndex((one) => one.name === name && addsUp(one));
+  return wanted >= 0 ? wanted : metrics.findIndex(addsUp);
 }

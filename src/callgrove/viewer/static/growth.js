@@ -16,7 +16,7 @@
  * @property {string} name  of saved files
  * @property {string} title
  * @property {string} hint
- * @property {"share" | "growth"} key  the largest first
+ * @property {"then" | "growth"} key  the largest first
  * @property {(one: Model) => boolean} fits
  * @property {(one: Model) => string} words
  * @property {string} empty  what to say where no model fits
@@ -81,7 +81,7 @@ class Growth {
 
   /** @returns {Model[]} */
   models() {
-    const { callpath, metric, functions, target, rest } = this.data;
+    const { callpath, metric, functions, target, rest, adds_up: addsUp } = this.data;
     const ofMetric = Array.from(callpath, (_, m) => m).filter((m) => metric[m] === this.metric);
     const positive = ofMetric
       .map((m) => ({ m, now: valueAt(functions, m, this.largest), then: valueAt(functions, m, target) }))
@@ -89,7 +89,7 @@ class Growth {
     const total = positive.reduce((sum, one) => sum + one.then, rest[this.metric]);
     return positive.map((one) => ({
       ...one,
-      share: one.then / total,
+      share: addsUp[this.metric] ? one.then / total : NaN,
       growth: one.now > 0 ? one.then / one.now : NaN,
     }));
   }
@@ -103,7 +103,7 @@ class Growth {
         name: "costliest",
         title: `Costliest at ${target.length > MOST_NAMED ? to : this.pointText(target, this.every)}`,
         hint: "what the models predict, and its share of them all",
-        key: "share",
+        key: "then",
         fits: () => true,
         words: (one) => `${this.amount(one.then)}  ${percent(one.share)}`,
         empty: "no model has a value above 0 there",
@@ -113,7 +113,7 @@ class Growth {
         title: `Grows most from ${this.pointText(this.largest, this.moved)} to ${to}`,
         hint: `of all with ${percent(LEAST)} or more there`,
         key: "growth",
-        fits: (one) => one.share >= LEAST && one.growth > GROWS,
+        fits: (one) => !(one.share < LEAST) && one.growth > GROWS,
         words: (one) => `× ${number(one.growth)}  ${notation(order[one.m])}`,
         empty: "nothing grows",
       },
@@ -173,7 +173,7 @@ class Growth {
         rows: [
           ["metric", names[this.metric]],
           [`at ${this.pointText(this.largest, this.moved)}`, this.amount(one.now)],
-          [`at ${this.pointText(target, this.moved)}`, `${this.amount(one.then)} (${percent(one.share)})`],
+          [`at ${this.pointText(target, this.moved)}`, [this.amount(one.then), percent(one.share)].join(" ").trim()],
           ["growth", notation(order[one.m])],
           ["function", notation(short[one.m])],
         ],

@@ -20,6 +20,11 @@ const COSTS = {
   path: "Hot path",
   hint: "inclusive cost, from the root along the costliest calls",
 };
+const VALUES = {
+  functions: "Highest values",
+  path: "Hot path",
+  hint: "",
+};
 const CHANGES = {
   functions: "Largest changes",
   path: "Path of the largest changes",
@@ -89,7 +94,9 @@ class Hotspots {
   }
 
   titles() {
-    return this.shown().signed ? CHANGES : COSTS;
+    const { signed, derived, additive } = this.shown();
+    if (signed) return CHANGES;
+    return derived && !additive ? VALUES : COSTS;
   }
 
   /** @param {number} label */
@@ -118,14 +125,17 @@ class Hotspots {
    * @returns {BarData}
    */
   hotPath() {
-    const { label, inclusive, exclusive } = this.data.paths[this.metric];
+    const caption = `${this.titles().path}: inclusive ${this.shown().name}`;
+    const path = this.data.paths[this.metric];
+    if (!path) return { rows: [], more: 0, caption, empty: `no call has a share of ${this.shown().name} to follow` };
+    const { label, inclusive, exclusive } = path;
     const all = Array.from(label, (one, i) => this.bar(one, inclusive[i], inclusive[i], exclusive[i])).filter((one) =>
       Number.isFinite(one.value),
     );
     const gap = { ...all[0], gap: `… ${all.length - FIRST - LAST} more levels`, text: "" };
     const shown = all.length > LONGEST ? [...all.slice(0, FIRST), gap, ...all.slice(-LAST)] : all;
     const rows = shown.map((one, depth) => ({ ...one, depth }));
-    return { rows, more: 0, caption: `${this.titles().path}: inclusive ${this.shown().name}` };
+    return { rows, more: 0, caption };
   }
 
   /**

@@ -228,13 +228,14 @@ class Scaling {
     this.values.forEach((value, m) => {
       if (value > 0) total[metric[m]] += value;
     });
-    this.shares = this.values.map((value, m) => value / (total[metric[m]] || NaN));
+    const { adds_up: addsUp } = this.data;
+    this.shares = this.values.map((value, m) => (addsUp[metric[m]] ? value / (total[metric[m]] || NaN) : NaN));
   }
 
-  /** The model with the largest share. */
+  /** The model with the largest prediction. */
   best() {
     const own = this.every.filter((m) => this.data.metric[m] === this.metric);
-    return own.reduce((a, b) => (a < 0 || this.shares[b] > this.shares[a] ? b : a), -1);
+    return own.reduce((a, b) => (a < 0 || this.values[b] > this.values[a] ? b : a), -1);
   }
 
   // -- what is shown --------------------------------------------------------------------------------------------------
@@ -303,7 +304,7 @@ class Scaling {
     if (this.sortBy === "callpath") return (m) => callpath[m];
     if (this.sortBy === "order") return (m) => order[m];
     if (this.sortBy === "short") return (m) => short[m];
-    const numbers = this.sortBy === "smape" ? smape : this.shares;
+    const numbers = this.sortBy === "smape" ? smape : this.values; // as shares are: all of one metric
     return (m) => (Number.isFinite(numbers[m]) ? numbers[m] : -Infinity);
   }
 
@@ -468,7 +469,7 @@ class Scaling {
       data.ar2[m],
       data.re[m],
       this.values[m],
-      100 * this.shares[m],
+      Number.isFinite(this.shares[m]) ? 100 * this.shares[m] : null,
     ]);
     save("models.csv", new Blob([csv(header, rows)], { type: "text/csv" }));
   }

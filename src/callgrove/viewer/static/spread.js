@@ -14,7 +14,7 @@ import { Bars } from "./bars.js";
 import { drawLine, fitting, Picture, themeColours } from "./canvas.js";
 import { CATEGORIES, LESS, MORE, scale } from "./colours.js";
 import { button, choice, element, takeKey } from "./dom.js";
-import { amountOf, count, percent } from "./format.js";
+import { amountOf, count, percent, si } from "./format.js";
 import { csv, save } from "./saving.js";
 import { descending, laidOut, mapHeight, WIDEST } from "./spread_layout.js";
 import { tooltip } from "./tooltip.js";
@@ -48,6 +48,7 @@ class Spread {
   rung = -1; // the bar
   statistics = element("div", { class: "statistics", attributes: { role: "status" } });
   chooser = element("span");
+  instead = element("span", { class: "match", attributes: { role: "status" } });
   map = new Picture({
     name: "spread",
     label: "Heat map of cost by rank and thread. Arrow keys walk through it.",
@@ -71,6 +72,7 @@ class Spread {
   constructor(place, data, view) {
     this.data = data;
     this.layout = laidOut(data.grid);
+    this.wanted = view.get("metric");
     this.metric = this.isKnown(view.get("metric")) ? view.get("metric") : data.rows[0].metric;
     this.runs = data.runs
       ? new Bars("runs", "Cost of each run. Up and down go from bar to bar.", () => this.runBars(), "")
@@ -78,9 +80,11 @@ class Spread {
     this.build(place);
     this.listen();
     view.watch("metric", (name) => {
-      if (!this.isKnown(name)) return;
-      this.metric = name;
-      this.row = 0;
+      this.wanted = name;
+      if (this.isKnown(name)) {
+        this.metric = name;
+        this.row = 0;
+      }
       this.refresh();
     });
   }
@@ -91,6 +95,7 @@ class Spread {
       element("div", { class: "toolbar" }, [
         this.chooser,
         this.statistics,
+        this.instead,
         element("span", { class: "gap" }),
         element("div", { class: "savers" }, [button("CSV", "Save these numbers as CSV", () => this.saveCsv())]),
       ]),
@@ -190,6 +195,8 @@ class Spread {
       ).root,
     );
     this.statistics.replaceChildren(...this.facts().map(factOf));
+    this.instead.textContent =
+      this.wanted === this.metric ? "" : `${this.wanted} is not known profile by profile: this is ${this.metric}`;
     this.map.redraw();
     this.sorted.redraw();
     this.runs?.refresh();
@@ -229,7 +236,7 @@ class Spread {
      * @returns {Fact[]}
      */
     const details = (i) => [
-      ["sum", amount(sum[i])],
+      [this.shown()?.additive ? "sum" : "of the run", amount(sum[i])],
       ["mean of profiles", amount(mean[i])],
       ["largest", amount(max[i])],
       ["of", this.nameOf(one)],
@@ -305,7 +312,8 @@ class Spread {
     };
     for (let i = 0; i < one.mean.length; i++) {
       const share = high > low ? (one.mean[i] - low) / (high - low) : 0.5;
-      drawCell(i, 0.5, one.mean[i] && Number.isFinite(one.mean[i]) ? scale(share) : theme.faint);
+      const known = Number.isFinite(one.mean[i]) && (one.mean[i] || !this.shown()?.additive);
+      drawCell(i, 0.5, known ? scale(share) : theme.faint);
     }
     this.drawRowNames(surface, left, tall, theme);
     const y = layout.nRows * tall;
@@ -414,7 +422,9 @@ class Spread {
     const y = (value) => bottom - (((Number.isFinite(value) ? value : 0) - least) / (most - least)) * (bottom - ABOVE);
     for (const mark of new Set([least, least < 0 ? 0 : most / 2, most])) {
       drawLine(surface, [LEFT, y(mark)], [width - 8, y(mark)], theme.faint);
-      surface.text(LEFT - 6, y(mark), this.amount()(mark), { size: 11, fill: theme.muted, anchor: "end" });
+      const text = this.amount()(mark);
+      const short = surface.measure(text, { size: 11 }) < LEFT - 8 ? text : si(mark); // long units are said elsewhere
+      surface.text(LEFT - 6, y(mark), short, { size: 11, fill: theme.muted, anchor: "end" });
     }
     const named = this.drawBars(surface, width, height, y, theme);
     this.drawMean(surface, width, height, y, theme);
@@ -491,8 +501,8 @@ class Spread {
         grid.n_profiles[i],
         this.metric,
         this.nameOf(one),
-        mean,
-        ...(one.low && one.high ? [one.low[i], one.high[i]] : []),
+        finite(mean),
+        ...(one.low && one.high ? [finite(one.low[i]), finite(one.high[i])] : []),
       ]),
     );
     save("spread.csv", new Blob([csv(header, lines)], { type: "text/csv" }));
@@ -506,6 +516,9 @@ class Spread {
 function ofRuns({ run_sum: sum = [], run_mean: mean = [], run_max: max = [], run_imbalance: imbalance = [] }) {
   return { sum, mean, max, imbalance };
 }
+
+/** @param {number} value */
+const finite = (value) => (Number.isFinite(value) ? value : null);
 
 /** @param {Fact} fact */
 function factOf([word, text]) {

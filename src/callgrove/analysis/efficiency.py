@@ -1,0 +1,494 @@
+"""How efficiently runs use their processes, threads and devices, in the figures of POP audits: `pop`.
+
+Specification: cube.md section 13. Of every location (a thread of the host), by what its contexts are busy with:
+
+    T       all time            COMP    computation          MPI    communication between processes
+    R       runtime: the longest T of a master, the first thread of a process
+    U       T - MPI of a master: what a process had for itself
+
+    parallel efficiency              mean(COMP) / R          = load balance x communication efficiency
+      load balance                   mean(COMP) / max(COMP)
+      communication efficiency       max(COMP) / R
+      MPI parallel efficiency        mean(U) / R             = mean(U) / max(U) x max(U) / R
+      OpenMP parallel efficiency     mean(COMP) / mean(U)    MPI x OpenMP = parallel efficiency
+
+Of devices, K kernels and B any operation (lengths of unions), R the longest process from its first to its last span:
+
+    device parallel efficiency       mean(K) / R             = mean(K) / max(K) x max(K) / max(B) x max(B) / R
+
+Between a reference a and a run b, computation scaling is COMP_a / COMP_b, of all processes (strong) or of one (weak).
+It is instruction x IPC x frequency scaling; global efficiency is parallel efficiency x computation scaling.
+
+A figure that cannot be computed is missing, with the reason. It is never 0 or 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from pathlib import PurePath
+
+import numpy as np
+
+from callgrove.analysis.time_use import (
+    Counters,
+    DeviceUse,
+    Phase,
+    TimeUse,
+    choose_time,
+    count_events,
+    find_locations,
+    use_devices,
+)
+from callgrove.arrays import Bools, Floats, Ints
+from callgrove.errors import UsageError
+from callgrove.model.contexts import ContextTree
+from callgrove.model.experiment import Experiment
+from callgrove.model.profiles import choose_profiles
+from callgrove.model.runs import Numbers, choose_runs
+from callgrove.model.table import Column, Table
+
+__all__ = [
+    "FIGURES",
+    "SCALINGS",
+    "Efficiencies",
+    "Figure",
+    "FigureKind",
+    "Grade",
+    "Question",
+    "RunFigures",
+    "grade",
+    "pop",
+]
+
+
+# -- the figures -------------------------------------------------------------------------------------------------------
+
+
+class FigureKind(StrEnum):
+    """What a figure is: an efficiency, of which 1 is the best; a share; how many there are; an amount with a unit."""
+
+    EFFICIENCY = "efficiency"
+    SHARE = "share"
+    COUNT = "count"
+    AMOUNT = "amount"
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A row: its name, its level, its kind, its unit."""
+
+    name: str
+    depth: int
+    kind: FigureKind
+    unit: str = ""
+
+
+def _figures(kind: FigureKind, *rows: tuple[int, str]) -> tuple[Figure, ...]:
+    return tuple(Figure(name, depth, kind) for depth, name in rows)
+
+
+FIGURES = (
+    *_figures(
+        FigureKind.EFFICIENCY,
+        (0, "global efficiency"),
+        (1, "parallel efficiency"),
+        (2, "load balance"),
+        (2, "communication efficiency"),
+        (3, "serialisation efficiency"),
+        (3, "transfer efficiency"),
+        (2, "MPI parallel efficiency"),
+        (3, "MPI load balance"),
+        (3, "MPI communication efficiency"),
+        (2, "OpenMP parallel efficiency"),
+        (1, "computation scaling"),
+        (2, "instruction scaling"),
+        (2, "IPC scaling"),
+        (2, "frequency scaling"),
+        (0, "device parallel efficiency"),
+        (1, "device load balance"),
+        (1, "device communication efficiency"),
+        (1, "device orchestration efficiency"),
+    ),
+    Figure("speed-up", 0, FigureKind.AMOUNT),
+    Figure("runtime", 0, FigureKind.AMOUNT, "s"),
+    Figure("computation", 0, FigureKind.AMOUNT, "s"),
+    *_figures(FigureKind.COUNT, (0, "processes"), (0, "threads")),
+    Figure("IPC", 0, FigureKind.AMOUNT),
+    Figure("frequency", 0, FigureKind.AMOUNT, "Hz"),
+    *_figures(
+        FigureKind.SHARE,
+        (0, "MPI share of time"),
+        (1, "MPI collectives and barriers"),
+        (0, "OpenMP share of time"),
+        (1, "OpenMP barriers"),
+        (0, "computation above average"),
+    ),
+    Figure("devices", 0, FigureKind.COUNT),
+    Figure("device runtime", 0, FigureKind.AMOUNT, "s"),
+    *_figures(FigureKind.SHARE, (0, "copy share of device time"), (0, "copies overlapped by kernels")),
+)
+SCALINGS = ("strong", "weak")
+LEAST_UNNAMED = 0.01  # share of time in functions without a name that is worth a note
+GOOD, FAIR = 0.8, 0.6  # from here on green, and yellow; red below
+
+
+class Grade(StrEnum):
+    """How good an efficiency is; colours go with it."""
+
+    GOOD = "good"
+    FAIR = "fair"
+    POOR = "poor"
+
+
+def grade(value: float) -> Grade:
+    """Return how good an efficiency is."""
+    return Grade.GOOD if value >= GOOD else Grade.FAIR if value >= FAIR else Grade.POOR
+
+
+@dataclass(frozen=True)
+class RunFigures:
+    """The figures of one run by name, and why others are missing."""
+
+    name: str
+    values: Mapping[str, float]
+    missing: Mapping[str, str]
+
+    def cell(self, figure: Figure) -> float | None:
+        """Return a figure, None where it is missing; what is counted is a whole number."""
+        value = self.values.get(figure.name)
+        return value if value is None or figure.kind != FigureKind.COUNT else int(value)
+
+
+@dataclass(frozen=True)
+class Efficiencies:
+    """What `pop` found: runs, the first of which is the reference, and what a reader should know."""
+
+    runs: tuple[RunFigures, ...]
+    notes: tuple[str, ...]
+
+    def rows(self, everything: bool = True) -> list[Figure]:
+        """Return the figures; unless all are wanted, those that some run has, each below the nearest above that is
+        there."""
+        above: list[tuple[int, bool]] = []  # levels of the figures that a row is below, and whether these are shown
+        shown = []
+        for figure in FIGURES:
+            above = [one for one in above if one[0] < figure.depth]
+            is_there = everything or any(figure.name in run.values for run in self.runs)
+            if is_there:
+                shown.append(replace(figure, depth=sum(there for _, there in above)))
+            above.append((figure.depth, is_there))
+        return shown
+
+    def table(self, everything: bool = True) -> Table:
+        """Return a row for each figure (or those that some run has), a column for each run, and why some lack it."""
+        rows = self.rows(everything)
+        columns = (
+            Column("name", [row.name for row in rows]),
+            Column("depth", [row.depth for row in rows]),
+            Column("unit", [row.unit for row in rows]),
+            *(Column(run.name, [run.cell(row) for row in rows]) for run in self.runs),
+            Column("missing", [self.why_missing(row.name) or None for row in rows]),
+        )
+        return Table(columns, title="Efficiencies", notes=self.notes)
+
+    def why_missing(self, figure: str) -> str:
+        """Return why a figure is missing, in some run or in all; empty where none lacks it."""
+        return "; ".join(dict.fromkeys(run.missing[figure] for run in self.runs if figure in run.missing))
+
+    def name_missing(self) -> Iterator[str]:
+        """Yield a sentence for each reason, with the figures that no run has because of it."""
+        reasons: dict[str, list[str]] = {}
+        shown = {row.name for row in self.rows(everything=False)}
+        for figure in FIGURES:
+            if figure.name not in shown:
+                reasons.setdefault(self.why_missing(figure.name), []).append(figure.name)
+        for reason, names in reasons.items():
+            whole = next((title for title, every in GROUPS.items() if set(every) == set(names)), ", ".join(names))
+            yield f"not available: {whole}: {reason}"
+
+
+# -- of one run --------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Sheet:
+    """Figures that are being filled in."""
+
+    values: dict[str, float] = field(default_factory=dict)
+    missing: dict[str, str] = field(default_factory=dict)
+
+    def put(self, name: str, value: float, reason: str = "") -> None:
+        """Enter a figure; one that is no number is missing."""
+        if np.isfinite(value):
+            self.values[name] = float(value)
+        else:
+            self.missing[name] = reason or "nothing was measured that it could be divided by"
+
+    def leave_out(self, names: Iterable[str], reason: str) -> None:
+        """Say why figures are missing that nobody has entered."""
+        for name in names:
+            if name not in self.values:
+                self.missing.setdefault(name, reason)
+
+
+@dataclass(frozen=True)
+class _Measured:
+    """One run: its figures, and the sums that those between runs are made of."""
+
+    name: str
+    folder: str
+    sheet: _Sheet
+    computation: float = np.nan
+    counters: Counters = field(default_factory=lambda: Counters(np.nan, np.nan))
+    n_processes: int = 0
+
+
+NEEDS_REPLAY = (
+    "no profile tells; it takes a trace of all messages (sends matched with receives, collectives with their members), "
+    "replayed on an ideal network"
+)
+OF_HOST = (
+    *("parallel efficiency", "load balance", "communication efficiency", "MPI parallel efficiency", "MPI load balance"),
+    *("MPI communication efficiency", "OpenMP parallel efficiency", "runtime", "computation", "processes", "threads"),
+    *("IPC", "frequency", "MPI share of time", "MPI collectives and barriers", "OpenMP share of time"),
+    *("OpenMP barriers", "computation above average"),
+)
+OF_DEVICES = (
+    *("devices", "device runtime", "device parallel efficiency", "device load balance"),
+    *("device communication efficiency", "device orchestration efficiency", "copy share of device time"),
+    "copies overlapped by kernels",
+)
+BETWEEN_RUNS = (
+    *("global efficiency", "computation scaling", "instruction scaling", "IPC scaling", "frequency scaling"),
+    "speed-up",
+)
+GROUPS = {"figures of the host": OF_HOST, "figures of devices": OF_DEVICES, "figures between runs": BETWEEN_RUNS}
+BETWEEN_PROCESSES = ("mpi", "shmem_time", "gaspi_time", "nccl_time")
+
+
+def _divide(a: float, b: float) -> float:
+    return a / b if b else np.nan
+
+
+def _fill_in(sheet: _Sheet, use: TimeUse, exclude_init: bool) -> float:
+    """Enter the figures of the host, and return the sum of computation."""
+    init = use.of("mpi_init_exit") if exclude_init else np.zeros(len(use.process))
+    time, mpi, comp = use.of() - init, use.of(*BETWEEN_PROCESSES) - init, use.of("comp")
+    n_threads, whole = int(use.n_threads.sum()), float(time.sum())
+    sheet.put("processes", use.n_processes)
+    sheet.put("threads", n_threads)
+    sheet.put("computation", float(comp.sum()))
+    _fill_in_waiting(sheet, use, float(mpi.sum()), whole)
+    known = [
+        *("runtime", "parallel efficiency", "load balance", "communication efficiency", "MPI parallel efficiency"),
+        *("MPI load balance", "MPI communication efficiency", "OpenMP parallel efficiency"),
+    ]
+    if not use.has_masters or (use.n_threads[use.is_master] > 1).any():
+        added = "threads of a process are added up, so that the time of its first thread is not known"
+        absent = "the first thread of some process is not among those that are looked at"
+        sheet.leave_out(known, absent if not use.has_masters else added)
+        return float(comp.sum())
+    _fill_in_efficiencies(sheet, time, comp, (time - mpi)[use.is_master], use)
+    return float(comp.sum())
+
+
+def _fill_in_waiting(sheet: _Sheet, use: TimeUse, mpi: float, whole: float) -> None:
+    """Enter the shares of time that hint at waiting."""
+    sheet.put("MPI share of time", _divide(mpi, whole))
+    collective = float(use.of("mpi_collective", "mpi_sync_collective").sum())
+    sheet.put("MPI collectives and barriers", _divide(collective, whole))
+    sheet.put("OpenMP share of time", _divide(float(use.of("omp_time").sum()), whole))
+    barrier = float(use.of("omp_barrier").sum()) if not use.at("omp_time") else np.nan
+    sheet.put("OpenMP barriers", _divide(barrier, whole), "functions of the OpenMP runtime have no names that tell")
+    unseen = (
+        "no thread is seen inside of a parallel region of OpenMP, several are added up, or there are too many values"
+    )
+    sheet.put("computation above average", _divide(use.above_average, float(use.of("comp").sum())), unseen)
+
+
+def _fill_in_efficiencies(sheet: _Sheet, time: Floats, comp: Floats, useful: Floats, use: TimeUse) -> None:
+    """Enter what needs the runtime. `useful` is the time of masters outside of MPI."""
+    runtime = float(time[use.is_master].max())
+    mean = float(comp.sum()) / int(use.n_threads.sum())
+    sheet.put("runtime", runtime)
+    sheet.put("parallel efficiency", _divide(mean, runtime))
+    if (use.n_threads > 1).any():
+        why = "some locations are several threads added up, so that the largest computation of a thread is not known"
+        sheet.leave_out(("load balance", "communication efficiency"), why)
+    else:
+        sheet.put("load balance", _divide(mean, float(comp.max())))
+        sheet.put("communication efficiency", _divide(float(comp.max()), runtime))
+    sheet.put("MPI parallel efficiency", _divide(float(useful.mean()), runtime))
+    sheet.put("MPI load balance", _divide(float(useful.mean()), float(useful.max())))
+    sheet.put("MPI communication efficiency", _divide(float(useful.max()), runtime))
+    sheet.put("OpenMP parallel efficiency", _divide(mean, float(useful.mean())))
+
+
+def _fill_in_devices(sheet: _Sheet, use: DeviceUse) -> None:
+    kernels, busy = float(use.kernels.max()), float(use.busy.max())
+    sheet.put("devices", use.n_devices)
+    sheet.put("device runtime", use.runtime)
+    sheet.put("device parallel efficiency", _divide(float(use.kernels.mean()), use.runtime))
+    sheet.put("device load balance", _divide(float(use.kernels.mean()), kernels), "no kernel was traced")
+    sheet.put("device communication efficiency", _divide(kernels, busy))
+    sheet.put("device orchestration efficiency", _divide(busy, use.runtime))
+    sheet.put("copy share of device time", _divide(float(use.copies.mean()), use.runtime))
+    overlapped = _divide(float(use.overlapping.sum()), float(use.copies.sum()))
+    sheet.put("copies overlapped by kernels", overlapped, "no copy was traced")
+
+
+# -- of several runs ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked: which time, whose; `under` finds the contexts below which all lies (None: the whole tree);
+    `exclude_init` takes the time in MPI_Init and MPI_Finalize off; `scaling` is one of SCALINGS."""
+
+    metric: str | None = None
+    ranks: Numbers | None = None
+    threads: Numbers | None = None
+    runs: Numbers | None = None
+    under: Callable[[ContextTree], Bools] | None = None
+    exclude_init: bool = False
+    scaling: str = "strong"
+
+
+def pop(experiments: Sequence[Experiment], question: Question) -> Efficiencies:
+    """Return the efficiencies of every run: inputs in the order given, the runs of each by their number of threads. The
+    first is the reference. Raises UsageError where no run has any of them."""
+    if question.scaling not in SCALINGS:
+        raise UsageError(f"there is no scaling {question.scaling!r}; there are {', '.join(SCALINGS)}")
+    measured: list[_Measured] = []
+    notes: dict[str, None] = {}
+    for experiment in experiments:
+        phase = Phase.of(experiment.contexts, question.under)
+        runs = [_measure(experiment, run, phase, question, notes) for run in _choose_runs(experiment, question)]
+        measured += sorted(runs, key=lambda run: run.sheet.values.get("threads", 0))
+    names = _tell_apart(measured)
+    _compare(measured, names[0], question.scaling, notes)
+    made = [RunFigures(name, run.sheet.values, run.sheet.missing) for name, run in zip(names, measured, strict=True)]
+    efficiencies = Efficiencies(tuple(made), tuple(notes))
+    if not any(run.values for run in made):
+        raise UsageError(f"{experiments[0].path}: {next(iter(made[0].missing.values()))}")
+    return efficiencies
+
+
+def _choose_runs(experiment: Experiment, question: Question) -> list[int]:
+    """Return the numbers of runs that have any profile."""
+    there: list[int] = np.unique(experiment.profiles.run[experiment.profiles.measured]).tolist()
+    if question.runs is None:
+        return there
+    chosen = choose_runs(experiment.runs, question.runs)
+    return [run for run in there if run in chosen]
+
+
+def _measure(experiment: Experiment, run: int, phase: Phase, question: Question, notes: dict[str, None]) -> _Measured:
+    """Return the figures of one run."""
+    sheet = _Sheet()
+    only = [run] if experiment.profiles.n_runs > 1 else None
+    profiles = choose_profiles(experiment, question.ranks, question.threads, only)
+    if profiles is None:
+        profiles = experiment.profiles.measured
+    result = _measure_host(experiment, profiles, phase, question, sheet, notes)
+    devices = use_devices(experiment, profiles) if question.under is None else None
+    if devices is not None:
+        _fill_in_devices(sheet, devices)
+    whole = "operations on devices are known of whole runs only"
+    no_trace = "no operation of a device was traced"
+    sheet.leave_out(OF_DEVICES, whole if question.under is not None and experiment.traces.n_spans else no_trace)
+    sheet.leave_out(("serialisation efficiency", "transfer efficiency"), NEEDS_REPLAY)
+    path = PurePath(experiment.path)
+    name = experiment.runs[run].name or f"run {run}" if len(experiment.runs) > 1 else path.name or experiment.title
+    return _Measured(name, path.parent.name, sheet, *result)
+
+
+def _measure_host(
+    experiment: Experiment, profiles: Ints, phase: Phase, question: Question, sheet: _Sheet, notes: dict[str, None]
+) -> tuple[float, Counters, int] | tuple[()]:
+    """Enter what threads of the host did, and return the sums that runs are compared by; nothing where there are
+    none."""
+    try:
+        metric = choose_time(experiment, question.metric)
+    except UsageError as error:
+        if question.metric is not None or not experiment.traces.n_spans:
+            raise UsageError(f"{experiment.path}: ", error) from None
+        sheet.leave_out(OF_HOST, str(error))
+        return ()
+    locations = find_locations(experiment, profiles)
+    if not len(locations):
+        sheet.leave_out(OF_HOST, "no thread of the host was measured")
+        return ()
+    use = TimeUse.measure(experiment, locations, metric, phase)
+    computation = _fill_in(sheet, use, question.exclude_init)
+    counters = count_events(experiment, locations, phase)
+    sheet.put("IPC", _divide(counters.instructions, counters.cycles), "no metric counts instructions and cycles")
+    sheet.put("frequency", _divide(counters.cycles, computation), "no metric counts cycles")
+    notes.update(dict.fromkeys(_explain(metric.name, use, question)))
+    return computation, counters, use.n_processes
+
+
+def _explain(metric: str, use: TimeUse, question: Question) -> Iterator[str]:
+    """Yield what is assumed."""
+    first = "thread 0 of each rank" if use.n_processes > 1 else "thread 0"
+    yield f"time is {metric!r}; the runtime is the longest that {first} has"
+    if "CPUTIME" in metric.upper():
+        yield f"{metric} counts time on a processor: waiting that leaves it is in no figure"
+    absent = int((use.of() == 0).sum())
+    if question.under is not None and absent:
+        yield f"{absent} of {len(use.process)} locations spent no time there, and count in averages all the same"
+    if question.exclude_init:
+        yield "without MPI_Init and MPI_Finalize"
+    whole = use.of().sum()
+    if use.unnamed > LEAST_UNNAMED * whole:
+        share = f"{100 * use.unnamed / whole:.0f}%"
+        yield f"{share} of the time is in functions without a name, which count as computation"
+    if (use.n_threads > 1).any():
+        yield "locations stand for several threads each; averages are over threads"
+
+
+def _compare(measured: Sequence[_Measured], reference: str, scaling: str, notes: dict[str, None]) -> None:
+    """Enter the figures between the first run and each of all."""
+    if len(measured) < 2:
+        measured[0].sheet.leave_out(BETWEEN_RUNS, "another run is needed to compare with")
+        return
+    how = "the computation of all processes" if scaling == "strong" else "the computation per process"
+    notes[f"{scaling} scaling: {how} is compared with that of {reference}"] = None
+    first = measured[0]
+    for run in measured:
+        per = (first.n_processes, run.n_processes) if scaling == "weak" else (1, 1)
+        a, b = first.counters, run.counters
+        put, values = run.sheet.put, run.sheet.values
+        computation = _scale(first.computation, run.computation, per)
+        put("computation scaling", computation, "the computation of one of the runs is not known")
+        put("instruction scaling", _scale(a.instructions, b.instructions, per), "no metric counts instructions")
+        ipc = _divide(_divide(b.instructions, b.cycles), _divide(a.instructions, a.cycles))
+        put("IPC scaling", ipc, "no metric counts instructions and cycles")
+        frequency = _divide(_divide(b.cycles, run.computation), _divide(a.cycles, first.computation))
+        put("frequency scaling", frequency, "no metric counts cycles")
+        why = "the parallel efficiency or the computation of one of the runs is not known"
+        put("global efficiency", values.get("parallel efficiency", np.nan) * computation, why)
+        speed_up = _divide(first.sheet.values.get("runtime", np.nan), values.get("runtime", np.nan))
+        put("speed-up", speed_up, "the runtime of one of the runs is not known")
+
+
+def _scale(a: float, b: float, per: tuple[int, int]) -> float:
+    """Return a / b, each divided by what it is per."""
+    return _divide(_divide(a, per[0]), _divide(b, per[1]))
+
+
+def _tell_apart(measured: Sequence[_Measured]) -> list[str]:
+    """Return a name for each run: with the folder where files are called alike, with a number where that is not
+    enough. Columns of the table have names of their own."""
+    names = [run.name for run in measured]
+    names = [f"{run.folder}/{run.name}" if names.count(run.name) > 1 and run.folder else run.name for run in measured]
+    seen = {"name", "depth", "unit", "missing"}
+    for k, name in enumerate(names):
+        number = 2
+        while names[k] in seen:
+            names[k] = f"{name} ({number})"
+            number += 1
+        seen.add(names[k])
+    return names
