@@ -319,9 +319,12 @@ def test_a_spread_of_a_formula_is_that_of_each_profile(tmp_path: Path, sizes: st
 def test_pages_say_which_formulas_cannot_be_evaluated_and_compute_no_more_than_they_show(
     experiment: Experiment,
 ) -> None:
-    panel = panel_of(experiment, "calltree", Limits(metrics=1))
+    panel = panel_of(experiment, "calltree", Limits(metrics=1, derived=0))
     assert len(panel.data["metrics"]) == 1
     assert evaluations(experiment) == {}
+    few = panel_of(experiment, "calltree", Limits(metrics=1, derived=1))
+    assert [metric["derived"] != "" for metric in few.data["metrics"]] == [False, True]
+    assert len(evaluations(experiment)) == 1
     assert any(text.startswith("1 derived metric is not shown") for text in panel.notes)
     with pytest.raises(NotEvaluated):
         profile_maker(experiment, Choice(metric="broken"))
