@@ -38,6 +38,7 @@ from callgrove.model.cubepl.syntax import (
     Reference,
     Setting,
     Sum,
+    TooMuchWork,
     Variable,
     walk,
 )
@@ -105,6 +106,7 @@ class Program:
     around: Surroundings = field(default_factory=Surroundings)
     void: frozenset[str] = frozenset()
     _states: list[tuple[weakref.ref[ContextTree], TreeState]] = field(default_factory=list)
+    endless: dict[str, str] = field(default_factory=dict)  # formulas that were given up: nobody waits for them twice
 
     def __getstate__(self) -> dict[str, object]:
         return {**self.__dict__, "_states": []}
@@ -374,6 +376,8 @@ class CubePl(Derivation):
         return self.text, self.when, rules, blocks if self.formula.variables else ()
 
     def evaluate(self, cells: Cells) -> Floats | float:
+        if self.name in self.program.endless:
+            raise self._error(self.program.endless[self.name])
         try:
             state = self.program.state(cells.tree, cells)
             if self.name in state.voids:
@@ -383,6 +387,8 @@ class CubePl(Derivation):
             numbers: Floats | float = Interpreter(_CellWorld(self, state, cells)).number(self.formula.tree)
             return numbers
         except CubePlError as error:
+            if isinstance(error, TooMuchWork):
+                self.program.endless[self.name] = error.in_text(self.text)
             raise self._error(error.in_text(self.text)) from None
 
     def _error(self, reason: str) -> NotEvaluated:

@@ -46,6 +46,7 @@ from callgrove.model.cubepl.syntax import (
     Setting,
     Sum,
     Text,
+    TooMuchWork,
     Truth,
     Variable,
     While,
@@ -106,12 +107,12 @@ class Budget:
         """Take steps off."""
         self.steps -= steps
         if self.steps < 0:
-            raise CubePlError(at, f"the loop does not end within {MOST_STEPS:,} steps")
+            raise TooMuchWork(at, f"the loop does not end within {MOST_STEPS:,} steps")
         self.check_time(at)
 
     def check_time(self, at: int) -> None:
         if thread_time() > self.end:
-            raise CubePlError(at, f"it takes more than {MOST_SECONDS:g} seconds")
+            raise TooMuchWork(at, f"it takes more than {MOST_SECONDS:g} seconds")
 
     def hold(self, at: int, value: Value, most: int) -> None:
         """Count what a variable holds."""

@@ -2,7 +2,7 @@
 
     ${cube::#callpaths}                     how many there are
     ${cube::region::name}[r]                a property of the element with an id
-    ${calculation::callpath::id}            what is evaluated now (`program.py`)
+    ${calculation::callpath::id}            what is evaluated now (`derivation.py`)
 
 Ids of call paths are the file's own where these tell contexts apart, else the numbers of contexts; so they stay what
 they were when a part of an experiment is taken. Ids between them that no context has are call paths without a region.

@@ -51,6 +51,7 @@ __all__ = [
     "Setting",
     "Sum",
     "Text",
+    "TooMuchWork",
     "Truth",
     "Variable",
     "While",
@@ -66,9 +67,10 @@ FUNCTIONS = {
     **dict.fromkeys(("min", "max"), 2),
 }
 OF_NAMES = ("defined", "sizeof", "env")  # functions whose argument is a name
-COMPARISONS = ("==", "!=", "<=", ">=", "<", ">", "=~", "eq", "seq")
+COMPARISONS = ("==", "!=", "<=", ">=", "<", ">", "eq", "seq")
 FORMS = ("fixed", "context", "call")
 MODIFIERS = ("i", "e", "*")
+BRACKETS = {"(": ")", "|": "|", "{": "}"}
 
 
 class CubePlError(ValueError):
@@ -86,6 +88,10 @@ class CubePlError(ValueError):
         line = text.count("\n", 0, self.at) + 1
         column = self.at - (text.rfind("\n", 0, self.at) + 1) + 1
         return f"line {line}, column {column}: {self.problem}"
+
+
+class TooMuchWork(CubePlError):
+    """A formula that did not end within the work that it may take."""
 
 
 # -- the tree ----------------------------------------------------------------------------------------------------------
@@ -309,7 +315,7 @@ class _Parser:
         self.advance()
 
     def run(self) -> Node:
-        tree = self.value()
+        tree = value_of(self.expression())
         if self.kind != "end":
             raise self.error("an operator or the end")
         _check_depth(tree)
@@ -369,12 +375,7 @@ class _Parser:
 
     # -- values ------------------------------------------------------------------------------------------------------
 
-    def value(self) -> Node:
-        """Take an expression that is a value, not a condition."""
-        at, node = self.at, self.expression()
-        if isinstance(node, Condition):
-            raise CubePlError(at, "expected a value, found a condition, which only if and while can have")
-        return node
+    # Every bracket costs three levels of Python's own stack, of which there are a thousand.
 
     def expression(self) -> Node:
         """Take a sum of products of powers, or a condition in brackets alone."""
@@ -392,8 +393,8 @@ class _Parser:
             if isinstance(node, Condition) and not (is_negative or exponents or factors or terms):
                 return node
             if exponents:
-                node = Power(at, self.number_of(node), tuple(map(self.number_of, exponents)))
-            factors.append((operator, Negative(at, self.number_of(node)) if is_negative else self.number_of(node)))
+                node = Power(at, value_of(node), tuple(map(value_of, exponents)))
+            factors.append((operator, Negative(at, value_of(node)) if is_negative else value_of(node)))
             if operator := self.accept("*", "/"):
                 continue
             first = factors[0][1]
@@ -402,40 +403,27 @@ class _Parser:
             if not (sign := self.accept("+", "-")):
                 return terms[0][1] if len(terms) == 1 else Sum(start, tuple(terms))
 
-    def number_of(self, node: Node) -> Node:
-        if isinstance(node, Condition):
-            raise CubePlError(node.at, "a condition is no number")
-        return node
-
     def atom(self) -> Node:
         at, kind, word = self.at, self.kind, self.word
-        if kind == "sign" and word in ("(", "|", "{"):
-            return self.bracket(word)
+        if kind == "sign" and word in BRACKETS:
+            self.deeper()
+            self.advance()
+            node = self.block(at) if word == "{" else self.condition()
+            self.expect(BRACKETS[word])
+            self.depth -= 1
+            return Call(at, "abs", (value_of(node),)) if word == "|" else node
         if kind == "word":
-            return self.named()
-        if kind not in ("number", "text", "variable", "metric"):
+            return self.call(at, word) if word in FUNCTIONS or word == "not" else self.named(at, word)
+        if kind == "variable":
+            self.advance()
+            return self.element(at, word)
+        if kind == "metric":
+            self.advance()
+            return self.reference(at, word)
+        if kind not in ("number", "text"):
             raise self.error("a value")
         self.advance()
-        if kind == "number":
-            return Number(at, float(word))
-        if kind == "text":
-            return Text(at, word[1:-1])
-        return self.element(at, word) if kind == "variable" else self.reference(at, word)
-
-    def bracket(self, word: str) -> Node:
-        at = self.at
-        self.deeper()
-        self.advance()
-        if word == "(":
-            node = self.condition()
-            self.expect(")")
-        elif word == "|":
-            node = Call(at, "abs", (self.value(),))
-            self.expect("|")
-        else:
-            node = self.block(at)
-        self.depth -= 1
-        return node
+        return Number(at, float(word)) if kind == "number" else Text(at, word[1:-1])
 
     def element(self, at: int, name: str) -> Variable:
         """Take the index of a variable, if it has one."""
@@ -443,64 +431,61 @@ class _Parser:
             return Variable(at, name)
         self.deeper()
         self.advance()
-        index = self.value()
+        index = value_of(self.expression())
         self.expect("]")
         self.depth -= 1
         return Variable(at, name, index)
 
-    def named(self) -> Node:
-        """Take a function, or a word that is a condition."""
-        at, word = self.at, self.word
-        if word in ("true", "false") or word in self.words:
-            self.advance()
-            return Variable(at, word) if word in self.words else Truth(at, word == "true")
-        if word not in FUNCTIONS and word not in (*OF_NAMES, "not"):
+    def call(self, at: int, word: str) -> Node:
+        """Take a function, or `not`, with its arguments."""
+        self.deeper()
+        self.advance()
+        self.expect("(")
+        args = [self.condition() if word == "not" else self.expression()]
+        while self.accept(","):
+            args.append(self.expression())
+        self.expect(")")
+        self.depth -= 1
+        if word == "not":
+            return Not(at, condition_of(args[0]))
+        if len(args) != FUNCTIONS[word]:
+            raise CubePlError(args[-1].at, f"{word} takes {FUNCTIONS[word]} arguments, not {len(args)}")
+        return Call(at, word, tuple(map(value_of, args)))
+
+    def named(self, at: int, word: str) -> Node:
+        """Take a word that is a value, a condition, or a function of a name."""
+        if word not in (*OF_NAMES, *self.words, "true", "false"):
             raise CubePlError(at, f"there is no function or value {word[:40]!r}")
         self.advance()
         if word in OF_NAMES:
             where = self.at
             return Call(at, word, (Text(where, self.name()),))
-        self.deeper()
-        self.expect("(")
-        if word == "not":
-            node: Node = Not(at, self.truth())
-        else:
-            node = Call(at, word, self.arguments(word))
-        self.expect(")")
-        self.depth -= 1
-        return node
-
-    def arguments(self, function: str) -> tuple[Node, ...]:
-        args = [self.value()]
-        while self.accept(","):
-            args.append(self.value())
-        if len(args) != FUNCTIONS[function]:
-            raise CubePlError(args[-1].at, f"{function} takes {FUNCTIONS[function]} arguments, not {len(args)}")
-        return tuple(args)
+        return Variable(at, word) if word in self.words else Truth(at, word == "true")
 
     def reference(self, at: int, name: str) -> Reference:
+        """Take what stands in the brackets of a metric."""
         form, _, rest = name.partition("::")
         if form not in FORMS or not rest:
             form, rest = "", name
         self.expect("(")
-        cnode, place = None, None
+        parts: list[Node] = []  # a call path, and a place of the system
         modifiers: list[str] = []
+        self.deeper()
         if form == "call":
-            self.deeper()
-            cnode = self.value()
+            parts.append(value_of(self.expression()))
             if self.accept(","):
                 modifiers.append(self.modifier())
             if self.accept(","):
-                place = self.value()
+                parts.append(value_of(self.expression()))
                 self.expect(",")
                 modifiers.append(self.modifier())
-            self.depth -= 1
         elif not (self.kind == "sign" and self.word == ")"):
             modifiers.append(self.modifier())
             if self.accept(","):
                 modifiers.append(self.modifier())
+        self.depth -= 1
         self.expect(")")
-        return Reference(at, form, rest, tuple(modifiers), cnode, place)
+        return Reference(at, form, rest, tuple(modifiers), *parts)
 
     def modifier(self) -> str:
         if not (taken := self.accept(*MODIFIERS)):
@@ -509,39 +494,24 @@ class _Parser:
 
     # -- conditions --------------------------------------------------------------------------------------------------
 
-    def truth(self) -> Node:
-        """Take a condition, which a value is not."""
-        at, node = self.at, self.condition()
-        if not isinstance(node, Condition):
-            raise CubePlError(at, "expected a condition, found a value")
-        return node
-
     def condition(self) -> Node:
         """Take a condition, or a value where no comparison follows it."""
-        at, first = self.at, self.comparison()
-        parts = [("", first)]
-        while word := self.accept("and", "or"):
-            parts.append((word, self.comparison()))
-        if len(parts) == 1:
-            return first
-        for _, part in parts:
-            if not isinstance(part, Condition):
-                raise CubePlError(part.at, "expected a condition, found a value")
-        return Chain(at, tuple(parts))
+        at, word = self.at, ""
+        parts: list[tuple[str, Node]] = []
+        while True:
+            parts.append((word, self.compare(self.expression())))
+            if not (word := self.accept("and", "or")):
+                break
+        return parts[0][1] if len(parts) == 1 else Chain(at, tuple((word, condition_of(part)) for word, part in parts))
 
-    def comparison(self) -> Node:
-        at, left = self.at, self.expression()
+    def compare(self, left: Node) -> Node:
+        """Take what a value is compared with, if anything."""
         if isinstance(left, Condition):
             return left
-        where = self.at
-        if self.kind in ("sign", "word") and self.word == "=~":
-            return self.match(at, left)
-        if not (operator := self.accept(*COMPARISONS)):
-            return left
-        right = self.expression()
-        if isinstance(right, Condition):
-            raise CubePlError(where, "a condition cannot be compared")
-        return Comparison(at, operator, left, right)
+        if self.kind == "sign" and self.word == "=~":
+            return self.match(left.at, left)
+        operator = self.accept(*COMPARISONS)
+        return Comparison(left.at, operator, left, value_of(self.expression())) if operator else left
 
     def match(self, at: int, text: Node) -> Match:
         regex = REGEX.match(self.source, self.end)
@@ -562,13 +532,13 @@ class _Parser:
     # -- statements --------------------------------------------------------------------------------------------------
 
     def block(self, at: int) -> Block:
+        """Take statements and what they return, up to the bracket."""
         statements: list[Node] = []
         while not self.accept("return"):
             statements.append(self.statement())
             self.expect(";")
-        result = self.value()
+        result = value_of(self.expression())
         self.expect(";")
-        self.expect("}")
         return Block(at, tuple(statements), result)
 
     def body(self) -> tuple[Node, ...]:
@@ -589,7 +559,7 @@ class _Parser:
             self.advance()
             target = self.element(at, word)
             self.expect("=")
-            return Assignment(at, target, self.value())
+            return Assignment(at, target, value_of(self.expression()))
         if kind == "set":
             self.advance()
             return self.setting(at, word)
@@ -617,7 +587,7 @@ class _Parser:
 
     def in_brackets(self) -> Node:
         self.expect("(")
-        condition = self.truth()
+        condition = condition_of(self.condition())
         self.expect(")")
         return condition
 
@@ -635,6 +605,20 @@ class _Parser:
         word = self.word[1:-1]
         self.advance()
         return word
+
+
+def value_of(node: Node) -> Node:
+    """Return a node that must be a value."""
+    if isinstance(node, Condition):
+        raise CubePlError(node.at, "expected a value, found a condition, which only if and while can have")
+    return node
+
+
+def condition_of(node: Node) -> Node:
+    """Return a node that must be a condition."""
+    if not isinstance(node, Condition):
+        raise CubePlError(node.at, "expected a condition, found a value")
+    return node
 
 
 def _check_depth(tree: Node) -> None:
