@@ -353,11 +353,15 @@ class RowCells:
     over_all: RowCells | None = None  # the same rows over all chosen profiles, of cells of some
     cache: dict[tuple[str, Scope], Floats] = field(default_factory=dict)  # shared with cells of the other scope
     statistics: dict[tuple[str, Scope], dict[str, Floats]] = field(default_factory=dict)  # likewise
-    contexts: None = None
 
     @property
     def tree(self) -> ContextTree:
         return self.whole.tree
+
+    @property
+    def contexts(self) -> Ids | None:
+        """The context of each row, where every row is one."""
+        return None if self.rows.nested is None else self.rows.nested[0].astype(np.int32)
 
     @property
     def profiles(self) -> Ints | None:

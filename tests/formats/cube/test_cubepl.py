@@ -209,6 +209,16 @@ def test_operands_are_combined_before_a_ratio_of_a_function(tmp_path: Path) -> N
     assert shown["foo"] == 42 / 112
 
 
+def test_a_formula_of_the_call_path_is_shown_where_rows_are_call_paths(tmp_path: Path) -> None:
+    experiment = with_metrics(
+        tmp_path / "x.cubex", derived("d", AFTER, "${calculation::callpath::id} + 0 * metric::time()")
+    )
+    shown = experiment.tree("d", limit=100)
+    assert sorted(shown["exclusive"]) == list(range(7))
+    with pytest.raises(NotEvaluated, match="a row of this view may stand for many"):
+        experiment.top("d")
+
+
 # -- init blocks, VOID -------------------------------------------------------------------------------------------------
 
 
@@ -321,16 +331,18 @@ def test_void_metrics_are_0_in_formulas(tmp_path: Path) -> None:
         ("round(metric::time())", "line 1, column 1: there is no function or value 'round'"),
         ("1 + metric::d()", "line 1, column 5: formulas need one another in a circle: d -> d"),
         ("1 +\n metric::broken()", "line 2, column 2: metric broken cannot be evaluated: line 1, column 1: expected a"),
+        ("metric::needs()", "metric needs cannot be evaluated, because of metric broken: line 1, column 1: expected a"),
         ("${cube::metric::children}[0]", "line 1, column 1: cube::metric::children is not supported"),
     ],
 )
 def test_a_formula_that_cannot_be_read(formula: str, why: str, tmp_path: Path) -> None:
-    found = with_metrics(tmp_path / "x.cubex", derived("d", AFTER, formula), derived("broken", AFTER, ")"))
+    others = derived("broken", AFTER, ")"), derived("needs", AFTER, "metric::broken()")
+    found = with_metrics(tmp_path / "x.cubex", derived("d", AFTER, formula), *others)
     with pytest.raises(NotEvaluated) as error:
         found.totals("d", Scope.EXCLUSIVE)
     assert why in str(error.value)
     (note,) = (w.text for w in found.warnings if "cannot be evaluated; the first is d: " in w.text)
-    assert note.count("2 derived metrics") == 1
+    assert note.count("3 derived metrics") == 1
     assert why in note
     assert found.totals("time", Scope.INCLUSIVE)[0] == 128
 
@@ -341,10 +353,13 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("impatient")
-def test_an_endless_loop(tmp_path: Path) -> None:
+def test_an_endless_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = worth(tmp_path, AFTER, "{\n while ( metric::time() >= 0 ) { ${i} = ${i} + 1; };\n return ${i}; }")
     with pytest.raises(NotEvaluated, match="line 2, column 2: the loop does not end within 1,000 steps"):
         found.at(0, Scope.EXCLUSIVE)
+    monkeypatch.setattr("callgrove.model.cubepl.derivation.Interpreter", None)  # nobody waits for it twice
+    with pytest.raises(NotEvaluated, match="the loop does not end"):
+        found.at(0, Scope.INCLUSIVE)
 
 
 def test_circles_of_metrics(tmp_path: Path) -> None:
@@ -353,6 +368,16 @@ def test_circles_of_metrics(tmp_path: Path) -> None:
     for name in "abcd":
         with pytest.raises(NotEvaluated, match=f"{name} is a derived metric .*circle: a -> b -> c -> a"):
             found.totals(name, Scope.EXCLUSIVE)
+
+
+def test_very_many_metrics_in_circles(tmp_path: Path) -> None:
+    """What is wrong with each is said, and no longer for being far from the cause."""
+    n = 3000
+    ring = [derived(f"m{k}", AFTER, f"metric::m{(k + 1) % n}() + metric::m0()") for k in range(n)]
+    found = with_metrics(tmp_path / "x.cubex", *ring)
+    reasons = [m.derivation.reason for m in found.metrics if m.derivation is not None]
+    assert len(reasons) == n
+    assert all("circle" in reason and len(reason) < 300 for reason in reasons)
 
 
 def test_very_long_chains_of_metrics(tmp_path: Path) -> None:

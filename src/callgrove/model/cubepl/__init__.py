@@ -21,9 +21,11 @@ What is decided here, where the tools are wrong or silent:
 
 The modules, in the order to read them:
 
+    nodes.py          the tree of a formula
     syntax.py         from text to a tree
     patterns.py       regular expressions without backtracking
     values.py         numbers and texts, of all cells or of each; arithmetic
+    loops.py          loops whose counts do not depend on one another
     interpreter.py    statements and expressions for all cells at once
     reserved.py       what formulas can ask of a file: names, counts, parents
     derivation.py     formulas in the cells of a view

@@ -16,8 +16,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from callgrove.model.cubepl.derivation import CubePl, Formula, InitBlock, Program
-from callgrove.model.cubepl.reserved import UNSUPPORTED, Surroundings
-from callgrove.model.cubepl.syntax import (
+from callgrove.model.cubepl.nodes import (
     Call,
     CubePlError,
     Match,
@@ -28,9 +27,10 @@ from callgrove.model.cubepl.syntax import (
     Reference,
     Sum,
     Variable,
-    parse,
     walk,
 )
+from callgrove.model.cubepl.reserved import UNSUPPORTED, Surroundings
+from callgrove.model.cubepl.syntax import parse
 from callgrove.model.derived import Derivation, Unavailable, When, derived_metric
 from callgrove.model.metrics import Aggregation, Metric
 
@@ -44,6 +44,7 @@ KINDS = {
 RULES = ("plus", "minus", "aggr")
 LONGEST_CHAIN = 60  # formulas that need one another
 SHOWN_NAMES = 5
+SHOWN_CIRCLE = 200  # metrics of a circle that are found one by one
 VOID = "its file marks it VOID: it has no values"
 
 
@@ -106,6 +107,7 @@ class _Compiler:
     formulas: dict[str, Formula] = field(default_factory=dict)
     rules: dict[str, tuple[tuple[str, Formula], ...]] = field(default_factory=dict)
     problems: dict[str, str] = field(default_factory=dict)
+    causes: dict[str, str] = field(default_factory=dict)  # of problems that are those of another metric: which one
 
     def run(self) -> Compiled:
         inits = tuple(_init_block(d) for d in self.definitions if d.init.strip())
@@ -166,16 +168,19 @@ class _Compiler:
                 stack.append((name, True))
                 for reference in reversed(self._needed(program, name)):
                     if reference.metric in path:
-                        names = list(path)
-                        self._blame_circle([*names[names.index(reference.metric) :], reference.metric], reference.at)
+                        self._blame_circle(list(path) if len(path) <= SHOWN_CIRCLE else [name], reference)
                     elif reference.metric not in depth:
                         stack.append((reference.metric, False))
         return list(depth)
 
-    def _blame_circle(self, circle: list[str], at: int) -> None:
+    def _blame_circle(self, path: list[str], reference: Reference) -> None:
+        """Record that the last metric of a path needs one that needs it. All between them are in the circle as well;
+        where these are very many, they have the problem of the last one."""
+        first = path.index(reference.metric) if reference.metric in path else len(path) - 1
+        circle = [*path[first:], reference.metric]
         shown = " -> ".join(circle if len(circle) < 8 else [*circle[:3], "...", *circle[-3:]])
         for one, following in pairwise(circle):
-            where = next((r.at for r in self.formulas[one].references if r.metric == following), at)
+            where = next((r.at for r in self.formulas[one].references if r.metric == following), reference.at)
             self._blame(one, where, f"formulas need one another in a circle: {shown}")
 
     def _blame(self, name: str, at: int, problem: str) -> None:
@@ -186,8 +191,10 @@ class _Compiler:
         for node in walk(self.formulas[name].tree):
             if isinstance(node, Variable) and node.name in UNSUPPORTED:
                 self._blame(name, node.at, f"{node.name} is not supported")
-            if isinstance(node, Reference) and node.metric in self.problems:
-                self._blame(name, node.at, f"metric {node.metric} cannot be evaluated: {self.problems[node.metric]}")
+            if isinstance(node, Reference) and node.metric in self.problems and name not in self.problems:
+                cause = self.causes[name] = self.causes.get(node.metric, node.metric)
+                through = "" if cause == node.metric else f", because of metric {cause}"
+                self._blame(name, node.at, f"metric {node.metric} cannot be evaluated{through}: {self.problems[cause]}")
 
     # -- rows --------------------------------------------------------------------------------------------------------
 

@@ -29,8 +29,7 @@ from callgrove.arrays import Floats, Ids, Ints, combine_upwards
 from callgrove.errors import NotEvaluated
 from callgrove.model.contexts import ContextTree
 from callgrove.model.cubepl.interpreter import Interpreter
-from callgrove.model.cubepl.reserved import Surroundings, TreeNames
-from callgrove.model.cubepl.syntax import (
+from callgrove.model.cubepl.nodes import (
     Call,
     CubePlError,
     Negative,
@@ -40,9 +39,11 @@ from callgrove.model.cubepl.syntax import (
     Reference,
     Setting,
     Sum,
+    TooMuchWork,
     Variable,
     walk,
 )
+from callgrove.model.cubepl.reserved import Surroundings, TreeNames
 from callgrove.model.cubepl.values import Elements, TextTable, Value, to_numbers
 from callgrove.model.derived import Cells, Derivation, ProfileCells, When
 from callgrove.model.metrics import Metric, Scope
@@ -108,6 +109,7 @@ class Program:
     around: Surroundings = field(default_factory=Surroundings)
     void: frozenset[str] = frozenset()
     _states: list[tuple[weakref.ref[ContextTree], TreeState]] = field(default_factory=list)
+    endless: dict[str, str] = field(default_factory=dict)  # formulas that were given up: nobody waits for them twice
 
     def __getstate__(self) -> dict[str, object]:
         return {**self.__dict__, "_states": []}
@@ -418,6 +420,8 @@ class CubePl(Derivation):
         return self.language, self.when, self.text, rules, blocks if self.formula.variables else ()
 
     def evaluate(self, cells: Cells) -> Floats | float:
+        if self.name in self.program.endless:
+            raise self._error(self.program.endless[self.name])
         try:
             state = self.program.state(cells.tree, cells)
             if self.name in state.voids:
@@ -427,6 +431,8 @@ class CubePl(Derivation):
             numbers: Floats | float = Interpreter(_CellWorld(self, state, cells)).number(self.formula.tree)
             return numbers
         except CubePlError as error:
+            if isinstance(error, TooMuchWork):
+                self.program.endless[self.name] = error.in_text(self.text)
             raise self._error(error.in_text(self.text)) from None
 
     def _error(self, reason: str) -> NotEvaluated:
