@@ -14,9 +14,10 @@ nothing that anybody measured: the difference of two ratios is to be had from th
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import chain
 
 from callgrove.model.derived import When, formula_identity, is_linear
 from callgrove.model.experiment import Experiment
@@ -35,58 +36,40 @@ class Meaning(StrEnum):
     DIFFERENCES = "differences"
 
 
-@dataclass(frozen=True)
+@dataclass
 class Settled:
-    """Inputs with values in place of the formulas that cannot stay. `formulas` are the quantities that stay derived;
-    `lost` are in no result."""
+    """Inputs with values in place of the formulas that cannot stay. `formulas` are the quantities that stay derived,
+    `computed` those that have values now, and `lost` those that are in no result, both by the reason for it."""
 
     experiments: tuple[Experiment, ...]
-    formulas: frozenset[str] = frozenset()
-    lost: frozenset[str] = frozenset()
-    notes: tuple[str, ...] = ()
-
-
-@dataclass
-class _Choice:
     formulas: set[str] = field(default_factory=set)
-    computed: set[str] = field(default_factory=set)
-    lost: set[str] = field(default_factory=set)
-    notes: list[str] = field(default_factory=list)
+    computed: dict[str, list[str]] = field(default_factory=dict)
+    lost: dict[str, list[str]] = field(default_factory=dict)
 
 
 def settle_formulas(experiments: Sequence[Experiment], meaning: Meaning) -> Settled:
     """Return inputs in which every quantity is a formula in all of them, or in none."""
-    names = dict.fromkeys(name for e in experiments for name in e.metrics.derived)
-    if not names:
-        return Settled(tuple(experiments))
-    choice = _Choice()
-    for name in names:
-        holders = {k: e for k, e in enumerate(experiments) if name in e.metrics.quantities}
-        _settle(choice, name, holders, len(experiments), meaning)
-    return Settled(
-        tuple(materialise(e, choice.computed) for e in experiments),
-        frozenset(choice.formulas),
-        frozenset(choice.lost),
-        tuple(choice.notes),
-    )
+    settled = Settled(tuple(experiments))
+    for name in dict.fromkeys(name for e in experiments for name in e.metrics.derived):
+        holders = [e for e in experiments if name in e.metrics.quantities]
+        _settle(settled, name, holders, meaning)
+    computed = set(chain(*settled.computed.values()))
+    settled.experiments = tuple(materialise(e, computed) for e in experiments)
+    return settled
 
 
-def _settle(choice: _Choice, name: str, holders: Mapping[int, Experiment], n_inputs: int, meaning: Meaning) -> None:
+def _settle(settled: Settled, name: str, holders: Sequence[Experiment], meaning: Meaning) -> None:
     """Choose what becomes of one quantity that is derived in some input."""
-    models = [e.metrics.first(name) for e in holders.values()]
-    why = _find_difference(models, n_inputs)
+    models = [e.metrics.first(name) for e in holders]
+    why = _find_difference(models, len(settled.experiments)) or _find_obstacle(holders[0], name, meaning)
     if not why:
-        why = _find_obstacle(next(iter(holders.values())), name, meaning)
-    if not why:
-        choice.formulas.add(name)
-    elif _are_storable(name, list(holders.values())):
-        choice.computed.add(name)
-        choice.notes.append(f"lost: formula of {name}: {why}; its values are combined instead")
+        settled.formulas.add(name)
+    elif _are_storable(name, holders):
+        settled.computed.setdefault(why, []).append(name)
     elif len({formula_identity(model) for model in models}) == 1 and meaning == Meaning.CELLS:
-        choice.formulas.add(name)  # what is computed from cells of several inputs has a meaning in the result alone
+        settled.formulas.add(name)  # what is computed from cells of several inputs has a meaning in the result alone
     else:
-        choice.lost.add(name)
-        choice.notes.append(f"lost: metric {name}: {why}")
+        settled.lost.setdefault(why, []).append(name)
 
 
 def _find_difference(models: Sequence[Metric], n_inputs: int) -> str:

@@ -321,12 +321,13 @@ class Plan:
 def plan_metrics(settled: Settled, profiles: MatchedProfiles, demands: Demands) -> Plan:
     """Return the rows of the result of an operation on these inputs."""
     experiments = settled.experiments
-    plan = Plan(ways=[{} for _ in experiments], notes=list(settled.notes))
+    plan = Plan(ways=[{} for _ in experiments], notes=list(_say_settled(settled)))
+    lost = {name for names in settled.lost.values() for name in names}
     parents: dict[int, str] = {}
     lacking: dict[tuple[str, ...], list[str]] = {}
     for name in dict.fromkeys(name for e in experiments for name in e.metrics.quantities):
         holders = {k: e for k, e in enumerate(experiments) if name in e.metrics.quantities}
-        if name in settled.lost:
+        if name in lost:
             continue
         if name in settled.formulas:
             added = iter([plan.add(replace(next(iter(holders.values())).metrics.first(name), source_id=None), False)])
@@ -349,6 +350,15 @@ def plan_metrics(settled: Settled, profiles: MatchedProfiles, demands: Demands) 
     for row, parent in parents.items():
         plan.metrics[row] = replace(plan.metrics[row], parent=rows.get(parent, ABSENT))
     return plan
+
+
+def _say_settled(settled: Settled) -> Iterator[str]:
+    """Yield what is said of formulas that do not stay."""
+    for why, names in settled.computed.items():
+        words = ("formula", "its") if len(names) == 1 else ("formulas", "their")
+        yield f"lost: {words[0]} of {some(names)}: {why}; {words[1]} values are combined instead"
+    for why, names in settled.lost.items():
+        yield f"lost: metric{'s' * (len(names) > 1)} {some(names)}: {why}"
 
 
 def _demand_one_kind(name: str, holders: Sequence[Experiment], demands: Demands) -> None:

@@ -208,16 +208,14 @@ def derived_metric(name: str, derivation: Derivation, row: Metric, adds_up: bool
 
 
 def is_linear(metrics: Metrics, quantity: str) -> bool:
-    """Return whether a quantity is a sum of constant multiples of measured ones that add up, or one of these: it is
-    the same whether values are added up before or afterwards."""
-    return all(_is_term(metrics.first(name)) for name in metrics.with_operands([quantity]))
-
-
-def _is_term(metric: Metric) -> bool:
-    if metric.aggregation != Aggregation.SUM or metric.composite is not None:
-        return False
+    """Return whether a derived quantity is a sum of constant multiples of others that add up: it is the same whether
+    these are added up before or afterwards."""
+    metric = metrics.first(quantity)
     formula = metric.derivation
-    return not metric.is_derived if formula is None else formula.is_linear and formula.adds_plainly
+    if formula is None or not formula.is_linear or metric.aggregation != Aggregation.SUM:
+        return False
+    operands = [metrics.first(name) for name in formula.operands if metrics.scopes(name)]
+    return all(operand.aggregation == Aggregation.SUM and operand.composite is None for operand in operands)
 
 
 def mark_orphans(kept: Sequence[Metric], before: Iterable[str]) -> list[Metric]:

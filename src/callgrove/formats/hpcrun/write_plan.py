@@ -252,7 +252,7 @@ class MetricPlan:
                 plan.row_of[way.stored] = len(plan.rows)
                 plan.rows.append(way.metric)
                 plan.recipes.append(None if way.metric.scope in (Scope.POINT, Scope.EXCLUSIVE) else way)
-            elif row is not None and metrics[row].is_derived and OWN_FORMULA.fullmatch(metrics[row].formula):
+            elif row is not None and _is_own_formula(metrics[row]):
                 plan.row_of[row] = len(plan.rows)
                 formulas.append(len(plan.rows))
                 plan.rows.append(metrics[row])
@@ -313,6 +313,11 @@ class MetricPlan:
             return not is_int(self.rows[row])
         negative = value.dtype.kind in "if" and len(value) and value.min() < 0
         return bool(self.is_real[row] or negative)
+
+
+def _is_own_formula(metric: Metric) -> bool:
+    """Return whether a derived metric is one of measurement files, over numbers of their metrics."""
+    return metric.is_derived and metric.derivation is None and OWN_FORMULA.fullmatch(metric.formula) is not None
 
 
 def _without_period(values: Array, period: int) -> tuple[Array, int]:

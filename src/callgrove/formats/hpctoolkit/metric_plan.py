@@ -38,6 +38,7 @@ from callgrove.formats.hpctoolkit.release.files import (
 from callgrove.formats.hpctoolkit.statistics import STATISTICS
 from callgrove.formats.writing.writer import losses_of_events, losses_of_formulas, losses_of_runs, some
 from callgrove.model.contexts import NO_ACTIVITY, ContextKind, ContextTree, Regions
+from callgrove.model.definitions import read_formula
 from callgrove.model.experiment import Experiment
 from callgrove.model.formulas import Expression, FormulaError, parse, renumber
 from callgrove.model.metrics import Aggregation, Column, Metric, Metrics, Scope
@@ -428,7 +429,7 @@ def _metrics(metrics: Metrics, plan: MetricPlan) -> Iterator[str]:
     measured = [(metric, written, stored) for metric, written, stored in rows if not metric.statistic]
     held = held_formulas(metrics)
     yield from losses_of_formulas((metric for metric in metrics if metric.name not in held), "no equal there")
-    if labels := [f"{name} ({unit})" for name in held if (unit := metrics.first(name).unit)]:
+    if labels := [f"{name} ({metrics.first(name).unit})" for name in held if not _keeps_unit(metrics, name)]:
         yield f"units of {some(labels)}"
     measured = [row for row in measured if not row[0].is_derived]
     extremes = (Aggregation.MINIMUM, Aggregation.MAXIMUM)
@@ -442,6 +443,14 @@ def _metrics(metrics: Metrics, plan: MetricPlan) -> Iterator[str]:
     yield from _of_metrics([metric for metric, written, _ in measured if written])
     if not plan.keeps_ids and any(metric.source_id is not None for metric, _, _ in rows):
         yield "ids of metrics: they are numbered anew"
+
+
+def _keeps_unit(metrics: Metrics, name: str) -> bool:
+    """Return whether the unit of a derived metric follows from what it is computed from, as the file names that."""
+    formula = metrics.first(name).derivation
+    rows = (metrics.first(operand) for operand in metrics.with_operands([name]))
+    same = all(row.is_derived or row.unit == unit_of(storable(row.name)) for row in rows)
+    return same and formula is not None and read_formula(metrics, formula.text).unit == metrics.first(name).unit
 
 
 def _of_metrics(metrics: list[Metric]) -> Iterator[str]:

@@ -39,6 +39,7 @@ from callgrove.model.values import DenseBlock, SparseBlock
 
 __all__ = [
     "NOTHING_RENAMED",
+    "NoPlace",
     "TargetWriter",
     "WrittenOnly",
     "group_lines",
@@ -257,16 +258,26 @@ def losses_of_runs(runs: tuple[Run, ...]) -> Iterator[str]:
 def losses_of_formulas(metrics: Iterable[Metric], what_it_has: str = "no place there") -> Iterator[str]:
     """Yield losses of derived metrics whose formulas a format cannot hold, and which have no values that could be
     written instead."""
-    derived = [metric for metric in metrics if metric.is_derived]
-    others = [metric.name for metric in derived if metric.has_values or isinstance(metric.derivation, Refused)]
-    unknown = [metric.name for metric in derived if metric.name not in others]
-    for names, why in (
-        (unknown, "formulas are not evaluated and have no place there"),
-        (others, f"formulas of this kind have {what_it_has}, and values that do not add up cannot be stored"),
-    ):
-        if names:
-            what = "derived metric" if len(names) == 1 else f"{len(names)} derived metrics"
-            yield f"{what} {some(names)}: left out, as {why}"
+    groups: dict[str, list[str]] = {}
+    for metric in metrics:
+        if metric.is_derived:
+            groups.setdefault(_why_lost(metric, what_it_has), []).append(metric.name)
+    for why, names in groups.items():
+        different = dict.fromkeys(names)
+        what = "derived metric" if len(different) == 1 else f"{len(different)} derived metrics"
+        yield f"{what} {some(names)}: left out, as {why}"
+
+
+def _why_lost(metric: Metric, what_it_has: str) -> str:
+    if metric.has_values or isinstance(metric.derivation, NoPlace):
+        return f"formulas of this kind have {what_it_has}, and values that do not add up cannot be stored"
+    if isinstance(metric.derivation, Refused):
+        return metric.derivation.reason
+    return "formulas are not evaluated and have no place there"
+
+
+class NoPlace(Refused):
+    """A formula that a target cannot hold."""
 
 
 def losses_of_events(traces: Traces) -> Iterator[str]:
