@@ -23,6 +23,8 @@ from callgrove.arrays import ABSENT, Array, Floats, Ids, Ints, combine_upwards, 
 from callgrove.errors import NotEvaluated, UsageError
 from callgrove.model.contexts import ContextKind, ContextTree
 from callgrove.model.experiment import Experiment
+from callgrove.model.metrics import Metrics
+from callgrove.model.study.from_runs import OF_THE_USER
 from callgrove.model.table import Table
 from callgrove.viewer.page import Choice, Detail, Limits, Texts
 
@@ -111,8 +113,9 @@ class ShownCosts:
 
 
 def costs_to_show(experiment: Experiment, choice: Choice, limits: Limits) -> ShownCosts | None:
-    """Return the metric chosen, or the default one, then those that the file wants shown, derived ones last; None where
-    nothing has a cost. What is beyond the most that a page shows is not computed."""
+    """Return the metric chosen, or the default one, then those that the file wants shown: measured ones, formulas of
+    the user, and those of the file. None where nothing has a cost. What is beyond the most that a page shows is not
+    computed."""
     try:
         first = experiment.metrics.resolve(choice.metric) if choice.metric else experiment.default_metric
     except UsageError:
@@ -120,11 +123,15 @@ def costs_to_show(experiment: Experiment, choice: Choice, limits: Limits) -> Sho
             raise
         return None
     metrics = experiment.metrics
-    names = dict.fromkeys((first, *sorted(metrics.shown, key=lambda name: name in metrics.derived)))
+    names = dict.fromkeys((first, *sorted(metrics.shown, key=lambda name: _rank_metric(metrics, name))))
     shown: list[Costs] = []
     left_out, unavailable = 0, len(metrics.unavailable)
+    room = {False: limits.metrics, True: limits.derived}
     for name in names:
-        if len(shown) >= limits.metrics:
+        if (
+            sum(one.metric.is_derived == metrics.first(name).is_derived for one in shown)
+            >= room[name in metrics.derived]
+        ):
             left_out += 1
             continue
         try:
@@ -136,6 +143,12 @@ def costs_to_show(experiment: Experiment, choice: Choice, limits: Limits) -> Sho
             continue
         shown += [one] if one is not None else []
     return ShownCosts(tuple(shown), left_out, unavailable) if shown else None
+
+
+def _rank_metric(metrics: Metrics, name: str) -> int:
+    """Return 0 of a measured metric, 1 of a formula of the user, 2 of one of the file."""
+    derivation = metrics.first(name).derivation
+    return 0 if derivation is None else 1 if derivation.language == OF_THE_USER else 2
 
 
 def _compute_costs(experiment: Experiment, name: str, choice: Choice, must: bool) -> Costs | None:
