@@ -419,7 +419,9 @@ def _measure_host(
         return ()
     locations = find_locations(experiment, profiles)
     if not len(locations):
-        sheet.leave_out(OF_HOST, "no thread of the host was measured")
+        added = "values of single threads are not known, only those of all together"
+        is_known = not len(experiment.profiles.aggregates)
+        sheet.leave_out(OF_HOST, "no thread of the host was measured" if is_known else added)
         return ()
     use = TimeUse.measure(experiment, locations, metric, phase)
     computation = _fill_in(sheet, use, question.exclude_init)
@@ -455,23 +457,31 @@ def _compare(measured: Sequence[_Measured], reference: str, scaling: str, notes:
         measured[0].sheet.leave_out(BETWEEN_RUNS, "another run is needed to compare with")
         return
     how = "the computation of all processes" if scaling == "strong" else "the computation per process"
-    notes[f"{scaling} scaling: {how} is compared with that of {reference}"] = None
-    first = measured[0]
+    if not np.isnan(measured[0].computation):
+        notes[f"{scaling} scaling: {how} is compared with that of {reference}"] = None
     for run in measured:
-        per = (first.n_processes, run.n_processes) if scaling == "weak" else (1, 1)
-        a, b = first.counters, run.counters
-        put, values = run.sheet.put, run.sheet.values
-        computation = _scale(first.computation, run.computation, per)
-        put("computation scaling", computation, "the computation of one of the runs is not known")
-        put("instruction scaling", _scale(a.instructions, b.instructions, per), "no metric counts instructions")
-        ipc = _divide(_divide(b.instructions, b.cycles), _divide(a.instructions, a.cycles))
-        put("IPC scaling", ipc, "no metric counts instructions and cycles")
-        frequency = _divide(_divide(b.cycles, run.computation), _divide(a.cycles, first.computation))
-        put("frequency scaling", frequency, "no metric counts cycles")
-        why = "the parallel efficiency or the computation of one of the runs is not known"
-        put("global efficiency", values.get("parallel efficiency", np.nan) * computation, why)
-        speed_up = _divide(first.sheet.values.get("runtime", np.nan), values.get("runtime", np.nan))
-        put("speed-up", speed_up, "the runtime of one of the runs is not known")
+        if np.isnan(measured[0].computation) or np.isnan(run.computation):
+            run.sheet.leave_out(BETWEEN_RUNS, "the time that threads of the host spent is not known in both runs")
+        else:
+            _fill_in_scaling(run, measured[0], scaling == "weak")
+
+
+def _fill_in_scaling(run: _Measured, first: _Measured, is_weak: bool) -> None:
+    """Enter the figures between the reference and a run."""
+    per = (first.n_processes, run.n_processes) if is_weak else (1, 1)
+    a, b = first.counters, run.counters
+    put, values = run.sheet.put, run.sheet.values
+    computation = _scale(first.computation, run.computation, per)
+    put("computation scaling", computation)
+    put("instruction scaling", _scale(a.instructions, b.instructions, per), "no metric counts instructions")
+    ipc = _divide(_divide(b.instructions, b.cycles), _divide(a.instructions, a.cycles))
+    put("IPC scaling", ipc, "no metric counts instructions and cycles")
+    frequency = _divide(_divide(b.cycles, run.computation), _divide(a.cycles, first.computation))
+    put("frequency scaling", frequency, "no metric counts cycles")
+    why = "the parallel efficiency is not known, or no computation was measured"
+    put("global efficiency", values.get("parallel efficiency", np.nan) * computation, why)
+    speed_up = _divide(first.sheet.values.get("runtime", np.nan), values.get("runtime", np.nan))
+    put("speed-up", speed_up, "the runtime of one of the runs is not known")
 
 
 def _scale(a: float, b: float, per: tuple[int, int]) -> float:

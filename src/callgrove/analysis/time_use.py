@@ -47,12 +47,14 @@ def choose_time(experiment: Experiment, asked: str | None) -> Metric:
     if asked is not None:
         metric = metrics.first(metrics.resolve(asked))
     else:
-        of_spans = {row.name for row in METRICS_OF_SPANS}
+        of_spans, there = {row.name for row in METRICS_OF_SPANS}, set(metrics.quantities)
         names = [name for name in metrics.shown if metrics.first(name).is_time and name not in of_spans]
         hosts = [name for name in names if not OF_DEVICES.match(name)]
         if not hosts:
-            kinds = "; those of traced calls say nothing of what lies between them" if experiment.traces.n_spans else ""
-            raise UsageError(f"there is no metric of the time that threads of the host spent{kinds}")
+            traced = (
+                "; those of traced calls say nothing of what lies between them" if names or of_spans & there else ""
+            )
+            raise UsageError(f"there is no metric of the time that threads of the host spent{traced}")
         metric = metrics.first(next((name for name in hosts if _has_cost(experiment, name)), hosts[0]))
     if metric.composite is not None:
         raise UsageError(
@@ -188,7 +190,7 @@ def _add_block(block: Block, group: Array, column: Ints, sums: Floats) -> None:
 def find_locations(experiment: Experiment, profiles: Ints) -> Ints:
     """Return those of some profiles that are threads of the host."""
     kinds = experiment.profiles.kind[profiles]
-    out: Ints = profiles[np.isin(kinds, (ProfileKind.THREAD, ProfileKind.OTHER, ProfileKind.AGGREGATE))]
+    out: Ints = profiles[np.isin(kinds, (ProfileKind.THREAD, ProfileKind.OTHER))]
     return out
 
 
