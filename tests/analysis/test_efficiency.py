@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import callgrove
-from callgrove.analysis.efficiency import FIGURES, Grade, Question, RunFigures, grade, pop
+from callgrove.analysis.efficiency import Question, pop
+from callgrove.analysis.efficiency_figures import FIGURES, Grade, RunFigures, grade
 from callgrove.analysis.summary import summarise
 from callgrove.analysis.time_use import Phase, TimeUse
 from callgrove.errors import UsageError

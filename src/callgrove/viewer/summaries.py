@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from callgrove.analysis.efficiency import FAIR, GOOD, Efficiencies, FigureKind, Question, RunFigures, grade, pop
+from callgrove.analysis.efficiency import Question, pop
+from callgrove.analysis.efficiency_figures import FAIR, GOOD, Efficiencies, FigureKind, RunFigures, grade
 from callgrove.analysis.summary import summarise, tables
 from callgrove.analysis.summary_sections import Summary
 from callgrove.arrays import Floats, Ints

@@ -20,7 +20,7 @@ from callgrove.cli.options import (
 from callgrove.cli.parser import Command
 
 if TYPE_CHECKING:
-    from callgrove.analysis.efficiency import Efficiencies, Figure
+    from callgrove.analysis.efficiency_figures import Efficiencies, Figure
     from callgrove.model.experiment import Experiment
     from callgrove.model.table import Table
 
@@ -131,7 +131,7 @@ def _format_table(found: Efficiencies, options: Options) -> Table:
 
 def _format_cell(figure: Figure, value: float | None, marks: bool) -> str:
     """Return a figure as text, with a mark of how good it is where `marks` are wanted."""
-    from callgrove.analysis.efficiency import FigureKind, grade
+    from callgrove.analysis.efficiency_figures import FigureKind, grade
     from callgrove.render.units import percent, si
 
     padding = "   " if marks else ""
