@@ -63,8 +63,7 @@ def known_experiments(draw: Any, summary: bool = True) -> Known:
     for parent in parents:
         region = builder.region(ContextKind.FUNCTION, draw(st.sampled_from("fgh")))
         builder.add_context(parent, ContextKind.FUNCTION, region, Relation.CALL)
-    if draw(st.booleans()):
-        builder.add_context(-1, ContextKind.ELIDED)
+    elided = [builder.add_context(-1, ContextKind.ELIDED)] if draw(st.booleans()) else []
     for metric in METRICS:
         builder.add_metric(metric)
     first = int(summary and draw(st.booleans()))
@@ -82,6 +81,8 @@ def known_experiments(draw: Any, summary: bool = True) -> Known:
                     cells[metric.name, int(order[context]), profile + first] = value
     for row, metric in enumerate(METRICS):
         _add_values(builder, row, metric, cells, [int(order[p]) if p >= 0 else -1 for p in parents], order, first)
+    for context in elided:  # what it has is contained in contexts of the tree
+        builder.add_values(first, context, 0, 9.0)
     return Known(builder.build(), cells)
 
 

@@ -192,11 +192,13 @@ LARGEST = 10_000  # terms of a formula, with those of the columns that it refers
 
 @dataclass(frozen=True, eq=False)
 class CostColumn(TableColumn):
-    """A column of a table with what is needed to print it: `total` is what percentages are of, None without."""
+    """A column of a table with what is needed to print it: `total` is what percentages are of, None without.
+    `is_derived`: a cell without a value is one that a formula has none for."""
 
     number_format: str = ""
     unit: str = ""
     total: float | None = None
+    is_derived: bool = False
 
 
 @dataclass(frozen=True)
@@ -247,7 +249,8 @@ class ShownColumns:
         total = float(self._evaluate(shown, totals, 1)[0]) if column.show_percent and self._adds_up(column) else None
         if total is not None and not _are_shares(cells, total):
             total = None
-        return CostColumn(shown.name, cells, np.nan, column.number_format, shown.unit, total)
+        is_derived = column.name in self.experiment.metrics.derived
+        return CostColumn(shown.name, cells, np.nan, column.number_format, shown.unit, total, is_derived)
 
     def _adds_up(self, column: Column) -> bool:
         """Return whether values are shares of a whole: a minimum or maximum is no part of another."""

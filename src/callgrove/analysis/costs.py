@@ -350,11 +350,15 @@ class RowCells:
     over_all: RowCells | None = None  # the same rows over all chosen profiles, of cells of some
     cache: dict[tuple[str, Scope], Floats] = field(default_factory=dict)  # shared with cells of the other scope
     statistics: dict[tuple[str, Scope], dict[str, Floats]] = field(default_factory=dict)  # likewise
-    contexts: None = None
 
     @property
     def tree(self) -> ContextTree:
         return self.whole.tree
+
+    @property
+    def contexts(self) -> Ids | None:
+        """The context of each row, where every row is one."""
+        return None if self.rows.nested is None else self.rows.nested[0].astype(np.int32)
 
     @property
     def profiles(self) -> Ints | None:
@@ -386,6 +390,10 @@ class RowCells:
         """Return an operand of each row over all chosen profiles."""
         wanted = scope or self.scope
         return self.of(quantity, wanted) if self.over_all is None else self.over_all.of(quantity, wanted)[:, None]
+
+    def in_tree(self, quantity: str, scope: Scope | None = None) -> Floats:
+        """Return an operand in every context of the tree."""
+        return self.whole.in_tree(quantity, scope or self.scope)
 
     def over_profiles(self, statistic: str, quantity: str, scope: Scope | None = None) -> Floats:
         """Return a statistic of what each profile has in each row."""

@@ -100,7 +100,8 @@ def fold_lines(costs: Costs, source: bool = False) -> Folded:
 def exclusive_of(costs: Costs, owner: Ids) -> Array:
     """Return the exclusive cost of contexts with all that became part of them; the same owners serve every metric."""
     every = np.arange(len(owner))
-    return costs.over(Rows(len(owner), (every, every), (every, owner.astype(np.int64))))[0]
+    same = every, every
+    return costs.over(Rows(len(owner), same, (every, owner.astype(np.int64)), same))[0]
 
 
 def top_down(

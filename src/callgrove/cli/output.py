@@ -185,7 +185,8 @@ def say_headline(costs: Costs, options: CostOptions) -> None:
         choices = (("run", options.run), ("rank", options.rank), ("thread", options.thread))
         chosen = "".join(f", {word} {wanted}" for word, wanted in choices if wanted)
         write, (gain, loss) = _amount_of(costs.metric), costs.gain_and_loss
-        changes = f": {write(gain)} more and {write(-loss)} less" if costs.is_signed else ""
+        is_known = costs.is_signed and not costs.has_missing
+        changes = f": {write(gain)} more and {write(-loss)} less" if is_known else ""
         total = costs.say_no_total() or f"{write(costs.total)} in all"
         note(f"{costs.metric.name}: {total}{chosen}{changes}")
 
@@ -195,7 +196,7 @@ def choose_columns(costs: Costs, options: CostOptions, scope: Scope) -> ShownCol
     options. Metrics of --derive are shown in the scope that a view is about, but for the one that it shows."""
     if not options.derive and not options.all_metrics:
         return None
-    from callgrove.analysis.columns import ShownColumns, columns_to_show
+    from callgrove.analysis.columns import Quantity, ShownColumns, columns_to_show
     from callgrove.model.definitions import defined_name
 
     names = [name for name in map(defined_name, options.derive) if name != costs.metric.name]
@@ -204,6 +205,7 @@ def choose_columns(costs: Costs, options: CostOptions, scope: Scope) -> ShownCol
     if not options.all_metrics:
         return ShownColumns(costs.experiment, costs.profiles).with_metrics(names, scope)
     shown = columns_to_show(costs.experiment, costs.profiles)
+    names = [name for name in names if Quantity(name, scope) not in shown.quantities]
     for left_out, why in (
         (shown.left_out, "{} columns have a formula that cannot be computed"),
         (shown.unavailable, "not computed: {} metrics have a formula that is not evaluated"),
@@ -219,7 +221,7 @@ def format_table(table: Table, costs: Costs, options: CostOptions) -> Table:
     if options.format != "table":
         return table
     if options.all_metrics:
-        return _format_all_metrics(table)
+        return _format_all_metrics(table, options)
     cells = {column.name: column.plain() for column in table.columns}
     write, none = _amount_of(costs.metric), _mark_missing(costs.metric.is_derived, options)
     look = stdout_look()
@@ -250,15 +252,13 @@ def _format_derived(table: Table, options: CostOptions) -> list[Column]:
     """Return the metrics of --derive, whose units are in the heading unless the cells have them."""
     from callgrove.analysis.columns import CostColumn
 
-    out: list[Column] = []
-    for column in table.columns:
-        if isinstance(column, CostColumn):
-            write, heading = _write_unit(column.unit), column.name
-            if write is None:
-                heading, write = f"{column.name} [{column.unit}]", reading_float
-            none = _mark_missing(True, options)
-            out.append(Amounts(heading, [none if value is None else write(value) for value in column.plain()]))
-    return out
+    shown = [column for column in table.columns if isinstance(column, CostColumn)]
+    return [Amounts(_head(column), _format_cells(column, options)) for column in shown]
+
+
+def _head(column: CostColumn) -> str:
+    """Return the name of a column, with its unit unless the cells have it."""
+    return f"{column.name} [{column.unit}]" if column.is_derived and not _write_unit(column.unit) else column.name
 
 
 def _amount_of(metric: Metric) -> Callable[[float], str]:
@@ -282,9 +282,9 @@ def _mark_missing(is_derived: bool, options: CostOptions) -> str:
     return "–" if options.output or stdout_look().unicode else "-"  # noqa: RUF001 - a dash
 
 
-def _format_all_metrics(table: Table) -> Table:
-    """Return names and every column that has a value in these rows; zeros are blank, like values that are not
-    stored."""
+def _format_all_metrics(table: Table, options: CostOptions) -> Table:
+    """Return names and every column that has a value in these rows; zeros are blank, like values that are not stored,
+    but for those of formulas."""
     from callgrove.analysis.columns import CostColumn
 
     cells = {column.name: column.plain() for column in table.columns}
@@ -292,7 +292,7 @@ def _format_all_metrics(table: Table) -> Table:
     columns = [Column("name", [_indent_name(*row) for row in zip(cells["name"], cells["kind"], depths, strict=True)])]
     costs = [column for column in table.columns if isinstance(column, CostColumn)]
     used = [column for column in costs if any(column.plain())]
-    columns += [Amounts(column.name, _format_cells(column)) for column in used]
+    columns += [Amounts(_head(column), _format_cells(column, options)) for column in used]
     if len(used) < len(costs):
         note(f"{len(costs) - len(used)} columns without any value in these rows were left out")
     places = zip(cells["file"], cells["line"], cells["module"], strict=True)
@@ -300,10 +300,14 @@ def _format_all_metrics(table: Table) -> Table:
     return Table(tuple(columns), table.left)
 
 
-def _format_cells(column: CostColumn) -> list[str]:
+def _format_cells(column: CostColumn, options: CostOptions) -> list[str]:
     """Return the cells of a column in its own format, with their share of the total where the profiler shows one."""
-    write = printf(column.number_format) or amount(column.unit)
-    cells = [write(value) if value else "" for value in column.plain()]
+    if column.is_derived:
+        write, none = _write_unit(column.unit) or reading_float, _mark_missing(True, options)
+        cells = [none if value is None else write(value) for value in column.plain()]
+    else:
+        write = printf(column.number_format) or amount(column.unit)
+        cells = [write(value) if value else "" for value in column.plain()]
     if not column.total:
         return cells
     shares = [percent(value / column.total) if value else "" for value in column.plain()]

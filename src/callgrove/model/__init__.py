@@ -20,6 +20,7 @@ The modules, in the order to read them:
     formulas.py         arithmetic over metrics: trees, their text, their values
     unit_algebra.py     units of products, ratios and powers
     definitions.py      metrics that a user defines by a formula
+    cubepl/             metrics that Cube files define, in a language of their own
     books.py            what a stream was given and what it passed on, added up at both ends
     study/              measured series over parameter points
 

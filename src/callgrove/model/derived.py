@@ -96,6 +96,9 @@ class Cells(Protocol):
     def of_all_profiles(self, quantity: str, scope: Scope | None = None) -> Floats:
         """Return an operand over all chosen profiles, whatever the profile of a cell."""
 
+    def in_tree(self, quantity: str, scope: Scope | None = None) -> Floats:
+        """Return an operand in every context of the tree, over all chosen profiles, whatever the rows of the cells."""
+
     def over_profiles(self, statistic: str, quantity: str, scope: Scope | None = None) -> Floats:
         """Return one of STATISTICS of an operand over the chosen profiles."""
 
@@ -226,7 +229,10 @@ class ProfileCells:
         return _add_roots(self.values.metrics.first(quantity), self.of(quantity, Scope.INCLUSIVE), self.tree)
 
     def of_all_profiles(self, quantity: str, scope: Scope | None = None) -> Floats:
-        return self.over_all.of(quantity, scope or self.scope)[:, None]
+        return self.in_tree(quantity, scope)[:, None]
+
+    def in_tree(self, quantity: str, scope: Scope | None = None) -> Floats:
+        return self.over_all.of(quantity, scope or self.scope)
 
     def over_profiles(self, statistic: str, quantity: str, scope: Scope | None = None) -> Floats:
         return self.over_all.over_profiles(statistic, quantity, scope or self.scope)[:, None]
@@ -283,6 +289,9 @@ class TotalCells:
         return _add_roots(self.values.metrics.first(quantity), self.of(quantity, Scope.INCLUSIVE), self.tree)
 
     def of_all_profiles(self, quantity: str, scope: Scope | None = None) -> Floats:
+        return self.of(quantity, scope)
+
+    def in_tree(self, quantity: str, scope: Scope | None = None) -> Floats:
         return self.of(quantity, scope)
 
     def over_profiles(self, statistic: str, quantity: str, scope: Scope | None = None) -> Floats:

@@ -189,6 +189,7 @@ class Experiment(ExperimentMethods):
 
     def root_total(self, quantity: str, profiles: Ints | None = None) -> float:
         """Return the inclusive cost of all roots of the tree: what percentages are of. NaN where nothing adds up."""
+        self.metrics.require_values(quantity)
         if self.is_computed(quantity) and self.metrics.first(quantity).aggregation == Aggregation.NONE:
             return np.nan
         inclusive = self.totals(quantity, Scope.INCLUSIVE, profiles)[self.contexts.roots]

@@ -26,6 +26,7 @@ from callgrove.formats.cube.vocabulary import (
     wide_order,
 )
 from callgrove.model.builder import ExperimentBuilder
+from callgrove.model.cubepl import Program, Surroundings, mark_void
 from callgrove.model.experiment import Experiment, Severity
 from callgrove.model.metrics import Aggregation
 from callgrove.model.values import Block, DenseBlock, SparseBlock
@@ -261,9 +262,10 @@ def read_experiment(path: Path, format_name: str) -> Experiment:
     for error in archive.damage:
         builder.warn(Severity.DAMAGE, str(error))
     add_attributes(builder, anchor)
-    add_metrics(path, builder, anchor.metrics)
+    system, leaves, location_ids = add_system(path, builder, anchor)
+    around = Surroundings(path.name, len(anchor.mirrors), system, tuple(leaves.tolist()))
+    program = add_metrics(path, builder, anchor.metrics, around)
     add_contexts(path, builder, anchor)
-    location_ids = add_system(path, builder, anchor)
     if anchor.attributes.get("CLUSTERING", "").strip() == "ON":
         text = "iterations are clustered: the call tree is shown as stored, with sums over the iterations of a cluster"
         builder.warn(Severity.NOTE, f"{path}: {text}")
@@ -272,7 +274,17 @@ def read_experiment(path: Path, format_name: str) -> Experiment:
     builder.attachments.update(
         {name: MemberBytes(archive, member) for name, member in archive.members.items() if name not in known}
     )
-    return builder.build()
+    return _without_void(builder.build(), program)
+
+
+def _without_void(experiment: Experiment, program: Program) -> Experiment:
+    """Return an experiment whose metrics that statements of the file mark as VOID are so. The statements run only where
+    they name metrics that are there."""
+    if not program.sets_metrics:
+        return experiment
+    void = program.voids(experiment.contexts)
+    metrics = replace(experiment.metrics, rows=tuple(mark_void(m) if m.name in void else m for m in experiment.metrics))
+    return replace(experiment, metrics=metrics, values=replace(experiment.values, metrics=metrics))
 
 
 def _values(cube: CubeFile, builder: ExperimentBuilder, location_ids: Ints) -> CubeValues:

@@ -15,6 +15,7 @@ from callgrove.formats.cube.anchor import PLACES, Anchor, Level, RawCart, RawMet
 from callgrove.formats.cube.vocabulary import DERIVED, GHOST, MIRRORS, SCOPES, TITLE, VOID, CubeMetric, value_type
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.contexts import LAST_LINE, MANGLED, ContextKind
+from callgrove.model.cubepl import Definition, Program, Surroundings, compile_metrics
 from callgrove.model.experiment import Severity
 from callgrove.model.metrics import Aggregation, Metric, Scope
 from callgrove.model.profiles import Identifier, ProfileKind, System, Topology
@@ -66,11 +67,15 @@ def check_unique(path: Path, what: str, ids: Sequence[int] | Ints, lines: Sequen
 # -- metrics -----------------------------------------------------------------------------------------------------------
 
 
-def add_metrics(path: Path, builder: ExperimentBuilder, metrics: Sequence[RawMetric]) -> None:
-    """Add one row for each metric, in the order of the document."""
+def add_metrics(
+    path: Path, builder: ExperimentBuilder, metrics: Sequence[RawMetric], around: Surroundings | None = None
+) -> Program:
+    """Add one row for each metric, in the order of the document; return the program of their formulas, for which
+    `around` is what else the file says."""
     check_unique(path, "metric", [m.id for m in metrics], [m.line for m in metrics])
     names: set[str] = set()
-    untyped = []
+    untyped: list[str] = []
+    definitions: list[Definition] = []
     for raw in metrics:
         row = _metric(raw)
         if row.name in names:
@@ -81,10 +86,18 @@ def add_metrics(path: Path, builder: ExperimentBuilder, metrics: Sequence[RawMet
             untyped.append(row.name)
         if type_of(raw) in DERIVED and not row.is_derived:
             builder.warn(Severity.DAMAGE, f"{path}: metric {row.name} is {type_of(raw)} and has no formula")
+        definitions.append(
+            Definition(row, type_of(raw), raw.texts.get("cubeplinit", ""), tuple(raw.rules), is_void(raw))
+        )
+    compiled = compile_metrics(definitions, around)
+    for row in compiled.rows:
         builder.add_metric(row)
+    for note in compiled.notes:
+        builder.warn(Severity.NOTE, f"{path}: {note}")
     if untyped:
         some = ", ".join(untyped[:5]) + (", ..." if len(untyped) > 5 else "")
         builder.warn(Severity.NOTE, f"{path}: metrics without a type are taken as exclusive: {some}")
+    return compiled.program
 
 
 def type_of(raw: RawMetric) -> str:
@@ -220,9 +233,9 @@ def _region(builder: ExperimentBuilder, raw: RawRegion) -> int:
 # -- the system --------------------------------------------------------------------------------------------------------
 
 
-def add_system(path: Path, builder: ExperimentBuilder, anchor: Anchor) -> Ints:
+def add_system(path: Path, builder: ExperimentBuilder, anchor: Anchor) -> tuple[System, Ids, Ints]:
     """Add the system tree with its topologies, and a profile for each location in ascending order of ids; return the
-    ids."""
+    tree, the places of locations in it, and their ids."""
     places = _renumber(anchor.places)
     locations = [k for k, place in enumerate(places) if place.level == Level.LOCATION]
     check_unique(path, "location", [places[k].id for k in locations], [places[k].line for k in locations])
@@ -240,8 +253,9 @@ def add_system(path: Path, builder: ExperimentBuilder, anchor: Anchor) -> Ints:
     topologies = [
         t for cart in anchor.carts if (t := _topology(path, builder, cart, anchor.places, places)) is not None
     ]
-    builder.set_system(replace(system, topologies=tuple(topologies)), np.array(order, np.int32))
-    return np.array([places[k].id for k in order], np.int64)
+    system = replace(system, topologies=tuple(topologies))
+    builder.set_system(system, np.array(order, np.int32))
+    return system, np.array(order, np.int32), np.array([places[k].id for k in order], np.int64)
 
 
 def _renumber(places: list[RawPlace]) -> list[RawPlace]:
