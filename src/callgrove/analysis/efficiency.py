@@ -31,6 +31,8 @@ from pathlib import PurePath
 import numpy as np
 
 from callgrove.analysis.efficiency_figures import BETWEEN_RUNS, OF_DEVICES, OF_HOST, Efficiencies, RunFigures
+from callgrove.analysis.summary import summarise
+from callgrove.analysis.summary_sections import DeviceSums
 from callgrove.analysis.time_use import (
     Counters,
     DeviceUse,
@@ -39,7 +41,6 @@ from callgrove.analysis.time_use import (
     choose_time,
     count_events,
     find_locations,
-    use_devices,
 )
 from callgrove.arrays import Bools, Floats, Ints
 from callgrove.errors import UsageError
@@ -132,9 +133,7 @@ def _fill_in_waiting(sheet: _Sheet, use: TimeUse, mpi: float, whole: float) -> N
     sheet.put("OpenMP share of time", _divide(float(use.of("omp_time").sum()), whole))
     barrier = float(use.of("omp_barrier").sum()) if not use.at("omp_time") else np.nan
     sheet.put("OpenMP barriers", _divide(barrier, whole), "functions of the OpenMP runtime have no names that tell")
-    unseen = (
-        "no thread is seen inside of a parallel region of OpenMP, several are added up, or there are too many values"
-    )
+    unseen = "parallel regions of OpenMP are not seen, idle time or threads are added up, or there are too many values"
     sheet.put("computation above average", _divide(use.above_average, float(use.of("comp").sum())), unseen)
 
 
@@ -175,7 +174,8 @@ def _fill_in_devices(sheet: _Sheet, use: DeviceUse) -> None:
 @dataclass(frozen=True)
 class Question:
     """What is asked: which time, whose; `under` finds the contexts below which all lies (None: the whole tree);
-    `exclude_init` takes the time in MPI_Init and MPI_Finalize off; `scaling` is one of SCALINGS."""
+    `exclude_init` takes the time in MPI_Init and MPI_Finalize off; `scaling` is one of SCALINGS. `devices` are what a
+    summary of the same trace says of its devices, where there is one already."""
 
     metric: str | None = None
     ranks: Numbers | None = None
@@ -184,6 +184,7 @@ class Question:
     under: Callable[[ContextTree], Bools] | None = None
     exclude_init: bool = False
     scaling: str = "strong"
+    devices: Sequence[DeviceSums] | None = None
 
 
 def pop(experiments: Sequence[Experiment], question: Question) -> Efficiencies:
@@ -223,9 +224,12 @@ def _measure(experiment: Experiment, run: int, phase: Phase, question: Question,
     if profiles is None:
         profiles = experiment.profiles.measured
     result = _measure_host(experiment, profiles, phase, question, sheet, notes)
-    devices = use_devices(experiment, profiles) if question.under is None else None
-    if devices is not None:
-        _fill_in_devices(sheet, devices)
+    devices = question.devices
+    if devices is None and experiment.traces.n_spans:
+        devices = summarise(experiment, profiles=profiles, sections=("busy", "overlap")).devices
+    devices = [device for device in devices or () if device.run in (-1, run)]
+    if devices and question.under is None:
+        _fill_in_devices(sheet, DeviceUse.of(devices))
     whole = "operations on devices are known of whole runs only"
     no_trace = "no operation of a device was traced"
     sheet.leave_out(OF_DEVICES, whole if question.under is not None and experiment.traces.n_spans else no_trace)
