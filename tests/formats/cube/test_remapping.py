@@ -432,3 +432,11 @@ def test_idle_threads_are_written(words: str, shared: Path, tmp_path: Path, caps
                 for s in (Scope.EXCLUSIVE, Scope.INCLUSIVE)
             )
             assert all(np.allclose(got, expected, rtol=1e-12, atol=1e-14) for got, expected in pairs)
+
+
+def test_remapped_files_say_nothing_of_void_metrics(shared: Path, tmp_path: Path, capsys: Capture) -> None:
+    """Formulas name metrics that their own init block declares VOID, and that are left out for it."""
+    out = tmp_path / "out.cubex"
+    run(capsys, "remap", shared / "data" / "own" / "cube" / "mpi4" / "profile.cubex", out)
+    assert "metric::cuda_time()" in opened(out).metrics.first("comp").formula
+    assert notes(capsys, "top", out, "-m", "comp", "--format", "csv") == ""

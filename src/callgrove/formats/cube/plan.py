@@ -30,7 +30,7 @@ from callgrove.formats.cube.vocabulary import (
 )
 from callgrove.model.contexts import ContextTree
 from callgrove.model.definitions import UserFormula
-from callgrove.model.derived import Refused
+from callgrove.model.derived import Refused, Unavailable
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Aggregation, Metric, Metrics, Scope
 from callgrove.model.profiles import ProfileKind
@@ -153,7 +153,8 @@ def _plan_metric(metrics: Metrics, row: int, id_: int, place: dict[int, int], na
         assert type_ is not None
     scalar = metric.composite is not None and type_.composite is None
     name, parent = unique_name(metric.name, names), place.get(above, ABSENT)
-    return PlannedMetric(row, id_, parent, name, kind, type_, said, scalar, metric.visible)
+    is_void = isinstance(metric.derivation, Unavailable)  # as an init block says, which is written as well
+    return PlannedMetric(row, id_, parent, name, kind, type_, said, scalar, metric.visible or is_void)
 
 
 def _has_become_values(metric: Metric, said: CubeMetric) -> bool:
