@@ -188,6 +188,8 @@ def test_nothing_is_evaluated_that_is_not_shown(path: Path, monkeypatch: pytest.
     assert evaluated == []
     experiment.top("p2p")
     assert set(evaluated) == {"p2p"}
+    experiment.metric_tree("p2p")
+    assert set(evaluated) == {"p2p"}
     experiment.top("comp")
     assert set(evaluated) == {"p2p", "comp", "execution", "mpi"}
 
