@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import callgrove
-from callgrove.analysis.efficiency import FIGURES, Grade, Question, RunFigures, grade, pop
+from callgrove.analysis.efficiency import Question, pop
+from callgrove.analysis.efficiency_figures import FIGURES, Grade, RunFigures, grade
 from callgrove.analysis.summary import summarise
 from callgrove.analysis.time_use import Phase, TimeUse
 from callgrove.errors import UsageError
@@ -43,21 +44,25 @@ def opened(path: Path) -> Experiment:
     return experiment
 
 
-def run_of(seconds: Seconds, per_second: tuple[float, float] | None = None) -> Experiment:
+def run_of(seconds: Seconds, per_second: tuple[float, float] | None = None, idle: Seconds | None = None) -> Experiment:
     """An experiment of one run. `per_second` are instructions and cycles for each second of computation; barriers,
-    which spin, execute many more."""
+    which spin, execute many more. `idle` is the part of the time in which threads had nothing to do."""
     builder = ExperimentBuilder("test", title="run")
     for parent, name, paradigm, role in CONTEXTS:
         region = builder.region(ContextKind.FUNCTION, name, paradigm=paradigm, role=role)
         builder.add_context(parent, ContextKind.FUNCTION, region)
     time = builder.add_metric(Metric("time", Scope.EXCLUSIVE, "sec"))
     counters = [builder.add_metric(Metric(n, Scope.EXCLUSIVE)) for n in ("PAPI_TOT_INS", "PAPI_TOT_CYC")]
+    if idle is not None:
+        idle_metric = builder.add_metric(Metric("omp_idle_threads", Scope.EXCLUSIVE, "sec", parent=time))
     for (rank, thread), spent in seconds.items():
         place = [(RANK, rank, rank, Interpretation.SINGLE), (THREAD, thread, thread, Interpretation.SINGLE)]
         profile = builder.add_profile(ProfileKind.THREAD, place)
         contexts = np.array(list(spent), np.int64)
         values = np.array(list(spent.values()), np.float64)
         builder.add_values(profile, contexts, time, values)
+        if idle is not None and (waits := idle.get((rank, thread))):
+            builder.add_values(profile, np.array(list(waits)), idle_metric, np.array(list(waits.values()), np.float64))
         for metric, factor in zip(counters, per_second or (), strict=False):
             builder.add_values(profile, contexts, metric, values * np.where(contexts == BARRIER, 100, factor))
     return builder.build()
@@ -181,6 +186,16 @@ def test_one_rank_with_four_threads() -> None:
         MPI_load_balance=1,
         OpenMP_parallel_efficiency=14 / 20,
     )
+
+
+def test_idle_time_that_a_tool_has_added_is_no_computation() -> None:
+    """Remapped profiles count the time of masters outside of parallel regions as that of idle workers, too."""
+    added = {**A, (0, 1): {**A[0, 1], MAIN: 1, WORK: 4}, (1, 1): {**A[1, 1], MAIN: 1, WORK: 6}}
+    idle: Seconds = {(0, 1): {MAIN: 1, WORK: 4}, (1, 1): {MAIN: 1, WORK: 6}}
+    plain, found = figures(run_of(A))[0], figures(run_of(added, idle=idle))[0]
+    for name in ("runtime", "computation", "parallel efficiency", "load balance", "OpenMP parallel efficiency"):
+        assert found.values[name] == plain.values[name]
+    check(found, MPI_share_of_time=4 / (44 + 12))
 
 
 def test_without_initialisation() -> None:
