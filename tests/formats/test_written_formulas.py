@@ -5,6 +5,7 @@ The numbers are those of R1 in cube.md and analysis.md 3.2.
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -33,6 +34,7 @@ from tests.exhaustive import try_examples
 from tests.formats.cube.raw_cubes import R1_TIME, R1_TIME_INCLUSIVE, R1_TREE, R1_VISITS, Cube, RawMetric
 from tests.formats.hpctoolkit.databases import corpus
 from tests.formats.written import read, write
+from tests.requirements import need_module
 
 FORMULA, VALUES, LOST = "formula", "values", "lost"
 DEFINITIONS = {  # and what becomes of each as a Cube file, and as a database of HPCToolkit
@@ -321,17 +323,18 @@ def test_a_folder_of_formulas_evaluates_them(tmp_path: Path) -> None:
         again.totals("wrong", Scope.EXCLUSIVE)
 
 
-def test_a_folder_without_words_about_formulas_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_without_words_about_formulas_is_read(tmp_path: Path) -> None:
     """Folders of minor version 1 have the formulas of Cube files, and do not say what they are."""
-    from callgrove.formats.columnar import folder, schema, writer
-
-    made = with_cubepl(tmp_path / "in.cubex")
-    old = {name: tuple(c for c in columns if c.since < 2) for name, columns in schema.EXPERIMENT.items()}
-    with monkeypatch.context() as patch:
-        patch.setattr(folder.Manifest.__init__, "__defaults__", (*folder.Manifest.__init__.__defaults__[:-1], 1))  # type: ignore[attr-defined, index, misc]
-        patch.setattr(writer, "EXPERIMENT", old)
-        callgrove.write(made, tmp_path / "old.cgrove")
-    again = read(tmp_path / "old.cgrove")
+    parquet = need_module("pyarrow.parquet")
+    old = tmp_path / "old.cgrove"
+    callgrove.write(with_cubepl(tmp_path / "in.cubex"), old)
+    metrics = parquet.read_table(old / "metrics.parquet")
+    told = [name for name in metrics.column_names if name.startswith("formula_")]
+    parquet.write_table(metrics.drop_columns(told), old / "metrics.parquet")
+    manifest = json.loads((old / "callgrove.json").read_text())
+    (old / "callgrove.json").write_text(json.dumps(manifest | {"minor": 1}))
+    again = read(old)
+    assert len(told) == 3
     assert again.version.startswith("1.1")
     np.testing.assert_array_equal(again.totals("masked", Scope.EXCLUSIVE), [0, 26, 0, 0, 0, 16, 0])
 
