@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import callgrove
 from callgrove.algebra.cutting import part
@@ -21,9 +23,12 @@ from callgrove.analysis.views import top, top_down
 from callgrove.arrays import Floats, Ints
 from callgrove.errors import NotEvaluated, UsageError
 from callgrove.examples import example
+from callgrove.model.builder import ExperimentBuilder
+from callgrove.model.contexts import ContextKind
+from callgrove.model.derived import Cells, When
 from callgrove.model.experiment import Experiment
-from callgrove.model.metrics import Aggregation, Scope
-from callgrove.model.profiles import choose_profiles
+from callgrove.model.metrics import Aggregation, Metric, Scope
+from callgrove.model.profiles import ProfileKind, choose_profiles
 from callgrove.model.runs import IntSet, Run
 from callgrove.model.study.call_paths import CallPaths
 from callgrove.model.study.run_values import Combination
@@ -31,7 +36,8 @@ from callgrove.model.table import Table
 from callgrove.query.sql import sql
 from callgrove.viewer.page import Choice, Detail, Limits, Panel
 from callgrove.viewer.profile import profile_maker
-from tests.analysis.derivations import KINDS, RATIOS, SUMS, evaluations, with_every_kind
+from tests.analysis.derivations import KINDS, RATIOS, SUMS, Formula, add_formulas, evaluations, with_every_kind
+from tests.exhaustive import try_examples
 from tests.formats.cube.raw_cubes import r1
 
 E, I = Scope.EXCLUSIVE, Scope.INCLUSIVE  # noqa: E741
@@ -308,21 +314,41 @@ def test_a_spread_of_a_formula_is_that_of_each_profile(tmp_path: Path, sizes: st
     same(rows["ratio", barrier]["mean"], [1, None, 1, None])
     assert rows["ratio", barrier]["all_none"] == 2
     assert rows["ratio", barrier]["all_max"] == 1
+    same(rows["part", -1]["mean"], [31 / 128, 25 / 128, 39 / 128, 33 / 128])
     same(rows["weighted", -1]["mean"], [2 * 31 + 26, 2 * 25 + 32, 2 * 39 + 48, 2 * 33 + 54])
 
 
 def test_pages_say_which_formulas_cannot_be_evaluated_and_compute_no_more_than_they_show(
     experiment: Experiment,
 ) -> None:
-    panel = panel_of(experiment, "calltree", Limits(metrics=1))
+    panel = panel_of(experiment, "calltree", Limits(metrics=1, derived=0))
     assert len(panel.data["metrics"]) == 1
     assert evaluations(experiment) == {}
+    few = panel_of(experiment, "calltree", Limits(metrics=1, derived=1))
+    assert [metric["derived"] != "" for metric in few.data["metrics"]] == [False, True]
+    assert len(evaluations(experiment)) == 1
     assert any(text.startswith("1 derived metric is not shown") for text in panel.notes)
     with pytest.raises(NotEvaluated):
         profile_maker(experiment, Choice(metric="broken"))
     hot = panel_of(experiment, "hotspots", choice=Choice(metric="ratio"))
     assert hot.data["metrics"][0]["name"] == "ratio"
     assert hot.data["paths"][0] is None
+
+
+def test_a_formula_of_single_call_paths_stops_no_page(tmp_path: Path) -> None:
+    def by_context(cells: Cells) -> Floats:
+        if cells.contexts is None:
+            raise NotEvaluated("", "postderived", "id * time", "it depends on the call path")
+        return (cells.contexts * cells.of("time").T).T
+
+    formula = Formula("id * time", When.AFTER, by_context, ("time",))
+    panel = panel_of(add_formulas(of_r1(tmp_path), {"located": formula}), "calltree", Limits(contexts=3))
+    names = [metric["name"] for metric in panel.data["metrics"]]
+    number, tree = names.index("located"), panel.data["tree"]
+    same(tree["metrics"][number]["inclusive"][:3], [c * t for c, t in zip([0, 1, 3], [128, 62, 26], strict=True)])
+    assert np.isnan(tree["metrics"][number]["inclusive"][3:]).all()
+    assert np.isnan(panel.data["flat"][0]["inclusive"][number]).all()
+    assert any(text.startswith("located: a formula of single call paths") for text in panel.notes)
 
 
 # -- series ------------------------------------------------------------------------------------------------------------
@@ -435,3 +461,78 @@ def test_nothing_is_evaluated_unasked(experiment: Experiment, question: str) -> 
 def test_one_formula_evaluates_what_it_needs_alone(experiment: Experiment) -> None:
     experiment.export("values", metric="twice_ratio", scope="exclusive")
     assert set(evaluations(experiment)) == {"twice_ratio", "ratio"}
+
+
+# -- any experiment ----------------------------------------------------------------------------------------------------
+
+
+@st.composite
+def counted_calls(draw: Any) -> Experiment:
+    """Functions that recur along paths and beside each other, two counters of small numbers, one to three threads."""
+    builder = ExperimentBuilder("random")
+    regions = {name: builder.region(ContextKind.FUNCTION, name) for name in ("main", "solve", "kernel")}
+    n, n_threads = draw(st.integers(1, 12)), draw(st.integers(1, 3))
+    for context in range(n):
+        parent = draw(st.integers(-1, context - 1)) if context else -1
+        builder.add_context(parent, ContextKind.FUNCTION, regions[draw(st.sampled_from(sorted(regions)))])
+    builder.add_run(Run("r", {"p": 1.0}))
+    for metric, name in enumerate("ab"):
+        builder.add_metric(Metric(name, E))
+        for thread in range(n_threads):
+            if not metric:
+                builder.add_profile(ProfileKind.THREAD)
+            amounts = draw(st.lists(st.integers(0, 3), min_size=n, max_size=n))
+            builder.add_values(thread, np.arange(n), metric, np.array(amounts, np.float64))
+    return with_every_kind(builder.build(), "a", "b")
+
+
+@given(counted_calls())
+@try_examples(80)
+def test_a_ratio_is_that_of_sums_in_whatever_is_shown(experiment: Experiment) -> None:
+    tree, matrices = experiment.contexts, [experiment.matrix(name, E) for name in "ab"]
+    sums = [matrix.sum(axis=1) for matrix in matrices]
+    names = np.array([tree.name(context) for context in range(len(tree))])
+
+    def ratio(members: Any) -> float | None:
+        a, b = (float(one[members].sum()) for one in sums)
+        return a / b if b else None
+
+    functions = {str(name): ratio(names == name) for name in names}
+    flat = compare([experiment, experiment], Question("ratio", flat=True)).table()
+    assert by_name(flat, "path", "left") == {name: [v] for name, v in functions.items() if v is not None}
+    shown = by_name(top(costs(experiment, "ratio")), "name", "exclusive")
+    assert {name: cells[0] for name, cells in shown.items() if cells[0] is not None} == {
+        name: value for name, value in functions.items() if value is not None
+    }
+    paths = CallPaths.of(tree)
+    by_path = {text: ratio(np.flatnonzero(paths.of_context == k)) for k, text in enumerate(paths.texts)}
+    compared = by_name(compare([experiment, experiment], Question("ratio")).table(), "path", "left")
+    assert compared == {text: [value] for text, value in by_path.items() if value is not None}
+    known = {text: value for text, value in by_path.items() if value}
+    if known:
+        study = experiment.study(["ratio"])
+        made = {study.callpaths[c]: float(study.mean[s, 0]) for s, c in enumerate(study.series_callpath.tolist())}
+        assert {text: value for text, value in made.items() if value} == known
+    cells = exported(experiment, "ratio", "exclusive")
+    with np.errstate(all="ignore"):
+        same(cells, np.where(matrices[1] == 0, np.nan, matrices[0] / matrices[1]))
+
+
+@given(counted_calls())
+@try_examples(60)
+def test_sums_add_up_in_whatever_is_shown(experiment: Experiment) -> None:
+    for name in SUMS:
+        total, one = experiment.root_total(name), costs(experiment, name)
+        if np.isnan(one.exclusive).any():
+            continue
+        same(exported(experiment, name, "exclusive").sum(), total)
+        same(sum(cell for cell in top(one)["exclusive"]), total)
+        same(compare([experiment, experiment], Question(name)).values[:, 0].sum(), total)
+        if one.exclusive.any():
+            study = experiment.study([name])
+            same(np.nansum(study.mean), total)
+            assert study.unexplained == ()
+    maker = profile_maker(experiment, Choice())
+    if maker is not None:
+        assert list(maker.panels(Detail()))
+        assert maker.differences == ()

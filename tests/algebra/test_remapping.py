@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import assume, given
 
 import callgrove
 from callgrove import Scope
@@ -20,6 +21,7 @@ from tests.algebra.reference import cube, cube_a
 from tests.algebra.test_idle_threads import IDLE, TIME, by_region, hybrid
 from tests.cli.commands import Capture, notes, rows, run
 from tests.formats.cube.raw_cubes import r1
+from tests.model.strategies import experiments
 
 NAMES = {activity.name for activity in ACTIVITIES}
 
@@ -102,6 +104,19 @@ def test_it_agrees_with_the_specification_of_score_p(name: str, shared: Path) ->
         assert by_rules.root_total(metric) == pytest.approx(by_formulas.root_total(metric), rel=1e-9, abs=1e-12)
     parents = {m.name: by_formulas.metrics[m.parent].name for m in by_formulas.metrics if m.parent >= 0}
     assert divided(by_rules).items() <= parents.items()
+
+
+@given(experiments(traces=False))
+def test_any_time_is_divided_without_a_rest(experiment: Experiment) -> None:
+    assume(any(m.is_time and m.aggregation == Aggregation.SUM and not m.statistic for m in experiment.metrics))
+    assume(experiment.contexts.n_listed)
+    made = experiment.remap()
+    time = next(iter(set(divided(made).values()) - NAMES))
+    exclusive = experiment.matrix(time, Scope.EXCLUSIVE).astype(np.float64)
+    exclusive[experiment.contexts.n_listed :] = 0
+    assert np.array_equal(parts(made).sum(axis=0), exclusive, equal_nan=True)
+    for name in experiment.metrics.quantities:
+        assert made.metrics.scopes(name) == experiment.metrics.scopes(name)
 
 
 def test_older_score_p_has_no_specification(shared: Path) -> None:

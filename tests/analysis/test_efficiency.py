@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import callgrove
-from callgrove.analysis.efficiency import FIGURES, Grade, Question, RunFigures, grade, pop
+from callgrove.analysis.efficiency import Question, pop
+from callgrove.analysis.efficiency_figures import FIGURES, Grade, RunFigures, grade
 from callgrove.analysis.summary import summarise
 from callgrove.analysis.time_use import Phase, TimeUse
 from callgrove.errors import UsageError
@@ -22,6 +24,7 @@ from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Metric, Scope
 from callgrove.model.profiles import Interpretation, ProfileKind
 from tests.formats.cube.raw_cubes import r1
+from tests.model.strategies import experiments
 
 RANK, THREAD = 2, 3  # kinds of identifiers
 CONTEXTS = (  # parent, name, paradigm, role
@@ -43,21 +46,25 @@ def opened(path: Path) -> Experiment:
     return experiment
 
 
-def run_of(seconds: Seconds, per_second: tuple[float, float] | None = None) -> Experiment:
+def run_of(seconds: Seconds, per_second: tuple[float, float] | None = None, idle: Seconds | None = None) -> Experiment:
     """An experiment of one run. `per_second` are instructions and cycles for each second of computation; barriers,
-    which spin, execute many more."""
+    which spin, execute many more. `idle` is the part of the time in which threads had nothing to do."""
     builder = ExperimentBuilder("test", title="run")
     for parent, name, paradigm, role in CONTEXTS:
         region = builder.region(ContextKind.FUNCTION, name, paradigm=paradigm, role=role)
         builder.add_context(parent, ContextKind.FUNCTION, region)
     time = builder.add_metric(Metric("time", Scope.EXCLUSIVE, "sec"))
     counters = [builder.add_metric(Metric(n, Scope.EXCLUSIVE)) for n in ("PAPI_TOT_INS", "PAPI_TOT_CYC")]
+    if idle is not None:
+        idle_metric = builder.add_metric(Metric("omp_idle_threads", Scope.EXCLUSIVE, "sec", parent=time))
     for (rank, thread), spent in seconds.items():
         place = [(RANK, rank, rank, Interpretation.SINGLE), (THREAD, thread, thread, Interpretation.SINGLE)]
         profile = builder.add_profile(ProfileKind.THREAD, place)
         contexts = np.array(list(spent), np.int64)
         values = np.array(list(spent.values()), np.float64)
         builder.add_values(profile, contexts, time, values)
+        if idle is not None and (waits := idle.get((rank, thread))):
+            builder.add_values(profile, np.array(list(waits)), idle_metric, np.array(list(waits.values()), np.float64))
         for metric, factor in zip(counters, per_second or (), strict=False):
             builder.add_values(profile, contexts, metric, values * np.where(contexts == BARRIER, 100, factor))
     return builder.build()
@@ -183,6 +190,16 @@ def test_one_rank_with_four_threads() -> None:
     )
 
 
+def test_idle_time_that_a_tool_has_added_is_no_computation() -> None:
+    """Remapped profiles count the time of masters outside of parallel regions as that of idle workers, too."""
+    added = {**A, (0, 1): {**A[0, 1], MAIN: 1, WORK: 4}, (1, 1): {**A[1, 1], MAIN: 1, WORK: 6}}
+    idle: Seconds = {(0, 1): {MAIN: 1, WORK: 4}, (1, 1): {MAIN: 1, WORK: 6}}
+    plain, found = figures(run_of(A))[0], figures(run_of(added, idle=idle))[0]
+    for name in ("runtime", "computation", "parallel efficiency", "load balance", "OpenMP parallel efficiency"):
+        assert found.values[name] == plain.values[name]
+    check(found, MPI_share_of_time=4 / (44 + 12))
+
+
 def test_without_initialisation() -> None:
     """T becomes 13 and 15 of the masters, U stays 11 and 15."""
     found = figures(run_of(A), question=Question(exclude_init=True))[0]
@@ -286,11 +303,28 @@ def test_batches_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_every_figure_is_there_or_has_a_reason() -> None:
     every = {figure.name for figure in FIGURES}
-    for experiments in ([run_of(A)], [run_of(A), run_of(B)], [gpu_example()], [example()]):
-        for run in figures(*experiments):
+    for several in ([run_of(A)], [run_of(A), run_of(B)], [gpu_example()], [example()]):
+        for run in figures(*several):
             assert run.values.keys() | run.missing.keys() == every
             assert not run.values.keys() & run.missing.keys()
             assert all(run.missing.values())
+
+
+@given(experiments(n_runs=2))
+def test_any_experiment_has_figures_or_a_reason_to_have_none(experiment: Experiment) -> None:
+    every = {figure.name for figure in FIGURES}
+    for metric in (None, *experiment.metrics.quantities):
+        with suppress(UsageError):  # no time, nothing to divide
+            found = pop([experiment], Question(metric))
+            for run in found.runs:
+                assert run.values.keys() | run.missing.keys() == every
+                assert np.isfinite(list(run.values.values())).all()
+            assert len(found.table()) == len(FIGURES)
+
+
+def test_an_experiment_without_profiles_is_refused() -> None:
+    with pytest.raises(UsageError, match="no thread or device was measured"):
+        pop([ExperimentBuilder("test").build()], Question())
 
 
 def test_grades() -> None:

@@ -164,6 +164,24 @@ def test_columns_of_a_profiler_stay_beside_derived_ones(capsys: Capture) -> None
     assert all((row[name] or 0) == pytest.approx(row["t"]) for row in table)
 
 
+@pytest.mark.parametrize("generation", ["release", "prerelease"])
+@pytest.mark.parametrize("verb", ["top", "tree"])
+def test_one_times_a_metric_is_the_metric(generation: str, verb: str, capsys: Capture) -> None:
+    """Exclusive costs come from another scope, and sums over all threads from a stored summary."""
+    for options in ((), ("--rank", "0-1")):
+        command = (verb, corpus(generation, "mpi4.d"), "--limit", "all", *options)
+        plain, once, each = (
+            rows(capsys, *command, *more) for more in ((), ("-m", "x = 1 * CPUTIME"), ("-m", "x = each(CPUTIME)"))
+        )
+        assert len(plain) > 5
+        assert once == plain
+        for one, other in zip(plain, each, strict=True):
+            assert other == {
+                **one,
+                **{name: pytest.approx(one[name]) for name in ("exclusive", "inclusive", "percent")},
+            }
+
+
 # -- every verb --------------------------------------------------------------------------------------------------------
 
 
@@ -172,7 +190,7 @@ def test_columns_of_a_profiler_stay_beside_derived_ones(capsys: Capture) -> None
 )
 def test_verbs_that_take_a_metric_take_formulas(verb: str, cube: Path, capsys: Capture, tmp_path: Path) -> None:
     """A wrong formula is found before anything is computed."""
-    more = {
+    more: dict[str, list[object]] = {
         "diff": [cube],
         "export": ["--table", "values"],
         "report": ["-o", tmp_path / "r.html"],

@@ -99,6 +99,18 @@ def test_a_folder_of_runs(tmp_path: Path, capsys: Capture) -> None:
     assert by_name(chosen, list(chosen[0])[3]) == pytest.approx(alone)
 
 
+def test_a_folder_of_traced_runs(shared: Path, capsys: Capture) -> None:
+    """Runs that are joined have no traces, so each is opened by itself."""
+    folder = shared / "data" / "public" / "extrap" / "nsight" / "concurrent_example"
+    found = rows(capsys, "pop", folder)
+    names = [f"concurrent.s{n}" for n in (1, 2, 4, 8, 16)]
+    assert list(found[0])[3:-1] == names
+    alone = by_name(rows(capsys, "pop", folder / "concurrent.s4"), "concurrent.s4")
+    assert by_name(found, "concurrent.s4") == pytest.approx(alone)
+    assert alone["device parallel efficiency"] is not None
+    assert list(rows(capsys, "pop", folder, "--run", "s=4,r=1")[0])[3:-1] == ["concurrent.s4"]
+
+
 def test_what_is_refused(cube: Path, capsys: Capture) -> None:
     assert "visits is no time" in said(capsys, "pop", cube, "-m", "visits", code=2)
     assert "no profile has rank 7" in said(capsys, "pop", cube, "--rank", "7", code=2)

@@ -45,8 +45,8 @@ def r1() -> Experiment:
         builder.add_metric(
             Metric(name, scope, unit, aggregation=rule, dtype=kind, source_id=number, id_of_quantity=True)
         )
-    parent, levels = np.array(PARENTS, np.int32), [np.array(level) for level in ([0], [1, 4, 6], [2, 3, 5])]
-    inclusive = combine_upwards(R1_TIME, parent, levels)
+    levels = [np.array(level) for level in ([0], [1, 4, 6], [2, 3, 5])]
+    inclusive = combine_upwards(R1_TIME, np.array(PARENTS, np.int32), levels)
     for location in range(4):
         rank, thread = divmod(location, 2)
         profile = builder.add_profile(ProfileKind.THREAD, [(RANK, rank, rank, 0), (THREAD, thread, thread, 0)])

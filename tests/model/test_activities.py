@@ -309,6 +309,18 @@ def test_every_metric_of_a_remapped_profile(shared: Path) -> None:
         np.testing.assert_allclose(time * chosen[:, None], expected, rtol=1e-12, atol=1e-15, err_msg=name)
 
 
+def test_every_formula_of_a_profile_with_the_specification_inside(shared: Path) -> None:
+    """The same, of formulas that are evaluated here."""
+    experiment = opened(shared / "acceptance" / "inputs" / "cube" / "mpi4-derived.cubex")
+    activities, time = find_activities(experiment.contexts), experiment.matrix("time", Scope.EXCLUSIVE)
+    formulas = [metric.name for metric in experiment.metrics if metric.derivation and metric.name in ACTIVITY_IDS]
+    assert {"execution", "comp", "mpi", "omp_time", "overhead"} <= set(formulas)
+    for name in formulas:
+        chosen = np.isin(activities, activities_below(name))
+        found = experiment.matrix(name, Scope.EXCLUSIVE)
+        np.testing.assert_allclose(time * chosen[:, None], found, rtol=1e-12, atol=1e-15, err_msg=name)
+
+
 MASKS = {
     "mpi_mgmt_startup": "mpi_init_exit",
     "mpi_sync_rma_active": "mpi_rma_sync_active",

@@ -29,7 +29,7 @@ from functools import cached_property
 import numpy as np
 
 from callgrove.algebra.metric_rows import NewRow, with_metric_rows
-from callgrove.arrays import ABSENT, Bools, Floats, Ints, absent_stays, new_numbers
+from callgrove.arrays import ABSENT, Bools, Floats, Ints, absent_stays, combine_upwards, new_numbers
 from callgrove.errors import UsageError
 from callgrove.model.contexts import ContextTree
 from callgrove.model.derived import MOST_CELLS, TotalCells
@@ -257,11 +257,20 @@ class _Computed:
             idle, limited = self.idle.of(profiles)
             out |= {IDLE_THREADS: idle, LIMITED_PARALLELISM: limited}
         if self.idle.time in names:
-            out[self.idle.time] = self.idle.experiment.matrix(self.idle.time, Scope.EXCLUSIVE, profiles) + idle
+            out[self.idle.time] = self._extend(idle, profiles)
         if names & set(IMBALANCE):
             parts = self.imbalance.of(profiles)
             out |= {name: parts[word] for name, word in IMBALANCE.items() if word in parts}
         return out
+
+    def _extend(self, idle: Floats, profiles: Ints) -> Floats:
+        """Return the time of profiles with that in which they are idle, in the scope that time is stored in."""
+        experiment, time = self.idle.experiment, self.idle.time
+        if experiment.metrics.first(time).scope != Scope.INCLUSIVE:
+            return experiment.matrix(time, Scope.EXCLUSIVE, profiles) + idle
+        tree = experiment.contexts
+        inclusive: Floats = combine_upwards(idle, tree.parent, tree.levels)
+        return experiment.matrix(time, Scope.INCLUSIVE, profiles) + inclusive
 
 
 def with_idle_threads(experiment: Experiment, time: str, empty: Collection[str]) -> Experiment:
@@ -292,5 +301,6 @@ def _list_rows(metrics: Metrics, time: str) -> list[NewRow]:
     out = []
     for row in kept:
         metric = replace(metrics[row], parent=int(new[metrics[row].parent]))
-        out.append(NewRow(replace(metric, scope=Scope.EXCLUSIVE)) if row == first else NewRow(metric, row))
+        scope = Scope.INCLUSIVE if metric.scope == Scope.INCLUSIVE else Scope.EXCLUSIVE
+        out.append(NewRow(replace(metric, scope=scope)) if row == first else NewRow(metric, row))
     return out

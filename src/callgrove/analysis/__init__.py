@@ -8,6 +8,7 @@ The modules, in the order to read them:
     columns.py           the columns that a profiler wants shown: formulas over statistics of threads
     comparison.py        what differs between experiments: `diff`
     efficiency.py        how efficiently runs use processes, threads and devices: `pop`
+    efficiency_figures.py  the figures of an audit, and what was found of them
     time_use.py          what threads of a run spent their time on, and how its devices were used
     overview.py          what is in an experiment: `info`
     value_tables.py      values as a table: stored, computed in a scope, or evaluated from a formula

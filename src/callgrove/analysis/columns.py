@@ -60,6 +60,7 @@ class Statistics:
 
     experiment: Experiment
     profiles: Ints | None
+    cells: TotalCells | None = None  # what has been computed of formulas already
 
     def of(self, quantities: Iterable[Quantity], rows: Rows) -> dict[Quantity, Floats]:
         """Return one number per row, and one more: that of all roots together, in inclusive scope."""
@@ -94,7 +95,7 @@ class Statistics:
 
     @cached_property
     def _cells(self) -> TotalCells:
-        return TotalCells(self.experiment.values, Scope.EXCLUSIVE, self.profiles)
+        return self.cells or TotalCells(self.experiment.values, Scope.EXCLUSIVE, self.profiles)
 
     def _derived(self, quantity: Quantity, rows: Rows) -> Floats:
         """Return a derived metric of the rows; what does not add up has no value of all roots."""
@@ -221,6 +222,7 @@ class ShownColumns:
     quantities: tuple[Quantity, ...] = field(default=())
     left_out: tuple[str, ...] = field(default=())  # columns that cannot be computed
     unavailable: tuple[str, ...] = field(default=())  # metrics whose formulas are not evaluated
+    cells: TotalCells | None = None  # what has been computed of formulas already
 
     def with_metrics(self, names: Iterable[str], scope: Scope) -> ShownColumns:
         """Return these columns and one for each of some metrics, which is called as the metric is."""
@@ -237,10 +239,12 @@ class ShownColumns:
 
     def of_rows(self, rows: Rows) -> tuple[CostColumn, ...]:
         """Return the columns for the rows of a view; no value is an empty cell."""
-        inclusive = [q.inclusive for q in self.quantities]
-        statistics = Statistics(self.experiment, self.profiles).of([*self.quantities, *inclusive], rows)
+        shared = {k for shown in self.columns if shown.column.show_percent for k in shown.formula.variables()}
+        inclusive = {k: self.quantities[k].inclusive for k in sorted(shared)}  # what shares are of
+        wanted = [*self.quantities, *inclusive.values()]
+        statistics = Statistics(self.experiment, self.profiles, self.cells).of(wanted, rows)
         values = {k: statistics[q][:-1] for k, q in enumerate(self.quantities)}
-        totals = {k: statistics[q][-1:] for k, q in enumerate(inclusive)}
+        totals = {k: statistics[q][-1:] for k, q in inclusive.items()}
         return tuple(self._column(shown, values, totals, rows.n) for shown in self.columns)
 
     def _column(self, shown: Shown, values: Mapping[int, Floats], totals: Mapping[int, Floats], n: int) -> CostColumn:

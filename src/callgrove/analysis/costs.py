@@ -57,6 +57,7 @@ class Costs:
     exclusive: Array
     inclusive: Array
     total: float
+    cells: TotalCells  # what formulas can ask for, over the chosen profiles; all views of these costs share it
     profiles: Ints | None = None
 
     @property
@@ -77,11 +78,6 @@ class Costs:
     def neutral(self) -> float:
         """What stands for no cost."""
         return np.nan if self.is_ratio else self.metric.aggregation.neutral
-
-    @cached_property
-    def cells(self) -> TotalCells:
-        """What formulas can ask for, over the chosen profiles; all views of these costs share it."""
-        return TotalCells(self.experiment.values, Scope.EXCLUSIVE, self.profiles)
 
     def over(self, rows: Rows) -> tuple[Array, Array]:
         """Return the exclusive and the inclusive cost of the rows of a view."""
@@ -194,14 +190,14 @@ def costs(
     if row.composite is not None:
         composite = f"{quantity} has composite values ({row.dtype}); choose another metric with "
         raise UsageError(composite, Parameter("metric"))
-    return Costs(
-        experiment,
-        row,
-        experiment.totals(quantity, Scope.EXCLUSIVE, profiles)[:n],
-        experiment.totals(quantity, Scope.INCLUSIVE, profiles)[:n],
-        experiment.root_total(quantity, profiles),
-        profiles,
-    )
+    cells, scopes = TotalCells(experiment.values, Scope.EXCLUSIVE, profiles), (Scope.EXCLUSIVE, Scope.INCLUSIVE)
+    if experiment.is_computed(quantity):
+        exclusive, inclusive = (cells.of(quantity, scope)[:n] for scope in scopes)
+    else:
+        exclusive, inclusive = (experiment.totals(quantity, scope, profiles)[:n] for scope in scopes)
+    adds_up = row.aggregation != Aggregation.NONE
+    total = row.aggregation.combine_all(inclusive[experiment.contexts.roots]) if adds_up else np.nan
+    return Costs(experiment, row, exclusive, inclusive, total, cells, profiles)
 
 
 # -- metrics without their child metrics -------------------------------------------------------------------------------

@@ -24,13 +24,15 @@ A figure that cannot be computed is missing, with the reason. It is never 0 or 1
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from enum import StrEnum
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import PurePath
 
 import numpy as np
 
+from callgrove.analysis.efficiency_figures import BETWEEN_RUNS, OF_DEVICES, OF_HOST, Efficiencies, RunFigures
+from callgrove.analysis.summary import summarise
+from callgrove.analysis.summary_sections import DeviceSums
 from callgrove.analysis.time_use import (
     Counters,
     DeviceUse,
@@ -39,7 +41,6 @@ from callgrove.analysis.time_use import (
     choose_time,
     count_events,
     find_locations,
-    use_devices,
 )
 from callgrove.arrays import Bools, Floats, Ints
 from callgrove.errors import UsageError
@@ -47,166 +48,12 @@ from callgrove.model.contexts import ContextTree
 from callgrove.model.experiment import Experiment
 from callgrove.model.profiles import choose_profiles
 from callgrove.model.runs import Numbers, choose_runs
-from callgrove.model.table import Column, Table
 
-__all__ = [
-    "FIGURES",
-    "SCALINGS",
-    "Efficiencies",
-    "Figure",
-    "FigureKind",
-    "Grade",
-    "Question",
-    "RunFigures",
-    "grade",
-    "pop",
-]
+__all__ = ["SCALINGS", "Question", "pop"]
 
 
-# -- the figures -------------------------------------------------------------------------------------------------------
-
-
-class FigureKind(StrEnum):
-    """What a figure is: an efficiency, of which 1 is the best; a share; how many there are; an amount with a unit."""
-
-    EFFICIENCY = "efficiency"
-    SHARE = "share"
-    COUNT = "count"
-    AMOUNT = "amount"
-
-
-@dataclass(frozen=True)
-class Figure:
-    """A row: its name, its level, its kind, its unit."""
-
-    name: str
-    depth: int
-    kind: FigureKind
-    unit: str = ""
-
-
-def _figures(kind: FigureKind, *rows: tuple[int, str]) -> tuple[Figure, ...]:
-    return tuple(Figure(name, depth, kind) for depth, name in rows)
-
-
-FIGURES = (
-    *_figures(
-        FigureKind.EFFICIENCY,
-        (0, "global efficiency"),
-        (1, "parallel efficiency"),
-        (2, "load balance"),
-        (2, "communication efficiency"),
-        (3, "serialisation efficiency"),
-        (3, "transfer efficiency"),
-        (2, "MPI parallel efficiency"),
-        (3, "MPI load balance"),
-        (3, "MPI communication efficiency"),
-        (2, "OpenMP parallel efficiency"),
-        (1, "computation scaling"),
-        (2, "instruction scaling"),
-        (2, "IPC scaling"),
-        (2, "frequency scaling"),
-        (0, "device parallel efficiency"),
-        (1, "device load balance"),
-        (1, "device communication efficiency"),
-        (1, "device orchestration efficiency"),
-    ),
-    Figure("speed-up", 0, FigureKind.AMOUNT),
-    Figure("runtime", 0, FigureKind.AMOUNT, "s"),
-    Figure("computation", 0, FigureKind.AMOUNT, "s"),
-    *_figures(FigureKind.COUNT, (0, "processes"), (0, "threads")),
-    Figure("IPC", 0, FigureKind.AMOUNT),
-    Figure("frequency", 0, FigureKind.AMOUNT, "Hz"),
-    *_figures(
-        FigureKind.SHARE,
-        (0, "MPI share of time"),
-        (1, "MPI collectives and barriers"),
-        (0, "OpenMP share of time"),
-        (1, "OpenMP barriers"),
-        (0, "computation above average"),
-    ),
-    Figure("devices", 0, FigureKind.COUNT),
-    Figure("device runtime", 0, FigureKind.AMOUNT, "s"),
-    *_figures(FigureKind.SHARE, (0, "copy share of device time"), (0, "copies overlapped by kernels")),
-)
 SCALINGS = ("strong", "weak")
 LEAST_UNNAMED = 0.01  # share of time in functions without a name that is worth a note
-GOOD, FAIR = 0.8, 0.6  # from here on green, and yellow; red below
-
-
-class Grade(StrEnum):
-    """How good an efficiency is; colours go with it."""
-
-    GOOD = "good"
-    FAIR = "fair"
-    POOR = "poor"
-
-
-def grade(value: float) -> Grade:
-    """Return how good an efficiency is."""
-    return Grade.GOOD if value >= GOOD else Grade.FAIR if value >= FAIR else Grade.POOR
-
-
-@dataclass(frozen=True)
-class RunFigures:
-    """The figures of one run by name, and why others are missing."""
-
-    name: str
-    values: Mapping[str, float]
-    missing: Mapping[str, str]
-
-    def cell(self, figure: Figure) -> float | None:
-        """Return a figure, None where it is missing; what is counted is a whole number."""
-        value = self.values.get(figure.name)
-        return value if value is None or figure.kind != FigureKind.COUNT else int(value)
-
-
-@dataclass(frozen=True)
-class Efficiencies:
-    """What `pop` found: runs, the first of which is the reference, and what a reader should know."""
-
-    runs: tuple[RunFigures, ...]
-    notes: tuple[str, ...]
-
-    def rows(self, everything: bool = True) -> list[Figure]:
-        """Return the figures; unless all are wanted, those that some run has, each below the nearest above that is
-        there."""
-        above: list[tuple[int, bool]] = []  # levels of the figures that a row is below, and whether these are shown
-        shown = []
-        for figure in FIGURES:
-            above = [one for one in above if one[0] < figure.depth]
-            is_there = everything or any(figure.name in run.values for run in self.runs)
-            if is_there:
-                shown.append(replace(figure, depth=sum(there for _, there in above)))
-            above.append((figure.depth, is_there))
-        return shown
-
-    def table(self, everything: bool = True) -> Table:
-        """Return a row for each figure (or those that some run has), a column for each run, and why some lack it."""
-        rows = self.rows(everything)
-        columns = (
-            Column("name", [row.name for row in rows]),
-            Column("depth", [row.depth for row in rows]),
-            Column("unit", [row.unit for row in rows]),
-            *(Column(run.name, [run.cell(row) for row in rows]) for run in self.runs),
-            Column("missing", [self.why_missing(row.name) or None for row in rows]),
-        )
-        return Table(columns, title="Efficiencies", notes=self.notes)
-
-    def why_missing(self, figure: str) -> str:
-        """Return why a figure is missing, in some run or in all; empty where none lacks it."""
-        return "; ".join(dict.fromkeys(run.missing[figure] for run in self.runs if figure in run.missing))
-
-    def name_missing(self) -> Iterator[str]:
-        """Yield a sentence for each reason, with the figures that no run has because of it."""
-        reasons: dict[str, list[str]] = {}
-        shown = {row.name for row in self.rows(everything=False)}
-        for figure in FIGURES:
-            if figure.name not in shown:
-                reasons.setdefault(self.why_missing(figure.name), []).append(figure.name)
-        for reason, names in reasons.items():
-            whole = next((title for title, every in GROUPS.items() if set(every) == set(names)), ", ".join(names))
-            yield f"not available: {whole}: {reason}"
 
 
 # -- of one run --------------------------------------------------------------------------------------------------------
@@ -249,22 +96,6 @@ NEEDS_REPLAY = (
     "no profile tells; it takes a trace of all messages (sends matched with receives, collectives with their members), "
     "replayed on an ideal network"
 )
-OF_HOST = (
-    *("parallel efficiency", "load balance", "communication efficiency", "MPI parallel efficiency", "MPI load balance"),
-    *("MPI communication efficiency", "OpenMP parallel efficiency", "runtime", "computation", "processes", "threads"),
-    *("IPC", "frequency", "MPI share of time", "MPI collectives and barriers", "OpenMP share of time"),
-    *("OpenMP barriers", "computation above average"),
-)
-OF_DEVICES = (
-    *("devices", "device runtime", "device parallel efficiency", "device load balance"),
-    *("device communication efficiency", "device orchestration efficiency", "copy share of device time"),
-    "copies overlapped by kernels",
-)
-BETWEEN_RUNS = (
-    *("global efficiency", "computation scaling", "instruction scaling", "IPC scaling", "frequency scaling"),
-    "speed-up",
-)
-GROUPS = {"figures of the host": OF_HOST, "figures of devices": OF_DEVICES, "figures between runs": BETWEEN_RUNS}
 BETWEEN_PROCESSES = ("mpi", "shmem_time", "gaspi_time", "nccl_time")
 
 
@@ -302,9 +133,7 @@ def _fill_in_waiting(sheet: _Sheet, use: TimeUse, mpi: float, whole: float) -> N
     sheet.put("OpenMP share of time", _divide(float(use.of("omp_time").sum()), whole))
     barrier = float(use.of("omp_barrier").sum()) if not use.at("omp_time") else np.nan
     sheet.put("OpenMP barriers", _divide(barrier, whole), "functions of the OpenMP runtime have no names that tell")
-    unseen = (
-        "no thread is seen inside of a parallel region of OpenMP, several are added up, or there are too many values"
-    )
+    unseen = "parallel regions of OpenMP are not seen, idle time or threads are added up, or there are too many values"
     sheet.put("computation above average", _divide(use.above_average, float(use.of("comp").sum())), unseen)
 
 
@@ -345,7 +174,8 @@ def _fill_in_devices(sheet: _Sheet, use: DeviceUse) -> None:
 @dataclass(frozen=True)
 class Question:
     """What is asked: which time, whose; `under` finds the contexts below which all lies (None: the whole tree);
-    `exclude_init` takes the time in MPI_Init and MPI_Finalize off; `scaling` is one of SCALINGS."""
+    `exclude_init` takes the time in MPI_Init and MPI_Finalize off; `scaling` is one of SCALINGS. `devices` are what a
+    summary of the same trace says of its devices, where there is one already."""
 
     metric: str | None = None
     ranks: Numbers | None = None
@@ -354,6 +184,7 @@ class Question:
     under: Callable[[ContextTree], Bools] | None = None
     exclude_init: bool = False
     scaling: str = "strong"
+    devices: Sequence[DeviceSums] | None = None
 
 
 def pop(experiments: Sequence[Experiment], question: Question) -> Efficiencies:
@@ -367,6 +198,8 @@ def pop(experiments: Sequence[Experiment], question: Question) -> Efficiencies:
         phase = Phase.of(experiment.contexts, question.under)
         runs = [_measure(experiment, run, phase, question, notes) for run in _choose_runs(experiment, question)]
         measured += sorted(runs, key=lambda run: run.sheet.values.get("threads", 0))
+    if not measured:
+        raise UsageError(f"{experiments[0].path}: no thread or device was measured")
     names = _tell_apart(measured)
     _compare(measured, names[0], question.scaling, notes)
     made = [RunFigures(name, run.sheet.values, run.sheet.missing) for name, run in zip(names, measured, strict=True)]
@@ -393,9 +226,12 @@ def _measure(experiment: Experiment, run: int, phase: Phase, question: Question,
     if profiles is None:
         profiles = experiment.profiles.measured
     result = _measure_host(experiment, profiles, phase, question, sheet, notes)
-    devices = use_devices(experiment, profiles) if question.under is None else None
-    if devices is not None:
-        _fill_in_devices(sheet, devices)
+    devices = question.devices
+    if devices is None and experiment.traces.n_spans:
+        devices = summarise(experiment, profiles=profiles, sections=("busy", "overlap")).devices
+    devices = [device for device in devices or () if device.run in (-1, run)]
+    if devices and question.under is None:
+        _fill_in_devices(sheet, DeviceUse.of(devices))
     whole = "operations on devices are known of whole runs only"
     no_trace = "no operation of a device was traced"
     sheet.leave_out(OF_DEVICES, whole if question.under is not None and experiment.traces.n_spans else no_trace)
@@ -419,7 +255,9 @@ def _measure_host(
         return ()
     locations = find_locations(experiment, profiles)
     if not len(locations):
-        sheet.leave_out(OF_HOST, "no thread of the host was measured")
+        added = "values of single threads are not known, only those of all together"
+        is_known = not len(experiment.profiles.aggregates)
+        sheet.leave_out(OF_HOST, "no thread of the host was measured" if is_known else added)
         return ()
     use = TimeUse.measure(experiment, locations, metric, phase)
     computation = _fill_in(sheet, use, question.exclude_init)
@@ -455,23 +293,31 @@ def _compare(measured: Sequence[_Measured], reference: str, scaling: str, notes:
         measured[0].sheet.leave_out(BETWEEN_RUNS, "another run is needed to compare with")
         return
     how = "the computation of all processes" if scaling == "strong" else "the computation per process"
-    notes[f"{scaling} scaling: {how} is compared with that of {reference}"] = None
-    first = measured[0]
+    if not np.isnan(measured[0].computation):
+        notes[f"{scaling} scaling: {how} is compared with that of {reference}"] = None
     for run in measured:
-        per = (first.n_processes, run.n_processes) if scaling == "weak" else (1, 1)
-        a, b = first.counters, run.counters
-        put, values = run.sheet.put, run.sheet.values
-        computation = _scale(first.computation, run.computation, per)
-        put("computation scaling", computation, "the computation of one of the runs is not known")
-        put("instruction scaling", _scale(a.instructions, b.instructions, per), "no metric counts instructions")
-        ipc = _divide(_divide(b.instructions, b.cycles), _divide(a.instructions, a.cycles))
-        put("IPC scaling", ipc, "no metric counts instructions and cycles")
-        frequency = _divide(_divide(b.cycles, run.computation), _divide(a.cycles, first.computation))
-        put("frequency scaling", frequency, "no metric counts cycles")
-        why = "the parallel efficiency or the computation of one of the runs is not known"
-        put("global efficiency", values.get("parallel efficiency", np.nan) * computation, why)
-        speed_up = _divide(first.sheet.values.get("runtime", np.nan), values.get("runtime", np.nan))
-        put("speed-up", speed_up, "the runtime of one of the runs is not known")
+        if np.isnan(measured[0].computation) or np.isnan(run.computation):
+            run.sheet.leave_out(BETWEEN_RUNS, "the time that threads of the host spent is not known in both runs")
+        else:
+            _fill_in_scaling(run, measured[0], scaling == "weak")
+
+
+def _fill_in_scaling(run: _Measured, first: _Measured, is_weak: bool) -> None:
+    """Enter the figures between the reference and a run."""
+    per = (first.n_processes, run.n_processes) if is_weak else (1, 1)
+    a, b = first.counters, run.counters
+    put, values = run.sheet.put, run.sheet.values
+    computation = _scale(first.computation, run.computation, per)
+    put("computation scaling", computation)
+    put("instruction scaling", _scale(a.instructions, b.instructions, per), "no metric counts instructions")
+    ipc = _divide(_divide(b.instructions, b.cycles), _divide(a.instructions, a.cycles))
+    put("IPC scaling", ipc, "no metric counts instructions and cycles")
+    frequency = _divide(_divide(b.cycles, run.computation), _divide(a.cycles, first.computation))
+    put("frequency scaling", frequency, "no metric counts cycles")
+    why = "the parallel efficiency is not known, or no computation was measured"
+    put("global efficiency", values.get("parallel efficiency", np.nan) * computation, why)
+    speed_up = _divide(first.sheet.values.get("runtime", np.nan), values.get("runtime", np.nan))
+    put("speed-up", speed_up, "the runtime of one of the runs is not known")
 
 
 def _scale(a: float, b: float, per: tuple[int, int]) -> float:

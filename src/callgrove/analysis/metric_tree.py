@@ -28,7 +28,7 @@ from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Aggregation, Metric, Metrics, Scope
 from callgrove.model.table import Column, Table
 
-__all__ = ["MetricNode", "metric_nodes", "metric_tree"]
+__all__ = ["metric_tree"]
 
 NO_VALUE = float("nan")
 MOST_NOTES = 5
@@ -36,7 +36,7 @@ ROUNDING = 1e-12  # of a value, as where the children of a context are taken fro
 
 
 @dataclass
-class MetricNode:
+class _Node:
     """A metric in its tree. Values are NaN where there is none."""
 
     metric: Metric
@@ -85,22 +85,19 @@ class _Whole:
         return metric.aggregation.combine_all(self._sums.of(metric.name)[self.experiment.contexts.roots])
 
 
-def metric_nodes(experiment: Experiment, profiles: Ints | None = None) -> tuple[list[MetricNode], list[str]]:
-    """Return every metric with its value, in preorder of the tree of metrics, and what is to be said about them."""
-    nodes = _list_nodes(experiment.metrics)
-    whole = _Whole(experiment, profiles)
-    for node in nodes:
-        node.value = whole.value(node.metric)
-    for node in nodes:
-        root = nodes[node.root]
-        children = [nodes[number] for number in node.children if counts_as_child(nodes[number].metric)]
+def _fill_in(nodes: Sequence[_Node], chosen: range, whole: _Whole) -> None:
+    """Compute what some nodes and their roots come to; a node is among them with all below it."""
+    for number in sorted({*chosen, *(nodes[number].root for number in chosen)}):
+        nodes[number].value = whole.value(nodes[number].metric)
+    for number in chosen:
+        node, root = nodes[number], nodes[nodes[number].root]
+        children = [nodes[child] for child in node.children if counts_as_child(nodes[child].metric)]
         if node.adds_up or not children:
             node.without_children = _subtract(node.value, [child.value for child in children])
         if odd := [child.metric.name for child in children if child.metric.unit != node.metric.unit]:
             whole.told.append(f"{node.metric.name} without its children means little: {odd[0]} has another unit")
         if node.adds_up and root.adds_up and node.metric.unit == root.metric.unit and root.value:
             node.percent = 100.0 * node.value / root.value
-    return nodes, whole.told
 
 
 def _subtract(value: float, parts: Sequence[float]) -> float:
@@ -109,19 +106,19 @@ def _subtract(value: float, parts: Sequence[float]) -> float:
     return 0.0 if parts and abs(rest) <= ROUNDING * max(abs(value), abs(sum(parts))) else rest
 
 
-def _list_nodes(metrics: Metrics) -> list[MetricNode]:
+def _list_nodes(metrics: Metrics) -> list[_Node]:
     """Return the metrics in preorder, a node for all scopes of a quantity."""
     below: dict[str, list[str]] = {}
     for name in metrics.quantities:
         above = metrics.first(name).parent
         below.setdefault(metrics[above].name if above >= 0 else "", []).append(name)
-    nodes: list[MetricNode] = []
+    nodes: list[_Node] = []
     waiting = [(name, -1) for name in reversed(below.get("", []))]
     while waiting:
         name, above = waiting.pop()
         number = len(nodes)
         depth, root = (nodes[above].depth + 1, nodes[above].root) if above >= 0 else (0, number)
-        nodes.append(MetricNode(metrics.first(name), depth, root))
+        nodes.append(_Node(metrics.first(name), depth, root))
         if above >= 0:
             nodes[above].children.append(number)
         waiting += [(child, number) for child in reversed(below.get(name, []))]
@@ -133,12 +130,13 @@ def metric_tree(
 ) -> Table:
     """Return the tree of metrics in preorder, or one of them with what lies below it. A limit leaves out hidden ones at
     the root, metrics that are 0 with all below them, and what comes after so many rows."""
-    nodes, told = metric_nodes(experiment, profiles)
+    nodes, whole = _list_nodes(experiment.metrics), _Whole(experiment, profiles)
     first, end = 0, len(nodes)
     if metric:
         quantity = experiment.metrics.resolve(metric)
         first = next(number for number, node in enumerate(nodes) if node.metric.name == quantity)
         end = _find_end(nodes, first)
+    _fill_in(nodes, range(first, end), whole)
     shown = nodes[first:end]
     if limit is not None:
         shown = [node for node in _with_cost(nodes, first, end) if metric or nodes[node.root].metric.visible][:limit]
@@ -152,18 +150,18 @@ def metric_tree(
         Column("percent", np.array([node.percent for node in shown], np.float64), NO_VALUE),
         Column("kind", [_describe(node.metric) for node in shown]),
     )
-    more = len(told) - MOST_NOTES
-    notes = (*told[:MOST_NOTES], *([f"{more} more metrics have no value"] if more > 0 else ()))
+    more = len(whole.told) - MOST_NOTES
+    notes = (*whole.told[:MOST_NOTES], *([f"{more} more metrics have no value"] if more > 0 else ()))
     return Table(columns, left=end - first - len(shown), notes=notes)
 
 
-def _find_end(nodes: Sequence[MetricNode], first: int) -> int:
+def _find_end(nodes: Sequence[_Node], first: int) -> int:
     """Return the number after the last node below one."""
     after = (number for number in range(first + 1, len(nodes)) if nodes[number].depth <= nodes[first].depth)
     return next(after, len(nodes))
 
 
-def _with_cost(nodes: Sequence[MetricNode], first: int, end: int) -> list[MetricNode]:
+def _with_cost(nodes: Sequence[_Node], first: int, end: int) -> list[_Node]:
     """Return the nodes that have a value other than 0, or none that is known, at or below them."""
     has_cost = [node.value != 0 for node in nodes]
     for number in reversed(range(first, end)):

@@ -9,12 +9,12 @@ computation is known. Values are added up as they are stored, in one pass.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from callgrove.analysis.summary import summarise
+from callgrove.analysis.summary_sections import DeviceSums
 from callgrove.arrays import Array, Bools, Floats, Ids, Ints, distinct
 from callgrove.errors import NotEvaluated, UsageError
 from callgrove.model.activities import ACTIVITIES, ACTIVITY_IDS, activities_below, find_activities
@@ -26,14 +26,16 @@ from callgrove.model.profiles import ProfileKind
 from callgrove.model.traces.profile_from_spans import METRICS as METRICS_OF_SPANS
 from callgrove.model.values import Block, DenseBlock
 
-__all__ = ["Counters", "DeviceUse", "Phase", "TimeUse", "choose_time", "count_events", "find_locations", "use_devices"]
+__all__ = ["Counters", "DeviceUse", "Phase", "TimeUse", "choose_time", "count_events", "find_locations"]
 
 MOST_CELLS = 1 << 21  # contexts x profiles that are looked at in one go
 MOST_COMPARED = 1 << 26  # of which averages of contexts are compared with the values of profiles
 ROUNDING = 1e-12
+NS = 1e-9
 UNNAMED = len(ACTIVITIES)  # the group of contexts that compute in functions without a name
 OF_DEVICES = re.compile(r"G[A-Z]{2,}\b")  # times of HPCToolkit that are of operations on devices: GKER, GPUOP, ...
 N_THREADS = ("number_of_threads", "num_threads")
+IDLE = "omp_idle_threads"
 PARALLEL, UNKNOWN = "!$omp parallel", "<unknown procedure>"
 
 
@@ -47,12 +49,14 @@ def choose_time(experiment: Experiment, asked: str | None) -> Metric:
     if asked is not None:
         metric = metrics.first(metrics.resolve(asked))
     else:
-        of_spans = {row.name for row in METRICS_OF_SPANS}
+        of_spans, there = {row.name for row in METRICS_OF_SPANS}, set(metrics.quantities)
         names = [name for name in metrics.shown if metrics.first(name).is_time and name not in of_spans]
         hosts = [name for name in names if not OF_DEVICES.match(name)]
         if not hosts:
-            kinds = "; those of traced calls say nothing of what lies between them" if experiment.traces.n_spans else ""
-            raise UsageError(f"there is no metric of the time that threads of the host spent{kinds}")
+            traced = (
+                "; those of traced calls say nothing of what lies between them" if names or of_spans & there else ""
+            )
+            raise UsageError(f"there is no metric of the time that threads of the host spent{traced}")
         metric = metrics.first(next((name for name in hosts if _has_cost(experiment, name)), hosts[0]))
     if metric.composite is not None:
         raise UsageError(
@@ -146,12 +150,28 @@ class TimeUse:
         process, is_master = _find_processes(experiment, locations)
         n_threads = _count_threads(experiment, locations)
         is_unnamed = _find_unnamed(phase.tree) & (phase.activities == ACTIVITY_IDS["comp"])
-        spent = _add_up(experiment, locations, metric, np.where(is_unnamed, UNNAMED, phase.activities)) * seconds
+        groups = np.where(is_unnamed, UNNAMED, phase.activities)
+        spent = _add_up(experiment, locations, metric, groups) * seconds
+        if idle := _find_idle_metric(experiment, metric):
+            idle_time = _add_up(experiment, locations, idle, groups) * seconds
+            spent -= idle_time
+            spent[ACTIVITY_IDS[IDLE]] += idle_time.sum(axis=0)
         unnamed = float(spent[UNNAMED].sum())
         spent[ACTIVITY_IDS["comp"]] += spent[UNNAMED]
-        known = (n_threads == 1).all() and len(phase.tree) * len(locations) <= MOST_COMPARED
+        few = len(phase.tree) * len(locations) <= MOST_COMPARED
+        known = (n_threads == 1).all() and few and not idle
         above = _add_above_average(experiment, locations, metric, phase, process, is_master) if known else np.nan
         return cls(spent[:UNNAMED], process, is_master, n_threads, above * seconds, unnamed)
+
+
+def _find_idle_metric(experiment: Experiment, time: Metric) -> Metric | None:
+    """Return the metric of time in which threads had nothing to do, where a tool has added it to this time; None where
+    nothing was added."""
+    if IDLE not in experiment.metrics.quantities:
+        return None
+    idle = experiment.metrics.first(IDLE)
+    is_part = idle.parent >= 0 and experiment.metrics[idle.parent].name == time.name
+    return idle if is_part and _has_cost(experiment, IDLE) else None
 
 
 def _add_up(experiment: Experiment, locations: Ints, metric: Metric, group: Ids) -> Floats:
@@ -188,7 +208,7 @@ def _add_block(block: Block, group: Array, column: Ints, sums: Floats) -> None:
 def find_locations(experiment: Experiment, profiles: Ints) -> Ints:
     """Return those of some profiles that are threads of the host."""
     kinds = experiment.profiles.kind[profiles]
-    out: Ints = profiles[np.isin(kinds, (ProfileKind.THREAD, ProfileKind.OTHER, ProfileKind.AGGREGATE))]
+    out: Ints = profiles[np.isin(kinds, (ProfileKind.THREAD, ProfileKind.OTHER))]
     return out
 
 
@@ -324,21 +344,16 @@ class DeviceUse:
     def n_devices(self) -> int:
         return len(self.kernels)
 
+    @classmethod
+    def of(cls, devices: Sequence[DeviceSums]) -> DeviceUse:
+        """Return how devices were used, as a summary of their trace has it. Kernels that communicate (NCCL, RCCL) are
+        none of the computation."""
 
-def use_devices(experiment: Experiment, profiles: Ints) -> DeviceUse | None:
-    """Return how the devices of a traced run were used; None where no operation of a device was traced. Kernels that
-    communicate (NCCL, RCCL) are none of the computation."""
-    if not experiment.traces.n_spans:
-        return None
-    devices = summarise(experiment, profiles=profiles, sections=("busy", "overlap")).devices
-    if not devices:
-        return None
+        def add(*words: str) -> Floats:
+            """Return for how long all of these went on at once."""
+            sums = [sum(ns for name, ns in d.going_on_ns.items() if all(w in name for w in words)) for d in devices]
+            return np.array(sums, np.float64) * NS
 
-    def add(*words: str) -> Floats:
-        """Return for how long all of these went on at once."""
-        sums = [sum(ns for name, ns in d.going_on_ns.items() if all(w in name for w in words)) for d in devices]
-        return np.array(sums, np.float64) * 1e-9
-
-    busy = np.array([device.busy_ns for device in devices], np.float64) * 1e-9
-    runtime = max(device.process_ns for device in devices) * 1e-9
-    return DeviceUse(add("compute"), add("copy"), add("compute", "copy"), busy, runtime)
+        busy = np.array([device.busy_ns for device in devices], np.float64) * NS
+        runtime = max(device.process_ns for device in devices) * NS
+        return cls(add("compute"), add("copy"), add("compute", "copy"), busy, runtime)

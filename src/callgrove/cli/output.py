@@ -204,7 +204,7 @@ def choose_columns(costs: Costs, options: CostOptions, scope: Scope) -> ShownCol
     if not names and not options.all_metrics:
         return None
     if not options.all_metrics:
-        return ShownColumns(costs.experiment, costs.profiles).with_metrics(names, scope)
+        return ShownColumns(costs.experiment, costs.profiles, cells=costs.cells).with_metrics(names, scope)
     shown = columns_to_show(costs.experiment, costs.profiles)
     names = [name for name in names if Quantity(name, scope) not in shown.quantities]
     for left_out, why in (

@@ -93,7 +93,11 @@ def did_you_mean(word: str, choices: Iterable[str]) -> str:
 EXAMPLES: dict[str, tuple[str, ...]] = {
     "info": ("callgrove stencil.d", "callgrove info stencil.d --metrics"),
     "formats": ("callgrove formats --format csv",),
-    "top": ("callgrove top stencil.d --by line --limit 5", "callgrove top stencil.d -m cycles --rank 0-1"),
+    "top": (
+        "callgrove top stencil.d --by line --limit 5",
+        "callgrove top stencil.d -m cycles --rank 0-1",
+        "callgrove top stencil.d --derive 'ghz = cycles / CPUTIME / 1e9'  # a further column",
+    ),
     "tree": (
         "callgrove tree stencil.d --rank 3",
         "callgrove tree stencil.d --bottom-up --limit 8",

@@ -94,7 +94,7 @@ def _excerpt(text: str, position: int) -> str:
     if len(text) <= SHOWN:
         return repr(text)
     start = max(0, position - SHOWN // 2)
-    return f"'{'...' * (start > 0)}{text[start : position + SHOWN // 2]}...'"
+    return repr(f"{'...' * (start > 0)}{text[start : position + SHOWN // 2]}...")
 
 
 # -- formulas over metrics ---------------------------------------------------------------------------------------------
@@ -165,7 +165,7 @@ class Names:
 
     def __init__(self, metrics: Metrics) -> None:
         self.metrics = metrics
-        self.exact = metrics.quantities
+        self.exact = dict.fromkeys(metrics.quantities)
 
     def find(self, name: str) -> list[str]:
         """Return the metrics that a name fits: one, none or, where it is not clear, several."""

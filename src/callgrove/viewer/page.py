@@ -310,7 +310,8 @@ class Limits:
 
     contexts: int = 250_000  # of the call tree
     rows: int = 2_000  # of a flat or bottom-up table
-    metrics: int = 12
+    metrics: int = 12  # that are measured
+    derived: int = 24  # metrics that are computed from others
     values: int = 40_000_000  # read profile by profile; beyond that, of the first metric only
     functions: int = 10  # whose cost is shown profile by profile
     cells: int = 4_096  # of a heat map
@@ -328,7 +329,8 @@ class Limits:
         """Return the limits of a page of so many bytes: those of larger pages than usual grow with the page."""
         times = min(max(n_bytes / DEFAULT_SIZE, 1.0), LARGEST)
         grown = {one.name: int(getattr(self, one.name) * times) for one in fields(self)}
-        return Limits(**{**grown, "metrics": self.metrics, "values": self.values, "lanes": self.lanes})
+        fixed = {name: getattr(self, name) for name in ("metrics", "derived", "values", "lanes")}
+        return Limits(**{**grown, **fixed})
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,8 @@ from callgrove.arrays import ABSENT, Array, Floats, Ids, Ints, combine_upwards, 
 from callgrove.errors import NotEvaluated, UsageError
 from callgrove.model.contexts import ContextKind, ContextTree
 from callgrove.model.experiment import Experiment
+from callgrove.model.metrics import Metrics
+from callgrove.model.study.from_runs import OF_THE_USER
 from callgrove.model.table import Table
 from callgrove.viewer.page import Choice, Detail, Limits, Texts
 
@@ -111,8 +113,9 @@ class ShownCosts:
 
 
 def costs_to_show(experiment: Experiment, choice: Choice, limits: Limits) -> ShownCosts | None:
-    """Return the metric chosen, or the default one, then those that the file wants shown, derived ones last; None where
-    nothing has a cost. What is beyond the most that a page shows is not computed."""
+    """Return the metric chosen, or the default one, then those that the file wants shown: measured ones, formulas of
+    the user, and those of the file. None where nothing has a cost. What is beyond the most that a page shows is not
+    computed."""
     try:
         first = experiment.metrics.resolve(choice.metric) if choice.metric else experiment.default_metric
     except UsageError:
@@ -120,11 +123,15 @@ def costs_to_show(experiment: Experiment, choice: Choice, limits: Limits) -> Sho
             raise
         return None
     metrics = experiment.metrics
-    names = dict.fromkeys((first, *sorted(metrics.shown, key=lambda name: name in metrics.derived)))
+    names = dict.fromkeys((first, *sorted(metrics.shown, key=lambda name: _rank_metric(metrics, name))))
     shown: list[Costs] = []
     left_out, unavailable = 0, len(metrics.unavailable)
+    room = {False: limits.metrics, True: limits.derived}
     for name in names:
-        if len(shown) >= limits.metrics:
+        if (
+            sum(one.metric.is_derived == metrics.first(name).is_derived for one in shown)
+            >= room[name in metrics.derived]
+        ):
             left_out += 1
             continue
         try:
@@ -136,6 +143,12 @@ def costs_to_show(experiment: Experiment, choice: Choice, limits: Limits) -> Sho
             continue
         shown += [one] if one is not None else []
     return ShownCosts(tuple(shown), left_out, unavailable) if shown else None
+
+
+def _rank_metric(metrics: Metrics, name: str) -> int:
+    """Return 0 of a measured metric, 1 of a formula of the user, 2 of one of the file."""
+    derivation = metrics.first(name).derivation
+    return 0 if derivation is None else 1 if derivation.language == OF_THE_USER else 2
 
 
 def _compute_costs(experiment: Experiment, name: str, choice: Choice, must: bool) -> Costs | None:
@@ -156,6 +169,16 @@ def _has_profiles(experiment: Experiment, choice: Choice) -> bool:
     return len(experiment.profiles.where(choice.ranks, choice.threads)) > 0 or (
         choice.ranks is None and choice.threads is None
     )
+
+
+def _combine_contexts(costs: Costs, rows: Rows) -> tuple[Array, Array]:
+    """Return the costs of rows that may stand for many contexts. A formula that needs one context for each has no value
+    there."""
+    try:
+        return costs.over(rows)
+    except NotEvaluated:
+        missing = np.full(rows.n, np.nan)
+        return missing, missing
 
 
 # -- the tree ----------------------------------------------------------------------------------------------------------
@@ -272,7 +295,7 @@ class CallTree:
         inclusive = costs.inclusive[self._contexts]
         exclusive = self._exclusive[number][self._contexts]
         below = self._contexts[tops], row
-        _, more = costs.over(Rows(len(parent) - int(kept.sum()), below, below))
+        _, more = _combine_contexts(costs, Rows(len(parent) - int(kept.sum()), below, below))
         shown = np.concatenate([exclusive[kept], more]), np.concatenate([inclusive[kept], more])
         data = {**describe_metric(costs), "exclusive": shown[0]}
         if costs.is_signed:
@@ -324,7 +347,8 @@ class FlatTable:
         self._by, self._metrics = by, metrics
         tree = metrics[0].tree
         self.groups: Groups = group(tree, by)
-        pairs = [self.groups.costs(costs) for costs in metrics]
+        rows = self.groups.rows(np.arange(len(self.groups)), tree)
+        pairs = [_combine_contexts(costs, rows) for costs in metrics]
         self._exclusive: list[Array] = [exclusive for exclusive, _ in pairs]
         self._inclusive: list[Array] = [inclusive for _, inclusive in pairs]
         size = np.full(len(self.groups), -1.0)
@@ -336,6 +360,12 @@ class FlatTable:
 
     def __len__(self) -> int:
         return len(self._order)
+
+    @property
+    def without_values(self) -> list[str]:
+        """Metrics that have values in contexts, and none in what several of them make."""
+        pairs = zip(self._metrics, self._exclusive, self._inclusive, strict=True)
+        return [m.metric.name for m, *both in pairs if m.is_ratio and not any(m.has(one).any() for one in both)]
 
     def exclusive(self, metric: int) -> Array:
         """Return the exclusive cost of every group."""

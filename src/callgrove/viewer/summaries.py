@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from callgrove.analysis.efficiency import FAIR, GOOD, Efficiencies, FigureKind, Question, RunFigures, grade, pop
+from callgrove.analysis.efficiency import Question, pop
+from callgrove.analysis.efficiency_figures import FAIR, GOOD, Efficiencies, FigureKind, RunFigures, grade
 from callgrove.analysis.metric_tree import metric_tree
 from callgrove.analysis.summary import summarise, tables
 from callgrove.analysis.summary_sections import Summary
@@ -88,14 +89,16 @@ def gpu_maker(opened: Experiment | Study, choice: Choice, limits: Limits | None 
         return None
     summary = summarise(opened, profiles=choose_profiles(opened, choice.ranks, choice.threads))
     n_runs = len(np.unique(opened.profiles.run)) if len(opened.profiles) else 0
-    return GpuMaker(summary, n_runs, limits or Limits()) if summary.n_shown else None
+    return GpuMaker(summary, n_runs, limits or Limits(), _judge(opened, choice, summary)) if summary.n_shown else None
 
 
 class GpuMaker:
-    """Sections of a summary, and what each device did."""
+    """Sections of a summary, what each device did, and how efficiently."""
 
-    def __init__(self, summary: Summary, n_runs: int, limits: Limits) -> None:
-        self._summary, self._n_runs, self._limits = summary, n_runs, limits
+    def __init__(
+        self, summary: Summary, n_runs: int, limits: Limits, efficiency: EfficiencyMaker | None = None
+    ) -> None:
+        self._summary, self._n_runs, self._limits, self._efficiency = summary, n_runs, limits, efficiency
 
     def panels(self, detail: Detail) -> Iterator[Panel]:
         most = detail.of(self._limits.section_rows, self._limits.section_rows, LEAST_ROWS)
@@ -106,6 +109,8 @@ class GpuMaker:
             yield Panel("devices", "Overview", data)
         title = "GPU" if self._summary.devices else "Calls"
         yield Panel("gpu", title, data, tuple(self._notes(sections, n_devices)))
+        if self._efficiency is not None:
+            yield from self._efficiency.panels(detail)
 
     def _devices(self, n: int) -> dict[str, Any]:
         """Return what went on at once on the first devices, and on all of them together, in ns."""
@@ -171,20 +176,29 @@ def _values(column: Column) -> Any:
 def efficiency_maker(
     opened: Experiment | Study, choice: Choice, limits: Limits | None = None
 ) -> EfficiencyMaker | None:
-    """Return the maker of the panel of efficiencies: of experiments in which several threads spent time, or devices
-    worked. Of one thread they say nothing, and very large profiles are left to `pop`."""
-    if isinstance(opened, Study):
+    """Return the maker of the panel of efficiencies of an experiment in which several threads spent time. Of one they
+    say nothing, very large profiles are left to `pop`, and traces to those who sum them up (`gpu_maker`)."""
+    if isinstance(opened, Study) or opened.traces.n_spans:
         return None
     n_cells = len(opened.contexts) * len(opened.profiles.measured)
     if len(opened.profiles.measured) < FEWEST_LOCATIONS or n_cells > (limits or Limits()).values:
         return None
+    return _judge(opened, choice)
+
+
+def _judge(opened: Experiment, choice: Choice, summary: Summary | None = None) -> EfficiencyMaker | None:
+    """Return the maker of efficiencies; None where there are none: no time of the host, or one that is not known thread
+    by thread, and no device."""
+    if summary is not None and not summary.devices:
+        return None
     names = opened.metrics.quantities
     is_time = choice.metric in names and opened.metrics.first(choice.metric or "").is_time
+    devices = None if summary is None else summary.devices
+    chosen = choice.metric if is_time and summary is None else None
     try:
-        found = pop([opened], Question(choice.metric if is_time else None, choice.ranks, choice.threads))
-    except UsageError:  # no time of the host, or one that is not known thread by thread
+        return EfficiencyMaker(pop([opened], Question(chosen, choice.ranks, choice.threads, devices=devices)))
+    except UsageError:
         return None
-    return EfficiencyMaker(found)
 
 
 class EfficiencyMaker:

@@ -19,6 +19,7 @@ from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Aggregation
 from tests.cli.commands import Capture, notes, rows, run, said
 from tests.formats.cube.raw_cubes import R1_VISITS, Cube, RawMetric, r1
+from tests.requirements import need_module
 
 OF = "[${calculation::callpath::id}]"
 INIT = """
@@ -165,7 +166,7 @@ def test_evaluated_files_hold_values_and_ratios(path: Path, capsys: Capture) -> 
 @pytest.mark.parametrize("ending", ["d", "callgrove"])
 def test_other_targets_get_values_or_say_what_is_lost(path: Path, ending: str, capsys: Capture) -> None:
     if ending == "callgrove":
-        pytest.importorskip("pyarrow")
+        need_module("pyarrow")
     out = path.with_name(f"out.{ending}")
     text = notes(capsys, "remap", path, out)
     written = opened(out)
@@ -186,6 +187,8 @@ def test_nothing_is_evaluated_that_is_not_shown(path: Path, monkeypatch: pytest.
     experiment = opened(path).remap()
     assert evaluated == []
     experiment.top("p2p")
+    assert set(evaluated) == {"p2p"}
+    experiment.metric_tree("p2p")
     assert set(evaluated) == {"p2p"}
     experiment.top("comp")
     assert set(evaluated) == {"p2p", "comp", "execution", "mpi"}
@@ -409,3 +412,33 @@ def test_many_topologies_are_counted(tmp_path: Path, capsys: Capture) -> None:
         if row["fact"] == "topology"
     ]
     assert listed == [*["unnamed: 4 periodic, 1 place"] * 4, "2 more"]
+
+
+@pytest.mark.parametrize("words", ["out.cubex", "out.cubex --evaluate", "out.d", "out.callgrove"])
+def test_idle_threads_are_written(words: str, shared: Path, tmp_path: Path, capsys: Capture) -> None:
+    """Time is stored inclusive there: what is written must be so as well."""
+    if "callgrove" in words:
+        need_module("pyarrow")
+    source = shared / "data" / "own" / "cube" / "mpi4" / "profile.cubex"
+    name, *more = words.split()
+    made = opened(source).remap(idle_threads=True)
+    assert made.metrics.first("time").scope == opened(source).metrics.first("time").scope == Scope.INCLUSIVE
+    assert "unexplained" not in notes(capsys, "remap", source, tmp_path / name, "--idle-threads", *more)
+    written = opened(tmp_path / name)
+    assert written.root_total("time") > 1.5 * opened(source).root_total("time")
+    for metric_name in ("time", "execution", "comp", "omp_idle_threads", "omp_limited_parallelism", "imbalance"):
+        assert written.root_total(metric_name) == pytest.approx(made.root_total(metric_name), rel=1e-12)
+        if name != "out.d":  # where contexts are numbered anew
+            pairs = (
+                (written.totals(metric_name, s), made.totals(metric_name, s))
+                for s in (Scope.EXCLUSIVE, Scope.INCLUSIVE)
+            )
+            assert all(np.allclose(got, expected, rtol=1e-12, atol=1e-14) for got, expected in pairs)
+
+
+def test_remapped_files_say_nothing_of_void_metrics(shared: Path, tmp_path: Path, capsys: Capture) -> None:
+    """Formulas name metrics that their own init block declares VOID, and that are left out for it."""
+    out = tmp_path / "out.cubex"
+    run(capsys, "remap", shared / "data" / "own" / "cube" / "mpi4" / "profile.cubex", out)
+    assert "metric::cuda_time()" in opened(out).metrics.first("comp").formula
+    assert notes(capsys, "top", out, "-m", "comp", "--format", "csv") == ""

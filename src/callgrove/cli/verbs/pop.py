@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -19,7 +20,7 @@ from callgrove.cli.options import (
 from callgrove.cli.parser import Command
 
 if TYPE_CHECKING:
-    from callgrove.analysis.efficiency import Efficiencies, Figure
+    from callgrove.analysis.efficiency_figures import Efficiencies, Figure
     from callgrove.model.experiment import Experiment
     from callgrove.model.table import Table
 
@@ -92,11 +93,25 @@ def _open_runs(options: Options) -> list[Experiment]:
 
     fold = bool(options.metric or options.under)  # what is made of events is not needed otherwise
     if len(options.paths) > 1 and not all(Path(path).is_dir() for path in options.paths):
-        try:
+        with suppress(UsageError):  # each is a run of its own
             return [open_experiment(options, fold=fold)]
-        except UsageError:  # each is a run of its own
-            return [open_experiment(replace(options, paths=[path]), fold=fold) for path in options.paths]
-    return [open_experiment(replace(options, paths=[path]), fold=fold) for path in options.paths]
+    alone = [replace(options, paths=[path]) for path in options.paths]
+    return [run for one in alone for run in _separate_traced_runs(open_experiment(one, fold=fold), one, fold)]
+
+
+def _separate_traced_runs(experiment: Experiment, options: Options, fold: bool) -> list[Experiment]:
+    """Return an experiment; but each run of a folder by itself if it is made of traces, which joined runs lack."""
+    from callgrove.cli.opening import open_any
+    from callgrove.model.experiment import Experiment
+    from callgrove.model.traces.profile_from_spans import METRICS
+
+    sources, names = [run.source for run in experiment.runs], experiment.metrics.quantities
+    is_traced = not experiment.traces.n_spans and (not names or METRICS[0].name in names)
+    if len(sources) < 2 or not is_traced or not all(sources):
+        return [experiment]
+    alone = replace(options, points=(), folder_pattern="", points_file="", run=None)
+    opened = [open_any(replace(alone, paths=[source]), notes=False, fold=fold) for source in sources]
+    return [run for run in opened if isinstance(run, Experiment)]
 
 
 def _format_table(found: Efficiencies, options: Options) -> Table:
@@ -116,7 +131,7 @@ def _format_table(found: Efficiencies, options: Options) -> Table:
 
 def _format_cell(figure: Figure, value: float | None, marks: bool) -> str:
     """Return a figure as text, with a mark of how good it is where `marks` are wanted."""
-    from callgrove.analysis.efficiency import FigureKind, grade
+    from callgrove.analysis.efficiency_figures import FigureKind, grade
     from callgrove.render.units import percent, si
 
     padding = "   " if marks else ""

@@ -30,7 +30,7 @@ from callgrove.formats.cube.vocabulary import (
 )
 from callgrove.model.contexts import ContextTree
 from callgrove.model.definitions import UserFormula
-from callgrove.model.derived import Refused
+from callgrove.model.derived import Refused, Unavailable
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Aggregation, Metric, Metrics, Scope
 from callgrove.model.profiles import ProfileKind
@@ -145,7 +145,7 @@ def _plan_metric(metrics: Metrics, row: int, id_: int, place: dict[int, int], na
     fits = type_ is not None and (type_.composite is None) == (metric.composite is None)
     if type_ is not None and type_.aggregation != metric.aggregation and metric.aggregation in DOUBLES:
         fits = False  # another tool's minimum or maximum
-    kind = said.kind if said.kind in SCOPES and not _has_become_values(metric, said) else TYPES[metric.scope]
+    kind = said.kind if _is_still_true(said, metric) else TYPES[metric.scope]
     if isinstance(metric.derivation, UserFormula):
         kind = KINDS[metric.derivation.when]
     if type_ is None or not fits:
@@ -153,12 +153,21 @@ def _plan_metric(metrics: Metrics, row: int, id_: int, place: dict[int, int], na
         assert type_ is not None
     scalar = metric.composite is not None and type_.composite is None
     name, parent = unique_name(metric.name, names), place.get(above, ABSENT)
-    return PlannedMetric(row, id_, parent, name, kind, type_, said, scalar, metric.visible)
+    is_void = isinstance(metric.derivation, Unavailable)  # as an init block says, which is written as well
+    return PlannedMetric(row, id_, parent, name, kind, type_, said, scalar, metric.visible or is_void)
 
 
 def _has_become_values(metric: Metric, said: CubeMetric) -> bool:
     """Return whether a metric is a formula in the file that it came from, and has values now."""
     return said.kind in DERIVED and not metric.is_derived and metric.scope != Scope.NONE
+
+
+def _is_still_true(said: CubeMetric, metric: Metric) -> bool:
+    """Return whether a metric is of the type that its file said: it may have values now, or another scope. Where the
+    file was wrong (`said.unit`), what it said is written back."""
+    if said.kind not in SCOPES or _has_become_values(metric, said):
+        return False
+    return metric.is_derived or said.unit is not None or SCOPES[said.kind] == metric.scope
 
 
 def unique_name(name: str, taken: set[str]) -> str:

@@ -25,6 +25,7 @@ from callgrove.model.cubepl.nodes import (
     Number,
     Product,
     Reference,
+    Setting,
     Sum,
     Variable,
     walk,
@@ -232,6 +233,7 @@ class _Compiler:
         formulas = [*self.formulas.values(), *blocks]
         nodes = [node for formula in formulas for node in walk(formula.tree)]
         absent = {n.metric for n in nodes if isinstance(n, Reference) and n.metric not in program.number_of}
+        absent -= {n.metric for n in nodes if isinstance(n, Setting)}  # VOID, and therefore left out by a tool
         if absent:
             yield f"formulas take metrics that the file does not have as 0, as Cube's tools do: {_list(absent)}"
         voided = {n.metric for n in nodes if isinstance(n, Reference) and n.metric in program.void}

@@ -28,7 +28,7 @@ from callgrove.model.study.call_paths import CallPaths
 from callgrove.model.study.run_values import EXTRA_P, Combination, Cost, Measure, Part, devices_of
 from callgrove.model.study.series import Study
 
-__all__ = ["SCALINGS", "combination_for", "fold", "of_scaling"]
+__all__ = ["OF_THE_USER", "SCALINGS", "combination_for", "fold", "of_scaling"]
 
 
 Progress = Callable[[str, int, int], None]  # label, done, total
