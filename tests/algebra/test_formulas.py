@@ -22,10 +22,10 @@ from callgrove.model.experiment import Experiment, replace_metrics
 from callgrove.model.materialised import materialise
 from tests.algebra.consistent import consistent
 from tests.exhaustive import try_examples
-from tests.formats.cube.raw_cubes import R1_TIME, R1_TREE, R1_VISITS, Cube, RawMetric
+from tests.formats.cube.raw_cubes import R1_TIME, R1_TREE, R1_VISITS, Cube, Node, RawMetric
 from tests.formats.written import read, write
 
-R2_TREE = [(0, "main", [(1, "bar", []), (2, "foo", [(3, "MPI_Send", []), (4, "new", [])])])]
+R2_TREE: list[Node] = [(0, "main", [(1, "bar", []), (2, "foo", [(3, "MPI_Send", []), (4, "new", [])])])]
 R2_TIME = {0: [100.0] * 4, 1: [20.0] * 4, 2: [50.0] * 4, 3: [8.0] * 4, 4: [1.0] * 4}
 BOTH = (Scope.EXCLUSIVE, Scope.INCLUSIVE)
 DEFINITIONS = ("ratio = time / visits", "sum = 2 * time + time / 4", "per = each(time / visits)", "deep = ratio * sum")

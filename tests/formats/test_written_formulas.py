@@ -5,6 +5,7 @@ The numbers are those of R1 in cube.md and analysis.md 3.2.
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +18,7 @@ from hypothesis import strategies as st
 import callgrove
 from callgrove import Scope
 from callgrove.arrays import Array
-from callgrove.errors import NotEvaluated
+from callgrove.errors import CorruptFile, NotEvaluated
 from callgrove.formats.cube.formula_writer import write_cubepl
 from callgrove.formats.hpctoolkit.column_formulas import derive_from_columns, formula_columns
 from callgrove.formats.interface import LossReport
@@ -33,6 +34,7 @@ from tests.exhaustive import try_examples
 from tests.formats.cube.raw_cubes import R1_TIME, R1_TIME_INCLUSIVE, R1_TREE, R1_VISITS, Cube, RawMetric
 from tests.formats.hpctoolkit.databases import corpus
 from tests.formats.written import read, write
+from tests.requirements import need_module
 
 FORMULA, VALUES, LOST = "formula", "values", "lost"
 DEFINITIONS = {  # and what becomes of each as a Cube file, and as a database of HPCToolkit
@@ -321,19 +323,62 @@ def test_a_folder_of_formulas_evaluates_them(tmp_path: Path) -> None:
         again.totals("wrong", Scope.EXCLUSIVE)
 
 
-def test_a_folder_without_words_about_formulas_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_without_words_about_formulas_is_read(tmp_path: Path) -> None:
     """Folders of minor version 1 have the formulas of Cube files, and do not say what they are."""
-    from callgrove.formats.columnar import folder, schema, writer
-
-    made = with_cubepl(tmp_path / "in.cubex")
-    old = {name: tuple(c for c in columns if c.since < 2) for name, columns in schema.EXPERIMENT.items()}
-    with monkeypatch.context() as patch:
-        patch.setattr(folder.Manifest.__init__, "__defaults__", (*folder.Manifest.__init__.__defaults__[:-1], 1))  # type: ignore[attr-defined, index, misc]
-        patch.setattr(writer, "EXPERIMENT", old)
-        callgrove.write(made, tmp_path / "old.cgrove")
-    again = read(tmp_path / "old.cgrove")
+    parquet = need_module("pyarrow.parquet")
+    old = tmp_path / "old.cgrove"
+    callgrove.write(with_cubepl(tmp_path / "in.cubex"), old)
+    metrics = parquet.read_table(old / "metrics.parquet")
+    told = [name for name in metrics.column_names if name.startswith("formula_")]
+    parquet.write_table(metrics.drop_columns(told), old / "metrics.parquet")
+    manifest = json.loads((old / "callgrove.json").read_text())
+    (old / "callgrove.json").write_text(json.dumps(manifest | {"minor": 1}))
+    again = read(old)
+    assert len(told) == 3
     assert again.version.startswith("1.1")
     np.testing.assert_array_equal(again.totals("masked", Scope.EXCLUSIVE), [0, 26, 0, 0, 0, 16, 0])
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        ({"formula": ["twice / 2", "half * 2"]}, "is not evaluated"),
+        ({"formula": ["half + 1", "half"]}, "is not evaluated"),
+        ({"formula": ["nothing * 2", "half"]}, "there is no metric 'nothing'"),
+        ({"formula": ["(" * 9000, "half"]}, "levels of nesting"),
+        ({"formula_language": ["klingon", "callgrove"]}, "its language 'klingon' is not known here"),
+    ],
+)
+def test_formulas_of_a_folder_that_cannot_be_read(changed: dict[str, list[str]], reason: str, tmp_path: Path) -> None:
+    """Circles, names that are not there, other languages: the folder opens, and says so when it is asked."""
+    _change_metrics(tmp_path, changed)
+    again = read(tmp_path / "out.cgrove")
+    assert again.root_total("time") == 128.0
+    with pytest.raises(NotEvaluated, match=re.escape(reason)):
+        again.totals("half", Scope.EXCLUSIVE)
+    assert callgrove.write(again, tmp_path / "again.cgrove") == ()
+    with pytest.raises(NotEvaluated, match=re.escape(reason)):
+        read(tmp_path / "again.cgrove").totals("half", Scope.EXCLUSIVE)
+
+
+def test_a_folder_that_says_an_unknown_moment_is_damaged(tmp_path: Path) -> None:
+    _change_metrics(tmp_path, {"formula_when": ["tomorrow", "postderived"]})
+    with pytest.raises(CorruptFile, match="when a formula is computed"):
+        read(tmp_path / "out.cgrove")
+
+
+def _change_metrics(folder: Path, changed: dict[str, list[str]]) -> None:
+    """Write R1 with two formulas, and change cells of their rows."""
+    pyarrow, parquet = need_module("pyarrow"), need_module("pyarrow.parquet")
+    made = r1(folder / "r1.cubex").with_metric("half = time / 2", "twice = half * 4")
+    callgrove.write(made, folder / "out.cgrove")
+    path = folder / "out.cgrove" / "metrics.parquet"
+    table = parquet.read_table(path)
+    for name, cells in changed.items():
+        column = [*table.column(name).to_pylist()[:-2], *cells]
+        index = table.column_names.index(name)
+        table = table.set_column(index, table.schema.field(name), pyarrow.array(column, table.schema.field(name).type))
+    parquet.write_table(table, path)
 
 
 def test_a_part_keeps_what_masks_are_made_of(tmp_path: Path) -> None:

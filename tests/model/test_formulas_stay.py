@@ -179,6 +179,18 @@ def test_runs_that_differ_say_so(other: RawMetric, why: str, first: bool, tmp_pa
     assert "ratio" not in read(tmp_path / "out.cubex").metrics.quantities
 
 
+def test_runs_that_lack_an_operand_do_not_count_as_the_same(tmp_path: Path) -> None:
+    """CubePL takes a metric that a file does not have as 0; in the other run it is not."""
+    for number, more in enumerate(([], [RawMetric("extra", rows=R1_TIME)])):
+        place = tmp_path / "runs" / f"app.p{number + 1}.r1"
+        place.mkdir(parents=True)
+        made(place / "profile.cubex", formula("metric::time() + metric::extra()"), *more)
+    runs = callgrove.open(tmp_path / "runs")
+    assert isinstance(runs, Experiment)
+    with pytest.raises(NotEvaluated, match="not the same in all runs"):
+        runs.totals("ratio", Scope.EXCLUSIVE)
+
+
 def test_formulas_of_the_user_are_over_all_runs(tmp_path: Path) -> None:
     runs = join(tmp_path / "runs", RawMetric("x", rows=R1_TIME), RawMetric("x", rows=R1_TIME)).with_metric(*DEFINITIONS)
     assert runs.totals("per", Scope.EXCLUSIVE)[1] == pytest.approx(2 * (0.5 + 0.3 + 7 / 30 + 0.2))

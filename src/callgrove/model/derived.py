@@ -481,11 +481,18 @@ def _add_roots(metric: Metric, inclusive: Floats, tree: ContextTree) -> Floats:
     return np.where(out == rule.neutral, np.nan, out)
 
 
-def derived_blocks(values: Values, profiles: Ints, rows: Ints, every: Ints | None = None) -> Iterator[DenseBlock]:
+def derived_blocks(
+    values: Values,
+    profiles: Ints,
+    rows: Ints,
+    every: Ints | None = None,
+    across: list[TotalCells] | None = None,
+) -> Iterator[DenseBlock]:
     """Yield the values of derived metrics, a matrix for each and some profiles at a time, in the scope of their rows.
-    What they have in common is read once. `every` are the profiles that count as chosen, if these are not all."""
+    What they have in common is read once. `every` are the profiles that count as chosen, if these are not all; `across`
+    keeps what is computed over these from call to call."""
     contexts = np.arange(len(values.tree), dtype=np.int32)
-    for cells in _batches(values, Scope.EXCLUSIVE, profiles, every):
+    for cells in _batches(values, Scope.EXCLUSIVE, profiles, every, across):
         for row in rows.tolist():
             metric = values.metrics[row]
             if metric.scope == Scope.NONE:

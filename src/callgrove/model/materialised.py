@@ -16,7 +16,7 @@ import numpy as np
 from callgrove.arrays import Ints
 from callgrove.errors import CallgroveError, UsageError
 from callgrove.model.books import KeepsBooks
-from callgrove.model.derived import derived_blocks
+from callgrove.model.derived import TotalCells, derived_blocks
 from callgrove.model.experiment import Experiment, replace_metrics
 from callgrove.model.metrics import Aggregation, Metric, Scope
 from callgrove.model.values import Block, SparseBlock, Values, blocks_without_fillers, has_fillers
@@ -75,6 +75,7 @@ class ComputedValues:
 
     def __init__(self, values: Values, rows: Ints) -> None:
         self._values, self._rows, self._inner = values, rows, values.backend
+        self._across: list[TotalCells] = []
 
     @property
     def problems(self) -> list[CallgroveError]:
@@ -132,4 +133,6 @@ class ComputedValues:
         known = self._values.profiles
         chosen = known.measured if profiles is None else profiles[~known.is_summary[profiles]]
         rows = self._rows if metrics is None else np.intersect1d(metrics, self._rows)
-        return derived_blocks(self._values, chosen, rows, known.measured) if len(rows) and len(chosen) else iter(())
+        if not len(rows) or not len(chosen):
+            return iter(())
+        return derived_blocks(self._values, chosen, rows, known.measured, self._across)

@@ -23,6 +23,7 @@ __all__ = ["StoredFormula", "cubepl_formulas", "read_formulas", "stored_formula"
 
 USER, CUBEPL = UserFormula.language, "cubepl"
 PREFIX, RULE = "cube: ", "cubeplaggr "  # of attributes
+MOST_FORMULAS = 2000  # of users, in one folder
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,9 @@ def _with_rows(metrics: Metrics, rows: Mapping[int, Metric]) -> Metrics:
 
 def _read_user_formulas(experiment: Experiment, metrics: Metrics, rows: list[int]) -> Metrics:
     """Return metrics with formulas of the user. They may use one another in any order, but not in circles."""
-    waiting, reasons = list(rows), dict[int, str]()
+    waiting, reasons = rows[:MOST_FORMULAS], dict[int, str]()
+    too_many = f"there are more than {MOST_FORMULAS} formulas of users"
+    metrics = _with_rows(metrics, {row: _mark(metrics[row], too_many) for row in rows[MOST_FORMULAS:]})
     while waiting:
         left = []
         for row in waiting:

@@ -414,10 +414,11 @@ class CubePl(Derivation):
 
     @property
     def identity(self) -> tuple[object, ...]:
-        """What two formulas that are the same have in common: texts, those of init blocks included."""
+        """What two formulas that are the same have in common: texts, those of init blocks included, and which metrics
+        there are of those that they name, as others are 0."""
         blocks = tuple(block.formula.text for block in self.program.inits if block.formula is not None)
         rules = tuple((kind, rule.text) for kind, rule in self.rules)
-        return self.language, self.when, self.text, rules, blocks if self.formula.variables else ()
+        return self.language, self.when, self.text, self.operands, rules, blocks if self.formula.variables else ()
 
     def evaluate(self, cells: Cells) -> Floats | float:
         if self.name in self.program.endless:
