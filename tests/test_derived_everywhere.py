@@ -25,6 +25,7 @@ from callgrove.errors import NotEvaluated, UsageError
 from callgrove.examples import example
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.contexts import ContextKind
+from callgrove.model.derived import Cells, When
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Aggregation, Metric, Scope
 from callgrove.model.profiles import ProfileKind, choose_profiles
@@ -35,7 +36,7 @@ from callgrove.model.table import Table
 from callgrove.query.sql import sql
 from callgrove.viewer.page import Choice, Detail, Limits, Panel
 from callgrove.viewer.profile import profile_maker
-from tests.analysis.derivations import KINDS, RATIOS, SUMS, evaluations, with_every_kind
+from tests.analysis.derivations import KINDS, RATIOS, SUMS, Formula, add_formulas, evaluations, with_every_kind
 from tests.exhaustive import try_examples
 from tests.formats.cube.raw_cubes import r1
 
@@ -313,6 +314,7 @@ def test_a_spread_of_a_formula_is_that_of_each_profile(tmp_path: Path, sizes: st
     same(rows["ratio", barrier]["mean"], [1, None, 1, None])
     assert rows["ratio", barrier]["all_none"] == 2
     assert rows["ratio", barrier]["all_max"] == 1
+    same(rows["part", -1]["mean"], [31 / 128, 25 / 128, 39 / 128, 33 / 128])
     same(rows["weighted", -1]["mean"], [2 * 31 + 26, 2 * 25 + 32, 2 * 39 + 48, 2 * 33 + 54])
 
 
@@ -331,6 +333,22 @@ def test_pages_say_which_formulas_cannot_be_evaluated_and_compute_no_more_than_t
     hot = panel_of(experiment, "hotspots", choice=Choice(metric="ratio"))
     assert hot.data["metrics"][0]["name"] == "ratio"
     assert hot.data["paths"][0] is None
+
+
+def test_a_formula_of_single_call_paths_stops_no_page(tmp_path: Path) -> None:
+    def by_context(cells: Cells) -> Floats:
+        if cells.contexts is None:
+            raise NotEvaluated("", "postderived", "id * time", "it depends on the call path")
+        return (cells.contexts * cells.of("time").T).T
+
+    formula = Formula("id * time", When.AFTER, by_context, ("time",))
+    panel = panel_of(add_formulas(of_r1(tmp_path), {"located": formula}), "calltree", Limits(contexts=3))
+    names = [metric["name"] for metric in panel.data["metrics"]]
+    number, tree = names.index("located"), panel.data["tree"]
+    same(tree["metrics"][number]["inclusive"][:3], [c * t for c, t in zip([0, 1, 3], [128, 62, 26], strict=True)])
+    assert np.isnan(tree["metrics"][number]["inclusive"][3:]).all()
+    assert np.isnan(panel.data["flat"][0]["inclusive"][number]).all()
+    assert any(text.startswith("located: a formula of single call paths") for text in panel.notes)
 
 
 # -- series ------------------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +24,7 @@ from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Metric, Scope
 from callgrove.model.profiles import Interpretation, ProfileKind
 from tests.formats.cube.raw_cubes import r1
+from tests.model.strategies import experiments
 
 RANK, THREAD = 2, 3  # kinds of identifiers
 CONTEXTS = (  # parent, name, paradigm, role
@@ -301,11 +303,28 @@ def test_batches_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_every_figure_is_there_or_has_a_reason() -> None:
     every = {figure.name for figure in FIGURES}
-    for experiments in ([run_of(A)], [run_of(A), run_of(B)], [gpu_example()], [example()]):
-        for run in figures(*experiments):
+    for several in ([run_of(A)], [run_of(A), run_of(B)], [gpu_example()], [example()]):
+        for run in figures(*several):
             assert run.values.keys() | run.missing.keys() == every
             assert not run.values.keys() & run.missing.keys()
             assert all(run.missing.values())
+
+
+@given(experiments(n_runs=2))
+def test_any_experiment_has_figures_or_a_reason_to_have_none(experiment: Experiment) -> None:
+    every = {figure.name for figure in FIGURES}
+    for metric in (None, *experiment.metrics.quantities):
+        with suppress(UsageError):  # no time, nothing to divide
+            found = pop([experiment], Question(metric))
+            for run in found.runs:
+                assert run.values.keys() | run.missing.keys() == every
+                assert np.isfinite(list(run.values.values())).all()
+            assert len(found.table()) == len(FIGURES)
+
+
+def test_an_experiment_without_profiles_is_refused() -> None:
+    with pytest.raises(UsageError, match="no thread or device was measured"):
+        pop([ExperimentBuilder("test").build()], Question())
 
 
 def test_grades() -> None:

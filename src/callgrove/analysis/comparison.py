@@ -263,7 +263,8 @@ def _ratios(
     here, row = np.unique(places, return_inverse=True)
     part = np.flatnonzero(place_of_context >= 0)
     row_of_context = np.searchsorted(here, place_of_context[part])
-    exclusive, inclusive = cost.over(Rows(len(here), (shown, row.reshape(-1)), (part, row_of_context)))
+    each = (shown[np.argsort(row.reshape(-1))], np.arange(len(here))) if len(here) == len(shown) else None
+    exclusive, inclusive = cost.over(Rows(len(here), (shown, row.reshape(-1)), (part, row_of_context), each))
     values = inclusive if asked.scope == Scope.INCLUSIVE else exclusive
     return here, values, cost.has(exclusive) | cost.has(inclusive)
 

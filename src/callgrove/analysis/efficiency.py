@@ -198,6 +198,8 @@ def pop(experiments: Sequence[Experiment], question: Question) -> Efficiencies:
         phase = Phase.of(experiment.contexts, question.under)
         runs = [_measure(experiment, run, phase, question, notes) for run in _choose_runs(experiment, question)]
         measured += sorted(runs, key=lambda run: run.sheet.values.get("threads", 0))
+    if not measured:
+        raise UsageError(f"{experiments[0].path}: no thread or device was measured")
     names = _tell_apart(measured)
     _compare(measured, names[0], question.scaling, notes)
     made = [RunFigures(name, run.sheet.values, run.sheet.missing) for name, run in zip(names, measured, strict=True)]

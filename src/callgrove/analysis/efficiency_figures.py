@@ -43,12 +43,12 @@ class Figure:
     unit: str = ""
 
 
-def _figures(kind: FigureKind, *rows: tuple[int, str]) -> tuple[Figure, ...]:
+def _make_figures(kind: FigureKind, *rows: tuple[int, str]) -> tuple[Figure, ...]:
     return tuple(Figure(name, depth, kind) for depth, name in rows)
 
 
 FIGURES = (
-    *_figures(
+    *_make_figures(
         FigureKind.EFFICIENCY,
         (0, "global efficiency"),
         (1, "parallel efficiency"),
@@ -72,10 +72,10 @@ FIGURES = (
     Figure("speed-up", 0, FigureKind.AMOUNT),
     Figure("runtime", 0, FigureKind.AMOUNT, "s"),
     Figure("computation", 0, FigureKind.AMOUNT, "s"),
-    *_figures(FigureKind.COUNT, (0, "processes"), (0, "threads")),
+    *_make_figures(FigureKind.COUNT, (0, "processes"), (0, "threads")),
     Figure("IPC", 0, FigureKind.AMOUNT),
     Figure("frequency", 0, FigureKind.AMOUNT, "Hz"),
-    *_figures(
+    *_make_figures(
         FigureKind.SHARE,
         (0, "MPI share of time"),
         (1, "MPI collectives and barriers"),
@@ -85,7 +85,7 @@ FIGURES = (
     ),
     Figure("devices", 0, FigureKind.COUNT),
     Figure("device runtime", 0, FigureKind.AMOUNT, "s"),
-    *_figures(FigureKind.SHARE, (0, "copy share of device time"), (0, "copies overlapped by kernels")),
+    *_make_figures(FigureKind.SHARE, (0, "copy share of device time"), (0, "copies overlapped by kernels")),
 )
 # Figures that are missing for one reason are named by what they are of.
 OF_HOST = (

@@ -115,9 +115,9 @@ def _distinct(experiment: Experiment, column: str) -> int:
 def _hottest(experiment: Experiment) -> Hottest | None:
     try:
         all_costs = costs(experiment)
-    except UsageError:  # no metric, or none that can be added up
+        table = top(all_costs, limit=1)
+    except UsageError:  # no metric, none that can be added up, or a formula that no function has a value of
         return None
-    table = top(all_costs, limit=1)
     for name, exclusive, percent in zip(
         table.column("name").plain(), table.column("exclusive").plain(), table.column("percent").plain(), strict=True
     ):

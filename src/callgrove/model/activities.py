@@ -144,9 +144,9 @@ def find_classes(activities: Ids) -> Array:
 
 def find_activities(tree: ContextTree) -> Ids:
     """Return the activity of every context, as its number in ACTIVITIES; -1 for contexts outside of the tree."""
-    stated, is_sure = _of_regions(tree.regions)
+    stated, is_sure = _classify_regions(tree.regions)
     activity = np.append(stated, np.int32(ABSENT))[tree.region]
-    by_module, module = _of_modules(tree)
+    by_module, module = _classify_modules(tree)
     source = _find_sources(tree, activity, np.append(is_sure, False)[tree.region], module)
     taken = np.where(source >= 0, activity[source], by_module)
     taken[taken == ABSENT] = ACTIVITY_IDS["comp"]
@@ -167,7 +167,7 @@ def _find_sources(tree: ContextTree, activity: Ids, is_sure: Bools, module: Ids)
     return source
 
 
-def _of_modules(tree: ContextTree) -> tuple[Ids, Ids]:
+def _classify_modules(tree: ContextTree) -> tuple[Ids, Ids]:
     """Return the activity that the module of each context says by itself, and the module, where it says whose code it
     is: libraries of the system work for all."""
     names = tree.regions.modules
@@ -177,7 +177,7 @@ def _of_modules(tree: ContextTree) -> tuple[Ids, Ids]:
     return np.array([*activity, ABSENT], np.int32)[module], np.array([*owner, ABSENT], np.int32)[module]
 
 
-def _of_regions(regions: Regions) -> tuple[Ids, Bools]:
+def _classify_regions(regions: Regions) -> tuple[Ids, Bools]:
     """Return the activity that each region says by itself, -1 where it says none, and whether its caller's matters
     not."""
     is_system = [*(bool(SYSTEM.search(name)) for name in regions.modules), False]
@@ -190,21 +190,23 @@ def _of_regions(regions: Regions) -> tuple[Ids, Bools]:
         if name < 0:
             continue
         has_paradigm = paradigm.lower() not in ("", "unknown")
-        place = _place(regions, region) if has_paradigm else ""
+        place = _find_place(regions, region) if has_paradigm else ""
         key = kind, name, is_system[module], paradigm, role, place
         if key not in known:
             text = regions.strings[name]
             if has_paradigm:
-                activity = _of_paradigm(paradigm.lower(), role.lower(), text, place)
+                activity = _classify_paradigm(paradigm.lower(), role.lower(), text, place)
             else:
-                activity = _of_name(text, is_system[module]) if kind in NAMED else _of_kind(kind, text, device)
+                activity = (
+                    _classify_name(text, is_system[module]) if kind in NAMED else _classify_kind(kind, text, device)
+                )
             known[key] = ACTIVITY_IDS[activity] if activity else ABSENT
         out[region] = known[key]
         is_sure[region] = known[key] >= 0 and (has_paradigm or kind not in NAMED)
     return out, is_sure
 
 
-def _place(regions: Regions, region: int) -> str:
+def _find_place(regions: Regions, region: int) -> str:
     """Return the file or module of a region: Score-P says there what device operations are."""
     file, module = int(regions.file[region]), int(regions.module[region])
     return regions.files.paths[file] if file >= 0 else regions.modules[module] if module >= 0 else ""
@@ -237,27 +239,32 @@ SHMEM_ROLES = {
 IDLE_DEVICE, FLUSHES = "COMPUTE IDLE", ("BUFFER FLUSH", "TRACE BUFFER FLUSH")
 
 
-def _of_paradigm(paradigm: str, role: str, name: str, place: str) -> str:
+def _classify_paradigm(paradigm: str, role: str, name: str, place: str) -> str:
     """Return the activity of a region of Score-P. What no rule names computes."""
     if paradigm in ("measurement", "opencl", "cuda") and name in FLUSHES:
         return "overhead"
     if paradigm == "mpi":
         plain = name.lower().removeprefix("mpi_")
-        return _of_mpi_management(plain) or MPI_ROLES.get(role) or ("" if role else _of_mpi_transfer(plain)) or "mpi"
+        return (
+            _classify_mpi_management(plain)
+            or MPI_ROLES.get(role)
+            or ("" if role else _classify_mpi_transfer(plain))
+            or "mpi"
+        )
     if paradigm == "shmem":
-        return SHMEM_ROLES.get(role) or _of_shmem(name) or "shmem_time"
+        return SHMEM_ROLES.get(role) or _classify_shmem(name) or "shmem_time"
     if paradigm == "openmp":
         return OPENMP_ROLES.get(role) or ("omp_lock_api" if OMP_LOCK.match(name) else "comp")
     if paradigm == "pthread":
-        return _of_pthread(name, SCORE_P_PTHREAD) or "comp"
+        return _classify_pthread(name, SCORE_P_PTHREAD) or "comp"
     if paradigm == "io":
-        return "io_meta_time" if role == "file io metadata" else _of_io(name) or "io_time"
+        return "io_meta_time" if role == "file io metadata" else _classify_io(name) or "io_time"
     if paradigm in DEVICE_RULES:
-        return _of_device_region(paradigm, name, place.upper())
+        return _classify_device_region(paradigm, name, place.upper())
     return "libwrap_time" if paradigm.startswith("libwrap:") else "comp"
 
 
-def _of_device_region(paradigm: str, name: str, place: str) -> str:
+def _classify_device_region(paradigm: str, name: str, place: str) -> str:
     """Return the activity of a region of an accelerator, whose place may say what it is: `CUDA_KERNEL`."""
     if name == IDLE_DEVICE:
         return "idle_gpus"
@@ -267,7 +274,7 @@ def _of_device_region(paradigm: str, name: str, place: str) -> str:
         return place.lower()
     if name in ("DEVICE SYNCHRONIZE", "WAIT FOR COMMAND QUEUE"):
         return f"{paradigm}_sync"
-    return _of_call(paradigm, name) or f"{paradigm}_time"
+    return _classify_call(paradigm, name) or f"{paradigm}_time"
 
 
 # -- by name -----------------------------------------------------------------------------------------------------------
@@ -302,7 +309,7 @@ OPERATIONS = {
 CCL = re.compile(r"(p?nccl|rccl)(?=[A-Z_])|ncclDevKernel|ncclKernel|rcclGenericKernel")
 
 
-def _of_kind(kind: int, name: str, device: str) -> str:
+def _classify_kind(kind: int, name: str, device: str) -> str:
     """Return the activity of an operation on a device, or of a placeholder."""
     if kind == ContextKind.KERNEL:
         return "nccl_time" if CCL.match(name) else OPERATIONS[device]["kernel"]
@@ -316,11 +323,11 @@ PREFIXES = re.compile(r"^_*(GI_+)?(libc_|IO_|new_)?")
 SUFFIXES = re.compile(r"(@.*|_nocancel|_v\d+)$")
 
 
-def _of_name(name: str, is_system: bool) -> str:
+def _classify_name(name: str, is_system: bool) -> str:
     """Return the activity that the name of a function says, empty where it says none. `is_system`: it lies in a library
     of the system, such as that of C."""
     if name.startswith("!$omp"):
-        return OPENMP_ROLES.get(_construct(name), "comp")
+        return OPENMP_ROLES.get(_read_construct(name), "comp")
     if "(" in name or " " in name:  # a demangled function of C++
         return ""
     plain = SUFFIXES.sub("", name)
@@ -328,10 +335,10 @@ def _of_name(name: str, is_system: bool) -> str:
         if activity := rule(plain):
             return activity
     bare = PREFIXES.sub("", plain)
-    return _of_pthread(bare, PTHREAD) or (_of_io(bare.removesuffix("64")) if is_system else "")
+    return _classify_pthread(bare, PTHREAD) or (_classify_io(bare.removesuffix("64")) if is_system else "")
 
 
-def _construct(name: str) -> str:
+def _read_construct(name: str) -> str:
     """Return the construct in the name of an OpenMP region: `!$omp implicit barrier @a.c:7`."""
     words = name.removeprefix("!$omp").split("@")[0].strip()
     return {"ibarrier": "implicit barrier", "end parallel": "implicit barrier"}.get(words, words)
@@ -341,12 +348,12 @@ MPI_NAME = re.compile(r"(?:pmpix?|mpix?)_(\w+?)_*$", re.IGNORECASE)
 MPI_ENDINGS = re.compile(r"(_f08(ts)?|_c)$")
 
 
-def _of_mpi(name: str) -> str:
+def _classify_mpi(name: str) -> str:
     match = MPI_NAME.match(name)
     if not match:
         return ""
     plain = MPI_ENDINGS.sub("", match[1].lower())
-    known = _of_mpi_management(plain) or _of_mpi_transfer(plain)
+    known = _classify_mpi_management(plain) or _classify_mpi_transfer(plain)
     return known or ("mpi" if name.startswith(("MPI", "PMPI")) else "")  # modules of users begin with mpi_ as well
 
 
@@ -363,7 +370,7 @@ MPI_COMMUNICATORS = re.compile(
 )
 
 
-def _of_mpi_management(name: str) -> str:
+def _classify_mpi_management(name: str) -> str:
     """Return the activity of an MPI function, in lower case without its prefix, that moves no message itself: set-up,
     requests, files, windows."""
     if name in MPI_REQUESTS:
@@ -371,7 +378,7 @@ def _of_mpi_management(name: str) -> str:
     if "errhandler" in name:
         return ""
     if name.startswith("file_") or name == "register_datarep":
-        return _of_mpi_file(name)
+        return _classify_mpi_file(name)
     if name.startswith("win_"):
         word = name.removeprefix("win_").split("_")[0]
         return (
@@ -384,7 +391,7 @@ def _of_mpi_management(name: str) -> str:
     return "mpi_mgmt_comm" if MPI_COMMUNICATORS.match(name) and name != "get_processor_name" else ""
 
 
-def _of_mpi_file(name: str) -> str:
+def _classify_mpi_file(name: str) -> str:
     if not re.match(r"file_i?(read|write)", name):
         return "mpi_mgmt_file"
     return "mpi_io_collective" if re.search(r"_(all|ordered)", name) else "mpi_io_individual"
@@ -400,7 +407,7 @@ COLLECTIVE = re.compile(
 ONE_SIDED = re.compile(r"r?(put|get|accumulate|get_accumulate)$|fetch_and_op$|compare_and_swap$")
 
 
-def _of_mpi_transfer(name: str) -> str:
+def _classify_mpi_transfer(name: str) -> str:
     """Return the activity of an MPI function, in lower case without its prefix, that moves data or synchronises."""
     if re.match(r"i?barrier(_init)?$", name):
         return "mpi_sync_collective"
@@ -415,7 +422,7 @@ def _of_mpi_transfer(name: str) -> str:
 # The first pattern that a name begins with counts; patterns end with $ where the whole name must match.
 
 
-def _table(**patterns: str) -> list[tuple[str, re.Pattern[str]]]:
+def _make_table(**patterns: str) -> list[tuple[str, re.Pattern[str]]]:
     return [(activity, re.compile(pattern)) for activity, pattern in patterns.items()]
 
 
@@ -423,7 +430,7 @@ def _look_up(table: list[tuple[str, re.Pattern[str]]], name: str) -> str:
     return next((activity for activity, pattern in table if pattern.match(name)), "")
 
 
-SHMEM = _table(
+SHMEM = _make_table(
     shmem_mgmt_initfini_time=r"shmem_(init|finalize)|start_pes$",
     shmem_mgmt_activesets_time=r"(shmem_|_)?(my_pe|num_pes|n_pes)$|shmem_team_(?!sync)",
     shmem_mgmt_query_time=r"shmem_((pe|adr|addr)_accessible|ptr)$",
@@ -440,7 +447,7 @@ SHMEM = _table(
     shmem_time=r"shmem_",
 )
 OMP_LOCK = re.compile(r"omp_(destroy|init|set|test|unset)(_nest)?_lock$")
-OPENMP = _table(
+OPENMP = _make_table(
     omp_lock_api=OMP_LOCK.pattern,
     omp_ebarrier=r"GOMP_barrier|__kmpc_barrier|__kmpc_cancel_barrier|_mp_barrier|gomp_(team_)?barrier_wait(?!_end)",
     omp_ibarrier=r"GOMP_(loop|sections)_end(?!_nowait)|gomp_team_end|gomp_(team_)?barrier_wait_end|gomp_simple_barrier"
@@ -450,21 +457,21 @@ OPENMP = _table(
     omp_taskwait=r"GOMP_(taskwait|taskgroup_end)|__kmpc_(omp_taskwait|end_taskgroup)",
     omp_flush=r"__kmpc_flush",
 )
-SCORE_P_PTHREAD = _table(
+SCORE_P_PTHREAD = _make_table(
     pthread_management=r"pthread_(cancel|create|detach|exit|join)$",
     pthread_lock_api=r"pthread_mutex_(destroy|init|lock|trylock|unlock)$",
     pthread_conditional=r"pthread_cond_(broadcast|destroy|init|signal|timedwait|wait)$",
 )
 PTHREAD = [
     *SCORE_P_PTHREAD,
-    *_table(
+    *_make_table(
         pthread_management=r"pthread_(\w*join\w*|timedjoin)$",
         pthread_lock_api=r"pthread_(mutex|rwlock|spin)_\w*lock$|lll_lock_wait",
         pthread_conditional=r"pthread_cond_\w*wait|futex_\w*wait",
         pthread_synchronization=r"pthread_barrier_wait|pthread_\w+_wait$|sem_(timed|clock)?wait$",
     ),
 ]
-IO = _table(
+IO = _make_table(
     io_reading_time=r"(aio_read|fgetw?[cs]|fread|v?f?scanf|getw?c|getchar|getline|getdelim|gets|pread(v2?)?|readv?)"
     r"(_unlocked|_chk)?$",
     io_writing_time=r"(aio_write|fflush|v?f?printf|fputw?[cs]|fwrite|putw?c|putchar|puts|pwrite(v2?)?|writev?|fsync"
@@ -472,7 +479,7 @@ IO = _table(
     io_meta_time=r"(open(at)?|creat|close|fopen|fdopen|freopen|fclose|l?seek|fseeko?|ftello?|rewind|[fl]?stat|fstatat"
     r"|unlink(at)?|rename|mkdir|truncate|ftruncate|opendir|readdir|closedir)$",
 )
-IO_LIBRARIES = _table(
+IO_LIBRARIES = _make_table(
     io_writing_time=r"(H5[A-Z]+|nc(mpi)?)_?\w*([wW]rite|_put_)",
     io_reading_time=r"(H5[A-Z]+|nc(mpi)?)_?\w*([rR]ead|_get_var)",
     io_meta_time=r"H5[A-Z]{1,2}[a-z_]\w*$|nc(mpi)?_[a-z]\w*$",
@@ -483,14 +490,14 @@ CUDA_SET_UP = (
     r"|Library|Kernel|Graph|Primary|Link|Profiler|GetLastError|PeekAtLastError|GetError|GetProcAddress"
 )
 DEVICE_RULES = {
-    "cuda": _table(
+    "cuda": _make_table(
         cuda_sync=r"cu(da)?[A-Z]\w*Synchronize|cu(da)?StreamWaitEvent",
         cuda_kernel_launches=r"cu(da)?(Launch|Memset|GraphLaunch|GetParameterBuffer)",
         cuda_comm=rf"cu(da)?({CUDA_MEMORY})",
         cuda_setup=rf"cu(da)?({CUDA_SET_UP})",
         cuda_time=r"cuda[A-Z]",
     ),
-    "hip": _table(
+    "hip": _make_table(
         hip_sync=r"hip\w*Synchronize|hipStreamWaitEvent|hsa_signal_wait|hsa_amd_signal_wait",
         hip_kernel_launches=r"hip(Ext|Hcc)?(Module)?Launch|hipGraphLaunch",
         hip_malloc=r"hip(Ext)?(Host)?(Malloc|Free|HostAlloc)|hipMemAlloc|hsa_(amd_)?memory_(pool_)?(allocate|free)",
@@ -498,14 +505,14 @@ DEVICE_RULES = {
         hip_stream=r"hip(Init|ExtStream|Stream|SetDevice|GetDevice|Device|Event)",
         hip_time=r"hip[A-Z]|hsa_",
     ),
-    "opencl": _table(
+    "opencl": _make_table(
         opencl_sync=r"cl(Finish|WaitForEvents|Enqueue(WaitForEvents|Barrier|Marker))",
         opencl_kernel_launches=r"cl(SetKernel|Enqueue(NDRangeKernel|Task|NativeKernel))",
         opencl_comm=r"cl(Enqueue(Read|Write|Fill|Copy|Map|Unmap|Migrate|SVM)|SVM|Create(Buffer|SubBuffer|Pipe|Image|Sampler))"
         r"|cl(Retain|Release)(MemObject|Sampler)",
         opencl_setup=r"cl(Get|Create|Retain|Release|Build|Compile|Link|Set|Flush|Unload|Clone)[A-Z]?",
     ),
-    "openacc": _table(
+    "openacc": _make_table(
         openacc_setup=r"acc_(init|shutdown)(@|$)",
         openacc_comm=r"acc_(upload|download)(@|$)",
         openacc_sync=r"acc_wait(@|$)",
@@ -515,41 +522,48 @@ DEVICE_RULES = {
 HIP = re.compile(r"hip[A-Z]|hsa_")
 
 
-def _of_shmem(name: str) -> str:
+def _classify_shmem(name: str) -> str:
     return _look_up(SHMEM, name.removeprefix("p") if name.startswith("pshmem_") else name)
 
 
-def _of_openmp(name: str) -> str:
+def _classify_openmp(name: str) -> str:
     return _look_up(OPENMP, name)
 
 
-def _of_pthread(name: str, table: list[tuple[str, re.Pattern[str]]]) -> str:
+def _classify_pthread(name: str, table: list[tuple[str, re.Pattern[str]]]) -> str:
     return _look_up(table, name)
 
 
-def _of_io(name: str) -> str:
+def _classify_io(name: str) -> str:
     return _look_up(IO, name)
 
 
-def _of_io_library(name: str) -> str:
+def _classify_io_library(name: str) -> str:
     return _look_up(IO_LIBRARIES, name)
 
 
-def _of_call(paradigm: str, name: str) -> str:
+def _classify_call(paradigm: str, name: str) -> str:
     return _look_up(DEVICE_RULES[paradigm], name)
 
 
-def _of_device_call(name: str) -> str:
-    return next((found for paradigm in DEVICE_RULES if (found := _of_call(paradigm, name))), "")
+def _classify_device_call(name: str) -> str:
+    return next((found for paradigm in DEVICE_RULES if (found := _classify_call(paradigm, name))), "")
 
 
-def _of_other_library(name: str) -> str:
+def _classify_other_library(name: str) -> str:
     """Return the activity of a function of GASPI, NCCL or RCCL."""
     return "nccl_time" if CCL.match(name) else "gaspi_time" if re.match(r"p?gaspi_", name) else ""
 
 
 RULES: tuple[Callable[[str], str], ...] = (
-    *(_of_mpi, _of_shmem, _of_openmp, _of_device_call, _of_io_library, _of_other_library),
+    *(
+        _classify_mpi,
+        _classify_shmem,
+        _classify_openmp,
+        _classify_device_call,
+        _classify_io_library,
+        _classify_other_library,
+    ),
 )
 
 

@@ -430,7 +430,7 @@ def _demand_single_profiles(values: Values, profiles: Ints, quantity: str) -> No
 def _batches(
     values: Values, scope: Scope, profiles: Ints, every: Ints | None = None, across: list[TotalCells] | None = None
 ) -> Iterator[ProfileCells]:
-    """Yield cells of some profiles at a time; `every` are those that count as chosen, if these are not all."""
+    """Yield cells of some of the profiles at a time; `every` are all that were chosen, `across` the cells over them."""
     step = max(1, MOST_CELLS // max(1, len(values.tree)))
     chosen = profiles if every is None else every
     shared: list[TotalCells] = [] if across is None else across

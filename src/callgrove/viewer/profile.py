@@ -350,15 +350,17 @@ class _SpreadReader:
         rows = Rows(len(masks), (contexts, targets), (contexts, targets))
         name = costs.metric.name
 
-        def cells_of(profiles: Ints) -> TotalCells:
-            return TotalCells(self.experiment.values, Scope.EXCLUSIVE, profiles)
+        def cells_of(profiles: Ints) -> RowCells:
+            return RowCells(TotalCells(self.experiment.values, Scope.EXCLUSIVE, profiles), Scope.EXCLUSIVE, rows)
 
-        batches = cells_of(self.profiles).by_profile(Scope.EXCLUSIVE, name)
-        values = np.concatenate([RowCells(batch, Scope.EXCLUSIVE, rows).of(name) for batch in batches], axis=1)
+        whole = cells_of(self.profiles)
+        assert isinstance(whole.whole, TotalCells)
+        batches = whole.whole.by_profile(Scope.EXCLUSIVE, name)
+        values = np.concatenate([RowCells(one, Scope.EXCLUSIVE, rows, whole).of(name) for one in batches], axis=1)
         if self.runs is None:
             return values, None
         of_runs = [self.profiles[self.runs.run == number] for number in range(len(self.runs.names))]
-        return values, np.stack([RowCells(cells_of(one), Scope.EXCLUSIVE, rows).of(name) for one in of_runs], axis=1)
+        return values, np.stack([cells_of(one).of(name) for one in of_runs], axis=1)
 
 
 # -- the panels --------------------------------------------------------------------------------------------------------
@@ -446,6 +448,9 @@ class ProfileMaker:
         if self._shown.left_out:
             n_shown, left = len(self._shown.metrics), self._shown.left_out
             notes.append(f"{n_shown} metrics are shown, {left} more are not; -m chooses which one comes first.")
+        if names := self._flat["function"].without_values:
+            lacks = f"{', '.join(names)}: a formula of single call paths has no value where a row stands for several:"
+            notes.append(f"{lacks} see the call tree.")
         if n := self._shown.unavailable:
             which = (
                 "1 derived metric is not shown: its formula"

@@ -171,6 +171,16 @@ def _has_profiles(experiment: Experiment, choice: Choice) -> bool:
     )
 
 
+def _combine_contexts(costs: Costs, rows: Rows) -> tuple[Array, Array]:
+    """Return the costs of rows that may stand for many contexts. A formula that needs one context for each has no value
+    there."""
+    try:
+        return costs.over(rows)
+    except NotEvaluated:
+        missing = np.full(rows.n, np.nan)
+        return missing, missing
+
+
 # -- the tree ----------------------------------------------------------------------------------------------------------
 
 
@@ -285,7 +295,7 @@ class CallTree:
         inclusive = costs.inclusive[self._contexts]
         exclusive = self._exclusive[number][self._contexts]
         below = self._contexts[tops], row
-        _, more = costs.over(Rows(len(parent) - int(kept.sum()), below, below))
+        _, more = _combine_contexts(costs, Rows(len(parent) - int(kept.sum()), below, below))
         shown = np.concatenate([exclusive[kept], more]), np.concatenate([inclusive[kept], more])
         data = {**describe_metric(costs), "exclusive": shown[0]}
         if costs.is_signed:
@@ -337,7 +347,8 @@ class FlatTable:
         self._by, self._metrics = by, metrics
         tree = metrics[0].tree
         self.groups: Groups = group(tree, by)
-        pairs = [self.groups.costs(costs) for costs in metrics]
+        rows = self.groups.rows(np.arange(len(self.groups)), tree)
+        pairs = [_combine_contexts(costs, rows) for costs in metrics]
         self._exclusive: list[Array] = [exclusive for exclusive, _ in pairs]
         self._inclusive: list[Array] = [inclusive for _, inclusive in pairs]
         size = np.full(len(self.groups), -1.0)
@@ -349,6 +360,12 @@ class FlatTable:
 
     def __len__(self) -> int:
         return len(self._order)
+
+    @property
+    def without_values(self) -> list[str]:
+        """Metrics that have values in contexts, and none in what several of them make."""
+        pairs = zip(self._metrics, self._exclusive, self._inclusive, strict=True)
+        return [m.metric.name for m, *both in pairs if m.is_ratio and not any(m.has(one).any() for one in both)]
 
     def exclusive(self, metric: int) -> Array:
         """Return the exclusive cost of every group."""

@@ -96,10 +96,10 @@ def _open_runs(options: Options) -> list[Experiment]:
         with suppress(UsageError):  # each is a run of its own
             return [open_experiment(options, fold=fold)]
     alone = [replace(options, paths=[path]) for path in options.paths]
-    return [run for one in alone for run in _part_traces(open_experiment(one, fold=fold), one, fold)]
+    return [run for one in alone for run in _separate_traced_runs(open_experiment(one, fold=fold), one, fold)]
 
 
-def _part_traces(experiment: Experiment, options: Options, fold: bool) -> list[Experiment]:
+def _separate_traced_runs(experiment: Experiment, options: Options, fold: bool) -> list[Experiment]:
     """Return an experiment; but each run of a folder by itself if it is made of traces, which joined runs lack."""
     from callgrove.cli.opening import open_any
     from callgrove.model.experiment import Experiment

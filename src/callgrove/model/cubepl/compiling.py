@@ -94,11 +94,11 @@ def compile_metrics(definitions: Sequence[Definition], around: Surroundings | No
 
 
 def mark_void(metric: Metric) -> Metric:
-    """Return the row of a metric that is VOID: hidden, and a formula is not evaluated."""
+    """Return the row of a metric that is VOID: a formula is not evaluated, and what has values is hidden."""
     if metric.derivation is None:
         return replace(metric, visible=False)
     derivation = Unavailable(metric.formula, metric.derivation.when, VOID, metric.derivation.operands)
-    return replace(metric, visible=False, derivation=derivation)
+    return replace(metric, derivation=derivation)
 
 
 @dataclass

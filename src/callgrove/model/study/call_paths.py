@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from callgrove.arrays import ABSENT, Floats, Ints
+from callgrove.arrays import ABSENT, Floats, Ids, Ints
 from callgrove.model.contexts import LONGEST_PATH, ContextTree
 from callgrove.model.derived import ProfileCells, TotalCells, When, evaluate, over_batches
 from callgrove.model.metrics import Aggregation, Metric, Metrics, Scope
@@ -83,7 +83,12 @@ class PathCells:
     whole: TotalCells | ProfileCells
     scope: Scope
     paths: CallPaths
-    contexts: None = None
+
+    @property
+    def contexts(self) -> Ids | None:
+        """The context of each call path, where every one is of one context."""
+        n_contexts = len(self.paths.of_context)
+        return np.arange(n_contexts, dtype=np.int32) if n_contexts == len(self.paths.texts) else None
 
     @property
     def tree(self) -> ContextTree:
