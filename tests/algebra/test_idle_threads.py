@@ -20,6 +20,8 @@ from callgrove.algebra.idle_threads import (
 )
 from callgrove.errors import UsageError
 from callgrove.model.experiment import Experiment
+from callgrove.model.joining import join_runs
+from callgrove.model.runs import Run
 from tests.formats.cube.raw_cubes import R1_TREE, Cube, Node, RawMetric, r1, system
 
 Rows = Mapping[str, tuple[float, ...]]
@@ -177,3 +179,18 @@ def test_only_sums_can_be_extended(tmp_path: Path) -> None:
     assert isinstance(opened, Experiment)
     with pytest.raises(UsageError, match="time is no plain sum"):
         with_idle_threads(opened, "time", NAMES)
+
+
+@pytest.mark.parametrize("name", ["fmt_KEY_THREADS", "fmt_THREAD_SUM"])
+def test_sums_of_threads_are_refused(name: str, shared: Path) -> None:
+    opened = callgrove.open(shared / "data" / "own" / "cube" / name / "profile.cubex")
+    assert isinstance(opened, Experiment)
+    with pytest.raises(UsageError, match="stand for several threads"):
+        opened.remap(idle_threads=True)
+
+
+def test_threads_of_several_runs_are_not_compared(experiment: Experiment) -> None:
+    runs = [(Run(name, {"p": p}), experiment) for name, p in (("a", 1.0), ("b", 2.0))]
+    both = join_runs(runs, "runs", "two", "two")
+    with pytest.raises(UsageError, match="holds 2 runs, and threads of one run are compared; choose it with runs="):
+        with_idle_threads(both, "time", NAMES)

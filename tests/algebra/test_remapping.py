@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -106,10 +107,11 @@ def test_it_agrees_with_the_specification_of_score_p(name: str, shared: Path) ->
     assert divided(by_rules).items() <= parents.items()
 
 
-@given(experiments(traces=False))
-def test_any_time_is_divided_without_a_rest(experiment: Experiment) -> None:
-    assume(any(m.is_time and m.aggregation == Aggregation.SUM and not m.statistic for m in experiment.metrics))
-    assume(experiment.contexts.n_listed)
+@given(experiments(traces=False, aggregations=(Aggregation.SUM,)))
+def test_any_time_is_divided_without_a_rest(drawn: Experiment) -> None:
+    assume(drawn.contexts.n_listed and drawn.metrics.quantities)
+    metrics = replace(drawn.metrics, rows=tuple(replace(m, unit="sec") for m in drawn.metrics))
+    experiment = replace(drawn, metrics=metrics, values=replace(drawn.values, metrics=metrics))
     made = experiment.remap()
     time = next(iter(set(divided(made).values()) - NAMES))
     exclusive = experiment.matrix(time, Scope.EXCLUSIVE).astype(np.float64)

@@ -30,7 +30,7 @@ import numpy as np
 
 from callgrove.algebra.metric_rows import NewRow, with_metric_rows
 from callgrove.arrays import ABSENT, Bools, Floats, Ints, absent_stays, combine_upwards, new_numbers
-from callgrove.errors import UsageError
+from callgrove.errors import Parameter, UsageError
 from callgrove.model.contexts import ContextTree
 from callgrove.model.derived import MOST_CELLS, TotalCells
 from callgrove.model.experiment import Experiment
@@ -60,6 +60,7 @@ IMBALANCE = {
     "imbalance_below_singularity": "singularity",
 }
 NEEDS_VISITS = ("imbalance_above_single", "imbalance_below_bypass", "imbalance_below_singularity")
+THREAD_COUNTS = ("num_threads", "number_of_threads")  # where Score-P adds up threads of a process
 ROUNDING_SEC = 1e-10  # less is no time in which a thread was idle
 
 
@@ -277,8 +278,7 @@ def with_idle_threads(experiment: Experiment, time: str, empty: Collection[str])
     """Return a remapped experiment in which idle threads and imbalance have values: those of them that `empty` names.
     The time of workers grows by that in which they are idle."""
     metrics = experiment.metrics
-    if metrics.first(time).composite is not None or metrics.first(time).aggregation != Aggregation.SUM:
-        raise UsageError(f"{time} is no plain sum: idle threads and imbalance cannot be computed of it")
+    _demand_threads(experiment, time)
     visits = VISITS if VISITS in metrics.quantities else ""
     names = set(empty) & {IDLE_THREADS, LIMITED_PARALLELISM, *IMBALANCE}
     names -= set() if COMPUTATION in metrics.quantities else set(IMBALANCE)
@@ -289,6 +289,20 @@ def with_idle_threads(experiment: Experiment, time: str, empty: Collection[str])
     numbers = {k: row.metric.name for k, row in enumerate(rows) if row.metric.name in names}
     computed = _Computed(IdleThreads(experiment, time), Imbalance(experiment, COMPUTATION, visits), numbers)
     return with_metric_rows(experiment, rows, [(np.array(sorted(numbers), np.int64), computed.blocks)])
+
+
+def _demand_threads(experiment: Experiment, time: str) -> None:
+    """Raise a UsageError where single threads of one run are not known, or time does not add up."""
+    metrics = experiment.metrics
+    if metrics.first(time).composite is not None or metrics.first(time).aggregation != Aggregation.SUM:
+        raise UsageError(f"{time} is no plain sum: idle threads and imbalance cannot be computed of it")
+    if counts := [name for name in THREAD_COUNTS if name in metrics.quantities]:
+        raise UsageError(
+            f"{experiment.path}: has profiles that stand for several threads ({counts[0]}): nobody knows which are idle"
+        )
+    if experiment.profiles.n_runs > 1:
+        several = f"{experiment.path}: holds {experiment.profiles.n_runs} runs, and threads of one run are compared; "
+        raise UsageError(several, "choose it with ", Parameter("runs"))
 
 
 def _list_rows(metrics: Metrics, time: str) -> list[NewRow]:
