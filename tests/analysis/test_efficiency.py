@@ -341,6 +341,8 @@ def test_runs_of_a_folder_by_their_threads(shared: Path) -> None:
     found = pop([experiment], Question(runs="n=4000"))
     assert [run.name for run in found.runs] == [f"app.p{p}.n4000.r1" for p in (1, 2, 4, 8, 16)]
     assert [run.values["processes"] for run in found.runs] == [1, 2, 4, 8, 16]
+    assert not any("differ" in note for note in found.notes)
+    assert any("runs differ in p, n" in note for note in pop([experiment], Question()).notes)
     alone = figures(opened(shared / "data" / "own" / "scaling" / "runs" / "app.p8.n4000.r1"))[0]
     same = [name for name in alone.values if name in found.runs[3].values]
     for name in same:

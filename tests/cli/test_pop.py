@@ -35,7 +35,7 @@ def test_the_table(cube: Path, capsys: Capture) -> None:
     assert "serialisation" not in text
     told = notes(capsys, "pop", cube)
     assert "not available: serialisation efficiency, transfer efficiency: no profile tells" in told
-    assert "time is 'time'; the runtime is the longest that thread 0 of each rank has" in told
+    assert "time is 'time'; the runtime is the longest that thread 0 of a process has" in told
 
 
 def test_data_has_every_figure_and_the_reasons(cube: Path, capsys: Capture) -> None:

@@ -198,6 +198,7 @@ def pop(experiments: Sequence[Experiment], question: Question) -> Efficiencies:
         phase = Phase.of(experiment.contexts, question.under)
         runs = [_measure(experiment, run, phase, question, notes) for run in _choose_runs(experiment, question)]
         measured += sorted(runs, key=lambda run: run.sheet.values.get("threads", 0))
+        notes.update(dict.fromkeys(_say_what_differs(experiment, question)))
     if not measured:
         raise UsageError(f"{experiments[0].path}: no thread or device was measured")
     names = _tell_apart(measured)
@@ -216,6 +217,15 @@ def _choose_runs(experiment: Experiment, question: Question) -> list[int]:
         return there
     chosen = choose_runs(experiment.runs, question.runs)
     return [run for run in there if run in chosen]
+
+
+def _say_what_differs(experiment: Experiment, question: Question) -> Iterator[str]:
+    """Yield a warning where runs differ in more than one parameter: not all of them solve the same problem."""
+    points = [experiment.runs[run].parameters for run in _choose_runs(experiment, question)]
+    names = dict.fromkeys(name for point in points for name in point)
+    differ = [name for name in names if len({point.get(name) for point in points}) > 1]
+    if len(differ) > 1:
+        yield f"runs differ in {', '.join(differ)}: scaling means something between those alone that differ in one"
 
 
 def _measure(experiment: Experiment, run: int, phase: Phase, question: Question, notes: dict[str, None]) -> _Measured:
@@ -270,8 +280,7 @@ def _measure_host(
 
 def _explain(metric: str, use: TimeUse, question: Question) -> Iterator[str]:
     """Yield what is assumed."""
-    first = "thread 0 of each rank" if use.n_processes > 1 else "thread 0"
-    yield f"time is {metric!r}; the runtime is the longest that {first} has"
+    yield f"time is {metric!r}; the runtime is the longest that thread 0 of a process has"
     if "CPUTIME" in metric.upper():
         yield f"{metric} counts time on a processor: waiting that leaves it is in no figure"
     absent = int((use.of() == 0).sum())
