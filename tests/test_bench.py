@@ -23,6 +23,7 @@ from bench.cases import (
     columnar,
     convert,
     cube,
+    derived,
     exports,
     freed_memory,
     gpu,
@@ -224,6 +225,16 @@ def test_generated_cubes_hold_what_the_generator_says(tmp_path: Path) -> None:
         assert len(experiment.contexts) == 40
         assert cube.same_values(experiment, shape)
         assert make_cube(path, shape) == path
+
+
+def test_derived_metrics_are_those_of_numpy(conditions: Conditions, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bench.cases.derived.shutil.which", lambda tool: None)
+    found = list(derived.run(replace(conditions, scales=(Fraction(1, 64),))))
+    assert [np.isfinite(finding.value) for finding in found] == [True, True, True, True, False]
+    assert "is not installed" in found[-1].note
+    monkeypatch.setattr(derived, "same_values", lambda remapped: False)
+    with pytest.raises(AssertionError, match="other values than NumPy"):
+        list(derived.run(replace(conditions, scales=(Fraction(1, 64),))))
 
 
 @exhaustive

@@ -188,6 +188,7 @@ WITH_OUTPUT = {  # a command for every verb that has -o, and what begins or is i
     "tree": ("tree stencil.d", "main"),
     "hot": ("hot stencil.d", "main"),
     "diff": ("diff stencil.d stencil.d", "present"),
+    "pop": ("pop stencil.d", "load balance"),
     "model": ("model scaling.txt", "kernel"),
     "predict": ("predict scaling.txt --at p=128,n=500", "kernel"),
     "summary": ("summary train.db", "gemm"),

@@ -54,6 +54,7 @@ ON_A_DATABASE = [
     ("tree", FORMATS, ("--bottom-up",)),
     ("tree", FORMATS, ("--source",)),
     ("hot", FORMATS, ()),
+    ("pop", (*FORMATS, "latex"), ()),
     ("dump", (*FORMATS, "jsonl"), ("--limit", "40")),
     ("check", FORMATS, ()),
     *(("export", (*FORMATS, "jsonl"), ("--table", table)) for table in TABLES),
@@ -85,7 +86,7 @@ def test_runs_in_every_format(
 
 def test_every_verb_is_run_here() -> None:
     elsewhere = {"formats", "convert", "demo", "model", "predict", "summary", "prof"}
-    elsewhere |= {"diff", "merge", "mean", "cut", "part", "common", "report", "sql"}
+    elsewhere |= {"diff", "merge", "mean", "cut", "part", "common", "remap", "report", "sql"}
     assert {verb for verb, _, _ in ON_A_DATABASE} | elsewhere == {verb.name for verb in VERBS}
 
 

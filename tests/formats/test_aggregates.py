@@ -82,6 +82,15 @@ def test_of_one_rank_nothing_is_known(tmp_path: Path, capsys: pytest.CaptureFixt
     assert found.totals(CPUTIME, Scope.INCLUSIVE, found.profiles.measured)[0] == pytest.approx(total(), rel=1e-5)
 
 
+def test_efficiencies_need_single_threads(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, rank in (("all", []), ("one", ["--rank", "0"])):
+        path = Program().write(tmp_path / name, metric_dbs=False, traces="hpctrace")
+        assert main(["pop", str(path), *rank]) == 2
+        captured = capsys.readouterr()
+        assert "not known, only those of all" in captured.err
+        assert captured.out == ""
+
+
 def test_exported_exclusive_values_are_those_of_the_stored_ones(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -50,9 +50,8 @@ def assert_totals(old: Experiment, new: Experiment, losses: list[str]) -> int:
         for scope in (Scope.EXCLUSIVE, Scope.INCLUSIVE):
             try:
                 wanted = old.totals(quantity, scope, old.profiles.measured)[:n]
-            except NotEvaluated:
-                with pytest.raises(NotEvaluated):
-                    new.totals(names[quantity], scope)
+            except NotEvaluated:  # which nothing evaluates in what was made by hand
+                new.totals(names[quantity], scope)
                 continue
             found = new.totals(names[quantity], scope, new.profiles.measured)[:n]
             scale = 1e-12 * float(np.abs(wanted[np.isfinite(wanted)]).sum())

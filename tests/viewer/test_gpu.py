@@ -18,7 +18,8 @@ from callgrove.viewer.summaries import gpu_maker
 def panel_of(share: float = 1.0, choice: Choice | None = None) -> Panel:
     maker = gpu_maker(gpu_example(), choice or Choice())
     assert maker is not None
-    devices, panel = maker.panels(Detail(share))
+    devices, panel, efficiency = maker.panels(Detail(share))
+    assert (efficiency.kind, efficiency.title) == ("efficiency", "Efficiency")
     assert (devices.kind, devices.title) == ("devices", "Overview")
     assert devices.data is panel.data  # so that a page holds it once
     return panel
@@ -66,7 +67,7 @@ def test_what_is_too_much_is_left_out_and_said() -> None:
     builder.set_traces(None, ArraySpans(columns, tuple(f"kernel {k}" for k in range(n))))
     maker = gpu_maker(builder.build(), Choice())
     assert maker is not None
-    *_, panel = maker.panels(Detail(1e-6))
+    panel = next(panel for panel in maker.panels(Detail(1e-6)) if panel.kind == "gpu")
     kernels = next(section for section in panel.data["sections"] if section["name"] == "kernels")
     assert list(kernels["rows"].values)[:2] == ["kernel 39", "kernel 38"]
     assert (len(kernels["rows"].values), kernels["left"]) == (10, 30)
@@ -87,7 +88,7 @@ def test_sums_are_those_of_all_devices_and_shares_those_of_all_rows_above_every_
     )
     assert below is not None
     assert above is not None
-    (_, whole), (_, cut) = below.panels(Detail()), above.panels(Detail())
+    (_, whole, _), (_, cut, _) = below.panels(Detail()), above.panels(Detail())
     assert len(cut.data["devices"]["rank"]) == 1 < len(whole.data["devices"]["rank"])
     for name in ("total_span_ns", "total_busy_ns"):
         assert cut.data["devices"][name] == whole.data["devices"][name]

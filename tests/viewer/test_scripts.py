@@ -73,7 +73,7 @@ def test_types_are_those_of_the_data(tmp_path: Path, monkeypatch: pytest.MonkeyP
         return encode(document)
 
     monkeypatch.setattr(callgrove.viewer.report, "encode", kept)
-    opened = (example(), gpu_example(), study_example(), two_runs(), diff(example(), example()))
+    opened = (example(), gpu_example(), study_example(), two_runs(), diff(example(), example()), example().remap())
     report([Input(one, ["made"]) for one in opened])
     document = plain(documents[-1])
     kinds = {panel["kind"] for section in document["sections"] for panel in section["panels"]}

@@ -10,11 +10,13 @@ from functools import cached_property
 
 import numpy as np
 
+from callgrove.algebra.formulas import Settled
 from callgrove.algebra.profiles import MatchedProfiles
 from callgrove.arrays import ABSENT, Array, Bools, Ids, Ints
 from callgrove.errors import CallgroveError, Parameter, UsageError
 from callgrove.model.books import KeepsBooks, Totals, select_counted_contexts
 from callgrove.model.computed_values import Link, Recipe, recipe
+from callgrove.model.derived import mark_orphans
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Aggregation, Metric, Scope, time_unit
 from callgrove.model.values import Block, DenseBlock, SparseBlock, ValueBackend, blocks_without_fillers
@@ -184,7 +186,7 @@ class Operand:
     @cached_property
     def _n_measured(self) -> int:
         """Rows that profiles have: to ask for all of them is to ask for everything."""
-        return sum(not metric.statistic for metric in self.experiment.metrics)
+        return sum(not metric.statistic and not metric.is_derived for metric in self.experiment.metrics)
 
     def _read_stored_blocks(
         self, rows: Mapping[int, int], input_profiles: Ints, given: Totals | None
@@ -316,15 +318,19 @@ class Plan:
         return len(self.metrics) - 1
 
 
-def plan_metrics(experiments: Sequence[Experiment], profiles: MatchedProfiles, demands: Demands) -> Plan:
+def plan_metrics(settled: Settled, profiles: MatchedProfiles, demands: Demands) -> Plan:
     """Return the rows of the result of an operation on these inputs."""
-    plan = Plan(ways=[{} for _ in experiments])
+    experiments = settled.experiments
+    plan = Plan(ways=[{} for _ in experiments], notes=list(_say_settled(settled)))
+    lost = {name for names in settled.lost.values() for name in names}
     parents: dict[int, str] = {}
     lacking: dict[tuple[str, ...], list[str]] = {}
     for name in dict.fromkeys(name for e in experiments for name in e.metrics.quantities):
         holders = {k: e for k, e in enumerate(experiments) if name in e.metrics.quantities}
-        if any(name in e.metrics.derived for e in holders.values()):
-            added = _add_formula(plan, name, holders, len(experiments))
+        if name in lost:
+            continue
+        if name in settled.formulas:
+            added = iter([plan.add(replace(next(iter(holders.values())).metrics.first(name), source_id=None), False)])
         else:
             _demand_one_kind(name, list(holders.values()), demands)
             if len(holders) < len(experiments):
@@ -339,10 +345,20 @@ def plan_metrics(experiments: Sequence[Experiment], profiles: MatchedProfiles, d
     for absent, names in lacking.items():
         what = f"metric {names[0]}: is" if len(names) == 1 else f"metrics {some(names)}: are"
         plan.notes.append(f"{what} not in {some(absent)}")
+    plan.metrics = mark_orphans(plan.metrics, (name for e in experiments for name in e.metrics.quantities))
     rows = {metric.name: row for row, metric in reversed(list(enumerate(plan.metrics)))}
     for row, parent in parents.items():
         plan.metrics[row] = replace(plan.metrics[row], parent=rows.get(parent, ABSENT))
     return plan
+
+
+def _say_settled(settled: Settled) -> Iterator[str]:
+    """Yield what is said of formulas that do not stay."""
+    for why, names in settled.computed.items():
+        words = ("formula", "its") if len(names) == 1 else ("formulas", "their")
+        yield f"lost: {words[0]} of {some(names)}: {why}; {words[1]} values are combined instead"
+    for why, names in settled.lost.items():
+        yield f"lost: metric{'s' * (len(names) > 1)} {some(names)}: {why}"
 
 
 def _demand_one_kind(name: str, holders: Sequence[Experiment], demands: Demands) -> None:
@@ -404,17 +420,6 @@ def _add_quantity(
         plan.derived[base] = rows
         for k, experiment in holders.items():
             plan.ways[k][base] = recipe(experiment.metrics, name, Scope.EXCLUSIVE)
-
-
-def _add_formula(plan: Plan, name: str, holders: Mapping[int, Experiment], n_inputs: int) -> Iterator[int]:
-    """Add a derived metric as the formula that it is, where all inputs have the same one; yield its row."""
-    models = [e.metrics.first(name) for e in holders.values()]
-    if not all(model.is_derived for model in models):
-        plan.notes.append(f"lost: metric {name}: is derived in one input and measured in another")
-    elif len({(model.formula, model.scope) for model in models}) > 1 or len(models) < n_inputs:
-        plan.notes.append(f"lost: metric {name}: its formula is not the same in all inputs")
-    else:
-        yield plan.add(replace(models[0], source_id=None), contested=False)
 
 
 def _common_scopes(name: str, holders: Mapping[int, Experiment], same_nesting: bool) -> list[Scope]:

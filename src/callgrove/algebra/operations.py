@@ -20,6 +20,7 @@ import numpy as np
 
 from callgrove.algebra import cells
 from callgrove.algebra.cells import Cells, Differs, Rule, combine_cells, difference, lanes, made_one, mean_of_cells
+from callgrove.algebra.formulas import Meaning, settle_formulas
 from callgrove.algebra.operands import Demands, Operand, Plan, TiledValues, plan_metrics, some, sparse
 from callgrove.algebra.profiles import (
     MatchedProfiles,
@@ -187,6 +188,12 @@ NOT_SEEN = -2
 IGNORABLE = (*PLACES, "unit")
 CONFLICTS = {"error": cells.equal, "first": cells.first, "last": cells.last, "sum": cells.combine_cells}
 MISSING = {"zero": cells.mean_of_cells, "skip": cells.mean_of_present}
+MEANT = {
+    cells.combine_cells: Meaning.SUMS,
+    cells.mean_of_cells: Meaning.MEANS,
+    cells.mean_of_present: Meaning.MEANS,
+    cells.difference: Meaning.DIFFERENCES,
+}
 
 
 @dataclass(frozen=True)
@@ -219,6 +226,12 @@ class Operation:
     everywhere: bool = True
     keeps_traces: bool = False
     keeps_elided: bool = False
+
+    def meaning(self, collapsed: bool) -> Meaning:
+        """Return what cells of the result are; `collapsed`: all profiles of an input become one."""
+        if self.rule in MEANT:
+            return MEANT[self.rule]
+        return Meaning.SUMS if collapsed else Meaning.CELLS
 
 
 def merge(
@@ -302,11 +315,13 @@ def combine(experiments: Sequence[Experiment], matching: Matching, operation: Op
     if not experiments:
         raise UsageError(f"{operation.demands.word} needs at least one experiment")
     profiles = match_profiles(experiments, matching.systems)
+    settled = settle_formulas(experiments, operation.meaning(profiles.collapsed))
+    experiments = settled.experiments
     path = f"{operation.demands.word} of {', '.join(e.path or e.title for e in experiments)}"
     builder = ExperimentBuilder(experiments[0].format, experiments[0].version, title, path)
     numbers = _contexts(builder, experiments, matching, operation, profiles)
     demands = replace(operation.demands, same_nesting=_nests_the_same(experiments, numbers, builder.n_contexts))
-    plan = plan_metrics(experiments, profiles, demands)
+    plan = plan_metrics(settled, profiles, demands)
     keeps_traces = operation.keeps_traces and not profiles.collapsed
     _tell(builder, experiments, operation.demands.word, plan, keeps_traces)
     _profiles(builder, experiments, profiles, matching.systems != Systems.SIDE_BY_SIDE)

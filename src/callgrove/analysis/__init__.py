@@ -4,8 +4,12 @@ The modules, in the order to read them:
 
     costs.py             one metric over the tree; contexts grouped by function, line, loop, file, module
     views.py             the flat profile (`top`), the call tree (`tree`), callers, the hot path (`hot`)
+    metric_tree.py       the tree of metrics with shares (`tree --metrics`)
     columns.py           the columns that a profiler wants shown: formulas over statistics of threads
     comparison.py        what differs between experiments: `diff`
+    efficiency.py        how efficiently runs use processes, threads and devices: `pop`
+    efficiency_figures.py  the figures of an audit, and what was found of them
+    time_use.py          what threads of a run spent their time on, and how its devices were used
     overview.py          what is in an experiment: `info`
     value_tables.py      values as a table: stored, computed in a scope, or evaluated from a formula
     tables.py            an experiment's tables, streamed: `export`

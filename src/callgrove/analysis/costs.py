@@ -29,8 +29,10 @@ __all__ = [
     "GROUPINGS",
     "Costs",
     "Groups",
+    "RowCells",
     "Rows",
     "costs",
+    "counts_as_child",
     "exclusive_by_profile",
     "functions_of",
     "group",
@@ -205,8 +207,8 @@ def without_children(experiment: Experiment, quantity: str, scope: Scope, profil
     """Return a metric in a scope over all contexts, less all its children: hidden ones and those of other units as
     well.
 
-    A metric's value contains its children, derived ones too: a metric that has such children is refused, as nobody
-    knows their values. Where children have another unit, the difference means little.
+    A metric's value contains its children, derived ones too: a metric with a child whose formula cannot be evaluated is
+    refused, as nobody knows its values. Where children have another unit, the difference means little.
     """
     row = experiment.metrics.first(quantity)
     if row.aggregation != Aggregation.SUM:
@@ -221,11 +223,12 @@ def _find_children(experiment: Experiment, quantity: str) -> list[str]:
     """Return the names of the children that add up, and of those whose values are not known."""
     metrics = experiment.metrics
     rows = {k for k, metric in enumerate(metrics) if metric.name == quantity}
-    names = [m.name for m in metrics if m.parent in rows and _counts(m)]
+    names = [m.name for m in metrics if m.parent in rows and counts_as_child(m)]
     return list(dict.fromkeys(names))
 
 
-def _counts(child: Metric) -> bool:
+def counts_as_child(child: Metric) -> bool:
+    """Return whether the value of a metric is taken from that of its parent: it adds up, or is a formula."""
     return child.is_derived or (child.aggregation == Aggregation.SUM and child.composite is None)
 
 

@@ -13,7 +13,7 @@ from callgrove.errors import UsageError
 from callgrove.model.contexts import ContextKind
 from callgrove.model.experiment import Experiment, InputWarning
 from callgrove.model.metrics import Aggregation
-from callgrove.model.profiles import ProfileKind
+from callgrove.model.profiles import ProfileKind, Topology
 
 __all__ = ["Hottest", "Overview", "overview"]
 
@@ -62,6 +62,7 @@ class Overview:
     n_derived: int = 0
     n_unavailable: int = 0
     is_measurement: bool = False
+    topologies: tuple[Topology, ...] = ()
 
 
 def overview(experiment: Experiment) -> Overview:
@@ -97,6 +98,7 @@ def overview(experiment: Experiment) -> Overview:
         parameters=tuple(e.runs[0].parameters),
         another_metric=next((name for name in shown[1:] if e.metrics.first(name).aggregation == Aggregation.SUM), ""),
         is_measurement=e.is_measurement,
+        topologies=e.system.topologies,
     )
 
 

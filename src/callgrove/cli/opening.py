@@ -50,7 +50,8 @@ def open_any(
     for a verb that prints all of that. `series`: refuse runs whose names disagree on parameters, as nothing but series
     of them is wanted. `fold`: of events, make a calling-context profile as well. `workers`: those that the verb has;
     else there are processes as the user says, once there is something for them to do."""
-    opened = _derive(_choose_runs(_open_input(options, fold, workers), options, fold, workers), options)
+    opened = _choose_runs(_open_input(options, fold, workers), options, fold, workers)
+    opened = _derive(_remap(opened, options), options)
     if series and isinstance(opened, Experiment) and (why := opened.attributes.get(PARAMETERS_DIFFER)):
         raise InputError(f"{opened.path}: {why}")
     damage = [w for w in opened.warnings if w.severity == Severity.DAMAGE]
@@ -92,6 +93,15 @@ def _choose_runs(
     from callgrove.algebra.cutting import part
 
     return part(opened, runs=numbers)
+
+
+def _remap(opened: Experiment | Study, options: InputOptions) -> Experiment | Study:
+    """Return an input with the tree of metrics that --remap and its like ask for."""
+    if not (options.remap or options.spec or options.idle_threads):
+        return opened
+    if not isinstance(opened, Experiment):
+        raise UsageError(f"{options.input_name}: holds series over parameters, whose metrics have no contexts to remap")
+    return opened.remap(options.spec or None, idle_threads=options.idle_threads)
 
 
 def _derive(opened: Experiment | Study, options: InputOptions) -> Experiment | Study:

@@ -5,6 +5,7 @@ A group of options is a function that adds it to a parser and a dataclass that h
 add_input          PATH, --from, --strict, --salvage, ...      InputOptions
 add_study_input    the same, --point, --scaling, ...           InputOptions
 add_run            --run, which whoever opens an input heeds   InputOptions
+add_remap          --remap, --spec, --idle-threads             InputOptions
 add_selection      -m, --derive, --rank, --thread, --run       SelectionOptions, InputOptions
 add_derive         --derive, which whoever opens an input heeds InputOptions
 add_all_metrics    --all-metrics                               CostOptions, of verbs that show costs
@@ -54,9 +55,11 @@ __all__ = [
     "add_kernel_names",
     "add_output",
     "add_path",
+    "add_remap",
     "add_run",
     "add_salvage",
     "add_selection",
+    "add_specification",
     "add_study_input",
     "add_table_output",
     "engine",
@@ -67,7 +70,7 @@ __all__ = [
 TABLE_FORMATS = ("table", "csv", "json", "markdown")
 UNSAID = -1  # a number of rows that nobody gave
 KERNEL_NAMES = ("short", "demangled")
-ENDINGS = {".csv": "csv", ".json": "json", ".jsonl": "jsonl", ".md": "markdown", ".parquet": "parquet"}
+ENDINGS = {".csv": "csv", ".json": "json", ".jsonl": "jsonl", ".md": "markdown", ".parquet": "parquet", ".tex": "latex"}
 SCALINGS = ("weak", "weak_threaded", "strong", "device")
 
 
@@ -103,6 +106,9 @@ class InputOptions(PathOptions, ExecutionOptions):
     strict: bool
     salvage: bool
     run: str | None = None
+    remap: bool = False
+    spec: str = ""
+    idle_threads: bool = False
     derive: Sequence[str] = ()
     kernel_names: str = ""
     rank_env: str = ""
@@ -367,6 +373,29 @@ def add_run(group: argparse._ActionsContainer) -> None:
         "--run",
         metavar="RUN",
         help="only these of several runs: by number (3, 0-3,7), parameters (p=4,n=100; r=1: the repetition) or name",
+    )
+
+
+def add_remap(parser: argparse.ArgumentParser) -> None:
+    """Add the options that give metrics another tree; `open_any` heeds them."""
+    group = parser.add_argument_group("metric tree")
+    group.add_argument(
+        "--remap",
+        action="store_true",
+        help="divide time by what contexts do, as Scalasca does (comp, mpi, omp_time, ...): by the specification in a "
+        "Cube file, else by the names of functions and libraries",
+    )
+    add_specification(group)
+
+
+def add_specification(group: argparse._ActionsContainer) -> None:
+    """Add the options that say which metrics the tree has."""
+    group.add_argument("--spec", metavar="FILE", default="", help="a specification of metrics, such as remapping.spec")
+    group.add_argument(
+        "--idle-threads",
+        action="store_true",
+        help="compute idle threads, limited parallelism and imbalance, too; the time of workers grows by that in which "
+        "they are idle",
     )
 
 

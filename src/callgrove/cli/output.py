@@ -27,16 +27,17 @@ from callgrove.render.units import amount, bar, percent, printf, signed_bar
 if TYPE_CHECKING:
     from callgrove.analysis.columns import CostColumn, ShownColumns
     from callgrove.cli.options import TableOutput
-    from callgrove.model.metrics import Metric, Scope
+    from callgrove.model.metrics import Scope
     from callgrove.render import TableFormat
 
 __all__ = [
-    "amount_of_metric",
+    "amount_of",
     "choose_columns",
     "costs_of",
     "emit",
     "emit_each",
     "emit_text",
+    "format_metric_tree",
     "format_table",
     "mark_missing",
     "replacing",
@@ -186,7 +187,7 @@ def say_headline(costs: Costs, options: CostOptions) -> None:
     if options.is_printed_table:
         choices = (("run", options.run), ("rank", options.rank), ("thread", options.thread))
         chosen = "".join(f", {word} {wanted}" for word, wanted in choices if wanted)
-        write, (gain, loss) = amount_of_metric(costs.metric), costs.gain_and_loss
+        write, (gain, loss) = amount_of(costs.metric.unit, costs.metric.is_derived), costs.gain_and_loss
         is_known = costs.is_signed and not costs.has_missing
         changes = f": {write(gain)} more and {write(-loss)} less" if is_known else ""
         total = costs.say_no_total() or f"{write(costs.total)} in all"
@@ -225,7 +226,7 @@ def format_table(table: Table, costs: Costs, options: CostOptions) -> Table:
     if options.all_metrics:
         return _format_all_metrics(table, options)
     cells = {column.name: column.plain() for column in table.columns}
-    write, none = amount_of_metric(costs.metric), mark_missing(costs.metric.is_derived, options)
+    write, none = amount_of(costs.metric.unit, costs.metric.is_derived), mark_missing(costs.metric.is_derived, options)
     look = stdout_look()
     narrow = look.width is not None and look.width < WIDE_ENOUGH and not options.output
     kind, draw = (Signed, signed_bar) if costs.is_signed else (Whole, bar)
@@ -263,11 +264,11 @@ def _head(column: CostColumn) -> str:
     return f"{column.name} [{column.unit}]" if column.is_derived and not _write_unit(column.unit) else column.name
 
 
-def amount_of_metric(metric: Metric) -> Callable[[float], str]:
+def amount_of(unit: str, is_derived: bool) -> Callable[[float], str]:
     """Return how a cost is written: units that a formula made are not given prefixes."""
-    if not metric.is_derived:
-        return amount(metric.unit)
-    return _write_unit(metric.unit) or (lambda value: f"{reading_float(value)} {metric.unit}")
+    if not is_derived:
+        return amount(unit)
+    return _write_unit(unit) or (lambda value: f"{reading_float(value)} {unit}")
 
 
 def _write_unit(unit: str) -> Callable[[float], str] | None:
@@ -299,6 +300,24 @@ def _format_all_metrics(table: Table, options: CostOptions) -> Table:
         note(f"{len(costs) - len(used)} columns without any value in these rows were left out")
     places = zip(cells["file"], cells["line"], cells["module"], strict=True)
     columns.append(Column("where", [_format_place(*place) for place in places]))
+    return Table(tuple(columns), table.left)
+
+
+def format_metric_tree(table: Table, options: CostOptions) -> Table:
+    """Return the tree of metrics for people: names indented, values with the unit of each row; no value is a dash."""
+    cells = {column.name: column.plain() for column in table.columns}
+    derived = (not kind.startswith("measured") for kind in cells["kind"])
+    writers = [amount_of(unit, is_derived) for unit, is_derived in zip(cells["unit"], derived, strict=True)]
+    unicode, none = stdout_look().unicode, mark_missing(True, options)
+    columns = [Column("name", [_indent_name(n, "", d) for n, d in zip(cells["name"], cells["depth"], strict=True)])]
+    for name in ("value", "without_children"):
+        values = zip(writers, cells[name], strict=True)
+        columns.append(Whole(name, align_right([none if v is None else write(v) for write, v in values])))
+    columns += [
+        Whole("percent", align_right(["" if p is None else percent(p / 100) for p in cells["percent"]])),
+        Whole("share", [bar((p or 0.0) / 100, unicode=unicode) for p in cells["percent"]]),
+        Column("kind", cells["kind"]),
+    ]
     return Table(tuple(columns), table.left)
 
 

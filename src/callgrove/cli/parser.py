@@ -98,7 +98,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "callgrove top stencil.d -m cycles --rank 0-1",
         "callgrove top stencil.d --derive 'ghz = cycles / CPUTIME / 1e9'  # a further column",
     ),
-    "tree": ("callgrove tree stencil.d --rank 3", "callgrove tree stencil.d --bottom-up --limit 8"),
+    "tree": (
+        "callgrove tree stencil.d --rank 3",
+        "callgrove tree stencil.d --bottom-up --limit 8",
+        "callgrove tree stencil.d --metrics --remap",
+    ),
     "hot": ("callgrove hot stencil.d", "callgrove hot train.db --share 0.3"),
     "diff": (
         "callgrove diff before.d after.d --limit 10",
@@ -111,6 +115,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "callgrove model --point p=4 a.d --point p=8 b.d --scaling strong",
     ),
     "predict": ("callgrove predict scaling.txt --at p=4096,n=500",),
+    "pop": (
+        "callgrove pop stencil.d",
+        "callgrove pop stencil.d --under solve --format latex",
+        "callgrove pop before.d after.d --scaling weak  # the first is the reference",
+    ),
     "summary": (
         "callgrove summary train.db --section kernels --by rank",
         "callgrove summary train.db --start 10% --end 60% --format csv -o window.csv",
@@ -137,6 +146,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "callgrove cut stencil.d short.d --prune '/^MPI_/'",
     ),
     "part": ("callgrove part stencil.d first.d --rank 0-1",),
+    "remap": (
+        "callgrove remap run.cubex remapped.cubex --evaluate",
+        "callgrove remap stencil.d stencil.cubex  # classified by the names of functions and libraries",
+    ),
     "common": ("callgrove common before.d after.d both.d",),
     "dump": ("callgrove dump stencil.d --section ProfileInfos", "callgrove dump stencil.m --tree"),
     "check": ("callgrove check stencil.d",),

@@ -23,6 +23,7 @@ from callgrove.arrays import Array, Ids, Ints
 from callgrove.binary.files import FilePart, Source
 from callgrove.execute import IN_PROCESS, Progress, Workers, silent
 from callgrove.model.experiment import Experiment, Severity
+from callgrove.model.metrics import Metric, Metrics
 from callgrove.model.traces.events import Samples, SpanChunk, Window
 from callgrove.model.values import Block
 
@@ -41,8 +42,10 @@ __all__ = [
     "Field",
     "Format",
     "Grade",
+    "HoldsOnlyTraces",
     "Indexes",
     "KeepsFillers",
+    "KeepsFormulas",
     "KeepsSummaries",
     "LossReport",
     "Match",
@@ -385,6 +388,21 @@ class KeepsFillers(Protocol):
     """A writer whose format tells values from numbers that nobody measured (see `HasFillers`): it gets both."""
 
     keeps_fillers: bool
+
+
+@runtime_checkable
+class HoldsOnlyTraces(Protocol):
+    """A writer whose format has no place for values of metrics, and none for formulas."""
+
+    holds_only_traces: bool
+
+
+@runtime_checkable
+class KeepsFormulas(Protocol):
+    """A writer whose format holds formulas of derived metrics. Of others it gets values, where these add up."""
+
+    def keeps_formula(self, metric: Metric, metrics: Metrics) -> bool:
+        """Return whether the target can hold the formula of a derived metric, if it has all that this names."""
 
 
 @runtime_checkable

@@ -3,12 +3,12 @@
 The modules, in the order to read them:
 
     contexts.py         regions and the calling context tree, in preorder
+    activities.py       what contexts are busy with, by Scalasca's metric tree: computing, MPI, waiting, idle
     profiles.py         profiles, and the system tree that they live in
     runs.py             executions with their parameters
     metrics.py          quantities in their scopes; composite values
     values.py           the sparse tensor (profile, context, metric) -> number
     computed_values.py  values in scopes that are not stored; matrices; values of several runs as one
-    derived.py          derived metrics: what a formula over others is worth in a cell of a view
     traces/             samples, spans and counters over time
     experiment.py       all of that together, and what it must satisfy
     methods.py          the methods of experiments and studies that mirror verbs: the door to the layers above
@@ -21,6 +21,7 @@ The modules, in the order to read them:
     unit_algebra.py     units of products, ratios and powers
     definitions.py      metrics that a user defines by a formula
     cubepl/             metrics that Cube files define, in a language of their own
+    materialised.py     values in place of formulas
     books.py            what a stream was given and what it passed on, added up at both ends
     study/              measured series over parameter points
 

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 from callgrove.arrays import ABSENT, NO_OFFSET, Array, Ids, Ints, Offsets, absent_stays, freeze, preorder, subtree_ends
 from callgrove.errors import InvalidExperiment
 from callgrove.model.contexts import MANGLED, ContextKind, ContextTree, Regions, Relation, SourceFiles
+from callgrove.model.derived import Refused, when_computed
 from callgrove.model.experiment import (
     Attachment,
     Experiment,
@@ -412,10 +413,10 @@ class ExperimentBuilder(ContextBuilder):
         self._metrics.append(metric)
         return len(self._metrics) - 1
 
-    def name_formula(self, row: int, formula: str) -> None:
-        """Make a metric a derived one, unless it has a formula already."""
-        if not self._metrics[row].formula:
-            self._metrics[row] = replace(self._metrics[row], formula=formula)
+    def refuse_formula(self, row: int, derived: Metric, why: str) -> None:
+        """Make a metric a derived one that is not computed, with the formula of one that is."""
+        refused = Refused(derived.formula, when_computed(derived), why)
+        self._metrics[row] = replace(self._metrics[row], formula=derived.formula, derivation=refused)
 
     def name_summaries(self, rows: Mapping[int, int]) -> None:
         """Map the ids that stored summaries and formulas use to metric rows; the first id of a row is kept."""

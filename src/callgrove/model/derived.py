@@ -25,7 +25,7 @@ where metrics, contexts or profiles get other numbers.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, ClassVar, Protocol
@@ -36,7 +36,7 @@ from callgrove.arrays import Array, Floats, Ids, Ints, combine_upwards, subtract
 from callgrove.errors import NotEvaluated, UsageError
 from callgrove.model.computed_values import matrices, recipe
 from callgrove.model.contexts import ContextTree
-from callgrove.model.metrics import Aggregation, Metric, Scope
+from callgrove.model.metrics import Aggregation, Metric, Metrics, Scope
 from callgrove.model.values import DenseBlock
 
 if TYPE_CHECKING:
@@ -47,15 +47,20 @@ __all__ = [
     "Cells",
     "Derivation",
     "ProfileCells",
+    "Refused",
     "TotalCells",
     "Unavailable",
     "When",
     "derived_blocks",
     "derived_metric",
     "evaluate",
+    "formula_identity",
+    "is_linear",
+    "mark_orphans",
     "number_cells",
     "over_batches",
     "require_scope",
+    "when_computed",
 ]
 
 MOST_CELLS = 1 << 21  # contexts x profiles that are evaluated at once
@@ -128,6 +133,28 @@ class Derivation(ABC):
         be additive for it to be so as well."""
         return False
 
+    @property
+    def companions(self) -> tuple[str, ...]:
+        """Other metrics that must stay where it stays, though they are no operands: they bring what it needs."""
+        return ()
+
+    @property
+    def identity(self) -> tuple[object, ...]:
+        """What makes two formulas the same, also those of two files: everything that the value follows from."""
+        return self.language, self.when, self.text
+
+    @property
+    def adds_over_profiles(self) -> bool:
+        """Whether it may be computed of operands that are added up over profiles: a sum of multiples of them, with
+        factors that the context alone decides. Its operands must be additive."""
+        return False
+
+    @property
+    def adds_plainly(self) -> bool:
+        """Whether its results, where they are added up, are so as measured values are; False where a formula brings
+        rules of its own (`add_profiles`, `spread`)."""
+        return True
+
     @abstractmethod
     def evaluate(self, cells: Cells) -> Floats | float:
         """Return the value in each cell; NaN is no value. Raises NotEvaluated where it cannot be computed at all."""
@@ -159,6 +186,11 @@ class Unavailable(Derivation):
         raise NotEvaluated("", self.when, self.text, self.reason)
 
 
+class Refused(Unavailable):
+    """A formula that does not hold for the values that there are: nobody may write it where others would evaluate
+    it."""
+
+
 def derived_metric(name: str, derivation: Derivation, row: Metric, adds_up: bool) -> Metric:
     """Return the row of a derived metric with what else is known of it. `adds_up`: all its operands are additive, so
     that a linear formula is additive as well."""
@@ -173,6 +205,46 @@ def derived_metric(name: str, derivation: Derivation, row: Metric, adds_up: bool
         derivation=derivation,
         show_percent=is_sum,
     )
+
+
+def is_linear(metrics: Metrics, quantity: str) -> bool:
+    """Return whether a derived quantity is a sum of constant multiples of others that add up: it is the same whether
+    these are added up before or afterwards."""
+    metric = metrics.first(quantity)
+    formula = metric.derivation
+    if formula is None or not formula.is_linear or metric.aggregation != Aggregation.SUM:
+        return False
+    operands = [metrics.first(name) for name in formula.operands if metrics.scopes(name)]
+    return all(operand.aggregation == Aggregation.SUM and operand.composite is None for operand in operands)
+
+
+def mark_orphans(kept: Sequence[Metric], before: Iterable[str]) -> list[Metric]:
+    """Return metrics in which a formula over a quantity that there was before says that it is gone; it would read as
+    computed from zeros otherwise."""
+    gone = set(before) - {metric.name for metric in kept if not metric.statistic}
+    return [_mark_orphan(metric, gone) for metric in kept] if gone else list(kept)
+
+
+def _mark_orphan(metric: Metric, gone: set[str]) -> Metric:
+    formula = metric.derivation
+    lacking = [] if formula is None else [name for name in formula.operands if name in gone]
+    if formula is None or not lacking:
+        return metric
+    return replace(metric, derivation=Refused(formula.text, formula.when, f"there is no {lacking[0]} any more"))
+
+
+def when_computed(metric: Metric) -> When:
+    """Return when a derived metric is computed, also where nothing evaluates its formula."""
+    if metric.derivation is not None:
+        return metric.derivation.when
+    return {Scope.NONE: When.AFTER, Scope.INCLUSIVE: When.EACH_INCLUSIVE}.get(metric.scope, When.EACH)
+
+
+def formula_identity(metric: Metric) -> tuple[object, ...]:
+    """Return what makes derived metrics of one name the same; nothing for a measured one."""
+    if metric.derivation is not None:
+        return metric.scope, *metric.derivation.identity
+    return (metric.scope, metric.formula) if metric.is_derived else ()
 
 
 @dataclass(frozen=True)
@@ -276,12 +348,19 @@ class TotalCells:
             return evaluate(metric, replace(self, scope=scope), (len(self.tree),))
         asked = Scope.INCLUSIVE if metric.derivation.when == When.EACH_INCLUSIVE else Scope.EXCLUSIVE
         summed: Floats | None = None
+        if metric.derivation.adds_over_profiles and all(map(self._adds_up, metric.derivation.operands)):
+            summed = evaluate(metric, replace(self, scope=asked), (len(self.tree),))
+            return summed if asked == scope else metric.derivation.spread(summed, asked, scope, self.tree)
         for cells in self.by_profile(asked, quantity):
             part = metric.derivation.add_profiles(cells.of(quantity))
             summed = part if summed is None else metric.derivation.add_profiles(np.stack([summed, part], axis=1))
         if summed is None:
             return np.zeros(len(self.tree))
         return summed if asked == scope else metric.derivation.spread(summed, asked, scope, self.tree)
+
+    def _adds_up(self, quantity: str) -> bool:
+        metrics = self.values.metrics
+        return not metrics.scopes(quantity) or metrics.first(quantity).aggregation == Aggregation.SUM
 
     def by_profile(self, scope: Scope, quantity: str) -> Iterator[ProfileCells]:
         """Yield cells of contexts x profiles, some profiles at a time, for a quantity that needs single profiles."""
@@ -349,12 +428,14 @@ def _demand_single_profiles(values: Values, profiles: Ints, quantity: str) -> No
 
 
 def _batches(
-    values: Values, scope: Scope, every: Ints, across: list[TotalCells] | None = None
+    values: Values, scope: Scope, profiles: Ints, every: Ints | None = None, across: list[TotalCells] | None = None
 ) -> Iterator[ProfileCells]:
+    """Yield cells of some of the profiles at a time; `every` are all that were chosen, `across` the cells over them."""
     step = max(1, MOST_CELLS // max(1, len(values.tree)))
+    chosen = profiles if every is None else every
     shared: list[TotalCells] = [] if across is None else across
-    for start in range(0, len(every), step):
-        yield ProfileCells(values, scope, every[start : start + step], every, across=shared)
+    for start in range(0, len(profiles), step):
+        yield ProfileCells(values, scope, profiles[start : start + step], chosen, across=shared)
 
 
 def number_cells(metric: Metric, values: Array) -> Floats:
@@ -400,11 +481,11 @@ def _add_roots(metric: Metric, inclusive: Floats, tree: ContextTree) -> Floats:
     return np.where(out == rule.neutral, np.nan, out)
 
 
-def derived_blocks(values: Values, profiles: Ints, rows: Ints) -> Iterator[DenseBlock]:
+def derived_blocks(values: Values, profiles: Ints, rows: Ints, every: Ints | None = None) -> Iterator[DenseBlock]:
     """Yield the values of derived metrics, a matrix for each and some profiles at a time, in the scope of their rows.
-    What they have in common is read once."""
+    What they have in common is read once. `every` are the profiles that count as chosen, if these are not all."""
     contexts = np.arange(len(values.tree), dtype=np.int32)
-    for cells in _batches(values, Scope.EXCLUSIVE, profiles):
+    for cells in _batches(values, Scope.EXCLUSIVE, profiles, every):
         for row in rows.tolist():
             metric = values.metrics[row]
             if metric.scope == Scope.NONE:

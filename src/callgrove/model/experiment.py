@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
@@ -231,6 +231,11 @@ class Experiment(ExperimentMethods):
         """Return one line, whatever the size of the experiment."""
         sizes = f"{len(self.profiles)} profiles, {len(self.contexts)} contexts, {len(self.metrics.quantities)} metrics"
         return f"<Experiment {self.title!r}, {f'{self.format} {self.version}'.rstrip()}: {sizes}>"
+
+
+def replace_metrics(experiment: Experiment, metrics: Metrics) -> Experiment:
+    """Return the experiment with other words for the same metric rows."""
+    return replace(experiment, metrics=metrics, values=replace(experiment.values, metrics=metrics))
 
 
 # -- what every experiment must satisfy --------------------------------------------------------------------------------

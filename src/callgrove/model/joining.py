@@ -16,7 +16,8 @@ from callgrove.errors import UsageError
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.computed_values import ChainedValues, Link
 from callgrove.model.contexts import MANGLED, ContextKind, ContextTree, Regions
-from callgrove.model.experiment import Experiment, InputWarning
+from callgrove.model.derived import formula_identity
+from callgrove.model.experiment import Experiment, InputWarning, Severity
 from callgrove.model.metrics import Metric
 from callgrove.model.profiles import Identifier, ProfileKind, Profiles
 from callgrove.model.runs import Run
@@ -322,6 +323,7 @@ def join_runs(
         profiles = _add_profiles(builder, experiment.profiles, number, names)
         maps.append((profiles, unifier.add(experiment.contexts), metrics.add(experiment)))
         builder.warnings += [w for w in experiment.warnings if w not in builder.warnings]
+    metrics.mark_conflicts()
     builder.id_names = tuple(names.known)
     builder.attributes = _common([dict(experiment.attributes) for _, experiment in parts])
     final = absent_stays(builder.order())
@@ -334,11 +336,14 @@ def join_runs(
 
 
 class _MetricRows:
-    """The metric rows of all parts, each once."""
+    """The metric rows of all parts, each once. A formula that all parts have stays one; what one part derives and
+    another measured, or derives otherwise, would be two things under one name, and is not computed."""
 
     def __init__(self, builder: ExperimentBuilder) -> None:
         self._builder = builder
         self._rows: dict[tuple[str, str, str], int] = {}
+        self._kinds: dict[str, set[tuple[object, ...]]] = {}  # of each quantity: its formulas, () where it was measured
+        self._formulas: dict[str, Metric] = {}
 
     def add(self, experiment: Experiment) -> Ids:
         """Add the metrics of a part, and return for each of its rows the row of the whole."""
@@ -347,10 +352,25 @@ class _MetricRows:
             key = (metric.name, metric.scope.value, metric.statistic)
             if key not in self._rows:
                 self._rows[key] = self._builder.add_metric(self._without_ids(metric, rows))
-            elif metric.is_derived:  # in one part; what others measured of it is not all of it
-                self._builder.name_formula(self._rows[key], metric.formula)
+            if not metric.statistic:
+                self._kinds.setdefault(metric.name, set()).add(formula_identity(metric))
+            if metric.is_derived:
+                self._formulas.setdefault(metric.name, metric)
             rows.append(self._rows[key])
         return np.array(rows, np.int32)
+
+    def mark_conflicts(self) -> None:
+        """Mark what parts do not agree on, and say so."""
+        for name, metric in self._formulas.items():
+            kinds = self._kinds[name]
+            if len(kinds) == 1:
+                continue
+            measured = "some runs derive it, others measured it"
+            why = measured if () in kinds else "its formula is not the same in all runs"
+            for (row_name, _, statistic), row in self._rows.items():
+                if row_name == name and not statistic:
+                    self._builder.refuse_formula(row, metric, why)
+            self._builder.warn(Severity.NOTE, f"metric {name}: {why}; it is not computed")
 
     def _without_ids(self, metric: Metric, rows: list[int]) -> Metric:
         parent = rows[metric.parent] if 0 <= metric.parent < len(rows) else ABSENT

@@ -229,6 +229,49 @@ class ExperimentMethods(_Methods):
         view = View.of(cast("Experiment", self), metric, ranks, threads, runs, all_metrics)
         return view.explain(hot_path(view.costs, share, view.columns))
 
+    def metric_tree(
+        self,
+        metric: str | None = None,
+        limit: int | None = None,
+        *,
+        ranks: Numbers | None = None,
+        threads: Numbers | None = None,
+        runs: Numbers | None = None,
+    ) -> Table:
+        """Return the tree of metrics (time > execution > mpi > ...) with what each comes to over the whole run.
+
+        metric         only this one and what lies below it
+        limit          at most so many rows; metrics that are 0 with all below them are left out, too
+
+        without_children is what a metric has besides those below it, percent is of the metric at the root. ranks,
+        threads and runs are as in `top`.
+
+            experiment.remap().metric_tree(limit=20)
+        """
+        from callgrove.analysis.metric_tree import metric_tree
+        from callgrove.model.profiles import choose_profiles
+
+        experiment = cast("Experiment", self)
+        return metric_tree(experiment, metric, choose_profiles(experiment, ranks, threads, runs), limit)
+
+    def remap(self, specification: str | Path | None = None, *, idle_threads: bool = False) -> Experiment:
+        """Return the experiment with its metrics as a tree that divides time by what contexts do, as Scalasca does.
+
+        specification  a file that says which metrics there are (default: what a Cube file has inside, `remapping.spec`;
+                       without one, contexts are classified by paradigm and role, or by names)
+        idle_threads   compute idle threads, limited parallelism and imbalance, too; the time of workers grows by that
+                       in which they are idle
+
+        Formulas are computed when they are asked for.
+
+            experiment.remap().top("mpi_collective")
+        """
+        from callgrove.algebra.remapping import remap
+        from callgrove.formats.cube.specification import find_specification
+
+        experiment = cast("Experiment", self)
+        return remap(experiment, find_specification(experiment, specification), idle_threads)
+
     def diff(
         self,
         *others: Experiment,
@@ -261,6 +304,39 @@ class ExperimentMethods(_Methods):
         sides = [cast("Experiment", self), *others]
         comparison = compare(sides, Question(metric, Scope(scope), ranks, threads, source, flat))
         return comparison_table(comparison, sides, limit)
+
+    def pop(
+        self,
+        *others: Experiment,
+        metric: str | None = None,
+        under: str = "",
+        scaling: str = "strong",
+        exclude_init: bool = False,
+        ranks: Numbers | None = None,
+        threads: Numbers | None = None,
+        runs: Numbers | None = None,
+    ) -> Table:
+        """Return efficiencies as POP audits have them: a row for each figure, a column for each run.
+
+        others         further runs; the first of all is the reference that they are compared with
+        metric         the time that is divided up (default: the first time of the host)
+        under          only of what lies below a name, a call path like "main->solve", or a "/pattern/"
+        scaling        compare the computation of all processes (strong) or of one (weak)
+        exclude_init   take the time in MPI_Init and MPI_Finalize off the runtime
+
+        ranks, threads and runs are as in `top`. The column missing says why a figure is not there.
+
+            experiment.pop(under="solve")
+            small.pop(large, scaling="weak")
+        """
+        from functools import partial
+
+        from callgrove.algebra.cutting import places
+        from callgrove.analysis.efficiency import Question, pop
+
+        below = partial(places, text=under) if under else None
+        asked = Question(metric, ranks, threads, runs, below, exclude_init, scaling)
+        return pop([cast("Experiment", self), *others], asked).table()
 
     def summary(
         self,

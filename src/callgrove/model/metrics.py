@@ -18,7 +18,7 @@ values is told so (`Metrics.require_values`). Nothing shows such a metric as zer
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
@@ -246,6 +246,18 @@ class Metrics:
     def derived(self) -> tuple[str, ...]:
         """Quantities that are formulas over others, in the file's order: no value of them is stored."""
         return tuple(dict.fromkeys(m.name for m in self.rows if m.is_derived))
+
+    def with_operands(self, quantities: Iterable[str]) -> set[str]:
+        """Return some quantities and all that their formulas need, directly or through other formulas."""
+        known: set[str] = set()
+        waiting = list(quantities)
+        while waiting:
+            name = waiting.pop()
+            if name not in known and name in self._rows_of:
+                known.add(name)
+                derivation = self.first(name).derivation
+                waiting += () if derivation is None else (*derivation.operands, *derivation.companions)
+        return known
 
     @cached_property
     def unavailable(self) -> tuple[str, ...]:

@@ -8,7 +8,8 @@ Nothing that is not selected is read. Ids are dense again, in the old order; `so
 
     profiles   stored summaries are of all threads, so they are left out, and what only they carry with them; runs
                without a profile are left out, and so are places in the system, processes and agents of nobody
-    metrics    all scopes and statistics of the quantities named; columns whose formula needs another one are left out
+    metrics    all scopes and statistics of the quantities named; columns whose formula needs another one are left out.
+               What derived metrics are computed from stays with them, hidden unless it was named as well
     window     [start, end) of traces, in ns; values are of the whole run and stay. The sample before the window says
                what was going on when it begins: it is moved to the beginning. Spans that reach into it stay whole
     spans      of some kinds or categories only
@@ -28,7 +29,8 @@ from callgrove.arrays import Bools, Ids, Ints, combine_upwards, new_numbers
 from callgrove.errors import UsageError
 from callgrove.model.computed_values import ChainedValues, Link
 from callgrove.model.contexts import ContextTree
-from callgrove.model.experiment import Experiment, InputWarning, Severity, Sources
+from callgrove.model.derived import mark_orphans
+from callgrove.model.experiment import Experiment, InputWarning, Severity, Sources, replace_metrics
 from callgrove.model.formulas import FormulaError, parse
 from callgrove.model.metrics import Column as MetricColumn
 from callgrove.model.metrics import Metrics
@@ -156,7 +158,20 @@ def select(
         contexts = _number(_find_used_contexts(whole, kept))
         kept = replace(kept, contexts=contexts, samples=contexts)
     part = take_part(whole, kept)
+    if metrics is not None:
+        part = _hide_operands(part, {experiment.metrics.resolve(name) for name in metrics})
     return replace(part, warnings=(*part.warnings, _warn_unknown_values(experiment))) if loses_all else part
+
+
+def _hide_operands(part: Experiment, named: set[str]) -> Experiment:
+    """Return the part with what only formulas need out of sight."""
+    hidden = [name for name in part.metrics.quantities if name not in named]
+    if not hidden:
+        return part
+    rows = tuple(replace(m, visible=m.visible and m.name in named) for m in part.metrics)
+    note = InputWarning(Severity.NOTE, f"kept for formulas, and hidden: {', '.join(hidden)}")
+    made = replace_metrics(part, replace(part.metrics, rows=rows))
+    return replace(made, warnings=(*part.warnings, note))
 
 
 def _find_used_contexts(whole: Experiment, kept: Kept) -> Bools:
@@ -166,6 +181,7 @@ def _find_used_contexts(whole: Experiment, kept: Kept) -> Bools:
     if not len(tree):
         return used
     profiles, rows = np.flatnonzero(kept.profiles >= 0), np.flatnonzero(kept.metrics >= 0)
+    rows = rows[[whole.metrics[row].derivation is None for row in rows.tolist()]]  # operands tell where formulas do
     if len(rows):
         for block in whole.values.blocks(profiles, rows):
             used[block.triples().context] = True
@@ -198,7 +214,8 @@ def _warn_unknown_values(experiment: Experiment) -> InputWarning:
 def _choose_metric_rows(experiment: Experiment, quantities: Sequence[str] | None, profiles: Ints) -> Ints:
     """Return the rows of the quantities named; statistics only where a summary, or what stands for one, carries
     them."""
-    names = None if quantities is None else {experiment.metrics.resolve(name) for name in quantities}
+    every = experiment.metrics
+    names = None if quantities is None else every.with_operands(every.resolve(name) for name in quantities)
     carriers = np.union1d(experiment.profiles.summaries, experiment.profiles.aggregates)
     has_statistics = bool(np.isin(carriers, profiles).any())
     return np.array(
@@ -216,6 +233,7 @@ def _metrics(metrics: Metrics, kept: Ints) -> Metrics:
     if len(kept) == len(metrics):
         return metrics
     part = metrics.take(kept)
+    part = replace(part, rows=tuple(mark_orphans(part.rows, metrics.quantities)))
     known = {row.source_id if row.summary_id is None else row.summary_id for row in part}
     return replace(part, columns=tuple(column for column in metrics.columns if _needs_only(column, known)))
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from callgrove.analysis.overview import Hottest, Overview
 from callgrove.model.experiment import Experiment, InputWarning
+from callgrove.model.profiles import Topology
 from callgrove.model.table import MOST_COLUMNS, MOST_ROWS, Table, visible
 from callgrove.render.units import amount, duration_ns
 
@@ -57,6 +58,7 @@ def _escape_letter(letter: str) -> str:
 
 MOST_METRICS = 8
 MOST_WARNINGS = 12
+MOST_TOPOLOGIES = 4
 ADJECTIVES = ("inlined", "elided", "unknown", "other")  # kinds that have no plural
 
 
@@ -68,6 +70,10 @@ def facts_of(facts: Overview) -> Iterator[tuple[str, str]]:
         yield "runs", f"{facts.n_runs:,}" + (f" over {', '.join(facts.parameters)}" if facts.parameters else "")
     places = [f"{n} {word}" for n, word in ((facts.n_nodes, "nodes"), (facts.n_ranks, "ranks")) if n > 1]
     yield "profiles", ", ".join([*_counts(facts.profiles), *places]) or "none"
+    for topology in facts.topologies[:MOST_TOPOLOGIES]:
+        yield "topology", _describe_topology(topology)
+    if len(facts.topologies) > MOST_TOPOLOGIES:
+        yield "topology", f"{len(facts.topologies) - MOST_TOPOLOGIES:,} more"
     yield (
         "contexts",
         ", ".join([*_counts(facts.contexts), *([f"depth {facts.depth}"] if facts.depth else [])]) or "none",
@@ -101,6 +107,18 @@ def facts_of(facts: Overview) -> Iterator[tuple[str, str]]:
         yield warning.severity.value, warning.text
     if len(facts.warnings) > MOST_WARNINGS:
         yield "and", f"{len(facts.warnings) - MOST_WARNINGS} more of these; `callgrove check` lists them all"
+
+
+def _describe_topology(topology: Topology) -> str:
+    """Return the name of a topology, its dimensions, and of how many places it says where they are."""
+    names = topology.dimension_names if any(topology.dimension_names) else ()
+    sizes = [
+        f"{f'{name} ' if name else ''}{size}{' periodic' * periodic}"
+        for name, size, periodic in zip(
+            names or [""] * len(topology.sizes), topology.sizes, topology.periodic, strict=True
+        )
+    ]
+    return f"{topology.name or 'unnamed'}: {' x '.join(sizes)}, {count_of(len(topology.system), 'place')}"
 
 
 def _describe_derived(facts: Overview) -> str:

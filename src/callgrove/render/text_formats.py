@@ -1,4 +1,4 @@
-"""Tables as CSV, JSON, JSON Lines and Markdown.
+"""Tables as CSV, JSON, JSON Lines, Markdown and LaTeX.
 
 A format is a table from Python type to a function that writes one cell. Most columns hold one type, so the function is
 looked up once per column and mapped over it: that is what makes a long export fast.
@@ -17,6 +17,7 @@ from callgrove.model.table import UNCOUNTED, Column, Table, visible
 __all__ = [
     "Amounts",
     "CellWriters",
+    "Graded",
     "Identifier",
     "Prose",
     "Signed",
@@ -29,6 +30,7 @@ __all__ = [
     "json_text",
     "json_value",
     "jsonl_text",
+    "latex",
     "markdown",
     "more_rows",
     "reading_float",
@@ -51,6 +53,10 @@ class Whole(Column):
 
 class Signed(Whole):
     """Changes that have become text, aligned: those with a minus and those without are shown in two colours."""
+
+
+class Graded(Whole):
+    """Judgements that have become text, aligned: what ends with ! is doubtful, with !! bad, which colours show too."""
 
 
 class Identifier(Column):
@@ -321,3 +327,48 @@ def _escape_cell(text: str) -> str:
 
 
 _MARKDOWN_WRITERS = reading_writers(_escape_cell)
+
+
+# -- LaTeX -------------------------------------------------------------------------------------------------------------
+# A tabular that needs no package. What a name is indented by becomes \\quad, numbers stand to the right.
+
+
+_LATEX = {character: f"\\{character}" for character in "#$%&_{}"} | {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    '"': r"\textquotedbl{}",
+}
+
+
+def latex(tables: Iterable[Table]) -> Iterator[str]:
+    begun, left = False, 0
+    for table in chunks(tables):
+        if not begun:
+            begun = True
+            places = "".join(
+                "r" if is_numeric(column) or isinstance(column, Whole) else "l" for column in table.columns
+            )
+            yield f"\\begin{{tabular}}{{{places}}}\n\\hline\n{_latex_line(table.names)}\\hline\n"
+        columns = [cell_texts(column, _LATEX_WRITERS) for column in table.columns]
+        yield "".join(map(_latex_line, zip(*columns, strict=True)))
+        left = table.left or left
+    yield "\\hline\n\\end{tabular}\n"
+    if left:
+        yield f"% {more_rows(left)}\n"
+
+
+def _latex_line(cells: Iterable[str]) -> str:
+    return " & ".join(map(_latex_cell, cells)) + " \\\\\n"
+
+
+def _latex_cell(text: str) -> str:
+    plain = text.strip(" ")
+    n_levels = (len(text) - len(text.lstrip(" "))) // 2 if plain[:1].isalpha() else 0
+    return "\\quad " * n_levels + "".join(_LATEX.get(character, character) for character in plain)
+
+
+_LATEX_WRITERS = reading_writers(visible)

@@ -21,11 +21,12 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from callgrove.model.table import Column, Table, visible
 from callgrove.render.text_formats import (
+    Graded,
     Identifier,
     Prose,
     Signed,
@@ -113,6 +114,7 @@ MOST_INDENTED = 40  # columns that the indentation of the first one is worth to 
 
 _BOLD, _DIM, _RESET = "\x1b[1m", "\x1b[2m", "\x1b[0m"
 _LESS, _MORE = "\x1b[32m", "\x1b[31m"  # green and red
+_DOUBTFUL, _BAD = "\x1b[33m", "\x1b[31m"  # yellow and red
 _WRITERS = reading_writers(visible)
 
 
@@ -139,6 +141,16 @@ class Look:
         if not self.colour or not text.strip():
             return text
         return f"{_LESS if text.lstrip().startswith('-') else _MORE}{text}{_RESET}"
+
+    def by_grade(self, text: str) -> str:
+        """Return what is doubtful (!) in yellow, what is bad (!!) in red."""
+        if not self.colour or not text.rstrip().endswith("!"):
+            return text
+        return f"{_BAD if text.rstrip().endswith('!!') else _DOUBTFUL}{text}{_RESET}"
+
+    def painter(self, column: Column) -> Callable[[str], str] | None:
+        """Return what colours the cells of a column; None for most columns."""
+        return self.by_sign if isinstance(column, Signed) else self.by_grade if isinstance(column, Graded) else None
 
 
 PLAIN = Look()
@@ -178,7 +190,7 @@ class _Layout:
     cuttable: list[bool]
     names_rows: list[int]
     prose: bool  # the last column is sentences, which are as long as they are
-    signed: list[bool]
+    painters: list[Callable[[str], str] | None]
     look: Look
     wanted: list[int] = field(default_factory=list)
     indent: int = 0  # of the first column
@@ -191,8 +203,8 @@ class _Layout:
         prose = bool(table.columns) and isinstance(table.columns[-1], Prose)
         identify = [cut or isinstance(c, Identifier) for c, cut in zip(table.columns, cuttable, strict=True)]
         leading = identify.index(False) if False in identify else len(identify)
-        signed = [isinstance(column, Signed) for column in table.columns]
-        layout = cls(names, to_right, cuttable, list(range(max(1, leading))), prose, signed, look)
+        painters = [look.painter(column) for column in table.columns]
+        layout = cls(names, to_right, cuttable, list(range(max(1, leading))), prose, painters, look)
         layout.wanted = [
             min(display_width(name), WIDEST_HEADING if right else WIDEST_CELL)
             for name, right in zip(names, to_right, strict=True)
@@ -281,13 +293,13 @@ class _Block:
 
     def lines(self, columns: Sequence[Sequence[str]]) -> str:
         rows = zip(*(columns[index] for index in self.indices), strict=True)
-        signed = [k for k, index in enumerate(self.indices) if self.layout.signed[index]]
-        return "".join(self._line(row, signed) + "\n" for row in rows)
+        painters = [(k, paint) for k, index in enumerate(self.indices) if (paint := self.layout.painters[index])]
+        return "".join(self._line(row, painters) + "\n" for row in rows)
 
-    def _line(self, row: Sequence[str], signed: Sequence[int]) -> str:
+    def _line(self, row: Sequence[str], painters: Sequence[tuple[int, Callable[[str], str]]]) -> str:
         cells = self._cells(row)
-        for k in signed:
-            cells[k] = self.layout.look.by_sign(cells[k])
+        for k, paint in painters:
+            cells[k] = paint(cells[k])
         return GAP.join(cells).rstrip()
 
     def _cells(self, row: Sequence[str]) -> list[str]:

@@ -30,7 +30,7 @@ from callgrove.viewer.page import (
     page,
 )
 from callgrove.viewer.profile import profile_maker
-from callgrove.viewer.summaries import gpu_maker, scaling_maker
+from callgrove.viewer.summaries import efficiency_maker, gpu_maker, metric_tree_maker, scaling_maker
 from callgrove.viewer.timeline.maker import timeline_maker
 
 __all__ = ["DEFAULT_SIZE", "MAKERS", "Input", "Summary", "report", "summary_of"]
@@ -108,6 +108,8 @@ Progress = Callable[[str, int, int | None], None]
 # What makes panels of an input: each gives None where it has nothing to say. They appear in this order.
 MAKERS: tuple[Callable[[Opened, Choice, Limits], PanelMaker | None], ...] = (
     profile_maker,
+    metric_tree_maker,
+    efficiency_maker,
     timeline_maker,
     gpu_maker,
     scaling_maker,

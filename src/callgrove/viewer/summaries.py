@@ -1,4 +1,6 @@
-"""The summary of a trace, and scaling models: the same numbers that `summary`, `model` and `predict` print."""
+"""The tree of metrics, the summary of a trace, efficiencies and scaling models: the same numbers that `tree --metrics`,
+`summary`, `pop`, `model` and `predict` print.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from callgrove.analysis.efficiency import Question, pop
+from callgrove.analysis.efficiency_figures import FAIR, GOOD, Efficiencies, FigureKind, RunFigures, grade
+from callgrove.analysis.metric_tree import metric_tree
 from callgrove.analysis.summary import summarise, tables
 from callgrove.analysis.summary_sections import Summary
 from callgrove.arrays import Floats, Ints
-from callgrove.errors import CallgroveError, compose_text
+from callgrove.errors import CallgroveError, UsageError, compose_text
 from callgrove.model.experiment import Experiment
 from callgrove.model.profiles import choose_profiles
 from callgrove.model.study.fill_missing_points import fill_missing_points
@@ -24,7 +29,48 @@ from callgrove.modeling.prediction import FAR, read_stored_models
 from callgrove.modeling.scaling import falling_parameters, process_parameter
 from callgrove.viewer.page import Choice, Detail, Limits, Panel, PanelMaker, Texts, Unavailable
 
-__all__ = ["GpuMaker", "ScalingMaker", "far_target", "gpu_maker", "scaling_maker"]
+__all__ = [
+    "EfficiencyMaker",
+    "GpuMaker",
+    "MetricTreeMaker",
+    "ScalingMaker",
+    "efficiency_maker",
+    "far_target",
+    "gpu_maker",
+    "metric_tree_maker",
+    "scaling_maker",
+]
+
+
+# -- the tree of metrics -----------------------------------------------------------------------------------------------
+
+
+LEAST_METRICS = 20
+
+
+def metric_tree_maker(
+    opened: Experiment | Study, choice: Choice, limits: Limits | None = None
+) -> MetricTreeMaker | None:
+    """Return the maker of the panel of an experiment whose metrics have a tree."""
+    if isinstance(opened, Study) or all(metric.parent < 0 for metric in opened.metrics):
+        return None
+    profiles = choose_profiles(opened, choice.ranks, choice.threads)
+    limits = limits or Limits()
+    return MetricTreeMaker(metric_tree(opened, profiles=profiles, limit=limits.rows))
+
+
+class MetricTreeMaker:
+    """Metrics in preorder, with values and shares."""
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+
+    def panels(self, detail: Detail) -> Iterator[Panel]:
+        shown = self._table.head(detail.of(len(self._table), len(self._table), LEAST_METRICS))
+        texts = {name: Texts([text or "" for text in shown[name]]) for name in ("name", "unit", "kind")}
+        numbers = {name: _values(shown.column(name)) for name in ("depth", "value", "without_children", "percent")}
+        left = (f"{shown.left:,} more metrics are 0, or not in the page.",) if shown.left else ()
+        yield Panel("metrictree", "Metrics", {**texts, **numbers}, (*self._table.notes, *left))
 
 
 # -- the summary of a trace --------------------------------------------------------------------------------------------
@@ -33,6 +79,7 @@ __all__ = ["GpuMaker", "ScalingMaker", "far_target", "gpu_maker", "scaling_maker
 LEAST_ROWS = 10
 LEAST_DEVICES = 4
 MOST_DAMAGE = 5
+FEWEST_LOCATIONS = 2
 EXACT = 2**53  # beyond, the numbers of a page have fewer digits than ours
 
 
@@ -42,14 +89,16 @@ def gpu_maker(opened: Experiment | Study, choice: Choice, limits: Limits | None 
         return None
     summary = summarise(opened, profiles=choose_profiles(opened, choice.ranks, choice.threads))
     n_runs = len(np.unique(opened.profiles.run)) if len(opened.profiles) else 0
-    return GpuMaker(summary, n_runs, limits or Limits()) if summary.n_shown else None
+    return GpuMaker(summary, n_runs, limits or Limits(), _judge(opened, choice, summary)) if summary.n_shown else None
 
 
 class GpuMaker:
-    """Sections of a summary, and what each device did."""
+    """Sections of a summary, what each device did, and how efficiently."""
 
-    def __init__(self, summary: Summary, n_runs: int, limits: Limits) -> None:
-        self._summary, self._n_runs, self._limits = summary, n_runs, limits
+    def __init__(
+        self, summary: Summary, n_runs: int, limits: Limits, efficiency: EfficiencyMaker | None = None
+    ) -> None:
+        self._summary, self._n_runs, self._limits, self._efficiency = summary, n_runs, limits, efficiency
 
     def panels(self, detail: Detail) -> Iterator[Panel]:
         most = detail.of(self._limits.section_rows, self._limits.section_rows, LEAST_ROWS)
@@ -60,6 +109,8 @@ class GpuMaker:
             yield Panel("devices", "Overview", data)
         title = "GPU" if self._summary.devices else "Calls"
         yield Panel("gpu", title, data, tuple(self._notes(sections, n_devices)))
+        if self._efficiency is not None:
+            yield from self._efficiency.panels(detail)
 
     def _devices(self, n: int) -> dict[str, Any]:
         """Return what went on at once on the first devices, and on all of them together, in ns."""
@@ -117,6 +168,70 @@ def _values(column: Column) -> Any:
     if any(isinstance(cell, int) and abs(cell) >= EXACT for cell in cells):
         return Texts(["" if cell is None else str(cell) for cell in cells])
     return np.array([np.nan if cell is None else cell for cell in cells], np.float64)
+
+
+# -- efficiencies ------------------------------------------------------------------------------------------------------
+
+
+def efficiency_maker(
+    opened: Experiment | Study, choice: Choice, limits: Limits | None = None
+) -> EfficiencyMaker | None:
+    """Return the maker of the panel of efficiencies of an experiment in which several threads spent time. Of one they
+    say nothing, very large profiles are left to `pop`, and traces to those who sum them up (`gpu_maker`)."""
+    if isinstance(opened, Study) or opened.traces.n_spans:
+        return None
+    n_cells = len(opened.contexts) * len(opened.profiles.measured)
+    if len(opened.profiles.measured) < FEWEST_LOCATIONS or n_cells > (limits or Limits()).values:
+        return None
+    return _judge(opened, choice)
+
+
+def _judge(opened: Experiment, choice: Choice, summary: Summary | None = None) -> EfficiencyMaker | None:
+    """Return the maker of efficiencies; None where there are none: no time of the host, or one that is not known thread
+    by thread, and no device."""
+    if summary is not None and not summary.devices:
+        return None
+    names = opened.metrics.quantities
+    is_time = choice.metric in names and opened.metrics.first(choice.metric or "").is_time
+    devices = None if summary is None else summary.devices
+    chosen = choice.metric if is_time and summary is None else None
+    try:
+        return EfficiencyMaker(pop([opened], Question(chosen, choice.ranks, choice.threads, devices=devices)))
+    except UsageError:
+        return None
+
+
+class EfficiencyMaker:
+    """The figures that some run has, with how good they are."""
+
+    def __init__(self, found: Efficiencies) -> None:
+        self._found = found
+
+    def panels(self, detail: Detail) -> Iterator[Panel]:
+        found = self._found
+        rows = found.rows(everything=False)
+        figures = [
+            {
+                "name": row.name,
+                "depth": row.depth,
+                "kind": row.kind.value,
+                "unit": row.unit,
+                "missing": found.why_missing(row.name),
+            }
+            for row in rows
+        ]
+        data = {"figures": figures, "runs": [self._run(run) for run in found.runs], "good": GOOD, "fair": FAIR}
+        notes = (*found.notes, *found.name_missing())
+        yield Panel("efficiency", "Efficiency", data, tuple(f"{text[0].upper()}{text[1:]}." for text in notes))
+
+    def _run(self, run: RunFigures) -> dict[str, Any]:
+        rows = self._found.rows(everything=False)
+        cells = [(row, run.cell(row)) for row in rows]
+        is_graded = [value is not None and row.kind == FigureKind.EFFICIENCY for row, value in cells]
+        grades = [
+            grade(value or 0.0).value if graded else "" for (_, value), graded in zip(cells, is_graded, strict=True)
+        ]
+        return {"name": run.name, "values": [value for _, value in cells], "grades": grades}
 
 
 # -- scaling models ----------------------------------------------------------------------------------------------------

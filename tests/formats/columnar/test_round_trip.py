@@ -66,7 +66,7 @@ def test_every_sample_comes_back(sample: Sample, tmp_path: Path) -> None:
         return
     found = again(opened, tmp_path)
     assert found.format == CALLGROVE
-    assert found.version == f"1.1 ({opened.format} {opened.version})".replace(" )", ")")
+    assert found.version == f"1.2 ({opened.format} {opened.version})".replace(" )", ")")
     assert_same(opened, found)
     if has_fillers(opened.values.backend):
         for metric in range(len(opened.metrics)):

@@ -387,7 +387,7 @@ def test_folders_of_the_first_version_open(first_folders: Path, capsys: Capture,
 
 def test_a_newer_minor_version_opens(broken: Path) -> None:
     manifest = json.loads((broken / "callgrove.json").read_text())
-    assert (manifest["version"], manifest["minor"]) == (1, 1)
+    assert (manifest["version"], manifest["minor"]) == (1, 2)
     manifest |= {"minor": 9, "something": {"new": True}}
     (broken / "callgrove.json").write_text(json.dumps(manifest))
     assert open_path(broken).version.startswith("1.9 (")

@@ -307,7 +307,7 @@ def test_r_mini(tmp_path: Path) -> None:
 
 def test_metrics_that_statements_mark_void_have_no_values(tmp_path: Path) -> None:
     found = r_mini(tmp_path / "x.cubex")
-    assert not found.metrics.first("io").visible
+    assert not found.metrics.first("io").has_values
     with pytest.raises(NotEvaluated, match=r"io is a derived metric .*marks it VOID"):
         found.totals("io", Scope.EXCLUSIVE)
 

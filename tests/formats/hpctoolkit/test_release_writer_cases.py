@@ -241,4 +241,5 @@ def test_columns_keep_formulas_and_order(tmp_path: Path) -> None:
     assert formulas["rate", "Sum"] == ("$0/($2*1000)", "%.2f", False)
     assert formulas["sum", "Sum"][0] == "+".join(["$0"] * 400)
     assert formulas["odd", ""][0] == "sqrt(-$0^2-3)"
-    assert [metric.visible for metric in new] == [True, False, True]
+    assert [metric.visible for metric in new if not metric.is_derived] == [True, False, True]
+    assert new.derived == ("rate", "sum", "odd")

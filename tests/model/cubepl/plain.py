@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from callgrove.model.cubepl.syntax import (
+from callgrove.model.cubepl.nodes import (
     Assignment,
     Block,
     Call,

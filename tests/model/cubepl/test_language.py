@@ -13,7 +13,8 @@ from callgrove.errors import NotEvaluated
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.contexts import ContextKind
 from callgrove.model.cubepl import Definition, Surroundings, compile_metrics
-from callgrove.model.cubepl.syntax import MAX_DEPTH, MAX_TEXT, CubePlError, parse
+from callgrove.model.cubepl.nodes import CubePlError
+from callgrove.model.cubepl.syntax import MAX_DEPTH, MAX_TEXT, parse
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Metric, Scope
 from callgrove.model.profiles import ProfileKind, System

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.contexts import ContextKind
 from callgrove.model.cubepl import Definition, compile_metrics
-from callgrove.model.cubepl.interpreter import plan_loop
-from callgrove.model.cubepl.syntax import Block, Reference, While, parse, walk
+from callgrove.model.cubepl.loops import plan_loop
+from callgrove.model.cubepl.nodes import Block, Reference, While, walk
+from callgrove.model.cubepl.syntax import parse
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Aggregation, Metric, Scope
 from callgrove.model.profiles import ProfileKind

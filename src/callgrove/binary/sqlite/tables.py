@@ -390,6 +390,8 @@ class PageTables:
                 selected = selected.take(np.flatnonzero(~same))
             if len(selected.rows):
                 yield PageRows(self.pages, layout, selected, names)
+            else:
+                self.pages.forget()  # whoever takes rows gives their pages back
 
 
 # -- tables of a few rows ----------------------------------------------------------------------------------------------

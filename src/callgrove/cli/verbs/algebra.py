@@ -1,4 +1,4 @@
-"""The verbs that make an experiment of experiments: `callgrove merge`, `mean`, `common`, `cut` and `part`.
+"""The verbs that make an experiment of experiments: `callgrove merge`, `mean`, `common`, `cut`, `part` and `remap`.
 
 They have one shape: inputs and OUT, what the operation takes, and what is made of the inputs, written to OUT.
 """
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from callgrove.cli.options import add_run, int_set
+from callgrove.cli.options import add_run, add_specification, int_set
 from callgrove.cli.parser import Command
 from callgrove.cli.results import (
     MatchingOptions,
@@ -264,3 +264,47 @@ def run_part(options: PartOptions) -> int:
 
 
 PART = Command(PartOptions, add_part_arguments, run_part)
+
+
+# -- remap -------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class RemapOptions(ResultOptions):
+    evaluate: bool
+
+
+def add_remap_arguments(parser: argparse.ArgumentParser) -> None:
+    add_inputs(parser, *ONE)
+    add_run(parser)
+    group = parser.add_argument_group("metric tree")
+    add_specification(group)
+    group.add_argument(
+        "--evaluate",
+        action="store_true",
+        help="store values of derived metrics that add up, where OUT would keep their formulas",
+    )
+    add_target(parser)
+
+
+def run_remap(options: RemapOptions) -> int:
+    inputs, target = open_inputs(replace(options, remap=True), least=1, most=1)
+    made = _evaluate(inputs[0]) if options.evaluate else inputs[0]
+    attributes = {**made.attributes, "operation": "remap", "inputs": made.path or made.title}
+    return write_result(replace(made, attributes=attributes), inputs, target, options)
+
+
+def _evaluate(experiment: Experiment) -> Experiment:
+    """Return the experiment with values in place of formulas that add up; say which stay formulas."""
+    from callgrove.cli.messages import note
+    from callgrove.formats.writing.writer import some
+    from callgrove.model.materialised import is_storable, materialise
+
+    names = {name for name in experiment.metrics.derived if is_storable(experiment, name)}
+    kept = [name for name in experiment.metrics.derived if name not in names]
+    if kept:
+        note(f"{len(kept)} metrics stay formulas, as their values do not add up: {some(kept)}")
+    return materialise(experiment, names)
+
+
+REMAP = Command(RemapOptions, add_remap_arguments, run_remap)

@@ -25,6 +25,7 @@ WALK = (
     ("The call tree of rank 3 alone:", ["tree", NAME, "--rank", "3", "--limit", "15"]),
     ("Who calls the costly functions?", ["tree", NAME, "--bottom-up", "--limit", "8"]),
     ("Down to the source lines:", ["top", NAME, "--by", "line", "--limit", "6"]),
+    ("How efficiently does it use its processes and threads?", ["pop", NAME]),
     ("Is it sound?", ["check", NAME]),
     ("A run on GPUs: how busy are they, and where does their time go?", ["summary", GPU_NAME, "--limit", "12"]),
     ("How does the first program scale?", ["model", STUDY_NAME]),

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from math import isnan
 from typing import TYPE_CHECKING
 
-from callgrove.cli.options import SelectionOptions, TableOutput, add_selection, add_table_output
-from callgrove.cli.output import amount_of_metric, emit, mark_missing
+from callgrove.cli.options import SelectionOptions, TableOutput, add_remap, add_selection, add_table_output
+from callgrove.cli.output import amount_of, emit, mark_missing
 from callgrove.cli.parser import Command
 from callgrove.cli.results import (
     MatchingOptions,
@@ -55,6 +55,7 @@ def names_two_metrics(metrics: Metrics, text: str) -> bool:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_inputs(parser, "PATH PATH...", "two inputs or more: the first is compared with each of the others")
     add_selection(parser)
+    add_remap(parser)
     parser.add_argument(
         "--scope", choices=SCOPES, default="exclusive", help="the scope of the costs (default: exclusive)"
     )
@@ -124,7 +125,7 @@ def _say_totals(comparison: Comparison, options: Options) -> None:
 
     if not options.is_printed_table or any(isnan(total) for total in comparison.totals):  # nothing adds up
         return
-    write = amount_of_metric(comparison.metric)
+    write = amount_of(comparison.metric.unit, comparison.metric.is_derived)
     left, *others = comparison.totals
     for name, metric, right in list(zip(comparison.names[1:], comparison.metrics[1:], others, strict=True))[
         :MOST_TOTALS
@@ -147,7 +148,10 @@ def _format_table(table: Table, comparison: Comparison, options: Options) -> Tab
 
     if options.format != "table":
         return table
-    write, none = amount_of_metric(comparison.metric), mark_missing(comparison.metric.is_derived, options)
+    write, none = (
+        amount_of(comparison.metric.unit, comparison.metric.is_derived),
+        mark_missing(comparison.metric.is_derived, options),
+    )
     columns: list[Column] = []
     for column in table.columns:
         cells = column.plain()

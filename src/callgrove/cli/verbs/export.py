@@ -14,6 +14,7 @@ from callgrove.cli.options import (
     InputOptions,
     SelectionOptions,
     TableOutput,
+    add_remap,
     add_selection,
     add_study_input,
     add_table_output,
@@ -46,6 +47,7 @@ class Options(InputOptions, SelectionOptions, TableOutput):
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_study_input(parser, many=True)
     add_selection(parser, metric="only values of this metric (default: all metrics)")
+    add_remap(parser)
     parser.usage = f"{parser.prog} [options] PATH... --table TABLE"
     parser.add_argument("--table", choices=TABLES, default="", help="which table (required)")
     parser.add_argument("--scope", choices=SCOPES, default="stored", help="the scope of values (default: stored)")

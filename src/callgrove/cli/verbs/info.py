@@ -15,6 +15,7 @@ from callgrove.cli.options import (
     TableOutput,
     add_format,
     add_output,
+    add_remap,
     add_run,
     add_study_input,
     add_table_output,
@@ -45,6 +46,7 @@ class InfoOptions(InputOptions, TableOutput):
 def add_info_arguments(parser: argparse.ArgumentParser) -> None:
     add_study_input(parser, many=True)
     add_run(parser)
+    add_remap(parser)
     parser.add_argument("--metrics", action="store_true", help="list every metric with unit, scopes and description")
     add_format(parser)
     add_output(parser)

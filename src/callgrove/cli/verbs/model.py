@@ -16,6 +16,7 @@ from callgrove.cli.options import (
     MetricNames,
     TableOutput,
     add_derive,
+    add_remap,
     add_study_input,
     add_table_output,
 )
@@ -113,6 +114,7 @@ def parse_point(text: str) -> dict[str, float]:
 
 def add_model_options(parser: argparse.ArgumentParser) -> None:
     add_study_input(parser)
+    add_remap(parser)
     chosen = parser.add_argument_group("selection")
     named = "only this metric, or NAME=FORMULA, as in --derive (default: all)"
     chosen.add_argument("-m", "--metric", metavar="NAME", help=named)

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from callgrove.cli.options import FileOutput, InputOptions, SelectionOptions, add_selection, add_study_input
+from callgrove.cli.options import FileOutput, InputOptions, SelectionOptions, add_remap, add_selection, add_study_input
 from callgrove.cli.parser import Command
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ def size(text: str) -> int:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_study_input(parser, many=True)
     add_selection(parser, "the metric to show first (default: the first one that is a time, else the first)")
+    add_remap(parser)
     parser.add_argument("-o", "--output", metavar="FILE", required=True, help="the page to write, like report.html")
     parser.add_argument("--title", metavar="TEXT", default="", help="the title of the page (default: from the input)")
     parser.add_argument(

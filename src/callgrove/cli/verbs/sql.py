@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from callgrove.cli.options import InputOptions, TableOutput, add_derive, add_input, add_run, add_table_output
+from callgrove.cli.options import InputOptions, TableOutput, add_derive, add_input, add_remap, add_run, add_table_output
 from callgrove.cli.output import emit
 from callgrove.cli.parser import Command
 from callgrove.errors import CallgroveError, InputError, UsageError
@@ -37,6 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_input(parser, many=True)
     parser.usage = 'callgrove sql PATH... "SELECT ..." [options]'
     add_run(parser)
+    add_remap(parser)
     add_derive(parser)
     group = parser.add_argument_group("query")
     group.add_argument("-f", "--file", metavar="FILE", default="", help="read the query from this file (or: @FILE)")

@@ -6,12 +6,13 @@ import argparse
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from callgrove.cli.options import CostOptions, add_all_metrics, add_input, add_selection, add_table_output
+from callgrove.cli.options import CostOptions, add_all_metrics, add_input, add_remap, add_selection, add_table_output
 from callgrove.cli.output import emit
 from callgrove.cli.parser import Command
 
 if TYPE_CHECKING:
     from callgrove.analysis.costs import Costs
+    from callgrove.model.experiment import Experiment
     from callgrove.model.table import Table
 
 
@@ -29,6 +30,7 @@ class TopOptions(CostOptions):
 def add_top_arguments(parser: argparse.ArgumentParser) -> None:
     add_input(parser, many=True)
     add_selection(parser)
+    add_remap(parser)
     add_all_metrics(parser)
     parser.add_argument("--by", choices=GROUPS, default="function", help="what a row stands for (default: function)")
     add_table_output(parser, limit=20)
@@ -59,11 +61,13 @@ TOP = Command(TopOptions, add_top_arguments, run_top)
 class TreeOptions(CostOptions):
     bottom_up: bool
     source: bool
+    metrics: bool
 
 
 def add_tree_arguments(parser: argparse.ArgumentParser) -> None:
     add_input(parser, many=True)
     add_selection(parser)
+    add_remap(parser)
     add_all_metrics(parser)
     way = parser.add_mutually_exclusive_group()
     way.add_argument("--bottom-up", action="store_true", help="from the costly functions up to their callers")
@@ -71,6 +75,11 @@ def add_tree_arguments(parser: argparse.ArgumentParser) -> None:
         "--source",
         action="store_true",
         help="show source lines and call sites too, with their text where it was copied",
+    )
+    way.add_argument(
+        "--metrics",
+        action="store_true",
+        help="the tree of metrics instead (time > execution > mpi > ...), of the whole run; -m shows what is below one",
     )
     add_table_output(parser, limit=40)
 
@@ -82,11 +91,14 @@ def run_tree(options: TreeOptions) -> int:
     from callgrove.errors import UsageError
     from callgrove.model.metrics import Scope
 
-    if options.bottom_up and options.all_metrics:
+    if (options.bottom_up or options.metrics) and options.all_metrics:
+        way = "--bottom-up" if options.bottom_up else "--metrics"
         raise UsageError(
-            "--all-metrics shows columns of contexts, which the rows of --bottom-up are not; leave out one of the two"
+            f"--all-metrics shows columns of contexts, which the rows of {way} are not; leave out one of the two"
         )
     experiment = open_experiment(options)
+    if options.metrics:
+        return _print_metric_tree(experiment, options)
     costs = costs_of(experiment, options)
     columns = choose_columns(costs, options, Scope.INCLUSIVE)
     if options.bottom_up:
@@ -99,6 +111,24 @@ def run_tree(options: TreeOptions) -> int:
         table = top_down(costs, options.source, options.limit, columns)
     say_headline(costs, options)
     emit(format_table(table, costs, options), options)
+    return say_damage_met(experiment, options, printed=bool(len(table)))
+
+
+def _print_metric_tree(experiment: Experiment, options: TreeOptions) -> int:
+    from callgrove.analysis.metric_tree import metric_tree
+    from callgrove.cli.messages import note
+    from callgrove.cli.opening import say_added_up, say_damage_met
+    from callgrove.cli.output import format_metric_tree
+    from callgrove.model.profiles import choose_profiles
+
+    say_added_up(experiment)
+    chosen = choose_profiles(experiment, options.rank, options.thread)
+    table = metric_tree(experiment, options.metric, chosen, options.limit)
+    if options.is_printed_table and not any(table["depth"]) and len(table) > 1 and not options.remap:
+        note("these metrics have no tree; --remap makes one of time, by what contexts do")
+    for text in table.notes:
+        note(text)
+    emit(format_metric_tree(table, options) if options.format == "table" else table, options)
     return say_damage_met(experiment, options, printed=bool(len(table)))
 
 
@@ -127,6 +157,7 @@ def share(text: str) -> float:
 def add_hot_arguments(parser: argparse.ArgumentParser) -> None:
     add_input(parser, many=True)
     add_selection(parser)
+    add_remap(parser)
     add_all_metrics(parser)
     parser.add_argument(
         "--share",

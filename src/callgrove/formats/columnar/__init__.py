@@ -21,6 +21,7 @@ The modules, in the order to read them:
     studies.py            studies, read and written
     experiment_tables.py  contexts with their code, runs, profiles, and where they live
     metric_tables.py      metrics, the columns to show, and attributes of everything
+    stored_formulas.py    formulas of derived metrics, and the languages that read them
     traces.py             samples; spans and their attributes, read when asked for
     traces_writer.py      spans, counters over time, attributes, devices and small tables beside spans, written
     row_groups.py         Parquet files written row group by row group, and their index

@@ -39,7 +39,7 @@ __all__ = ["BEGINNING", "Folder", "Group", "Manifest", "StoredTable", "warnings_
 # -- manifest ----------------------------------------------------------------------------------------------------------
 # The file `callgrove.json` says what a folder holds, and what no table has a place for:
 #
-#     {"format": "callgrove", "version": 1, "minor": 1, "holds": "experiment", "title": ..., "origin": {...},
+#     {"format": "callgrove", "version": 1, "minor": 2, "holds": "experiment", "title": ..., "origin": {...},
 #      "tables": {"contexts": 1234, ...}, ...}
 #
 # `tables` gives the rows of every table, whose file is NAME.parquet. Other keys depend on what the folder holds.

@@ -15,6 +15,8 @@ import numpy as np
 from callgrove.arrays import Array, Floats, cycles
 from callgrove.formats.columnar.folder import Folder, Group, StoredTable
 from callgrove.formats.columnar.schema import Cells
+from callgrove.formats.columnar.stored_formulas import StoredFormula, cubepl_formulas, stored_formula
+from callgrove.model.derived import When
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Aggregation, Column, Composite, Metric, Metrics, Scope, composite_named
 
@@ -26,6 +28,7 @@ __all__ = [
     "large_ids",
     "metric_tables",
     "read_metrics",
+    "read_stored_formulas",
 ]
 
 
@@ -90,6 +93,7 @@ class Attributes:
 TEXTS = ("unit", "description", "url", "number_format", "formula", "statistic")
 FLAGS = ("visible", "show_percent")
 NUMBERS = frozenset("biuf")
+FORMULAS_SINCE = 2  # the minor version
 LARGEST_VALUE = 1 << 24  # bytes of one composite value
 
 
@@ -108,6 +112,7 @@ def metric_tables(metrics: Metrics) -> Iterator[tuple[str, Mapping[str, Cells]]]
             "summary_id": [_fitting(m.summary_id) for m in rows],
             **_common_cells(rows),
             **{name: [getattr(m, name) or None for m in rows] for name in ("unit", "url")},
+            **_formula_cells(rows),
         },
     )
     yield (
@@ -128,6 +133,16 @@ def _common_cells(rows: tuple[Metric, ...] | tuple[Column, ...]) -> dict[str, Ce
         "scope": [row.scope.value or None for row in rows],
         **{name: [bool(getattr(row, name)) for row in rows] for name in FLAGS},
         **{name: [getattr(row, name) or None for row in rows] for name in texts},
+    }
+
+
+def _formula_cells(rows: tuple[Metric, ...]) -> dict[str, Cells]:
+    """Return what is said of formulas beside their texts."""
+    stored = [stored_formula(row) for row in rows]
+    return {
+        "formula_language": [None if said is None else said.language or None for said in stored],
+        "formula_when": [None if said is None else said.when.value for said in stored],
+        "formula_problem": [None if said is None else said.reason or None for said in stored],
     }
 
 
@@ -219,6 +234,23 @@ def read_metrics(folder: Folder, attributes: Attributes) -> Metrics:
     if len({(m.name, m.scope, m.statistic) for m in metrics}) < len(metrics):
         raise table.damage("rows", "each quantity once in a scope", "one of them twice")
     return Metrics(tuple(metrics), folder.or_warn(lambda: _read_columns(folder), ()))
+
+
+def read_stored_formulas(folder: Folder, metrics: Metrics) -> dict[int, StoredFormula]:
+    """Return what is said of each formula. Folders of before formulas were evaluated do not tell, but for what Cube
+    files said."""
+    if folder.manifest.minor < FORMULAS_SINCE:
+        return cubepl_formulas(metrics)
+    table, rows = folder.table("metrics"), folder.read_numbered("metrics", "metric")
+    columns = [rows.names(f"formula_{word}") for word in ("language", "when", "problem")]
+    out = {}
+    for row, (language, when, problem) in enumerate(zip(*columns, strict=True)):
+        if when and metrics[row].is_derived:
+            try:
+                out[row] = StoredFormula(language, When(when), problem)
+            except ValueError as error:
+                raise table.damage(f"row {row}", "when a formula is computed", str(error)) from error
+    return out
 
 
 def _read_columns(folder: Folder) -> tuple[Column, ...]:

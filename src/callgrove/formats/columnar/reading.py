@@ -21,7 +21,7 @@ from callgrove.arrays import ABSENT, Array, Bools, Floats, Ids, Ints
 from callgrove.errors import CallgroveError, CorruptFile
 from callgrove.formats.columnar.experiment_tables import read_contexts, read_profiles, read_runs, read_system
 from callgrove.formats.columnar.folder import REMEDY, Folder, Group, Manifest, StoredTable, warnings_from
-from callgrove.formats.columnar.metric_tables import Attributes, dtype_of, read_metrics
+from callgrove.formats.columnar.metric_tables import Attributes, dtype_of, read_metrics, read_stored_formulas
 from callgrove.formats.columnar.row_groups import TableIndex
 from callgrove.formats.columnar.schema import (
     EXPERIMENT,
@@ -40,6 +40,7 @@ from callgrove.formats.columnar.schema import (
     table_of,
     value_columns,
 )
+from callgrove.formats.columnar.stored_formulas import read_formulas
 from callgrove.formats.columnar.traces import read_counters, read_samples, read_spans, split_of
 from callgrove.formats.columnar.traces_writer import read_beside
 from callgrove.model.experiment import Attachment, Experiment, Sources, problems_of_experiment
@@ -425,7 +426,7 @@ def read_experiment(path: Path, manifest: Manifest) -> Experiment:
     )
     if problems := problems_of_experiment(experiment, []):
         raise CorruptFile(path, "tables", expected="an experiment without contradictions", found=problems[0])
-    return experiment
+    return read_formulas(experiment, read_stored_formulas(folder, metrics))
 
 
 def _traces(folder: Folder, profiles: Profiles, part: Ids, n_contexts: int, metrics: Metrics, index: Index) -> Traces:

@@ -47,7 +47,7 @@ __all__ = [
 
 
 FORMAT_NAME, FORMAT_VERSION = "callgrove", 1
-FORMAT_MINOR = 1  # what was added since: such folders are read by older programs, and older folders here
+FORMAT_MINOR = 2  # what was added since: such folders are read by older programs, and older folders here
 MANIFEST, SOURCES = "callgrove.json", "sources"
 VALUES, SIDE, BESIDE = "values", "span_", "trace_"  # how the names of tables begin of which there are several
 FIELD, FILLER = "field_", "filler"  # further columns of values
@@ -101,7 +101,8 @@ EXPERIMENT: dict[str, tuple[TableColumn, ...]] = {
         "coordinates": "topology:int32 place:int32 dimension:int32 coordinate:int64",
         "metrics": "metric:int32 source_id:int64? name:text unit:text? scope:word? dtype:text aggregation:word "
         "parent:int32? description:text? url:text? visible:bool show_percent:bool number_format:text? formula:text? "
-        "statistic:text? id_of_quantity:bool composite:text? summary_id:int64?",
+        "statistic:text? id_of_quantity:bool composite:text? summary_id:int64? formula_language:text?+2 "
+        "formula_when:text?+2 formula_problem:text?+2",
         "metric_columns": "name:text scope:word? formula:text? description:text? statistic:text? visible:bool "
         "show_percent:bool number_format:text? source_id:int64? partner:int64?",
         "attributes": "owner:word number:int64 name:text value:text",

@@ -37,6 +37,7 @@ from callgrove.formats.writing.targets import FolderKind, PendingFolder
 from callgrove.formats.writing.writer import TargetWriter, readable_sources
 from callgrove.model.books import MEASURED, Books
 from callgrove.model.experiment import Experiment
+from callgrove.model.metrics import Metric, Metrics
 from callgrove.model.values import Block, DenseBlock, SparseBlock, Values, has_fillers, is_set
 
 __all__ = ["FOLDER", "FolderWriter", "Measured", "ValuesWriter"]
@@ -221,6 +222,10 @@ class FolderWriter(TargetWriter[PendingFolder, _Open]):
     takes_spans = True
     keeps_summaries = True
     keeps_fillers = True
+
+    def keeps_formula(self, metric: Metric, metrics: Metrics) -> bool:
+        """Return True: the folder has a place for every formula."""
+        return True
 
     def __init__(self, target: Path, options: WriteOptions) -> None:
         arrow()

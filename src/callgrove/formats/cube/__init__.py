@@ -24,8 +24,10 @@ The modules, in the order to read them:
     tables.py         from the anchor to the model: metrics, contexts, system, topologies
     vocabulary.py     names, data types and row orders of Cube
     rows.py           index and data of one metric, checked
+    specification.py  remapping.spec: other metrics for an experiment
     clusters.py       iterations out of clustered call trees
     writer.py         writes, from values in any order, and tells what a Cube file cannot hold
     plan.py           where metrics, contexts and locations go in a Cube file
     anchor_writer.py  its anchor.xml
+    formula_writer.py formulas of users as CubePL
 """

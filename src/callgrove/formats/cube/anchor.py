@@ -6,6 +6,8 @@
     |-- program > region*, cnode*    cnodes nested, with parameters
     `-- system > systemtreenode* > locationgroup* > location*, topologies > cart* > dim*, coord*
 
+A specification of metrics (`remapping.spec`) is the part of it that tells of metrics: mirrors, and metrics without ids.
+
 Anchors of 4.0 say machine, node, process, thread instead of the last three; they become the same here. Nothing
 recurses: call trees may be a hundred thousand levels deep. Ids are checked by `tables.py`, which uses them.
 """
@@ -15,7 +17,7 @@ from __future__ import annotations
 import io
 import re
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass, field
 from enum import IntEnum
 from pathlib import Path
@@ -23,7 +25,17 @@ from pathlib import Path
 from callgrove.binary import xml
 from callgrove.errors import CorruptFile, RefusedInput, UnsupportedVersion
 
-__all__ = ["Anchor", "Level", "RawCart", "RawMetric", "RawPlace", "RawRegion", "read_anchor", "repair_cubepl"]
+__all__ = [
+    "Anchor",
+    "Level",
+    "RawCart",
+    "RawMetric",
+    "RawPlace",
+    "RawRegion",
+    "read_anchor",
+    "read_specification",
+    "repair_cubepl",
+]
 
 
 # -- repairing the XML around CubePL -----------------------------------------------------------------------------------
@@ -176,14 +188,9 @@ class Anchor:
 
 def read_anchor(path: Path, text: bytes) -> Anchor:
     """Return the tables of an anchor, plain already."""
-    parser = xml.new_parser(f"{path}: anchor.xml")
-    reader = _Reader(path, lambda: parser.CurrentLineNumber)
-    parser.StartElementHandler = reader.start
-    parser.EndElementHandler = reader.end
-    parser.CharacterDataHandler = reader.text
-    parser.StartDoctypeDeclHandler = reader.refuse
+    reader = _Reader(path, "anchor.xml")
     try:
-        xml.parse(f"{path}: anchor.xml", parser, io.BytesIO(repair_cubepl(text)))
+        reader.parse(text)
     except CorruptFile:
         if not reader.has_begun:
             reader.check_root("")
@@ -192,12 +199,28 @@ def read_anchor(path: Path, text: bytes) -> Anchor:
     return reader.anchor
 
 
+DECLARATION = re.compile(rb"\A(?:\xef\xbb\xbf)?\s*(?:<\?xml[^>]*\?>)?")
+SPECIFICATION_PARTS = ("metrics", "metric", "attr")
+
+
+def read_specification(path: Path, name: str, text: bytes) -> Anchor:
+    """Return the mirrors and metrics of a specification, which has no element around them; ids count its metrics.
+    `name` is that of the member or file at `path`, for errors."""
+    reader = _Reader(path, name, parts=SPECIFICATION_PARTS)
+    reader.parse(b'<cube version="4.4">' + DECLARATION.sub(b"", text, count=1) + b"</cube>")
+    if not reader.anchor.metrics:
+        raise CorruptFile(path, name, expected="an element <metric>", found="none")
+    return reader.anchor
+
+
 class _Reader:
     """Handlers of a parser, and where in the document they are."""
 
-    def __init__(self, path: Path, line: Callable[[], int]) -> None:
-        self.path, self.line, self.anchor = path, line, Anchor()
+    def __init__(self, path: Path, name: str, parts: Container[str] | None = None) -> None:
+        self.path, self.name, self.anchor = path, name, Anchor()
+        self._parts = parts  # the elements that there may be; None is all
         self.has_begun = False
+        self._parser = xml.new_parser(f"{path}: {name}")
         self._open: list[str] = []
         self._cnodes: list[int] = []
         self._metrics: list[int] = []
@@ -207,6 +230,16 @@ class _Reader:
 
     # -- the document ------------------------------------------------------------------------------------------------
 
+    def parse(self, text: bytes) -> None:
+        self._parser.StartElementHandler = self.start
+        self._parser.EndElementHandler = self.end
+        self._parser.CharacterDataHandler = self.text
+        self._parser.StartDoctypeDeclHandler = self.refuse
+        xml.parse(f"{self.path}: {self.name}", self._parser, io.BytesIO(repair_cubepl(text)))
+
+    def line(self) -> int:
+        return self._parser.CurrentLineNumber
+
     def start(self, name: str, given: Attributes) -> None:
         if not self._open:
             self.has_begun = True
@@ -215,6 +248,8 @@ class _Reader:
         if name in TEXTS:
             self._text, self._given = [], given
         elif (begin := STARTS.get(name)) is not None:
+            if self._parts is not None and name not in self._parts:
+                raise CorruptFile(self.path, self.name, line=self.line(), expected="metrics", found=f"<{name}>")
             begin(self, name, given)
 
     def end(self, name: str) -> None:
@@ -234,12 +269,12 @@ class _Reader:
             self._text.append(data)
 
     def refuse(self, *doctype: object) -> None:
-        raise RefusedInput(f"{self.path}: anchor.xml: line {self.line()}: it has a DOCTYPE, which is never read")
+        raise RefusedInput(f"{self.path}: {self.name}: line {self.line()}: it has a DOCTYPE, which is never read")
 
     def check_root(self, name: str, given: Attributes | None = None) -> None:
         if name != "cube":
             found = f"<{name}>" if name else "no element"
-            raise CorruptFile(self.path, "anchor.xml", line=self.line(), expected="<cube version=...>", found=found)
+            raise CorruptFile(self.path, self.name, line=self.line(), expected="<cube version=...>", found=found)
         self.anchor.version = (given or {}).get("version", "")
         if self.anchor.version.partition(".")[0] != "4" and self.anchor.version != "3.0":
             text = f"its anchor has version {self.anchor.version!r}, and versions 4.x are read"
@@ -248,7 +283,7 @@ class _Reader:
     def finish(self) -> None:
         for section in ("metrics", "program", "system"):
             if section not in self.anchor.sections:
-                raise CorruptFile(self.path, "anchor.xml", expected=f"an element <{section}>", found="none")
+                raise CorruptFile(self.path, self.name, expected=f"an element <{section}>", found="none")
 
     def number(self, given: Attributes, key: str, element: str, absent: int | None = None) -> int:
         """Return a number among the attributes of an element; without one, `absent`, or an error where there must be
@@ -260,7 +295,7 @@ class _Reader:
         if absent is not None:
             return absent
         found = repr(text[:40]) if text else f"none in <{element}>"
-        raise CorruptFile(self.path, "anchor.xml", line=self.line(), expected=f"a number {key}", found=found)
+        raise CorruptFile(self.path, self.name, line=self.line(), expected=f"a number {key}", found=found)
 
     # -- elements ----------------------------------------------------------------------------------------------------
 
@@ -271,8 +306,10 @@ class _Reader:
 
     def metric(self, name: str, given: Attributes) -> None:
         parent = self._metrics[-1] if self._metrics else -1
-        self._metrics.append(len(self.anchor.metrics))
-        self.anchor.metrics.append(RawMetric(self.number(given, "id", name), parent, self.line(), given))
+        number = len(self.anchor.metrics)
+        id_ = self.number(given, "id", name) if self._parts is None else number
+        self._metrics.append(number)
+        self.anchor.metrics.append(RawMetric(id_, parent, self.line(), given))
 
     def region(self, name: str, given: Attributes) -> None:
         begin, end = self.number(given, "begin", name, -1), self.number(given, "end", name, -1)
@@ -300,10 +337,10 @@ class _Reader:
         parent = self._places[-1] if self._places else -1
         if level != Level.NODE and parent < 0:
             where = "below a node of the system"
-            raise CorruptFile(self.path, "anchor.xml", line=self.line(), expected=f"<{name}> {where}", found="it alone")
+            raise CorruptFile(self.path, self.name, line=self.line(), expected=f"<{name}> {where}", found="it alone")
         if parent >= 0 and not self._fits(self.anchor.places[parent].level, level):
             found = f"<{name}> below <{self.anchor.places[parent].element}>"
-            raise CorruptFile(self.path, "anchor.xml", line=self.line(), expected="a system tree", found=found)
+            raise CorruptFile(self.path, self.name, line=self.line(), expected="a system tree", found=found)
         self._places.append(len(self.anchor.places))
         id_ = self.number(given, "Id", name) if "Id" in given else self.number(given, "id", name)
         self.anchor.places.append(RawPlace(id_, parent, self.line(), level, name))

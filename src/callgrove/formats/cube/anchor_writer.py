@@ -124,7 +124,7 @@ def _metrics(experiment: Experiment, plan: MetricPlan) -> Iterator[str]:
 
 def _metric(metric: Metric, planned: PlannedMetric) -> str:
     said = planned.said
-    given = {"type": planned.kind, **{k: v for k, v in said.given.items() if k != "type"}}
+    given = {"type": planned.kind, **{k: v for k, v in planned.given.items() if k != "type"}}
     start = f'<metric id="{planned.id}"' + "".join(f' {k}="{in_quotes(v)}"' for k, v in given.items()) + ">\n"
     out = [
         start,
@@ -136,7 +136,7 @@ def _metric(metric: Metric, planned: PlannedMetric) -> str:
     if "val" in said.texts:
         out.append(element("val", said.texts["val"]))
     out += [element("url", metric.url), element("descr", metric.description)]
-    if formula := metric.formula or said.texts.get("cubepl", ""):
+    if formula := planned.formula or said.texts.get("cubepl", ""):
         row_wise = "" if said.row_wise is None else f' rowwise="{in_quotes(said.row_wise)}"'
         out.append(element("cubepl", formula, row_wise))
     if "cubeplinit" in said.texts:

@@ -8,7 +8,7 @@ that; the experiment's own ids are kept where they are such. Elided contexts hav
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -16,6 +16,7 @@ import numpy as np
 
 from callgrove.arrays import ABSENT, Ids, Ints
 from callgrove.formats.cube.anchor import Level
+from callgrove.formats.cube.formula_writer import KINDS, write_cubepl
 from callgrove.formats.cube.vocabulary import (
     DERIVED,
     GHOST,
@@ -28,11 +29,13 @@ from callgrove.formats.cube.vocabulary import (
     wide_order,
 )
 from callgrove.model.contexts import ContextTree
+from callgrove.model.definitions import UserFormula
+from callgrove.model.derived import Refused, Unavailable
 from callgrove.model.experiment import Experiment
-from callgrove.model.metrics import Aggregation, Metrics, Scope
+from callgrove.model.metrics import Aggregation, Metric, Metrics, Scope
 from callgrove.model.profiles import ProfileKind
 
-__all__ = ["CnodePlan", "MetricPlan", "Place", "Places", "PlannedMetric", "dense_ids", "unique_name"]
+__all__ = ["CnodePlan", "MetricPlan", "Place", "Places", "PlannedMetric", "dense_ids", "holds_formula", "unique_name"]
 
 
 UNFIT = re.compile(r"[^A-Za-z0-9_.:+-]+")
@@ -54,15 +57,23 @@ class PlannedMetric:
     type: ValueType
     said: CubeMetric
     scalar: bool  # composite values of which only the scalar reading is written
+    visible: bool = True
+    formula: str = ""  # in CubePL
 
     @property
     def has_values(self) -> bool:
         return self.kind not in DERIVED and self.said.texts.get("val", "").strip() != VOID
 
     @property
+    def given(self) -> dict[str, str]:
+        """The attributes of its element; metrics that are hidden elsewhere are ghosts here."""
+        is_void = self.said.texts.get("val", "").strip() == VOID
+        return self.said.given if self.visible or is_void else {**self.said.given, "viztype": GHOST}
+
+    @property
     def stem(self) -> str:
         """The name of its members without the ending."""
-        return f"ghost_{self.id}" if self.said.given.get("viztype") == GHOST else str(self.id)
+        return f"ghost_{self.id}" if self.given.get("viztype") == GHOST else str(self.id)
 
 
 @dataclass(frozen=True)
@@ -77,8 +88,17 @@ class MetricPlan:
         chosen = _choose_metrics(metrics)
         ids = dense_ids([metrics[row].source_id for row in chosen])
         place = {row: number for number, row in enumerate(chosen)}
+        numbers = {metrics[row].name: number for number, row in enumerate(chosen)}
+        parents = {row: numbers[metric.name] for row, metric in enumerate(metrics) if metric.name in numbers}
         names: set[str] = set()
-        planned = [_plan_metric(metrics, row, ids[number], place, names) for number, row in enumerate(chosen)]
+        planned = [_plan_metric(metrics, row, ids[number], parents, names) for number, row in enumerate(chosen)]
+        needed = {name for row in chosen if (formula := metrics[row].derivation) for name in formula.companions}
+        for metric in planned:
+            if _has_become_values(metrics[metric.row], metric.said):
+                metric.said = metric.said.without_formula(keeps_init=metrics[metric.row].name in needed)
+        name_of = {metrics[metric.row].name: metric.name for metric in planned}
+        for metric in planned:
+            metric.formula = cubepl_of(metrics[metric.row], name_of) or ""
         left = [row for row, metric in enumerate(metrics) if row not in place and not metric.statistic]
         return cls(tuple(planned), tuple(left))
 
@@ -90,14 +110,32 @@ class MetricPlan:
 def _choose_metrics(metrics: Metrics) -> list[int]:
     chosen = []
     for quantity in metrics.quantities:
-        if metrics.first(quantity).is_derived and CubeMetric.of_row(metrics.first(quantity)).kind not in DERIVED:
-            continue  # a formula in the language of another tool
+        if metrics.first(quantity).is_derived and not holds_formula(metrics.first(quantity), metrics):
+            continue
         rows = [row for scope in CHOICE if (row := metrics.find(quantity, scope)) is not None]
         chosen += rows[:1]
     return sorted(chosen)
 
 
+def holds_formula(metric: Metric, metrics: Metrics) -> bool:
+    """Return whether a Cube file can hold the formula of a derived metric: CubePL, or what can be said in it."""
+    operands = () if metric.derivation is None else metric.derivation.operands
+    return cubepl_of(metric, {name: clean_name(name) for name in operands if metrics.scopes(name)}) is not None
+
+
+def cubepl_of(metric: Metric, names: Mapping[str, str]) -> str | None:
+    """Return the formula of a derived metric in CubePL, over the names of metrics in the file; None where it has none.
+    What a file says stays as it is."""
+    formula = metric.derivation
+    if isinstance(formula, UserFormula):
+        known = all(name in names for name in formula.operands)
+        return write_cubepl(formula, lambda name: names[name]) if known else None
+    is_cubepl = metric.is_derived and CubeMetric.of_row(metric).kind in DERIVED
+    return metric.formula if is_cubepl and not isinstance(formula, Refused) else None
+
+
 def _plan_metric(metrics: Metrics, row: int, id_: int, place: dict[int, int], names: set[str]) -> PlannedMetric:
+    """Return one metric; `place` is where the quantity of each row is in the file."""
     metric = metrics[row]
     above = metric.parent
     while above >= 0 and above not in place:
@@ -107,23 +145,45 @@ def _plan_metric(metrics: Metrics, row: int, id_: int, place: dict[int, int], na
     fits = type_ is not None and (type_.composite is None) == (metric.composite is None)
     if type_ is not None and type_.aggregation != metric.aggregation and metric.aggregation in DOUBLES:
         fits = False  # another tool's minimum or maximum
-    kind = said.kind if said.kind in SCOPES else TYPES[metric.scope]
+    kind = said.kind if _is_still_true(said, metric) else TYPES[metric.scope]
+    if isinstance(metric.derivation, UserFormula):
+        kind = KINDS[metric.derivation.when]
     if type_ is None or not fits:
         type_ = value_type(DOUBLES.get(metric.aggregation, "DOUBLE"))
         assert type_ is not None
     scalar = metric.composite is not None and type_.composite is None
-    return PlannedMetric(row, id_, place.get(above, ABSENT), unique_name(metric.name, names), kind, type_, said, scalar)
+    name, parent = unique_name(metric.name, names), place.get(above, ABSENT)
+    is_void = isinstance(metric.derivation, Unavailable)  # as an init block says, which is written as well
+    return PlannedMetric(row, id_, parent, name, kind, type_, said, scalar, metric.visible or is_void)
+
+
+def _has_become_values(metric: Metric, said: CubeMetric) -> bool:
+    """Return whether a metric is a formula in the file that it came from, and has values now."""
+    return said.kind in DERIVED and not metric.is_derived and metric.scope != Scope.NONE
+
+
+def _is_still_true(said: CubeMetric, metric: Metric) -> bool:
+    """Return whether a metric is of the type that its file said: it may have values now, or another scope. Where the
+    file was wrong (`said.unit`), what it said is written back."""
+    if said.kind not in SCOPES or _has_become_values(metric, said):
+        return False
+    return metric.is_derived or said.unit is not None or SCOPES[said.kind] == metric.scope
 
 
 def unique_name(name: str, taken: set[str]) -> str:
     """Return a name of the characters that CubeLib allows, and that no other metric has."""
-    base = UNFIT.sub("_", name).strip("_") if UNFIT.search(name) else name
+    base = clean_name(name)
     candidate, number = base or "metric", 1
     while candidate in taken:
         number += 1
         candidate = f"{base}_{number}"
     taken.add(candidate)
     return candidate
+
+
+def clean_name(name: str) -> str:
+    """Return a name of the characters that CubeLib allows."""
+    return UNFIT.sub("_", name).strip("_") if UNFIT.search(name) else name
 
 
 def dense_ids(ids: Sequence[int | None]) -> list[int]:

@@ -20,7 +20,7 @@ from callgrove.model.experiment import Severity
 from callgrove.model.metrics import Aggregation, Metric, Scope
 from callgrove.model.profiles import Identifier, ProfileKind, System, Topology
 
-__all__ = ["add_attributes", "add_contexts", "add_metrics", "add_system"]
+__all__ = ["add_attributes", "add_contexts", "add_metrics", "add_system", "metric_of"]
 
 PARADIGMS = frozenset(
     (
@@ -77,7 +77,7 @@ def add_metrics(
     untyped: list[str] = []
     definitions: list[Definition] = []
     for raw in metrics:
-        row = _metric(raw)
+        row = metric_of(raw)
         if row.name in names:
             found = f"a second {row.name!r}"
             raise CorruptFile(path, "anchor.xml", line=raw.line, expected="every unique name once", found=found)
@@ -108,7 +108,8 @@ def is_void(raw: RawMetric) -> bool:
     return raw.texts.get("val", "").strip() == VOID
 
 
-def _metric(raw: RawMetric) -> Metric:
+def metric_of(raw: RawMetric) -> Metric:
+    """Return the row of a metric."""
     texts, kind = raw.texts, type_of(raw)
     spelling = texts.get("dtype", "").strip()
     type_ = value_type(spelling)

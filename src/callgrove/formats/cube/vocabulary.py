@@ -117,6 +117,13 @@ class CubeMetric:
             tuple((key, value) for key, value in metric.attributes if not key.startswith(PREFIX)),
         )
 
+    def without_formula(self, keeps_init: bool) -> CubeMetric:
+        """Return the words of a metric that was a formula once, and has values now; others may need its init block."""
+        given = {word: text for word, text in self.given.items() if word != "type"}
+        left_out = (FORMULA,) if keeps_init else (FORMULA, "cubeplinit")
+        texts = {word: text for word, text in self.texts.items() if word not in left_out}
+        return CubeMetric(given, texts, (), None, self.unit, self.others)
+
     def attributes(self) -> tuple[tuple[str, str], ...]:
         """Return the attributes for the metric's row in the model."""
         pairs = [*self.given.items(), *self.texts.items(), *((RULE + kind, text) for kind, text in self.rules)]

@@ -23,7 +23,7 @@ from callgrove.binary.archives import BLOCK
 from callgrove.errors import CallgroveError, UsageError
 from callgrove.formats.cube.anchor import Level
 from callgrove.formats.cube.anchor_writer import NOT_XML, anchor_pieces
-from callgrove.formats.cube.plan import CnodePlan, MetricPlan, Places, PlannedMetric
+from callgrove.formats.cube.plan import CnodePlan, MetricPlan, Places, PlannedMetric, holds_formula
 from callgrove.formats.cube.reading import ANCHOR
 from callgrove.formats.cube.rows import DATA_MAGIC, ENDIAN, INDEX, INDEX_MAGIC, SPARSE, ZDATA_MAGIC, ZROW
 from callgrove.formats.cube.vocabulary import ValueType, value_type
@@ -33,7 +33,7 @@ from callgrove.formats.writing.writer import TargetWriter, losses_of_events, los
 from callgrove.model.books import SAMPLES, SPANS, Books
 from callgrove.model.contexts import ContextKind, ContextTree, Regions
 from callgrove.model.experiment import Experiment
-from callgrove.model.metrics import Metrics, Scope
+from callgrove.model.metrics import Metric, Metrics, Scope
 from callgrove.model.values import Block, DenseBlock, SparseBlock, is_set
 
 __all__ = ["DIALECTS", "Cells", "CubeWriter", "Rows", "TarWriter", "losses_of", "worth_storing"]
@@ -216,7 +216,7 @@ def losses_of(experiment: Experiment, metrics: MetricPlan, cnodes: CnodePlan, pl
 
 
 def _metrics(metrics: Metrics, plan: MetricPlan) -> Iterator[str]:
-    yield from losses_of_formulas(metrics[row] for row in plan.left_out)
+    yield from losses_of_formulas((metrics[row] for row in plan.left_out), "no equal in CubePL")
     if rows := [row for row in plan.left_out if not metrics[row].is_derived]:
         yield f"scopes that can be computed, or not be stored: {some(_label(metrics, row) for row in rows)}"
     written = [(metrics[p.row], p) for p in plan.metrics]
@@ -367,6 +367,10 @@ class CubeWriter(TargetWriter[PendingFile, Experiment]):
     """One file in the making."""
 
     keeps_fillers = True
+
+    def keeps_formula(self, metric: Metric, metrics: Metrics) -> bool:
+        """Return whether the formula is CubePL, or can be said in it."""
+        return holds_formula(metric, metrics)
 
     def __init__(self, target: Path, options: WriteOptions) -> None:
         dialect = options.dialect or DIALECTS[0]

@@ -287,6 +287,8 @@ CHUNK = 1 << 18
 class TraceWriter(TargetWriter[PendingFile, IO[bytes]]):
     """One trace in the making."""
 
+    holds_only_traces = True
+
     def __init__(self, target: Path, options: WriteOptions) -> None:
         super().__init__(PendingFile(target, options.overwrite))
         self._dialect = options.dialect or "01.01"

@@ -252,7 +252,7 @@ class MetricPlan:
                 plan.row_of[way.stored] = len(plan.rows)
                 plan.rows.append(way.metric)
                 plan.recipes.append(None if way.metric.scope in (Scope.POINT, Scope.EXCLUSIVE) else way)
-            elif row is not None and metrics[row].is_derived and OWN_FORMULA.fullmatch(metrics[row].formula):
+            elif row is not None and _is_own_formula(metrics[row]):
                 plan.row_of[row] = len(plan.rows)
                 formulas.append(len(plan.rows))
                 plan.rows.append(metrics[row])
@@ -315,6 +315,11 @@ class MetricPlan:
         return bool(self.is_real[row] or negative)
 
 
+def _is_own_formula(metric: Metric) -> bool:
+    """Return whether a derived metric is one of measurement files, over numbers of their metrics."""
+    return metric.is_derived and metric.derivation is None and OWN_FORMULA.fullmatch(metric.formula) is not None
+
+
 def _without_period(values: Array, period: int) -> tuple[Array, int]:
     """Return what to store so that stored times period is the value; where nothing is, the period becomes 1."""
     if period <= 1 or not len(values):
@@ -336,4 +341,4 @@ def _way(metrics: Metrics, quantity: str, has_elided: bool) -> Recipe | None:
     except UsageError:
         return None
     fits = way.metric.aggregation == Aggregation.SUM and way.metric.composite is None and way.metric.scope != Scope.NONE
-    return way if fits else None
+    return way if fits and not way.metric.is_derived else None

@@ -41,7 +41,7 @@ from callgrove.formats.hpctoolkit.values import (
 from callgrove.formats.interface import Problem, ReadOptions
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.contexts import ContextKind
-from callgrove.model.experiment import Experiment, Severity, Sources
+from callgrove.model.experiment import Experiment, Severity, Sources, replace_metrics
 from callgrove.model.metrics import Metric, Scope
 from callgrove.model.profiles import Identifier, IdentifierTuples, ProfileKind
 from callgrove.model.traces.events import Window
@@ -227,7 +227,7 @@ class Database:
         builder.set_values(values)
         self._add_traces(contexts)
         builder.sources = Sources(self.folder if self.folder.is_dir() else None)
-        return builder.build()
+        return _derive_metrics(builder.build())
 
     def _add_profiles(self) -> None:
         if self.identifiers is None:  # only cct.db is left: profiles are known by number
@@ -342,6 +342,16 @@ class Database:
             expected = f"samples from {self.time_range[0]} to {self.time_range[1]}"
             self.record_damage(CorruptFile(self.parts["trace.db"], "trace lines", expected=expected, found="none"))
         self.builder.set_traces(samples, time_range=self.time_range if has_samples else None)
+
+
+def _derive_metrics(experiment: Experiment) -> Experiment:
+    """Return the experiment with a derived metric for every column that is a formula and none of its metrics."""
+    metrics, known = experiment.metrics, set(experiment.metrics.quantities)
+    if all(column.name in known for column in metrics.columns):
+        return experiment
+    from callgrove.formats.hpctoolkit.column_formulas import derive_from_columns  # few databases have such columns
+
+    return replace_metrics(experiment, derive_from_columns(metrics))
 
 
 class DatabaseFormat(ABC):

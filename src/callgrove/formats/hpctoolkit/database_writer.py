@@ -30,6 +30,7 @@ import numpy as np
 
 from callgrove.arrays import ABSENT, Array, Ids, Ints
 from callgrove.binary.files import FileBytes, FilePart
+from callgrove.formats.hpctoolkit.column_formulas import held_formulas
 from callgrove.formats.hpctoolkit.metric_plan import MetricPlan
 from callgrove.formats.hpctoolkit.statistics import LexicalLoops
 from callgrove.formats.hpctoolkit.stored_rows import PlacedTree, RowMaker, books_of
@@ -38,6 +39,7 @@ from callgrove.formats.interface import Chunk, PackedSamples, SampleChunk, Sampl
 from callgrove.formats.writing.targets import FolderKind, PendingFolder
 from callgrove.formats.writing.writer import TargetWriter, readable_sources
 from callgrove.model.experiment import Experiment
+from callgrove.model.metrics import Metric, Metrics
 from callgrove.model.traces.events import Window
 from callgrove.model.values import Block, DenseBlock, SparseBlock
 
@@ -279,6 +281,10 @@ class DatabaseWriter(TargetWriter[PendingFolder, _Open]):
         self._folder = self._pending.place
         self._waiting: list[SparseBlock] = []
         self._n_waiting = 0
+
+    def keeps_formula(self, metric: Metric, metrics: Metrics) -> bool:
+        """Return whether the formula can be a column over what a database stores."""
+        return metric.name in held_formulas(metrics)
 
     def _begin(self, tables: Experiment) -> None:
         generation = self._generation(tables)

@@ -22,6 +22,7 @@ import numpy as np
 
 from callgrove.arrays import ABSENT, Bools, Ids, Ints, distinct
 from callgrove.errors import CallgroveError
+from callgrove.formats.hpctoolkit.column_formulas import formula_columns, held_formulas
 from callgrove.formats.hpctoolkit.database import GPU_KINDS, unit_of
 from callgrove.formats.hpctoolkit.release.files import (
     COUNT,
@@ -37,6 +38,7 @@ from callgrove.formats.hpctoolkit.release.files import (
 from callgrove.formats.hpctoolkit.statistics import STATISTICS
 from callgrove.formats.writing.writer import losses_of_events, losses_of_formulas, losses_of_runs, some
 from callgrove.model.contexts import NO_ACTIVITY, ContextKind, ContextTree, Regions
+from callgrove.model.definitions import read_formula
 from callgrove.model.experiment import Experiment
 from callgrove.model.formulas import Expression, FormulaError, parse, renumber
 from callgrove.model.metrics import Aggregation, Column, Metric, Metrics, Scope
@@ -282,6 +284,7 @@ def view_columns(plan: MetricPlan, metrics: Metrics, tells_statistics: bool) -> 
             kept.append(ViewColumn(column, renumber(expression, ids)))
         else:
             lost.append(" ".join(word for word in (column.name, column.statistic, column.scope.word) if word))
+    kept += _columns_of_formulas(plan, metrics, {c.column.name for c in kept}, lost)
     known = {(c.column.name, c.column.statistic, c.column.scope) for c in kept}
     names = {name for name, _, _ in known}
     for metric in plan.metrics:
@@ -289,6 +292,14 @@ def view_columns(plan: MetricPlan, metrics: Metrics, tells_statistics: bool) -> 
         if metric.first.name not in names or (several and tells_statistics):
             kept += (c for c in _usual(metric) if (c.column.name, c.column.statistic, c.column.scope) not in known)
     return kept, lost
+
+
+def _columns_of_formulas(plan: MetricPlan, metrics: Metrics, known: set[str], lost: list[str]) -> list[ViewColumn]:
+    """Return columns for derived metrics that have none yet; those that no stored scope is enough for are lost."""
+    ids = {(m.first.name, s.scope): dict(s.statistics)[SUM] for m in plan.metrics for s in m.scopes}
+    columns = [ViewColumn(*column) for column in formula_columns(metrics, ids)]
+    lost += sorted(held_formulas(metrics).keys() - {c.column.name for c in columns} - known)
+    return [column for column in columns if column.column.name not in known]
 
 
 def _usual(metric: StoredMetric) -> Iterator[ViewColumn]:
@@ -416,7 +427,10 @@ def _metrics(metrics: Metrics, plan: MetricPlan) -> Iterator[str]:
     if lost := {m.statistic for m in metrics if m.statistic and m.statistic not in kept.get(m.name, ())}:
         yield f"statistics of the stored summary: {some(sorted(lost))}"
     measured = [(metric, written, stored) for metric, written, stored in rows if not metric.statistic]
-    yield from losses_of_formulas(metrics)
+    held = held_formulas(metrics)
+    yield from losses_of_formulas((metric for metric in metrics if metric.name not in held), "no equal there")
+    if labels := [f"{name} ({metrics.first(name).unit})" for name in held if not _keeps_unit(metrics, name)]:
+        yield f"units of {some(labels)}"
     measured = [row for row in measured if not row[0].is_derived]
     extremes = (Aggregation.MINIMUM, Aggregation.MAXIMUM)
     left_out = [(m, f"{m.name} ({m.scope.word or 'no scope'})") for m, written, _ in measured if not written]
@@ -429,6 +443,14 @@ def _metrics(metrics: Metrics, plan: MetricPlan) -> Iterator[str]:
     yield from _of_metrics([metric for metric, written, _ in measured if written])
     if not plan.keeps_ids and any(metric.source_id is not None for metric, _, _ in rows):
         yield "ids of metrics: they are numbered anew"
+
+
+def _keeps_unit(metrics: Metrics, name: str) -> bool:
+    """Return whether the unit of a derived metric follows from what it is computed from, as the file names that."""
+    formula = metrics.first(name).derivation
+    rows = (metrics.first(operand) for operand in metrics.with_operands([name]))
+    same = all(row.is_derived or row.unit == unit_of(storable(row.name)) for row in rows)
+    return same and formula is not None and read_formula(metrics, formula.text).unit == metrics.first(name).unit
 
 
 def _of_metrics(metrics: list[Metric]) -> Iterator[str]:

@@ -52,6 +52,7 @@ class RocprofCsvWriter(TargetWriter[PendingFiles, Experiment]):
     """The files in the making. There is nothing to flush: rows wait for the end of their part."""
 
     takes_spans = True
+    holds_only_traces = True
 
     def __init__(self, target: Path, options: WriteOptions) -> None:
         refuse_stdout(target, "rocprof-csv")

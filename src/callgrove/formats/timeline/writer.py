@@ -267,6 +267,7 @@ class TimelineWriter(TargetWriter[Output, Experiment]):
     """A trace in the making."""
 
     takes_spans = True
+    holds_only_traces = True
     left_out: ClassVar[tuple[str, ...]] = ("stack", "flow")  # side tables that slices say nothing of
     kept: ClassVar[Mapping[str, Collection[str]]] = {}  # columns of these that they say
 

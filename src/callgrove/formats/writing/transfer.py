@@ -14,7 +14,9 @@ from callgrove.arrays import Bools
 from callgrove.errors import UsageError
 from callgrove.execute import Progress, silent
 from callgrove.formats.interface import (
+    HoldsOnlyTraces,
     KeepsFillers,
+    KeepsFormulas,
     KeepsSummaries,
     LossReport,
     SampleChunk,
@@ -26,10 +28,12 @@ from callgrove.formats.interface import (
     WritesTraces,
 )
 from callgrove.formats.registry import check_dialect, format_for_target, writer_of
-from callgrove.formats.writing.writer import some
+from callgrove.formats.writing.writer import NoPlace, some
 from callgrove.model.books import Books, KeepsBooks
-from callgrove.model.experiment import Experiment
-from callgrove.model.metrics import Aggregation, Scope
+from callgrove.model.derived import when_computed
+from callgrove.model.experiment import Experiment, replace_metrics
+from callgrove.model.materialised import is_storable, materialise
+from callgrove.model.metrics import Aggregation, Metric, Metrics, Scope
 from callgrove.model.study.fill_missing_points import series_of
 from callgrove.model.study.series import Study
 from callgrove.model.traces.events import LABEL, PARENT, SPAN_COLUMNS
@@ -66,6 +70,7 @@ def transfer(experiment: Experiment, writer: Writer, progress: Progress = silent
     read them as they need them. The report also names what of a damaged input could not be read, and is therefore not
     in the target.
     """
+    experiment = _prepare_formulas(experiment, writer)
     computed = experiment.values.backend
     left_out: Counter[str] = Counter()
     try:
@@ -80,6 +85,8 @@ def transfer(experiment: Experiment, writer: Writer, progress: Progress = silent
             if writer.takes_spans:
                 _spans(experiment, writer, progress)
         report = writer.close()
+        for loss in _losses_beside_traces(experiment, writer):
+            report.add(loss)
         for name, count in left_out.items():
             report.add(f"{count} values of {name} that nobody measured: counters that went below zero")
     except BaseException:
@@ -163,6 +170,51 @@ def _spans(experiment: Experiment, writer: Writer, progress: Progress) -> None:
         writer.write(chunk)
         done += len(chunk["span"])
         progress("writing spans", done, total)
+
+
+# -- derived metrics ---------------------------------------------------------------------------------------------------
+# A target gets formulas where it holds them, and values of what adds up where it does not. What is left, a ratio for a
+# target without formulas, has neither: the writer says that it is lost.
+
+
+def _prepare_formulas(experiment: Experiment, writer: Writer) -> Experiment:
+    """Return the experiment with values in place of the formulas that the target of a writer cannot hold."""
+    metrics, evaluated = experiment.metrics, _list_evaluated(experiment.metrics)
+    if not evaluated or isinstance(writer, HoldsOnlyTraces):
+        return experiment
+    storable = {name for name in evaluated if is_storable(experiment, name)}
+    kept = _choose_kept(metrics, evaluated, storable, writer) if isinstance(writer, KeepsFormulas) else set()
+    lost = {*evaluated} - {*metrics.unavailable} - kept - storable
+    rows = tuple(_refuse(metric) if metric.name in lost else metric for metric in metrics)
+    return materialise(replace_metrics(experiment, replace(metrics, rows=rows)), storable - kept)
+
+
+def _refuse(metric: Metric) -> Metric:
+    """Return a derived metric that the target has no place for."""
+    return replace(metric, derivation=NoPlace(metric.formula, when_computed(metric), "the target has no place for it"))
+
+
+def _losses_beside_traces(experiment: Experiment, writer: Writer) -> Iterator[str]:
+    """Yield losses of formulas in targets that hold traces and nothing else."""
+    names = _list_evaluated(experiment.metrics)
+    if names and isinstance(writer, HoldsOnlyTraces):
+        what = "derived metric" if len(names) == 1 else f"{len(names)} derived metrics"
+        yield f"{what} {some(names)}: left out, as only what happened over time is written"
+
+
+def _list_evaluated(metrics: Metrics) -> list[str]:
+    return [name for name in metrics.derived if metrics.first(name).derivation is not None]
+
+
+def _choose_kept(metrics: Metrics, names: list[str], storable: set[str], writer: KeepsFormulas) -> set[str]:
+    """Return the formulas that a target holds, with all that they name: as formulas or as values."""
+    kept = {name for name in names if writer.keeps_formula(metrics.first(name), metrics)}
+    while True:
+        gone = {name for name in names if name not in kept and name not in storable}
+        orphans = {name for name in kept if gone & metrics.with_operands([name])}
+        if not orphans:
+            return kept
+        kept -= orphans
 
 
 # -- writing with one call ---------------------------------------------------------------------------------------------

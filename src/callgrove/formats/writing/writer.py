@@ -30,6 +30,7 @@ from callgrove.errors import Parameter, RefusedInput, UsageError, compose_text
 from callgrove.formats.interface import Chunk, LossReport, Match, ReadOptions, SampleChunk
 from callgrove.formats.writing.targets import Pending
 from callgrove.model.books import Books
+from callgrove.model.derived import Refused
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Metric
 from callgrove.model.runs import Run
@@ -38,6 +39,7 @@ from callgrove.model.values import DenseBlock, SparseBlock
 
 __all__ = [
     "NOTHING_RENAMED",
+    "NoPlace",
     "TargetWriter",
     "WrittenOnly",
     "group_lines",
@@ -253,12 +255,29 @@ def losses_of_runs(runs: tuple[Run, ...]) -> Iterator[str]:
         yield "parameters of runs"
 
 
-def losses_of_formulas(metrics: Iterable[Metric]) -> Iterator[str]:
-    """Yield losses of derived metrics whose formulas a format cannot hold: they have no values that could be written
-    instead."""
-    if derived := [metric.name for metric in metrics if metric.is_derived]:
-        what = "derived metric" if len(derived) == 1 else f"{len(derived)} derived metrics"
-        yield f"{what} {some(derived)}: left out, as formulas are not evaluated and have no place there"
+def losses_of_formulas(metrics: Iterable[Metric], what_it_has: str = "no place there") -> Iterator[str]:
+    """Yield losses of derived metrics whose formulas a format cannot hold, and which have no values that could be
+    written instead."""
+    groups: dict[str, list[str]] = {}
+    for metric in metrics:
+        if metric.is_derived:
+            groups.setdefault(_why_lost(metric, what_it_has), []).append(metric.name)
+    for why, names in groups.items():
+        different = dict.fromkeys(names)
+        what = "derived metric" if len(different) == 1 else f"{len(different)} derived metrics"
+        yield f"{what} {some(names)}: left out, as {why}"
+
+
+def _why_lost(metric: Metric, what_it_has: str) -> str:
+    if metric.has_values or isinstance(metric.derivation, NoPlace):
+        return f"formulas of this kind have {what_it_has}, and values that do not add up cannot be stored"
+    if isinstance(metric.derivation, Refused):
+        return metric.derivation.reason
+    return "formulas are not evaluated and have no place there"
+
+
+class NoPlace(Refused):
+    """A formula that a target cannot hold."""
 
 
 def losses_of_events(traces: Traces) -> Iterator[str]:

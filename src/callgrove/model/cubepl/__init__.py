@@ -21,9 +21,11 @@ What is decided here, where the tools are wrong or silent:
 
 The modules, in the order to read them:
 
+    nodes.py          the tree of a formula
     syntax.py         from text to a tree
     patterns.py       regular expressions without backtracking
     values.py         numbers and texts, of all cells or of each; arithmetic
+    loops.py          loops whose counts do not depend on one another
     interpreter.py    statements and expressions for all cells at once
     reserved.py       what formulas can ask of a file: names, counts, parents
     derivation.py     formulas in the cells of a view
@@ -32,8 +34,18 @@ The modules, in the order to read them:
 
 from __future__ import annotations
 
-from callgrove.model.cubepl.compiling import KINDS, Compiled, Definition, compile_metrics, mark_void
+from callgrove.model.cubepl.compiling import KINDS, Compiled, Definition, Specification, compile_metrics, mark_void
 from callgrove.model.cubepl.derivation import CubePl, Program
 from callgrove.model.cubepl.reserved import Surroundings
 
-__all__ = ["KINDS", "Compiled", "CubePl", "Definition", "Program", "Surroundings", "compile_metrics", "mark_void"]
+__all__ = [
+    "KINDS",
+    "Compiled",
+    "CubePl",
+    "Definition",
+    "Program",
+    "Specification",
+    "Surroundings",
+    "compile_metrics",
+    "mark_void",
+]

@@ -16,8 +16,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from callgrove.model.cubepl.derivation import CubePl, Formula, InitBlock, Program
-from callgrove.model.cubepl.reserved import UNSUPPORTED, Surroundings
-from callgrove.model.cubepl.syntax import (
+from callgrove.model.cubepl.nodes import (
     Call,
     CubePlError,
     Match,
@@ -26,15 +25,17 @@ from callgrove.model.cubepl.syntax import (
     Number,
     Product,
     Reference,
+    Setting,
     Sum,
     Variable,
-    parse,
     walk,
 )
+from callgrove.model.cubepl.reserved import UNSUPPORTED, Surroundings
+from callgrove.model.cubepl.syntax import parse
 from callgrove.model.derived import Derivation, Unavailable, When, derived_metric
 from callgrove.model.metrics import Aggregation, Metric
 
-__all__ = ["KINDS", "Compiled", "Definition", "compile_metrics", "mark_void"]
+__all__ = ["KINDS", "Compiled", "Definition", "Specification", "compile_metrics", "mark_void"]
 
 KINDS = {
     "PREDERIVED_EXCLUSIVE": When.EACH,
@@ -65,6 +66,19 @@ class Definition:
 
 
 @dataclass(frozen=True)
+class Specification:
+    """Metrics that an experiment is to have instead of its own, and how messages call their source.
+
+    Those with a formula are derived; any other takes the values of the experiment's metric of that name. Parents are
+    numbers among them. `attributes` are what the experiment says of itself besides, such as mirrors of documentation.
+    """
+
+    name: str
+    definitions: tuple[Definition, ...]
+    attributes: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Compiled:
     """What became of definitions. `unavailable` says of metrics that cannot be evaluated why."""
 
@@ -80,11 +94,11 @@ def compile_metrics(definitions: Sequence[Definition], around: Surroundings | No
 
 
 def mark_void(metric: Metric) -> Metric:
-    """Return the row of a metric that is VOID: hidden, and a formula is not evaluated."""
+    """Return the row of a metric that is VOID: a formula is not evaluated, and what has values is hidden."""
     if metric.derivation is None:
         return replace(metric, visible=False)
     derivation = Unavailable(metric.formula, metric.derivation.when, VOID, metric.derivation.operands)
-    return replace(metric, visible=False, derivation=derivation)
+    return replace(metric, derivation=derivation)
 
 
 @dataclass
@@ -219,6 +233,7 @@ class _Compiler:
         formulas = [*self.formulas.values(), *blocks]
         nodes = [node for formula in formulas for node in walk(formula.tree)]
         absent = {n.metric for n in nodes if isinstance(n, Reference) and n.metric not in program.number_of}
+        absent -= {n.metric for n in nodes if isinstance(n, Setting)}  # VOID, and therefore left out by a tool
         if absent:
             yield f"formulas take metrics that the file does not have as 0, as Cube's tools do: {_list(absent)}"
         voided = {n.metric for n in nodes if isinstance(n, Reference) and n.metric in program.void}

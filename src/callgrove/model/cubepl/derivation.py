@@ -29,12 +29,13 @@ from callgrove.arrays import Floats, Ids, Ints, combine_upwards
 from callgrove.errors import NotEvaluated
 from callgrove.model.contexts import ContextTree
 from callgrove.model.cubepl.interpreter import Interpreter
-from callgrove.model.cubepl.reserved import Surroundings, TreeNames
-from callgrove.model.cubepl.syntax import (
+from callgrove.model.cubepl.nodes import (
     Call,
     CubePlError,
+    Negative,
     Node,
     Number,
+    Product,
     Reference,
     Setting,
     Sum,
@@ -42,6 +43,7 @@ from callgrove.model.cubepl.syntax import (
     Variable,
     walk,
 )
+from callgrove.model.cubepl.reserved import Surroundings, TreeNames
 from callgrove.model.cubepl.values import Elements, TextTable, Value, to_numbers
 from callgrove.model.derived import Cells, Derivation, ProfileCells, When
 from callgrove.model.metrics import Metric, Scope
@@ -52,6 +54,7 @@ SCOPES = {"i": Scope.INCLUSIVE, "e": Scope.EXCLUSIVE}
 LOCATION = 7.0  # what sysres::kind says of a location
 LEAST_ELEMENTS = 1 << 20  # that every variable may have
 KEPT_STATES = 4
+OF_PLACE = "calculation::sysres::"
 PLUS, MINUS, OVER_LOCATIONS = "plus", "minus", "aggr"
 
 
@@ -349,6 +352,28 @@ def _sibling_ranks(parent: Ids) -> tuple[Ints, Ints]:
 # -- the derivation ----------------------------------------------------------------------------------------------------
 
 
+def _is_sum_of_multiples(tree: Node) -> bool:
+    """Return whether a formula is a sum of metrics here, each times what the call path alone decides: a mask."""
+    if isinstance(tree, Sum):
+        return all(_is_sum_of_multiples(term) for _, term in tree.terms)
+    if isinstance(tree, Negative):
+        return _is_sum_of_multiples(tree.operand)
+    if isinstance(tree, Product):
+        measured = [(sign, factor) for sign, factor in tree.factors if not _is_of_call_path(factor)]
+        divides = any(sign == "/" for sign, _ in tree.factors)
+        return not divides and len(measured) == 1 and _is_sum_of_multiples(measured[0][1])
+    return isinstance(tree, Reference) and tree.form == ""
+
+
+def _is_of_call_path(tree: Node) -> bool:
+    """Return whether a value is the same in all profiles: made of numbers and of what init blocks have left behind."""
+    return all(
+        isinstance(node, Number | Sum | Product | Negative)
+        or (isinstance(node, Variable) and not node.name.startswith(OF_PLACE))
+        for node in walk(tree)
+    )
+
+
 @dataclass(frozen=True, eq=False)
 class CubePl(Derivation):
     """A formula of CubePL. `rules` replace adding up: plus and minus over the call tree, aggr over locations."""
@@ -363,17 +388,36 @@ class CubePl(Derivation):
     is_linear: bool = False
     rules: tuple[tuple[str, Formula], ...] = ()
 
+    @property
+    def adds_over_profiles(self) -> bool:
+        return self.when != When.AFTER and not self.rules and _is_sum_of_multiples(self.formula.tree)
+
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, CubePl) and self._identity() == other._identity()
+        return isinstance(other, CubePl) and self.identity == other.identity
 
     def __hash__(self) -> int:
-        return hash(self._identity())
+        return hash(self.identity)
 
-    def _identity(self) -> tuple[object, ...]:
-        """Return what two formulas that are the same have in common: texts, those of init blocks included."""
+    @property
+    def adds_plainly(self) -> bool:
+        """Whether no rules of its own replace adding up."""
+        return self.when == When.AFTER or not self.rules
+
+    @property
+    def companions(self) -> tuple[str, ...]:
+        """The metrics whose init blocks give its variables their values, and what these blocks ask for."""
+        if not self.formula.variables:
+            return ()
+        blocks = [block.formula for block in self.program.inits if block.formula is not None]
+        asked = (reference.metric for formula in blocks for reference in formula.references)
+        return tuple(dict.fromkeys([*(block.metric for block in self.program.inits), *asked]))
+
+    @property
+    def identity(self) -> tuple[object, ...]:
+        """What two formulas that are the same have in common: texts, those of init blocks included."""
         blocks = tuple(block.formula.text for block in self.program.inits if block.formula is not None)
         rules = tuple((kind, rule.text) for kind, rule in self.rules)
-        return self.text, self.when, rules, blocks if self.formula.variables else ()
+        return self.language, self.when, self.text, rules, blocks if self.formula.variables else ()
 
     def evaluate(self, cells: Cells) -> Floats | float:
         if self.name in self.program.endless:

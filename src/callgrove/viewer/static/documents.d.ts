@@ -33,6 +33,8 @@ export interface PanelData {
   flame: FlameData;
   calltree: CallTreeData;
   spread: SpreadData;
+  metrictree: MetricTreeData;
+  efficiency: EfficiencyData;
   timeline: TimelineData;
   devices: GpuData;
   gpu: GpuData;
@@ -190,6 +192,18 @@ export interface SpreadData extends ProfileData {
   runs?: string[];
 }
 
+/** Metrics in preorder of their tree. NaN is no value. */
+export interface MetricTreeData {
+  name: string[];
+  depth: Numbers;
+  unit: string[];
+  value: Numbers;
+  without_children: Numbers;
+  /** Of the metric at the root. */
+  percent: Numbers;
+  kind: string[];
+}
+
 // -- traces (timeline/, gpu/) -----------------------------------------------------------------------------------------
 
 /** Names with the largest shares of all time, `n` with any, and the share of those that are not listed. */
@@ -276,6 +290,29 @@ export interface GpuData {
   sections: SummaryData[];
   devices: DevicesData;
   n_devices: number;
+}
+
+// -- efficiencies ------------------------------------------------------------------------------------------------------
+
+/** How good an efficiency is. */
+export type Grade = "good" | "fair" | "poor";
+
+export interface EfficiencyFigure {
+  name: string;
+  depth: number;
+  kind: "efficiency" | "share" | "count" | "amount";
+  unit: string;
+  /** Why some run lacks it. */
+  missing: string;
+}
+
+/** Figures by run: values are null where one is missing, grades are empty but for efficiencies. */
+export interface EfficiencyData {
+  figures: EfficiencyFigure[];
+  runs: { name: string; values: Finite[]; grades: (Grade | "")[] }[];
+  /** From here on efficiencies are good, and fair. */
+  good: number;
+  fair: number;
 }
 
 // -- models (scaling/) ------------------------------------------------------------------------------------------------

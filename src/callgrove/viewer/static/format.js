@@ -23,6 +23,9 @@ const SYMBOLS = { sec: "s", seconds: "s", bytes: "B", byte: "B" };
 /** @type {Record<string, number>} */
 const TIME_UNITS = { sec: 1, s: 1, ms: 1e-3, us: 1e-6, usec: 1e-6, ns: 1e-9, nsec: 1e-9 };
 
+/** How profilers call what has no unit. */
+const COUNTED = ["occ", "#"];
+
 /**
  * A number with the prefix that leaves one to three digits before the point: `45.1 ms`, `12.3 k`.
  * @param {Finite} value
@@ -105,8 +108,9 @@ export function amountOf(unit, derived = false) {
     return (value) =>
       value === null || !Number.isFinite(value) ? si(value) : `${fiveDigits(value)} ${unit}`.trimEnd();
   const seconds = TIME_UNITS[unit.trim().toLowerCase()];
+  const word = COUNTED.includes(unit.trim()) ? "" : unit;
   return seconds === undefined
-    ? (value) => si(value, unit)
+    ? (value) => si(value, word)
     : (value) => si(value === null ? null : value * seconds, "s");
 }
 

@@ -7,10 +7,12 @@
 
 import { drawCallTree } from "./calltree.js";
 import { unpack } from "./data.js";
+import { drawEfficiency } from "./efficiency.js";
 import { drawFlame } from "./flame.js";
 import { drawDevices, drawGpu } from "./gpu.js";
 import { drawGrowth } from "./growth.js";
 import { drawHotspots } from "./hotspots.js";
+import { drawMetrics } from "./metrics.js";
 import { drawPage } from "./page.js";
 import { drawScaling } from "./scaling.js";
 import { drawSpread } from "./spread.js";
@@ -23,6 +25,8 @@ const PANELS = {
   flame: drawFlame,
   calltree: drawCallTree,
   spread: drawSpread,
+  metrictree: drawMetrics,
+  efficiency: drawEfficiency,
   timeline: drawTimeline,
   devices: drawDevices,
   gpu: drawGpu,

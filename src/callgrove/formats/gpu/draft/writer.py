@@ -60,6 +60,7 @@ class DraftWriter(TargetWriter[SqliteTarget, Experiment]):
     """Writes a database of the draft schema."""
 
     takes_spans = True
+    holds_only_traces = True
 
     def __init__(self, target: Path, options: WriteOptions | None = None, *, in_place: bool = False) -> None:
         super().__init__(SqliteTarget(target, (options or WriteOptions()).overwrite, in_place=in_place))

@@ -148,6 +148,7 @@ class RocpdSpansWriter(TargetWriter[SqliteTarget, Experiment]):
     """Writes spans as a database of rocprofv3."""
 
     takes_spans = True
+    holds_only_traces = True
 
     def __init__(self, target: Path, options: WriteOptions) -> None:
         super().__init__(SqliteTarget(target, options.overwrite))
@@ -529,6 +530,8 @@ class RocpdSpansWriter(TargetWriter[SqliteTarget, Experiment]):
 
 class RocpdAnyWriter:
     """Copies databases of rocprofv3, and writes spans of everything else; the input decides which."""
+
+    holds_only_traces = True
 
     def __init__(self, target: Path, options: WriteOptions) -> None:
         refuse_existing(target, options.overwrite)

@@ -349,6 +349,7 @@ class RocpdWriter(TargetWriter[SqliteTarget, Experiment]):
     """Merges databases of rocprofv3 into one."""
 
     takes_spans = False  # rows are copied, so that nothing is lost on the way through spans
+    holds_only_traces = True
 
     def __init__(self, target: Path, options: WriteOptions) -> None:
         super().__init__(SqliteTarget(target, options.overwrite))

@@ -1,0 +1,179 @@
+"""Idle threads, limited parallelism and imbalance, computed by hand on a hybrid run whose ids are not in preorder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import callgrove
+from callgrove import Scope
+from callgrove.algebra.idle_threads import (
+    IDLE_THREADS,
+    IMBALANCE,
+    LIMITED_PARALLELISM,
+    find_masters,
+    find_parallel_regions,
+    with_idle_threads,
+)
+from callgrove.errors import UsageError
+from callgrove.model.experiment import Experiment
+from tests.formats.cube.raw_cubes import R1_TREE, Cube, Node, RawMetric, r1, system
+
+Rows = Mapping[str, tuple[float, ...]]
+OUTER, INNER = "!$omp parallel @a.c:3", "!$omp parallel @a.c:9"
+TREE: list[Node] = [
+    (6, "main", [
+        (5, "setup", []),
+        (0, OUTER, [(4, "work", []), (1, INNER, [(3, "inner", [])])]),
+        (2, "finish", []),
+    ])
+]  # fmt: skip
+TIME = {  # locations: master and worker of rank 0, of rank 1
+    "main": (2, 0, 3, 0),
+    "setup": (4, 0, 4, 0),
+    OUTER: (1, 1, 1, 0.5),
+    "work": (10, 8, 10, 10),
+    INNER: (1, 1, 1, 1),
+    "inner": (2, 2, 2, 2),
+    "finish": (1, 0, 1, 0),
+}
+IDLE = {
+    "main": (0, 2, 0, 3),
+    "setup": (0, 4, 0, 4),
+    OUTER: (0, 2, 0, 0.5),  # inclusive: 14 and 12, 14 and 13.5
+    "work": (0, 0, 0, 0),
+    INNER: (0, 0, 0, 0),
+    "inner": (0, 0, 0, 0),
+    "finish": (0, 1, 0, 1),
+}
+COMPUTATION = {"main": (2, 0, 4, 0), "work": (6, 0, 0, 0), "inner": (3, 1, 2, 0)}
+VISITS = {"main": (1, 0, 1, 0), "work": (1, 0, 0, 0), "inner": (5, 1, 2, 0)}
+NAMES = (IDLE_THREADS, LIMITED_PARALLELISM, *IMBALANCE)
+
+
+def ids(tree: list[Node]) -> dict[str, int]:
+    return {name: id_ for id_, name, below in tree for name, id_ in [(name, id_), *ids(below).items()]}
+
+
+def metric(name: str, rows: Mapping[str, Sequence[float]]) -> RawMetric:
+    return RawMetric(name, rows={ids(TREE)[region]: row for region, row in rows.items()})
+
+
+def hybrid(path: Path, **options: str) -> Experiment:
+    stored = [metric("time", TIME), metric("comp", COMPUTATION), metric("visits", VISITS)]
+    opened = callgrove.open(Cube(TREE, stored + [RawMetric(name) for name in NAMES], **options).write(path))  # type: ignore[arg-type]
+    assert isinstance(opened, Experiment)
+    return opened
+
+
+@pytest.fixture
+def experiment(tmp_path: Path) -> Experiment:
+    return hybrid(tmp_path / "hybrid.cubex")
+
+
+def by_region(experiment: Experiment, name: str, scope: Scope = Scope.EXCLUSIVE) -> dict[str, tuple[float, ...]]:
+    """The values of every context, by its name."""
+    values = experiment.matrix(name, scope)
+    return {experiment.contexts.name(c): tuple(values[c].tolist()) for c in range(len(experiment.contexts))}
+
+
+def test_regions_and_masters_follow_the_tree(experiment: Experiment) -> None:
+    outermost, inside = find_parallel_regions(experiment.contexts)
+    names = np.array([experiment.contexts.name(c) for c in range(len(experiment.contexts))])
+    assert names[outermost].tolist() == [OUTER]
+    assert set(names[inside].tolist()) == {"work", INNER, "inner"}
+    assert find_masters(experiment.profiles, experiment.system).tolist() == [0, 0, 2, 2]
+
+
+def test_idle_threads(experiment: Experiment) -> None:
+    made = with_idle_threads(experiment, "time", NAMES)
+    assert by_region(made, IDLE_THREADS) == IDLE
+    assert by_region(made, LIMITED_PARALLELISM) == {
+        name: row if name == OUTER else (0, 0, 0, 0) for name, row in IDLE.items()
+    }
+    grown = {name: tuple(np.add(TIME[name], IDLE[name]).tolist()) for name in TIME}
+    assert by_region(made, "time") == grown
+    assert by_region(made, "comp") == by_region(experiment, "comp")
+    assert made.root_total("time") == sum(map(sum, grown.values()))
+    assert by_region(made, "time", Scope.INCLUSIVE)["main"] == (21, 21, 22, 22), "workers are there as long as masters"
+
+
+def test_imbalance(experiment: Experiment) -> None:
+    """Over masters outside: the mean of 2 and 4 is 3. Over all four threads inside: 6 / 4 and 6 / 4."""
+    made = with_idle_threads(experiment, "time", NAMES)
+    zero: Rows = dict.fromkeys(TIME, (0, 0, 0, 0))
+    expected: dict[str, Rows] = {
+        "imbalance": {"main": (1, 0, 1, 0), "work": (4.5, 1.5, 1.5, 1.5), "inner": (1.5, 0.5, 0.5, 1.5)},
+        "imbalance_above": {"main": (0, 0, 1, 0), "work": (4.5, 0, 0, 0), "inner": (1.5, 0, 0.5, 0)},
+        "imbalance_above_single": {"work": (4.5, 0, 0, 0)},
+        "imbalance_below": {"main": (1, 0, 0, 0), "work": (0, 1.5, 1.5, 1.5), "inner": (0, 0.5, 0, 1.5)},
+        "imbalance_below_bypass": {"work": (0, 1.5, 1.5, 1.5), "inner": (0, 0, 0, 1.5)},
+        "imbalance_below_singularity": {"work": (0, 1.5, 1.5, 1.5)},
+    }
+    assert {name: by_region(made, name) for name in IMBALANCE} == {n: {**zero, **rows} for n, rows in expected.items()}
+
+
+def test_a_part_keeps_what_the_whole_says(experiment: Experiment) -> None:
+    """A worker is idle while its master works, whether that one is shown or not."""
+    made = with_idle_threads(experiment, "time", NAMES)
+    alone = made.select(ranks=1, threads=1)
+    assert by_region(alone, IDLE_THREADS) == {name: row[3:] for name, row in IDLE.items()}
+    assert made.totals(IDLE_THREADS, Scope.EXCLUSIVE, np.array([1])).sum() == 9
+    row = made.metrics.quantities.index(IDLE_THREADS)
+    of_context, of_profile = (
+        part.of_metrics(np.array([row])) for part in (made.values.context(0), made.values.profile(3))
+    )
+    assert dict(zip(of_context.profile.tolist(), of_context.value.tolist(), strict=True)) == {1: 2, 3: 3}
+    assert sorted(of_profile.value.tolist()) == [0.5, 1, 3, 4]
+
+
+def test_metrics_that_have_values_stay(experiment: Experiment) -> None:
+    made = with_idle_threads(experiment, "time", [LIMITED_PARALLELISM])
+    assert by_region(made, "time") == by_region(experiment, "time")
+    assert not made.matrix(IDLE_THREADS, Scope.EXCLUSIVE).any()
+    assert made.totals(LIMITED_PARALLELISM, Scope.EXCLUSIVE).sum() == 2.5
+
+
+def test_void_processes_take_no_part(tmp_path: Path) -> None:
+    said = system().replace("<name>rank 1</name>", "<name>rank 1 &lt;VOID&gt;</name>")
+    made = with_idle_threads(hybrid(tmp_path / "void.cubex", system=said), "time", NAMES)
+    assert by_region(made, IDLE_THREADS) == {name: (*row[:2], 0, 0) for name, row in IDLE.items()}
+    assert by_region(made, "imbalance")["main"] == (0, 0, 0, 0), "there is one master left"
+    assert by_region(made, "imbalance_above")["inner"] == (1, 0, 0, 0)
+
+
+def test_without_openmp_nobody_is_idle(tmp_path: Path) -> None:
+    """R1 has no parallel region: masters are compared, everywhere, and bypass and singularity too."""
+    cube = r1()
+    cube.metrics += [RawMetric(name, id=10 + k) for k, name in enumerate(NAMES)]
+    cube.metrics.append(RawMetric("comp", rows={0: (10, 1, 12, 3), 2: (4, 9, 0, 9)}, id=30))
+    opened = callgrove.open(cube.write(tmp_path / "r1.cubex"))
+    assert isinstance(opened, Experiment)
+    made = with_idle_threads(opened, "time", NAMES)
+    assert np.array_equal(made.matrix("time", Scope.EXCLUSIVE), opened.matrix("time", Scope.EXCLUSIVE))
+    assert made.matrix("imbalance", Scope.EXCLUSIVE)[0].tolist() == [1, 0, 1, 0]
+    assert made.matrix("imbalance", Scope.EXCLUSIVE)[2].tolist() == [2, 0, 2, 0]
+    assert not made.matrix("imbalance_below_bypass", Scope.EXCLUSIVE).any(), "all masters visited both"
+
+
+def test_visits_may_be_unknown(tmp_path: Path) -> None:
+    opened = callgrove.open(
+        Cube(TREE, [metric("time", TIME), metric("comp", COMPUTATION), *(RawMetric(n) for n in NAMES)]).write(
+            tmp_path / "no-visits.cubex"
+        )
+    )
+    assert isinstance(opened, Experiment)
+    made = with_idle_threads(opened, "time", NAMES)
+    assert made.root_total("imbalance") == 15
+    assert made.root_total("imbalance_below_bypass") == 0
+
+
+def test_only_sums_can_be_extended(tmp_path: Path) -> None:
+    least = RawMetric("time", dtype="MINDOUBLE", rows={0: (1, 2, 3, 4)})
+    opened = callgrove.open(Cube(R1_TREE, [least]).write(tmp_path / "least.cubex"))
+    assert isinstance(opened, Experiment)
+    with pytest.raises(UsageError, match="time is no plain sum"):
+        with_idle_threads(opened, "time", NAMES)
