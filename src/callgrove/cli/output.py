@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from callgrove.render import TableFormat
 
 __all__ = [
+    "amount_of",
     "choose_columns",
     "costs_of",
     "emit",
@@ -38,6 +39,7 @@ __all__ = [
     "emit_text",
     "format_metric_tree",
     "format_table",
+    "mark_missing",
     "replacing",
     "say_headline",
     "stdout_look",
@@ -185,7 +187,7 @@ def say_headline(costs: Costs, options: CostOptions) -> None:
     if options.is_printed_table:
         choices = (("run", options.run), ("rank", options.rank), ("thread", options.thread))
         chosen = "".join(f", {word} {wanted}" for word, wanted in choices if wanted)
-        write, (gain, loss) = _amount_of(costs.metric.unit, costs.metric.is_derived), costs.gain_and_loss
+        write, (gain, loss) = amount_of(costs.metric.unit, costs.metric.is_derived), costs.gain_and_loss
         is_known = costs.is_signed and not costs.has_missing
         changes = f": {write(gain)} more and {write(-loss)} less" if is_known else ""
         total = costs.say_no_total() or f"{write(costs.total)} in all"
@@ -224,10 +226,7 @@ def format_table(table: Table, costs: Costs, options: CostOptions) -> Table:
     if options.all_metrics:
         return _format_all_metrics(table, options)
     cells = {column.name: column.plain() for column in table.columns}
-    write, none = (
-        _amount_of(costs.metric.unit, costs.metric.is_derived),
-        _mark_missing(costs.metric.is_derived, options),
-    )
+    write, none = amount_of(costs.metric.unit, costs.metric.is_derived), mark_missing(costs.metric.is_derived, options)
     look = stdout_look()
     narrow = look.width is not None and look.width < WIDE_ENOUGH and not options.output
     kind, draw = (Signed, signed_bar) if costs.is_signed else (Whole, bar)
@@ -265,7 +264,7 @@ def _head(column: CostColumn) -> str:
     return f"{column.name} [{column.unit}]" if column.is_derived and not _write_unit(column.unit) else column.name
 
 
-def _amount_of(unit: str, is_derived: bool) -> Callable[[float], str]:
+def amount_of(unit: str, is_derived: bool) -> Callable[[float], str]:
     """Return how a cost is written: units that a formula made are not given prefixes."""
     if not is_derived:
         return amount(unit)
@@ -279,7 +278,7 @@ def _write_unit(unit: str) -> Callable[[float], str] | None:
     return amount(unit) if WRITTEN.fullmatch(unit) else None
 
 
-def _mark_missing(is_derived: bool, options: CostOptions) -> str:
+def mark_missing(is_derived: bool, options: TableOutput) -> str:
     """Return what stands for a value that a formula does not have."""
     if not is_derived:
         return ""
@@ -308,8 +307,8 @@ def format_metric_tree(table: Table, options: CostOptions) -> Table:
     """Return the tree of metrics for people: names indented, values with the unit of each row; no value is a dash."""
     cells = {column.name: column.plain() for column in table.columns}
     derived = (not kind.startswith("measured") for kind in cells["kind"])
-    writers = [_amount_of(unit, is_derived) for unit, is_derived in zip(cells["unit"], derived, strict=True)]
-    unicode, none = stdout_look().unicode, _mark_missing(True, options)
+    writers = [amount_of(unit, is_derived) for unit, is_derived in zip(cells["unit"], derived, strict=True)]
+    unicode, none = stdout_look().unicode, mark_missing(True, options)
     columns = [Column("name", [_indent_name(n, "", d) for n, d in zip(cells["name"], cells["depth"], strict=True)])]
     for name in ("value", "without_children"):
         values = zip(writers, cells[name], strict=True)
@@ -325,7 +324,7 @@ def format_metric_tree(table: Table, options: CostOptions) -> Table:
 def _format_cells(column: CostColumn, options: CostOptions) -> list[str]:
     """Return the cells of a column in its own format, with their share of the total where the profiler shows one."""
     if column.is_derived:
-        write, none = _write_unit(column.unit) or reading_float, _mark_missing(True, options)
+        write, none = _write_unit(column.unit) or reading_float, mark_missing(True, options)
         cells = [none if value is None else write(value) for value in column.plain()]
     else:
         write = printf(column.number_format) or amount(column.unit)

@@ -9,7 +9,7 @@ from math import isnan
 from typing import TYPE_CHECKING
 
 from callgrove.cli.options import SelectionOptions, TableOutput, add_remap, add_selection, add_table_output
-from callgrove.cli.output import emit
+from callgrove.cli.output import amount_of, emit, mark_missing
 from callgrove.cli.parser import Command
 from callgrove.cli.results import (
     MatchingOptions,
@@ -121,11 +121,11 @@ def _say_totals(comparison: Comparison, options: Options) -> None:
     """Say the totals on stderr: stdout is data."""
     from callgrove.analysis.comparison import NEAR
     from callgrove.cli.messages import note
-    from callgrove.render.units import amount, percent
+    from callgrove.render.units import percent
 
     if not options.is_printed_table or any(isnan(total) for total in comparison.totals):  # nothing adds up
         return
-    write = amount(comparison.metric.unit)
+    write = amount_of(comparison.metric.unit, comparison.metric.is_derived)
     left, *others = comparison.totals
     for name, metric, right in list(zip(comparison.names[1:], comparison.metrics[1:], others, strict=True))[
         :MOST_TOTALS
@@ -145,19 +145,21 @@ def _format_table(table: Table, comparison: Comparison, options: Options) -> Tab
     long."""
     from callgrove.model.table import Column, Table
     from callgrove.render.text_formats import Signed, Whole, align_right
-    from callgrove.render.units import amount
 
     if options.format != "table":
         return table
-    write = amount(comparison.metric.unit)
+    write, none = (
+        amount_of(comparison.metric.unit, comparison.metric.is_derived),
+        mark_missing(comparison.metric.is_derived, options),
+    )
     columns: list[Column] = []
     for column in table.columns:
         cells = column.plain()
         if column.name in ("left", "right", "difference"):
             kind = Signed if column.name == "difference" else Whole
-            columns.append(kind(column.name, align_right(["" if v is None else write(v) for v in cells])))
+            columns.append(kind(column.name, align_right([none if v is None else write(v) for v in cells])))
         elif column.name == "ratio":
-            columns.append(Whole(column.name, align_right(["" if v is None else f"{v:.3g}" for v in cells])))
+            columns.append(Whole(column.name, align_right([none if v is None else f"{v:.3g}" for v in cells])))
         elif column.name == "path":
             columns.append(Column(column.name, [_shorten_path(path) for path in cells]))
         else:

@@ -194,9 +194,9 @@ class CallTree {
   leftText() {
     const { left, rest } = this.rows;
     const functions = this.rows instanceof OpenRows ? this.rows.functionsLeft : null;
-    const { unit, whole } = this.shown();
+    const { unit, whole, derived } = this.shown();
     const share = whole && rest !== null ? `, ${percent(rest / whole)}` : "";
-    const cost = rest === null ? "" : ` (${amountOf(unit)(rest)}${share} together)`;
+    const cost = rest === null ? "" : ` (${amountOf(unit, derived !== "")(rest)}${share} together)`;
     if (functions === null) return `${count(left)} more with less cost${cost}`;
     const callers = left - functions;
     return [
@@ -273,7 +273,7 @@ function columnsOf(cells, metric, shared) {
  * @returns {Column}
  */
 function costColumn(key, cost, { unit, whole, additive, signed, derived }) {
-  const amount = amountOf(unit);
+  const amount = amountOf(unit, derived !== "");
   const missing = derived ? "–" : ""; // a formula without a value there
   return {
     key,

@@ -292,7 +292,7 @@ export interface GpuData {
   n_devices: number;
 }
 
-// -- efficiencies ------------------------------------------------------------------------------------------------------
+// -- efficiencies -----------------------------------------------------------------------------------------------------
 
 /** How good an efficiency is. */
 export type Grade = "good" | "fair" | "poor";

@@ -180,13 +180,14 @@ class FlameGraph {
 
   /** What is drawn where the metric cannot be, or what the search found. */
   foundText() {
-    const { name, unit } = this.data.metrics[this.metric];
+    const { name, unit, derived } = this.data.metrics[this.metric];
     const wanted = this.view.get("metric");
     if (!this.found) return wanted === name ? "" : `${wanted} ${this.whyNot(wanted)}: this is ${name}`;
     const { n, cost, share } = this.found;
     const calls = `${count(n)} ${n === 1 ? "call" : "calls"}`;
     const of = this.data.metrics[this.metric].signed ? `all changes of ${name}` : name;
-    return `“${this.view.get("search").trim()}”: ${percent(share)} of ${of} (${amountOf(unit)(cost)}) in ${calls}`;
+    const all = amountOf(unit, derived !== "")(cost);
+    return `“${this.view.get("search").trim()}”: ${percent(share)} of ${of} (${all}) in ${calls}`;
   }
 
   /**
@@ -199,11 +200,12 @@ class FlameGraph {
   }
 
   caption() {
-    const { name, unit, total } = this.data.metrics[this.metric];
+    const { name, unit, total, derived } = this.data.metrics[this.metric];
     const { names, scale } = this.colours;
+    const amount = amountOf(unit, derived !== "");
     const part = this.focus < 0 ? "" : `, in ${this.tree.name(this.focus)}`;
     return [
-      { text: `inclusive ${name}${Number.isFinite(total) ? `, ${amountOf(unit)(total)} in total` : ""}${part}` },
+      { text: `inclusive ${name}${Number.isFinite(total) ? `, ${amount(total)} in total` : ""}${part}` },
       { text: this.foundText() },
       ...(names ?? []).map(([text, colour]) => ({ text, colour })),
       { text: scale ? `${this.colouring} cost, brighter from ${scale[0]} to ${scale[1]}` : "" },

@@ -39,8 +39,8 @@ export function colourer(tree, metric, by) {
  * @returns {Colours}
  */
 function byChange(tree, metric) {
-  const { inclusive, weight, gain, loss, unit } = tree.metrics[metric];
-  const amount = amountOf(unit);
+  const { inclusive, weight, gain, loss, unit, derived } = tree.metrics[metric];
+  const amount = amountOf(unit, derived !== "");
   /** @param {number} i */
   const cancelled = (i) => 1 - Math.min(Math.abs(inclusive[i]) / (weight[i] || 1), 1);
   return {
@@ -61,12 +61,13 @@ function byChange(tree, metric) {
  * @returns {Colours}
  */
 function byCost(tree, metric, by) {
-  const { [by]: costs, total, unit } = tree.metrics[metric];
+  const { [by]: costs, total, unit, derived } = tree.metrics[metric];
+  const amount = amountOf(unit, derived !== "");
   let most = 0;
   for (let i = 0; i < tree.n; i++) if (!tree.isMore(i) && costs[i] > most) most = costs[i];
   return {
     of: (i) => (tree.isMore(i) ? OTHER : scale(most ? Math.sqrt(Math.max(costs[i], 0) / most) : 0)),
-    scale: ["0", `${amountOf(unit)(most)}${total ? ` (${percent(most / total)})` : ""}`],
+    scale: ["0", `${amount(most)}${total ? ` (${percent(most / total)})` : ""}`],
     names: null,
   };
 }

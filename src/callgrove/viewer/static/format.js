@@ -17,6 +17,7 @@ const PREFIXES = new Map([
   [5, "P"],
   [6, "E"],
 ]);
+const PREFIXED = /^(?:\p{L}+|#|\d+\^-?\d+ \w+)$/u; // a unit that can have prefixes, as far as anybody knows
 /** @type {Record<string, string>} */
 const SYMBOLS = { sec: "s", seconds: "s", bytes: "B", byte: "B" };
 /** @type {Record<string, number>} */
@@ -83,11 +84,29 @@ function fixed(value, digits) {
 }
 
 /**
- * How costs of a unit are written: times in seconds with prefixes, all else in its own unit.
+ * A number for people in five digits, without a prefix: `0.26933`, `7.9904e-05`.
+ * @param {number} value
+ */
+function fiveDigits(value) {
+  const size = Math.abs(value);
+  if (size >= 99999.5 && size < 1e15) return value.toFixed(0);
+  const [mantissa, exponent] = value.toExponential(4).split("e");
+  const power = Number(exponent);
+  if (power >= -4 && power < 5) return String(Number(value.toPrecision(5)));
+  return `${Number(mantissa)}e${power < 0 ? "-" : "+"}${String(Math.abs(power)).padStart(2, "0")}`;
+}
+
+/**
+ * How costs of a unit are written: times in seconds with prefixes, all else in its own unit. Units that a formula made
+ * are not given prefixes.
  * @param {string} unit
+ * @param {boolean} [derived]
  * @returns {(value: Finite) => string}
  */
-export function amountOf(unit) {
+export function amountOf(unit, derived = false) {
+  if (derived && !PREFIXED.test(unit))
+    return (value) =>
+      value === null || !Number.isFinite(value) ? si(value) : `${fiveDigits(value)} ${unit}`.trimEnd();
   const seconds = TIME_UNITS[unit.trim().toLowerCase()];
   const word = COUNTED.includes(unit.trim()) ? "" : unit;
   return seconds === undefined

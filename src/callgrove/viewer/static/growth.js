@@ -76,7 +76,7 @@ class Growth {
   /** @param {number} value */
   amount(value) {
     const unit = this.data.units[this.metric];
-    return unit ? amountOf(unit)(value) : number(value);
+    return unit ? amountOf(unit, !this.data.adds_up[this.metric])(value) : number(value);
   }
 
   /** @returns {Model[]} */

@@ -147,8 +147,8 @@ class Hotspots {
    */
   bar(label, cost, inclusive, exclusive) {
     const { labels } = this.data;
-    const { unit, whole, additive, name, signed } = this.shown();
-    const amount = amountOf(unit);
+    const { unit, whole, additive, name, signed, derived } = this.shown();
+    const amount = amountOf(unit, derived !== "");
     const share = additive && whole ? cost / whole : NaN;
     return {
       name: this.nameOf(label),
@@ -191,12 +191,12 @@ class Hotspots {
   // -- the whole in a few numbers -------------------------------------------------------------------------------------
 
   totalTile() {
-    const { name, unit, total, additive, signed } = this.shown();
+    const { name, unit, total, additive, signed, derived } = this.shown();
     const { n_runs: nRuns, has_spread: hasSpread } = this.data;
     if (!additive || total === null) return null;
     const runs = nRuns > 1 ? `${count(nRuns)} runs added up` : "";
     return tile(
-      amountOf(unit)(total),
+      amountOf(unit, derived !== "")(total),
       signed ? `difference of ${name}` : `${name} ${runs ? `of ${runs}` : "in total"}`,
       runs && hasSpread ? () => this.view.set("tab", "Spread") : undefined,
       runs ? "--run chooses one of them" : "of all profiles together",
@@ -204,9 +204,9 @@ class Hotspots {
   }
 
   changeTiles() {
-    const { unit, signed, gain, loss } = this.shown();
+    const { unit, signed, gain, loss, derived } = this.shown();
     if (!signed) return [];
-    const amount = amountOf(unit);
+    const amount = amountOf(unit, derived !== "");
     return [
       tile(amount(gain), "more", undefined, "where costs lie above zero"),
       tile(amount(loss), "less", undefined, "where costs lie below zero"),

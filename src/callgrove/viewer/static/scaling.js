@@ -210,7 +210,7 @@ class Scaling {
   /** @param {number} value */
   amount(value) {
     const unit = this.data.units[this.metric];
-    if (unit) return amountOf(unit)(value);
+    if (unit) return amountOf(unit, !this.data.adds_up[this.metric])(value);
     return number(value);
   }
 

@@ -161,7 +161,8 @@ class Spread {
 
   /** How costs of the metric are written. */
   amount() {
-    return amountOf(this.shown()?.unit ?? "");
+    const { unit = "", derived = "" } = this.shown() ?? {};
+    return amountOf(unit, derived !== "");
   }
 
   /** @param {SpreadRow} one */

@@ -203,8 +203,8 @@ export class Tree {
    * @returns {Details}
    */
   details(i, metric) {
-    const { name, unit, whole, additive, inclusive, exclusive, signed, weight } = this.metrics[metric];
-    const amount = amountOf(unit);
+    const { name, unit, whole, additive, inclusive, exclusive, signed, weight, derived } = this.metrics[metric];
+    const amount = amountOf(unit, derived !== "");
     /** @param {number} value */
     const shared = (value) => amount(value) + (additive && whole ? ` (${percent(value / whole)})` : "");
     const more = this.isMore(i);
