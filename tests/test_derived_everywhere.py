@@ -39,6 +39,7 @@ from callgrove.viewer.profile import profile_maker
 from tests.analysis.derivations import KINDS, RATIOS, SUMS, Formula, add_formulas, evaluations, with_every_kind
 from tests.exhaustive import try_examples
 from tests.formats.cube.raw_cubes import r1
+from tests.requirements import need_module
 
 E, I = Scope.EXCLUSIVE, Scope.INCLUSIVE  # noqa: E741
 BOTH = {"exclusive": E, "inclusive": I}
@@ -114,7 +115,7 @@ def test_chosen_profiles_are_all_that_formulas_know(experiment: Experiment, size
 @pytest.mark.parametrize("scope", BOTH)
 @pytest.mark.parametrize("engine", ["sqlite", "duckdb"])
 def test_queries_have_what_is_exported(experiment: Experiment, engine: str, scope: str) -> None:
-    pytest.importorskip("sqlite3" if engine == "sqlite" else "duckdb")
+    need_module("sqlite3" if engine == "sqlite" else "duckdb")
     query = f"SELECT m.name, v.profile, v.context, v.value FROM {scope}_values v JOIN metrics m USING (metric)"
     rows = list(sql(experiment, query, engine).rows())
     for name in KINDS:
@@ -160,7 +161,7 @@ def test_the_table_of_metrics_says_when_they_are_computed(experiment: Experiment
 
 @pytest.mark.parametrize("wide", [False, True])
 def test_frames_have_them_beside_measured_ones(experiment: Experiment, wide: bool) -> None:
-    pytest.importorskip("pandas")
+    need_module("pandas")
     frame = experiment.to_pandas(wide=wide)
     assert frame.attrs["left_out"] == ["broken"]
     n = experiment.contexts.n_listed
