@@ -160,6 +160,7 @@ class Growth {
    */
   bar(one, value, text) {
     const { callpath, metric_names: names, target, order, short } = this.data;
+    const share = Number.isFinite(one.share) ? ` (${percent(one.share)})` : "";
     return {
       name: lastOf(callpath[one.m]),
       value,
@@ -173,7 +174,7 @@ class Growth {
         rows: [
           ["metric", names[this.metric]],
           [`at ${this.pointText(this.largest, this.moved)}`, this.amount(one.now)],
-          [`at ${this.pointText(target, this.moved)}`, [this.amount(one.then), percent(one.share)].join(" ").trim()],
+          [`at ${this.pointText(target, this.moved)}`, this.amount(one.then) + share],
           ["growth", notation(order[one.m])],
           ["function", notation(short[one.m])],
         ],
