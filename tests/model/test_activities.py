@@ -22,7 +22,7 @@ from callgrove.model.activities import (
     find_classes,
 )
 from callgrove.model.builder import ExperimentBuilder
-from callgrove.model.contexts import ContextKind, ContextTree
+from callgrove.model.contexts import ContextKind, ContextTree, Relation
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Scope
 
@@ -135,6 +135,10 @@ def test_names(name: str, expected: str) -> None:
         ("memcpy", LIBC, "comp"),
         ("opal_progress", "/opt/lib/libopen-pal.so.40.2", "mpi"),
         ("ucp_worker_progress", "libucp.so.0", "mpi"),
+        ("f", "libmpi_usempif08.so.40", "mpi"),
+        ("f", "/usr/lib/openmpi/mca_btl_vader.so", "mpi"),
+        ("f", "libpmix.so.2.6.0", "mpi"),
+        ("f", "libmpiapp.so", "comp"),
         ("gomp_thread_start", LIBGOMP, "omp_time"),
         ("", LIBGOMP, "omp_time"),
         ("f", "/home/mpi/libmpiapp/app", "comp"),
@@ -261,34 +265,94 @@ def test_the_tree_of_activities() -> None:
     assert sum(map(len, parts)) == len(ACTIVITIES) - 1
 
 
-CHOICES = [("main", APP), ("MPI_Send", LIBMPI), ("GOMP_barrier", LIBGOMP), ("memcpy", LIBC), ("", LIBMPI), ("task", "")]
+CHOICES = [
+    *(("main", APP), ("MPI_Send", LIBMPI), ("GOMP_barrier", LIBGOMP), ("memcpy", LIBC), ("", LIBMPI), ("task", "")),
+    *(("", LIBGOMP), ("MPI_Send [libmpi.so.40]", ""), ("task [app]", ""), ("memcpy [libc.so.6]", "")),
+]
+BY_NAME = {"MPI_Send": "mpi_point2point", "GOMP_barrier": "omp_ebarrier"}
+BY_MODULE = {"libmpi.so.40": "mpi", "libgomp.so.1.0.0": "omp_time"}
 
 
 @given(st.lists(st.tuples(st.integers(0, 100), st.sampled_from(CHOICES)), min_size=1, max_size=30))
 def test_columns_give_what_a_walk_up_gives(drawn: list[tuple[int, tuple[str, str]]]) -> None:
     rows = [(at % k - (k == 0) if k else -1, name, module, "") for k, (at, (name, module)) in enumerate(drawn)]
     tree = tree_of(rows)
+    regions, module_of = tree.regions, tree.column("module").tolist()
+    texts = [regions.strings[n] if n >= 0 else "" for n in tree.column("name").tolist()]
+    names = [text.partition(" [")[0] for text in texts]
+    modules = [
+        regions.modules[module].rpartition("/")[2] if module >= 0 else text.partition(" [")[2].removesuffix("]")
+        for module, text in zip(module_of, texts, strict=True)
+    ]
+
+    def own(context: int) -> str:
+        return BY_NAME.get(names[context]) or BY_MODULE.get(modules[context], "")
 
     def source(context: int) -> int:
         """The context that an activity is taken from, one step up at a time."""
-        says = {"MPI_Send", "GOMP_barrier"}
-        own = context if tree.name(context) in says else -1
+        alone = context if own(context) else -1
         parent = int(tree.parent[context])
         above = source(parent) if parent >= 0 else -1
         if above < 0:
-            return own
-        modules = [
-            tree.regions.modules[m] if (m := int(tree.column("module")[c])) >= 0 else "" for c in (context, above)
-        ]
-        leaves = tree.name(above) == "GOMP_barrier" and modules[0] not in ("", LIBC, modules[1])
-        return own if leaves else above
+            return alone
+        says = names[above] in BY_NAME
+        waits = own(above).startswith("omp")
+        if waits and modules[context] not in ("", "libc.so.6", modules[above]):
+            return alone
+        if waits and not says and not modules[context]:
+            return alone
+        refines = not says and names[context] in BY_NAME and own(context)[:3] == own(above)[:3]
+        return context if refines else above
 
-    by_name = {"MPI_Send": "mpi_point2point", "GOMP_barrier": "omp_ebarrier"}
-    module_says = {LIBMPI: "mpi", LIBGOMP: "omp_time"}
     for context, found in enumerate(names_of(tree)):
-        module = int(tree.column("module")[context])
-        alone = module_says.get(tree.regions.modules[module], "comp") if module >= 0 else "comp"
-        assert found == (by_name[tree.name(source(context))] if source(context) >= 0 else alone)
+        assert found == (own(source(context)) if source(context) >= 0 else "comp")
+
+
+def test_modules_that_names_end_with() -> None:
+    """Old databases of HPCToolkit have such names, and lines and loops without a module."""
+    builder = ExperimentBuilder("test")
+    main = builder.add_context(-1, ContextKind.FUNCTION, builder.region(ContextKind.FUNCTION, "main [ping-pong]"))
+
+    def call(parent: int, name: str) -> int:
+        """Add a function and a line in a loop of it, and return the line."""
+        region = builder.region(ContextKind.FUNCTION, name)
+        function = builder.add_context(parent, ContextKind.FUNCTION, region)
+        loop = builder.region(ContextKind.LOOP, line=3)
+        inner = builder.add_context(function, ContextKind.LOOP, loop, Relation.LEXICAL)
+        line = builder.region(ContextKind.LINE, line=4)
+        return builder.add_context(inner, ContextKind.LINE, line, Relation.LEXICAL)
+
+    call(call(call(main, "PMPI_Recv [libmpi.so.12.1.1]"), "psm2_poll [libpsm2.so.2.2]"), "readv [libc-2.17.so]")
+    call(call(main, "psm_progress_wait [libmpi.so.12.1.1]"), "__GI_process_vm_readv [libc-2.17.so]")
+    line = call(main, "<unknown procedure> 0x1f [libgomp.so.1]")
+    builder.add_context(line, ContextKind.INLINED, builder.region(ContextKind.INLINED, "spin"), Relation.INLINED)
+    call(line, "main._omp_fn.0 [ping-pong]")
+    call(main, "fread [libc-2.17.so]")
+    call(main, "solve(int) [clone .isra.0]")
+    expected = [
+        *(["comp"] + ["mpi_point2point"] * 9 + ["mpi"] * 6 + ["omp_time"] * 4 + ["comp"] * 3),
+        *(["io_reading_time"] * 3 + ["comp"] * 3),
+    ]
+    assert names_of(builder.build().contexts) == expected
+
+
+def test_what_a_library_calls_by_any_name() -> None:
+    """A name says more than the module of its caller where both are of one library."""
+    rows = [
+        (-1, "start_thread", LIBC, ""),
+        (0, "opal_progress", LIBMPI, ""),
+        (1, "pthread_mutex_lock", LIBC, ""),
+        (1, "PMPI_Barrier", LIBMPI, ""),
+        (0, "gomp_thread_start", LIBGOMP, ""),
+        (4, "gomp_team_barrier_wait", LIBGOMP, ""),
+        (4, "futex_wait", LIBC, ""),
+        (4, "region", APP, ""),
+        (4, "region", "", ""),  # whose it is, nobody knows: not said to wait
+    ]
+    assert names_of(tree_of(rows)) == [
+        *("comp", "mpi", "mpi", "mpi_sync_collective"),
+        *("omp_time", "omp_ebarrier", "omp_time", "comp", "comp"),
+    ]
 
 
 # -- real files --------------------------------------------------------------------------------------------------------
@@ -370,6 +434,35 @@ def test_everything_below_mpi_init_is_part_of_it(shared: Path) -> None:
     assert top
     for context in top:
         assert set(found[context : int(tree.subtree_end[context])]) == {"mpi_init_exit"}
+
+
+def test_everything_below_mpi_in_names_with_modules(shared: Path) -> None:
+    """The program does nothing but send and receive: what is below its two functions is all of its time."""
+    experiment = opened(shared / "data" / "public" / "pipit" / "ping-pong-hpctoolkit")
+    tree, found = experiment.contexts, names_of(experiment.contexts)
+    top = [c for c in range(tree.n_listed) if tree.name(c).startswith(("PMPI_Recv [", "PMPI_Send ["))]
+    assert len(top) == 4
+    for context in top:
+        assert set(found[context : int(tree.subtree_end[context])]) == {"mpi_point2point"}
+    time = experiment.totals("CPUTIME (sec)", Scope.EXCLUSIVE)
+    assert time[np.array(found) == "comp"].sum() == 0 < time[np.array(found) == "mpi_point2point"].sum()
+
+
+@pytest.mark.parametrize("version", ["2016.12", "2018.09"])
+def test_what_mpi_calls_without_names(shared: Path, version: str) -> None:
+    """Threads of Open MPI poll in the C library, called by libevent: nothing but modules says so."""
+    experiment = opened(shared / "data" / "own" / "hpcrun-02.00" / version / "mpi4.m")
+    tree = experiment.contexts
+    modules = [tree.regions.modules[m] if m >= 0 else "" for m in tree.column("module").tolist()]
+    found = names_of(tree)
+    for context in range(tree.n_listed):
+        above = [modules[c] for c in tree.ancestors(context)]
+        if any("libopen-pal" in module or "libpmix" in module for module in above):
+            assert found[context] == "mpi"
+        elif modules[context].endswith("/mpiomp"):
+            assert found[context] == "comp"
+    time = experiment.totals("REALTIME (usec)", Scope.EXCLUSIVE)
+    assert time[np.array(found) == "comp"].sum() < 0.01 * time.sum()
 
 
 def test_operations_of_devices(shared: Path) -> None:

@@ -13,10 +13,14 @@ The activity of a context is the first of
    `compiler`, compute, even where a communication library called them;
  - what it is, on a device or as a placeholder: a kernel, a copy, `<gpu copy>`, `<no activity>`;
  - the activity of the nearest caller that has one: whatever MPI_Send calls is part of it, locks and other MPI functions
-   included. Work that an OpenMP runtime starts from inside a barrier (tasks) is not: it lies in another module;
+   included, and so are the lines and loops of all these. Work that an OpenMP runtime starts (parallel regions, and
+   tasks from inside a barrier) is not: it lies in another module;
  - what its name says: `MPI_Send`, `mpi_send_`, `GOMP_barrier`, `cudaMemcpy`, `fread` of the C library;
- - what its module says: libmpi, libgomp;
+ - what its module says: libmpi, libgomp. A name says more where it lies below that in the tree, whoever calls it;
  - `comp`.
+
+Old databases of HPCToolkit name the module as well: `PMPI_Recv [libmpi.so.12]`. Lines and loops lie in the module of
+their function.
 
 Scalasca's own formulas (`remapping.spec` of Score-P) have the same masks. MPI functions that none of its leaves names
 (MPI_Wtime, MPI_Type_commit) are `mpi` itself there, and here. `gaspi_time`, `nccl_time` and `idle` are ours.
@@ -32,7 +36,7 @@ from enum import StrEnum
 import numpy as np
 
 from callgrove.arrays import ABSENT, Array, Bools, Ids
-from callgrove.model.contexts import NO_ACTIVITY, ContextKind, ContextTree, Regions
+from callgrove.model.contexts import NO_ACTIVITY, ContextKind, ContextTree, Regions, Relation
 
 __all__ = [
     "ACTIVITIES",
@@ -132,6 +136,17 @@ def activities_below(*names: str) -> Ids:
     return np.array(sorted(ACTIVITY_IDS[name] for name in chosen), np.int32)
 
 
+def _relate_activities() -> Bools:
+    """Return which activities (rows) lie below which others (columns), or are the same."""
+    out = np.zeros((len(ACTIVITIES), len(ACTIVITIES)), np.bool_)
+    for number, activity in enumerate(ACTIVITIES):
+        out[activities_below(activity.name), number] = True
+    return out
+
+
+IS_BELOW = _relate_activities()
+
+
 def find_classes(activities: Ids) -> Array:
     """Return the class of each context, as a number among ActivityClass in its order; -1 stays."""
     order = list(ActivityClass)
@@ -144,47 +159,67 @@ def find_classes(activities: Ids) -> Array:
 
 def find_activities(tree: ContextTree) -> Ids:
     """Return the activity of every context, as its number in ACTIVITIES; -1 for contexts outside of the tree."""
-    stated, is_sure = _classify_regions(tree.regions)
-    activity = np.append(stated, np.int32(ABSENT))[tree.region]
-    by_module, module = _classify_modules(tree)
-    source = _find_sources(tree, activity, np.append(is_sure, False)[tree.region], module)
-    taken = np.where(source >= 0, activity[source], by_module)
-    taken[taken == ABSENT] = ACTIVITY_IDS["comp"]
+    by_region, is_sure = _classify_regions(tree.regions)
+    stated = by_region[tree.region]
+    by_module, owner = _classify_modules(tree)
+    own = np.where(stated >= 0, stated, by_module)
+    source = _find_sources(tree, own, stated >= 0, is_sure[tree.region], owner)
+    taken = np.where(source >= 0, own[source], np.int32(ACTIVITY_IDS["comp"]))
     taken[tree.n_listed :] = ABSENT
     return taken
 
 
-def _find_sources(tree: ContextTree, activity: Ids, is_sure: Bools, module: Ids) -> Ids:
+def _find_sources(tree: ContextTree, own: Ids, has_name: Bools, is_sure: Bools, owner: Ids) -> Ids:
     """Return for every context the one that its activity is taken from, itself or a caller; -1 where there is none.
-    `is_sure`: it takes none of a caller."""
-    source = np.where(activity >= 0, np.arange(len(tree)), ABSENT).astype(np.int32)
-    lets_work = np.append(np.isin(activity, activities_below("omp_time")), False)
-    module = np.append(module, np.int32(ABSENT))
+    `own` is the activity that it says by itself, `has_name`: by its name; `is_sure`: it takes none of a caller."""
+    source = np.where(own >= 0, np.arange(len(tree)), ABSENT).astype(np.int32)
+    lets_work = np.isin(own, activities_below("omp_time"))
     for level in tree.levels[1:]:
         above = source[tree.parent[level]]
-        works = lets_work[above] & (module[level] >= 0) & (module[level] != module[above])
-        source[level] = np.where(is_sure[level] | (above < 0) | works, source[level], above)
+        is_other = (owner[level] >= 0) & (owner[level] != owner[above])
+        is_strange = (owner[level] == UNKNOWN_OWNER) & ~has_name[above]  # nobody said that it waits
+        works = lets_work[above] & (is_other | is_strange)
+        refines = has_name[level] & ~has_name[above] & IS_BELOW[own[level], own[above]]
+        source[level] = np.where(is_sure[level] | (above < 0) | works | refines, source[level], above)
     return source
 
 
 def _classify_modules(tree: ContextTree) -> tuple[Ids, Ids]:
-    """Return the activity that the module of each context says by itself, and the module, where it says whose code it
-    is: libraries of the system work for all."""
-    names = tree.regions.modules
+    """Return the activity that the module of each context says by itself, and whose code it is: the number of the
+    module, SYSTEM_OWNER in libraries of the system, which work for all. Lines, loops and inlined functions lie where
+    what they are in does."""
+    names, module = _name_modules(tree.regions)
+    module = module[tree.region]
+    for level in tree.levels[1:]:
+        is_part = (module[level] == ABSENT) & (tree.relation[level] != Relation.CALL)
+        module[level] = np.where(is_part, module[tree.parent[level]], module[level])
     activity = [next((ACTIVITY_IDS[a] for pattern, a in MODULES if pattern.search(name)), ABSENT) for name in names]
-    owner = [ABSENT if SYSTEM.search(name) else number for number, name in enumerate(names)]
-    module = tree.column("module")
-    return np.array([*activity, ABSENT], np.int32)[module], np.array([*owner, ABSENT], np.int32)[module]
+    files = {name: name.rpartition("/")[2] for name in names}
+    numbers = {file: number for number, file in enumerate(files.values())}
+    owner = [SYSTEM_OWNER if SYSTEM.search(name) else numbers[files[name]] for name in names]
+    return np.array([*activity, ABSENT], np.int32)[module], np.array([*owner, UNKNOWN_OWNER], np.int32)[module]
+
+
+def _name_modules(regions: Regions) -> tuple[list[str], Ids]:
+    """Return modules, and the number of that of each region with a -1 behind: the one that its name ends with where
+    there is no other."""
+    module = np.append(regions.module, np.int32(ABSENT))
+    added: dict[str, int] = {}
+    for region in np.flatnonzero((regions.module < 0) & (regions.name >= 0)).tolist():
+        if match := IN_MODULE.search(regions.strings[regions.name[region]]):
+            module[region] = added.setdefault(match[1], len(regions.modules) + len(added))
+    return [*regions.modules, *added], module
 
 
 def _classify_regions(regions: Regions) -> tuple[Ids, Bools]:
     """Return the activity that each region says by itself, -1 where it says none, and whether its caller's matters
-    not."""
-    is_system = [*(bool(SYSTEM.search(name)) for name in regions.modules), False]
+    not; with a row behind for contexts without a region."""
+    modules, module_of = _name_modules(regions)
+    is_system = [*(bool(SYSTEM.search(name)) for name in modules), False]
     device = "hip" if any(HIP.match(text) for text in regions.strings) else "cuda"
     known: dict[tuple[int | str, ...], int] = {}
-    out, is_sure = np.full(len(regions), ABSENT, np.int32), np.zeros(len(regions), np.bool_)
-    columns = (regions.kind.tolist(), regions.name.tolist(), regions.module.tolist())
+    out, is_sure = np.full(len(regions) + 1, ABSENT, np.int32), np.zeros(len(regions) + 1, np.bool_)
+    columns = (regions.kind.tolist(), regions.name.tolist(), module_of[:-1].tolist())
     rows = zip(*columns, regions.text("paradigm"), regions.text("role"), strict=True)
     for region, (kind, name, module, paradigm, role) in enumerate(rows):
         if name < 0:
@@ -328,6 +363,7 @@ def _classify_name(name: str, is_system: bool) -> str:
     of the system, such as that of C."""
     if name.startswith("!$omp"):
         return OPENMP_ROLES.get(_read_construct(name), "comp")
+    name = IN_MODULE.sub("", name)
     if "(" in name or " " in name:  # a demangled function of C++
         return ""
     plain = SUFFIXES.sub("", name)
@@ -570,14 +606,13 @@ RULES: tuple[Callable[[str], str], ...] = (
 # -- by module ---------------------------------------------------------------------------------------------------------
 
 
+SYSTEM_OWNER, UNKNOWN_OWNER = -2, -1
+IN_MODULE = re.compile(r"(?<=\S) \[(?!clone )([^\[\]]+)\]$")
 _LIBRARY = r"(^|/)lib(%s)[-.\d_]*(so|a\b|dylib)"
+MPI_LIBRARIES = r"p?mpi(_\w+|P|cxx|fort|g[cfi]|ilp64|java)?|mpich\w*|open-(pal|rte)|pmix|mca\w*"
+NETWORKS = r"uc[pmst]|psm\w*|fabric|ibverbs|mlx\d|dmapp|ugni"
 MODULES = (
-    (
-        re.compile(
-            _LIBRARY % r"p?mpi\w*|mpich\w*|open-(pal|rte)|uc[pmst]|psm\w*|fabric|ibverbs|mlx\d|mca\w*|dmapp|ugni"
-        ),
-        "mpi",
-    ),
+    (re.compile(_LIBRARY % rf"{MPI_LIBRARIES}|{NETWORKS}" + r"|(^|/)mca_\w+\.so"), "mpi"),
     (re.compile(_LIBRARY % r"gomp|i?omp\d?|nvomp|xlsmp\w*|craymp"), "omp_time"),
     (re.compile(_LIBRARY % r"[nr]ccl(-net)?"), "nccl_time"),
 )
