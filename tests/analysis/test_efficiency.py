@@ -206,6 +206,53 @@ def test_without_initialisation() -> None:
     check(found, runtime=15, parallel_efficiency=8.75 / 15, MPI_parallel_efficiency=13 / 15, MPI_share_of_time=2 / 42)
 
 
+def find_init(tree: ContextTree) -> np.ndarray:
+    return np.array([tree.name(context) == "MPI_Init" for context in range(len(tree))])
+
+
+def find_loop(tree: ContextTree) -> np.ndarray:
+    return np.array([tree.name(context).startswith("!$omp for") for context in range(len(tree))])
+
+
+def test_nothing_but_initialisation() -> None:
+    found = figures(run_of(A), question=Question(exclude_init=True, under=find_init))[0]
+    assert "runtime" not in found.values
+    assert found.missing["runtime"] == "thread 0 of no process spent any time outside of MPI_Init and MPI_Finalize"
+    assert found.missing["parallel efficiency"] == found.missing["runtime"]
+
+
+def test_a_part_in_which_only_workers_spend_time() -> None:
+    seconds = {(0, 0): {WORK: 4}, (0, 1): {LOOP: 5}}
+    found = figures(run_of(seconds), question=Question(under=find_loop))[0]
+    assert found.missing["runtime"] == "thread 0 of no process spent any time there, so that the runtime is not known"
+    check(found, computation=5)
+
+
+def test_efficiencies_above_one_are_said() -> None:
+    """In the loop, threads have 6 5 4 8 (masters are the first and third): R = 6, max(COMP) = 8, mean(COMP) = 23 / 4,
+    mean(U) = 5. Products hold all the same."""
+    said = pop([run_of(A)], Question(under=find_loop))
+    check(said.runs[0], runtime=6, communication_efficiency=8 / 6, OpenMP_parallel_efficiency=23 / 20)
+    check(said.runs[0], parallel_efficiency=23 / 24, load_balance=23 / 32, MPI_parallel_efficiency=5 / 6)
+    above = "above 1: communication efficiency, OpenMP parallel efficiency: other threads computed for longer"
+    assert any(note.startswith(above) for note in said.notes)
+    assert not any("above 1" in note for note in pop([run_of(A)], Question()).notes)
+
+
+def test_why_no_average_is_known(shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def reason(experiment: Experiment) -> str:
+        return figures(experiment)[0].missing["computation above average"]
+
+    own = shared / "data" / "own"
+    assert "several threads added up" in reason(opened(own / "cube" / "fmt_THREAD_SUM" / "profile.cubex"))
+    idle: Seconds = {(0, 1): {WORK: 4}}
+    assert "omp_idle_threads is part of the time" in reason(run_of({**A, (0, 1): {WORK: 4}}, idle=idle))
+    assert "parallel regions of OpenMP" in reason(opened(own / "hpctoolkit-release" / "mpi4.d"))
+    assert reason(run_of({(0, 0): {ALLREDUCE: 1}})) == "nothing was computed"
+    monkeypatch.setattr("callgrove.analysis.time_use.MOST_COMPARED", 1)
+    assert reason(run_of(A)) == "7 contexts of 4 locations are too many to compare"
+
+
 def test_strong_scaling_between_runs() -> None:
     """A: 3 instructions and 2 cycles a second; B: 4 and 2.5."""
     first, second = figures(run_of(A, (3, 2)), run_of(B, (4, 2.5)))

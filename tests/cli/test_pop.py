@@ -92,11 +92,40 @@ def test_a_folder_of_runs(tmp_path: Path, capsys: Capture) -> None:
         copytree(DATABASES[name], tmp_path / "runs" / f"app.p{point}.r1")
     found = rows(capsys, "pop", tmp_path / "runs")
     assert list(found[0])[3:5] == ["app.p4.r1", "app.p8.r1"]
-    assert re.search(r"^  parallel efficiency ", run(capsys, "pop", tmp_path / "runs"), re.MULTILINE)
+    assert re.search(r"^parallel efficiency +- +0\.\d+ !!$", run(capsys, "pop", tmp_path / "runs"), re.MULTILINE)
     alone = by_name(rows(capsys, "pop", DATABASES["mpi4.d"]), "mpi4.d")
     assert by_name(found, "app.p8.r1")["load balance"] == pytest.approx(alone["load balance"])
     chosen = rows(capsys, "pop", tmp_path / "runs", "--run", "p=8")
     assert by_name(chosen, list(chosen[0])[3]) == pytest.approx(alone)
+
+
+def test_runs_without_a_runtime(shared: Path, capsys: Capture) -> None:
+    """Thread 0 of no process was sampled: there is no runtime, nor what is made of it, not even of zero."""
+    folder = shared / "data" / "own"
+    paths = folder / "hpcrun-02.00" / "2018.09" / "mpi4.m", folder / "hpcrun-04.00" / "mpi4.m"
+    found = rows(capsys, "pop", *paths)
+    first, second, reasons = (by_name(found, name) for name in ("2018.09/mpi4.m", "hpcrun-04.00/mpi4.m", "missing"))
+    why = "thread 0 of no process has any value of this time, so that the runtime is not known"
+    for name in ("runtime", "parallel efficiency", "communication efficiency", "OpenMP parallel efficiency"):
+        assert first[name] is None
+        assert second[name] is not None
+        assert reasons[name] == f"2018.09/mpi4.m: {why}"
+    for name in ("speed-up", "global efficiency"):
+        assert first[name] is second[name] is None
+        assert "is not known in both runs" in str(reasons[name])
+    told = notes(capsys, "pop", *paths)
+    assert "load balance, communication efficiency, MPI parallel efficiency, MPI load balance, " in told
+    assert f"runtime: 2018.09/mpi4.m: {why}" in told
+    assert "4 of 16 locations have no values, and count in averages all the same" in told
+
+
+def test_a_run_without_a_runtime(cube: Path, capsys: Capture) -> None:
+    values = by_name(rows(capsys, "pop", DATABASES["pth4.d"]), "pth4.d")
+    assert values["runtime"] is None
+    assert values["computation"] == pytest.approx(0.354, abs=1e-3)
+    told = notes(capsys, "pop", cube, "--under", "MPI_Send", "--thread", "1")
+    assert "thread 0" not in told
+    assert "runtime: the first thread of some process is not among those that are looked at" in told
 
 
 def test_a_folder_of_traced_runs(shared: Path, capsys: Capture) -> None:

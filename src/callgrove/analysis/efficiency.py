@@ -24,13 +24,20 @@ A figure that cannot be computed is missing, with the reason. It is never 0 or 1
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
 
 import numpy as np
 
-from callgrove.analysis.efficiency_figures import BETWEEN_RUNS, OF_DEVICES, OF_HOST, Efficiencies, RunFigures
+from callgrove.analysis.efficiency_figures import (
+    BETWEEN_RUNS,
+    OF_DEVICES,
+    OF_HOST,
+    OF_RUNTIME,
+    Efficiencies,
+    RunFigures,
+)
 from callgrove.analysis.summary import summarise
 from callgrove.analysis.summary_sections import DeviceSums
 from callgrove.analysis.time_use import (
@@ -53,6 +60,7 @@ __all__ = ["SCALINGS", "Question", "pop"]
 
 
 SCALINGS = ("strong", "weak")
+ROUNDING = 1e-9
 LEAST_UNNAMED = 0.01  # share of time in functions without a name that is worth a note
 
 
@@ -103,38 +111,50 @@ def _divide(a: float, b: float) -> float:
     return a / b if b else np.nan
 
 
-def _fill_in(sheet: _Sheet, use: TimeUse, exclude_init: bool) -> float:
-    """Enter the figures of the host, and return the sum of computation."""
-    init = use.of("mpi_init_exit") if exclude_init else np.zeros(len(use.process))
-    time, mpi, comp = use.of() - init, use.of(*BETWEEN_PROCESSES) - init, use.of("comp")
-    n_threads, whole = int(use.n_threads.sum()), float(time.sum())
+def _fill_in(sheet: _Sheet, use: TimeUse, question: Question) -> float:
+    """Enter the figures of the host, and return the sum of computation, NaN where it is not known."""
     sheet.put("processes", use.n_processes)
-    sheet.put("threads", n_threads)
+    sheet.put("threads", int(use.n_threads.sum()))
+    if not np.isfinite(use.spent).all():
+        sheet.leave_out(OF_HOST, "some values of this time are infinite or no numbers")
+        return np.nan
+    init = use.of("mpi_init_exit") if question.exclude_init else np.zeros(len(use.process))
+    time, mpi, comp = use.of() - init, use.of(*BETWEEN_PROCESSES) - init, use.of("comp")
     sheet.put("computation", float(comp.sum()))
-    _fill_in_waiting(sheet, use, float(mpi.sum()), whole)
-    known = [
-        *("runtime", "parallel efficiency", "load balance", "communication efficiency", "MPI parallel efficiency"),
-        *("MPI load balance", "MPI communication efficiency", "OpenMP parallel efficiency"),
-    ]
-    if not use.has_masters or (use.n_threads[use.is_master] > 1).any():
-        added = "threads of a process are added up, so that the time of its first thread is not known"
-        absent = "the first thread of some process is not among those that are looked at"
-        sheet.leave_out(known, absent if not use.has_masters else added)
-        return float(comp.sum())
-    _fill_in_efficiencies(sheet, time, comp, (time - mpi)[use.is_master], use)
+    _fill_in_waiting(sheet, use, float(mpi.sum()), float(time.sum()))
+    if reason := _explain_missing_runtime(use, time, question):
+        sheet.leave_out(("runtime", *OF_RUNTIME), reason)
+    else:
+        _fill_in_efficiencies(sheet, time, comp, (time - mpi)[use.is_master], use)
     return float(comp.sum())
+
+
+def _explain_missing_runtime(use: TimeUse, time: Floats, question: Question) -> str:
+    """Return why the longest time of a master is not known; empty where it is."""
+    if not use.has_masters:
+        return "the first thread of some process is not among those that are looked at"
+    if (use.n_threads[use.is_master] > 1).any():
+        return "threads of a process are added up, so that the time of its first thread is not known"
+    if time[use.is_master].max() > 0:
+        return ""
+    if use.of()[use.is_master].max() > 0:
+        return "thread 0 of no process spent any time outside of MPI_Init and MPI_Finalize"
+    there = "spent any time there" if question.under is not None else "has any value of this time"
+    return f"thread 0 of no process {there}, so that the runtime is not known"
 
 
 def _fill_in_waiting(sheet: _Sheet, use: TimeUse, mpi: float, whole: float) -> None:
     """Enter the shares of time that hint at waiting."""
-    sheet.put("MPI share of time", _divide(mpi, whole))
+    nothing = "no time was measured"
+    sheet.put("MPI share of time", _divide(mpi, whole), nothing)
     collective = float(use.of("mpi_collective", "mpi_sync_collective").sum())
-    sheet.put("MPI collectives and barriers", _divide(collective, whole))
-    sheet.put("OpenMP share of time", _divide(float(use.of("omp_time").sum()), whole))
-    barrier = float(use.of("omp_barrier").sum()) if not use.at("omp_time") else np.nan
-    sheet.put("OpenMP barriers", _divide(barrier, whole), "functions of the OpenMP runtime have no names that tell")
-    unseen = "parallel regions of OpenMP are not seen, idle time or threads are added up, or there are too many values"
-    sheet.put("computation above average", _divide(use.above_average, float(use.of("comp").sum())), unseen)
+    sheet.put("MPI collectives and barriers", _divide(collective, whole), nothing)
+    sheet.put("OpenMP share of time", _divide(float(use.of("omp_time").sum()), whole), nothing)
+    unnamed = "functions of the OpenMP runtime have no names that tell" if use.at("omp_time") else ""
+    barrier = np.nan if unnamed else float(use.of("omp_barrier").sum())
+    sheet.put("OpenMP barriers", _divide(barrier, whole), unnamed or nothing)
+    above = _divide(use.above_average, float(use.of("comp").sum()))
+    sheet.put("computation above average", above, use.no_average or "nothing was computed")
 
 
 def _fill_in_efficiencies(sheet: _Sheet, time: Floats, comp: Floats, useful: Floats, use: TimeUse) -> None:
@@ -147,12 +167,13 @@ def _fill_in_efficiencies(sheet: _Sheet, time: Floats, comp: Floats, useful: Flo
         why = "some locations are several threads added up, so that the largest computation of a thread is not known"
         sheet.leave_out(("load balance", "communication efficiency"), why)
     else:
-        sheet.put("load balance", _divide(mean, float(comp.max())))
+        sheet.put("load balance", _divide(mean, float(comp.max())), "nothing was computed")
         sheet.put("communication efficiency", _divide(float(comp.max()), runtime))
+    outside = "thread 0 of no process spent any time outside of MPI"
     sheet.put("MPI parallel efficiency", _divide(float(useful.mean()), runtime))
-    sheet.put("MPI load balance", _divide(float(useful.mean()), float(useful.max())))
+    sheet.put("MPI load balance", _divide(float(useful.mean()), float(useful.max())), outside)
     sheet.put("MPI communication efficiency", _divide(float(useful.max()), runtime))
-    sheet.put("OpenMP parallel efficiency", _divide(mean, float(useful.mean())))
+    sheet.put("OpenMP parallel efficiency", _divide(mean, float(useful.mean())), outside)
 
 
 def _fill_in_devices(sheet: _Sheet, use: DeviceUse) -> None:
@@ -270,22 +291,25 @@ def _measure_host(
         sheet.leave_out(OF_HOST, "no thread of the host was measured" if is_known else added)
         return ()
     use = TimeUse.measure(experiment, locations, metric, phase)
-    computation = _fill_in(sheet, use, question.exclude_init)
+    computation = _fill_in(sheet, use, question)
     counters = count_events(experiment, locations, phase)
     sheet.put("IPC", _divide(counters.instructions, counters.cycles), "no metric counts instructions and cycles")
     sheet.put("frequency", _divide(counters.cycles, computation), "no metric counts cycles")
-    notes.update(dict.fromkeys(_explain(metric.name, use, question)))
+    notes.update(dict.fromkeys(_explain(metric.name, use, question, sheet.values)))
     return computation, counters, use.n_processes
 
 
-def _explain(metric: str, use: TimeUse, question: Question) -> Iterator[str]:
-    """Yield what is assumed."""
-    yield f"time is {metric!r}; the runtime is the longest that thread 0 of a process has"
+def _explain(metric: str, use: TimeUse, question: Question, values: Mapping[str, float]) -> Iterator[str]:
+    """Yield what is assumed, and what a reader of some figures should know."""
+    runtime = "; the runtime is the longest that thread 0 of a process has" if "runtime" in values else ""
+    yield f"time is {metric!r}{runtime}"
     if "CPUTIME" in metric.upper():
         yield f"{metric} counts time on a processor: waiting that leaves it is in no figure"
-    absent = int((use.of() == 0).sum())
-    if question.under is not None and absent:
-        yield f"{absent} of {len(use.process)} locations spent no time there, and count in averages all the same"
+    if above := [name for name in OF_RUNTIME if values.get(name, 0.0) > 1 + ROUNDING]:
+        yield f"above 1: {', '.join(above)}: other threads computed for longer than thread 0, which they relate to"
+    if absent := int((use.of() == 0).sum()):
+        there = "spent no time there" if question.under is not None else "have no values"
+        yield f"{absent} of {len(use.process)} locations {there}, and count in averages all the same"
     if question.exclude_init:
         yield "without MPI_Init and MPI_Finalize"
     whole = use.of().sum()
@@ -317,16 +341,17 @@ def _fill_in_scaling(run: _Measured, first: _Measured, is_weak: bool) -> None:
     a, b = first.counters, run.counters
     put, values = run.sheet.put, run.sheet.values
     computation = _scale(first.computation, run.computation, per)
-    put("computation scaling", computation)
+    put("computation scaling", computation, "nothing was computed")
     put("instruction scaling", _scale(a.instructions, b.instructions, per), "no metric counts instructions")
     ipc = _divide(_divide(b.instructions, b.cycles), _divide(a.instructions, a.cycles))
     put("IPC scaling", ipc, "no metric counts instructions and cycles")
     frequency = _divide(_divide(b.cycles, run.computation), _divide(a.cycles, first.computation))
     put("frequency scaling", frequency, "no metric counts cycles")
-    why = "the parallel efficiency is not known, or no computation was measured"
-    put("global efficiency", values.get("parallel efficiency", np.nan) * computation, why)
+    both = "parallel efficiency" in first.sheet.values and "parallel efficiency" in values
+    why = "nothing was computed" if both else "the parallel efficiency is not known in both runs"
+    put("global efficiency", values["parallel efficiency"] * computation if both else np.nan, why)
     speed_up = _divide(first.sheet.values.get("runtime", np.nan), values.get("runtime", np.nan))
-    put("speed-up", speed_up, "the runtime of one of the runs is not known")
+    put("speed-up", speed_up, "the runtime is not known in both runs")
 
 
 def _scale(a: float, b: float, per: tuple[int, int]) -> float:

@@ -15,6 +15,7 @@ __all__ = [
     "GOOD",
     "OF_DEVICES",
     "OF_HOST",
+    "OF_RUNTIME",
     "Efficiencies",
     "Figure",
     "FigureKind",
@@ -88,9 +89,12 @@ FIGURES = (
     *_make_figures(FigureKind.SHARE, (0, "copy share of device time"), (0, "copies overlapped by kernels")),
 )
 # Figures that are missing for one reason are named by what they are of.
-OF_HOST = (
+OF_RUNTIME = (  # figures of the host that take the times of masters
     *("parallel efficiency", "load balance", "communication efficiency", "MPI parallel efficiency", "MPI load balance"),
-    *("MPI communication efficiency", "OpenMP parallel efficiency", "runtime", "computation", "processes", "threads"),
+    *("MPI communication efficiency", "OpenMP parallel efficiency"),
+)
+OF_HOST = (
+    *(*OF_RUNTIME, "runtime", "computation", "processes", "threads"),
     *("IPC", "frequency", "MPI share of time", "MPI collectives and barriers", "OpenMP share of time"),
     *("OpenMP barriers", "computation above average"),
 )
@@ -167,16 +171,22 @@ class Efficiencies:
         return Table(columns, title="Efficiencies", notes=self.notes)
 
     def why_missing(self, figure: str) -> str:
-        """Return why a figure is missing, in some run or in all; empty where none lacks it."""
-        return "; ".join(dict.fromkeys(run.missing[figure] for run in self.runs if figure in run.missing))
+        """Return why a figure is missing, and in which runs unless it is in all for one reason; empty where none lacks
+        it."""
+        reasons: dict[str, list[str]] = {}
+        for run in self.runs:
+            if figure in run.missing:
+                reasons.setdefault(run.missing[figure], []).append(run.name)
+        if [len(names) for names in reasons.values()] == [len(self.runs)]:
+            return next(iter(reasons))
+        return "; ".join(f"{', '.join(names)}: {reason}" for reason, names in reasons.items())
 
     def name_missing(self) -> Iterator[str]:
-        """Yield a sentence for each reason, with the figures that no run has because of it."""
+        """Yield a sentence for each reason, with the figures that some run or all lack because of it."""
         reasons: dict[str, list[str]] = {}
-        shown = {row.name for row in self.rows(everything=False)}
         for figure in FIGURES:
-            if figure.name not in shown:
-                reasons.setdefault(self.why_missing(figure.name), []).append(figure.name)
+            if reason := self.why_missing(figure.name):
+                reasons.setdefault(reason, []).append(figure.name)
         for reason, names in reasons.items():
             whole = next((title for title, every in GROUPS.items() if set(every) == set(names)), ", ".join(names))
             yield f"not available: {whole}: {reason}"

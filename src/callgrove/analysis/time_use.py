@@ -114,14 +114,15 @@ def _mark_subtrees(tree: ContextTree, tops: Ints) -> Bools:
 @dataclass(frozen=True)
 class TimeUse:
     """Seconds that the locations of a run spent, as activities x locations, and where they live. `above_average` is
-    the computation beyond the average of each context, NaN where that is not known; `unnamed` the time of functions
-    that nothing is known of but where they lie."""
+    the computation beyond the average of each context, NaN where that is not known, and `no_average` says why;
+    `unnamed` is the time of functions that nothing is known of but where they lie."""
 
     spent: Floats
     process: Ids
     is_master: Bools
     n_threads: Ints
     above_average: float
+    no_average: str
     unnamed: float
 
     def of(self, *activities: str) -> Floats:
@@ -158,10 +159,11 @@ class TimeUse:
             spent[ACTIVITY_IDS[IDLE]] += idle_time.sum(axis=0)
         unnamed = float(spent[UNNAMED].sum())
         spent[ACTIVITY_IDS["comp"]] += spent[UNNAMED]
-        few = len(phase.tree) * len(locations) <= MOST_COMPARED
-        known = (n_threads == 1).all() and few and not idle
-        above = _add_above_average(experiment, locations, metric, phase, process, is_master) if known else np.nan
-        return cls(spent[:UNNAMED], process, is_master, n_threads, above * seconds, unnamed)
+        no_average = _explain_no_average(phase.tree, n_threads, is_master, idle)
+        above = np.nan
+        if not no_average:
+            above = _add_above_average(experiment, locations, metric, phase, process, is_master) * seconds
+        return cls(spent[:UNNAMED], process, is_master, n_threads, above, no_average, unnamed)
 
 
 def _find_idle_metric(experiment: Experiment, time: Metric) -> Metric | None:
@@ -243,16 +245,26 @@ def _count_threads(experiment: Experiment, locations: Ints) -> Ints:
     return out
 
 
+def _explain_no_average(tree: ContextTree, n_threads: Ints, is_master: Bools, idle: Metric | None) -> str:
+    """Return why threads cannot be compared with the average of a context; empty where they can."""
+    if (n_threads > 1).any():
+        return "locations are several threads added up"
+    if idle is not None:
+        return f"{idle.name} is part of the time, and no computation"
+    if len(tree) * len(n_threads) > MOST_COMPARED:
+        return f"{len(tree):,} contexts of {len(n_threads):,} locations are too many to compare"
+    if not is_master.all() and not len(_find_parallel_regions(tree)):
+        return "parallel regions of OpenMP, in which threads are compared, are not seen"
+    return ""
+
+
 def _add_above_average(
     experiment: Experiment, locations: Ints, metric: Metric, phase: Phase, process: Ids, is_master: Bools
 ) -> float:
     """Return how much computation lies above the average of its context: of all locations inside of parallel regions of
-    OpenMP, of masters outside. NaN where threads are not seen in such regions."""
+    OpenMP, of masters outside."""
     comp = phase.busy_with("comp")
-    inside = _mark_subtrees(phase.tree, _find_parallel_regions(phase.tree))
-    if not inside.any() and not is_master.all():
-        return np.nan
-    inside = inside[comp]
+    inside = _mark_subtrees(phase.tree, _find_parallel_regions(phase.tree))[comp]
     computed = experiment.totals(metric.name, Scope.EXCLUSIVE, locations)[comp]
     average = computed / np.where(inside, len(process), max(1, int(process.max(initial=0)) + 1))
     above = 0.0
