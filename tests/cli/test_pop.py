@@ -128,6 +128,23 @@ def test_a_run_without_a_runtime(cube: Path, capsys: Capture) -> None:
     assert "runtime: the first thread of some process is not among those that are looked at" in told
 
 
+def test_every_path_is_a_column_whatever_the_first_is(shared: Path, cube: Path, capsys: Capture) -> None:
+    """Formats that take several files are not asked to read those of others, nor to make one run of two."""
+    folder = shared / "data" / "own" / "rocpd" / "small"
+    one, other = folder / "rank00000_results.db", folder / "rank00001_results.db"
+    for paths in ((folder, cube), (cube, folder), (one, cube), (one, other), (cube, one, other)):
+        found = rows(capsys, "pop", *paths)
+        assert list(found[0])[3:-1] == [path.name for path in paths]
+        assert "damaged" not in notes(capsys, "pop", *paths)
+        for path in paths:
+            alone = by_name(rows(capsys, "pop", path), path.name)
+            name = "runtime" if path == cube else "device parallel efficiency"
+            assert by_name(found, path.name)[name] == alone[name] is not None
+    told = notes(capsys, "pop", folder, cube)
+    assert "not available: figures of the host: small: there is no metric of the time" in told
+    assert "not available: figures of devices: r1.cubex: no operation of a device was traced" in told
+
+
 def test_a_folder_of_traced_runs(shared: Path, capsys: Capture) -> None:
     """Runs that are joined have no traces, so each is opened by itself."""
     folder = shared / "data" / "public" / "extrap" / "nsight" / "concurrent_example"

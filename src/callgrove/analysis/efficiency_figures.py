@@ -171,22 +171,25 @@ class Efficiencies:
         return Table(columns, title="Efficiencies", notes=self.notes)
 
     def why_missing(self, figure: str) -> str:
-        """Return why a figure is missing, and in which runs unless it is in all for one reason; empty where none lacks
-        it."""
-        reasons: dict[str, list[str]] = {}
-        for run in self.runs:
-            if figure in run.missing:
-                reasons.setdefault(run.missing[figure], []).append(run.name)
-        if [len(names) for names in reasons.values()] == [len(self.runs)]:
-            return next(iter(reasons))
-        return "; ".join(f"{', '.join(names)}: {reason}" for reason, names in reasons.items())
+        """Return why a figure is missing, in some run or in all; empty where none lacks it."""
+        return "; ".join(self._list_reasons(figure))
 
     def name_missing(self) -> Iterator[str]:
         """Yield a sentence for each reason, with the figures that some run or all lack because of it."""
         reasons: dict[str, list[str]] = {}
         for figure in FIGURES:
-            if reason := self.why_missing(figure.name):
+            for reason in self._list_reasons(figure.name):
                 reasons.setdefault(reason, []).append(figure.name)
         for reason, names in reasons.items():
             whole = next((title for title, every in GROUPS.items() if set(every) == set(names)), ", ".join(names))
             yield f"not available: {whole}: {reason}"
+
+    def _list_reasons(self, figure: str) -> list[str]:
+        """Return why a figure is missing, with the runs that lack it unless all do for one reason."""
+        reasons: dict[str, list[str]] = {}
+        for run in self.runs:
+            if figure in run.missing:
+                reasons.setdefault(run.missing[figure], []).append(run.name)
+        if [len(names) for names in reasons.values()] == [len(self.runs)]:
+            return list(reasons)
+        return [f"{', '.join(names)}: {reason}" for reason, names in reasons.items()]

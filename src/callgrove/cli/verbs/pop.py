@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -85,16 +84,10 @@ def run(options: Options) -> int:
 
 
 def _open_runs(options: Options) -> list[Experiment]:
-    """Return all files as one experiment where their format takes several, else each path by itself."""
-    from pathlib import Path
-
+    """Return the experiment at each path, whatever the others hold."""
     from callgrove.cli.opening import open_experiment
-    from callgrove.errors import UsageError
 
     fold = bool(options.metric or options.under)  # what is made of events is not needed otherwise
-    if len(options.paths) > 1 and not all(Path(path).is_dir() for path in options.paths):
-        with suppress(UsageError):  # each is a run of its own
-            return [open_experiment(options, fold=fold)]
     alone = [replace(options, paths=[path]) for path in options.paths]
     return [run for one in alone for run in _separate_traced_runs(open_experiment(one, fold=fold), one, fold)]
 
