@@ -58,6 +58,21 @@ def test_latex(cube: Path, capsys: Capture, tmp_path: Path) -> None:
     assert "does not write latex" in said(capsys, "top", cube, "-o", tmp_path / "top.tex", code=2)
 
 
+def test_markdown_reads_like_the_table(cube: Path, capsys: Capture, tmp_path: Path) -> None:
+    lines = run(capsys, "pop", cube, "--format", "markdown").splitlines()
+    assert lines[:4] == [
+        *("| figure | r1.cubex |", "| :--- | ---: |", "| parallel efficiency | 0.551 |"),
+        "| &emsp;load balance | 0.741 |",
+    ]
+    assert "| &emsp;&emsp;MPI load balance | 0.828 |" in lines
+    assert "| MPI share of time | 32.8% |" in lines
+    assert "| runtime | 39 s |" in lines
+    assert not any("serialisation" in line for line in lines)
+    run(capsys, "pop", cube, DATABASES["pth4.d"], "-o", tmp_path / "table.md")
+    assert "| runtime | 39 s | - |" in (tmp_path / "table.md").read_text().splitlines()
+    assert "not available: speed-up" in notes(capsys, "pop", cube, DATABASES["pth4.d"], "--format", "markdown")
+
+
 def test_low_figures_have_colours(cube: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("callgrove.cli.output.stdout_look", lambda: Look(100, colour=True))
     text = run(capsys, "pop", cube)

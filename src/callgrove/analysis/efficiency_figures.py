@@ -158,9 +158,9 @@ class Efficiencies:
             above.append((figure.depth, is_there))
         return shown
 
-    def table(self, everything: bool = True) -> Table:
-        """Return a row for each figure (or those that some run has), a column for each run, and why some lack it."""
-        rows = self.rows(everything)
+    def table(self) -> Table:
+        """Return a row for each figure, a column for each run, and why some lack it."""
+        rows = self.rows()
         columns = (
             Column("name", [row.name for row in rows]),
             Column("depth", [row.depth for row in rows]),

@@ -290,9 +290,15 @@ _CSV_WRITERS = CellWriters(
 )
 
 
+def _count_levels(text: str, plain: str) -> int:
+    """Return by how much a name is indented; numbers are not, but aligned."""
+    return (len(text) - len(text.lstrip(" "))) // 2 if plain[:1].isalpha() else 0
+
+
 # -- Markdown ----------------------------------------------------------------------------------------------------------
 # Names are escaped so that they show as they are: `operator*`, `vector<int>` and `a|b` would otherwise turn into
-# emphasis, a vanished HTML tag and an extra column. An underscore inside a word needs no escape and gets none.
+# emphasis, a vanished HTML tag and an extra column. An underscore inside a word needs no escape and gets none. What a
+# name is indented by becomes &emsp;, as spaces at the edges of a cell do not show.
 
 
 _SPECIAL = re.compile(r"[\\`*\[<>&|~$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
@@ -314,7 +320,7 @@ def markdown(tables: Iterable[Table]) -> Iterator[str]:
 
 
 def _header(table: Table) -> str:
-    rule = ["---:" if is_numeric(column) else ":---" for column in table.columns]
+    rule = ["---:" if is_numeric(column) or isinstance(column, Whole) else ":---" for column in table.columns]
     return _line(map(_escape_cell, table.names)) + _line(rule)
 
 
@@ -323,7 +329,9 @@ def _line(cells: Iterable[str]) -> str:
 
 
 def _escape_cell(text: str) -> str:
-    return _SPECIAL.sub(r"\\\g<0>", visible(text))
+    plain = text.strip(" ")
+    n_levels, escaped = _count_levels(text, plain), _SPECIAL.sub(r"\\\g<0>", visible(plain))
+    return "&emsp;" * n_levels + escaped
 
 
 _MARKDOWN_WRITERS = reading_writers(_escape_cell)
@@ -367,8 +375,7 @@ def _latex_line(cells: Iterable[str]) -> str:
 
 def _latex_cell(text: str) -> str:
     plain = text.strip(" ")
-    n_levels = (len(text) - len(text.lstrip(" "))) // 2 if plain[:1].isalpha() else 0
-    return "\\quad " * n_levels + "".join(_LATEX.get(character, character) for character in plain)
+    return "\\quad " * _count_levels(text, plain) + "".join(_LATEX.get(character, character) for character in plain)
 
 
 _LATEX_WRITERS = reading_writers(visible)

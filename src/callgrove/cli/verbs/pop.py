@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from callgrove.model.table import Table
 
 SCALINGS = ("strong", "weak")
-FORMATTED = ("table", "latex")  # for people; others get the numbers as they are
+FORMATTED = ("table", "latex", "markdown")  # for people; others get the numbers as they are
 MARKS = {"good": "  ", "fair": " !", "poor": "!!"}
 
 
@@ -73,8 +73,8 @@ def run(options: Options) -> int:
         scaling=options.scaling,
     )
     found = pop(opened, asked)
-    for_people = options.format in (*FORMATTED, "markdown")
-    emit(_format_table(found, options) if options.format in FORMATTED else found.table(not for_people), options)
+    for_people = options.format in FORMATTED
+    emit(_format_table(found, options) if for_people else found.table(), options)
     if for_people:
         for text in (*found.notes, *found.name_missing()):
             note(text)
