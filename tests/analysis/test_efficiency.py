@@ -466,6 +466,7 @@ def test_devices() -> None:
     rank_of = experiment.profiles.identity_list("rank")
     kernels: dict[int, list[tuple[int, int]]] = {}
     busy: dict[int, list[tuple[int, int]]] = {}
+    copies: dict[int, list[tuple[int, int]]] = {}
     lasts: dict[int, tuple[int, int]] = {}
     for row in spans:
         rank, span = rank_of[row["profile"]], (row["start_ns"], row["end_ns"])
@@ -474,11 +475,16 @@ def test_devices() -> None:
         lasts[rank] = min(first, span[0]), max(last, span[1])
         if row["kind"] in ("kernel", "copy", "memset"):
             busy.setdefault(rank, []).append(span)
+        if row["kind"] in ("copy", "memset"):
+            copies.setdefault(rank, []).append(span)
         if row["kind"] == "kernel" and "nccl" not in row["name"].lower():
             kernels.setdefault(rank, []).append(span)
     lengths = [length_of_union(kernels[rank]) for rank in sorted(kernels)]
     runtime = max(last - first for first, last in lasts.values())
     most = max(length_of_union(spans) for spans in busy.values())
+    copying = [length_of_union(copies[rank]) for rank in sorted(copies)]
+    either = [length_of_union(copies[rank] + kernels[rank]) for rank in sorted(copies)]
+    both = sum(copying) + sum(lengths) - sum(either)
     found = figures(experiment)[0]
     check(
         found,
@@ -488,6 +494,8 @@ def test_devices() -> None:
         device_load_balance=float(np.mean(lengths)) / max(lengths),
         device_communication_efficiency=max(lengths) / most,
         device_orchestration_efficiency=most / runtime,
+        copy_share_of_device_runtime=float(np.mean(copying)) / runtime,
+        copy_time_overlapped_by_kernels=both / sum(copying),
     )
     assert "time that threads of the host spent" in found.missing["parallel efficiency"]
 
@@ -501,7 +509,7 @@ def test_device_databases(shared: Path, sample: str) -> None:
     devices = summarise(experiment).devices
     both = sum(ns for d in devices for name, ns in d.going_on_ns.items() if "compute" in name and "copy" in name)
     copies = sum(ns for d in devices for name, ns in d.going_on_ns.items() if "copy" in name)
-    check(found, devices=len(devices), copies_overlapped_by_kernels=both / copies)
+    check(found, devices=len(devices), copy_time_overlapped_by_kernels=both / copies)
     parts = ("device load balance", "device communication efficiency", "device orchestration efficiency")
     product = np.prod([found.values[name] for name in parts])
     assert found.values["device parallel efficiency"] == pytest.approx(product, rel=1e-12)

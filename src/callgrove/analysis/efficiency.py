@@ -184,9 +184,9 @@ def _fill_in_devices(sheet: _Sheet, use: DeviceUse) -> None:
     sheet.put("device load balance", _divide(float(use.kernels.mean()), kernels), "no kernel was traced")
     sheet.put("device communication efficiency", _divide(kernels, busy))
     sheet.put("device orchestration efficiency", _divide(busy, use.runtime))
-    sheet.put("copy share of device time", _divide(float(use.copies.mean()), use.runtime))
+    sheet.put("copy share of device runtime", _divide(float(use.copies.mean()), use.runtime))
     overlapped = _divide(float(use.overlapping.sum()), float(use.copies.sum()))
-    sheet.put("copies overlapped by kernels", overlapped, "no copy was traced")
+    sheet.put("copy time overlapped by kernels", overlapped, "no copy was traced")
 
 
 # -- of several runs ---------------------------------------------------------------------------------------------------

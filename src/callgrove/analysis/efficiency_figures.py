@@ -86,7 +86,7 @@ FIGURES = (
     ),
     Figure("devices", 0, FigureKind.COUNT),
     Figure("device runtime", 0, FigureKind.AMOUNT, "s"),
-    *_make_figures(FigureKind.SHARE, (0, "copy share of device time"), (0, "copies overlapped by kernels")),
+    *_make_figures(FigureKind.SHARE, (0, "copy share of device runtime"), (0, "copy time overlapped by kernels")),
 )
 # Figures that are missing for one reason are named by what they are of.
 OF_RUNTIME = (  # figures of the host that take the times of masters
@@ -100,8 +100,8 @@ OF_HOST = (
 )
 OF_DEVICES = (
     *("devices", "device runtime", "device parallel efficiency", "device load balance"),
-    *("device communication efficiency", "device orchestration efficiency", "copy share of device time"),
-    "copies overlapped by kernels",
+    *("device communication efficiency", "device orchestration efficiency", "copy share of device runtime"),
+    "copy time overlapped by kernels",
 )
 BETWEEN_RUNS = (
     *("global efficiency", "computation scaling", "instruction scaling", "IPC scaling", "frequency scaling"),
