@@ -239,6 +239,44 @@ def test_efficiencies_above_one_are_said() -> None:
     assert not any("above 1" in note for note in pop([run_of(A)], Question()).notes)
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan, 1e308])
+def test_times_that_are_no_numbers(value: float) -> None:
+    """Figures of infinite times are missing; nothing is 0, and NumPy says nothing."""
+    seconds = {(rank, thread): {WORK: value, LOOP: value, ALLREDUCE: 1.0} for rank in range(2) for thread in range(2)}
+    found, other = figures(run_of(seconds), run_of(A))
+    check(found, processes=2, threads=4)
+    for name in ("runtime", "computation", "parallel efficiency", "MPI share of time", "computation above average"):
+        assert name not in found.values
+        assert "infinite" in found.missing[name]
+    assert "not known in both runs" in other.missing["computation scaling"]
+    check(other, runtime=16)
+
+
+@pytest.mark.filterwarnings("error")
+def test_inclusive_times_that_are_no_numbers() -> None:
+    """A value that another one contains is taken off it: infinite ones leave no 0."""
+    builder = ExperimentBuilder("test", title="run")
+    for parent, name in ((-1, "main"), (0, "MPI_Send")):
+        builder.add_context(parent, ContextKind.FUNCTION, builder.region(ContextKind.FUNCTION, name))
+    time = builder.add_metric(Metric("time", Scope.INCLUSIVE, "sec"))
+    profile = builder.add_profile(ProfileKind.THREAD, [(THREAD, 0, 0, Interpretation.SINGLE)])
+    builder.add_values(profile, np.arange(2), time, np.array([np.inf, np.inf]))
+    found = figures(builder.build())[0]
+    assert "infinite" in found.missing["runtime"]
+    assert "computation" not in found.values
+
+
+@pytest.mark.filterwarnings("error")
+def test_counters_that_are_no_numbers() -> None:
+    one: Seconds = {(0, 0): {WORK: 1}}
+    infinite = figures(run_of(one, (np.inf, 2.0)))[0]
+    assert "infinite" in infinite.missing["IPC"]
+    assert "no cycle was counted" in figures(run_of(one, (3, 0)))[0].missing["IPC"]
+    nothing = figures(run_of({(0, 0): {ALLREDUCE: 1}}, (3, 2)))[0]
+    assert nothing.missing["frequency"] == "nothing was computed"
+
+
 def test_why_no_average_is_known(shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def reason(experiment: Experiment) -> str:
         return figures(experiment)[0].missing["computation above average"]

@@ -172,6 +172,16 @@ def test_a_folder_of_traced_runs(shared: Path, capsys: Capture) -> None:
     assert list(rows(capsys, "pop", folder, "--run", "s=4,r=1")[0])[3:-1] == ["concurrent.s4"]
 
 
+@pytest.mark.filterwarnings("error")
+def test_infinite_times(cube: Path, capsys: Capture, tmp_path: Path) -> None:
+    derived = ("--derive", "x = 1e308 * time * 1e308", "-m", "x")
+    values = by_name(rows(capsys, "pop", cube, *derived), "r1.cubex")
+    assert (values["threads"], values["runtime"], values["computation"]) == (4, None, None)
+    assert "not available: figures between runs: the time that threads" in notes(capsys, "pop", cube, cube, *derived)
+    told = notes(capsys, "report", cube, *derived, "-o", tmp_path / "page.html")
+    assert "RuntimeWarning" not in told
+
+
 def test_what_is_refused(cube: Path, capsys: Capture) -> None:
     assert "visits is no time" in said(capsys, "pop", cube, "-m", "visits", code=2)
     assert "no profile has rank 7" in said(capsys, "pop", cube, "--rank", "7", code=2)

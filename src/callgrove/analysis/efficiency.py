@@ -79,7 +79,7 @@ class _Sheet:
         if np.isfinite(value):
             self.values[name] = float(value)
         else:
-            self.missing[name] = reason or "nothing was measured that it could be divided by"
+            self.missing[name] = reason or INFINITE
 
     def leave_out(self, names: Iterable[str], reason: str) -> None:
         """Say why figures are missing that nobody has entered."""
@@ -104,6 +104,7 @@ NEEDS_REPLAY = (
     "no profile tells; it takes a trace of all messages (sends matched with receives, collectives with their members), "
     "replayed on an ideal network"
 )
+INFINITE = "some values are infinite or no numbers, or too large to add up"
 BETWEEN_PROCESSES = ("mpi", "shmem_time", "gaspi_time", "nccl_time")
 
 
@@ -115,8 +116,8 @@ def _fill_in(sheet: _Sheet, use: TimeUse, question: Question) -> float:
     """Enter the figures of the host, and return the sum of computation, NaN where it is not known."""
     sheet.put("processes", use.n_processes)
     sheet.put("threads", int(use.n_threads.sum()))
-    if not np.isfinite(use.spent).all():
-        sheet.leave_out(OF_HOST, "some values of this time are infinite or no numbers")
+    if not use.is_finite:
+        sheet.leave_out((name for name in OF_HOST if name not in ("IPC", "frequency")), INFINITE)
         return np.nan
     init = use.of("mpi_init_exit") if question.exclude_init else np.zeros(len(use.process))
     time, mpi, comp = use.of() - init, use.of(*BETWEEN_PROCESSES) - init, use.of("comp")
@@ -174,6 +175,17 @@ def _fill_in_efficiencies(sheet: _Sheet, time: Floats, comp: Floats, useful: Flo
     sheet.put("MPI load balance", _divide(float(useful.mean()), float(useful.max())), outside)
     sheet.put("MPI communication efficiency", _divide(float(useful.max()), runtime))
     sheet.put("OpenMP parallel efficiency", _divide(mean, float(useful.mean())), outside)
+
+
+def _fill_in_counters(sheet: _Sheet, counters: Counters, computation: float) -> None:
+    no_ipc, no_frequency = "no metric counts instructions and cycles", "no metric counts cycles"
+    if np.isinf([counters.instructions, counters.cycles]).any():
+        no_ipc = no_frequency = INFINITE
+    elif np.isfinite(counters.cycles):
+        no_ipc = "no metric counts instructions" if np.isnan(counters.instructions) else "no cycle was counted"
+        no_frequency = "nothing was computed" if computation == 0 else INFINITE
+    sheet.put("IPC", _divide(counters.instructions, counters.cycles), no_ipc)
+    sheet.put("frequency", _divide(counters.cycles, computation), no_frequency)
 
 
 def _fill_in_devices(sheet: _Sheet, use: DeviceUse) -> None:
@@ -293,8 +305,7 @@ def _measure_host(
     use = TimeUse.measure(experiment, locations, metric, phase)
     computation = _fill_in(sheet, use, question)
     counters = count_events(experiment, locations, phase)
-    sheet.put("IPC", _divide(counters.instructions, counters.cycles), "no metric counts instructions and cycles")
-    sheet.put("frequency", _divide(counters.cycles, computation), "no metric counts cycles")
+    _fill_in_counters(sheet, counters, computation)
     notes.update(dict.fromkeys(_explain(metric.name, use, question, sheet.values)))
     return computation, counters, use.n_processes
 

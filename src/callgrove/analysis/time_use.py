@@ -136,6 +136,12 @@ class TimeUse:
         return float(self.spent[ACTIVITY_IDS[activity]].sum())
 
     @property
+    def is_finite(self) -> bool:
+        """Whether all of the time adds up to a number."""
+        with np.errstate(invalid="ignore", over="ignore"):
+            return bool(np.isfinite(self.spent.sum()))
+
+    @property
     def n_processes(self) -> int:
         return int(self.process.max(initial=-1)) + 1
 
@@ -145,6 +151,7 @@ class TimeUse:
         return len(np.unique(self.process[self.is_master])) == self.n_processes
 
     @classmethod
+    @np.errstate(invalid="ignore", over="ignore")  # values need not be finite
     def measure(cls, experiment: Experiment, locations: Ints, metric: Metric, phase: Phase) -> TimeUse:
         """Read the time of every context in these profiles."""
         seconds = time_unit(metric.unit) or 1.0
@@ -179,7 +186,7 @@ def _find_idle_metric(experiment: Experiment, time: Metric) -> Metric | None:
 def _add_up(experiment: Experiment, locations: Ints, metric: Metric, group: Ids) -> Floats:
     """Return the exclusive time of groups of contexts (-1: none) x locations, in one pass over what is stored. Where a
     wider scope is stored, a value that another one contains counts in its own group and is taken off that one's. What
-    remains of a difference of equal sums is rounding."""
+    remains of a difference of equal sums is rounding, unless they are infinite."""
     experiment.values.demand_known(locations)
     way, tree = recipe(experiment.metrics, metric.name, Scope.EXCLUSIVE), experiment.contexts
     outer = {Scope.FUNCTION: tree.within, Scope.INCLUSIVE: tree.parent}.get(way.metric.scope)
@@ -191,7 +198,8 @@ def _add_up(experiment: Experiment, locations: Ints, metric: Metric, group: Ids)
         for numbers, sums in ((group, added), (around, taken)):
             _add_block(block, numbers, column, sums)
     left: Floats = added - taken
-    left[np.abs(left) <= ROUNDING * np.maximum(np.abs(added), np.abs(taken))] = 0.0
+    largest = np.maximum(np.abs(added), np.abs(taken))
+    left[np.isfinite(largest) & (np.abs(left) <= ROUNDING * largest)] = 0.0
     return left
 
 
@@ -320,6 +328,7 @@ class Counters:
     cycles: float
 
 
+@np.errstate(invalid="ignore", over="ignore")  # values need not be finite
 def count_events(experiment: Experiment, locations: Ints, phase: Phase) -> Counters:
     """Return instructions and cycles of contexts that compute."""
     comp = phase.busy_with("comp")
