@@ -70,7 +70,8 @@ def problems_of_summaries(experiment: Experiment, values: DatabaseValues) -> Ite
         if values.by_profile is None or values.by_profile.broken[summary]:
             continue
         stored = values.profile(summary)
-        bases = {k: experiment.metrics.find(m.name, m.scope) for k, m in enumerate(experiment.metrics)}
+        measured = ((k, m) for k, m in enumerate(experiment.metrics) if m.derivation is None)
+        bases = {k: experiment.metrics.find(m.name, m.scope) for k, m in measured}
         for base, threads in combine_threads(experiment, sorted({base for base in bases.values() if base is not None})):
             for row in (k for k, of in bases.items() if of == base and values.belongs_in_summary(k)):
                 part = stored.take(stored.metric == row)
@@ -320,7 +321,8 @@ def _roots(experiment: Experiment, values: DatabaseValues) -> Iterator[Problem]:
     metrics, tree = experiment.metrics, experiment.contexts
     if not tree.n_listed:
         return
-    inclusive = {row: q for q in metrics.quantities if (row := metrics.find(q, Scope.INCLUSIVE)) is not None}
+    measured = [quantity for quantity in metrics.quantities if metrics.first(quantity).derivation is None]
+    inclusive = {row: q for q in measured if (row := metrics.find(q, Scope.INCLUSIVE)) is not None}
     at_root = _at_root(experiment, values)
     totals: dict[str, Floats] = {}
     for row, threads in combine_threads(experiment, sorted(inclusive)):
