@@ -10,12 +10,13 @@ A metric's value contains those of its children, so that a tree of metrics divid
           p2p          26 s              26 s   20.3 %
 
 Percent is of the root above, where both add up and have one unit. A formula over sums is computed once, of sums over
-the whole call tree; it has no share. What cannot be computed is empty and named in a note.
+the whole call tree; it has no share. What cannot be computed is empty and named in a note. So is a metric that is less
+than its children, as files may nest metrics that are no parts of one another.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -60,6 +61,7 @@ class _Whole:
         every, roots = np.flatnonzero(tree.listed), tree.roots
         rows = Rows(1, (roots, np.zeros_like(roots)), (every, np.zeros_like(every)))
         self.experiment, self.profiles, self.told = experiment, profiles, list[str]()
+        self.exceeded: list[tuple[_Node, float]] = []  # nodes that are less than their children, and what these are
         self._sums = TotalCells(experiment.values, Scope.INCLUSIVE, profiles)
         self._row = RowCells(self._sums, Scope.INCLUSIVE, rows)
 
@@ -92,10 +94,13 @@ def _fill_in(nodes: Sequence[_Node], chosen: range, whole: _Whole) -> None:
     for number in chosen:
         node, root = nodes[number], nodes[nodes[number].root]
         children = [nodes[child] for child in node.children if counts_as_child(nodes[child].metric)]
+        parts = [child.value for child in children]
         if node.adds_up or not children:
-            node.without_children = _subtract(node.value, [child.value for child in children])
+            node.without_children = _subtract(node.value, parts)
         if odd := [child.metric.name for child in children if child.metric.unit != node.metric.unit]:
             whole.told.append(f"{node.metric.name} without its children means little: {odd[0]} has another unit")
+        elif node.without_children < 0 <= min(node.value, *parts, np.inf):  # differences may be less
+            whole.exceeded.append((node, sum(parts)))
         if node.adds_up and root.adds_up and node.metric.unit == root.metric.unit and root.value:
             node.percent = 100.0 * node.value / root.value
 
@@ -152,7 +157,18 @@ def metric_tree(
     )
     more = len(whole.told) - MOST_NOTES
     notes = (*whole.told[:MOST_NOTES], *([f"{more} more metrics have no value"] if more > 0 else ()))
-    return Table(columns, left=end - first - len(shown), notes=notes)
+    return Table(columns, left=end - first - len(shown), notes=(*notes, *_explain_exceeded(whole.exceeded)))
+
+
+def _explain_exceeded(nodes: Sequence[tuple[_Node, float]]) -> Iterator[str]:
+    """Yield a note where metrics are less than their children."""
+    if nodes:
+        node, parts = nodes[0]
+        others = f"; the same holds for {len(nodes) - 1} more" if len(nodes) > 1 else ""
+        yield (
+            f"{node.metric.name} is less than its children, {node.value:.6g} of {parts:.6g}: these are not parts of "
+            f"it, and their shares say nothing{others}"
+        )
 
 
 def _find_end(nodes: Sequence[_Node], first: int) -> int:
