@@ -19,7 +19,7 @@ from callgrove.algebra.idle_threads import (
     find_parallel_regions,
     with_idle_threads,
 )
-from callgrove.errors import UsageError
+from callgrove.errors import NotMeasured, UsageError
 from callgrove.model.experiment import Experiment
 from callgrove.model.joining import join_runs
 from callgrove.model.runs import Run
@@ -215,7 +215,8 @@ def test_visits_may_be_unknown(tmp_path: Path) -> None:
     assert isinstance(opened, Experiment)
     made = with_idle_threads(opened, "time", NAMES)
     assert made.root_total("imbalance") == 15
-    assert made.root_total("imbalance_below_bypass") == 0
+    with pytest.raises(NotMeasured, match=r"imbalance_below_bypass is not measured here, so it has no values$"):
+        made.root_total("imbalance_below_bypass")
 
 
 def test_only_sums_can_be_extended(tmp_path: Path) -> None:

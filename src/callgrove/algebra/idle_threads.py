@@ -26,7 +26,7 @@ idle, and nothing uneven.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -50,6 +50,7 @@ __all__ = [
     "Imbalance",
     "find_masters",
     "find_parallel_regions",
+    "list_computable",
     "with_idle_threads",
 ]
 
@@ -283,21 +284,33 @@ class _Computed:
         return experiment.matrix(time, Scope.INCLUSIVE, profiles) + inclusive
 
 
+def list_computable(names: Iterable[str], known: Collection[str]) -> set[str]:
+    """Return those of some metrics that can be computed here, where the metrics `known` have values."""
+    out = set(names) & {IDLE_THREADS, LIMITED_PARALLELISM, *IMBALANCE}
+    out -= set() if COMPUTATION in known else set(IMBALANCE)
+    out -= set() if VISITS in known else set(NEEDS_VISITS)
+    return out
+
+
 def with_idle_threads(experiment: Experiment, time: str, empty: Collection[str]) -> Experiment:
     """Return a remapped experiment in which idle threads and imbalance have values: those of them that `empty` names.
-    The time of workers grows by that in which they are idle."""
+    What cannot be computed of these is not measured. The time of workers grows by that in which they are idle."""
     metrics = experiment.metrics
     _demand_threads(experiment, time)
-    visits = VISITS if VISITS in metrics.quantities else ""
-    names = set(empty) & {IDLE_THREADS, LIMITED_PARALLELISM, *IMBALANCE}
-    names -= set() if COMPUTATION in metrics.quantities else set(IMBALANCE)
-    names -= set() if visits else set(NEEDS_VISITS)
-    if IDLE_THREADS in names:
-        names.add(time)
+    known = set(metrics.quantities) - set(metrics.missing)
+    visits = VISITS if VISITS in known else ""
+    computable = list_computable(empty, known)
+    names = {*computable, time} if IDLE_THREADS in computable else computable
     rows = _list_rows(metrics, time if IDLE_THREADS in names else "")
+    rows = [_mark(row, computable) if row.metric.name in empty else row for row in rows]
     numbers = {k: row.metric.name for k, row in enumerate(rows) if row.metric.name in names}
     computed = _Computed(IdleThreads(experiment, time), Imbalance(experiment, COMPUTATION, visits), numbers)
     return with_metric_rows(experiment, rows, [(np.array(sorted(numbers), np.int64), computed.blocks)])
+
+
+def _mark(row: NewRow, computed: Collection[str]) -> NewRow:
+    """Return a row without stored values as one that is computed, or that nobody measured."""
+    return replace(row, metric=row.metric.as_measured() if row.metric.name in computed else row.metric.as_missing())
 
 
 def _demand_threads(experiment: Experiment, time: str) -> None:

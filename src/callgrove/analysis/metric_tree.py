@@ -10,8 +10,9 @@ A metric's value contains those of its children, so that a tree of metrics divid
           p2p          26 s              26 s   20.3 %
 
 Percent is of the root above, where both add up and have one unit. A formula over sums is computed once, of sums over
-the whole call tree; it has no share. What cannot be computed is empty and named in a note. So is a metric that is less
-than its children, as files may nest metrics that are no parts of one another.
+the whole call tree; it has no share. A metric that nobody measured is empty, and its kind says so. What cannot be
+computed is empty and named in a note. So is a metric that is less than its children, as files may nest metrics that are
+no parts of one another.
 """
 
 from __future__ import annotations
@@ -66,7 +67,9 @@ class _Whole:
         self._row = RowCells(self._sums, Scope.INCLUSIVE, rows)
 
     def value(self, metric: Metric) -> float:
-        """Return what a metric comes to; NaN where that cannot be computed."""
+        """Return what a metric comes to; NaN where that cannot be computed, or nobody measured it."""
+        if metric.is_missing:
+            return NO_VALUE
         try:
             self.experiment.metrics.require_values(metric.name)
             return self._compute(metric)
@@ -179,13 +182,13 @@ def _find_end(nodes: Sequence[_Node], first: int) -> int:
 
 def _with_cost(nodes: Sequence[_Node], first: int, end: int) -> list[_Node]:
     """Return the nodes that have a value other than 0, or none that is known, at or below them."""
-    has_cost = [node.value != 0 for node in nodes]
+    has_cost = [node.value != 0 and not node.metric.is_missing for node in nodes]
     for number in reversed(range(first, end)):
         has_cost[number] |= any(has_cost[child] for child in nodes[number].children)
     return [nodes[number] for number in range(first, end) if has_cost[number]]
 
 
 def _describe(metric: Metric) -> str:
-    """Return how a metric came about: measured, or computed before or after sums are made."""
-    words = metric.when_derived if metric.is_derived else "measured"
+    """Return how a metric came about: measured, or computed before or after sums are made; or that it did not."""
+    words = metric.when_derived if metric.is_derived else "not measured" if metric.is_missing else "measured"
     return words if metric.visible else f"{words}, hidden"
