@@ -196,8 +196,10 @@ def test_openmp_without_parallel_regions_is_refused(paradigm: str, is_refused: b
     if is_refused:
         with pytest.raises(UsageError, match="are not seen: nobody knows when the 2 threads that are not the first"):
             with_idle_threads(opened, "time", NAMES)
-    else:
-        with_idle_threads(opened, "time", NAMES)
+        return
+    with_idle_threads(opened, "time", NAMES)
+    alone = "imbalance is that of the first threads of processes: no parallel region of OpenMP has the other 2"
+    assert alone in [warning.text for warning in opened.remap(idle_threads=True).warnings]
 
 
 def test_profiles_must_be_threads(tmp_path: Path) -> None:

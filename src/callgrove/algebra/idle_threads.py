@@ -48,6 +48,7 @@ __all__ = [
     "LIMITED_PARALLELISM",
     "IdleThreads",
     "Imbalance",
+    "count_lone_workers",
     "find_masters",
     "find_parallel_regions",
     "list_computable",
@@ -328,14 +329,23 @@ def _demand_threads(experiment: Experiment, time: str) -> None:
     _demand_parallel_regions(experiment)
 
 
+def count_lone_workers(experiment: Experiment) -> int:
+    """Return how many threads are not the first of their process, where no parallel region is seen: computation is
+    compared without them."""
+    masters = find_masters(experiment.profiles, experiment.system)
+    threads = np.flatnonzero(masters >= 0)
+    is_seen = find_parallel_regions(experiment.contexts)[0].any()
+    return 0 if is_seen else int((masters[threads] != threads).sum())
+
+
 def _demand_parallel_regions(experiment: Experiment) -> None:
     """Raise a UsageError where nothing tells when the workers of a process have work."""
     masters = find_masters(experiment.profiles, experiment.system)
     threads = np.flatnonzero(masters >= 0)
     if not len(threads):
         raise UsageError(f"{experiment.path}: no profile is that of a thread: nobody knows which threads are idle")
-    n_workers = int((masters[threads] != threads).sum())
-    if not n_workers or find_parallel_regions(experiment.contexts)[0].any():
+    n_workers = count_lone_workers(experiment)
+    if not n_workers:
         return
     paradigms = {*experiment.contexts.regions.text("paradigm")} - {""}
     if not paradigms or OPENMP in paradigms:

@@ -24,6 +24,7 @@ from callgrove.algebra.idle_threads import (
     IDLE_THREADS,
     IMBALANCE,
     LIMITED_PARALLELISM,
+    count_lone_workers,
     list_computable,
     with_idle_threads,
 )
@@ -75,7 +76,12 @@ def _add_idle_threads(experiment: Experiment, time: str, empty: Sequence[str]) -
     """Return the experiment with values of idle threads and imbalance, where nothing has any yet."""
     if time not in experiment.metrics.quantities or time in empty:
         raise UsageError(f"{experiment.path}: has no metric {time!r}, which idle threads are computed of")
-    return with_idle_threads(experiment, time, [name for name in empty if name in COMPUTED])
+    made = with_idle_threads(experiment, time, [name for name in empty if name in COMPUTED])
+    n_workers = count_lone_workers(experiment)
+    alone = (
+        f"imbalance is that of the first threads of processes: no parallel region of OpenMP has the other {n_workers}"
+    )
+    return _note(made, alone) if n_workers and not {*IMBALANCE}.isdisjoint(empty) else made
 
 
 # -- by a specification ------------------------------------------------------------------------------------------------
