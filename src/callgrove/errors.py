@@ -3,6 +3,7 @@
     CallgroveError            exit code 1   something failed
     |-- UsageError                      2   the call names something that does not exist
     |   `-- NotEvaluated                    a derived metric, whose formula is not evaluated
+    |       `-- NotMeasured                 a metric that is in the tree of metrics, and that nobody measured
     |-- InputError                      3   the input cannot be used
     |   |-- NotRecognised                   no format, or more than one, claims it
     |   |-- CorruptFile                     a recognised file is damaged
@@ -36,6 +37,7 @@ __all__ = [
     "InvalidExperiment",
     "MissingExtra",
     "NotEvaluated",
+    "NotMeasured",
     "NotRecognised",
     "Parameter",
     "PluginWarning",
@@ -150,6 +152,24 @@ class NotEvaluated(UsageError):
 
     def __reduce__(self) -> tuple[object, ...]:
         return NotEvaluated, (self.metric, self.kind, self.formula, self.reason)
+
+
+class NotMeasured(NotEvaluated):
+    """The values of a metric are wanted that nobody measured; `computed_with` is the parameter that computes them, if
+    there is one."""
+
+    def __init__(self, metric: str, computed_with: str = "") -> None:
+        self.metric, self.kind, self.formula, self.reason = metric, "", "", "it is not measured"
+        self.computed_with = computed_with
+        remedy = ("; ", Parameter(computed_with, True), " computes it") if computed_with else ()
+        UsageError.__init__(self, f"{metric} is not measured here, so it has no values", *remedy)
+
+    def of_metric(self, metric: str) -> NotEvaluated:
+        """Return this error, which names its metric already."""
+        return self
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return NotMeasured, (self.metric, self.computed_with)
 
 
 class InputError(CallgroveError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from callgrove.algebra.idle_threads import (
     find_parallel_regions,
     with_idle_threads,
 )
-from callgrove.errors import UsageError
+from callgrove.errors import NotMeasured, UsageError
 from callgrove.model.experiment import Experiment
 from callgrove.model.joining import join_runs
 from callgrove.model.runs import Run
@@ -161,6 +162,52 @@ def test_without_openmp_nobody_is_idle(tmp_path: Path) -> None:
     assert not made.matrix("imbalance_below_bypass", Scope.EXCLUSIVE).any(), "all masters visited both"
 
 
+@pytest.mark.parametrize("generation", ["release", "prerelease"])
+@pytest.mark.parametrize(("name", "n_workers"), [("mpi4", 12), ("pth4", 4)])
+def test_parallel_regions_must_be_seen(generation: str, name: str, n_workers: int, shared: Path) -> None:
+    """Masters compute next to nothing in these runs: compared alone, they would say that nothing is uneven."""
+    opened = callgrove.open(shared / "data" / "own" / f"hpctoolkit-{generation}" / f"{name}.d")
+    assert isinstance(opened, Experiment)
+    with pytest.raises(UsageError, match=f"regions of OpenMP are not seen: nobody knows when the {n_workers} threads"):
+        opened.remap(idle_threads=True)
+
+
+def test_processes_without_workers_need_no_parallel_regions(shared: Path) -> None:
+    """Five processes of one thread each, without ranks: computation of every context is compared over all of them."""
+    opened = callgrove.open(shared / "data" / "own" / "hpctoolkit-release" / "gxx_s.d")
+    assert isinstance(opened, Experiment)
+    measured = opened.profiles.measured
+    assert find_masters(opened.profiles, opened.system)[measured].tolist() == measured.tolist()
+    made = opened.remap(idle_threads=True)
+    computed = made.matrix("comp", Scope.EXCLUSIVE)
+    uneven = np.abs(computed - computed.mean(axis=1, keepdims=True)).sum()
+    assert made.totals("imbalance", Scope.EXCLUSIVE).sum() == pytest.approx(uneven)
+    assert uneven > 0
+    assert made.root_total(IDLE_THREADS) == 0, "there is no worker that could be idle"
+
+
+@pytest.mark.parametrize(("paradigm", "is_refused"), [("openmp", True), ("pthread", False), ("", True)])
+def test_openmp_without_parallel_regions_is_refused(paradigm: str, is_refused: bool, tmp_path: Path) -> None:
+    """R1 has workers. Of a file that says no paradigm, nobody knows whether they share work."""
+    cube = r1()
+    said = re.sub("<paradigm>[a-z]*</paradigm>", f"<paradigm>{paradigm}</paradigm>", cube.anchor())
+    opened = callgrove.open(cube.write(tmp_path / "r1.cubex", {"anchor.xml": said.encode()}))
+    assert isinstance(opened, Experiment)
+    if is_refused:
+        with pytest.raises(UsageError, match="are not seen: nobody knows when the 2 threads that are not the first"):
+            with_idle_threads(opened, "time", NAMES)
+        return
+    with_idle_threads(opened, "time", NAMES)
+    alone = "imbalance is that of the first threads of processes: no parallel region of OpenMP has the other 2"
+    assert alone in [warning.text for warning in opened.remap(idle_threads=True).warnings]
+
+
+def test_profiles_must_be_threads(tmp_path: Path) -> None:
+    said = system().replace("<type>thread</type>", "<type>metric</type>")
+    with pytest.raises(UsageError, match="no profile is that of a thread: nobody knows which threads are idle"):
+        with_idle_threads(hybrid(tmp_path / "none.cubex", system=said), "time", NAMES)
+
+
 def test_visits_may_be_unknown(tmp_path: Path) -> None:
     opened = callgrove.open(
         Cube(TREE, [metric("time", TIME), metric("comp", COMPUTATION), *(RawMetric(n) for n in NAMES)]).write(
@@ -170,7 +217,8 @@ def test_visits_may_be_unknown(tmp_path: Path) -> None:
     assert isinstance(opened, Experiment)
     made = with_idle_threads(opened, "time", NAMES)
     assert made.root_total("imbalance") == 15
-    assert made.root_total("imbalance_below_bypass") == 0
+    with pytest.raises(NotMeasured, match=r"imbalance_below_bypass is not measured here, so it has no values$"):
+        made.root_total("imbalance_below_bypass")
 
 
 def test_only_sums_can_be_extended(tmp_path: Path) -> None:

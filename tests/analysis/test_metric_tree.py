@@ -101,6 +101,25 @@ def test_what_cannot_be_computed_is_empty_and_said(path: Path) -> None:
     assert {row["name"]: row["kind"] for row in table}["mpi"] == "prederived, exclusive"
 
 
+def test_children_that_exceed_their_parent_are_said(shared: Path, tmp_path: Path, capsys: Capture) -> None:
+    real = shared / "data" / "public" / "cubelib" / "test0.0.cubex"
+    table = metric_tree(opened(real))
+    assert table["value"] == [18, 6, 323]
+    assert table["without_children"][0] == -311
+    words = "Uniq_name1 is less than its children, 18 of 329: these are not parts of it, and their shares say nothing"
+    assert table.notes == (words,)
+    assert words.replace("329", "347") in notes(capsys, "tree", real, "--metrics", "--remap")
+
+    def parent(name: str, value: float, *below: float) -> RawMetric:
+        parts = [RawMetric(f"{name}{k}", rows={0: (part, 0, 0, 0)}) for k, part in enumerate(below)]
+        return RawMetric(name, rows={0: (value, 0, 0, 0)}, below=parts)
+
+    several = [parent("a", 3, 2, 1), parent("b", 1, 2), parent("c", 5, 6, 7), parent("difference", 1, -2, 8)]
+    made = metric_tree(opened(Cube(R1_TREE, several).write(tmp_path / "several.cubex")))
+    assert [note.partition(":")[0] for note in made.notes] == ["b is less than its children, 1 of 2"]
+    assert made.notes[0].endswith("; the same holds for 1 more")
+
+
 def test_composite_values_have_no_total(tmp_path: Path) -> None:
     tuples = RawMetric("time", dtype="TAU_ATOMIC", rows={0: [(1, 1.0, 1.0, 1.0, 1.0)] * 4})
     table = metric_tree(opened(Cube(R1_TREE, [tuples]).write(tmp_path / "tuples.cubex")))

@@ -18,11 +18,15 @@ process with the master m:
 
 and time(c, w) grows by idle(c, w). Computation is compared over all threads at and inside of parallel regions, over the
 masters elsewhere. All of it follows the call tree, whatever the ids of its contexts.
+
+Where processes have workers, this needs to see parallel regions, or to know that there is no OpenMP: regions of Score-P
+say their paradigm. Where neither is so (samples of HPCToolkit), it is refused: masters alone would say that nobody is
+idle, and nothing uneven.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -44,8 +48,10 @@ __all__ = [
     "LIMITED_PARALLELISM",
     "IdleThreads",
     "Imbalance",
+    "count_lone_workers",
     "find_masters",
     "find_parallel_regions",
+    "list_computable",
     "with_idle_threads",
 ]
 
@@ -61,6 +67,7 @@ IMBALANCE = {
 }
 NEEDS_VISITS = ("imbalance_above_single", "imbalance_below_bypass", "imbalance_below_singularity")
 THREAD_COUNTS = ("num_threads", "number_of_threads")  # where Score-P adds up threads of a process
+OPENMP = "openmp"  # the paradigm of regions
 ROUNDING_SEC = 1e-10  # less is no time in which a thread was idle
 
 
@@ -69,7 +76,8 @@ ROUNDING_SEC = 1e-10  # less is no time in which a thread was idle
 
 def find_masters(profiles: Profiles, system: System) -> Ints:
     """Return for every profile the master of its process: the thread with the lowest number; -1 for what is no thread
-    of a process, and for processes whose name says that they are void."""
+    of a process, and for processes whose name says that they are void. Without ranks all are of one process, unless all
+    are its first thread: then each is a process."""
     out = np.full(len(profiles), ABSENT, np.int64)
     threads, known = profiles.identity("thread")
     ranks, has_rank = profiles.identity("rank")
@@ -78,7 +86,10 @@ def find_masters(profiles: Profiles, system: System) -> Ints:
         if not _is_void(system, int(profiles.system[profile])):
             key = int(profiles.run[profile]), int(ranks[profile]) if has_rank[profile] else -1
             members.setdefault(key, []).append(profile)
-    for team in members.values():
+    for (_, rank), team in members.items():
+        if rank < 0 and known[team].all() and not threads[team].any():
+            out[team] = team
+            continue
         out[team] = min(team, key=lambda profile: (int(threads[profile]) if known[profile] else 0, profile))
     return out
 
@@ -93,7 +104,7 @@ def find_parallel_regions(tree: ContextTree) -> tuple[Bools, Bools]:
     words = zip(regions.text("paradigm"), regions.text("role"), map(regions.label, range(len(regions))), strict=True)
     is_parallel = np.array(
         [
-            (paradigm == "openmp" and role == "parallel") or name.startswith("!$omp parallel")
+            (paradigm == OPENMP and role == "parallel") or name.startswith("!$omp parallel")
             for paradigm, role, name in words
         ]
         + [False],  # of contexts without a region
@@ -274,21 +285,33 @@ class _Computed:
         return experiment.matrix(time, Scope.INCLUSIVE, profiles) + inclusive
 
 
+def list_computable(names: Iterable[str], known: Collection[str]) -> set[str]:
+    """Return those of some metrics that can be computed here, where the metrics `known` have values."""
+    out = set(names) & {IDLE_THREADS, LIMITED_PARALLELISM, *IMBALANCE}
+    out -= set() if COMPUTATION in known else set(IMBALANCE)
+    out -= set() if VISITS in known else set(NEEDS_VISITS)
+    return out
+
+
 def with_idle_threads(experiment: Experiment, time: str, empty: Collection[str]) -> Experiment:
     """Return a remapped experiment in which idle threads and imbalance have values: those of them that `empty` names.
-    The time of workers grows by that in which they are idle."""
+    What cannot be computed of these is not measured. The time of workers grows by that in which they are idle."""
     metrics = experiment.metrics
     _demand_threads(experiment, time)
-    visits = VISITS if VISITS in metrics.quantities else ""
-    names = set(empty) & {IDLE_THREADS, LIMITED_PARALLELISM, *IMBALANCE}
-    names -= set() if COMPUTATION in metrics.quantities else set(IMBALANCE)
-    names -= set() if visits else set(NEEDS_VISITS)
-    if IDLE_THREADS in names:
-        names.add(time)
+    known = set(metrics.quantities) - set(metrics.missing)
+    visits = VISITS if VISITS in known else ""
+    computable = list_computable(empty, known)
+    names = {*computable, time} if IDLE_THREADS in computable else computable
     rows = _list_rows(metrics, time if IDLE_THREADS in names else "")
+    rows = [_mark(row, computable) if row.metric.name in empty else row for row in rows]
     numbers = {k: row.metric.name for k, row in enumerate(rows) if row.metric.name in names}
     computed = _Computed(IdleThreads(experiment, time), Imbalance(experiment, COMPUTATION, visits), numbers)
     return with_metric_rows(experiment, rows, [(np.array(sorted(numbers), np.int64), computed.blocks)])
+
+
+def _mark(row: NewRow, computed: Collection[str]) -> NewRow:
+    """Return a row without stored values as one that is computed, or that nobody measured."""
+    return replace(row, metric=row.metric.as_measured() if row.metric.name in computed else row.metric.as_missing())
 
 
 def _demand_threads(experiment: Experiment, time: str) -> None:
@@ -303,6 +326,33 @@ def _demand_threads(experiment: Experiment, time: str) -> None:
     if experiment.profiles.n_runs > 1:
         several = f"{experiment.path}: holds {experiment.profiles.n_runs} runs, and threads of one run are compared; "
         raise UsageError(several, "choose it with ", Parameter("runs"))
+    _demand_parallel_regions(experiment)
+
+
+def count_lone_workers(experiment: Experiment) -> int:
+    """Return how many threads are not the first of their process, where no parallel region is seen: computation is
+    compared without them."""
+    masters = find_masters(experiment.profiles, experiment.system)
+    threads = np.flatnonzero(masters >= 0)
+    is_seen = find_parallel_regions(experiment.contexts)[0].any()
+    return 0 if is_seen else int((masters[threads] != threads).sum())
+
+
+def _demand_parallel_regions(experiment: Experiment) -> None:
+    """Raise a UsageError where nothing tells when the workers of a process have work."""
+    masters = find_masters(experiment.profiles, experiment.system)
+    threads = np.flatnonzero(masters >= 0)
+    if not len(threads):
+        raise UsageError(f"{experiment.path}: no profile is that of a thread: nobody knows which threads are idle")
+    n_workers = count_lone_workers(experiment)
+    if not n_workers:
+        return
+    paradigms = {*experiment.contexts.regions.text("paradigm")} - {""}
+    if not paradigms or OPENMP in paradigms:
+        raise UsageError(
+            f"{experiment.path}: parallel regions of OpenMP are not seen: nobody knows when the {n_workers} threads "
+            f"that are not the first of their process are idle, or what they share work with"
+        )
 
 
 def _list_rows(metrics: Metrics, time: str) -> list[NewRow]:

@@ -327,9 +327,11 @@ def plan_metrics(settled: Settled, profiles: MatchedProfiles, demands: Demands) 
     lacking: dict[tuple[str, ...], list[str]] = {}
     for name in dict.fromkeys(name for e in experiments for name in e.metrics.quantities):
         holders = {k: e for k, e in enumerate(experiments) if name in e.metrics.quantities}
+        measured = {k: e for k, e in holders.items() if name not in e.metrics.missing}
+        holders = measured or holders
         if name in lost:
             continue
-        if name in settled.formulas:
+        if name in settled.formulas or not measured:
             added = iter([plan.add(replace(next(iter(holders.values())).metrics.first(name), source_id=None), False)])
         else:
             _demand_one_kind(name, list(holders.values()), demands)

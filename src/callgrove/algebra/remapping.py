@@ -3,8 +3,9 @@
     remap(experiment, specification)     its metrics, and those of the experiment that it does not name
     remap(experiment, None)              time > execution > comp, mpi > mpi_communication > ..., with Scalasca's names
 
-A specification names metrics that stay (by name; what the experiment does not have is 0, which is said) and formulas
-over them. Metrics that a formula declares void are left out. Without a specification every context is classified by the
+A specification names metrics that stay (by name) and formulas over them. What the experiment does not have keeps its
+place and has no values (`Metric.is_missing`), which is said; formulas take it as 0, as Cube's tools do. Metrics that a
+formula declares void are left out. Without a specification every context is classified by the
 paradigm and role of its region, or by the names of its function and library (`model/activities.py`), and the metrics
 are sums of its time over contexts: the branches that occur.
 
@@ -13,13 +14,20 @@ Formulas stay formulas: nothing is computed that nobody asks for.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
 
-from callgrove.algebra.idle_threads import IDLE_THREADS, IMBALANCE, LIMITED_PARALLELISM, with_idle_threads
+from callgrove.algebra.idle_threads import (
+    IDLE_THREADS,
+    IMBALANCE,
+    LIMITED_PARALLELISM,
+    count_lone_workers,
+    list_computable,
+    with_idle_threads,
+)
 from callgrove.algebra.metric_rows import NewRow, with_metric_rows
 from callgrove.arrays import ABSENT, Bools, Floats, Ids
 from callgrove.errors import Parameter, UsageError, compose_text
@@ -28,11 +36,12 @@ from callgrove.model.contexts import ContextTree
 from callgrove.model.cubepl import Definition, Specification, Surroundings, compile_metrics
 from callgrove.model.derived import Cells, Derivation, When, derived_metric
 from callgrove.model.experiment import Experiment, InputWarning, Severity
-from callgrove.model.metrics import Aggregation, Metric, Metrics, Scope
+from callgrove.model.metrics import NOT_MEASURED, Aggregation, Metric, Metrics, Scope
 
 __all__ = ["ActivityTime", "remap"]
 
 TIME = "time"  # the metric of specifications that others divide
+COMPUTED = (IDLE_THREADS, LIMITED_PARALLELISM, *IMBALANCE)
 OF_RUNS = "several runs are classified by paradigms, roles and names; a specification can be given with "
 
 
@@ -42,58 +51,71 @@ def remap(experiment: Experiment, specification: Specification | None, idle_thre
     if specification is None:
         made = _classify(experiment, idle_threads)
         return _note(made, compose_text(OF_RUNS, Parameter("specification"))) if len(made.runs) > 1 else made
-    made, missing = _follow(experiment, specification)
-    return _add_idle_threads(made, TIME, missing) if idle_threads else _note_missing(made, missing)
+    made, missing = _follow(experiment, specification, idle_threads)
+    return _note_missing(_add_idle_threads(made, TIME, missing) if idle_threads else made)
 
 
 def _note(experiment: Experiment, text: str) -> Experiment:
     return replace(experiment, warnings=(*experiment.warnings, InputWarning(Severity.NOTE, text)))
 
 
-def _note_missing(experiment: Experiment, missing: Sequence[str]) -> Experiment:
+def _note_missing(experiment: Experiment) -> Experiment:
     """Return the experiment with a note about metrics that nobody measured."""
+    missing = experiment.metrics.missing
     if not missing:
         return experiment
-    computed = [name for name in missing if name in (IDLE_THREADS, LIMITED_PARALLELISM, *IMBALANCE)]
     some = ", ".join(missing[:3]) + (", ..." if len(missing) > 3 else "")
-    said = f"{len(missing)} metrics of the specification are not measured here, so they are 0: {some}"
+    said = f"{len(missing)} metrics of the specification are not measured here, so they have no values: {some}"
+    computable = any(dict(experiment.metrics.first(name).attributes)[NOT_MEASURED] for name in missing)
     return _note(
-        experiment, compose_text(said, "; computed with ", Parameter("idle_threads", True)) if computed else said
+        experiment, compose_text(said, "; computed with ", Parameter("idle_threads", True)) if computable else said
     )
 
 
-def _add_idle_threads(experiment: Experiment, time: str, missing: Sequence[str]) -> Experiment:
+def _add_idle_threads(experiment: Experiment, time: str, empty: Sequence[str]) -> Experiment:
     """Return the experiment with values of idle threads and imbalance, where nothing has any yet."""
-    if time not in experiment.metrics.quantities or time in missing:
+    if time not in experiment.metrics.quantities or time in empty:
         raise UsageError(f"{experiment.path}: has no metric {time!r}, which idle threads are computed of")
-    made = with_idle_threads(experiment, time, missing)
-    return _note_missing(
-        made, [name for name in missing if name not in (IDLE_THREADS, LIMITED_PARALLELISM, *IMBALANCE)]
+    made = with_idle_threads(experiment, time, [name for name in empty if name in COMPUTED])
+    n_workers = count_lone_workers(experiment)
+    alone = (
+        f"imbalance is that of the first threads of processes: no parallel region of OpenMP has the other {n_workers}"
     )
+    return _note(made, alone) if n_workers and not {*IMBALANCE}.isdisjoint(empty) else made
 
 
 # -- by a specification ------------------------------------------------------------------------------------------------
 
 
-def _follow(experiment: Experiment, specification: Specification) -> tuple[Experiment, list[str]]:
-    """Return the experiment with the metrics of a specification, and the names of those that nobody measured."""
+def _follow(experiment: Experiment, specification: Specification, idle: bool) -> tuple[Experiment, list[str]]:
+    """Return the experiment with the metrics of a specification, and the names of those that nobody measured. `idle`:
+    idle threads and imbalance are to be computed of it."""
     metrics, said = experiment.metrics, specification.definitions
     named = {definition.row.name for definition in said}
-    taken = [_take_over(definition, metrics) for definition in said]
+    measured = {*metrics.quantities} - {*metrics.missing}
+    missing = [d.row.name for d in said if not d.is_derived and d.row.name not in measured]
+    computable = list_computable(missing, named.union(measured).difference(missing))
+    hints = {
+        name: "idle_threads" if name in computable else "" for name in missing if not idle or name not in computable
+    }
+    taken = [_take_over(definition, metrics, hints) for definition in said]
     others = [Definition(metrics.first(name)) for name in metrics.quantities if name not in named]
     compiled = compile_metrics([*taken, *others], _look_around(experiment, specification))
     void = compiled.program.voids(experiment.contexts)
     made = with_metric_rows(experiment, _place_rows(metrics, compiled.rows[: len(said)], void))
     notes = (InputWarning(Severity.NOTE, f"{specification.name}: {text}") for text in compiled.notes)
-    missing = [d.row.name for d in said if not d.is_derived and d.row.name not in {*metrics.quantities, *void}]
     attributes = {**made.attributes, **specification.attributes}
-    return replace(made, attributes=attributes, warnings=(*made.warnings, *notes)), missing
+    made = replace(made, attributes=attributes, warnings=(*made.warnings, *notes))
+    return made, [name for name in missing if name not in void]
 
 
-def _take_over(definition: Definition, metrics: Metrics) -> Definition:
-    """Return what a specification says of a metric; of one that is measured, with how it was measured."""
+def _take_over(definition: Definition, metrics: Metrics, hints: Mapping[str, str]) -> Definition:
+    """Return what a specification says of a metric; of one that is measured, with how it was measured. `hints` are
+    those that have no values, with what computes them."""
     said = definition.row
-    if definition.is_derived or said.name not in metrics.quantities:
+    if said.name in hints:
+        return replace(definition, row=said.as_missing(hints[said.name]))
+    if definition.is_derived or said.name not in metrics.quantities or said.name in metrics.missing:
         return definition
     return Definition(_describe_again(metrics.first(said.name), said, said.parent))
 
@@ -132,7 +154,7 @@ def _place_rows(metrics: Metrics, said: Sequence[Metric], void: Collection[str])
             above = said[above].parent
         parent = number_of[said[above].name] if above >= 0 else ABSENT
         number_of[metric.name] = len(rows)
-        stored = [] if metric.formula else rows_of.get(metric.name, [])
+        stored = [] if metric.formula or metric.name in metrics.missing else rows_of.get(metric.name, [])
         rows += [NewRow(_describe_again(metrics[row], metric, parent), row) for row in stored]
         rows += [] if stored else [NewRow(replace(metric, parent=parent))]
     named = {metric.name for metric in said}
@@ -194,13 +216,18 @@ def _classify(experiment: Experiment, idle_threads: bool) -> Experiment:
     """Return the experiment with its time divided by what contexts do."""
     time, known = _find_time(experiment), _Activities()
     names = _find_branches(known.of(experiment.contexts))
-    idle = [IDLE_THREADS, LIMITED_PARALLELISM, *IMBALANCE] if idle_threads else []
+    there = {*experiment.metrics.quantities} - {*experiment.metrics.missing}
+    computable = list_computable(COMPUTED, {*there, *names}) if idle_threads else set()
+    idle = [name for name in COMPUTED if name in computable]
     if taken := [name for name in (*names, *idle) if name in experiment.metrics.quantities]:
         text = f"the metric {taken[0]} is there already: metrics are left as they are, as no specification was given"
         return _note(experiment, text)
-    rows = _list_rows(experiment.metrics, time, names, IDLE_THREADS if idle else "", known)
-    made = with_metric_rows(experiment, rows)
-    return _add_idle_threads(made, time, idle) if idle else made
+    made = with_metric_rows(experiment, _list_rows(experiment.metrics, time, names, idle, known))
+    if not idle:
+        return made
+    left_out = [name for name in COMPUTED if name not in idle]
+    made = _add_idle_threads(made, time, idle)
+    return _note(made, f"left out, as nothing counts visits: {', '.join(left_out)}") if left_out else made
 
 
 def _find_time(experiment: Experiment) -> str:
@@ -222,38 +249,44 @@ def _find_branches(activities: Ids) -> list[str]:
     return [activity.name for activity in ACTIVITIES if activity.name in occurs and activity.parent]
 
 
-def _list_rows(metrics: Metrics, time: str, names: Sequence[str], idle: str, known: _Activities) -> list[NewRow]:
-    """Return the rows of time, the activities below it, and all other metrics."""
+def _list_rows(
+    metrics: Metrics, time: str, names: Sequence[str], idle: Sequence[str], known: _Activities
+) -> list[NewRow]:
+    """Return the rows of time, the activities below it, what is computed of idle threads, and all other metrics."""
     first = [row for row, metric in enumerate(metrics) if metric.name == time]
     others = [row for row in range(len(metrics)) if row not in first]
     unit, dtype = metrics[first[0]].unit, "DOUBLE" if metrics[first[0]].dtype.isupper() else "double"
     numbers = {TIME: 0, **{name: len(first) + k for k, name in enumerate(names)}}
     parents = {activity.name: activity.parent for activity in ACTIVITIES}
-    divided = []
+    divided, not_theirs = [], IDLE_THREADS if idle else ""
     for name in names:
         row = Metric(name, Scope.EXCLUSIVE, unit, dtype, parent=numbers[parents[name]])
-        divided.append(NewRow(derived_metric(name, ActivityTime(name, time, idle, known), row, adds_up=True)))
-    below = [NewRow(_idle_row(name, unit, dtype, len(first) + len(names))) for name in IDLE_PARENTS] if idle else []
+        divided.append(NewRow(derived_metric(name, ActivityTime(name, time, not_theirs, known), row, adds_up=True)))
+    places = {"": 0, **{name: len(first) + len(names) + k for k, name in enumerate(idle)}}
+    below = [
+        NewRow(
+            Metric(
+                name,
+                Scope.EXCLUSIVE,
+                unit,
+                dtype,
+                parent=places[IDLE_PARENTS[name]] if name in IDLE_PARENTS else ABSENT,
+            )
+        )
+        for name in idle
+    ]
     kept = [*first, *others]
     new = {row: k if k < len(first) else k + len(divided) + len(below) for k, row in enumerate(kept)}
     stored = [NewRow(replace(metrics[row], parent=new.get(metrics[row].parent, ABSENT)), row) for row in kept]
     return [*stored[: len(first)], *divided, *below, *stored[len(first) :]]
 
 
-IDLE_PARENTS = {  # time is ""
+IDLE_PARENTS = {  # time is ""; imbalance has none
     IDLE_THREADS: "",
     LIMITED_PARALLELISM: IDLE_THREADS,
-    "imbalance": None,
     "imbalance_above": "imbalance",
     "imbalance_above_single": "imbalance_above",
     "imbalance_below": "imbalance",
     "imbalance_below_bypass": "imbalance_below",
     "imbalance_below_singularity": "imbalance_below_bypass",
 }
-
-
-def _idle_row(name: str, unit: str, dtype: str, first: int) -> Metric:
-    """Return the row of a metric that is computed; `first` is the number of the first of them."""
-    above = IDLE_PARENTS[name]
-    parent = ABSENT if above is None else first + list(IDLE_PARENTS).index(above) if above else 0
-    return Metric(name, Scope.EXCLUSIVE, unit, dtype, parent=parent)

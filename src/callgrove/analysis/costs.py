@@ -228,7 +228,10 @@ def _find_children(experiment: Experiment, quantity: str) -> list[str]:
 
 
 def counts_as_child(child: Metric) -> bool:
-    """Return whether the value of a metric is taken from that of its parent: it adds up, or is a formula."""
+    """Return whether the value of a metric is taken from that of its parent: it adds up, or is a formula, and somebody
+    measured it."""
+    if child.is_missing:
+        return False
     return child.is_derived or (child.aggregation == Aggregation.SUM and child.composite is None)
 
 

@@ -10,12 +10,14 @@ A metric's value contains those of its children, so that a tree of metrics divid
           p2p          26 s              26 s   20.3 %
 
 Percent is of the root above, where both add up and have one unit. A formula over sums is computed once, of sums over
-the whole call tree; it has no share. What cannot be computed is empty and named in a note.
+the whole call tree; it has no share. A metric that nobody measured is empty, and its kind says so. What cannot be
+computed is empty and named in a note. So is a metric that is less than its children, as files may nest metrics that are
+no parts of one another.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -60,11 +62,14 @@ class _Whole:
         every, roots = np.flatnonzero(tree.listed), tree.roots
         rows = Rows(1, (roots, np.zeros_like(roots)), (every, np.zeros_like(every)))
         self.experiment, self.profiles, self.told = experiment, profiles, list[str]()
+        self.exceeded: list[tuple[_Node, float]] = []  # nodes that are less than their children, and what these are
         self._sums = TotalCells(experiment.values, Scope.INCLUSIVE, profiles)
         self._row = RowCells(self._sums, Scope.INCLUSIVE, rows)
 
     def value(self, metric: Metric) -> float:
-        """Return what a metric comes to; NaN where that cannot be computed."""
+        """Return what a metric comes to; NaN where that cannot be computed, or nobody measured it."""
+        if metric.is_missing:
+            return NO_VALUE
         try:
             self.experiment.metrics.require_values(metric.name)
             return self._compute(metric)
@@ -92,10 +97,13 @@ def _fill_in(nodes: Sequence[_Node], chosen: range, whole: _Whole) -> None:
     for number in chosen:
         node, root = nodes[number], nodes[nodes[number].root]
         children = [nodes[child] for child in node.children if counts_as_child(nodes[child].metric)]
+        parts = [child.value for child in children]
         if node.adds_up or not children:
-            node.without_children = _subtract(node.value, [child.value for child in children])
+            node.without_children = _subtract(node.value, parts)
         if odd := [child.metric.name for child in children if child.metric.unit != node.metric.unit]:
             whole.told.append(f"{node.metric.name} without its children means little: {odd[0]} has another unit")
+        elif node.without_children < 0 <= min(node.value, *parts, np.inf):  # differences may be less
+            whole.exceeded.append((node, sum(parts)))
         if node.adds_up and root.adds_up and node.metric.unit == root.metric.unit and root.value:
             node.percent = 100.0 * node.value / root.value
 
@@ -152,7 +160,18 @@ def metric_tree(
     )
     more = len(whole.told) - MOST_NOTES
     notes = (*whole.told[:MOST_NOTES], *([f"{more} more metrics have no value"] if more > 0 else ()))
-    return Table(columns, left=end - first - len(shown), notes=notes)
+    return Table(columns, left=end - first - len(shown), notes=(*notes, *_explain_exceeded(whole.exceeded)))
+
+
+def _explain_exceeded(nodes: Sequence[tuple[_Node, float]]) -> Iterator[str]:
+    """Yield a note where metrics are less than their children."""
+    if nodes:
+        node, parts = nodes[0]
+        others = f"; the same holds for {len(nodes) - 1} more" if len(nodes) > 1 else ""
+        yield (
+            f"{node.metric.name} is less than its children, {node.value:.6g} of {parts:.6g}: these are not parts of "
+            f"it, and their shares say nothing{others}"
+        )
 
 
 def _find_end(nodes: Sequence[_Node], first: int) -> int:
@@ -163,13 +182,13 @@ def _find_end(nodes: Sequence[_Node], first: int) -> int:
 
 def _with_cost(nodes: Sequence[_Node], first: int, end: int) -> list[_Node]:
     """Return the nodes that have a value other than 0, or none that is known, at or below them."""
-    has_cost = [node.value != 0 for node in nodes]
+    has_cost = [node.value != 0 and not node.metric.is_missing for node in nodes]
     for number in reversed(range(first, end)):
         has_cost[number] |= any(has_cost[child] for child in nodes[number].children)
     return [nodes[number] for number in range(first, end) if has_cost[number]]
 
 
 def _describe(metric: Metric) -> str:
-    """Return how a metric came about: measured, or computed before or after sums are made."""
-    words = metric.when_derived if metric.is_derived else "measured"
+    """Return how a metric came about: measured, or computed before or after sums are made; or that it did not."""
+    words = metric.when_derived if metric.is_derived else "not measured" if metric.is_missing else "measured"
     return words if metric.visible else f"{words}, hidden"

@@ -176,7 +176,7 @@ class TimeUse:
 def _find_idle_metric(experiment: Experiment, time: Metric) -> Metric | None:
     """Return the metric of time in which threads had nothing to do, where a tool has added it to this time; None where
     nothing was added."""
-    if IDLE not in experiment.metrics.quantities:
+    if IDLE not in experiment.metrics.quantities or IDLE in experiment.metrics.missing:
         return None
     idle = experiment.metrics.first(IDLE)
     is_part = idle.parent >= 0 and experiment.metrics[idle.parent].name == time.name

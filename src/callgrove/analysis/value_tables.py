@@ -119,7 +119,7 @@ def describe_left_out(experiment: Experiment, scope: str = "stored") -> list[str
     if computed:
         rest = (name for name in metrics.quantities if name not in metrics.derived)
         composite = [n for n in rest if metrics.first(n).composite and _possible(experiment, n, Scope(scope)) is None]
-    out = []
+    out = [f"{_count_names(metrics.missing)} not measured"] if metrics.missing else []
     if derived and computed:
         out.append(f"{_count_names(derived)} derived, and formulas are not evaluated")
     elif derived:

@@ -418,6 +418,11 @@ class ExperimentBuilder(ContextBuilder):
         refused = Refused(derived.formula, when_computed(derived), why)
         self._metrics[row] = replace(self._metrics[row], formula=derived.formula, derivation=refused)
 
+    def mark_measured(self, row: int) -> None:
+        """Make a metric one that has values, where it was given as one that nobody measured."""
+        if self._metrics[row].is_missing:
+            self._metrics[row] = self._metrics[row].as_measured()
+
     def name_summaries(self, rows: Mapping[int, int]) -> None:
         """Map the ids that stored summaries and formulas use to metric rows; the first id of a row is kept."""
         for id_, row in rows.items():

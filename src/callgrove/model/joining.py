@@ -344,6 +344,7 @@ class _MetricRows:
         self._rows: dict[tuple[str, str, str], int] = {}
         self._kinds: dict[str, set[tuple[object, ...]]] = {}  # of each quantity: its formulas, () where it was measured
         self._formulas: dict[str, Metric] = {}
+        self._missing: dict[str, set[bool]] = {}  # of each quantity: whether nobody measured it, in the parts
 
     def add(self, experiment: Experiment) -> Ids:
         """Add the metrics of a part, and return for each of its rows the row of the whole."""
@@ -352,7 +353,10 @@ class _MetricRows:
             key = (metric.name, metric.scope.value, metric.statistic)
             if key not in self._rows:
                 self._rows[key] = self._builder.add_metric(self._without_ids(metric, rows))
+            elif not metric.is_missing:
+                self._builder.mark_measured(self._rows[key])
             if not metric.statistic:
+                self._missing.setdefault(metric.name, set()).add(metric.is_missing)
                 self._kinds.setdefault(metric.name, set()).add(formula_identity(metric))
             if metric.is_derived:
                 self._formulas.setdefault(metric.name, metric)
@@ -361,6 +365,8 @@ class _MetricRows:
 
     def mark_conflicts(self) -> None:
         """Mark what parts do not agree on, and say so."""
+        for name in (name for name, answers in self._missing.items() if len(answers) > 1):
+            self._builder.warn(Severity.NOTE, f"metric {name}: is not measured in some runs, where it is 0")
         for name, metric in self._formulas.items():
             kinds = self._kinds[name]
             if len(kinds) == 1:

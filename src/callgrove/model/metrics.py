@@ -12,7 +12,8 @@ Values may be composite (a tuple, a histogram): a structured dtype with a scalar
 
 A derived metric is a formula over others: of a user, or in the language of a tool. `Metric.derivation` evaluates it
 where its values are asked for; a formula that nothing evaluates is kept, listed and written again, and who asks for its
-values is told so (`Metrics.require_values`). Nothing shows such a metric as zero.
+values is told so (`Metrics.require_values`). Nothing shows such a metric as zero. The same holds of a metric that has
+its place in a tree of metrics, and that nobody measured (`Metric.is_missing`).
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from callgrove.arrays import Array, Bools, Floats, Ints, absent_stays, new_numbers
-from callgrove.errors import NotEvaluated, UsageError
+from callgrove.errors import NotEvaluated, NotMeasured, UsageError
 
 if TYPE_CHECKING:
     from callgrove.model.derived import Derivation
@@ -38,6 +39,7 @@ __all__ = [
     "MEASUREMENT",
     "MOST_MEASUREMENTS",
     "MOST_TERMS",
+    "NOT_MEASURED",
     "RATE",
     "SCALE_FUNC",
     "TAU_ATOMIC",
@@ -53,6 +55,9 @@ __all__ = [
     "n_doubles",
     "time_unit",
 ]
+
+
+NOT_MEASURED = "callgrove: not measured"  # an attribute; its value is the parameter of `remap` that computes it, or ""
 
 
 class Scope(StrEnum):
@@ -166,8 +171,23 @@ class Metric:
         return bool(self.formula) and not self.statistic
 
     @property
+    def is_missing(self) -> bool:
+        """True for a metric that has its place among others, and that nobody measured."""
+        return any(key == NOT_MEASURED for key, _ in self.attributes)
+
+    def as_missing(self, computed_with: str = "") -> Metric:
+        """Return this metric as one that nobody measured."""
+        return replace(self, attributes=(*self.as_measured().attributes, (NOT_MEASURED, computed_with)))
+
+    def as_measured(self) -> Metric:
+        """Return this metric as one that has values."""
+        return replace(self, attributes=tuple(pair for pair in self.attributes if pair[0] != NOT_MEASURED))
+
+    @property
     def has_values(self) -> bool:
-        """False for a formula that nothing evaluates."""
+        """False for a formula that nothing evaluates, and for what nobody measured."""
+        if self.is_missing:
+            return False
         return not self.is_derived if self.derivation is None else not self.derivation.reason
 
     @property
@@ -284,11 +304,19 @@ class Metrics:
         return [name for name in dict.fromkeys(named) if name in self._rows_of]
 
     def require_values(self, quantity: str) -> None:
-        """Raise NotEvaluated where a quantity is a formula that nothing evaluates: its values are unknown, not zero."""
+        """Raise NotEvaluated where a quantity is a formula that nothing evaluates, or that nobody measured: its values
+        are unknown, not zero."""
         for metric in (self.rows[row] for row in self._rows_of.get(quantity, ())):
+            if metric.is_missing:
+                raise NotMeasured(metric.name, dict(metric.attributes)[NOT_MEASURED])
             if not metric.has_values:
                 reason = metric.derivation.reason if metric.derivation is not None else ""
                 raise NotEvaluated(metric.name, metric.when_derived, metric.formula, reason)
+
+    @cached_property
+    def missing(self) -> tuple[str, ...]:
+        """Quantities that nobody measured, in the file's order."""
+        return tuple(dict.fromkeys(m.name for m in self.rows if m.is_missing and not m.statistic))
 
     def resolve(self, asked: str) -> str:
         """Return the quantity that a user means: its exact name, or the only one that contains the text. A text that
@@ -320,7 +348,7 @@ class Metrics:
     def shown(self) -> tuple[str, ...]:
         """Visible quantities with values (all, where none is), in the order of the file's columns, times first."""
         order = {name: number for number, name in reversed(list(enumerate(c.name for c in self.columns)))}
-        known = (name for name in self.quantities if name not in self.unavailable)
+        known = (name for name in self.quantities if name not in self.unavailable and name not in self.missing)
         names = sorted(known, key=lambda name: order.get(name, len(order)))
         visible = [name for name in names if self.first(name).visible] or names
         return tuple(sorted(visible, key=lambda name: not self.first(name).is_time))

@@ -9,14 +9,17 @@ import pytest
 
 import callgrove
 from callgrove import Scope
+from callgrove.algebra.idle_threads import IDLE_THREADS, IMBALANCE, LIMITED_PARALLELISM
 from callgrove.analysis.costs import without_children
 from callgrove.arrays import Floats
-from callgrove.errors import CorruptFile, InputError, NotEvaluated, RefusedInput, UsageError
+from callgrove.errors import CorruptFile, InputError, NotEvaluated, NotMeasured, RefusedInput, UsageError
 from callgrove.formats.cube.specification import EMBEDDED, parse_specification
 from callgrove.model.cubepl import CubePl
 from callgrove.model.derived import Cells
 from callgrove.model.experiment import Experiment
+from callgrove.model.joining import join_runs
 from callgrove.model.metrics import Aggregation
+from callgrove.model.runs import Run
 from tests.cli.commands import Capture, notes, rows, run, said
 from tests.formats.cube.raw_cubes import R1_VISITS, Cube, RawMetric, r1
 from tests.requirements import need_module
@@ -204,8 +207,9 @@ def test_a_given_specification_comes_first(path: Path, tmp_path: Path, capsys: C
     made = opened(path).remap(spec)
     assert made.metrics.quantities == ("time", "twice", "nothing", "visits", "lo", "hi", "bytes")
     assert made.root_total("twice") == 256
-    assert made.root_total("nothing") == 0
-    assert "1 metrics of the specification are not measured here, so they are 0: nothing" in notes(
+    with pytest.raises(NotMeasured, match=r"nothing is not measured here, so it has no values$"):
+        made.root_total("nothing")
+    assert "1 metrics of the specification are not measured here, so they have no values: nothing" in notes(
         capsys, "info", path, "--spec", spec, "--metrics"
     )
     assert rows(capsys, "top", path, "--spec", spec, "-m", "twice", "--limit", "1")[0]["exclusive"] == 84
@@ -345,7 +349,8 @@ def test_score_ps_specification_gives_what_the_tools_give(shared: Path) -> None:
         m.name: oracle.metrics[m.parent].name if m.parent >= 0 else "" for m in oracle.metrics
     }
     n_values = 0
-    for name in oracle.metrics.quantities:
+    assert not any(oracle.matrix(name, Scope.EXCLUSIVE).any() for name in made.metrics.missing)
+    for name in (name for name in oracle.metrics.quantities if name not in made.metrics.missing):
         for scope in (Scope.EXCLUSIVE, Scope.INCLUSIVE):
             expected, got = oracle.matrix(name, scope), made.matrix(name, scope)
             scale = np.abs(expected[np.isfinite(expected)]).max(initial=0.0)
@@ -382,6 +387,71 @@ def test_idle_threads_of_real_hybrid_runs(name: str, shared: Path) -> None:
     both, above, below = (made.root_total(f"imbalance{part}") for part in ("", "_above", "_below"))
     assert both == pytest.approx(above + below, rel=1e-9)
     assert above == pytest.approx(below, rel=1e-6), "distances from a mean cancel out"
+
+
+COMPUTED = (IDLE_THREADS, LIMITED_PARALLELISM, *IMBALANCE)
+
+
+@pytest.mark.parametrize("words", ["", "out.cubex", "out.cubex --evaluate", "out.callgrove"])
+def test_what_nobody_measured_has_no_values(words: str, shared: Path, tmp_path: Path, capsys: Capture) -> None:
+    """The tree of metrics is whole, formulas are what they are in Cube's tools, and no zero is shown as measured."""
+    source = shared / "data" / "own" / "cube" / "mpi4" / "profile.cubex"
+    if "callgrove" in words:
+        need_module("pyarrow")
+    name, *more = words.split() or [""]
+    if name:
+        run(capsys, "remap", source, tmp_path / name, *more)
+    made = opened(tmp_path / name) if name else opened(source).remap()
+    assert set(made.metrics.missing) == set(COMPUTED)
+    table = {row["name"]: row for row in made.metric_tree()}
+    assert {table[one]["kind"] for one in COMPUTED} == {"not measured"}
+    assert {table[one][column] for one in COMPUTED for column in ("value", "without_children", "percent")} == {None}
+    assert table["time"]["without_children"] == pytest.approx(0, abs=1e-12), "its children are known but for these"
+    assert table["execution"]["value"] == pytest.approx(opened(source).root_total("time")), "time - omp_idle_threads"
+    assert not {row["name"] for row in made.metric_tree(limit=100)} & set(COMPUTED)
+    assert not set(made.metrics.shown) & set(COMPUTED)
+    with pytest.raises(NotMeasured, match=r"imbalance is not measured here.*; idle_threads=True computes it"):
+        made.top("imbalance")
+
+
+def test_what_nobody_measured_is_refused_on_the_command_line(shared: Path, tmp_path: Path, capsys: Capture) -> None:
+    source, out = shared / "data" / "own" / "cube" / "mpi4" / "profile.cubex", tmp_path / "out.cubex"
+    words = "imbalance is not measured here, so it has no values; --idle-threads computes it"
+    run(capsys, "remap", source, out)
+    assert words in said(capsys, "top", out, "-m", "imbalance", code=2)
+    assert words in said(capsys, "top", out, "-m", "x = imbalance / time", code=2)
+    assert words in said(capsys, "diff", out, out, "-m", "imbalance", code=2)
+    listed = {row["name"]: row["unavailable"] for row in rows(capsys, "info", out, "--metrics")}
+    assert {listed[name] for name in COMPUTED} == {"it is not measured"}
+    assert "left out: 8 metrics" in notes(capsys, "export", out, "--table", "values", "--scope", "exclusive")
+    computed = opened(out).remap(idle_threads=True)
+    assert computed.metrics.missing == ()
+    assert computed.root_total("imbalance") == opened(source).remap(idle_threads=True).root_total("imbalance") > 0
+
+
+@pytest.mark.parametrize("target", ["hpctoolkit-release", "hpcrun"])
+def test_targets_that_cannot_mark_metrics_get_none(target: str, shared: Path, tmp_path: Path, capsys: Capture) -> None:
+    source, spec, out = shared / "data" / "own" / "hpcrun-04.00" / "mpi4.m", tmp_path / "own.spec", tmp_path / "out"
+    spec.write_text(f"<metrics>{metric('nothing')}</metrics>")
+    losses = notes(capsys, "remap", source, out, "--spec", spec, "--to", target)
+    assert "lost: metric nothing: left out, as nobody measured it" in losses
+    assert losses.count("nothing") == 2, "the other says so of the specification"
+    assert opened(out).metrics.quantities == opened(source).metrics.quantities
+
+
+def test_algebra_keeps_what_somebody_measured(shared: Path) -> None:
+    """One input has no values of idle threads: the other's count alone. Where none has any, the result has none."""
+    source = opened(shared / "data" / "own" / "cube" / "mpi4" / "profile.cubex")
+    without, computed = source.remap(), source.remap(idle_threads=True)
+    assert set(callgrove.mean(without, without).metrics.missing) == set(COMPUTED)
+    for pair in ([without, computed], [computed, without]):
+        made = callgrove.mean(*pair)
+        assert made.metrics.missing == ()
+        assert made.root_total("imbalance") == pytest.approx(computed.root_total("imbalance") / 2)
+        joined = join_runs([(Run(str(k), {"p": k + 1.0}), one) for k, one in enumerate(pair)], "runs", "two", "two")
+        assert joined.root_total("imbalance") == pytest.approx(computed.root_total("imbalance"))
+        said_of_runs = [w.text for w in joined.warnings if "is not measured in some runs, where it is 0" in w.text]
+        assert len(said_of_runs) == len(COMPUTED)
 
 
 def test_topologies_are_listed_and_written_back(shared: Path, tmp_path: Path, capsys: Capture) -> None:

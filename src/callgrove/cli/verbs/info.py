@@ -186,7 +186,10 @@ def _make_metrics_table(experiment: Experiment) -> Table:
 
 
 def _explain_unavailable(metrics: Metrics, name: str) -> str | None:
-    """Return why a derived metric has no values: its own formula, or that of another one that it needs."""
+    """Return why a metric has no values: nobody measured it, or a formula is not evaluated, its own or that of another
+    metric that it needs."""
+    if name in metrics.missing:
+        return "it is not measured"
     if name not in metrics.unavailable:
         return None
     derivation = metrics.first(name).derivation

@@ -21,7 +21,7 @@ from callgrove.formats.hpcrun import regions as placeholders
 from callgrove.formats.hpcrun.measurement import Nodes, Positions
 from callgrove.formats.hpcrun.primitives import REAL, MetricDescription, Module
 from callgrove.formats.hpcrun.values import description_of, is_int, renumber_formula
-from callgrove.formats.writing.writer import losses_of_formulas, some
+from callgrove.formats.writing.writer import losses_of_formulas, losses_of_missing, some
 from callgrove.model.computed_values import Recipe, recipe
 from callgrove.model.contexts import ContextKind, ContextTree
 from callgrove.model.metrics import Aggregation, Metric, Metrics, Scope
@@ -237,6 +237,7 @@ class MetricPlan:
     formulas: dict[int, str] = field(default_factory=dict)
     unknown_formulas: list[Metric] = field(default_factory=list)  # derived metrics in the language of another tool
     is_real: Bools = field(default_factory=lambda: np.zeros(0, np.bool_))
+    missing: list[str] = field(default_factory=list)  # metrics that nobody measured
     written: Floats = field(default_factory=lambda: np.zeros(0))  # the sum of all that went into columns
     n_written: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     has_values: Bools = field(default_factory=lambda: np.zeros(0, np.bool_))
@@ -260,7 +261,7 @@ class MetricPlan:
             elif metrics.first(quantity).is_derived:
                 plan.unknown_formulas.append(metrics.first(quantity))
             else:
-                plan.left_out.append(quantity)
+                (plan.missing if quantity in metrics.missing else plan.left_out).append(quantity)
         sign = "$" if is_old else "#"
         plan.formulas = {k: renumber_formula(plan.rows[k].formula, plan.row_of, sign) for k in formulas}
         plan.is_real = np.zeros(len(plan.rows), np.bool_)
@@ -276,6 +277,7 @@ class MetricPlan:
 
     def losses(self) -> Iterator[str]:
         yield from losses_of_formulas(self.unknown_formulas)
+        yield from losses_of_missing(self.missing)
         if self.left_out:
             yield f"metrics {some(self.left_out)}: files hold sums over nodes only"
         computed = [m.name for m, way in zip(self.rows, self.recipes, strict=True) if way is not None]

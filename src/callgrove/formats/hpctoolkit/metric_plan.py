@@ -36,7 +36,13 @@ from callgrove.formats.hpctoolkit.release.files import (
     storable,
 )
 from callgrove.formats.hpctoolkit.statistics import STATISTICS
-from callgrove.formats.writing.writer import losses_of_events, losses_of_formulas, losses_of_runs, some
+from callgrove.formats.writing.writer import (
+    losses_of_events,
+    losses_of_formulas,
+    losses_of_missing,
+    losses_of_runs,
+    some,
+)
 from callgrove.model.contexts import NO_ACTIVITY, ContextKind, ContextTree, Regions
 from callgrove.model.definitions import read_formula
 from callgrove.model.experiment import Experiment
@@ -190,7 +196,9 @@ def _choose_quantities(metrics: Metrics, scopes: tuple[Scope, ...], knows_thread
     for row, metric in enumerate(metrics):
         if metric.statistic:
             statistics.setdefault(metric.name, set()).update([metric.statistic] if knows_threads else [])
-        elif metric.aggregation in (Aggregation.SUM, Aggregation.COMPOSITE) and not metric.is_derived:
+        elif metric.is_missing or metric.is_derived:
+            continue
+        elif metric.aggregation in (Aggregation.SUM, Aggregation.COMPOSITE):
             groups.setdefault(metric.name, {})[metric.scope] = row
     for name, row_of_scope in groups.items():
         if (exclusive := row_of_scope.get(Scope.EXCLUSIVE)) is not None:
@@ -429,9 +437,10 @@ def _metrics(metrics: Metrics, plan: MetricPlan) -> Iterator[str]:
     measured = [(metric, written, stored) for metric, written, stored in rows if not metric.statistic]
     held = held_formulas(metrics)
     yield from losses_of_formulas((metric for metric in metrics if metric.name not in held), "no equal there")
+    yield from losses_of_missing(metrics.missing)
     if labels := [f"{name} ({metrics.first(name).unit})" for name in held if not _keeps_unit(metrics, name)]:
         yield f"units of {some(labels)}"
-    measured = [row for row in measured if not row[0].is_derived]
+    measured = [row for row in measured if not (row[0].is_derived or row[0].is_missing)]
     extremes = (Aggregation.MINIMUM, Aggregation.MAXIMUM)
     left_out = [(m, f"{m.name} ({m.scope.word or 'no scope'})") for m, written, _ in measured if not written]
     if labels := [label for metric, label in left_out if metric.aggregation in extremes]:

@@ -47,6 +47,7 @@ __all__ = [
     "left_out_of",
     "losses_of_events",
     "losses_of_formulas",
+    "losses_of_missing",
     "losses_of_runs",
     "losses_of_sides",
     "losses_of_tables",
@@ -266,6 +267,13 @@ def losses_of_formulas(metrics: Iterable[Metric], what_it_has: str = "no place t
         different = dict.fromkeys(names)
         what = "derived metric" if len(different) == 1 else f"{len(different)} derived metrics"
         yield f"{what} {some(names)}: left out, as {why}"
+
+
+def losses_of_missing(names: Sequence[str]) -> Iterator[str]:
+    """Yield losses of metrics that nobody measured, in formats that would say they are 0."""
+    if names:
+        several, them = ("s", "them") if len(names) > 1 else ("", "it")
+        yield f"metric{several} {some(names)}: left out, as nobody measured {them}"
 
 
 def _why_lost(metric: Metric, what_it_has: str) -> str:

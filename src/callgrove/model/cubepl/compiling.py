@@ -211,7 +211,8 @@ class _Compiler:
     def _derive(self, program: Program, name: str, row: Metric, when: When) -> Derivation:
         formula = self.formulas.get(name)
         known = (r.metric for r in (formula.references if formula else ()) if r.metric in program.number_of)
-        operands = tuple(dict.fromkeys(metric for metric in known if metric not in program.void))
+        zeros = program.void | program.missing
+        operands = tuple(dict.fromkeys(metric for metric in known if metric not in zeros))
         if name in program.void:
             return Unavailable(row.formula, when, VOID, operands)
         if name in self.problems or formula is None:

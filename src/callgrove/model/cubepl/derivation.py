@@ -120,6 +120,11 @@ class Program:
         return {metric.name: number for number, metric in enumerate(self.metrics)}
 
     @cached_property
+    def missing(self) -> frozenset[str]:
+        """The metrics that nobody measured: formulas take them as 0, as Cube's tools do."""
+        return frozenset(metric.name for metric in self.metrics if metric.is_missing)
+
+    @cached_property
     def asks_for_values(self) -> bool:
         """Whether init blocks depend on what was measured, and not on the tree alone."""
         blocks = (block.formula for block in self.inits if block.formula is not None)
@@ -185,8 +190,9 @@ class _TreeWorld:
         return self.state.names.find(name) if shared is None else shared
 
     def is_zero(self, reference: Reference) -> bool:
-        """Return whether a metric is 0 everywhere: there is none of the name, or it is VOID."""
-        return reference.metric not in self.program.number_of or reference.metric in self.state.voids
+        """Return whether a metric is 0 everywhere: there is none of the name, nobody measured it, or it is VOID."""
+        is_known = reference.metric in self.program.number_of and reference.metric not in self.program.missing
+        return not is_known or reference.metric in self.state.voids
 
     def of_call_path(self, cells: Cells, reference: Reference, cnode: Value) -> Value:
         """Return a metric at call paths that are named by their ids, over all profiles of a view."""
