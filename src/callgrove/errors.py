@@ -152,6 +152,23 @@ class NotEvaluated(UsageError):
         return NotEvaluated, (self.metric, self.kind, self.formula, self.reason)
 
 
+class NotMeasured(NotEvaluated):
+    """A formula is wanted over several runs, and one of them did not measure what it needs."""
+
+    def __init__(self, metric: str, run: str, operand: str) -> None:
+        self.run, self.operand = run, operand
+        super().__init__(metric, "", "", f"run {run} did not measure {operand}")
+        text = f"{metric} cannot be computed over these runs: run {run} did not measure {operand}; choose others with "
+        UsageError.__init__(self, text, Parameter("runs"))
+
+    def of_metric(self, metric: str) -> NotMeasured:
+        """Return this error as it is: it names the metric."""
+        return self
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return NotMeasured, (self.metric, self.run, self.operand)
+
+
 class InputError(CallgroveError):
     """The input cannot be used."""
 

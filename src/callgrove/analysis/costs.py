@@ -15,7 +15,7 @@ import numpy as np
 
 from callgrove.arrays import Array, Bools, Floats, Ids, Ints, combine_upwards, depths, levels
 from callgrove.errors import Parameter, UsageError
-from callgrove.model.computed_values import recipe
+from callgrove.model.computed_values import demand_operands, recipe
 from callgrove.model.contexts import ContextKind, ContextTree, Relation
 from callgrove.model.derived import ProfileCells, TotalCells, When, evaluate, over_batches
 from callgrove.model.experiment import Experiment
@@ -23,7 +23,7 @@ from callgrove.model.metrics import Aggregation, Metric, Scope
 from callgrove.model.profiles import choose_profiles
 from callgrove.model.runs import Numbers
 from callgrove.model.table import Column
-from callgrove.model.values import Block, DenseBlock
+from callgrove.model.values import Block, DenseBlock, Values
 
 __all__ = [
     "GROUPINGS",
@@ -360,8 +360,16 @@ class RowCells:
         return None if self.rows.nested is None else self.rows.nested[0].astype(np.int32)
 
     @property
+    def values(self) -> Values:
+        return self.whole.values
+
+    @property
     def profiles(self) -> Ints | None:
         return self.whole.profiles
+
+    @property
+    def chosen(self) -> Ints | None:
+        return self.whole.chosen
 
     def of(self, quantity: str, scope: Scope | None = None) -> Floats:
         """Return an operand of each row."""
@@ -388,6 +396,7 @@ class RowCells:
     def of_all_profiles(self, quantity: str, scope: Scope | None = None) -> Floats:
         """Return an operand of each row over all chosen profiles."""
         wanted = scope or self.scope
+        demand_operands(self.values, quantity, self.chosen)
         return self.of(quantity, wanted) if self.over_all is None else self.over_all.of(quantity, wanted)[:, None]
 
     def in_tree(self, quantity: str, scope: Scope | None = None) -> Floats:

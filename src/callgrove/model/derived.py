@@ -34,7 +34,7 @@ import numpy as np
 
 from callgrove.arrays import Array, Floats, Ids, Ints, combine_upwards, subtract_children
 from callgrove.errors import NotEvaluated, UsageError
-from callgrove.model.computed_values import matrices, recipe
+from callgrove.model.computed_values import demand_operands, lacks_operand, matrices, recipe
 from callgrove.model.contexts import ContextTree
 from callgrove.model.metrics import Aggregation, Metric, Metrics, Scope
 from callgrove.model.values import DenseBlock
@@ -91,8 +91,16 @@ class Cells(Protocol):
         """The context of each row; None where rows are groups of contexts."""
 
     @property
+    def values(self) -> Values:
+        """The values that operands are read from."""
+
+    @property
     def profiles(self) -> Ints | None:
         """The profile of each column; None where profiles are combined."""
+
+    @property
+    def chosen(self) -> Ints | None:
+        """All profiles that were chosen, of which those of the columns may be a part; None is every measured one."""
 
     def of(self, quantity: str, scope: Scope | None = None) -> Floats:
         """Return an operand. Absent is 0 of an additive metric, NaN of others."""
@@ -267,6 +275,10 @@ class ProfileCells:
         return np.arange(len(self.tree), dtype=np.int32)
 
     @property
+    def chosen(self) -> Ints:
+        return self.every
+
+    @property
     def over_all(self) -> TotalCells:
         """The same contexts over all chosen profiles."""
         if not self.across:
@@ -307,6 +319,7 @@ class ProfileCells:
         return self.in_tree(quantity, scope)[:, None]
 
     def in_tree(self, quantity: str, scope: Scope | None = None) -> Floats:
+        demand_operands(self.values, quantity, self.every)
         return self.over_all.of(quantity, scope or self.scope)
 
     def over_profiles(self, statistic: str, quantity: str, scope: Scope | None = None) -> Floats:
@@ -365,6 +378,7 @@ class TotalCells:
     def by_profile(self, scope: Scope, quantity: str) -> Iterator[ProfileCells]:
         """Yield cells of contexts x profiles, some profiles at a time, for a quantity that needs single profiles."""
         every = self.values.profiles.measured if self.chosen is None else self.chosen
+        demand_operands(self.values, quantity, every)
         _demand_single_profiles(self.values, every, quantity)
         return _batches(self.values, scope, every, across=[self])
 
@@ -458,6 +472,8 @@ def require_scope(metric: Metric, scope: Scope) -> None:
 def evaluate(metric: Metric, cells: Cells, shape: tuple[int, ...]) -> Floats:
     """Return the values of a derived metric in cells of this shape. Contexts outside of the tree have none."""
     assert metric.derivation is not None
+    if cells.profiles is None:
+        demand_operands(cells.values, metric.name, cells.chosen)
     with np.errstate(all="ignore"):
         try:
             numbers = np.asarray(metric.derivation.evaluate(cells), np.float64)
@@ -467,7 +483,13 @@ def evaluate(metric: Metric, cells: Cells, shape: tuple[int, ...]) -> Floats:
     if cells.contexts is not None and cells.tree.n_listed < len(out):
         out = out.copy()
         out[cells.tree.n_listed :] = np.nan if metric.aggregation == Aggregation.NONE else 0.0
-    return out
+    return out if cells.profiles is None else _blank_unmeasured(metric, cells.values, cells.profiles, out)
+
+
+def _blank_unmeasured(metric: Metric, values: Values, profiles: Ints, matrix: Floats) -> Floats:
+    """Return rows x profiles without those of runs that did not measure an operand: they are missing, not zero."""
+    lacking = lacks_operand(values, metric.name, profiles)
+    return np.where(lacking, np.nan, matrix) if lacking.any() else matrix
 
 
 def _add_roots(metric: Metric, inclusive: Floats, tree: ContextTree) -> Floats:
