@@ -113,6 +113,31 @@ def test_what_cannot_be_shown_is_refused(words: tuple[str, ...], sentence: str, 
     assert said(capsys, words[0], cube, *words[1:], code=2) == sentence
 
 
+@pytest.mark.parametrize("formula", ["r = visits / time", "r = lo / hi"])
+@pytest.mark.parametrize("limit", [1, 2, 3, 4, 5])
+def test_a_limited_tree_of_a_ratio_grows_from_the_root(limit: int, formula: str, cube: Path, capsys: Capture) -> None:
+    """Rows are those with most of what it is computed from, or of the default metric; a reader is told."""
+    table = rows(capsys, "tree", cube, "-m", formula, "--limit", limit)
+    assert (len(table), table[0]["name"]) == (limit, "main")
+    guide = "visits" if "visits" in formula else "time"
+    told = f"rows are those with the most {guide}, as r does not add up"
+    assert told in notes(capsys, "tree", cube, "-m", formula, "--limit", limit)
+    assert told not in notes(capsys, "tree", cube, "-m", formula, "--limit", "all")
+
+
+@pytest.mark.parametrize("limit", [1, 2])
+def test_a_limited_tree_of_a_minimum_grows_from_the_root(limit: int, cube: Path, capsys: Capture) -> None:
+    """The largest minimum lies deep: what is above it is shown as far as the limit reaches."""
+    table = rows(capsys, "tree", cube, "-m", "lo", "--limit", limit)
+    assert [row["depth"] for row in table] == list(range(limit))
+
+
+@pytest.mark.parametrize("verb", ["top", "tree"])
+@pytest.mark.parametrize("form", ["table", "csv"])
+def test_a_view_without_any_value_says_so(verb: str, form: str, cube: Path, capsys: Capture) -> None:
+    assert "no row has a value of x\n" in notes(capsys, verb, cube, "-m", "x = visits / 0", "--format", form)
+
+
 # -- further columns ---------------------------------------------------------------------------------------------------
 
 
