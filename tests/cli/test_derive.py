@@ -132,6 +132,32 @@ def test_a_limited_tree_of_a_minimum_grows_from_the_root(limit: int, cube: Path,
     assert [row["depth"] for row in table] == list(range(limit))
 
 
+@pytest.mark.parametrize(
+    "formula", ["x = exp(1000 * visits)", "x = 1e308 * time * 1e308", "x = each(exp(800 + 0*time))"]
+)
+def test_results_beyond_the_range_of_a_double_are_missing(formula: str, cube: Path, capsys: Capture) -> None:
+    """In every format: an infinite number is none."""
+    for words in (("top",), ("tree",), ("top", "--derive", "y = 2 * time", "-m", "y")):
+        option = "--derive" if len(words) > 1 else "-m"
+        for form in ("table", "csv", "json"):
+            printed = run(capsys, words[0], cube, option, formula, *words[1:], "--format", form).lower()
+            assert "inf" not in printed.replace("inclusive", "")
+    opened = callgrove.open(cube).with_metric(formula)
+    for scope in (Scope.EXCLUSIVE, Scope.INCLUSIVE):
+        assert not np.isinf(opened.totals("x", scope)).any()
+        assert not np.isinf(opened.matrix("x", scope)).any()
+
+
+def test_a_sum_beyond_the_range_of_a_double_is_missing(cube: Path, capsys: Capture) -> None:
+    """Each part is a number, 26 of them are none."""
+    formula = "x = 2e307 * time"
+    assert "x: no total, as values are missing" in notes(capsys, "top", cube, "-m", formula)
+    values = [row[column] for row in rows(capsys, "top", cube, "-m", formula) for column in ("exclusive", "inclusive")]
+    assert None in values
+    assert all(value is None or math.isfinite(value) for value in values)
+    assert np.isnan(callgrove.open(cube).with_metric(formula).root_total("x"))
+
+
 @pytest.mark.parametrize("verb", ["top", "tree"])
 @pytest.mark.parametrize("form", ["table", "csv"])
 def test_a_view_without_any_value_says_so(verb: str, form: str, cube: Path, capsys: Capture) -> None:

@@ -17,7 +17,7 @@ from callgrove.arrays import Array, Bools, Floats, Ids, Ints, combine_upwards, d
 from callgrove.errors import Parameter, UsageError
 from callgrove.model.computed_values import demand_operands, measured_operands, recipe
 from callgrove.model.contexts import ContextKind, ContextTree, Relation
-from callgrove.model.derived import ProfileCells, TotalCells, When, evaluate, over_batches
+from callgrove.model.derived import ProfileCells, TotalCells, When, evaluate, over_batches, without_infinite
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Aggregation, Metric, Scope
 from callgrove.model.profiles import choose_profiles
@@ -86,7 +86,10 @@ class Costs:
             return cells.of(self.metric.name), cells.of(self.metric.name, Scope.INCLUSIVE)
         rule = self.metric.aggregation
         pairs = (self.exclusive, Scope.EXCLUSIVE), (self.inclusive, Scope.INCLUSIVE)
-        exclusive, inclusive = (rows.combine(values, scope, rule) for values, scope in pairs)
+        with np.errstate(over="ignore", invalid="ignore"):  # values need not be finite
+            exclusive, inclusive = (rows.combine(values, scope, rule) for values, scope in pairs)
+        if self.metric.derivation is not None:
+            return without_infinite(exclusive), without_infinite(inclusive)
         return exclusive, inclusive
 
     @cached_property
@@ -207,6 +210,7 @@ def costs(
         exclusive, inclusive = (experiment.totals(quantity, scope, profiles)[:n] for scope in scopes)
     adds_up = row.aggregation != Aggregation.NONE
     total = row.aggregation.combine_all(inclusive[experiment.contexts.roots]) if adds_up else np.nan
+    total = np.nan if row.derivation is not None and np.isinf(total) else total
     return Costs(experiment, row, exclusive, inclusive, total, cells, profiles)
 
 
@@ -395,7 +399,8 @@ class RowCells:
             return evaluate(metric, replace(self, scope=wanted), shape)
         rule, values = metric.aggregation, self.whole.of(quantity, wanted)
         if not rule.neutral:
-            return self.rows.combine(values, wanted, rule)
+            combined = self.rows.combine(values, wanted, rule)
+            return combined if metric.derivation is None else without_infinite(combined)
         out = self.rows.combine(np.where(np.isnan(values), rule.neutral, values), wanted, rule)
         return np.where(out == rule.neutral, np.nan, out)
 

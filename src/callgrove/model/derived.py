@@ -18,8 +18,8 @@ Cells come in three kinds, which answer for the same quantities in different sha
 A formula that is linear in additive metrics gives the same before and after aggregation: its row has scope exclusive
 and adds up. Every other AFTER formula has no scope, and no values that could be added up.
 
-NaN is "no value", and so is everything that is computed from it. Formulas name quantities, not rows: they stay valid
-where metrics, contexts or profiles get other numbers.
+NaN is "no value", and so is everything that is computed from it; a result that a double cannot hold has none either.
+Formulas name quantities, not rows: they stay valid where metrics, contexts or profiles get other numbers.
 """
 
 from __future__ import annotations
@@ -61,6 +61,7 @@ __all__ = [
     "over_batches",
     "require_scope",
     "when_computed",
+    "without_infinite",
 ]
 
 MOST_CELLS = 1 << 21  # contexts x profiles that are evaluated at once
@@ -301,7 +302,7 @@ class ProfileCells:
         _demand_single_profiles(self.values, self.every, quantity)
         asked = Scope.INCLUSIVE if metric.derivation.when == When.EACH_INCLUSIVE else Scope.EXCLUSIVE
         cells = evaluate(metric, replace(self, scope=asked), self._shape)
-        return cells if asked == scope else metric.derivation.spread(cells, asked, scope, self.tree)
+        return cells if asked == scope else _spread(metric.derivation, cells, asked, scope, self.tree)
 
     @property
     def _shape(self) -> tuple[int, ...]:
@@ -363,13 +364,14 @@ class TotalCells:
         summed: Floats | None = None
         if metric.derivation.adds_over_profiles and all(map(self._adds_up, metric.derivation.operands)):
             summed = evaluate(metric, replace(self, scope=asked), (len(self.tree),))
-            return summed if asked == scope else metric.derivation.spread(summed, asked, scope, self.tree)
+            return summed if asked == scope else _spread(metric.derivation, summed, asked, scope, self.tree)
         for cells in self.by_profile(asked, quantity):
             part = metric.derivation.add_profiles(cells.of(quantity))
             summed = part if summed is None else metric.derivation.add_profiles(np.stack([summed, part], axis=1))
         if summed is None:
             return np.zeros(len(self.tree))
-        return summed if asked == scope else metric.derivation.spread(summed, asked, scope, self.tree)
+        summed = without_infinite(summed)
+        return summed if asked == scope else _spread(metric.derivation, summed, asked, scope, self.tree)
 
     def _adds_up(self, quantity: str) -> bool:
         metrics = self.values.metrics
@@ -479,11 +481,21 @@ def evaluate(metric: Metric, cells: Cells, shape: tuple[int, ...]) -> Floats:
             numbers = np.asarray(metric.derivation.evaluate(cells), np.float64)
         except NotEvaluated as error:
             raise error.of_metric(metric.name) from None
-    out: Floats = np.broadcast_to(numbers, shape)
+    out: Floats = np.broadcast_to(without_infinite(numbers), shape)
     if cells.contexts is not None and cells.tree.n_listed < len(out):
         out = out.copy()
         out[cells.tree.n_listed :] = np.nan if metric.aggregation == Aggregation.NONE else 0.0
     return out if cells.profiles is None else _blank_unmeasured(metric, cells.values, cells.profiles, out)
+
+
+def without_infinite(numbers: Floats) -> Floats:
+    """Return results of formulas without those that a double cannot hold: nobody knows their values."""
+    return np.where(np.isinf(numbers), np.nan, numbers) if np.isinf(numbers).any() else numbers
+
+
+def _spread(formula: Derivation, values: Floats, given: Scope, wanted: Scope, tree: ContextTree) -> Floats:
+    with np.errstate(over="ignore", invalid="ignore"):
+        return without_infinite(formula.spread(values, given, wanted, tree))
 
 
 def _blank_unmeasured(metric: Metric, values: Values, profiles: Ints, matrix: Floats) -> Floats:
