@@ -268,6 +268,21 @@ def test_two_names_are_no_formula(text: str, cube: Path, capsys: Capture) -> Non
     assert {row["ratio"] for row in rows(capsys, "diff", cube, cube, "-m", text)} == {1.0}
 
 
+def test_a_right_side_that_computes_is_a_formula(cube: Path, capsys: Capture) -> None:
+    """Also where the left side is a metric, which cannot be defined anew; unless it names what is not here."""
+    sentence = "-m: 'time' at character 1 of 'time=visits*1' is measured already"
+    assert said(capsys, "diff", cube, cube, "-m", "time=visits*1", code=2) == sentence
+    assert "there is no metric 'ld/st'" in said(capsys, "diff", cube, cube, "-m", "time=ld/st", code=2)
+
+
+def test_differences_show_what_was_derived(cube: Path, capsys: Capture) -> None:
+    """A table compares one metric; another one that nothing in it needs would be dropped in silence."""
+    sentence = "--derive: r is not in this table, which compares time; choose it with -m"
+    assert said(capsys, "diff", cube, cube, "-m", "time", "--derive", "r = time / visits", code=2) == sentence
+    shown = rows(capsys, "diff", cube, cube, "--derive", "r = time / visits", "-m", "y = 2 * r")
+    assert shown == rows(capsys, "diff", cube, cube, "-m", "y = 2 * time / visits")
+
+
 def test_a_metric_that_is_called_so_is_meant(capsys: Capture, tmp_path: Path) -> None:
     builder = ExperimentBuilder("equal")
     builder.add_context(-1, ContextKind.FUNCTION, builder.region(ContextKind.FUNCTION, "main"))
