@@ -257,6 +257,11 @@ def test_errors_point_at_the_character(text: str, message: str) -> None:
     assert error.value.exit_code == 2
 
 
+def test_what_is_no_text_defines_nothing() -> None:
+    with pytest.raises(UsageError, match="a metric is defined by a text like 'ipc = instructions / cycles', not by 3"):
+        r1().with_metric(3)  # type: ignore[arg-type]
+
+
 def test_metrics_may_use_earlier_ones_only() -> None:
     made = with_metric(r1(), "tpv = time / visits", "twice = 2 * tpv * visits")
     assert made.metrics.first("twice").unit == "sec"

@@ -457,6 +457,9 @@ def define(metrics: Metrics, text: str, later: Collection[str] = ()) -> Metric:
 
 def with_metric(experiment: Experiment, *definitions: str) -> Experiment:
     """Return an experiment with further metrics, each of which may use those before it. Nothing is computed yet."""
+    for text in definitions:
+        if not isinstance(text, str):
+            raise UsageError(f"a metric is defined by a text like 'ipc = instructions / cycles', not by {text!r:.80}")
     metrics, names = experiment.metrics, [defined_name(text) for text in definitions]
     for number, text in enumerate(definitions):
         metrics = replace(metrics, rows=(*metrics.rows, define(metrics, text, names[number:])))
