@@ -87,9 +87,15 @@ def test_missing_values_come_last(cube: Path, capsys: Capture) -> None:
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("hot", "-m", TPV), "tpv is computed of sums, no sum: no call has a share of it to follow"),
+        (
+            ("hot", "-m", TPV),
+            "tpv is computed from sums and does not add up itself: no call has a share of it to follow",
+        ),
         (("hot", "-m", EACH), "x has no value in some contexts: nobody knows where most of it is"),
-        (("tree", "--bottom-up", "-m", TPV), "tpv is computed of sums, no sum: it cannot be divided among callers"),
+        (
+            ("tree", "--bottom-up", "-m", TPV),
+            "tpv is computed from sums and does not add up itself: it cannot be divided among callers",
+        ),
         (
             ("tree", "--bottom-up", "--derive", TPV),
             "--derive adds columns of contexts, which the rows of --bottom-up are not; choose the metric with -m",

@@ -36,6 +36,9 @@ __all__ = [
 ]
 
 
+COMPUTED_FROM_SUMS = "is computed from sums and does not add up itself"
+
+
 # -- columns that describe contexts ------------------------------------------------------------------------------------
 
 
@@ -261,8 +264,9 @@ def bottom_up(costs: Costs, limit: int | None = None) -> Table:
 def grow_callers(costs: Costs, limit: int | None = None) -> Callers:
     """Return the table of `bottom_up`, and what the functions cost that a limit leaves out of it."""
     if costs.metric.aggregation != Aggregation.SUM:
-        word = "computed of sums" if costs.is_ratio else f"a {costs.metric.aggregation.name.lower()}"
-        raise UsageError(f"{costs.metric.name} is {word}, no sum: it cannot be divided among callers")
+        rule = f"is a {costs.metric.aggregation.name.lower()}, no sum"
+        why = COMPUTED_FROM_SUMS if costs.is_ratio else rule
+        raise UsageError(f"{costs.metric.name} {why}: it cannot be divided among callers")
     tree = costs.tree
     owner, groups = functions_of(tree), group(tree, "function")
     exclusive = np.zeros(tree.n_listed, costs.exclusive.dtype)
@@ -400,7 +404,7 @@ def hot_path(costs: Costs, share: float = 0.5, columns: ShownColumns | None = No
     """Return contexts from a root down, each with at least `share` of its parent's inclusive cost; percent is of the
     total. Of signed costs, at least `share` of all changes below the parent, whichever way they go."""
     if costs.is_ratio:
-        raise UsageError(f"{costs.metric.name} is computed of sums, no sum: no call has a share of it to follow")
+        raise UsageError(f"{costs.metric.name} {COMPUTED_FROM_SUMS}: no call has a share of it to follow")
     if costs.has_missing:
         raise UsageError(f"{costs.metric.name} has no value in some contexts: nobody knows where most of it is")
     folded = fold_lines(costs)

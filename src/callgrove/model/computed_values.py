@@ -171,7 +171,7 @@ def recipe(metrics: Metrics, quantity: str, scope: Scope) -> Recipe:
         if index is not None:
             return Recipe(index, metrics[index], scope)
     if metrics.first(quantity).derivation is not None:
-        raise UsageError(f"{quantity} is computed of sums and does not add up: it has no values of its own")
+        raise UsageError(f"{quantity} is computed from sums and does not add up itself: it has no stored values")
     stored = ", ".join(s.word or "a value without scope" for s in metrics.scopes(quantity)) or "nothing"
     raise UsageError(f"{quantity} has no {scope.word} values and none they could be computed from; there is {stored}")
 

@@ -530,5 +530,7 @@ def derived_blocks(
         for row in rows.tolist():
             metric = values.metrics[row]
             if metric.scope == Scope.NONE:
-                raise UsageError(f"{metric.name} is computed of sums and does not add up: it has no values to list")
+                raise UsageError(
+                    f"{metric.name} is computed from sums and does not add up itself: it has no values to list"
+                )
             yield DenseBlock(row, contexts, cells.profiles.astype(np.int32), cells.of(metric.name, metric.scope))
