@@ -408,6 +408,24 @@ def test_where_nothing_happened_counts_nothing_and_where_nothing_was_visited_all
     assert made.root_total("x", np.array([0])) == pytest.approx(10 + 0.5 + 0.5 + 1.6 + 2 + 1 / 3 + 1)
 
 
+@pytest.mark.parametrize("each", ["each", "each_incl"])
+@pytest.mark.parametrize(
+    ("definitions", "flat"),
+    [
+        (("x = time / visits",), "time / visits"),
+        (("x = incl(time) / visits",), "incl(time) / visits"),
+        (("w = time / visits", "x = w + 2 * excl(w)"), "time / visits + 2 * excl(time / visits)"),
+    ],
+)
+def test_each_of_a_formula_is_each_of_its_text(definitions: tuple[str, ...], flat: str, each: str) -> None:
+    """Nothing was visited in some cells of R1, where 0/0 is 0 in both."""
+    opened = r1().with_metric(*definitions, f"y = {each}(x)", f"z = {each}({flat})")
+    for scope in (Scope.EXCLUSIVE, Scope.INCLUSIVE):
+        np.testing.assert_allclose(opened.totals("y", scope), opened.totals("z", scope), rtol=1e-14)
+        np.testing.assert_allclose(opened.matrix("y", scope), opened.matrix("z", scope), rtol=1e-14)
+        assert not np.isnan(opened.totals("y", scope)).all()
+
+
 def test_values_of_single_profiles() -> None:
     made = with_metric(r1(), "x = time / visits", "y = each(time / visits)", "z = 100 * time / profiles.max(time)")
     assert made.matrix("x", Scope.EXCLUSIVE)[1].tolist() == [0.5, 0.3, 7 / 30, 0.2]
