@@ -18,6 +18,7 @@ from callgrove.model.metrics import Metric, Scope
 from callgrove.model.profiles import ProfileKind
 from tests.cli.commands import Capture, notes, rows, run, said
 from tests.formats.hpctoolkit.databases import corpus
+from tests.formats.written import read
 from tests.model.references import r1
 
 TPV = "tpv = time / visits"
@@ -148,7 +149,7 @@ def test_results_beyond_the_range_of_a_double_are_missing(formula: str, cube: Pa
         for form in ("table", "csv", "json"):
             printed = run(capsys, words[0], cube, option, formula, *words[1:], "--format", form).lower()
             assert "inf" not in printed.replace("inclusive", "")
-    opened = callgrove.open(cube).with_metric(formula)
+    opened = read(cube).with_metric(formula)
     for scope in (Scope.EXCLUSIVE, Scope.INCLUSIVE):
         assert not np.isinf(opened.totals("x", scope)).any()
         assert not np.isinf(opened.matrix("x", scope)).any()
@@ -161,7 +162,7 @@ def test_a_sum_beyond_the_range_of_a_double_is_missing(cube: Path, capsys: Captu
     values = [row[column] for row in rows(capsys, "top", cube, "-m", formula) for column in ("exclusive", "inclusive")]
     assert None in values
     assert all(value is None or math.isfinite(value) for value in values)
-    assert np.isnan(callgrove.open(cube).with_metric(formula).root_total("x"))
+    assert np.isnan(read(cube).with_metric(formula).root_total("x"))
 
 
 @pytest.mark.parametrize("verb", ["top", "tree"])
