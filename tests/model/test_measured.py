@@ -73,6 +73,12 @@ def test_a_folder_of_our_own_still_knows(folder: Path, tmp_path: Path) -> None:
         read(copied).with_metric(FORMULAS["after"]).totals("r", Scope.EXCLUSIVE)
 
 
+def test_targets_of_one_run_say_what_they_lose(folder: Path, tmp_path: Path) -> None:
+    lost = "which runs did not measure visits: absent reads as 0"
+    assert lost in callgrove.write(read(folder), tmp_path / "all.cubex")
+    assert lost not in callgrove.write(read(folder).select(metrics=["time"]), tmp_path / "time.cubex")
+
+
 def test_what_all_runs_measured_is_computed(folder: Path) -> None:
     opened = read(folder).with_metric("t = 2 * time")
     np.testing.assert_array_equal(opened.totals("t", Scope.EXCLUSIVE), 2 * opened.totals("time", Scope.EXCLUSIVE))
@@ -118,6 +124,11 @@ def test_columns_leave_out_what_a_run_lacks(tmp_path: Path, capsys: Capture) -> 
     Cube(R1_TREE, [TIME]).write(tmp_path / "app.p8.r1.cubex")
     assert "1 metrics have a formula that is not evaluated: tpv" in notes(capsys, "top", tmp_path, "--all-metrics")
     assert not any(name.startswith("tpv") for row in rows(capsys, "top", tmp_path, "--all-metrics") for name in row)
+
+
+def test_the_tree_of_metrics_says_which_run(folder: Path, capsys: Capture) -> None:
+    told = notes(capsys, "tree", folder, "--metrics", "--derive", FORMULAS["after"])
+    assert "did not measure visits; choose others with --run" in told
 
 
 def test_exports_have_values_of_the_runs_that_measured_all(folder: Path, capsys: Capture) -> None:
