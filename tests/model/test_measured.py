@@ -12,6 +12,7 @@ import callgrove
 from callgrove import Scope
 from callgrove.cli.main import main
 from callgrove.errors import NotMeasured
+from callgrove.model.runs import NOT_MEASURED, Run
 from tests.cli.commands import Capture, notes, rows
 from tests.formats.cube.raw_cubes import R1_TIME, R1_TREE, R1_VISITS, Cube, RawMetric
 from tests.formats.written import read
@@ -93,6 +94,12 @@ def test_formulas_of_one_run_are_no_gaps_of_others(tmp_path: Path) -> None:
     Cube(R1_TREE, [TIME]).write(tmp_path / "app.p8.r1.cubex")
     opened = read(tmp_path)
     np.testing.assert_array_equal(opened.totals("half", Scope.EXCLUSIVE), opened.totals("time", Scope.EXCLUSIVE) / 2)
+
+
+@pytest.mark.parametrize("text", ["", "[", "3", "null", '{"a": 1}', "[" * 100_000, "[[1], 2]"])
+def test_an_attribute_that_is_no_list_of_names_names_none(text: str) -> None:
+    assert Run("damaged", attributes={NOT_MEASURED: text}).unmeasured == frozenset()
+    assert Run("whole").without({"b\n", "a"}).unmeasured == {"a", "b\n"}
 
 
 def test_the_error_travels_between_processes() -> None:

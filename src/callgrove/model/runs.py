@@ -95,12 +95,17 @@ class Run:
 
     @property
     def unmeasured(self) -> frozenset[str]:
-        """The metrics that other runs of its experiment measured and it did not."""
+        """The metrics that other runs of its experiment measured and it did not. An attribute that is no list names
+        none."""
         if NOT_MEASURED not in self.attributes:
             return frozenset()
         import json  # for the few that lack any
 
-        return frozenset(map(str, json.loads(self.attributes[NOT_MEASURED])))
+        try:
+            names = json.loads(self.attributes[NOT_MEASURED])
+        except (ValueError, RecursionError):
+            names = []
+        return frozenset(name for name in names if isinstance(name, str)) if isinstance(names, list) else frozenset()
 
     def without(self, metrics: Collection[str]) -> Run:
         """Return the run with the names of metrics that it did not measure."""
