@@ -3,7 +3,8 @@
     CallgroveError            exit code 1   something failed
     |-- UsageError                      2   the call names something that does not exist
     |   `-- NotEvaluated                    a derived metric, whose formula is not evaluated
-    |       `-- NotMeasured                 a metric that is in the tree of metrics, and that nobody measured
+    |       |-- NotMeasured                 a metric that is in the tree of metrics, and that nobody measured
+    |       `-- NotMeasuredInRun            a formula over runs of which one did not measure an operand
     |-- InputError                      3   the input cannot be used
     |   |-- NotRecognised                   no format, or more than one, claims it
     |   |-- CorruptFile                     a recognised file is damaged
@@ -38,6 +39,7 @@ __all__ = [
     "MissingExtra",
     "NotEvaluated",
     "NotMeasured",
+    "NotMeasuredInRun",
     "NotRecognised",
     "Parameter",
     "PluginWarning",
@@ -170,6 +172,23 @@ class NotMeasured(NotEvaluated):
 
     def __reduce__(self) -> tuple[object, ...]:
         return NotMeasured, (self.metric, self.computed_with)
+
+
+class NotMeasuredInRun(NotEvaluated):
+    """A formula is wanted over several runs, and one of them did not measure what it needs."""
+
+    def __init__(self, metric: str, run: str, operand: str) -> None:
+        self.run, self.operand = run, operand
+        super().__init__(metric, "", "", f"run {run} did not measure {operand}")
+        text = f"{metric} cannot be computed over these runs: run {run} did not measure {operand}; choose others with "
+        UsageError.__init__(self, text, Parameter("runs"))
+
+    def of_metric(self, metric: str) -> NotEvaluated:
+        """Return this error as it is: it names the metric."""
+        return self
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return NotMeasuredInRun, (self.metric, self.run, self.operand)
 
 
 class InputError(CallgroveError):

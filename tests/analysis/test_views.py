@@ -65,6 +65,7 @@ def test_a_limit_keeps_what_lies_above(found: Costs, limit: int) -> None:
     whole, cut = top_down(found), top_down(found, limit=limit)
     assert len(cut) <= limit or len(whole) <= limit
     assert len(cut) + cut.left == len(whole)
+    assert len(cut) or not limit or not len(whole)
     shown = set(cut.column("context").plain())
     depths = cut.column("depth").plain()
     assert not depths or depths[0] == 0

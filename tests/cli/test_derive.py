@@ -18,6 +18,7 @@ from callgrove.model.metrics import Metric, Scope
 from callgrove.model.profiles import ProfileKind
 from tests.cli.commands import Capture, notes, rows, run, said
 from tests.formats.hpctoolkit.databases import corpus
+from tests.formats.written import read
 from tests.model.references import r1
 
 TPV = "tpv = time / visits"
@@ -87,9 +88,15 @@ def test_missing_values_come_last(cube: Path, capsys: Capture) -> None:
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("hot", "-m", TPV), "tpv is computed of sums, no sum: no call has a share of it to follow"),
+        (
+            ("hot", "-m", TPV),
+            "tpv is computed from sums and does not add up itself: no call has a share of it to follow",
+        ),
         (("hot", "-m", EACH), "x has no value in some contexts: nobody knows where most of it is"),
-        (("tree", "--bottom-up", "-m", TPV), "tpv is computed of sums, no sum: it cannot be divided among callers"),
+        (
+            ("tree", "--bottom-up", "-m", TPV),
+            "tpv is computed from sums and does not add up itself: it cannot be divided among callers",
+        ),
         (
             ("tree", "--bottom-up", "--derive", TPV),
             "--derive adds columns of contexts, which the rows of --bottom-up are not; choose the metric with -m",
@@ -111,6 +118,57 @@ def test_missing_values_come_last(cube: Path, capsys: Capture) -> None:
 )
 def test_what_cannot_be_shown_is_refused(words: tuple[str, ...], sentence: str, cube: Path, capsys: Capture) -> None:
     assert said(capsys, words[0], cube, *words[1:], code=2) == sentence
+
+
+@pytest.mark.parametrize("formula", ["r = visits / time", "r = lo / hi"])
+@pytest.mark.parametrize("limit", [1, 2, 3, 4, 5])
+def test_a_limited_tree_of_a_ratio_grows_from_the_root(limit: int, formula: str, cube: Path, capsys: Capture) -> None:
+    """Rows are those with most of what it is computed from, or of the default metric; a reader is told."""
+    table = rows(capsys, "tree", cube, "-m", formula, "--limit", limit)
+    assert (len(table), table[0]["name"]) == (limit, "main")
+    guide = "visits" if "visits" in formula else "time"
+    told = f"rows are those with the most {guide}, as r does not add up"
+    assert told in notes(capsys, "tree", cube, "-m", formula, "--limit", limit)
+    assert told not in notes(capsys, "tree", cube, "-m", formula, "--limit", "all")
+
+
+@pytest.mark.parametrize("limit", [1, 2])
+def test_a_limited_tree_of_a_minimum_grows_from_the_root(limit: int, cube: Path, capsys: Capture) -> None:
+    """The largest minimum lies deep: what is above it is shown as far as the limit reaches."""
+    table = rows(capsys, "tree", cube, "-m", "lo", "--limit", limit)
+    assert [row["depth"] for row in table] == list(range(limit))
+
+
+@pytest.mark.parametrize(
+    "formula", ["x = exp(1000 * visits)", "x = 1e308 * time * 1e308", "x = each(exp(800 + 0*time))"]
+)
+def test_results_beyond_the_range_of_a_double_are_missing(formula: str, cube: Path, capsys: Capture) -> None:
+    """In every format: an infinite number is none."""
+    for words in (("top",), ("tree",), ("top", "--derive", "y = 2 * time", "-m", "y")):
+        option = "--derive" if len(words) > 1 else "-m"
+        for form in ("table", "csv", "json"):
+            printed = run(capsys, words[0], cube, option, formula, *words[1:], "--format", form).lower()
+            assert "inf" not in printed.replace("inclusive", "")
+    opened = read(cube).with_metric(formula)
+    for scope in (Scope.EXCLUSIVE, Scope.INCLUSIVE):
+        assert not np.isinf(opened.totals("x", scope)).any()
+        assert not np.isinf(opened.matrix("x", scope)).any()
+
+
+def test_a_sum_beyond_the_range_of_a_double_is_missing(cube: Path, capsys: Capture) -> None:
+    """Each part is a number, 26 of them are none."""
+    formula = "x = 2e307 * time"
+    assert "x: no total, as values are missing" in notes(capsys, "top", cube, "-m", formula)
+    values = [row[column] for row in rows(capsys, "top", cube, "-m", formula) for column in ("exclusive", "inclusive")]
+    assert None in values
+    assert all(value is None or math.isfinite(value) for value in values)
+    assert np.isnan(read(cube).with_metric(formula).root_total("x"))
+
+
+@pytest.mark.parametrize("verb", ["top", "tree"])
+@pytest.mark.parametrize("form", ["table", "csv"])
+def test_a_view_without_any_value_says_so(verb: str, form: str, cube: Path, capsys: Capture) -> None:
+    assert "no row has a value of x\n" in notes(capsys, verb, cube, "-m", "x = visits / 0", "--format", form)
 
 
 # -- further columns ---------------------------------------------------------------------------------------------------
@@ -215,6 +273,21 @@ def test_differences_of_what_is_computed_in_each_profile(cube: Path, capsys: Cap
 def test_two_names_are_no_formula(text: str, cube: Path, capsys: Capture) -> None:
     """LEFT=RIGHT names a metric of each side of a comparison."""
     assert {row["ratio"] for row in rows(capsys, "diff", cube, cube, "-m", text)} == {1.0}
+
+
+def test_a_right_side_that_computes_is_a_formula(cube: Path, capsys: Capture) -> None:
+    """Also where the left side is a metric, which cannot be defined anew; unless it names what is not here."""
+    sentence = "-m: 'time' at character 1 of 'time=visits*1' is measured already"
+    assert said(capsys, "diff", cube, cube, "-m", "time=visits*1", code=2) == sentence
+    assert "there is no metric 'ld/st'" in said(capsys, "diff", cube, cube, "-m", "time=ld/st", code=2)
+
+
+def test_differences_show_what_was_derived(cube: Path, capsys: Capture) -> None:
+    """A table compares one metric; another one that nothing in it needs would be dropped in silence."""
+    sentence = "--derive: r is not in this table, which compares time; choose it with -m"
+    assert said(capsys, "diff", cube, cube, "-m", "time", "--derive", "r = time / visits", code=2) == sentence
+    shown = rows(capsys, "diff", cube, cube, "--derive", "r = time / visits", "-m", "y = 2 * r")
+    assert shown == rows(capsys, "diff", cube, cube, "-m", "y = 2 * time / visits")
 
 
 def test_a_metric_that_is_called_so_is_meant(capsys: Capture, tmp_path: Path) -> None:

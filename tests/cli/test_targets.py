@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import callgrove
 from callgrove.cli.main import VERBS, load_command
 from callgrove.cli.parser import Parser
 from callgrove.cli.verbs.convert import main as rocprofv3_merge
@@ -141,6 +142,16 @@ def test_without_an_ending_the_input_says_what_is_written(tmp_path: Path, capsys
     for verb in ("mean", "merge"):
         found = said(capsys, verb, tmp_path / "a.db", tmp_path / "b.db", out, "--force", code=2)
         assert found == f"{out}: is a folder, and a file is to be written; choose another name"
+
+
+@pytest.mark.parametrize("words", [("convert", "{input}", "{out}"), ("mean", "{input}", "{input}", "{out}")])
+def test_an_unknown_target_offers_what_can_be_written(words: tuple[str, ...], tmp_path: Path, capsys: Capture) -> None:
+    source = tmp_path / "in.cubex"
+    callgrove.write(example(), source)
+    asked = [word.format(input=source, out=tmp_path / "out") for word in words]
+    near = said(capsys, *asked, "--to", "hpctoolkit", code=2)
+    assert near == "there is no format 'hpctoolkit'; did you mean hpctoolkit-release?"
+    assert "extrap-binary3" not in said(capsys, *asked, "--to", "zzz", code=2)
 
 
 def test_the_input_may_lie_in_a_folder(tmp_path: Path, capsys: Capture) -> None:

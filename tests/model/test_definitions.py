@@ -257,6 +257,11 @@ def test_errors_point_at_the_character(text: str, message: str) -> None:
     assert error.value.exit_code == 2
 
 
+def test_what_is_no_text_defines_nothing() -> None:
+    with pytest.raises(UsageError, match="a metric is defined by a text like 'ipc = instructions / cycles', not by 3"):
+        r1().with_metric(3)  # type: ignore[arg-type]
+
+
 def test_metrics_may_use_earlier_ones_only() -> None:
     made = with_metric(r1(), "tpv = time / visits", "twice = 2 * tpv * visits")
     assert made.metrics.first("twice").unit == "sec"
@@ -401,6 +406,24 @@ def test_where_nothing_happened_counts_nothing_and_where_nothing_was_visited_all
     assert made.totals("nothing", Scope.INCLUSIVE).tolist() == [0.0] * 7
     # Of rank 0 thread 0 alone, each function was visited: 10/1 + 5/10 + 1/2 + 8/5 + 2/1 + 1/3 + 4/4.
     assert made.root_total("x", np.array([0])) == pytest.approx(10 + 0.5 + 0.5 + 1.6 + 2 + 1 / 3 + 1)
+
+
+@pytest.mark.parametrize("each", ["each", "each_incl"])
+@pytest.mark.parametrize(
+    ("definitions", "flat"),
+    [
+        (("x = time / visits",), "time / visits"),
+        (("x = incl(time) / visits",), "incl(time) / visits"),
+        (("w = time / visits", "x = w + 2 * excl(w)"), "time / visits + 2 * excl(time / visits)"),
+    ],
+)
+def test_each_of_a_formula_is_each_of_its_text(definitions: tuple[str, ...], flat: str, each: str) -> None:
+    """Nothing was visited in some cells of R1, where 0/0 is 0 in both."""
+    opened = r1().with_metric(*definitions, f"y = {each}(x)", f"z = {each}({flat})")
+    for scope in (Scope.EXCLUSIVE, Scope.INCLUSIVE):
+        np.testing.assert_allclose(opened.totals("y", scope), opened.totals("z", scope), rtol=1e-14)
+        np.testing.assert_allclose(opened.matrix("y", scope), opened.matrix("z", scope), rtol=1e-14)
+        assert not np.isnan(opened.totals("y", scope)).all()
 
 
 def test_values_of_single_profiles() -> None:

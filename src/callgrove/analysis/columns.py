@@ -19,7 +19,7 @@ import numpy as np
 from callgrove.analysis.costs import NESTED, RowCells, Rows
 from callgrove.arrays import Array, Floats, Ints
 from callgrove.errors import UsageError
-from callgrove.model.computed_values import Recipe, recipe
+from callgrove.model.computed_values import Recipe, lacks_operand, recipe
 from callgrove.model.derived import TotalCells
 from callgrove.model.experiment import Experiment
 from callgrove.model.formulas import Call, Expression, FormulaError, Variable, evaluate, fold, parse, postorder
@@ -287,11 +287,18 @@ def columns_to_show(experiment: Experiment, profiles: Ints | None = None) -> Sho
             left_out.append(_name(column))
         else:
             shown.append(Shown(_name(column), column, formula, _unit(experiment.metrics, column)))
+    unavailable = (*experiment.metrics.unavailable, *_list_unmeasured(experiment, profiles))
     if not shown:
-        shown = list(_list_plain_columns(experiment.metrics, reader))
-    unavailable = experiment.metrics.unavailable
+        shown = list(_list_plain_columns(experiment.metrics, reader, unavailable))
     quantities = tuple(reader.quantities)
     return ShownColumns(experiment, profiles, _drop_repeated(shown), quantities, tuple(left_out), unavailable)
+
+
+def _list_unmeasured(experiment: Experiment, profiles: Ints | None) -> list[str]:
+    """Return the formulas over what one of several runs did not measure."""
+    chosen, metrics = experiment.profiles.measured if profiles is None else profiles, experiment.metrics
+    formulas = [name for name in metrics.derived if name not in metrics.unavailable]
+    return [name for name in formulas if lacks_operand(experiment.values, name, chosen).any()]
 
 
 def _drop_repeated(columns: Sequence[Shown]) -> tuple[Shown, ...]:
@@ -322,9 +329,9 @@ def _choose_columns(columns: Iterable[Column]) -> list[Column]:
     return [c for c in visible if c.scope not in EXCLUSIVE_FIRST or EXCLUSIVE_FIRST.index(c.scope) == best[_name(c)]]
 
 
-def _list_plain_columns(metrics: Metrics, reader: _Reader) -> Iterable[Shown]:
-    """Yield both costs of every visible quantity."""
-    for name in metrics.shown:
+def _list_plain_columns(metrics: Metrics, reader: _Reader, unavailable: Sequence[str]) -> Iterable[Shown]:
+    """Yield both costs of every visible quantity that has values."""
+    for name in (name for name in metrics.shown if name not in unavailable):
         first = metrics.first(name)
         for scope in (Scope.INCLUSIVE, Scope.EXCLUSIVE):
             try:

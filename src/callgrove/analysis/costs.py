@@ -15,15 +15,15 @@ import numpy as np
 
 from callgrove.arrays import Array, Bools, Floats, Ids, Ints, combine_upwards, depths, levels
 from callgrove.errors import Parameter, UsageError
-from callgrove.model.computed_values import recipe
+from callgrove.model.computed_values import demand_operands, measured_operands, recipe
 from callgrove.model.contexts import ContextKind, ContextTree, Relation
-from callgrove.model.derived import ProfileCells, TotalCells, When, evaluate, over_batches
+from callgrove.model.derived import ProfileCells, TotalCells, When, evaluate, over_batches, without_infinite
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Aggregation, Metric, Scope
 from callgrove.model.profiles import choose_profiles
 from callgrove.model.runs import Numbers
 from callgrove.model.table import Column
-from callgrove.model.values import Block, DenseBlock
+from callgrove.model.values import Block, DenseBlock, Values
 
 __all__ = [
     "GROUPINGS",
@@ -86,7 +86,10 @@ class Costs:
             return cells.of(self.metric.name), cells.of(self.metric.name, Scope.INCLUSIVE)
         rule = self.metric.aggregation
         pairs = (self.exclusive, Scope.EXCLUSIVE), (self.inclusive, Scope.INCLUSIVE)
-        exclusive, inclusive = (rows.combine(values, scope, rule) for values, scope in pairs)
+        with np.errstate(over="ignore", invalid="ignore"):  # values need not be finite
+            exclusive, inclusive = (rows.combine(values, scope, rule) for values, scope in pairs)
+        if self.metric.derivation is not None:
+            return without_infinite(exclusive), without_infinite(inclusive)
         return exclusive, inclusive
 
     @cached_property
@@ -141,6 +144,16 @@ class Costs:
         sizes = np.zeros(len(tree), np.float64)
         sizes[:n] = np.abs(self.exclusive.astype(np.float64))
         return combine_upwards(sizes, tree.parent, tree.levels, np.add)[:n]
+
+    @cached_property
+    def guide(self) -> tuple[str, Floats]:
+        """What chooses among contexts where a formula does not add up: the name and the inclusive costs of the first
+        metric it is computed from that does, else of the default one."""
+        metrics, n = self.experiment.metrics, self.tree.n_listed
+        operands = (metrics.first(name) for name in measured_operands(metrics, self.metric.name))
+        additive = (row.name for row in operands if row.aggregation == Aggregation.SUM and row.composite is None)
+        name = next(additive, "") or self.experiment.default_metric
+        return name, np.abs(np.nan_to_num(self.cells.of(name, Scope.INCLUSIVE)[:n]))
 
     def has(self, values: Array) -> Bools:
         """Return which of some costs are there: not zero, or where nothing adds up, not absent. A sum with a part that
@@ -197,6 +210,7 @@ def costs(
         exclusive, inclusive = (experiment.totals(quantity, scope, profiles)[:n] for scope in scopes)
     adds_up = row.aggregation != Aggregation.NONE
     total = row.aggregation.combine_all(inclusive[experiment.contexts.roots]) if adds_up else np.nan
+    total = np.nan if row.derivation is not None and np.isinf(total) else total
     return Costs(experiment, row, exclusive, inclusive, total, cells, profiles)
 
 
@@ -363,8 +377,16 @@ class RowCells:
         return None if self.rows.nested is None else self.rows.nested[0].astype(np.int32)
 
     @property
+    def values(self) -> Values:
+        return self.whole.values
+
+    @property
     def profiles(self) -> Ints | None:
         return self.whole.profiles
+
+    @property
+    def chosen(self) -> Ints | None:
+        return self.whole.chosen
 
     def of(self, quantity: str, scope: Scope | None = None) -> Floats:
         """Return an operand of each row."""
@@ -380,7 +402,8 @@ class RowCells:
             return evaluate(metric, replace(self, scope=wanted), shape)
         rule, values = metric.aggregation, self.whole.of(quantity, wanted)
         if not rule.neutral:
-            return self.rows.combine(values, wanted, rule)
+            combined = self.rows.combine(values, wanted, rule)
+            return combined if metric.derivation is None else without_infinite(combined)
         out = self.rows.combine(np.where(np.isnan(values), rule.neutral, values), wanted, rule)
         return np.where(out == rule.neutral, np.nan, out)
 
@@ -391,6 +414,7 @@ class RowCells:
     def of_all_profiles(self, quantity: str, scope: Scope | None = None) -> Floats:
         """Return an operand of each row over all chosen profiles."""
         wanted = scope or self.scope
+        demand_operands(self.values, quantity, self.chosen)
         return self.of(quantity, wanted) if self.over_all is None else self.over_all.of(quantity, wanted)[:, None]
 
     def in_tree(self, quantity: str, scope: Scope | None = None) -> Floats:

@@ -73,7 +73,12 @@ class View:
         return replace(
             table,
             title=title,
-            notes=(*_note_added_up(experiment, self.profiles), *self._note_left_out(), *_damage(experiment)),
+            notes=(
+                *_note_added_up(experiment, self.profiles),
+                *table.notes,
+                *self._note_left_out(),
+                *_damage(experiment),
+            ),
         )
 
     def _note_left_out(self) -> Iterator[str]:

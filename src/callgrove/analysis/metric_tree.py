@@ -24,7 +24,7 @@ import numpy as np
 
 from callgrove.analysis.costs import RowCells, Rows, counts_as_child
 from callgrove.arrays import Ints
-from callgrove.errors import NotEvaluated, UsageError
+from callgrove.errors import NotEvaluated, UsageError, compose_text
 from callgrove.model.derived import TotalCells
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Aggregation, Metric, Metrics, Scope
@@ -74,9 +74,9 @@ class _Whole:
             self.experiment.metrics.require_values(metric.name)
             return self._compute(metric)
         except NotEvaluated as error:
-            self.told.append(str(error))
+            self.told.append(compose_text(error))
         except UsageError as error:
-            self.told.append(f"{metric.name} has no value: {error}")
+            self.told.append(compose_text(f"{metric.name} has no value: ", error))
         return NO_VALUE
 
     def _compute(self, metric: Metric) -> float:

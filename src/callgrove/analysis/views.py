@@ -36,6 +36,9 @@ __all__ = [
 ]
 
 
+COMPUTED_FROM_SUMS = "is computed from sums and does not add up itself"
+
+
 # -- columns that describe contexts ------------------------------------------------------------------------------------
 
 
@@ -111,12 +114,17 @@ def top_down(
     inclusive cost.
 
     Contexts without any cost at or below them are left out. A limit keeps the contexts with the highest inclusive cost
-    and all that lies above them. `columns` are shown of the same rows.
+    and all that lies above them; of a formula that does not add up, those with most of what it is computed from, as
+    its own values say nothing about what lies above. `columns` are shown of the same rows.
     """
     folded = fold_lines(costs, source)
     costly = np.flatnonzero(folded.shown & _find_reached(costs, folded))
     ranks = costs.rank(folded.inclusive)
-    chosen = costly if limit is None or len(costly) <= limit else _heaviest(folded, costly, ranks, limit)
+    chosen, notes = costly, _say_none(costs, len(costly))
+    if limit is not None and len(costly) > limit:
+        guide, weights = costs.guide if costs.is_ratio else ("", ranks)
+        chosen = _heaviest(folded, costly, weights, limit)
+        notes = (f"rows are those with the most {guide}, as {costs.metric.name} does not add up",) if guide else ()
     order = _walk_tree(folded, chosen, ranks)
     return Table(
         (
@@ -128,7 +136,13 @@ def top_down(
             *(columns.of_rows(Rows.of_contexts(order, folded.owner)) if columns else ()),
         ),
         left=len(costly) - len(chosen),
+        notes=notes,
     )
+
+
+def _say_none(costs: Costs, n_rows: int) -> tuple[str, ...]:
+    """Return what is said of a view of a formula that has no row."""
+    return () if n_rows or costs.metric.derivation is None else (f"no row has a value of {costs.metric.name}",)
 
 
 def _find_reached(costs: Costs, folded: Folded) -> Bools:
@@ -145,7 +159,8 @@ def _find_reached(costs: Costs, folded: Folded) -> Bools:
 
 
 def _heaviest(folded: Folded, costly: Ints, ranks: Floats, limit: int) -> Ints:
-    """Return the `limit` contexts with the highest inclusive cost, each with everything above it."""
+    """Return the `limit` contexts with the highest inclusive cost, each with everything above it. Where the first of
+    them lies too deep, what is above it stays, from the root on."""
     kept: set[int] = set()
     for context in costly[np.lexsort((costly, -ranks[costly]))].tolist():
         chain = []
@@ -153,6 +168,7 @@ def _heaviest(folded: Folded, costly: Ints, ranks: Floats, limit: int) -> Ints:
             chain.append(context)
             context = int(folded.parent[context])
         if len(kept) + len(chain) > limit:
+            kept.update([] if kept else chain[len(chain) - limit :])
             break
         kept.update(chain)
     return np.array(sorted(kept), np.int64)
@@ -248,8 +264,9 @@ def bottom_up(costs: Costs, limit: int | None = None) -> Table:
 def grow_callers(costs: Costs, limit: int | None = None) -> Callers:
     """Return the table of `bottom_up`, and what the functions cost that a limit leaves out of it."""
     if costs.metric.aggregation != Aggregation.SUM:
-        word = "computed of sums" if costs.is_ratio else f"a {costs.metric.aggregation.name.lower()}"
-        raise UsageError(f"{costs.metric.name} is {word}, no sum: it cannot be divided among callers")
+        rule = f"is a {costs.metric.aggregation.name.lower()}, no sum"
+        why = COMPUTED_FROM_SUMS if costs.is_ratio else rule
+        raise UsageError(f"{costs.metric.name} {why}: it cannot be divided among callers")
     tree = costs.tree
     owner, groups = functions_of(tree), group(tree, "function")
     exclusive = np.zeros(tree.n_listed, costs.exclusive.dtype)
@@ -353,6 +370,7 @@ def top(costs: Costs, by: str = "function", limit: int | None = None, columns: S
             *more,
         ),
         left=len(order) - len(shown),
+        notes=_say_none(costs, len(order)),
     )
 
 
@@ -386,7 +404,7 @@ def hot_path(costs: Costs, share: float = 0.5, columns: ShownColumns | None = No
     """Return contexts from a root down, each with at least `share` of its parent's inclusive cost; percent is of the
     total. Of signed costs, at least `share` of all changes below the parent, whichever way they go."""
     if costs.is_ratio:
-        raise UsageError(f"{costs.metric.name} is computed of sums, no sum: no call has a share of it to follow")
+        raise UsageError(f"{costs.metric.name} {COMPUTED_FROM_SUMS}: no call has a share of it to follow")
     if costs.has_missing:
         raise UsageError(f"{costs.metric.name} has no value in some contexts: nobody knows where most of it is")
     folded = fold_lines(costs)

@@ -182,8 +182,8 @@ def costs_of(experiment: Experiment, options: CostOptions) -> Costs:
         raise InputError(f"{missing[0]}; ", error.message.removeprefix(f"{experiment.path}: ")) from error
 
 
-def say_headline(costs: Costs, options: CostOptions) -> None:
-    """Say on stderr which metric is shown, and its total: stdout is data."""
+def say_headline(costs: Costs, options: CostOptions, notes: Iterable[str] = ()) -> None:
+    """Say on stderr which metric is shown, its total and what a reader should know of the rows: stdout is data."""
     if options.is_printed_table:
         choices = (("run", options.run), ("rank", options.rank), ("thread", options.thread))
         chosen = "".join(f", {word} {wanted}" for word, wanted in choices if wanted)
@@ -192,6 +192,8 @@ def say_headline(costs: Costs, options: CostOptions) -> None:
         changes = f": {write(gain)} more and {write(-loss)} less" if is_known else ""
         total = costs.say_no_total() or f"{write(costs.total)} in all"
         note(f"{costs.metric.name}: {total}{chosen}{changes}")
+    for text in notes:
+        note(text)
 
 
 def choose_columns(costs: Costs, options: CostOptions, scope: Scope) -> ShownColumns | None:

@@ -263,7 +263,7 @@ def refuse_target(target: str, inputs: Iterable[str], names: Sequence[str] = (),
         return
     path = Path(target)
     where, sources = resolve_links(path), _resolve_existing(inputs)
-    fills = bool(names) and all(entry_of(name).adds_to_folder for name in names)
+    fills = bool(names) and all(entry_of(name, to_write=True).adds_to_folder for name in names)
     if any(where.is_relative_to(source) for source in sources):
         raise UsageError(f"{target}: is the input itself or a part of it, which is never modified; name another OUT")
     if fills and path.is_dir():

@@ -299,22 +299,22 @@ def find_entry(name: str) -> Entry | None:
     return next((entry for entry in _all_entries() if entry.name == name), None)
 
 
-def entry_of(name: str) -> Entry:
-    """Return the entry of that name."""
+def entry_of(name: str, *, to_write: bool = False) -> Entry:
+    """Return the entry of that name. `to_write`: where there is none, the error offers those that can be written."""
     entry = find_entry(name)
     if entry is None:
         from difflib import get_close_matches  # for errors only
 
-        names = [one.name for one in all_formats()]
+        names = [one.name for one in all_formats() if one.writes or not to_write]
         near = get_close_matches(name, names, 1)
         hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(names)}"
         raise UsageError(f"there is no format {name!r}; {hint}")
     return entry
 
 
-def load(name: str) -> Format:
-    """Return the format of that name."""
-    entry = entry_of(name)
+def load(name: str, *, to_write: bool = False) -> Format:
+    """Return the format of that name; errors are those of `entry_of`."""
+    entry = entry_of(name, to_write=to_write)
     if entry.package:
         from callgrove.formats.plugins import require_plugin
 
@@ -341,7 +341,7 @@ def formats_made_of(name: str) -> tuple[str, ...]:
 
 def writer_of(name: str) -> Writes | WritesStudies:
     """Return the format of that name, if it can be written."""
-    format_ = load(name)
+    format_ = load(name, to_write=True)
     if not isinstance(format_, Writes | WritesStudies):
         able = ", ".join(e.name for e in all_formats() if e.writes)
         raise UsageError(f"the format {name} can be read, but not written; these can: {able}")

@@ -532,6 +532,7 @@ class ExperimentBuilder(ContextBuilder):
             identifiers,
             tuple(self._profile_attributes) if any(self._profile_attributes) else (),
         )
+        profiles = profiles.of_runs(self._runs)
         if len(identifiers) != len(profiles):
             return profiles, System(np.empty(0, np.int32), (), (), np.empty(0, np.int64))
         system, leaves = self._system or system_of(profiles)

@@ -1,5 +1,5 @@
 """Values that no file stores: exclusive and inclusive ones, quantities in a scope as matrices, and those of several
-runs as one.
+runs as one, of which some did not measure all that others did.
 
     exclusive   stored, else function(c) - sum of function over the contexts lexically within c,
                 else v(c) - sum of v(children) of an inclusive metric, else point (which lacks elided contexts)
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from callgrove.arrays import Array, Bools, Floats, Ids, Ints, combine_upwards, subtract_children, summable
-from callgrove.errors import CallgroveError, UsageError
+from callgrove.errors import CallgroveError, NotMeasuredInRun, UsageError
 from callgrove.model.contexts import ContextTree
 from callgrove.model.metrics import Aggregation, Metric, Metrics, Scope
 from callgrove.model.profiles import Profiles
@@ -39,7 +39,17 @@ from callgrove.model.values import (
 if TYPE_CHECKING:
     from callgrove.model.books import Totals
 
-__all__ = ["ChainedValues", "Link", "Recipe", "in_memory", "matrices", "recipe"]
+__all__ = [
+    "ChainedValues",
+    "Link",
+    "Recipe",
+    "demand_operands",
+    "in_memory",
+    "lacks_operand",
+    "matrices",
+    "measured_operands",
+    "recipe",
+]
 
 
 # -- scopes ------------------------------------------------------------------------------------------------------------
@@ -161,7 +171,7 @@ def recipe(metrics: Metrics, quantity: str, scope: Scope) -> Recipe:
         if index is not None:
             return Recipe(index, metrics[index], scope)
     if metrics.first(quantity).derivation is not None:
-        raise UsageError(f"{quantity} is computed of sums and does not add up: it has no values of its own")
+        raise UsageError(f"{quantity} is computed from sums and does not add up itself: it has no stored values")
     stored = ", ".join(s.word or "a value without scope" for s in metrics.scopes(quantity)) or "nothing"
     raise UsageError(f"{quantity} has no {scope.word} values and none they could be computed from; there is {stored}")
 
@@ -223,6 +233,49 @@ def _fill(
             out[np.ix_(block.contexts, columns)] = values
     else:
         out[block.context, column[block.profile]] = values
+
+
+# -- what runs did not measure -----------------------------------------------------------------------------------------
+# A folder of runs has the metrics that any of them has. A run without one has no zeros of it: nobody knows its values.
+# So what a formula over it has in one profile of such a run is missing, and what it has over several is refused.
+
+
+def measured_operands(metrics: Metrics, quantity: str) -> list[str]:
+    """Return the metrics with stored values that a derived one is computed from, through others too, each once."""
+    return list(dict.fromkeys(_visit_operands(metrics, quantity, set())))
+
+
+def _visit_operands(metrics: Metrics, quantity: str, seen: set[str]) -> Iterator[str]:
+    seen.add(quantity)
+    derivation = metrics.first(quantity).derivation
+    if derivation is None:
+        yield quantity
+        return
+    for name in derivation.operands:
+        if name not in seen and metrics.scopes(name):  # what is not there is said when it is evaluated
+            yield from _visit_operands(metrics, name, seen)
+
+
+def lacks_operand(values: Values, quantity: str, profiles: Ints) -> Bools:
+    """Return which profiles are of a run that did not measure a metric, or what a formula is computed from."""
+    unmeasured = values.profiles.unmeasured
+    if not unmeasured:
+        return np.zeros(len(profiles), np.bool_)
+    needed = set(measured_operands(values.metrics, quantity))
+    lacks = {one: not needed.isdisjoint(one.metrics) for one in set(unmeasured)}
+    return np.array([lacks[unmeasured[profile]] for profile in profiles.tolist()], np.bool_)
+
+
+def demand_operands(values: Values, quantity: str, profiles: Ints | None) -> None:
+    """Raise NotMeasuredInRun where a formula is computed over profiles (None: all) of runs that did not all measure
+    what it needs."""
+    chosen = values.profiles.measured if profiles is None else profiles
+    lacking = chosen[lacks_operand(values, quantity, chosen)]
+    if len(lacking):
+        first = int(lacking[0])
+        gap = values.profiles.unmeasured[first]
+        operand = next(name for name in measured_operands(values.metrics, quantity) if name in gap.metrics)
+        raise NotMeasuredInRun(quantity, f"{values.profiles.run[first]} {gap.run}".rstrip(), operand)
 
 
 # -- values of several runs, or of several value types, as one ---------------------------------------------------------

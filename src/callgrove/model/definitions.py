@@ -78,6 +78,8 @@ FUNCTIONS = (*(name for name in ARITIES if name not in PRECEDENCES), *SCOPES, "t
 SAME_UNIT = {"+": "add", "-": "subtract", "sum": "add", "min": "compare", "max": "compare"}
 WITHOUT_UNIT = ("ln", "log", "exp")
 
+Nested = dict[tuple[str, Scope | None], Floats]  # values of formulas, by quantity and scope
+
 
 class DefinitionError(UsageError):
     """A text that defines no metric: what is wrong, and at which character of the text, counted from 1."""
@@ -121,17 +123,29 @@ class UserFormula(Derivation):
         return self.when == When.AFTER and fold(self.tree, _degree) == 1
 
     def evaluate(self, cells: Cells) -> Floats | float:
-        """Return the value in each cell; NaN is no value."""
+        """Return the value in each cell; NaN is no value. Inside of each(...), another formula of a user counts as if
+        its text stood there: 0/0 is 0 in both."""
+        return self._compute(cells, None, None if self.when == When.AFTER else {})
+
+    def _compute(self, cells: Cells, scope: Scope | None, nested: Nested | None) -> Floats:
+        """Return the value of the tree in a scope; `nested` are formulas inside of each(...) that have been computed,
+        each of them once however many name it."""
 
         def look_up(leaf: Expression) -> Floats:
             if isinstance(leaf, Total):
                 return cells.total(leaf.quantity)
+            assert isinstance(leaf, (Operand, OverProfiles))
+            key = leaf.quantity, leaf.scope or scope
             if isinstance(leaf, OverProfiles):
-                return cells.over_profiles(leaf.statistic, leaf.quantity, leaf.scope)
-            assert isinstance(leaf, Operand)
-            return cells.of(leaf.quantity, leaf.scope)
+                return cells.over_profiles(leaf.statistic, *key)
+            formula = None if nested is None else cells.values.metrics.first(leaf.quantity).derivation
+            if nested is None or not isinstance(formula, UserFormula) or formula.when != When.AFTER:
+                return cells.of(*key)
+            if key not in nested:
+                nested[key] = formula._compute(cells, key[1], nested)
+            return nested[key]
 
-        numbers: Floats = compute(self.tree, look_up, in_each=self.when != When.AFTER)
+        numbers: Floats = compute(self.tree, look_up, in_each=nested is not None)
         return numbers
 
 
@@ -457,6 +471,9 @@ def define(metrics: Metrics, text: str, later: Collection[str] = ()) -> Metric:
 
 def with_metric(experiment: Experiment, *definitions: str) -> Experiment:
     """Return an experiment with further metrics, each of which may use those before it. Nothing is computed yet."""
+    for text in definitions:
+        if not isinstance(text, str):
+            raise UsageError(f"a metric is defined by a text like 'ipc = instructions / cycles', not by {text!r:.80}")
     metrics, names = experiment.metrics, [defined_name(text) for text in definitions]
     for number, text in enumerate(definitions):
         metrics = replace(metrics, rows=(*metrics.rows, define(metrics, text, names[number:])))

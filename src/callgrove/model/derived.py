@@ -18,8 +18,8 @@ Cells come in three kinds, which answer for the same quantities in different sha
 A formula that is linear in additive metrics gives the same before and after aggregation: its row has scope exclusive
 and adds up. Every other AFTER formula has no scope, and no values that could be added up.
 
-NaN is "no value", and so is everything that is computed from it. Formulas name quantities, not rows: they stay valid
-where metrics, contexts or profiles get other numbers.
+NaN is "no value", and so is everything that is computed from it; a result that a double cannot hold has none either.
+Formulas name quantities, not rows: they stay valid where metrics, contexts or profiles get other numbers.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ import numpy as np
 
 from callgrove.arrays import Array, Floats, Ids, Ints, combine_upwards, subtract_children
 from callgrove.errors import NotEvaluated, UsageError
-from callgrove.model.computed_values import matrices, recipe
+from callgrove.model.computed_values import demand_operands, lacks_operand, matrices, recipe
 from callgrove.model.contexts import ContextTree
 from callgrove.model.metrics import Aggregation, Metric, Metrics, Scope
 from callgrove.model.values import DenseBlock
@@ -61,6 +61,7 @@ __all__ = [
     "over_batches",
     "require_scope",
     "when_computed",
+    "without_infinite",
 ]
 
 MOST_CELLS = 1 << 21  # contexts x profiles that are evaluated at once
@@ -91,8 +92,16 @@ class Cells(Protocol):
         """The context of each row; None where rows are groups of contexts."""
 
     @property
+    def values(self) -> Values:
+        """The values that operands are read from."""
+
+    @property
     def profiles(self) -> Ints | None:
         """The profile of each column; None where profiles are combined."""
+
+    @property
+    def chosen(self) -> Ints | None:
+        """All profiles that were chosen, of which those of the columns may be a part; None is every measured one."""
 
     def of(self, quantity: str, scope: Scope | None = None) -> Floats:
         """Return an operand. Absent is 0 of an additive metric, NaN of others."""
@@ -267,6 +276,10 @@ class ProfileCells:
         return np.arange(len(self.tree), dtype=np.int32)
 
     @property
+    def chosen(self) -> Ints:
+        return self.every
+
+    @property
     def over_all(self) -> TotalCells:
         """The same contexts over all chosen profiles."""
         if not self.across:
@@ -289,7 +302,7 @@ class ProfileCells:
         _demand_single_profiles(self.values, self.every, quantity)
         asked = Scope.INCLUSIVE if metric.derivation.when == When.EACH_INCLUSIVE else Scope.EXCLUSIVE
         cells = evaluate(metric, replace(self, scope=asked), self._shape)
-        return cells if asked == scope else metric.derivation.spread(cells, asked, scope, self.tree)
+        return cells if asked == scope else _spread(metric.derivation, cells, asked, scope, self.tree)
 
     @property
     def _shape(self) -> tuple[int, ...]:
@@ -307,6 +320,7 @@ class ProfileCells:
         return self.in_tree(quantity, scope)[:, None]
 
     def in_tree(self, quantity: str, scope: Scope | None = None) -> Floats:
+        demand_operands(self.values, quantity, self.every)
         return self.over_all.of(quantity, scope or self.scope)
 
     def over_profiles(self, statistic: str, quantity: str, scope: Scope | None = None) -> Floats:
@@ -350,13 +364,14 @@ class TotalCells:
         summed: Floats | None = None
         if metric.derivation.adds_over_profiles and all(map(self._adds_up, metric.derivation.operands)):
             summed = evaluate(metric, replace(self, scope=asked), (len(self.tree),))
-            return summed if asked == scope else metric.derivation.spread(summed, asked, scope, self.tree)
+            return summed if asked == scope else _spread(metric.derivation, summed, asked, scope, self.tree)
         for cells in self.by_profile(asked, quantity):
             part = metric.derivation.add_profiles(cells.of(quantity))
             summed = part if summed is None else metric.derivation.add_profiles(np.stack([summed, part], axis=1))
         if summed is None:
             return np.zeros(len(self.tree))
-        return summed if asked == scope else metric.derivation.spread(summed, asked, scope, self.tree)
+        summed = without_infinite(summed)
+        return summed if asked == scope else _spread(metric.derivation, summed, asked, scope, self.tree)
 
     def _adds_up(self, quantity: str) -> bool:
         metrics = self.values.metrics
@@ -365,6 +380,7 @@ class TotalCells:
     def by_profile(self, scope: Scope, quantity: str) -> Iterator[ProfileCells]:
         """Yield cells of contexts x profiles, some profiles at a time, for a quantity that needs single profiles."""
         every = self.values.profiles.measured if self.chosen is None else self.chosen
+        demand_operands(self.values, quantity, every)
         _demand_single_profiles(self.values, every, quantity)
         return _batches(self.values, scope, every, across=[self])
 
@@ -458,16 +474,34 @@ def require_scope(metric: Metric, scope: Scope) -> None:
 def evaluate(metric: Metric, cells: Cells, shape: tuple[int, ...]) -> Floats:
     """Return the values of a derived metric in cells of this shape. Contexts outside of the tree have none."""
     assert metric.derivation is not None
+    if cells.profiles is None:
+        demand_operands(cells.values, metric.name, cells.chosen)
     with np.errstate(all="ignore"):
         try:
             numbers = np.asarray(metric.derivation.evaluate(cells), np.float64)
         except NotEvaluated as error:
             raise error.of_metric(metric.name) from None
-    out: Floats = np.broadcast_to(numbers, shape)
+    out: Floats = np.broadcast_to(without_infinite(numbers), shape)
     if cells.contexts is not None and cells.tree.n_listed < len(out):
         out = out.copy()
         out[cells.tree.n_listed :] = np.nan if metric.aggregation == Aggregation.NONE else 0.0
-    return out
+    return out if cells.profiles is None else _blank_unmeasured(metric, cells.values, cells.profiles, out)
+
+
+def without_infinite(numbers: Floats) -> Floats:
+    """Return results of formulas without those that a double cannot hold: nobody knows their values."""
+    return np.where(np.isinf(numbers), np.nan, numbers) if np.isinf(numbers).any() else numbers
+
+
+def _spread(formula: Derivation, values: Floats, given: Scope, wanted: Scope, tree: ContextTree) -> Floats:
+    with np.errstate(over="ignore", invalid="ignore"):
+        return without_infinite(formula.spread(values, given, wanted, tree))
+
+
+def _blank_unmeasured(metric: Metric, values: Values, profiles: Ints, matrix: Floats) -> Floats:
+    """Return rows x profiles without those of runs that did not measure an operand: they are missing, not zero."""
+    lacking = lacks_operand(values, metric.name, profiles)
+    return np.where(lacking, np.nan, matrix) if lacking.any() else matrix
 
 
 def _add_roots(metric: Metric, inclusive: Floats, tree: ContextTree) -> Floats:
@@ -496,5 +530,7 @@ def derived_blocks(
         for row in rows.tolist():
             metric = values.metrics[row]
             if metric.scope == Scope.NONE:
-                raise UsageError(f"{metric.name} is computed of sums and does not add up: it has no values to list")
+                raise UsageError(
+                    f"{metric.name} is computed from sums and does not add up itself: it has no values to list"
+                )
             yield DenseBlock(row, contexts, cells.profiles.astype(np.int32), cells.of(metric.name, metric.scope))

@@ -193,7 +193,8 @@ class Experiment(ExperimentMethods):
         if self.is_computed(quantity) and self.metrics.first(quantity).aggregation == Aggregation.NONE:
             return np.nan
         inclusive = self.totals(quantity, Scope.INCLUSIVE, profiles)[self.contexts.roots]
-        return self.metrics.first(quantity).aggregation.combine_all(inclusive)
+        total = self.metrics.first(quantity).aggregation.combine_all(inclusive)
+        return np.nan if self.is_computed(quantity) and np.isinf(total) else total
 
     @cached_property
     def default_metric(self) -> str:

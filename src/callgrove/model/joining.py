@@ -318,8 +318,8 @@ def join_runs(
     metrics = _MetricRows(builder)
     names = _IdentifierNames(parts[0][1].profiles)
     maps: list[tuple[Ids, Ids, Ids]] = []
-    for run, experiment in parts:
-        number = builder.add_run(run)
+    for (run, experiment), lacking in zip(parts, _name_unmeasured([one for _, one in parts]), strict=True):
+        number = builder.add_run(run.without(lacking))
         profiles = _add_profiles(builder, experiment.profiles, number, names)
         maps.append((profiles, unifier.add(experiment.contexts), metrics.add(experiment)))
         builder.warnings += [w for w in experiment.warnings if w not in builder.warnings]
@@ -333,6 +333,17 @@ def join_runs(
     ]
     builder.set_values(ChainedValues(links))
     return builder.build()
+
+
+def _name_unmeasured(parts: Sequence[Experiment]) -> list[frozenset[str]]:
+    """Return for each of some experiments what others measured and it did not, or what a run of it did not."""
+    measured = [{m.name for m in part.metrics if not (m.statistic or m.is_derived)} for part in parts]
+    derived = [set(part.metrics.derived) for part in parts]
+    every = set().union(*measured)
+    return [
+        frozenset((every - have - computed).union(*(one.metrics for one in set(part.profiles.unmeasured))))
+        for part, have, computed in zip(parts, measured, derived, strict=True)
+    ]
 
 
 class _MetricRows:

@@ -459,7 +459,7 @@ class ExperimentMethods(_Methods):
     def with_metric(self, *definitions: str) -> Experiment:
         """Return this experiment with further metrics, given as formulas over others.
 
-        A formula is computed of sums, for each row of a view; `each(...)` computes it for every context and profile,
+        A formula is computed from sums, for each row of a view; `each(...)` computes it for every context and profile,
         and adds up the results. Each may use the ones before it. Nothing is computed until a view shows it. What cannot
         be computed, such as x/0, is missing and never 0.
 

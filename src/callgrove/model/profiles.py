@@ -21,7 +21,7 @@ import numpy as np
 
 from callgrove.arrays import ABSENT, Bools, Ids, Ints, Offsets, absent_stays, distinct, new_numbers
 from callgrove.errors import UsageError
-from callgrove.model.runs import Numbers, choose_runs, numbers_in
+from callgrove.model.runs import Numbers, Run, Unmeasured, choose_runs, numbers_in
 
 if TYPE_CHECKING:
     from callgrove.model.experiment import Experiment
@@ -161,6 +161,7 @@ class Profiles:
     source_id: Ints
     identifiers: IdentifierTuples
     attributes: tuple[tuple[tuple[str, str], ...], ...] = field(default=())
+    unmeasured: tuple[Unmeasured, ...] = field(default=())  # one for each; none where no run lacks any
 
     def __len__(self) -> int:
         return len(self.kind)
@@ -175,7 +176,14 @@ class Profiles:
             self.source_id[profiles],
             self.identifiers.take(profiles),
             tuple(self.attributes[p] for p in profiles.tolist()) if self.attributes else (),
+            tuple(self.unmeasured[p] for p in profiles.tolist()) if self.unmeasured else (),
         )
+
+    def of_runs(self, runs: Sequence[Run]) -> Profiles:
+        """Return the profiles with what their runs did not measure."""
+        lacking = [Unmeasured(run.name, run.unmeasured) for run in runs]
+        numbers = self.run.tolist() if any(one.metrics for one in lacking) else []
+        return replace(self, unmeasured=tuple(lacking[run] for run in numbers))
 
     @cached_property
     def is_summary(self) -> Bools:

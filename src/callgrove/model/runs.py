@@ -11,16 +11,17 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Container, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
 from callgrove.errors import UsageError
 
-__all__ = ["PARAMETERS_DIFFER", "IntSet", "Numbers", "Run", "choose_runs", "describe_runs", "numbers_in"]
+__all__ = ["PARAMETERS_DIFFER", "IntSet", "Numbers", "Run", "Unmeasured", "choose_runs", "describe_runs", "numbers_in"]
 
 PARAMETERS_DIFFER = "parameters differ"  # an attribute of experiments: why their runs are no points of one study
+NOT_MEASURED = "metrics not measured"  # an attribute of runs: names, as a list in JSON
 Numbers = int | str | Container[int]  # as a caller names some ranks, threads or runs
 
 MOST_NAMED = 32  # runs in a message
@@ -91,6 +92,36 @@ class Run:
     repetition: int = 1
     source: str = ""
     attributes: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def unmeasured(self) -> frozenset[str]:
+        """The metrics that other runs of its experiment measured and it did not. An attribute that is no list names
+        none."""
+        if NOT_MEASURED not in self.attributes:
+            return frozenset()
+        import json  # for the few that lack any
+
+        try:
+            names = json.loads(self.attributes[NOT_MEASURED])
+        except (ValueError, RecursionError):
+            names = []
+        return frozenset(name for name in names if isinstance(name, str)) if isinstance(names, list) else frozenset()
+
+    def without(self, metrics: Collection[str]) -> Run:
+        """Return the run with the names of metrics that it did not measure."""
+        if not metrics:
+            return self
+        import json
+
+        return replace(self, attributes={**self.attributes, NOT_MEASURED: json.dumps(sorted(metrics))})
+
+
+@dataclass(frozen=True)
+class Unmeasured:
+    """What the run of a profile, called so, did not measure while others did."""
+
+    run: str
+    metrics: frozenset[str]
 
 
 def describe_runs(runs: Sequence[Run]) -> str:

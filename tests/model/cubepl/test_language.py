@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import pickle
 from dataclasses import replace
 
@@ -67,8 +66,8 @@ def holds(condition: str, before: str = "") -> bool:
         ("2^(0-1)", 0.5), ("1 // one\n + 2 // two", 3), ("\t1\r\n+\n2", 3),
         # specials of arithmetic
         ("0/5", 0), ("0/0", 0), ("1/0", NAN), ("-1/0", NAN), ("sqrt(0-4)", 0), ("sqrt(9)", 3), ("log(0)", NAN),
-        ("log(0-1)", 0), ("log(exp(1))", 1), ("asin(2)", NAN), ("exp(1000)", math.inf), ("0^0", 1),
-        ("(0-8)^0.5", NAN), ("(0-2)^3", -8), ("0^(0-1)", math.inf),
+        ("log(0-1)", 0), ("log(exp(1))", 1), ("asin(2)", NAN), ("exp(1000)", NAN), ("0^0", 1),
+        ("(0-8)^0.5", NAN), ("(0-2)^3", -8), ("0^(0-1)", NAN),
         # functions
         ("sin(0)", 0), ("cos(0)", 1), ("tan(0)", 0), ("acos(1)", 0), ("atan(0)", 0), ("abs(0-2)", 2), ("sgn(0-2)", -1),
         ("sgn(0)", 0), ("pos(3)", 3), ("pos(0-3)", 0), ("neg(3)", 0), ("neg(0-3)", -3), ("floor(1.7)", 1),

@@ -164,7 +164,7 @@ def find_unused_options(options: TraceOptions, names: Sequence[str]) -> list[str
     from callgrove.formats.interface import WriteOptions
     from callgrove.formats.registry import all_formats, entry_of
 
-    usual, heeded = WriteOptions(), {field for name in names for field in entry_of(name).write_options}
+    usual, heeded = WriteOptions(), {field for name in names for field in entry_of(name, to_write=True).write_options}
     asked = options.apply_to(usual)
     given = [field for field in FLAGS if getattr(asked, field) != getattr(usual, field)]
     return [

@@ -47,9 +47,23 @@ class Options(ResultOptions, MatchingOptions, SelectionOptions, TableOutput):
 
 
 def names_two_metrics(metrics: Metrics, text: str) -> bool:
-    """Return whether a text with a `=` is LEFT=RIGHT: one of the two is a metric here, or nothing in it computes."""
+    """Return whether a text with a `=` is LEFT=RIGHT: RIGHT is a metric here, or nothing in it computes; or LEFT is
+    one, and RIGHT no formula over metrics that are here."""
     left, _, right = (part.strip() for part in text.partition("="))
-    return left in metrics.quantities or right in metrics.quantities or not COMPUTES.search(right)
+    if right in metrics.quantities or not COMPUTES.search(right):
+        return True
+    return left in metrics.quantities and not _is_formula(metrics, right)
+
+
+def _is_formula(metrics: Metrics, text: str) -> bool:
+    from callgrove.errors import UsageError
+    from callgrove.model.definitions import read_formula
+
+    try:
+        read_formula(metrics, text)
+    except UsageError:
+        return False
+    return True
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -80,12 +94,29 @@ def run(options: Options) -> int:
     sides = _choose_sides(inputs, options)
     asked = Question(options.metric, Scope(options.scope), options.rank, options.thread, options.source, options.flat)
     comparison = compare(sides, asked)
+    _refuse_unused(comparison, sides, options)
     table = comparison.table(options.limit)
     _say_totals(comparison, options)
     emit(_format_table(table, comparison, options), options)
     for experiment in inputs:
         say_damage_met(experiment, options)
     return 0
+
+
+def _refuse_unused(comparison: Comparison, sides: list[Experiment], options: Options) -> None:
+    """Refuse metrics of --derive that the table does not show: it has one metric, and those that are computed from
+    others."""
+    from callgrove.errors import UsageError
+    from callgrove.model.definitions import defined_name
+
+    used = {
+        name
+        for side, metric in zip(sides, comparison.metrics, strict=True)
+        for name in side.metrics.with_operands([metric])
+    }
+    if unused := [name for name in map(defined_name, options.derive) if name not in used]:
+        shown = comparison.metrics[0]
+        raise UsageError(f"--derive: {unused[0]} is not in this table, which compares {shown}; choose it with -m")
 
 
 def _choose_sides(inputs: list[Experiment], options: Options) -> list[Experiment]:

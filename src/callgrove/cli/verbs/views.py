@@ -46,7 +46,7 @@ def run_top(options: TopOptions) -> int:
     costs = costs_of(experiment, options)
     columns = choose_columns(costs, options, Scope.EXCLUSIVE)
     table = top(costs, options.by, options.limit, columns)
-    say_headline(costs, options)
+    say_headline(costs, options, table.notes)
     emit(format_table(table, costs, options), options)
     return say_damage_met(experiment, options, printed=bool(len(table)))
 
@@ -109,7 +109,7 @@ def run_tree(options: TreeOptions) -> int:
         table = bottom_up(costs, options.limit)
     else:
         table = top_down(costs, options.source, options.limit, columns)
-    say_headline(costs, options)
+    say_headline(costs, options, table.notes)
     emit(format_table(table, costs, options), options)
     return say_damage_met(experiment, options, printed=bool(len(table)))
 
@@ -179,7 +179,7 @@ def run_hot(options: HotOptions) -> int:
     costs = costs_of(experiment, options)
     columns = choose_columns(costs, options, Scope.INCLUSIVE)
     table = hot_path(costs, options.share, columns)
-    say_headline(costs, options)
+    say_headline(costs, options, table.notes)
     emit(format_table(table, costs, options), options)
     if options.is_printed_table:
         _say_why_it_ends(table, hot_path(costs, share=0.0), costs, options.share)

@@ -403,6 +403,7 @@ def read_experiment(path: Path, manifest: Manifest) -> Experiment:
     system = read_system(folder, attributes)
     runs = read_runs(folder, attributes)
     profiles, part = read_profiles(folder, attributes, len(runs), len(system))
+    profiles = profiles.of_runs(runs)
     contexts = read_contexts(folder, attributes)
     lost: Index = lambda table: None  # noqa: E731
     index = folder.or_warn(lambda: TableIndex.read_all(folder), lost)

@@ -285,7 +285,7 @@ def _system(experiment: Experiment, places: Places) -> Iterator[str]:
 
 
 def _rest(experiment: Experiment) -> Iterator[str]:
-    yield from losses_of_runs(experiment.runs)
+    yield from losses_of_runs(experiment.runs, experiment.metrics.quantities)
     if experiment.damage:
         yield f"damaged parts of the input: {len(experiment.damage)}, the first is {experiment.damage[0].text}"
     traces = experiment.traces

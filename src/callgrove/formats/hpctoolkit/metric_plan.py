@@ -492,7 +492,7 @@ def _profiles(profiles: Profiles) -> Iterator[str]:
 
 
 def _rest(experiment: Experiment) -> Iterator[str]:
-    yield from losses_of_runs(experiment.runs)
+    yield from losses_of_runs(experiment.runs, experiment.metrics.quantities)
     made, _ = system_of(experiment.profiles)
     system = experiment.system
     same = np.array_equal(system.parent, made.parent) and (system.kind, system.name) == (made.kind, made.name)

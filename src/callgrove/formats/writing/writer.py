@@ -248,12 +248,15 @@ def _merge_texts(lines: list[str]) -> str:
     return f"{prefix}{' '.join(head)}: {len(lines)} of them, the first is {text}"
 
 
-def losses_of_runs(runs: tuple[Run, ...]) -> Iterator[str]:
-    """Yield losses of formats that hold one run and not its parameters."""
+def losses_of_runs(runs: tuple[Run, ...], metrics: Collection[str] = ()) -> Iterator[str]:
+    """Yield losses of formats that hold one run and not its parameters. Of `metrics` that are written, they cannot say
+    that a run did not measure them."""
     if len(runs) > 1:
         yield f"runs: {len(runs)} become one"
     if any(run.parameters for run in runs):
         yield "parameters of runs"
+    if gaps := sorted({name for run in runs for name in run.unmeasured if name in metrics}):
+        yield f"which runs did not measure {some(gaps)}: absent reads as 0"
 
 
 def losses_of_formulas(metrics: Iterable[Metric], what_it_has: str = "no place there") -> Iterator[str]:

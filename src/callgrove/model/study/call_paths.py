@@ -9,17 +9,18 @@ visits and 2 s / 4 visits. Results that add up are added up over these contexts,
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from callgrove.arrays import ABSENT, Floats, Ids, Ints
+from callgrove.model.computed_values import demand_operands
 from callgrove.model.contexts import LONGEST_PATH, ContextTree
 from callgrove.model.derived import ProfileCells, TotalCells, When, evaluate, over_batches
-from callgrove.model.metrics import Aggregation, Metric, Metrics, Scope
+from callgrove.model.metrics import Aggregation, Metric, Scope
+from callgrove.model.values import Values
 
-__all__ = ["CallPaths", "PathCells", "measured_operands"]
+__all__ = ["CallPaths", "PathCells"]
 
 
 # -- call paths --------------------------------------------------------------------------------------------------------
@@ -95,8 +96,16 @@ class PathCells:
         return self.whole.tree
 
     @property
+    def values(self) -> Values:
+        return self.whole.values
+
+    @property
     def profiles(self) -> Ints | None:
         return self.whole.profiles
+
+    @property
+    def chosen(self) -> Ints | None:
+        return self.whole.chosen
 
     def of(self, quantity: str, scope: Scope | None = None) -> Floats:
         """Return an operand at each call path."""
@@ -122,12 +131,13 @@ class PathCells:
 
     def of_all_profiles(self, quantity: str, scope: Scope | None = None) -> Floats:
         """Return an operand over all profiles, whatever the profile of a cell."""
+        demand_operands(self.values, quantity, self.chosen)
         numbers = replace(self, whole=self._together).of(quantity, scope)
         return numbers if self.profiles is None else numbers[:, None]
 
     def in_tree(self, quantity: str, scope: Scope | None = None) -> Floats:
         """Return an operand in every context of the tree, over all profiles."""
-        return self._together.of(quantity, scope or self.scope)
+        return self.whole.in_tree(quantity, scope or self.scope)
 
     def over_profiles(self, statistic: str, quantity: str, scope: Scope | None = None) -> Floats:
         """Return a statistic of what each profile has at each call path."""
@@ -142,19 +152,3 @@ class PathCells:
     def _together(self) -> TotalCells:
         """All profiles of which these cells are a part."""
         return self.whole if isinstance(self.whole, TotalCells) else self.whole.over_all
-
-
-def measured_operands(metrics: Metrics, quantity: str) -> list[str]:
-    """Return the metrics with stored values that a derived one is computed from, through others too, each once."""
-    return list(dict.fromkeys(_visit_operands(metrics, quantity, set())))
-
-
-def _visit_operands(metrics: Metrics, quantity: str, seen: set[str]) -> Iterator[str]:
-    seen.add(quantity)
-    derivation = metrics.first(quantity).derivation
-    if derivation is None:
-        yield quantity
-        return
-    for name in derivation.operands:
-        if name not in seen and metrics.scopes(name):  # what is not there is said when it is evaluated
-            yield from _visit_operands(metrics, name, seen)

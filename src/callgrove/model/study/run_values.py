@@ -20,13 +20,13 @@ import numpy as np
 from callgrove.arrays import ABSENT, Array, Bools, Floats, Ints, combine_upwards, distinct_rows, summable
 from callgrove.errors import Parameter, UsageError
 from callgrove.model.books import Totals
-from callgrove.model.computed_values import Recipe, recipe
+from callgrove.model.computed_values import Recipe, lacks_operand, measured_operands, recipe
 from callgrove.model.contexts import ContextTree
 from callgrove.model.derived import ProfileCells, TotalCells
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Aggregation, Metric, Scope
 from callgrove.model.profiles import ProfileKind
-from callgrove.model.study.call_paths import CallPaths, PathCells, measured_operands
+from callgrove.model.study.call_paths import CallPaths, PathCells
 from callgrove.model.values import DenseBlock, has_fillers
 
 __all__ = ["EXTRA_P", "Combination", "Cost", "Measure", "Part", "devices_of"]
@@ -324,6 +324,9 @@ def _evaluate_run(how: Measure, metric: Metric, run: int) -> Part:
     there."""
     experiment, n_paths = how.experiment, len(how.paths.texts)
     profiles = _profiles_of(experiment, run, how.combination)
+    nowhere = np.zeros(n_paths, np.bool_)
+    if lacks_operand(experiment.values, metric.name, profiles).any():
+        return Part(np.full((n_paths, 1), np.nan), np.arange(n_paths), nowhere, nowhere, may_lack_values=True)
     cost = _add_up_formula(TotalCells(experiment.values, how.scope, profiles), metric)
     ways = [recipe(experiment.metrics, name, how.scope) for name in measured_operands(experiment.metrics, metric.name)]
     stored = [_Stored.of(experiment, way, profiles, how.counted) for way in ways]
@@ -337,7 +340,6 @@ def _evaluate_run(how: Measure, metric: Metric, run: int) -> Part:
     reached: Bools = np.array(~np.isnan(values).all(axis=1))
     if stored:
         reached &= np.logical_or.reduce([one.find_reached_paths(experiment.contexts, how.paths) for one in stored])
-    nowhere = np.zeros(n_paths, np.bool_)
     return Part(values, np.arange(n_paths), reached, nowhere, cost=cost, may_lack_values=True)
 
 
