@@ -54,7 +54,8 @@ ON_A_DATABASE = [
     ("tree", FORMATS, ("--bottom-up",)),
     ("tree", FORMATS, ("--source",)),
     ("hot", FORMATS, ()),
-    ("pop", (*FORMATS, "latex"), ()),
+    ("pop", ("table", "csv", "json", "latex"), ()),
+    ("pop", ("markdown",), ()),  # for people, with names indented
     ("dump", (*FORMATS, "jsonl"), ("--limit", "40")),
     ("check", FORMATS, ()),
     *(("export", (*FORMATS, "jsonl"), ("--table", table)) for table in TABLES),
