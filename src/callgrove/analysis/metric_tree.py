@@ -147,7 +147,9 @@ def metric_tree(
     _fill_in(nodes, range(first, end), whole)
     shown = nodes[first:end]
     if limit is not None:
-        shown = [node for node in _with_cost(nodes, first, end) if metric or nodes[node.root].metric.visible][:limit]
+        cost = _with_cost(nodes, first, end)
+        shown = [node for node in cost if metric or nodes[node.root].metric.visible][:limit]
+        shown = shown or nodes[first : first + 1 if metric else first][:limit]  # what was asked for, though it is 0
     base = nodes[first].depth if metric else 0
     columns = (
         Column("name", [node.metric.name for node in shown]),
@@ -189,6 +191,5 @@ def _with_cost(nodes: Sequence[_Node], first: int, end: int) -> list[_Node]:
 
 
 def _describe(metric: Metric) -> str:
-    """Return how a metric came about: measured, or computed before or after sums are made; or that it did not."""
-    words = metric.when_derived if metric.is_derived else "not measured" if metric.is_missing else "measured"
-    return words if metric.visible else f"{words}, hidden"
+    """Return how a metric came about, and whether it is hidden."""
+    return metric.kind if metric.visible else f"{metric.kind}, hidden"

@@ -308,7 +308,7 @@ def _format_all_metrics(table: Table, options: CostOptions) -> Table:
 def format_metric_tree(table: Table, options: CostOptions) -> Table:
     """Return the tree of metrics for people: names indented, values with the unit of each row; no value is a dash."""
     cells = {column.name: column.plain() for column in table.columns}
-    derived = (not kind.startswith("measured") for kind in cells["kind"])
+    derived = (not kind.startswith(("measured", "computed")) for kind in cells["kind"])
     writers = [amount_of(unit, is_derived) for unit, is_derived in zip(cells["unit"], derived, strict=True)]
     unicode, none = stdout_look().unicode, mark_missing(True, options)
     columns = [Column("name", [_indent_name(n, "", d) for n, d in zip(cells["name"], cells["depth"], strict=True)])]

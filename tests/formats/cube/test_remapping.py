@@ -429,6 +429,19 @@ def test_what_nobody_measured_is_refused_on_the_command_line(shared: Path, tmp_p
     assert computed.root_total("imbalance") == opened(source).remap(idle_threads=True).root_total("imbalance") > 0
 
 
+@pytest.mark.parametrize("target", ["", "cube", "callgrove"])
+def test_what_is_computed_from_threads_is_not_called_measured(target: str, shared: Path, tmp_path: Path) -> None:
+    made = opened(shared / "data" / "own" / "cube" / "mpi4" / "profile.cubex").remap(idle_threads=True)
+    if target == "callgrove":
+        need_module("pyarrow")
+    if target:
+        callgrove.write(made, tmp_path / "out", to_format=target)
+        made = opened(tmp_path / "out")
+    kinds = {row["name"]: row["kind"] for row in made.metric_tree()}
+    assert {kinds[metric] for metric in COMPUTED} == {"computed"}
+    assert (kinds["time"], kinds["visits"], kinds["comp"]) == ("computed in part", "measured", "postderived")
+
+
 @pytest.mark.parametrize("target", ["hpctoolkit-release", "hpcrun"])
 def test_targets_that_cannot_mark_metrics_get_none(target: str, shared: Path, tmp_path: Path, capsys: Capture) -> None:
     source, spec, out = shared / "data" / "own" / "hpcrun-04.00" / "mpi4.m", tmp_path / "own.spec", tmp_path / "out"
