@@ -98,6 +98,7 @@ class _Measured:
     computation: float = np.nan
     counters: Counters = field(default_factory=lambda: Counters(np.nan, np.nan))
     n_processes: int = 0
+    time: str = ""  # the metric of the time of its threads
 
 
 NEEDS_REPLAY = (
@@ -286,7 +287,7 @@ def _measure(experiment: Experiment, run: int, phase: Phase, question: Question,
 
 def _measure_host(
     experiment: Experiment, profiles: Ints, phase: Phase, question: Question, sheet: _Sheet, notes: dict[str, None]
-) -> tuple[float, Counters, int] | tuple[()]:
+) -> tuple[float, Counters, int, str] | tuple[()]:
     """Enter what threads of the host did, and return the sums that runs are compared by; nothing where there are
     none."""
     try:
@@ -307,7 +308,7 @@ def _measure_host(
     counters = count_events(experiment, locations, phase)
     _fill_in_counters(sheet, counters, computation)
     notes.update(dict.fromkeys(_explain(metric.name, use, question, sheet.values)))
-    return computation, counters, use.n_processes
+    return computation, counters, use.n_processes, metric.name
 
 
 def _explain(metric: str, use: TimeUse, question: Question, values: Mapping[str, float]) -> Iterator[str]:
@@ -339,6 +340,9 @@ def _compare(measured: Sequence[_Measured], reference: str, scaling: str, notes:
     how = "the computation of all processes" if scaling == "strong" else "the computation per process"
     if not np.isnan(measured[0].computation):
         notes[f"{scaling} scaling: {how} is compared with that of {reference}"] = None
+    if len(times := dict.fromkeys(repr(run.time) for run in measured if run.time)) > 1:
+        what = f"times of runs are different metrics ({', '.join(times)})"
+        notes[f"{what}: scaling between these compares what they count, too"] = None
     for run in measured:
         if np.isnan(measured[0].computation) or np.isnan(run.computation):
             run.sheet.leave_out(BETWEEN_RUNS, "the time that threads of the host spent is not known in both runs")

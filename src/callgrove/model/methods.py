@@ -309,7 +309,7 @@ class ExperimentMethods(_Methods):
         self,
         *others: Experiment,
         metric: str | None = None,
-        under: str = "",
+        under: str | None = None,
         scaling: str = "strong",
         exclude_init: bool = False,
         ranks: Numbers | None = None,
@@ -334,7 +334,7 @@ class ExperimentMethods(_Methods):
         from callgrove.algebra.cutting import places
         from callgrove.analysis.efficiency import Question, pop
 
-        below = partial(places, text=under) if under else None
+        below = partial(places, text=under) if under is not None else None
         asked = Question(metric, ranks, threads, runs, below, exclude_init, scaling)
         return pop([cast("Experiment", self), *others], asked).table()
 

@@ -30,7 +30,7 @@ MARKS = {"good": "  ", "fair": " !", "poor": "!!"}
 
 @dataclass(frozen=True, kw_only=True)
 class Options(InputOptions, SelectionOptions, TableOutput):
-    under: str
+    under: str | None
     exclude_init: bool
 
 
@@ -40,7 +40,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--under",
         metavar="CALLPATH",
-        default="",
         help="only of what lies below this: a name, a call path like main->solve, or a /pattern/",
     )
     parser.add_argument(
@@ -63,7 +62,7 @@ def run(options: Options) -> int:
     from callgrove.cli.output import emit
 
     opened = _open_runs(options)
-    under = partial(places, text=options.under) if options.under else None
+    under = partial(places, text=options.under) if options.under is not None else None
     asked = Question(
         options.metric,
         options.rank,
@@ -87,7 +86,7 @@ def _open_runs(options: Options) -> list[Experiment]:
     """Return the experiment at each path, whatever the others hold."""
     from callgrove.cli.opening import open_experiment
 
-    fold = bool(options.metric or options.under)  # what is made of events is not needed otherwise
+    fold = bool(options.metric) or options.under is not None  # what is made of events is not needed otherwise
     alone = [replace(options, paths=[path]) for path in options.paths]
     return [run for one in alone for run in _separate_traced_runs(open_experiment(one, fold=fold), one, fold)]
 
