@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 __all__ = [
     "COMPLEX",
     "COUNTS",
+    "FORMULA",
     "MEASUREMENT",
     "MOST_MEASUREMENTS",
     "MOST_TERMS",
@@ -58,6 +59,7 @@ __all__ = [
 
 
 COMPUTED = "callgrove: computed"  # an attribute of metrics whose values nobody measured: "" or "in part"
+FORMULA = "formula"  # an attribute of metrics that have values: the text of what was computed
 NOT_MEASURED = "callgrove: not measured"  # an attribute; its value is the parameter of `remap` that computes it, or ""
 
 
@@ -197,7 +199,8 @@ class Metric:
         that it did not."""
         if self.is_derived or self.is_missing:
             return self.when_derived if self.is_derived else "not measured"
-        part = dict(self.attributes).get(COMPUTED)
+        said = dict(self.attributes)
+        part = said.get(COMPUTED, "" if FORMULA in said else None)
         return "measured" if part is None else f"computed {part}".rstrip()
 
     @property
