@@ -266,6 +266,10 @@ def parse(text: str | bytes) -> object:
         ("<metrics><metric></metric></metrics>", "a unique name"),
         (f"<metrics>{metric('a')}{metric('a')}</metrics>", "every unique name once"),
         (f"<metrics>{metric('a', 'POSTDERIVED')}</metrics>", "a formula of a, which is POSTDERIVED"),
+        (
+            "<metrics><metric type='POSTDERIVED'><uniq_name>a</uniq_name><cubepl> \n </cubepl></metric></metrics>",
+            "a formula of a, which is POSTDERIVED",
+        ),
         (f"<metrics>{metric('a')}</metrics><program><region id='1'/></program>", "metrics"),
         (f"<system><systemtreenode Id='0'/></system>{metric('a')}", "metrics"),
         (f"</cube>{metric('a')}<cube>", "well-formed XML"),
