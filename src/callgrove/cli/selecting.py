@@ -10,14 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from callgrove.cli.options import MetricNames, add_derive, add_run, int_set
+from callgrove.cli.options import MetricNames, ProfileOptions, add_derive, add_profiles, add_run
 from callgrove.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from callgrove.model.experiment import Experiment
-    from callgrove.model.runs import IntSet
     from callgrove.model.traces.events import Window
     from callgrove.model.traces.windows import TimeWindow
 
@@ -27,12 +26,10 @@ KINDS = ("kernel", "copy", "alloc", "memset", "api", "marker", "region", "sync",
 
 
 @dataclass(frozen=True, kw_only=True)
-class CuttingOptions(MetricNames):
+class CuttingOptions(MetricNames, ProfileOptions):
     """Which part of an experiment to keep; what is not named is kept."""
 
     metric: Sequence[str]
-    rank: IntSet | None
-    thread: IntSet | None
     no_traces: bool
     window: TimeWindow | None
     start_marker: str
@@ -69,8 +66,7 @@ def add_cutting(parser: argparse.ArgumentParser) -> None:
         help="only this metric, or NAME=FORMULA, as in --derive; may be repeated, or a,b",
     )
     add_derive(group)
-    group.add_argument("--rank", metavar="LIST", type=int_set, help="only these ranks, like 0-3,7")
-    group.add_argument("--thread", metavar="LIST", type=int_set, help="only these threads, like 0-3,7")
+    add_profiles(group)
     add_run(group)
     traces = group.add_mutually_exclusive_group()
     traces.add_argument("--no-traces", action="store_true", help="leave traces out")

@@ -7,6 +7,7 @@ The modules, in the order to read them:
     syntax.py       the grammar: a text becomes steps and conditions, or an error that says where it is wrong
     conditions.py   conditions over columns: those of contexts, or those of a table that is shown
     matching.py     which contexts a pattern finds, and which lie on the paths that it matches
+    tables.py       conditions over the rows of a table that is shown
     hatchet.py      Hatchet's queries in this language
 
 The selection engine of the algebra makes experiments of what is chosen here.

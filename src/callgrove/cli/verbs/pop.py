@@ -36,7 +36,7 @@ class Options(InputOptions, SelectionOptions, TableOutput):
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_input(parser, many=True)
-    add_selection(parser, "the time that is divided up (default: the first time of the host)")
+    add_selection(parser, "the time that is divided up (default: the first time of the host)", contexts=False)
     parser.add_argument(
         "--under",
         metavar="CALLPATH",
