@@ -97,7 +97,7 @@ def keep_rows(table: Table, conditions: Sequence[str], metrics: Mapping[str, Sho
     """Return the rows that fulfil any of some conditions; of a tree, with all that lies above them. Raises PatternError
     where a condition is wrong."""
     columns = TableColumns(table, metrics or {})
-    parsed = [Condition.parse(text, columns.names) for text in conditions]
+    parsed = [Condition.parse(text) for text in conditions]
     chosen = np.zeros(len(table), np.bool_)
     for condition in parsed:
         chosen |= condition.choose(columns)
