@@ -488,9 +488,9 @@ class ExperimentMethods(_Methods):
             experiment.query([{"name": "main"}, "*", {"name": "MPI_.*"}])
         """
         from callgrove.algebra.selecting import ContextSelection, select_contexts
-        from callgrove.patterns.hatchet import is_hatchet_query, translate_query
+        from callgrove.patterns.hatchet import translate_query
 
-        asked = translate_query(pattern) if is_hatchet_query(pattern) else cast("str", pattern)
+        asked = pattern if isinstance(pattern, str) else translate_query(pattern)
         return select_contexts(cast("Experiment", self), ContextSelection(query=[asked], rest=rest))
 
     def with_metric(self, *definitions: str) -> Experiment:
