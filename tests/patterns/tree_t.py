@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from callgrove.arrays import combine_upwards, depths, levels
+from callgrove.arrays import Bools, combine_upwards, depths, levels
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.contexts import ContextKind, Relation
 from callgrove.model.experiment import Experiment
@@ -46,14 +46,15 @@ def tree_t(scope: Scope = Scope.EXCLUSIVE) -> Experiment:
     builder = ExperimentBuilder("test", title="T", path="t.cubex")
     above = parents([depth for depth, *_ in T])
     for (_, name, place, _), parent in zip(T, above, strict=True):
-        where = {"module": builder.module(place)} if place in IS_MODULE else {"file": builder.file(place)}
-        builder.add_context(parent, ContextKind.FUNCTION, builder.region(ContextKind.FUNCTION, name, **where))
+        module, file = (builder.module(place), -1) if place in IS_MODULE else (-1, builder.file(place))
+        region = builder.region(ContextKind.FUNCTION, name, file=file, module=module)
+        builder.add_context(parent, ContextKind.FUNCTION, region)
     for rank in range(4):
         builder.add_profile(ProfileKind.THREAD, [(1, 77, 0, 0), (2, rank, rank, 3), (3, 0, 0, 3)])
     values = np.array([times for *_, times in T], np.float64)
-    parent = np.array(above, np.int32)
     if scope == Scope.INCLUSIVE:
-        values = combine_upwards(values, parent, levels(depths(parent)))
+        up = np.array(above, np.int32)
+        values = combine_upwards(values, up, levels(depths(up)))
     contexts, profiles = np.indices(values.shape)
     for name, unit, factor in (("time", "sec", 1), ("cycles", "occ", 2)):
         row = builder.add_metric(Metric(name, scope, unit, "DOUBLE"))
@@ -75,12 +76,25 @@ def small_tree(text: str) -> Experiment:
         name, _, cost = line.rpartition(" ")
         nested = name.startswith("[")
         kind = ContextKind.FUNCTION if not nested else ContextKind.LOOP if "loop" in name else ContextKind.LINE
-        region = builder.region(kind, name.strip("[]"))
+        region = builder.region(kind, name[1:-1] if nested else name)
         number = builder.add_context(parent, kind, region, Relation.LEXICAL if nested else Relation.CALL)
         builder.add_values(0, number, time, float(cost))
     return builder.build()
 
 
-def names_of(experiment: Experiment, chosen: np.ndarray) -> str:
+def names_of(experiment: Experiment, chosen: Bools) -> str:
     """The names of some contexts, in order."""
     return " ".join(experiment.contexts.label(context) for context in np.flatnonzero(chosen).tolist())
+
+
+def wide_tree(n: int) -> Experiment:
+    """Functions f0 ... f9 in n contexts, of which each has up to four children; one second each."""
+    builder = ExperimentBuilder("test", title="wide", path="wide")
+    regions = np.array([builder.region(ContextKind.FUNCTION, f"f{k}") for k in range(10)])
+    parent = (np.arange(n) - 1) // 4
+    kinds = np.full(n, int(ContextKind.FUNCTION))
+    builder.add_contexts(parent=parent, kind=kinds, relation=np.full(n, 1), region=regions[np.arange(n) * 7 % 10])
+    builder.add_profile(ProfileKind.THREAD, [(2, 0, 0, 3), (3, 0, 0, 3)])
+    row = builder.add_metric(Metric("time", Scope.EXCLUSIVE, "sec", "DOUBLE"))
+    builder.add_values(np.zeros(n, np.int32), np.arange(n), row, np.ones(n))
+    return builder.build()

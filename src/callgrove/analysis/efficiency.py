@@ -24,7 +24,7 @@ A figure that cannot be computed is missing, with the reason. It is never 0 or 1
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
 
@@ -49,12 +49,12 @@ from callgrove.analysis.time_use import (
     count_events,
     find_locations,
 )
-from callgrove.arrays import Bools, Floats, Ints
+from callgrove.arrays import Floats, Ints
 from callgrove.errors import UsageError
-from callgrove.model.contexts import ContextTree
 from callgrove.model.experiment import Experiment
 from callgrove.model.profiles import choose_profiles
 from callgrove.model.runs import Numbers, choose_runs
+from callgrove.patterns.matching import Matcher
 
 __all__ = ["SCALINGS", "Question", "pop"]
 
@@ -140,7 +140,7 @@ def _explain_missing_runtime(use: TimeUse, time: Floats, question: Question) -> 
         return ""
     if use.of()[use.is_master].max() > 0:
         return "thread 0 of no process spent any time outside of MPI_Init and MPI_Finalize"
-    there = "spent any time there" if question.under is not None else "has any value of this time"
+    there = "spent any time there" if question.under else "has any value of this time"
     return f"thread 0 of no process {there}, so that the runtime is not known"
 
 
@@ -206,15 +206,15 @@ def _fill_in_devices(sheet: _Sheet, use: DeviceUse) -> None:
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked: which time, whose; `under` finds the contexts below which all lies (None: the whole tree);
-    `exclude_init` takes the time in MPI_Init and MPI_Finalize off; `scaling` is one of SCALINGS. `devices` are what a
-    summary of the same trace says of its devices, where there is one already."""
+    """What is asked: which time, whose; `under` is a pattern that finds the contexts below which all lies (empty: the
+    whole tree); `exclude_init` takes the time in MPI_Init and MPI_Finalize off; `scaling` is one of SCALINGS. `devices`
+    are what a summary of the same trace says of its devices, where there is one already."""
 
     metric: str | None = None
     ranks: Numbers | None = None
     threads: Numbers | None = None
     runs: Numbers | None = None
-    under: Callable[[ContextTree], Bools] | None = None
+    under: str = ""
     exclude_init: bool = False
     scaling: str = "strong"
     devices: Sequence[DeviceSums] | None = None
@@ -228,7 +228,8 @@ def pop(experiments: Sequence[Experiment], question: Question) -> Efficiencies:
     measured: list[_Measured] = []
     notes: dict[str, None] = {}
     for experiment in experiments:
-        phase = Phase.of(experiment.contexts, question.under)
+        under = Matcher(experiment).find(question.under) if question.under else None
+        phase = Phase.of(experiment.contexts, under)
         runs = [_measure(experiment, run, phase, question, notes) for run in _choose_runs(experiment, question)]
         measured += sorted(runs, key=lambda run: run.sheet.values.get("threads", 0))
         notes.update(dict.fromkeys(_say_what_differs(experiment, question)))
@@ -273,11 +274,11 @@ def _measure(experiment: Experiment, run: int, phase: Phase, question: Question,
     if devices is None and experiment.traces.n_spans:
         devices = summarise(experiment, profiles=profiles, sections=("busy", "overlap")).devices
     devices = [device for device in devices or () if device.run in (-1, run)]
-    if devices and question.under is None:
+    if devices and not question.under:
         _fill_in_devices(sheet, DeviceUse.of(devices))
     whole = "operations on devices are known of whole runs only"
     no_trace = "no operation of a device was traced"
-    sheet.leave_out(OF_DEVICES, whole if question.under is not None and experiment.traces.n_spans else no_trace)
+    sheet.leave_out(OF_DEVICES, whole if question.under and experiment.traces.n_spans else no_trace)
     sheet.leave_out(("serialisation efficiency", "transfer efficiency"), NEEDS_REPLAY)
     path = PurePath(experiment.path)
     name = experiment.runs[run].name or f"run {run}" if len(experiment.runs) > 1 else path.name or experiment.title
@@ -319,7 +320,7 @@ def _explain(metric: str, use: TimeUse, question: Question, values: Mapping[str,
     if above := [name for name in OF_RUNTIME if values.get(name, 0.0) > 1 + ROUNDING]:
         yield f"above 1: {', '.join(above)}: other threads computed for longer than thread 0, which they relate to"
     if absent := int((use.of() == 0).sum()):
-        there = "spent no time there" if question.under is not None else "have no values"
+        there = "spent no time there" if question.under else "have no values"
         yield f"{absent} of {len(use.process)} locations {there}, and count in averages all the same"
     if question.exclude_init:
         yield "without MPI_Init and MPI_Finalize"

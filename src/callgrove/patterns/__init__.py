@@ -11,6 +11,7 @@ The modules, in the order to read them:
     matching.py     which contexts a pattern finds, and which lie on the paths that it matches
     tables.py       conditions over the rows of a table that is shown
     hatchet.py      Hatchet's queries in this language
+    matching.py     which contexts a pattern finds, and which lie on the paths that it matches
 
 The selection engine of the algebra makes experiments of what is chosen here.
 """

@@ -84,4 +84,4 @@ def _compile_regex(test: NameTest, text: str) -> Predicate:
 
 def _refuse(test: NameTest, text: str, why: str) -> PatternError:
     spelled = f"/{test.text}/{'i' * test.ignores_case}"
-    return PatternError(repr(spelled), text, test.position, why)
+    return PatternError(repr(spelled), text, test.position, why, shows_text=False)

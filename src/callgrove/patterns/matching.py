@@ -30,6 +30,7 @@ from callgrove.model.definitions import show_excerpt
 from callgrove.patterns.columns import ContextColumns
 from callgrove.patterns.conditions import Condition, columns_named, find_nearest
 from callgrove.patterns.expressions import match_texts
+from callgrove.patterns.hatchet import is_hatchet_query, translate_query
 from callgrove.patterns.syntax import NameTest, Pattern, Step, parse_pattern
 
 if TYPE_CHECKING:
@@ -53,10 +54,11 @@ class Matcher:
         return frozenset(self.columns.text("name").texts)
 
     def read(self, text: str) -> Pattern:
-        """Return the pattern that a text means: a text that is the name of a context means that name."""
+        """Return the pattern that a text means: a text that is the name of a context means that name, and one that
+        begins with MATCH is a query of Hatchet."""
         if text in self._names:
             return Pattern(text, (Step(NameTest("exact", text)),))
-        return parse_pattern(text)
+        return translate_query(text) if is_hatchet_query(text) else parse_pattern(text)
 
     def find(self, pattern: Pattern | str) -> Bools:
         """Return the contexts of the tree at which a matching path ends; none is an error that names the nearest."""

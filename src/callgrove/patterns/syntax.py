@@ -52,12 +52,14 @@ ARROW, OPENING = "->", "[?"
 class PatternError(UsageError):
     """A text that is no pattern or condition: what is wrong, and at which character, counted from 1."""
 
-    def __init__(self, before: str, text: str, position: int, after: str = "") -> None:
-        super().__init__(f"{before} at character {position + 1} of {show_excerpt(text, position)}{after}")
+    def __init__(self, before: str, text: str, position: int, after: str = "", shows_text: bool = True) -> None:
+        of = f" of {show_excerpt(text, position)}" if shows_text else ""
+        super().__init__(f"{before} at character {position + 1}{of}{after}")
+        self.shows_text = shows_text
         self.before, self.text, self.position, self.after = before, text, position, after
 
     def __reduce__(self) -> tuple[object, ...]:
-        return PatternError, (self.before, self.text, self.position, self.after)
+        return PatternError, (self.before, self.text, self.position, self.after, self.shows_text)
 
 
 @dataclass(frozen=True)

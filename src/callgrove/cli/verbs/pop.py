@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 from callgrove.cli.options import (
@@ -56,19 +55,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: Options) -> int:
-    from callgrove.algebra.cutting import places
     from callgrove.analysis.efficiency import Question, pop
     from callgrove.cli.messages import note
     from callgrove.cli.opening import say_damage_met
     from callgrove.cli.output import emit
 
     opened = _open_runs(options)
-    under = partial(places, text=options.under) if options.under else None
     asked = Question(
         options.metric,
         options.rank,
         options.thread,
-        under=under,
+        under=options.under,
         exclude_init=options.exclude_init,
         scaling=options.scaling,
     )
