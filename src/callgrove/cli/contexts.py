@@ -25,14 +25,18 @@ if TYPE_CHECKING:
     from callgrove.algebra.selecting import ContextSelection
     from callgrove.model.experiment import Experiment
 
-__all__ = ["ContextOptions", "JoinNumbers", "add_contexts", "add_places", "int_set", "select_asked"]
+__all__ = ["ContextOptions", "JoinNumbers", "add_contexts", "add_kind", "add_places", "int_set", "select_asked"]
 
 RESTS = ("path", "drop", "fold")
+SPAN_KINDS = ("kernel", "copy", "alloc", "memset", "api", "marker", "region", "sync", "overhead")  # SpanKind's words
+KINDS = (  # ContextKind's words, and those of spans
+    *("entry", "function", "inlined", "loop", "line", "instruction", "call", "placeholder", "region"),
+    *("kernel", "copy", "marker", "unknown", "alloc", "memset", "api", "sync", "overhead"),
+)
 BY_TEXT = (
     ("name", "GLOB", "only contexts of functions of this name, like 'MPI_*' or /^MPI_/"),
     ("file", "GLOB", "only contexts in this source file"),
     ("module", "GLOB", "only contexts in this load module"),
-    ("kind", "LIST", "only contexts, and spans of traces, of these kinds, like function,loop,kernel"),
     ("under", "PATTERN", "only what this finds and all below it, like 'main -> ** -> solve'"),
     ("callers-of", "PATTERN", "only the call paths to what this finds, of which all below it is a part"),
     ("query", "PATTERN", "only contexts on a call path that this matches, like 'solve -> *[?time > 5%%]'"),
@@ -69,10 +73,17 @@ class ContextOptions:
             texts.setdefault(field, []).extend(text.split(",") if field == "kind" else [text])
         return ContextSelection(**texts, rest=self.rest)
 
+    @property
+    def span_kinds(self) -> list[str]:
+        """The kinds of spans that were asked for."""
+        words = (word for field, text in self.contexts if field == "kind" for word in text.split(","))
+        return [word for word in words if word in SPAN_KINDS]
+
 
 def add_contexts(parser: argparse.ArgumentParser) -> None:
     """Add the options that choose contexts."""
     group = parser.add_argument_group("contexts: keep a part of the call tree, see docs/selecting.md")
+    add_kind(group)
     for word, metavar, what in BY_TEXT:
         pair = partial(_pair, word.replace("-", "_"))
         group.add_argument(
@@ -89,6 +100,27 @@ def add_contexts(parser: argparse.ArgumentParser) -> None:
 
 def _pair(field: str, text: str) -> tuple[str, str]:
     return field, text
+
+
+def add_kind(group: argparse._ActionsContainer) -> None:
+    """Add the option that chooses contexts and spans by their kind."""
+    group.add_argument(
+        "--kind",
+        dest="contexts",
+        metavar="LIST",
+        action="append",
+        type=_kind_pair,
+        default=[],
+        help="only contexts, and spans of traces, of these kinds, like function,loop,kernel",
+    )
+
+
+def _kind_pair(text: str) -> tuple[str, str]:
+    words = [word.strip().lower() for word in text.split(",")]
+    for word in words:
+        if word not in KINDS:
+            raise argparse.ArgumentTypeError(f"there is no kind {word!r}; there are {', '.join(KINDS)}")
+    return "kind", ",".join(words)
 
 
 def add_places(group: argparse._ActionsContainer) -> None:

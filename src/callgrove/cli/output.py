@@ -48,6 +48,8 @@ __all__ = [
     "mark_missing",
     "replacing",
     "say_headline",
+    "say_selected",
+    "say_selected_cost",
     "stdout_look",
 ]
 
@@ -190,6 +192,7 @@ def costs_of(experiment: Experiment, options: CostOptions) -> Costs:
 
 def say_headline(costs: Costs, options: CostOptions, notes: Iterable[str] = ()) -> None:
     """Say on stderr which metric is shown, its total and what a reader should know of the rows: stdout is data."""
+    say_selected(costs)
     if options.is_printed_table:
         choices = (("run", options.run), ("rank", options.rank), ("thread", options.thread))
         chosen = "".join(f", {word} {wanted}" for word, wanted in choices if wanted)
@@ -200,6 +203,22 @@ def say_headline(costs: Costs, options: CostOptions, notes: Iterable[str] = ()) 
         note(f"{costs.metric.name}: {total}{chosen}{changes}")
     for text in notes:
         note(text)
+
+
+def say_selected(costs: Costs) -> None:
+    """Say how much of the cost is left where contexts were selected."""
+    if costs.experiment.whole is None or costs.is_ratio or not costs.is_additive:
+        return
+    write = amount_of(costs.metric.unit, costs.metric.is_derived)
+    share = f" ({percent(costs.total / costs.whole)})" if costs.whole else ""
+    note(f"selected {write(costs.total)} of {write(costs.whole)}{share}")
+
+
+def say_selected_cost(experiment: Experiment, metric: str | None = None) -> None:
+    """Say how much is left of a metric, or of the default one, where contexts were selected; for verbs that show no
+    costs themselves."""
+    if experiment.whole is not None and experiment.metrics.quantities:
+        say_selected(costs(experiment, metric))
 
 
 def cut_table(table: Table, costs: Costs, options: CostOptions, scope: Scope) -> Table:

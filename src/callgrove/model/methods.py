@@ -39,11 +39,10 @@ class TableMethods:
 
         return table_html(cast("Table", self))
 
-
     def where(self, *conditions: str) -> Table:
         """Return the rows that fulfil any of some conditions over the columns; of a tree, with what lies above them.
 
-            experiment.top().where("percent > 5 and name !~ /^MPI_/")
+        experiment.top().where("percent > 5 and name !~ /^MPI_/")
         """
         from callgrove.patterns.tables import keep_rows
 

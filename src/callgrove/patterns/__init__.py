@@ -8,10 +8,9 @@ The modules, in the order to read them:
     expressions.py  globs and regular expressions, in time that is linear in the length of a name
     conditions.py   conditions over columns: those of contexts, or those of a table that is shown
     columns.py      what conditions can ask of contexts; what is nested in a function
-    matching.py     which contexts a pattern finds, and which lie on the paths that it matches
-    tables.py       conditions over the rows of a table that is shown
     hatchet.py      Hatchet's queries in this language
     matching.py     which contexts a pattern finds, and which lie on the paths that it matches
+    tables.py       conditions over the rows of a table that is shown
 
 The selection engine of the algebra makes experiments of what is chosen here.
 """

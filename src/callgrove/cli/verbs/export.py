@@ -19,7 +19,7 @@ from callgrove.cli.options import (
     add_study_input,
     add_table_output,
 )
-from callgrove.cli.output import emit, filter_chunks, replacing
+from callgrove.cli.output import emit, filter_chunks, replacing, say_selected_cost
 from callgrove.cli.parser import Command
 from callgrove.errors import MissingExtra
 from callgrove.model.table import UNCOUNTED, Column, Table, first_rows
@@ -76,6 +76,8 @@ def run(options: Options) -> int:
         announced = n_rows(opened, options.table, Selection())
         _write_tables(_count_rows(export(opened, options.table), of_study), options, announced)
         return _say_differences(options, [*opened.unexplained, *_explain_difference(options, announced, sum(of_study))])
+    if options.contexts:
+        say_selected_cost(opened, options.metric)
     quantity = opened.metrics.resolve(options.metric) if options.metric else None
     told: list[str] = []
     unexplained: list[str] = []
