@@ -65,7 +65,7 @@ def test_how_much_is_left_is_said(path: Path, capsys: Capture) -> None:
 
 
 def test_converting_keeps_the_same(path: Path, tmp_path: Path, capsys: Capture) -> None:
-    for target in ("part.d", "part.cubex", "part"):
+    for target in ("part.d", "part.cubex", "part.callgrove"):
         run(capsys, "convert", path, tmp_path / target, "--under", "solve", "--rank", "1-3")
         whole = rows(capsys, "top", path, "--under", "solve", "--rank", "1-3", "-m", "time", "--limit", "all")
         part = rows(capsys, "top", tmp_path / target, "-m", "time", "--limit", "all")
