@@ -21,6 +21,7 @@ asked for, and nothing heavy is imported until a name is used. `help(callgrove.E
 The parts of the package, for readers of its code:
 
     model/       what a measured execution is
+    patterns/    the language in which contexts are chosen
     binary/      bytes without meaning: sources and checked reads
     algebra/     experiments made of experiments: merge, mean, diff, cut, part, common
     formats/     one package per tool, and the registry

@@ -170,7 +170,7 @@ def test_samples_outside_of_new_roots_are_idle() -> None:
     inside = {path for line in lines(found).values() for _, path in line}
     assert "" in inside
     assert all(path == "" or path.startswith("solve") for path in inside)
-    assert "samples outside of the new roots read as idle" in notes(found)
+    assert "samples of contexts that were not selected read as idle" in notes(found)
 
 
 # -- what is known of the result ---------------------------------------------------------------------------------------

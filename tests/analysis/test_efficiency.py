@@ -19,7 +19,7 @@ from callgrove.analysis.time_use import Phase, TimeUse
 from callgrove.errors import UsageError
 from callgrove.examples import example, gpu_example
 from callgrove.model.builder import ExperimentBuilder
-from callgrove.model.contexts import ContextKind, ContextTree, Relation
+from callgrove.model.contexts import ContextKind, Relation
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Metric, Scope
 from callgrove.model.profiles import Interpretation, ProfileKind
@@ -206,16 +206,8 @@ def test_without_initialisation() -> None:
     check(found, runtime=15, parallel_efficiency=8.75 / 15, MPI_parallel_efficiency=13 / 15, MPI_share_of_time=2 / 42)
 
 
-def find_init(tree: ContextTree) -> np.ndarray:
-    return np.array([tree.name(context) == "MPI_Init" for context in range(len(tree))])
-
-
-def find_loop(tree: ContextTree) -> np.ndarray:
-    return np.array([tree.name(context).startswith("!$omp for") for context in range(len(tree))])
-
-
 def test_nothing_but_initialisation() -> None:
-    found = figures(run_of(A), question=Question(exclude_init=True, under=find_init))[0]
+    found = figures(run_of(A), question=Question(exclude_init=True, under="MPI_Init"))[0]
     assert "runtime" not in found.values
     assert found.missing["runtime"] == "thread 0 of no process spent any time outside of MPI_Init and MPI_Finalize"
     assert found.missing["parallel efficiency"] == found.missing["runtime"]
@@ -223,7 +215,7 @@ def test_nothing_but_initialisation() -> None:
 
 def test_a_part_in_which_only_workers_spend_time() -> None:
     seconds = {(0, 0): {WORK: 4}, (0, 1): {LOOP: 5}}
-    found = figures(run_of(seconds), question=Question(under=find_loop))[0]
+    found = figures(run_of(seconds), question=Question(under="!$omp for*"))[0]
     assert found.missing["runtime"] == "thread 0 of no process spent any time there, so that the runtime is not known"
     check(found, computation=5)
 
@@ -231,7 +223,7 @@ def test_a_part_in_which_only_workers_spend_time() -> None:
 def test_efficiencies_above_one_are_said() -> None:
     """In the loop, threads have 6 5 4 8 (masters are the first and third): R = 6, max(COMP) = 8, mean(COMP) = 23 / 4,
     mean(U) = 5. Products hold all the same."""
-    said = pop([run_of(A)], Question(under=find_loop))
+    said = pop([run_of(A)], Question(under="!$omp for*"))
     check(said.runs[0], runtime=6, communication_efficiency=8 / 6, OpenMP_parallel_efficiency=23 / 20)
     check(said.runs[0], parallel_efficiency=23 / 24, load_balance=23 / 32, MPI_parallel_efficiency=5 / 6)
     above = "above 1: communication efficiency, OpenMP parallel efficiency: other threads computed for longer"
@@ -573,10 +565,6 @@ def test_tuples_over_threads_are_refused(shared: Path) -> None:
         pop([experiment], Question(metric="bytes_put"))
 
 
-def nowhere(tree: ContextTree) -> np.ndarray:
-    raise UsageError("there is no such context")
-
-
 @pytest.mark.parametrize(
     ("question", "words"),
     [
@@ -584,7 +572,7 @@ def nowhere(tree: ContextTree) -> np.ndarray:
         (Question(metric="nothing"), "no metric 'nothing'"),
         (Question(scaling="sideways"), "no scaling 'sideways'"),
         (Question(ranks=9), "no profile has rank 9"),
-        (Question(under=nowhere), "no such context"),
+        (Question(under="nowhere"), "no context 'nowhere'"),
     ],
 )
 def test_refused_questions(question: Question, words: str) -> None:

@@ -225,7 +225,7 @@ def test_clocks_that_differ_are_said(tmp_path: Path, capsys: Capture) -> None:
 
 def test_a_kind_that_does_not_exist(tmp_path: Path, capsys: Capture) -> None:
     text = said(capsys, "convert", tmp_path, tmp_path / "x.pftrace", "--kind", "kernels", code=2)
-    assert "'kernels' is no kind of span; there are kernel, copy, " in text
+    assert "there is no kind 'kernels'; there are entry, " in text
 
 
 @pytest.mark.parametrize("name", ["perfetto", "chrome-json"])

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from callgrove.cli.contexts import ContextOptions
 from callgrove.cli.options import (
     ExecutionOptions,
     InputOptions,
@@ -72,7 +73,7 @@ def test_runs_leave_the_place_of_path_to_what_follows() -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SelectedRuns(SelectionOptions):
+class SelectedRuns(SelectionOptions, ContextOptions):
     run: str | None
     derive: list[str]
 
@@ -96,7 +97,16 @@ def test_selection() -> None:
     assert (args.metric, args.metric_texts, args.derive) == ("time", ["time"], ["x=1", "y=2"])
     assert args.rank is not None
     assert [rank for rank in range(10) if rank in args.rank] == [0, 1, 2, 3, 7]
-    assert (args.thread, args.run) == (None, None)
+    assert (args.thread, args.run, args.node, args.contexts) == (None, None, None, [])
+
+
+def test_the_same_option_again_is_or() -> None:
+    parser = Parser("callgrove top")
+    add_selection(parser)
+    words = ["--rank", "0", "--rank", "2-3", "--device", "1", "--name", "a", "--name", "b", "--kind", "loop,line"]
+    args = parser.read(words, SelectedRuns)
+    assert (str(args.rank), str(args.gpu)) == ("0,2-3", "1")
+    assert (args.selection.name, args.selection.kind, args.selection.rest) == (["a", "b"], ["loop", "line"], "path")
 
 
 @pytest.mark.parametrize(

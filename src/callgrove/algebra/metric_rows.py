@@ -81,4 +81,4 @@ def with_metric_rows(
     if traces.samples is not None:  # whose lines are of metrics
         traces = TraceSelection(profiles, contexts, new).apply(traces)
     values = Values(ChainedValues(links), metrics, experiment.profiles, experiment.contexts)
-    return replace(experiment, metrics=metrics, values=values, traces=traces)
+    return replace(experiment, metrics=metrics, values=values, traces=traces, whole=None)

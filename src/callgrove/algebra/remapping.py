@@ -48,6 +48,11 @@ OF_RUNS = "several runs are classified by paradigms, roles and names; a specific
 def remap(experiment: Experiment, specification: Specification | None, idle_threads: bool = False) -> Experiment:
     """Return the experiment with the metrics of a specification, or without one with time divided by what contexts do.
     `idle_threads`: compute what formulas cannot, idle threads and imbalance."""
+    whole = None if experiment.whole is None else remap(experiment.whole, specification, idle_threads)
+    return replace(_remap(experiment, specification, idle_threads), whole=whole)
+
+
+def _remap(experiment: Experiment, specification: Specification | None, idle_threads: bool) -> Experiment:
     if specification is None:
         made = _classify(experiment, idle_threads)
         return _note(made, compose_text(OF_RUNS, Parameter("specification"))) if len(made.runs) > 1 else made

@@ -118,10 +118,12 @@ class Costs:
             return f"computed for each row, as {self.metric.formula}"
         return "no total, as values are missing" if np.isnan(self.total) and self.metric.derivation is not None else ""
 
-    @property
+    @cached_property
     def whole(self) -> float:
-        """What percentages are of: the total; of signed costs, the sizes of all of them together. NaN where a part of
-        it is missing."""
+        """What percentages are of: the total; of signed costs, the sizes of all of them together. Where contexts were
+        selected, that of the experiment before. NaN where a part of it is missing."""
+        if self.experiment.whole is not None:
+            return _add_up(self.experiment.whole, self.metric.name, self.profiles).whole
         gain, loss = self.gain_and_loss
         if not self.is_signed:
             return self.total
@@ -197,7 +199,10 @@ def costs(
     """Return the cost of every context: of the metric named, or of the default one. What several runs cost is added up,
     unless `runs` names some of them."""
     quantity = experiment.metrics.resolve(metric) if metric else experiment.default_metric
-    profiles = choose_profiles(experiment, ranks, threads, runs)
+    return _add_up(experiment, quantity, choose_profiles(experiment, ranks, threads, runs))
+
+
+def _add_up(experiment: Experiment, quantity: str, profiles: Ints | None) -> Costs:
     n = experiment.contexts.n_listed
     row = experiment.metrics.first(quantity)
     if row.composite is not None:

@@ -24,7 +24,7 @@ A figure that cannot be computed is missing, with the reason. It is never 0 or 1
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
 
@@ -49,12 +49,12 @@ from callgrove.analysis.time_use import (
     count_events,
     find_locations,
 )
-from callgrove.arrays import Bools, Floats, Ints
+from callgrove.arrays import Floats, Ints
 from callgrove.errors import UsageError
-from callgrove.model.contexts import ContextTree
 from callgrove.model.experiment import Experiment
 from callgrove.model.profiles import choose_profiles
 from callgrove.model.runs import Numbers, choose_runs
+from callgrove.patterns.matching import Matcher
 
 __all__ = ["SCALINGS", "Question", "pop"]
 
@@ -207,15 +207,15 @@ def _fill_in_devices(sheet: _Sheet, use: DeviceUse) -> None:
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked: which time, whose; `under` finds the contexts below which all lies (None: the whole tree);
-    `exclude_init` takes the time in MPI_Init and MPI_Finalize off; `scaling` is one of SCALINGS. `devices` are what a
-    summary of the same trace says of its devices, where there is one already."""
+    """What is asked: which time, whose; `under` is a pattern that finds the contexts below which all lies (None: the
+    whole tree); `exclude_init` takes the time in MPI_Init and MPI_Finalize off; `scaling` is one of SCALINGS. `devices`
+    are what a summary of the same trace says of its devices, where there is one already."""
 
     metric: str | None = None
     ranks: Numbers | None = None
     threads: Numbers | None = None
     runs: Numbers | None = None
-    under: Callable[[ContextTree], Bools] | None = None
+    under: str | None = None
     exclude_init: bool = False
     scaling: str = "strong"
     devices: Sequence[DeviceSums] | None = None
@@ -229,7 +229,8 @@ def pop(experiments: Sequence[Experiment], question: Question) -> Efficiencies:
     measured: list[_Measured] = []
     notes: dict[str, None] = {}
     for experiment in experiments:
-        phase = Phase.of(experiment.contexts, question.under)
+        under = Matcher(experiment).find(question.under) if question.under is not None else None
+        phase = Phase.of(experiment.contexts, under)
         runs = [_measure(experiment, run, phase, question, notes) for run in _choose_runs(experiment, question)]
         measured += sorted(runs, key=lambda run: run.sheet.values.get("threads", 0))
         notes.update(dict.fromkeys(_say_what_differs(experiment, question)))

@@ -9,7 +9,7 @@ computation is known. Values are added up as they are stored, in one pass.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -84,13 +84,12 @@ class Phase:
     activities: Ids
 
     @classmethod
-    def of(cls, tree: ContextTree, under: Callable[[ContextTree], Bools] | None = None) -> Phase:
-        """Return the whole tree, or what lies at and below the contexts that `under` finds in it."""
+    def of(cls, tree: ContextTree, under: Bools | None = None) -> Phase:
+        """Return the whole tree, or what lies at and below some of its contexts."""
         activities = find_activities(tree)
         if under is None:
             return cls(tree, activities)
-        found = np.flatnonzero(under(tree))
-        inside = _mark_subtrees(tree, found)
+        inside = _mark_subtrees(tree, np.flatnonzero(under))
         return cls(tree, np.where(inside, activities, np.int32(-1)).astype(np.int32))
 
     def busy_with(self, *names: str) -> Bools:

@@ -12,8 +12,9 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from callgrove.cli.contexts import select_asked
 from callgrove.cli.messages import ProgressCallback, note, progress, say_unexplained
-from callgrove.cli.options import InputOptions, MetricNames, engine_for
+from callgrove.cli.options import InputOptions, MetricNames, ProfileOptions, engine_for
 from callgrove.errors import IncompleteResult, InputError, UsageError, compose_text
 from callgrove.execute import Workers, executor_when_needed
 from callgrove.formats.interface import ReadOptions
@@ -44,14 +45,18 @@ def open_any(
     notes: bool = True,
     series: bool = False,
     fold: bool = True,
+    contexts: bool = True,
     workers: Workers | None = None,
 ) -> Experiment | Study:
     """Open the experiment or study at PATH, or the runs of --point. `notes`: say what there is to know about it; not
     for a verb that prints all of that. `series`: refuse runs whose names disagree on parameters, as nothing but series
-    of them is wanted. `fold`: of events, make a calling-context profile as well. `workers`: those that the verb has;
-    else there are processes as the user says, once there is something for them to do."""
+    of them is wanted. `fold`: of events, make a calling-context profile as well. `contexts`: heed the options that
+    choose places and contexts. `workers`: those that the verb has; else there are processes as the user says, once
+    there is something for them to do."""
     opened = _choose_runs(_open_input(options, fold, workers), options, fold, workers)
     opened = _derive(_remap(opened, options), options)
+    if contexts:
+        opened = _select(opened, options)
     if series and isinstance(opened, Experiment) and (why := opened.attributes.get(PARAMETERS_DIFFER)):
         raise InputError(f"{opened.path}: {why}")
     damage = [w for w in opened.warnings if w.severity == Severity.DAMAGE]
@@ -119,6 +124,16 @@ def _derive(opened: Experiment | Study, options: InputOptions) -> Experiment | S
         if "=" in text and isinstance(options, MetricNames) and options.defines(opened.metrics, text):
             opened = _define(opened, "-m", text)
     return opened
+
+
+def _select(opened: Experiment | Study, options: InputOptions) -> Experiment | Study:
+    """Return the places and contexts of an input that were asked for."""
+    if not options.contexts and not options.asks_places:
+        return opened
+    if not isinstance(opened, Experiment):
+        raise UsageError(f"{options.input_name}: is a study of series, which has no contexts or places to choose")
+    ranks, threads = (options.rank, options.thread) if isinstance(options, ProfileOptions) else (None, None)
+    return select_asked(opened, options, ranks, threads)
 
 
 def _define(experiment: Experiment, option: str, *texts: str) -> Experiment:

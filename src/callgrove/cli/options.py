@@ -7,6 +7,7 @@ add_study_input    the same, --point, --scaling, ...           InputOptions
 add_run            --run, which whoever opens an input heeds   InputOptions
 add_remap          --remap, --spec, --idle-threads             InputOptions
 add_selection      -m, --derive, --rank, --thread, --run       SelectionOptions, InputOptions
+add_contexts       --name, --under, --query, --fold, ...       InputOptions (contexts.py)
 add_derive         --derive, which whoever opens an input heeds InputOptions
 add_all_metrics    --all-metrics                               CostOptions, of verbs that show costs
 add_table_output   --format, -o, --limit                       TableOutput
@@ -27,6 +28,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from callgrove.cli.contexts import ContextOptions, JoinNumbers, add_contexts, add_places, int_set
 from callgrove.errors import UsageError
 from callgrove.model.runs import IntSet
 
@@ -43,6 +45,7 @@ __all__ = [
     "InputOptions",
     "MetricNames",
     "PathOptions",
+    "ProfileOptions",
     "SelectionOptions",
     "TableOutput",
     "add_all_metrics",
@@ -55,6 +58,7 @@ __all__ = [
     "add_kernel_names",
     "add_output",
     "add_path",
+    "add_profiles",
     "add_remap",
     "add_run",
     "add_salvage",
@@ -100,7 +104,7 @@ class PathOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class InputOptions(PathOptions, ExecutionOptions):
+class InputOptions(PathOptions, ExecutionOptions, ContextOptions):
     """What to open, how to read it, and what to do about damage: all that opening.py needs."""
 
     strict: bool
@@ -149,12 +153,18 @@ class MetricNames:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SelectionOptions(MetricNames):
+class ProfileOptions:
+    """Whose values."""
+
+    rank: IntSet | None
+    thread: IntSet | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SelectionOptions(MetricNames, ProfileOptions):
     """Which metric, and whose values."""
 
     metric: str | None
-    rank: IntSet | None
-    thread: IntSet | None
 
     @property
     def metric_texts(self) -> Sequence[str]:
@@ -177,11 +187,12 @@ class FileOutput:
 @dataclass(frozen=True, kw_only=True)
 class TableOutput(FileOutput):
     """How a table is printed: the formats that a verb has, the first by default, and the one that was asked for, if
-    any; a `limit` of None is all rows."""
+    any; a `limit` of None is all rows. `where` are conditions, of which rows fulfil one."""
 
     formats: Sequence[str]
     given_format: str
     limit: int | None = None
+    where: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         if self.format not in self.formats:
@@ -194,6 +205,11 @@ class TableOutput(FileOutput):
         """As --format says, else by the ending of -o FILE: what is called x.json is JSON."""
         ending = Path(self.output).suffix.lower() if self.output else ""
         return self.given_format or ENDINGS.get(ending, self.formats[0])
+
+    @property
+    def row_limit(self) -> int | None:
+        """How many rows a view may make; with --where, all, as it chooses among them."""
+        return None if self.where else self.limit
 
     @property
     def is_for_people(self) -> bool:
@@ -214,14 +230,6 @@ class CostOptions(InputOptions, SelectionOptions, TableOutput):
 
 
 # How options are declared.
-
-
-def int_set(text: str) -> IntSet:
-    """Parse a list of numbers like `0-3,7,13-`."""
-    try:
-        return IntSet.parse(text)
-    except UsageError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def row_limit(text: str) -> int | None:
@@ -345,15 +353,28 @@ def add_salvage(parser: argparse._ActionsContainer) -> None:
 
 
 def add_selection(
-    parser: argparse.ArgumentParser, metric: str = "the metric (default: the first one that is a time, else the first)"
+    parser: argparse.ArgumentParser,
+    metric: str = "the metric (default: the first one that is a time, else the first)",
+    *,
+    contexts: bool = True,
 ) -> None:
-    """Add the options that choose the metric, ranks and threads; `metric` says what naming a metric means."""
+    """Add the options that choose the metric, profiles and contexts; `metric` says what naming a metric means."""
     group = parser.add_argument_group("selection")
     group.add_argument("-m", "--metric", metavar="NAME", help=f"{metric}, or NAME=FORMULA, as in --derive")
     add_derive(group)
-    group.add_argument("--rank", metavar="LIST", type=int_set, help="only these ranks, like 0-3,7")
-    group.add_argument("--thread", metavar="LIST", type=int_set, help="only these threads, like 0-3,7")
+    add_profiles(group)
     add_run(group)
+    if contexts:
+        add_contexts(parser)
+
+
+def add_profiles(group: argparse._ActionsContainer) -> None:
+    """Add the options that choose profiles: by rank and thread, and by the place where they were measured."""
+    for word in ("rank", "thread"):
+        group.add_argument(
+            f"--{word}", metavar="LIST", type=int_set, action=JoinNumbers, help=f"only these {word}s, like 0-3,7"
+        )
+    add_places(group)
 
 
 def add_derive(group: argparse._ActionsContainer) -> None:
@@ -425,17 +446,32 @@ def add_table_output(
     formats: Sequence[str] = TABLE_FORMATS,
     limit: int | None = None,
     per_section: int | None = None,
+    where: bool = False,
 ) -> None:
     """Add the options of printing a table; the first of `formats` is the default, and so is `limit` (None: all rows).
-    Where a table has sections, `per_section` is how many rows of each are shown to people; `limit` is UNSAID then."""
+    Where a table has sections, `per_section` is how many rows of each are shown to people; `limit` is UNSAID then.
+    `where`: rows can be chosen by conditions."""
     group = parser.add_argument_group("output")
     add_format(group, formats)
     add_output(group)
+    if where:
+        add_where(group)
     shown, rows = "all" if limit is None else str(limit), "rows"
     if per_section is not None:
         limit, shown, rows = UNSAID, f"{per_section} in tables, else all", "rows of each section"
     group.add_argument(
         "--limit", metavar="N", type=row_limit, default=limit, help=f"at most N {rows}, or 'all' (default: {shown})"
+    )
+
+
+def add_where(group: argparse._ActionsContainer) -> None:
+    """Add the option that chooses rows of the table that is printed; numbers stay what they are."""
+    group.add_argument(
+        "--where",
+        metavar="CONDITION",
+        action="append",
+        default=[],
+        help="only rows that fulfil this, like 'percent > 5 and name !~ /^MPI_/' or 'time > 2ms'",
     )
 
 

@@ -7,10 +7,12 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
+
+import numpy as np
 
 from callgrove.analysis.costs import Costs, costs
 from callgrove.cli.messages import note
@@ -28,20 +30,26 @@ if TYPE_CHECKING:
     from callgrove.analysis.columns import CostColumn, ShownColumns
     from callgrove.cli.options import TableOutput
     from callgrove.model.metrics import Scope
+    from callgrove.patterns.tables import ShownMetric
     from callgrove.render import TableFormat
 
 __all__ = [
     "amount_of",
     "choose_columns",
     "costs_of",
+    "cut_table",
     "emit",
     "emit_each",
     "emit_text",
+    "filter_chunks",
+    "filter_rows",
     "format_metric_tree",
     "format_table",
     "mark_missing",
     "replacing",
     "say_headline",
+    "say_selected",
+    "say_selected_cost",
     "stdout_look",
 ]
 
@@ -184,6 +192,7 @@ def costs_of(experiment: Experiment, options: CostOptions) -> Costs:
 
 def say_headline(costs: Costs, options: CostOptions, notes: Iterable[str] = ()) -> None:
     """Say on stderr which metric is shown, its total and what a reader should know of the rows: stdout is data."""
+    say_selected(costs)
     if options.is_printed_table:
         choices = (("run", options.run), ("rank", options.rank), ("thread", options.thread))
         chosen = "".join(f", {word} {wanted}" for word, wanted in choices if wanted)
@@ -194,6 +203,65 @@ def say_headline(costs: Costs, options: CostOptions, notes: Iterable[str] = ()) 
         note(f"{costs.metric.name}: {total}{chosen}{changes}")
     for text in notes:
         note(text)
+
+
+def say_selected(costs: Costs) -> None:
+    """Say how much of the cost is left where contexts were selected."""
+    if costs.experiment.whole is None or costs.is_ratio or not costs.is_additive:
+        return
+    write = amount_of(costs.metric.unit, costs.metric.is_derived)
+    share = f" ({percent(costs.total / costs.whole)})" if costs.whole else ""
+    note(f"selected {write(costs.total)} of {write(costs.whole)}{share}")
+
+
+def say_selected_cost(experiment: Experiment, metric: str | None = None) -> None:
+    """Say how much is left of a metric, or of the default one, where contexts were selected; for verbs that show no
+    costs themselves."""
+    if experiment.whole is not None and experiment.metrics.quantities:
+        say_selected(costs(experiment, metric))
+
+
+def cut_table(table: Table, costs: Costs, options: CostOptions, scope: Scope) -> Table:
+    """Return the rows that --where and --limit leave of a view made without a limit; a metric stands for its column in
+    the scope that percentages of the view are of."""
+    from callgrove.patterns.tables import ShownMetric, limit_tree
+
+    if not options.where:
+        return table
+    whole = None if costs.is_ratio else costs.whole
+    shown = {costs.metric.name: ShownMetric(scope.value, costs.metric.unit, whole)}
+    kept = filter_rows(table, options, shown)
+    if options.limit is None or "depth" not in table.names or len(kept) <= options.limit:
+        return kept.head(options.limit)
+    sizes = costs.rank(np.asarray(kept.column(scope.value).values))
+    return limit_tree(kept, sizes, options.limit)
+
+
+def filter_rows(table: Table, options: TableOutput, metrics: Mapping[str, ShownMetric] | None = None) -> Table:
+    """Return the rows that fulfil --where, and say how many do not."""
+    (kept,) = filter_chunks([table], options, metrics)
+    return kept
+
+
+def filter_chunks(
+    tables: Iterable[Table], options: TableOutput, metrics: Mapping[str, ShownMetric] | None = None
+) -> Iterator[Table]:
+    """Yield the rows of a table that comes in chunks which fulfil --where, and say at the end how many do not."""
+    from callgrove.patterns.tables import keep_rows
+
+    if not options.where:
+        yield from tables
+        return
+    n_rows = n_kept = 0
+    for table in tables:
+        try:
+            kept = keep_rows(table, options.where, metrics)
+        except UsageError as error:
+            raise UsageError("--where: ", error) from None
+        n_rows, n_kept = n_rows + len(table), n_kept + len(kept)
+        yield kept
+    if n_kept < n_rows:
+        note(f"{n_rows - n_kept:,} of {n_rows:,} rows do not fulfil --where")
 
 
 def choose_columns(costs: Costs, options: CostOptions, scope: Scope) -> ShownColumns | None:

@@ -10,34 +10,29 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from callgrove.cli.options import MetricNames, add_derive, add_run, int_set
-from callgrove.errors import UsageError
+from callgrove.cli.contexts import ContextOptions
+from callgrove.cli.options import MetricNames, ProfileOptions, add_derive, add_profiles, add_run
+from callgrove.errors import Parameter, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from callgrove.model.experiment import Experiment
-    from callgrove.model.runs import IntSet
     from callgrove.model.traces.events import Window
     from callgrove.model.traces.windows import TimeWindow
 
 __all__ = ["CuttingOptions", "add_cutting", "is_cut", "select_part"]
 
-KINDS = ("kernel", "copy", "alloc", "memset", "api", "marker", "region", "sync", "overhead")  # SpanKind's words
-
 
 @dataclass(frozen=True, kw_only=True)
-class CuttingOptions(MetricNames):
+class CuttingOptions(MetricNames, ProfileOptions, ContextOptions):
     """Which part of an experiment to keep; what is not named is kept."""
 
     metric: Sequence[str]
-    rank: IntSet | None
-    thread: IntSet | None
     no_traces: bool
     window: TimeWindow | None
     start_marker: str
     end_marker: str
-    kind: Sequence[str] | None
     category: Sequence[str]
     keep_contexts: bool
 
@@ -69,8 +64,7 @@ def add_cutting(parser: argparse.ArgumentParser) -> None:
         help="only this metric, or NAME=FORMULA, as in --derive; may be repeated, or a,b",
     )
     add_derive(group)
-    group.add_argument("--rank", metavar="LIST", type=int_set, help="only these ranks, like 0-3,7")
-    group.add_argument("--thread", metavar="LIST", type=int_set, help="only these threads, like 0-3,7")
+    add_profiles(group)
     add_run(group)
     traces = group.add_mutually_exclusive_group()
     traces.add_argument("--no-traces", action="store_true", help="leave traces out")
@@ -84,8 +78,6 @@ def add_cutting(parser: argparse.ArgumentParser) -> None:
         group.add_argument(
             f"--{side}-marker", metavar="NAME", default="", help=f"only the part of traces {word} marker of that name"
         )
-    kinds = ", ".join(KINDS)
-    group.add_argument("--kind", metavar="LIST", type=_kinds, help=f"only spans of these kinds: {kinds}")
     group.add_argument(
         "--category",
         metavar="NAME",
@@ -94,14 +86,6 @@ def add_cutting(parser: argparse.ArgumentParser) -> None:
         help="only spans of this category, like HIP or HIP_RUNTIME_API; may be repeated",
     )
     group.add_argument("--keep-contexts", action="store_true", help="keep contexts that the selection does not use")
-
-
-def _kinds(text: str) -> list[str]:
-    names = [name.strip().lower() for name in text.split(",")]
-    for name in names:
-        if name not in KINDS:
-            raise argparse.ArgumentTypeError(f"{name!r} is no kind of span; there are {', '.join(KINDS)}")
-    return names
 
 
 def is_cut(options: CuttingOptions) -> bool:
@@ -113,29 +97,43 @@ def is_cut(options: CuttingOptions) -> bool:
         or options.thread
         or options.no_traces
         or times
-        or options.kind
+        or options.contexts
+        or options.asks_places
         or options.category
     )
 
 
 def select_part(experiment: Experiment, options: CuttingOptions) -> Experiment:
     """Return the part of the experiment that was asked for, and say on stderr how much of it is left."""
+    from callgrove.algebra.selecting import select_contexts
     from callgrove.cli.messages import note
+    from callgrove.cli.output import say_selected_cost
 
-    if options.no_traces and (options.kind or options.category or options.start_marker or options.end_marker):
+    if options.no_traces and (options.span_kinds or options.category or options.start_marker or options.end_marker):
         raise UsageError("--no-traces leaves out all traces, so no part of them can be chosen")
     if not is_cut(options):
         return experiment
+    _refuse_contexts_of_spans(experiment, options)
+    metrics = list(_match_quantities(experiment, options.metric)) or None
     part = experiment.select(
         ranks=options.rank,
         threads=options.thread,
-        metrics=list(_match_quantities(experiment, options.metric)) or None,
+        nodes=options.node,
+        gpus=options.gpu,
+        streams=options.stream,
+        metrics=metrics if not options.contexts else None,  # conditions may ask for others
         window=_choose_window(experiment, options),
         traces=not options.no_traces,
-        kinds=options.kind,
+        kinds=options.span_kinds or None,
         categories=options.category or None,
-        drop_unused=not options.keep_contexts,
+        drop_unused=not options.keep_contexts and not options.contexts,
     )
+    if (options.span_kinds or options.category) and experiment.traces.n_spans and not part.traces.n_spans:
+        raise UsageError(f"{experiment.path}: no span is left; there are {_describe_spans(experiment)}")
+    if options.contexts:
+        part = select_contexts(part, options.selection)
+        say_selected_cost(part, metrics[0] if metrics else None)
+        part = part.select(metrics=metrics, drop_unused=not options.keep_contexts)
     counts = (
         ("profiles", len(part.profiles.measured), len(experiment.profiles.measured)),
         ("contexts", len(part.contexts), len(experiment.contexts)),
@@ -143,12 +141,18 @@ def select_part(experiment: Experiment, options: CuttingOptions) -> Experiment:
         ("samples", part.traces.n_samples, experiment.traces.n_samples),
         ("spans", part.traces.n_spans, experiment.traces.n_spans),
     )
-    if (options.kind or options.category) and experiment.traces.n_spans and not part.traces.n_spans:
-        raise UsageError(f"{experiment.path}: no span is left; there are {_describe_spans(experiment)}")
     note("selected " + ", ".join(f"{kept:,} of {there:,} {word}" for word, kept, there in counts if there))
     for warning in part.warnings[len(experiment.warnings) :]:
         note(warning.text)
     return part
+
+
+def _refuse_contexts_of_spans(experiment: Experiment, options: CuttingOptions) -> None:
+    """Refuse a choice of contexts among spans that have none, as where nothing but a trace is written."""
+    asked = [field for field, _ in options.contexts if field != "kind"]
+    if asked and not len(experiment.contexts):
+        others = "spans are chosen by --kind, --category, --window, ranks and threads"
+        raise UsageError(f"{experiment.path}: ", Parameter(asked[0]), f": there are no contexts here; {others}")
 
 
 def _describe_spans(experiment: Experiment) -> str:

@@ -65,6 +65,7 @@ __all__ = [
     "defined_name",
     "is_definition",
     "read_formula",
+    "show_excerpt",
     "with_metric",
 ]
 
@@ -85,14 +86,15 @@ class DefinitionError(UsageError):
     """A text that defines no metric: what is wrong, and at which character of the text, counted from 1."""
 
     def __init__(self, before: str, text: str, position: int, after: str = "") -> None:
-        super().__init__(f"{before} at character {position + 1} of {_excerpt(text, position)}{after}")
+        super().__init__(f"{before} at character {position + 1} of {show_excerpt(text, position)}{after}")
         self.before, self.text, self.position, self.after = before, text, position, after
 
     def __reduce__(self) -> tuple[object, ...]:
         return DefinitionError, (self.before, self.text, self.position, self.after)
 
 
-def _excerpt(text: str, position: int) -> str:
+def show_excerpt(text: str, position: int) -> str:
+    """Return a text as an error shows it: of a long one, what stands around a character."""
     if len(text) <= SHOWN:
         return repr(text)
     start = max(0, position - SHOWN // 2)
@@ -471,10 +473,12 @@ def define(metrics: Metrics, text: str, later: Collection[str] = ()) -> Metric:
 
 def with_metric(experiment: Experiment, *definitions: str) -> Experiment:
     """Return an experiment with further metrics, each of which may use those before it. Nothing is computed yet."""
+    from callgrove.model.experiment import replace_metrics  # which knows metrics
+
     for text in definitions:
         if not isinstance(text, str):
             raise UsageError(f"a metric is defined by a text like 'ipc = instructions / cycles', not by {text!r:.80}")
     metrics, names = experiment.metrics, [defined_name(text) for text in definitions]
     for number, text in enumerate(definitions):
         metrics = replace(metrics, rows=(*metrics.rows, define(metrics, text, names[number:])))
-    return replace(experiment, metrics=metrics, values=replace(experiment.values, metrics=metrics))
+    return replace_metrics(experiment, metrics)

@@ -118,6 +118,7 @@ class Experiment(ExperimentMethods):
     traces        samples and spans over time
     sources       source files that were copied into the input
     warnings      what a user should know; `damage` is what is broken in the input
+    whole         where contexts were selected, the experiment before that: percentages are of its cost
     is_measurement    whether the input holds raw measurements with addresses; `prof` makes databases with names of them
 
     Everything is immutable; values and traces are read when they are asked for. Methods mirror the verbs of the command
@@ -144,6 +145,7 @@ class Experiment(ExperimentMethods):
     warnings: tuple[InputWarning, ...] = ()
     path: str = ""
     is_measurement: bool = False
+    whole: Experiment | None = field(default=None, repr=False, compare=False)
 
     @property
     def damage(self) -> tuple[InputWarning, ...]:
@@ -196,6 +198,10 @@ class Experiment(ExperimentMethods):
         total = self.metrics.first(quantity).aggregation.combine_all(inclusive)
         return np.nan if self.is_computed(quantity) and np.isinf(total) else total
 
+    def whole_total(self, quantity: str, profiles: Ints | None = None) -> float:
+        """Return what percentages are of: the cost of all roots before contexts were selected, in the same profiles."""
+        return (self.whole or self).root_total(quantity, profiles)
+
     @cached_property
     def default_metric(self) -> str:
         """The metric that views show unless told otherwise: the first time with any cost, else the first with any."""
@@ -236,7 +242,8 @@ class Experiment(ExperimentMethods):
 
 def replace_metrics(experiment: Experiment, metrics: Metrics) -> Experiment:
     """Return the experiment with other words for the same metric rows."""
-    return replace(experiment, metrics=metrics, values=replace(experiment.values, metrics=metrics))
+    whole = None if experiment.whole is None else replace_metrics(experiment.whole, metrics)
+    return replace(experiment, metrics=metrics, values=replace(experiment.values, metrics=metrics), whole=whole)
 
 
 # -- what every experiment must satisfy --------------------------------------------------------------------------------

@@ -54,8 +54,9 @@ def materialise(experiment: Experiment, quantities: Collection[str]) -> Experime
     chosen = set(rows.tolist())
     measured = tuple(_measured(m) if row in chosen else m for row, m in enumerate(metrics))
     backend = ComputedValues(experiment.values, rows)
-    made = replace_metrics(experiment, replace(metrics, rows=measured))
-    return replace(made, values=replace(made.values, backend=backend))
+    whole = None if experiment.whole is None else materialise(experiment.whole, quantities)
+    made = replace_metrics(replace(experiment, whole=None), replace(metrics, rows=measured))
+    return replace(made, values=replace(made.values, backend=backend), whole=whole)
 
 
 def _measured(metric: Metric) -> Metric:

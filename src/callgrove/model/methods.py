@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 from callgrove.errors import UsageError
 
 if TYPE_CHECKING:
+    from callgrove.algebra.selecting import ContextKeywords
     from callgrove.arrays import Ints
     from callgrove.formats.interface import WriteKeywords
     from callgrove.model.experiment import Experiment
@@ -37,6 +38,15 @@ class TableMethods:
         from callgrove.render.facts import table_html
 
         return table_html(cast("Table", self))
+
+    def where(self, *conditions: str) -> Table:
+        """Return the rows that fulfil any of some conditions over the columns; of a tree, with what lies above them.
+
+        experiment.top().where("percent > 5 and name !~ /^MPI_/")
+        """
+        from callgrove.patterns.tables import keep_rows
+
+        return keep_rows(cast("Table", self), conditions)
 
 
 class _Methods:
@@ -329,13 +339,9 @@ class ExperimentMethods(_Methods):
             experiment.pop(under="solve")
             small.pop(large, scaling="weak")
         """
-        from functools import partial
-
-        from callgrove.algebra.cutting import places
         from callgrove.analysis.efficiency import Question, pop
 
-        below = partial(places, text=under) if under is not None else None
-        asked = Question(metric, ranks, threads, runs, below, exclude_init, scaling)
+        asked = Question(metric, ranks, threads, runs, under, exclude_init, scaling)
         return pop([cast("Experiment", self), *others], asked).table()
 
     def summary(
@@ -412,6 +418,9 @@ class ExperimentMethods(_Methods):
         *,
         ranks: Numbers | None = None,
         threads: Numbers | None = None,
+        nodes: Numbers | None = None,
+        gpus: Numbers | None = None,
+        streams: Numbers | None = None,
         runs: Numbers | None = None,
         profiles: Ints | Iterable[int] | None = None,
         metrics: Sequence[str] | None = None,
@@ -423,38 +432,75 @@ class ExperimentMethods(_Methods):
         categories: Collection[str] | None = None,
         drop_unused: bool = False,
         invert: bool = False,
+        **contexts: Unpack[ContextKeywords],
     ) -> Experiment:
         """Return a part of this experiment, which is an experiment again; what is not named stays.
 
-        ranks, threads, runs    as in `top`; all that is given must hold
+        name, file, module    contexts that belong to these: globs like "MPI_*", or "/regular expressions/"
+        kind           contexts, and spans, of these kinds: function, loop, kernel, ...
+        under          what a pattern finds, and all below: "main -> ** -> solve"
+        callers_of     the paths that lead to what a pattern finds; all below is part of it
+        query          every context on a path that a pattern matches; also Hatchet's queries
+        exclude        all but these subtrees, whose cost is gone
+        prune, fold, leaf    all but these subtrees, these contexts, what is below these; callers take the cost
+        rest           what becomes of contexts that were not selected: "path", "drop" or "fold"
+        ranks, threads, nodes, gpus, streams, runs    as in `top`; all that is given must hold
         profiles       ids, such as those that `profiles.where(...)` returns
         metrics        only these
         window         of traces: (start, end) in ns of their clock, or a text such as "250ms:1.5s" or "10%:20%"
         start_marker, end_marker    of traces, from the first marker of a name to the last one of another
         traces         False leaves them out
-        kinds, categories    of spans: kernel, copy, api, ...; HIP_RUNTIME_API, ...
+        kinds, categories    of spans alone: kernel, copy, api, ...; HIP_RUNTIME_API, ...
         drop_unused    leave out contexts that the part has nothing to say about, which reads its values
         invert         all other profiles than those that are named
 
-        The part is lazy: nothing that is not selected is read. A stored summary is of all profiles, so a part with some
-        of them has none.
+        A text or a list of them: one of them is enough. Different keywords must all hold. Patterns, and the costs in
+        their conditions, are about the tree as it is here, in the profiles that were chosen; percentages stay shares of
+        its whole cost. The part is lazy: nothing that is not selected is read. A stored summary is of all profiles, so
+        a part has none.
 
             experiment.select(ranks="0-3", metrics=["time"]).top()
+            experiment.select(name="MPI_*", under="solve").tree()
         """
+        from callgrove.algebra.selecting import ContextSelection, select_contexts
         from callgrove.model.profiles import choose_profiles
         from callgrove.model.selection import select, span_choice
 
         experiment = cast("Experiment", self)
         ids = None if profiles is None else {int(profile) for profile in profiles}
-        return select(
+        chosen = choose_profiles(experiment, ranks, threads, runs, ids, invert, nodes=nodes, gpus=gpus, streams=streams)
+        asked = ContextSelection.of(**contexts)
+        part = select(
             experiment,
-            profiles=choose_profiles(experiment, ranks, threads, runs, ids, invert),
-            metrics=metrics,
+            profiles=chosen,
+            metrics=None if asked.asks_anything else metrics,
             window=self._window(window, start_marker, end_marker),
             traces=traces,
-            drop_unused=drop_unused,
+            drop_unused=drop_unused and not asked.asks_anything,
             spans=span_choice(kinds, categories),
         )
+        if not asked.asks_anything:
+            return part
+        part = select_contexts(part, asked)  # whose conditions may ask for other metrics than those that stay
+        return select(part, metrics=metrics, drop_unused=drop_unused) if metrics is not None or drop_unused else part
+
+    def query(self, pattern: str | Sequence[object], rest: str = "path") -> Experiment:
+        """Return every context on a path that a pattern matches, as an experiment; `rest` says what becomes of others.
+
+        path           what leads to such a context stays, without cost of its own
+        drop           the others are gone; children move up, as with Hatchet's `squash`
+        fold           the nearest context above takes their cost
+
+        Hatchet's queries are understood as well: lists, and texts that begin with MATCH.
+
+            experiment.query("main -> ** -> MPI_*[?time > 5%]")
+            experiment.query([{"name": "main"}, "*", {"name": "MPI_.*"}])
+        """
+        from callgrove.algebra.selecting import ContextSelection, select_contexts
+        from callgrove.patterns.hatchet import translate_query
+
+        asked = pattern if isinstance(pattern, str) else translate_query(pattern)
+        return select_contexts(cast("Experiment", self), ContextSelection(query=[asked], rest=rest))
 
     def with_metric(self, *definitions: str) -> Experiment:
         """Return this experiment with further metrics, given as formulas over others.
@@ -476,9 +522,8 @@ class ExperimentMethods(_Methods):
         return choose_window(cast("Experiment", self), window, start_marker, end_marker, duration_ns)
 
     def cut(self, *, roots: Sequence[str] = (), prunes: Sequence[str] = ()) -> Experiment:
-        """Return the experiment with other roots and without some calls, whose callers take their cost.
-
-        Texts are a name, a call path like "main->solve", or a "/pattern/".
+        """Return the experiment with other roots and without some calls, whose callers take their cost: short for
+        `select(under=roots, prune=prunes, rest="drop")`, as an experiment whose percentages are of itself.
 
             experiment.cut(roots=["solve"], prunes=["/^MPI_/"])
         """

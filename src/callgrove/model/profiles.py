@@ -213,16 +213,26 @@ class Profiles:
         """
         return np.flatnonzero(self.kind == ProfileKind.AGGREGATE)
 
-    def where(self, ranks: Numbers | None = None, threads: Numbers | None = None, runs: Numbers | None = None) -> Ints:
-        """Return the measured profiles with these ranks and threads, of these runs; None is all.
+    def where(
+        self,
+        ranks: Numbers | None = None,
+        threads: Numbers | None = None,
+        runs: Numbers | None = None,
+        *,
+        nodes: Numbers | None = None,
+        gpus: Numbers | None = None,
+        streams: Numbers | None = None,
+    ) -> Ints:
+        """Return the measured profiles with these ranks, threads and so on, of these runs; None is all.
 
-        Numbers are given one by one, as a text like "0-3,7", or as anything with `in`.
+        Numbers are given one by one, as a text like "0-3,7", or as anything with `in`. All that is given must hold.
         """
         chosen = self.measured
         if runs is not None:
             numbers = numbers_in(runs)
             chosen = np.array([p for p in chosen.tolist() if int(self.run[p]) in numbers], np.int64)
-        for column, wanted in (("rank", ranks), ("thread", threads)):
+        by = {"rank": ranks, "thread": threads, "node": nodes, "gpu_device": gpus, "gpu_stream": streams}
+        for column, wanted in by.items():
             if wanted is not None:
                 have, numbers = self.identity_list(column), numbers_in(wanted)
                 kept = [p for p in chosen.tolist() if (number := have[p]) is not None and number in numbers]
@@ -270,13 +280,19 @@ def choose_profiles(
     runs: Numbers | None = None,
     ids: Container[int] | None = None,
     invert: bool = False,
+    *,
+    nodes: Numbers | None = None,
+    gpus: Numbers | None = None,
+    streams: Numbers | None = None,
 ) -> Ints | None:
     """Return the profiles with these ranks, threads and ids, of these runs, or all others; None where nothing is said.
     An empty choice is an error that says what there is."""
-    if ranks is None and threads is None and runs is None and ids is None and not invert:
+    by = {"rank": ranks, "thread": threads, "node": nodes, "gpu": gpus, "stream": streams}
+    if all(numbers is None for numbers in by.values()) and runs is None and ids is None and not invert:
         return None
     profiles = experiment.profiles
-    chosen = profiles.where(ranks, threads, None if runs is None else choose_runs(experiment.runs, runs))
+    numbers = None if runs is None else choose_runs(experiment.runs, runs)
+    chosen = profiles.where(ranks, threads, numbers, nodes=nodes, gpus=gpus, streams=streams)
     if ids is not None:
         if isinstance(ids, Collection) and (unknown := [p for p in ids if not 0 <= p < len(profiles)]):
             raise UsageError(f"{experiment.path}: there is no profile {unknown[0]}; ids are 0 to {len(profiles) - 1}")
@@ -284,7 +300,7 @@ def choose_profiles(
     if invert:
         chosen = np.setdiff1d(profiles.measured, chosen)
     if not len(chosen):
-        have = " and ".join(_describe_choice(profiles, ranks, threads))
+        have = " and ".join(_describe_choice(profiles, by))
         have = have or ("one of these ids" if ids is not None else "")
         of = f" of run {_spell_numbers(runs)}" if runs is not None else ""
         what = f"{of} has {have}" if have else f" is{of}" if of else " is chosen"
@@ -297,13 +313,14 @@ def _spell_numbers(numbers: Numbers) -> str:
     return ",".join(map(str, numbers)) if isinstance(numbers, tuple | list | set) else str(numbers)
 
 
-def _describe_choice(profiles: Profiles, ranks: Numbers | None, threads: Numbers | None) -> Iterator[str]:
+def _describe_choice(profiles: Profiles, by: Mapping[str, Numbers | None]) -> Iterator[str]:
     """Yield what was asked for, and what there is."""
-    for column, wanted in (("rank", ranks), ("thread", threads)):
+    for word, wanted in by.items():
         if wanted is not None:
+            column = f"gpu_{'device' if word == 'gpu' else word}" if word in ("gpu", "stream") else word
             known = sorted({n for n in profiles.identity_list(column) if n is not None})
             there = f"are {known[0]} to {known[-1]}" if known else "are none"
-            yield f"{column} {wanted} (there {there if len(known) != 1 else f'is only {known[0]}'})"
+            yield f"{word} {wanted} (there {there if len(known) != 1 else f'is only {known[0]}'})"
 
 
 def absent_system(n_profiles: int) -> Ids:

@@ -45,6 +45,9 @@ class IntSet:
             raise UsageError(f"{text!r} is not a list of numbers and ranges like 0-3,7")
         return cls(_join_ranges(ranges))
 
+    def __or__(self, other: IntSet) -> IntSet:
+        return IntSet(_join_ranges(sorted((*self.ranges, *other.ranges))))
+
     def __contains__(self, number: Any) -> bool:
         index = bisect_right(self.ranges, number, key=lambda bounds: bounds[0]) - 1
         return index >= 0 and bool(number <= self.ranges[index][1])

@@ -81,6 +81,11 @@ class Kept:
             places if samples is None else samples,
         )
 
+    def with_contexts(self, experiment: Experiment) -> Kept:
+        """Return the same profiles and metrics of an experiment with another tree, of which all stays."""
+        every = np.arange(len(experiment.contexts), dtype=np.int32)
+        return Kept(self.profiles, every, self.metrics, every)
+
     def values(self, experiment: Experiment) -> ValueBackend:
         """Return the stored values of what stays, as they are."""
         return ChainedValues([Link(experiment.values.backend, self.profiles, self.contexts, self.metrics)])
@@ -94,10 +99,14 @@ def _number(kept: Bools) -> Ids:
     return new_numbers(np.flatnonzero(kept), len(kept))
 
 
-def take_part(whole: Experiment, kept: Kept, values: ValueBackend | None = None) -> Experiment:
-    """Return the experiment of what stays; with other values over its tree where an operation makes some."""
-    old_profiles, rows, contexts = (np.flatnonzero(ids >= 0) for ids in (kept.profiles, kept.metrics, kept.contexts))
-    metrics, tree = _metrics(whole.metrics, rows), whole.contexts.take(contexts)
+def take_part(
+    whole: Experiment, kept: Kept, values: ValueBackend | None = None, tree: ContextTree | None = None
+) -> Experiment:
+    """Return the experiment of what stays; with another tree, and other values over it, where an operation makes
+    some."""
+    old_profiles, rows = (np.flatnonzero(ids >= 0) for ids in (kept.profiles, kept.metrics))
+    metrics = _metrics(whole.metrics, rows)
+    tree = whole.contexts.take(np.flatnonzero(kept.contexts >= 0)) if tree is None else tree
     runs, profiles, system = _take_profiles(whole, old_profiles)
     return replace(
         whole,
@@ -110,6 +119,7 @@ def take_part(whole: Experiment, kept: Kept, values: ValueBackend | None = None)
         traces=kept.traces(whole.traces),
         sources=whole.sources if tree is whole.contexts else _sources(whole.sources, tree),
         warnings=(*whole.warnings, *_losses(whole.metrics, metrics)),
+        whole=None if whole.whole is None else take_part(whole.whole, kept.with_contexts(whole.whole)),
     )
 
 

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from callgrove.cli.contexts import add_contexts
 from callgrove.cli.messages import exit_code_of, settle_stdout, tidy_ending
 from callgrove.cli.options import InputOptions, add_execution, add_study_input, engine_for
 from callgrove.cli.parser import Command, Parser
@@ -100,6 +101,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--force", action="store_true", help="replace OUT if it exists")
     add_cutting(parser)
+    add_contexts(parser)
     add_trace_options(parser)
     add_ignored(parser, argparse.SUPPRESS)
     add_execution(parser)
@@ -242,9 +244,9 @@ def _open_input(options: Options, names: list[str], workers: Workers) -> Experim
 
     only_traces = [entry_of(name).holds_only_traces for name in names]
     ambiguous = len({entry_of(name).holds_series for name in names}) > 1 and any(only_traces)
-    opened = open_any(options, fold=not (ambiguous or all(only_traces)), workers=workers)
+    opened = open_any(options, fold=not (ambiguous or all(only_traces)), contexts=False, workers=workers)
     if ambiguous and isinstance(opened, Experiment) and _has_points(opened):
-        opened = open_any(options, notes=False, workers=workers)
+        opened = open_any(options, notes=False, contexts=False, workers=workers)
     return opened
 
 
@@ -317,6 +319,7 @@ def _run(arguments: list[str]) -> int:
 
 
 def _add_arguments(parser: Parser) -> None:
+    from callgrove.cli.contexts import add_kind
     from callgrove.cli.options import add_execution, add_salvage
     from callgrove.cli.selecting import add_cutting
 
@@ -336,6 +339,7 @@ def _add_arguments(parser: Parser) -> None:
     parser.add_argument("--strict", action="store_true", help="refuse what is damaged instead of warning")
     add_salvage(parser)
     add_cutting(parser)
+    add_kind(parser)
     add_trace_options(parser)
     add_execution(parser)
     add_ignored(parser, "accepted and ignored: nothing is buffered, so nothing is dropped")

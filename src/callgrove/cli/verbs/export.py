@@ -19,7 +19,7 @@ from callgrove.cli.options import (
     add_study_input,
     add_table_output,
 )
-from callgrove.cli.output import emit, replacing
+from callgrove.cli.output import emit, filter_chunks, replacing, say_selected_cost
 from callgrove.cli.parser import Command
 from callgrove.errors import MissingExtra
 from callgrove.model.table import UNCOUNTED, Column, Table, first_rows
@@ -51,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = f"{parser.prog} [options] PATH... --table TABLE"
     parser.add_argument("--table", choices=TABLES, default="", help="which table (required)")
     parser.add_argument("--scope", choices=SCOPES, default="stored", help="the scope of values (default: stored)")
-    add_table_output(parser, formats=("csv", "jsonl", "json", "table", "markdown", "parquet"))
+    add_table_output(parser, formats=("csv", "jsonl", "json", "table", "markdown", "parquet"), where=True)
 
 
 def run(options: Options) -> int:
@@ -76,6 +76,8 @@ def run(options: Options) -> int:
         announced = n_rows(opened, options.table, Selection())
         _write_tables(_count_rows(export(opened, options.table), of_study), options, announced)
         return _say_differences(options, [*opened.unexplained, *_explain_difference(options, announced, sum(of_study))])
+    if options.contexts:
+        say_selected_cost(opened, options.metric)
     quantity = opened.metrics.resolve(options.metric) if options.metric else None
     told: list[str] = []
     unexplained: list[str] = []
@@ -103,6 +105,8 @@ def run(options: Options) -> int:
 def _write_tables(tables: Iterable[Table], options: Options, n_rows: int | None) -> None:
     """Print the table, or write it as a Parquet file."""
 
+    if options.where:
+        tables, n_rows = filter_chunks(tables, options), None
     if options.format == "parquet" and options.output:
         emit_parquet(tables, options.table, options.output, options.limit, n_rows)
     else:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 from callgrove.cli.options import (
@@ -36,7 +35,7 @@ class Options(InputOptions, SelectionOptions, TableOutput):
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_input(parser, many=True)
-    add_selection(parser, "the time that is divided up (default: the first time of the host)")
+    add_selection(parser, "the time that is divided up (default: the first time of the host)", contexts=False)
     parser.add_argument(
         "--under",
         metavar="CALLPATH",
@@ -55,19 +54,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: Options) -> int:
-    from callgrove.algebra.cutting import places
     from callgrove.analysis.efficiency import Question, pop
     from callgrove.cli.messages import note
     from callgrove.cli.opening import say_damage_met
     from callgrove.cli.output import emit
 
     opened = _open_runs(options)
-    under = partial(places, text=options.under) if options.under is not None else None
     asked = Question(
         options.metric,
         options.rank,
         options.thread,
-        under=under,
+        under=options.under,
         exclude_init=options.exclude_init,
         scaling=options.scaling,
     )

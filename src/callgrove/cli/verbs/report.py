@@ -57,7 +57,7 @@ def run(options: Options) -> int:
 
     from callgrove.cli.messages import note, progress, say_unexplained, with_flags
     from callgrove.cli.opening import say_added_up, say_damage_met
-    from callgrove.cli.output import replacing
+    from callgrove.cli.output import replacing, say_selected_cost
     from callgrove.errors import IncompleteResult, UsageError
     from callgrove.model.experiment import Experiment
     from callgrove.model.metrics import Scope
@@ -73,6 +73,7 @@ def run(options: Options) -> int:
     for one in opened:
         if isinstance(one.opened, Experiment):
             say_added_up(one.opened)
+            say_selected_cost(one.opened, options.metric)
     choice = Choice(options.metric, options.rank, options.thread, options.scaling, Scope(options.study_scope))
     with progress() as report_progress:
         text = report(

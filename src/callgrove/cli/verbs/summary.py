@@ -10,23 +10,25 @@ from typing import TYPE_CHECKING
 from callgrove.cli.options import (
     UNSAID,
     InputOptions,
+    ProfileOptions,
     TableOutput,
     add_execution,
     add_input,
+    add_profiles,
     add_run,
     add_table_output,
     engine_for,
-    int_set,
 )
-from callgrove.cli.output import emit, emit_each
+from callgrove.cli.output import emit, emit_each, filter_rows
 from callgrove.cli.parser import Command
+from callgrove.cli.selecting import time_window
 
 if TYPE_CHECKING:
     from callgrove.analysis.summary_sections import Summary
     from callgrove.model.experiment import Experiment
-    from callgrove.model.runs import IntSet
     from callgrove.model.table import Column, Table
     from callgrove.model.traces.events import Window
+    from callgrove.model.traces.windows import TimeWindow
 
 SECTIONS = (
     *("kernels", "copies", "api", "sync", "allocations", "markers", "regions", "overhead"),
@@ -40,15 +42,15 @@ MUCH_DAMAGE = 0.01  # share of spans that are flagged
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(InputOptions, TableOutput):
+class Options(InputOptions, ProfileOptions, TableOutput):
     section: Sequence[str]
     by: Sequence[str]
-    rank: IntSet | None
     ignore_digits: bool
     start: str
     start_marker: str
     end: str
     end_marker: str
+    window: TimeWindow | None
     window_mode: str
 
 
@@ -61,7 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--by", action="append", default=[], choices=DIVISIONS, help="divide rows by this; may be repeated"
     )
-    group.add_argument("--rank", metavar="LIST", type=int_set, help="only these ranks, like 0-3,7")
+    add_profiles(group)
     add_run(group)
     group.add_argument(
         "--ignore-digits",
@@ -76,6 +78,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         which = "first" if side == "start" else "last"
         one.add_argument(f"--{side}-marker", metavar="NAME", default="", help=f"{word} the {which} marker of that name")
     window.add_argument(
+        "--window",
+        metavar="START:END",
+        type=time_window,
+        help="both in one, like 250ms:1.5s or 10%%:20%%",
+    )
+    window.add_argument(
         "--window-mode",
         choices=MODES,
         default=MODES[0],
@@ -89,7 +97,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the same in rocprofv3's words: true is inside, false is touch",
     )
     add_execution(parser)
-    add_table_output(parser, per_section=FOR_PEOPLE)
+    add_table_output(parser, per_section=FOR_PEOPLE, where=True)
 
 
 def _inclusive(text: str) -> str:
@@ -111,7 +119,8 @@ def run(options: Options) -> int:
         experiment = open_experiment(options, fold=False, workers=workers)
         if experiment.traces.n_spans:
             say_added_up(experiment)
-        window, profiles = _choose_window(experiment, options), choose_profiles(experiment, options.rank, None)
+        window = _choose_window(experiment, options)
+        profiles = choose_profiles(experiment, options.rank, options.thread)
         by, mode, sections = (
             [By(word) for word in options.by],
             WindowMode(options.window_mode),
@@ -121,7 +130,9 @@ def run(options: Options) -> int:
     if "memory" in options.section:  # it takes all events once more
         summary.memory = memory_peaks(experiment, profiles, window)
     limit = (FOR_PEOPLE if options.is_for_people else None) if options.limit == UNSAID else options.limit
-    if options.is_for_people:
+    if options.where:
+        _emit_rows(table(summary, sections), options)
+    elif options.is_for_people:
         emit_each((_format_for_people(made) for made in tables(summary, sections, limit)), options)
     else:
         emit(table(summary, sections, limit), replace(options, limit=None))  # it counts in every section
@@ -133,18 +144,28 @@ def run(options: Options) -> int:
     return say_damage_met(experiment, options)
 
 
+def _emit_rows(made: Table, options: Options) -> None:
+    """Print the rows of all sections that fulfil --where as one table."""
+    kept = filter_rows(made, options)
+    limit = None if options.limit == UNSAID else options.limit
+    emit(_format_for_people(kept) if options.is_for_people else kept, replace(options, limit=limit))
+
+
 def _choose_window(experiment: Experiment, options: Options) -> Window | None:
     from callgrove.errors import UsageError
     from callgrove.model.selection import time_span
     from callgrove.model.traces.windows import TimeWindow, marker_window
 
-    if not (options.start or options.end or options.start_marker or options.end_marker):
+    times = options.start or options.end
+    if not (times or options.start_marker or options.end_marker or options.window):
         return None
+    if times and options.window:
+        raise UsageError("--window gives both ends; leave out --start and --end")
     span = time_span(experiment.traces)
     if span is None:
         raise UsageError(f"{experiment.path}: has no traces, so there is no window of time to choose")
     try:
-        asked = TimeWindow.parse(f"{options.start}:{options.end}")
+        asked = options.window or TimeWindow.parse(f"{options.start}:{options.end}")
     except UsageError:
         raise UsageError(
             f"--start {options.start} --end {options.end}: times are like 250ms, 10%, 1000 (ns) or @1000"

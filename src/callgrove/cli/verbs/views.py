@@ -33,19 +33,20 @@ def add_top_arguments(parser: argparse.ArgumentParser) -> None:
     add_remap(parser)
     add_all_metrics(parser)
     parser.add_argument("--by", choices=GROUPS, default="function", help="what a row stands for (default: function)")
-    add_table_output(parser, limit=20)
+    add_table_output(parser, limit=20, where=True)
 
 
 def run_top(options: TopOptions) -> int:
     from callgrove.analysis.views import top
     from callgrove.cli.opening import open_experiment, say_damage_met
-    from callgrove.cli.output import choose_columns, costs_of, format_table, say_headline
+    from callgrove.cli.output import choose_columns, costs_of, cut_table, format_table, say_headline
     from callgrove.model.metrics import Scope
 
     experiment = open_experiment(options)
     costs = costs_of(experiment, options)
     columns = choose_columns(costs, options, Scope.EXCLUSIVE)
-    table = top(costs, options.by, options.limit, columns)
+    table = top(costs, options.by, options.row_limit, columns)
+    table = cut_table(table, costs, options, Scope.EXCLUSIVE)
     say_headline(costs, options, table.notes)
     emit(format_table(table, costs, options), options)
     return say_damage_met(experiment, options, printed=bool(len(table)))
@@ -81,13 +82,13 @@ def add_tree_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="the tree of metrics instead (time > execution > mpi > ...), of the whole run; -m shows what is below one",
     )
-    add_table_output(parser, limit=40)
+    add_table_output(parser, limit=40, where=True)
 
 
 def run_tree(options: TreeOptions) -> int:
     from callgrove.analysis.views import bottom_up, top_down
     from callgrove.cli.opening import open_experiment, say_damage_met
-    from callgrove.cli.output import choose_columns, costs_of, format_table, say_headline
+    from callgrove.cli.output import choose_columns, costs_of, cut_table, format_table, say_headline
     from callgrove.errors import UsageError
     from callgrove.model.metrics import Scope
 
@@ -106,9 +107,10 @@ def run_tree(options: TreeOptions) -> int:
             raise UsageError(
                 "--derive adds columns of contexts, which the rows of --bottom-up are not; choose the metric with -m"
             )
-        table = bottom_up(costs, options.limit)
+        table = bottom_up(costs, options.row_limit)
     else:
-        table = top_down(costs, options.source, options.limit, columns)
+        table = top_down(costs, options.source, options.row_limit, columns)
+    table = cut_table(table, costs, options, Scope.EXCLUSIVE if options.bottom_up else Scope.INCLUSIVE)
     say_headline(costs, options, table.notes)
     emit(format_table(table, costs, options), options)
     return say_damage_met(experiment, options, printed=bool(len(table)))
@@ -166,22 +168,22 @@ def add_hot_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="S",
         help="continue while one call has at least this share of its caller's cost (default: 0.5)",
     )
-    add_table_output(parser)
+    add_table_output(parser, where=True)
 
 
 def run_hot(options: HotOptions) -> int:
     from callgrove.analysis.views import hot_path
     from callgrove.cli.opening import open_experiment, say_damage_met
-    from callgrove.cli.output import choose_columns, costs_of, format_table, say_headline
+    from callgrove.cli.output import choose_columns, costs_of, cut_table, format_table, say_headline
     from callgrove.model.metrics import Scope
 
     experiment = open_experiment(options)
     costs = costs_of(experiment, options)
     columns = choose_columns(costs, options, Scope.INCLUSIVE)
-    table = hot_path(costs, options.share, columns)
+    table = cut_table(hot_path(costs, options.share, columns), costs, options, Scope.INCLUSIVE)
     say_headline(costs, options, table.notes)
     emit(format_table(table, costs, options), options)
-    if options.is_printed_table:
+    if options.is_printed_table and not options.where:
         _say_why_it_ends(table, hot_path(costs, share=0.0), costs, options.share)
     return say_damage_met(experiment, options, printed=bool(len(table)))
 

@@ -69,8 +69,9 @@ class Characters:
     ranges: Ranges
     but: bool = False
 
-    def has(self, code: int) -> bool:
-        return any(low <= code <= high for low, high in self.ranges) != self.but
+    def has(self, codes: list[int]) -> bool:
+        """Return whether a character is one of these, in any of its spellings."""
+        return any(low <= code <= high for low, high in self.ranges for code in codes) != self.but
 
 
 @dataclass(frozen=True)
@@ -275,10 +276,10 @@ Known = dict[tuple[int, int, str], tuple[bool, int]]
 
 
 class Pattern:
-    """A regular expression."""
+    """A regular expression; with `ignores_case`, small letters and capitals are the same."""
 
-    def __init__(self, source: str) -> None:
-        self.source = source
+    def __init__(self, source: str, ignores_case: bool = False) -> None:
+        self.source, self.ignores_case = source, ignores_case
         self._tree = _Reader(source).run()
         self.size = _size(self._tree)  # the states that it needs
         if self.size > MAX_STATES:
@@ -287,13 +288,13 @@ class Pattern:
         self._free: list[list[tuple[str, int]]] = []  # steps without a character, and what they demand
 
     def __reduce__(self) -> tuple[object, ...]:
-        return Pattern, (self.source,)
+        return Pattern, (self.source, self.ignores_case)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Pattern) and self.source == other.source
+        return isinstance(other, Pattern) and self.__reduce__() == other.__reduce__()
 
     def __hash__(self) -> int:
-        return hash(self.source)
+        return hash((self.source, self.ignores_case))
 
     def _make_automaton(self) -> None:
         """Make what walks over texts, when the first one comes: most patterns of a file never meet any."""
@@ -384,9 +385,10 @@ class Pattern:
             return True, 0
         after = {START} if not self._is_anchored else set()
         if char != END:
-            code = ord(char)
+            spellings = (char, char.lower(), char.upper()) if self.ignores_case else (char,)
+            codes = [ord(one) for one in spellings if len(one) == 1]
             steps = (step for state in reached for step in self._takes[state])
-            after |= {target for characters, target in steps if characters.has(code)}
+            after |= {target for characters, target in steps if characters.has(codes)}
         return False, self._number(frozenset(after))
 
     def _number(self, states: frozenset[int]) -> int:
