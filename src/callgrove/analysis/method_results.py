@@ -62,8 +62,9 @@ class View:
         chosen = choose_profiles(experiment, ranks, threads, runs)
         return cls(view_costs, columns_to_show(experiment, chosen) if all_metrics else None, chosen)
 
-    def explain(self, table: Table) -> Table:
-        """Return the table with a title and notes. A table that is empty because of damage is an error."""
+    def explain(self, table: Table, added_up: bool = True) -> Table:
+        """Return the table with a title and notes. A table that is empty because of damage is an error. `added_up`:
+        its numbers are those of all chosen runs together."""
         experiment, unit = self.costs.experiment, self.costs.metric.unit
         damage = experiment.damage_met
         if not len(table) and (damage or experiment.damage):
@@ -74,7 +75,7 @@ class View:
             table,
             title=title,
             notes=(
-                *_note_added_up(experiment, self.profiles),
+                *(_note_added_up(experiment, self.profiles) if added_up else ()),
                 *table.notes,
                 *self._note_left_out(),
                 *_damage(experiment),
