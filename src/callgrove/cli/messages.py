@@ -107,7 +107,6 @@ FLAGS = {
     "limit": "--limit",
     "metric": "-m",
     "mpi": "--mpi",
-    "over": "--over",
     "overwrite": "--force",
     "points_file": "--points",
     "prunes": "--prune",

@@ -7,6 +7,7 @@ out, which is said. A strip has a character for each entity, or for neighbours w
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from callgrove.cli.messages import note
@@ -22,10 +23,12 @@ if TYPE_CHECKING:
     from callgrove.analysis.spread.imbalance import Imbalance
     from callgrove.cli.options import CostOptions, TableOutput
 
-__all__ = ["fit_columns", "format_imbalance", "format_side_by_side", "heat_column", "say_compared"]
+__all__ = ["fit_columns", "format_imbalance", "format_side_by_side", "heat_columns", "leave_out", "say_compared"]
 
 STRIP = 16  # characters
-NAME = 24  # cells of a name that other columns leave
+SHORTEST = 4  # characters of a strip that still shows something
+GAP = 2  # cells between columns
+NAME = 20  # cells of a name that other columns leave
 MOST_BESIDE = 64  # columns of entities where a line may be of any length
 FIRST = ("mean", "min", "max", "imbalance", "slowest", "excess", "percent")
 MORE = ("median", "std", "load_balance", "percent_imbalance", "n", "sum", "p25", "p75", "cv")
@@ -33,12 +36,13 @@ AMOUNTS = {"mean", "min", "max", "excess", "median", "std", "sum", "p25", "p75"}
 PERCENTS = {"percent", "percent_imbalance"}
 
 
-def say_compared(entities: Entities, options: TableOutput, is_default: bool) -> None:
-    """Say over what costs are compared, where nobody said it or somebody looks at a table."""
-    if is_default or options.is_printed_table:
-        s = "" if len(entities) == 1 else "s"
-        others = "; --over chooses others" if is_default else ""
-        note(f"compared over {len(entities):,} {entities.over}{s}{others}")
+def say_compared(entities: Entities, options: TableOutput, is_default: bool) -> tuple[str, ...]:
+    """Return over what costs are compared, where nobody said it or somebody looks at a table."""
+    from callgrove.analysis.spread.entities import count
+
+    others = "; --over chooses others" if is_default else ""
+    said = f"compared over {count(len(entities), entities.over)}{others}"
+    return (said,) if is_default or options.is_printed_table else ()
 
 
 def format_imbalance(made: Imbalance, costs: Costs, options: CostOptions) -> Table:
@@ -47,8 +51,8 @@ def format_imbalance(made: Imbalance, costs: Costs, options: CostOptions) -> Tab
         return made.table
     cells = {column.name: column.plain() for column in made.table.columns}
     columns = [_names(cells), *(_format(name, cells[name], costs, options) for name in FIRST)]
-    if made.matrix is not None and len(made.entities) > 1:
-        columns.append(heat_column(f"{made.entities.over}s", made.matrix.tolist(), options))
+    if made.matrix is not None:
+        columns += heat_columns(f"{made.entities.over}s", made.matrix.tolist(), columns, options)
     n_always = len(columns)
     columns += [_format(name, cells[name], costs, options) for name in MORE if name in cells]
     columns.append(_places(cells))
@@ -67,9 +71,8 @@ def format_side_by_side(table: Table, costs: Costs, over: str, options: CostOpti
     cells = {column.name: column.plain() for column in table.columns if column not in beside}
     names = ("exclusive",) if costs.is_ratio else ("exclusive", "percent")
     columns = [_names(cells), *(_format(name, cells[name], costs, options) for name in names)]
-    if len(beside) > 1:
-        rows = list(zip(*(column.plain() for column in beside), strict=True))
-        columns.append(heat_column(f"{over}s", rows, options))
+    rows = list(zip(*(column.plain() for column in beside), strict=True))
+    columns += heat_columns(f"{over}s", rows, columns, options)
     n_always = len(columns)
     columns += [_format(column.name, column.plain(), costs, options) for column in beside]
     kept = fit_columns(columns, n_always, options)[: n_always + MOST_BESIDE]
@@ -78,24 +81,43 @@ def format_side_by_side(table: Table, costs: Costs, over: str, options: CostOpti
     return Table(tuple(kept), table.left)
 
 
-def heat_column(name: str, rows: Sequence[Sequence[float | None]], options: TableOutput) -> Column:
-    """Return a strip for each row."""
+def leave_out(table: Table, name: str) -> Table:
+    """Return the table without a column that its rows have nothing to say in."""
+    return replace(table, columns=tuple(column for column in table.columns if column.name != name))
+
+
+def heat_columns(
+    name: str, rows: Sequence[Sequence[float | None]], columns: Sequence[Column], options: TableOutput
+) -> list[Column]:
+    """Return a strip for each row as a column, as wide as other columns leave room for; nothing where there is but one
+    value in a row, or no room."""
+    width = _find_width(options)
+    room = STRIP if width is None else min(STRIP, width - _measure(columns) - GAP)
+    if room < SHORTEST or not rows or len(rows[0]) < 2:
+        return []
     unicode = bool(options.output) or stdout_look().unicode
-    return Whole(name, [heat(row, STRIP, unicode=unicode) for row in rows])
+    return [Whole(name, [heat(row, room, unicode=unicode) for row in rows])]
 
 
 def fit_columns(columns: Sequence[Column], n_always: int, options: TableOutput) -> list[Column]:
     """Return the first columns, and those behind them as long as they fit beside each other on the terminal."""
-    width = None if options.output else stdout_look().width
+    width = _find_width(options)
     if width is None:
         return list(columns)
-    used = 0
-    for number, column in enumerate(columns):
-        wanted = max(display_width(column.name), *(display_width(cell or "") for cell in column.plain()), 0)
-        used += min(wanted, NAME if number == 0 else wanted) + 2
-        if number >= n_always and used - 2 > width:
-            return list(columns[:number])
-    return list(columns)
+    n = n_always
+    while n < len(columns) and _measure(columns[: n + 1]) <= width:
+        n += 1
+    return list(columns[:n])
+
+
+def _find_width(options: TableOutput) -> int | None:
+    return None if options.output else stdout_look().width
+
+
+def _measure(columns: Sequence[Column]) -> int:
+    """Return how wide columns are beside each other, with a name of the first one that can still be read."""
+    widths = [max(map(display_width, [column.name, *column.plain()])) for column in columns]
+    return min(widths[0], NAME) + sum(widths[1:]) + GAP * (len(widths) - 1)
 
 
 def _say_hidden(names: Sequence[str]) -> None:
@@ -118,7 +140,7 @@ def _format(name: str, cells: Sequence[Any], costs: Costs, options: CostOptions)
     none = mark_missing(True, options)
     write = _choose_writer(name, costs)
     texts = [none if cell is None else write(cell) for cell in cells]
-    return Column(name, texts) if name == "slowest" else Amounts(name, texts)
+    return Whole(name, texts) if name == "slowest" else Amounts(name, texts)
 
 
 def _choose_writer(name: str, costs: Costs) -> Callable[[Any], str]:

@@ -13,18 +13,18 @@ A profile belongs to one entity, or to none: a GPU stream to no thread.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from callgrove.arrays import ABSENT, Array, Bools, Ints, distinct_rows, in_order
-from callgrove.errors import Parameter, UsageError
+from callgrove.errors import UsageError
 from callgrove.model.experiment import Experiment
 from callgrove.model.profiles import ProfileKind
 
-__all__ = ["ENTITIES", "Entities", "choose_entities", "entities_of"]
+__all__ = ["ENTITIES", "Entities", "choose_entities", "count", "entities_of"]
 
 ENTITIES = ("rank", "thread", "gpu", "node", "run")
 SYNONYMS = {"device": "gpu"}
@@ -74,20 +74,32 @@ class Entities:
         return Entities(self.over, (*self.names, f"(no {self.over})"), of, self.outside[:0])
 
 
-def choose_entities(experiment: Experiment, over: str | None = None, profiles: Ints | None = None) -> Entities:
-    """Return the entities named, or the first kind of which there are several, of all measured profiles or those
-    given. Kinds that nothing has are refused."""
+def choose_entities(
+    experiment: Experiment,
+    over: str | None = None,
+    profiles: Ints | None = None,
+    has_cost: Callable[[Ints], bool] = lambda _: True,
+) -> Entities:
+    """Return the entities named, or the first kind of which there are several and whose profiles have any cost, of all
+    measured profiles or those given. A kind that nothing has is refused."""
     if over is not None:
-        return _demand(experiment, entities_of(experiment, over, profiles))
-    kinds = [entities_of(experiment, kind, profiles) for kind in ENTITIES]
-    several = (one for one in kinds if len(one) > 1)
-    return next(several, None) or next(one for one in kinds if len(one))
+        return _demand(experiment, entities_of(experiment, over, profiles), profiles)
+    kinds = [one for kind in ENTITIES if len(one := entities_of(experiment, kind, profiles))]
+    several = (one for one in kinds if len(one) > 1 and (not len(one.outside) or has_cost(one.profiles)))
+    return next(several, kinds[0])
 
 
-def _demand(experiment: Experiment, entities: Entities) -> Entities:
+def _demand(experiment: Experiment, entities: Entities, profiles: Ints | None) -> Entities:
     if not len(entities):
-        raise UsageError(f"{experiment.path}: no profile has a {entities.over}; choose others with ", Parameter("over"))
+        counts = ((kind, len(entities_of(experiment, kind, profiles))) for kind in ENTITIES)
+        there = ", ".join(count(n, kind) for kind, n in counts if n)
+        raise UsageError(f"{experiment.path}: no profile has a {entities.over}; there are {there}")
     return entities
+
+
+def count(n: int, kind: str) -> str:
+    """Return `1 rank`, `16 threads`."""
+    return f"{n:,} {kind}{'' if n == 1 else 's'}"
 
 
 def entities_of(experiment: Experiment, over: str, profiles: Ints | None = None) -> Entities:

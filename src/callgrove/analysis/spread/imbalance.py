@@ -23,7 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from callgrove.analysis.costs import Costs, group
-from callgrove.analysis.spread.entities import Entities, choose_entities
+from callgrove.analysis.spread.entities import Entities, choose_entities, count
 from callgrove.analysis.spread.values import KEPT_CELLS, EntityCosts, Part, demand_spread, find_unmeasured
 from callgrove.analysis.views import describe_groups
 from callgrove.arrays import Array, Bools, Floats, Ints
@@ -32,7 +32,7 @@ from callgrove.model.activities import ActivityClass, find_activities, find_clas
 from callgrove.model.metrics import Scope
 from callgrove.model.table import Column, Table
 
-__all__ = ["MOST_CELLS", "Imbalance", "Question", "imbalance", "spread_statistics"]
+__all__ = ["MOST_CELLS", "Imbalance", "Question", "choose_compared", "imbalance", "spread_statistics"]
 
 MOST_CELLS = 100_000_000  # rows x entities whose percentiles are computed
 WAITING = -0.9  # correlation with all else below which a communication row is waiting for others
@@ -176,7 +176,7 @@ def imbalance(costs: Costs, asked: Question) -> Imbalance:
     """Return how the costs of groups are spread over entities, the largest excess first."""
     if asked.scope not in (Scope.EXCLUSIVE, Scope.INCLUSIVE):
         raise UsageError(f"imbalance is of exclusive or inclusive cost, not of {asked.scope.word!r}")
-    every = choose_entities(costs.experiment, asked.over, costs.profiles)
+    every = choose_compared(costs, asked.over)
     demand_spread(costs, every)
     unmeasured = find_unmeasured(costs, every)
     entities = every.keep(~unmeasured) if unmeasured.any() else every
@@ -188,12 +188,28 @@ def imbalance(costs: Costs, asked: Question) -> Imbalance:
     return _Maker(costs, asked, spread_costs, tuple(_say_left_out(costs, every, unmeasured))).make()
 
 
+def choose_compared(costs: Costs, over: str | None) -> Entities:
+    """Return the entities to compare: those named, or the first kind of which there are several that have any of the
+    cost."""
+
+    def has_cost(profiles: Ints) -> bool:
+        return costs.metric.derivation is not None or bool(_add_roots(costs, profiles))
+
+    return choose_entities(costs.experiment, over, costs.profiles, has_cost)
+
+
+def _add_roots(costs: Costs, profiles: Ints) -> float:
+    inclusive = costs.experiment.totals(costs.metric.name, Scope.INCLUSIVE, profiles)
+    return costs.metric.aggregation.combine_all(inclusive[costs.tree.roots])
+
+
 def _demand_few_cells(costs: EntityCosts, asked: Question) -> None:
     n_rows = len(costs.rows) if asked.limit is None else min(asked.limit, len(costs.rows))
     if asked.percentiles and n_rows * len(costs.entities) > MOST_CELLS:
+        over = count(len(costs.entities), costs.entities.over)
         raise UsageError(
-            f"percentiles of {n_rows:,} rows over {len(costs.entities):,} {costs.entities.over}s need more values at "
-            f"once than {MOST_CELLS:,}; leave them out with ",
+            f"percentiles of {n_rows:,} rows over {over} need more than {MOST_CELLS:,} values at once; "
+            "leave them out with ",
             Parameter("percentiles", False),
             ", or show fewer rows",
         )
@@ -204,13 +220,11 @@ def _say_left_out(costs: Costs, entities: Entities, unmeasured: Bools) -> Iterat
     if names:
         some = ", ".join(names[:SOME]) + (", ..." if len(names) > SOME else "")
         yield f"left out, as {costs.metric.name} was not measured there: {some}"
-    if len(entities.outside) and costs.is_additive and costs.metric.derivation is None:
-        whole = costs.experiment.totals(costs.metric.name, Scope.INCLUSIVE, entities.outside)
-        cost = float(whole[costs.tree.roots].sum())
-        if cost:
-            share = f" ({100 * cost / costs.total:.3g} % of all)" if costs.total else ""
-            n = f"{len(entities.outside):,} profiles that have no {entities.over}"
-            yield f"left out: {cost:,.6g} {costs.metric.unit} in {n}{share}"
+    is_known = costs.is_additive and costs.metric.derivation is None
+    if len(entities.outside) and is_known and (cost := _add_roots(costs, entities.outside)):
+        share = f" ({100 * cost / costs.total:.3g} % of all)" if costs.total else ""
+        where = f"{count(len(entities.outside), 'profile')} without a {entities.over}"
+        yield f"left out: {cost:,.6g} {costs.metric.unit} in {where}{share}"
 
 
 @dataclass(frozen=True)
@@ -230,7 +244,9 @@ class _Maker:
         matrix = self.spread_costs.matrix() if self.spread_costs.n_cells <= KEPT_CELLS else None
         spread = self._add_up(self.spread_costs.parts() if matrix is None else self.spread_costs.split(matrix))
         excess = np.maximum(spread.max - spread.mean, 0.0)
-        ranks = np.lexsort((-np.nan_to_num(spread.sum), -np.nan_to_num(excess, nan=-1.0)))
+        has_cost = np.flatnonzero((spread.n > 0) & (self.costs.is_ratio | (spread.min != 0) | (spread.max != 0)))
+        keys = -np.nan_to_num(spread.sum), -np.nan_to_num(excess, nan=-1.0)
+        ranks = has_cost[np.lexsort([key[has_cost] for key in keys])]
         order = ranks[: self.asked.limit]
         values = matrix[order] if matrix is not None else self._read_again(order)
         table = Table(

@@ -13,7 +13,7 @@ import numpy as np
 
 from callgrove.analysis.columns import ShownColumns
 from callgrove.analysis.costs import GROUPINGS, Costs, group
-from callgrove.analysis.spread.entities import ENTITIES, SYNONYMS, Entities, choose_entities
+from callgrove.analysis.spread.entities import ENTITIES, SYNONYMS, Entities, choose_entities, count
 from callgrove.analysis.spread.values import EntityCosts, demand_spread, everything, find_unmeasured
 from callgrove.analysis.views import order_groups, top
 from callgrove.arrays import ABSENT, Array, Bools, Floats, Ints
@@ -121,4 +121,4 @@ def _with_integers(costs: Costs, cells: Floats) -> Array:
 
 def _say_without(entities: Entities, has_cost: Bools) -> tuple[str, ...]:
     n = int(np.count_nonzero(~has_cost))
-    return (f"{n:,} {entities.over}s have no cost",) if n else ()
+    return (f"{count(n, entities.over)} without any cost",) if n else ()

@@ -47,8 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: Options) -> int:
-    from callgrove.analysis.spread.entities import choose_entities
-    from callgrove.analysis.spread.imbalance import Question, imbalance
+    from callgrove.analysis.spread.imbalance import Question, choose_compared, imbalance
     from callgrove.cli.opening import open_experiment, say_added_up, say_damage_met
     from callgrove.cli.output import costs_of, say_headline
     from callgrove.cli.spread_tables import format_imbalance, say_compared
@@ -59,26 +58,16 @@ def run(options: Options) -> int:
         raise UsageError("--derive defines a metric; name the one to compare with -m")
     experiment = open_experiment(options)
     costs = costs_of(experiment, options, added_up=False)
-    entities = choose_entities(experiment, options.over, costs.profiles)
+    entities = choose_compared(costs, options.over)
     if entities.over != "run":
         say_added_up(experiment)
     asked = Question(
         entities.over, options.by, Scope(options.scope), options.limit, options.present, options.percentiles
     )
     made = imbalance(costs, asked)
-    say_headline(costs, options)
-    say_compared(made.entities, options, is_default=options.over is None)
-    say_notes(made.table.notes)
+    say_headline(costs, options, (*say_compared(made.entities, options, options.over is None), *made.table.notes))
     emit(format_imbalance(made, costs, options), options)
     return say_damage_met(experiment, options, printed=bool(len(made.table)))
-
-
-def say_notes(notes: tuple[str, ...]) -> None:
-    """Say what a reader of the table should know."""
-    from callgrove.cli.messages import note
-
-    for text in notes:
-        note(text)
 
 
 IMBALANCE = Command(Options, add_arguments, run)

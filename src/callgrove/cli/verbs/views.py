@@ -57,7 +57,7 @@ def run_top(options: TopOptions) -> int:
     from callgrove.analysis.spread.side_by_side import top_table
     from callgrove.cli.opening import open_experiment, say_damage_met
     from callgrove.cli.output import choose_columns, costs_of, format_table, say_headline
-    from callgrove.cli.spread_tables import format_side_by_side
+    from callgrove.cli.spread_tables import format_side_by_side, leave_out
     from callgrove.model.metrics import Scope
 
     experiment = open_experiment(options)
@@ -68,7 +68,8 @@ def run_top(options: TopOptions) -> int:
     if options.columns:
         emit(format_side_by_side(table, costs, options.columns, options), options)
     else:
-        emit(format_table(table, costs, options), options)
+        shown = format_table(table, costs, options)
+        emit(leave_out(shown, "where") if options.by in ENTITIES else shown, options)
     return say_damage_met(experiment, options, printed=bool(len(table)))
 
 
