@@ -23,7 +23,15 @@ if TYPE_CHECKING:
     from callgrove.analysis.spread.imbalance import Imbalance
     from callgrove.cli.options import CostOptions, TableOutput
 
-__all__ = ["fit_columns", "format_imbalance", "format_side_by_side", "heat_columns", "leave_out", "say_compared"]
+__all__ = [
+    "fit_beside",
+    "fit_columns",
+    "format_imbalance",
+    "format_side_by_side",
+    "heat_columns",
+    "leave_out",
+    "say_compared",
+]
 
 STRIP = 16  # characters
 SHORTEST = 4  # characters of a strip that still shows something
@@ -71,14 +79,25 @@ def format_side_by_side(table: Table, costs: Costs, over: str, options: CostOpti
     cells = {column.name: column.plain() for column in table.columns if column not in beside}
     names = ("exclusive",) if costs.is_ratio else ("exclusive", "percent")
     columns = [_names(cells), *(_format(name, cells[name], costs, options) for name in names)]
-    rows = list(zip(*(column.plain() for column in beside), strict=True))
-    columns += heat_columns(f"{over}s", rows, columns, options)
-    n_always = len(columns)
     columns += [_format(column.name, column.plain(), costs, options) for column in beside]
-    kept = fit_columns(columns, n_always, options)[: n_always + MOST_BESIDE]
-    if n_left := len(columns) - len(kept):
-        note(f"{n_left:,} of {len(beside):,} columns do not fit; --format csv or json has all of them")
-    return Table(tuple(kept), table.left)
+    return fit_beside(columns, beside, f"{over}s", table.left, options)
+
+
+def fit_beside(
+    columns: Sequence[Column], beside: Sequence[Column], name: str, left: int, options: TableOutput
+) -> Table:
+    """Return a table with a strip of all columns that stand beside each other, which come last, and as many of them as
+    fit. How many do not is said, except in Markdown, which has all."""
+    n_first = len(columns) - len(beside)
+    rows = list(zip(*(column.plain() for column in beside), strict=True))
+    strips = heat_columns(name, rows, columns[:n_first], options)
+    every = [*columns[:n_first], *strips, *columns[n_first:]]
+    if options.format != "table":
+        return Table(tuple(columns), left)
+    kept = fit_columns(every, n_first + len(strips), options)[: n_first + len(strips) + MOST_BESIDE]
+    if n_left := len(every) - len(kept):
+        note(f"{n_left:,} of {len(beside):,} {name} do not fit as columns; --format csv or json has all of them")
+    return Table(tuple(kept), left)
 
 
 def leave_out(table: Table, name: str) -> Table:
@@ -116,7 +135,7 @@ def _find_width(options: TableOutput) -> int | None:
 
 def _measure(columns: Sequence[Column]) -> int:
     """Return how wide columns are beside each other, with a name of the first one that can still be read."""
-    widths = [max(map(display_width, [column.name, *column.plain()])) for column in columns]
+    widths = [max(map(display_width, [c.name, *("" if x is None else str(x) for x in c.plain())])) for c in columns]
     return min(widths[0], NAME) + sum(widths[1:]) + GAP * (len(widths) - 1)
 
 

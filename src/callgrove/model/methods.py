@@ -397,6 +397,7 @@ class ExperimentMethods(_Methods):
         ranks: Numbers | None = None,
         runs: Numbers | None = None,
         ignore_digits: bool = False,
+        columns: str | None = None,
     ) -> Table:
         """Return what a traced run did, and how busy its devices were: statistics of kernels, copies, calls, ...
 
@@ -408,8 +409,10 @@ class ExperimentMethods(_Methods):
         window_mode    spans that lie inside, that touch it, or what of them lies inside (clip)
         start_marker, end_marker    begin and end with markers of that name
         ignore_digits  names that differ in digits alone are one
+        columns        total times side by side: a column for each rank, agent, stream, domain or marker
 
             experiment.summary("kernels", by="rank", limit=5)
+            experiment.summary("kernels", columns="rank")
         """
         from callgrove.analysis.method_results import summary_of_run
 
@@ -423,6 +426,7 @@ class ExperimentMethods(_Methods):
             window_mode,
             ranks,
             ignore_digits,
+            columns,
         )
 
     def export(
