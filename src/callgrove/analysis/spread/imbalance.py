@@ -24,7 +24,14 @@ import numpy as np
 
 from callgrove.analysis.costs import Costs, group
 from callgrove.analysis.spread.entities import Entities, choose_entities, count
-from callgrove.analysis.spread.values import KEPT_CELLS, EntityCosts, Part, demand_spread, find_unmeasured
+from callgrove.analysis.spread.values import (
+    KEPT_CELLS,
+    EntityCosts,
+    Part,
+    demand_spread,
+    find_unmeasured,
+    say_difference,
+)
 from callgrove.analysis.views import describe_groups
 from callgrove.arrays import Array, Bools, Floats, Ints
 from callgrove.errors import Parameter, UsageError
@@ -252,7 +259,12 @@ class _Maker:
         table = Table(
             tuple(self._columns(spread, excess, order, values)),
             left=len(ranks) - len(order),
-            notes=(*self.notes, *self._say_waiting(order, values), *self._say_none(len(ranks))),
+            notes=(
+                *self.notes,
+                *say_difference(self.spread_costs),
+                *self._say_waiting(order, values),
+                *self._say_none(len(ranks)),
+            ),
         )
         return Imbalance(table, self.spread_costs.entities, values)
 
