@@ -38,8 +38,8 @@ def make(
 ) -> Experiment:
     """Return an experiment with a profile for each place, (rank, thread) or (rank, thread, run)."""
     builder = ExperimentBuilder("made-up", path="made-up")
-    for run in range(n_runs):
-        builder.add_run(Run(name=f"run{run}"))
+    for number in range(n_runs):
+        builder.add_run(Run(name=f"run{number}"))
     above: list[int] = []
     for depth, name in tree:
         parent = above[depth - 1] if depth else -1

@@ -7,6 +7,7 @@ import math
 import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -129,7 +130,7 @@ def test_a_formula_is_computed_for_each_entity() -> None:
     row = row_of(experiment.imbalance("each_visit", over="rank"), name="foo")
     first, second = 15 / 36, 27 / 76  # what `top` says of foo on each rank
     assert [row_of(experiment.top("each_visit", ranks=r), name="foo")["exclusive"] for r in (0, 1)] == [first, second]
-    check(row, {"n": 2, "min": second, "max": first, "slowest": "rank 0", "percent": None})
+    check(row, {"n": 2, "min": second, "max": first, "slowest": "rank 0", "percent": None, "sum": None})
     lonely = row_of(experiment.imbalance("each_visit", over="thread"), name="MPI_Barrier")
     check(lonely, {"n": 2, "min": 1.0, "max": 1.0})  # 4 / 0 has no value, and is no 0
 
@@ -239,9 +240,9 @@ def test_runs_are_compared_with_each_other() -> None:
 
 def test_single_profiles_of_an_aggregate_are_not_known() -> None:
     experiment = places([ProfileKind.AGGREGATE, ProfileKind.THREAD], [[], [(RANK, 0, 0, 0)]])
-    for asked in ({"over": "rank"}, {"over": "thread"}):
+    for over in ("rank", "thread"):
         with pytest.raises(UsageError, match="only those of all profiles together"):
-            experiment.imbalance(**asked)
+            experiment.imbalance(over=over)
     with pytest.raises(UsageError, match="only those of all profiles together"):
         experiment.top(by="rank")
 
@@ -319,7 +320,7 @@ def compare_tables(one: Table, other: Table) -> None:
 
 
 @pytest.mark.parametrize("asked", [{}, {"present": True}, {"over": "thread", "by": "context"}, {"scope": "inclusive"}])
-def test_one_and_many_parts_agree(asked: dict[str, object], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_and_many_parts_agree(asked: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     experiment = example()
     whole = experiment.imbalance(**asked)
     monkeypatch.setattr(imbalances, "KEPT_CELLS", 0)
@@ -425,12 +426,13 @@ def test_profiles_of_no_entity_have_a_row_and_a_column() -> None:
 
 
 def test_rows_and_columns_that_cannot_be() -> None:
-    for asked, why in (
+    cases: tuple[tuple[dict[str, Any], str], ...] = (
         ({"by": "rank", "columns": "thread"}, "rows are a rank each already"),
         ({"by": "rank", "all_metrics": True}, "further metrics are columns of contexts"),
         ({"columns": "core"}, "there is no 'core' to compare"),
         ({"by": "nothing", "columns": "rank"}, "cannot group by 'nothing'"),
-    ):
+    )
+    for asked, why in cases:
         with pytest.raises(UsageError, match=why):
             tree_t().top(**asked)
 
@@ -477,7 +479,7 @@ for (depth, name), row in zip(tree, rows):
 frame = pandas.DataFrame([{"node": node, "rank": rank, "time": float(value), "name": node.frame["name"]}
     for node in order for rank, value in enumerate(values[key(path_of(node))])]).set_index(["node", "rank"])
 made = hatchet.GraphFrame(gf.graph, frame, ["time"], [])
-found = made.load_imbalance(metric_columns="time", verbose=True)
+found = made.load_imbalance(metric_column="time", verbose=True)
 print(json.dumps({key(path_of(node)): [row["time.imbalance"], *map(float, row["time.percentiles"])]
     for node, row in found.dataframe.iterrows()}))
 """

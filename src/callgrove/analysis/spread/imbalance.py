@@ -12,7 +12,7 @@ With x_1 .. x_n over all entities; one without a value counts 0, unless only tho
     percent                100 excess / mean of the cost of the whole program
 
 Ratios are missing where the mean is not above 0, and of differences. A formula over sums has no value where nothing
-happened: such an entity does not count, and there is no percent of it.
+happened: such an entity does not count, and neither a sum nor a percent of it means anything.
 """
 
 from __future__ import annotations
@@ -287,7 +287,8 @@ class _Maker:
         quartiles = self._find_quartiles(values) if self.asked.percentiles and values is not None else {}
         yield described.pop("name")
         yield Column("n", n.astype(np.int64))
-        for name, numbers in (("sum", spread.sum[order]), ("mean", mean), ("min", spread.min[order])):
+        total = np.full(len(order), np.nan) if self.costs.is_ratio else spread.sum[order]
+        for name, numbers in (("sum", total), ("mean", mean), ("min", spread.min[order])):
             yield Column(name, numbers, np.nan)
         yield from (Column(name, numbers, np.nan) for name, numbers in quartiles.items())
         yield Column("max", high, np.nan)
