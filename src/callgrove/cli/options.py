@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from callgrove.model.metrics import Metrics
 
 __all__ = [
+    "ENTITIES",
     "TABLE_FORMATS",
     "UNSAID",
     "CostOptions",
@@ -71,6 +72,7 @@ __all__ = [
     "int_set",
 ]
 
+ENTITIES = ("rank", "thread", "gpu", "device", "node", "run")  # a device is a GPU
 TABLE_FORMATS = ("table", "csv", "json", "markdown")
 UNSAID = -1  # a number of rows that nobody gave
 KERNEL_NAMES = ("short", "demangled")
