@@ -169,11 +169,19 @@ def _largest_amounts(change: Change) -> str:
 def _name_paths(change: Change, paths: list[int]) -> list[str]:
     """Return the ends of call paths, as long as is needed to tell them apart; what only one side has is said to be
     so."""
-    steps = [change.paths.steps(path) for path in paths]
+    chains = [change.paths.steps(path) for path in paths]
+    return [
+        f"{short_path(chain, _needed(chain, chains))}{_say_alone(change, path)}"
+        for chain, path in zip(chains, paths, strict=True)
+    ]
+
+
+def _needed(chain: list[str], others: list[list[str]]) -> int:
+    """Return how many of its last names tell a call path apart from others."""
     length = 2
-    while len({tuple(chain[-length:]) for chain in steps}) < len(steps):
+    while sum(other[-length:] == chain[-length:] for other in others) > 1:
         length += 1
-    return [f"{short_path(chain, length)}{_say_alone(change, path)}" for chain, path in zip(steps, paths, strict=True)]
+    return length
 
 
 def _say_alone(change: Change, path: int) -> str:
