@@ -11,9 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from callgrove.algebra.cutting import part
 from callgrove.analysis.comparison import Comparison, Question, compare
 from callgrove.analysis.comparison.call_paths import NameMatching, match_plain_names, plain_name
 from callgrove.errors import UsageError
+from callgrove.examples import example
 from callgrove.formats.registry import open_path
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Scope
@@ -199,17 +201,25 @@ def test_the_sentence_names_where_the_change_is() -> None:
     assert say(program(T, "t"), slow, scope=INCLUSIVE) == say(program(T, "t"), slow)
     assert say(program(T, "t"), slow, flat=True) == "slow is 16 % slower: 100 % of it in kernel"
     three = compare([program(T, "t"), slow, program(T, "u")])
-    assert three.sentences[1] == "u has as much time as t, at every call path"
+    assert three.sentences[1] == "u has the same time as t, at every call path"
+
+
+def test_loops_are_part_of_their_function_in_sentences() -> None:
+    run = example()
+    told = compare([part(run, ranks=[0]), part(run, ranks=[3])]).sentence
+    assert "solve/kernel " in told
+    assert "stencil.c" not in told
+    assert "only in" not in told
 
 
 def test_changes_that_cancel_out_are_amounts() -> None:
     """Paths that end alike are told apart."""
     mixed = program(T, "mixed", {"kernel": 1.3, "MPI_Allreduce": 0.5})
-    where = "main/solve/kernel 30 s more, solve/MPI_Allreduce 16 s less, solve/solve/kernel 4.8 s more"
+    where = "main/solve/kernel 30 sec more, solve/MPI_Allreduce 16 sec less, solve/solve/kernel 4.8 sec more"
     assert say(program(T, "t"), mixed) == f"mixed is 6.6 % slower: {where}"
     moved = program([row for row in T if row[1] != "fwrite"], "moved", {"write": 1.5})
-    where = "main/write 4 s more, write/fwrite (only in t) 4 s less"
-    assert say(program(T, "t"), moved) == f"moved has as much time as t, but not in the same places: {where}"
+    where = "main/write 4 sec more, write/fwrite (only in t) 4 sec less"
+    assert say(program(T, "t"), moved) == f"moved has the same time as t, but not in the same places: {where}"
 
 
 def test_runs_of_another_size_are_not_slower() -> None:
@@ -231,7 +241,7 @@ def test_a_side_without_costs_is_said_to_have_none() -> None:
     assert say(nothing, program(T, "t")) == "empty has no time"
     assert say(nothing, nothing) == "neither empty nor empty has any time"
     less = program(T, "t") - program(T, "slow", {"kernel": 1.3})
-    assert say(less, program(T, "t"), flat=True).startswith("t has 259 s more time: ")
+    assert say(less, program(T, "t"), flat=True).startswith("t has 258.8 sec more time: 58 % of it in kernel, ")
 
 
 def test_ratios_have_no_total() -> None:

@@ -47,9 +47,7 @@ def test_common_points_are_compared() -> None:
     assert rows["write", 2]["present"] == "right"
     assert len(rows) == 6
     assert found.notes == ("2 points are compared; only in a: p=1", "2 points are compared; only in b: p=8")
-    assert found.sentence == (
-        "time: of 2 values, 1 are larger in b, 0 smaller and 1 equal; the median of right by left is 1.12"
-    )
+    assert found.sentence == ("time: 2 values, 1 larger in b, 0 smaller, 1 equal; the median of right by left is 1.12")
 
 
 def test_order_and_choice() -> None:

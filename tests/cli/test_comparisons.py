@@ -47,7 +47,7 @@ def test_what_one_side_has_alone_stands_apart(here: Path, capsys: Capture) -> No
     ]
     assert "… and 9 more" in blocks[0]
     assert "20 s" in blocks[1]
-    assert "only in t.cubex: 1 call paths with 20 s" in notes(capsys, "diff", "t.cubex", "other.cubex")
+    assert "only in t.cubex: 1 call path with 20 s" in notes(capsys, "diff", "t.cubex", "other.cubex")
     alone = rows(capsys, "diff", "t.cubex", "other.cubex", "--only", "left")
     assert [row["path"] for row in alone] == ["main->solve->kernel->exp"]
     empty = run(capsys, "diff", "t.cubex", "other.cubex", "--only", "right")
@@ -159,7 +159,7 @@ def test_studies(here: Path, capsys: Capture) -> None:
     assert [(row["path"], row["p"], row["present"]) for row in found[:1]] == [("main", 4, "both")]
     told = notes(capsys, "diff", one, two)
     assert "2 points are compared; only in one.txt: p=1" in told
-    assert "1 are larger in two.txt" in told
+    assert "2 values, 1 larger in two.txt" in told
     table = run(capsys, "diff", one, two, "--only", "both")
     assert table.split("\n")[0].split() == ["metric", "p", "left", "right", "difference", "ratio", "present", "path"]
     assert "--flat is not for series" in said(capsys, "diff", one, two, "--flat", code=2)

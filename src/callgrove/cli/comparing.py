@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 from math import isnan
 from typing import TYPE_CHECKING
 
@@ -46,16 +47,16 @@ OF_RATIOS = ("ratio", "speedup", "efficiency")
 
 def show_comparison(comparison: Comparison, options: TableOutput) -> None:
     """Say what a comparison comes to, and print its table."""
+    write = amount_of(comparison.metric.unit, comparison.metric.is_derived)
     for text in comparison.notes:
         note(text)
     if options.is_printed_table:
         _say_totals(comparison)
     if comparison.metric.aggregation != Aggregation.NONE:
-        for text in comparison.sentences[:MOST_TOTALS]:
+        for text in islice(comparison.say(write), MOST_TOTALS):
             note(text)
     _say_processes(comparison)
     _say_only(comparison)
-    write = amount_of(comparison.metric.unit, comparison.metric.is_derived)
     none = mark_missing(comparison.metric.is_derived, options)
     if options.format != "table":
         emit(comparison.table(options.limit), options)
@@ -94,14 +95,14 @@ def _say_processes(comparison: Comparison) -> None:
 def _say_only(comparison: Comparison) -> None:
     """Say what only one of two sides has."""
     write = amount_of(comparison.metric.unit, comparison.metric.is_derived)
-    what = "functions" if comparison.asked.flat else "call paths"
+    what = "function" if comparison.asked.flat else "call path"
     for other in range(1, min(len(comparison.names), MOST_TOTALS + 1)):
         counts = comparison.count_only(other)
         names = {"left": comparison.names[0], "right": comparison.names[other]}
         if comparison.is_apart(other):
-            note(f"{names['left']} and {names['right']} have no {what} in common")
+            note(f"{names['left']} and {names['right']} have no {what}s in common")
         parts = [
-            f"only in {names[side]}: {n} {what}" + (f" with {write(cost)}" if not isnan(cost) else "")
+            f"only in {names[side]}: {n} {what}{'s' * (n > 1)}" + (f" with {write(cost)}" if not isnan(cost) else "")
             for side, (n, cost) in counts.items()
             if n
         ]

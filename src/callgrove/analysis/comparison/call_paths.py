@@ -27,7 +27,7 @@ from pathlib import Path
 
 import numpy as np
 
-from callgrove.arrays import ABSENT, NO_OFFSET, Ids, Ints, Names, depths, levels, preorder
+from callgrove.arrays import ABSENT, NO_OFFSET, Bools, Ids, Ints, Names, depths, levels, preorder
 from callgrove.errors import UsageError
 from callgrove.model.contexts import LONGEST_PATH, ContextKind, ContextTree
 from callgrove.model.joining import ROOT, ROOTS
@@ -40,18 +40,22 @@ __all__ = ["CallPaths", "NameMatching", "Nodes", "find_names", "match_paths", "m
 
 @dataclass(frozen=True)
 class Nodes:
-    """What of one input has a call path: the node above each, -1 for none, and the number of its name."""
+    """What of one input has a call path: the node above each, -1 for none, the number of its name, and whether it is a
+    place inside a function, such as a loop."""
 
     parent: Ints
     name: Ints
+    is_place: Bools
 
 
 @dataclass(frozen=True)
 class CallPaths:
-    """The call paths of several inputs: the path above each, -1 for none, and the number of its last name."""
+    """The call paths of several inputs: the path above each, -1 for none, the number of its last name, and whether that
+    is a place inside a function, such as a loop."""
 
     parent: Ids
     name: Ints
+    is_place: Bools
     names: Sequence[str]
 
     def __len__(self) -> int:
@@ -72,6 +76,23 @@ class CallPaths:
             half = LONGEST_PATH // 2
             chain[half:-half] = ["..."]
         return "->".join(chain)
+
+    @cached_property
+    def functions(self) -> Ints:
+        """The path of the function that each path is a place in; a function stands for itself."""
+        owner = np.where(self.is_place & (self.parent >= 0), self.parent, np.arange(len(self)))
+        while (owner != owner[owner]).any():
+            owner = owner[owner]
+        return owner
+
+    def function_names(self, path: int) -> list[str]:
+        """Return the names of functions from the root to a path's end."""
+        chain: list[str] = []
+        while path >= 0:
+            path = int(self.functions[path])
+            chain.append(self.names[self.name[path]])
+            path = int(self.parent[path])
+        return chain[::-1]
 
     @cached_property
     def alphabetical(self) -> Ints:
@@ -108,7 +129,8 @@ def match_paths(inputs: Sequence[Nodes], names: Sequence[str]) -> tuple[CallPath
     number[order] = np.arange(n_paths)
     path = number[path]
     nodes = nodes[order]
-    paths = CallPaths(path[above[nodes]].astype(np.int32), name[nodes], names)
+    is_place = np.concatenate([one.is_place for one in inputs])[nodes]
+    paths = CallPaths(path[above[nodes]].astype(np.int32), name[nodes], is_place, names)
     return paths, [path[a:b] for a, b in pairwise(starts)]
 
 

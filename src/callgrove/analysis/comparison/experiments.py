@@ -10,7 +10,7 @@ where one side has no value there is no difference.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -120,12 +120,16 @@ class Comparison:
     @cached_property
     def sentences(self) -> tuple[str, ...]:
         """What each of the other experiments has, compared with the first, in words."""
-        return tuple(say_change(self.change(number)) for number in range(1, len(self.names)))
+        return tuple(self.say())
+
+    def say(self, amount: Callable[[float], str] | None = None) -> Iterator[str]:
+        """Yield what each of the other experiments has, compared with the first; `amount` is how costs are written."""
+        return (say_change(self.change(number), amount) for number in range(1, len(self.names)))
 
     def change(self, other: int) -> Change:
         """Return what the experiment with that number has more or less than the first."""
         sides = [
-            Side(self.names[k], self.totals[k], self.present[:, k], self.processes.of(k), self.processes.profiles[k])
+            Side(self.names[k], self.totals[k], self.reached[:, k], self.processes.of(k), self.processes.profiles[k])
             for k in (0, other)
         ]
         change = self.exclusive[:, other].astype(np.float64) - self.exclusive[:, 0] if self.is_additive else None

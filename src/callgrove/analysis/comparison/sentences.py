@@ -2,19 +2,21 @@
 
 Only what runs of one size spend in time makes one of them slower: where the numbers of processes or profiles differ, or
 two clocks were read, and of all other metrics, a run has more or less. The call paths that are named are those with the
-largest part of the change, in exclusive cost, which adds up to the change of the totals. Where changes of both
-directions matter, each part is said as an amount, as shares of what is left of them would mean nothing.
+largest part of the change, in the exclusive cost of functions, which adds up to the change of the totals. Where changes
+of both directions matter, each part is said as an amount, as shares of what is left of them would mean nothing.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from callgrove.analysis.comparison.call_paths import CallPaths
 from callgrove.arrays import Bools, Floats
-from callgrove.model.metrics import Aggregation, Metric, time_unit
+from callgrove.model.metrics import Aggregation, Metric
 
 __all__ = ["Change", "Side", "say_change", "short_path"]
 
@@ -24,15 +26,17 @@ WORTH_NAMING = 0.05  # of a change
 MOST_NAMED = 3
 OPPOSITE = 0.1  # of a change: what goes the other way is said as well
 LONGEST_NAME = 60
+Amount = Callable[[float], str]
 
 
 @dataclass(frozen=True)
 class Side:
-    """One of two inputs: its total, which call paths it has, and how many processes (None: unknown) and profiles."""
+    """One of two inputs: its total, where it has costs at or below a call path, and how many processes (None: unknown)
+    and profiles."""
 
     name: str
     total: float
-    present: Bools
+    reached: Bools
     processes: int | None
     profiles: int
 
@@ -63,16 +67,23 @@ class Change:
         left, right = self.left.total, self.right.total
         return right - left if abs(right - left) > NEAR * max(abs(left), abs(right)) else 0.0
 
-    def amount(self, value: float) -> str:
-        """Return a cost with its unit: three digits, and a prefix where the unit is one of time."""
-        seconds = time_unit(self.metric.unit)
-        if seconds is None:
-            return f"{value:,.6g} {self.metric.unit}".rstrip()
-        return _seconds(value * seconds)
+    @cached_property
+    def by_function(self) -> Floats:
+        """What functions have more at each of their call paths; loops and lines are part of them."""
+        assert self.by_path is not None
+        out = np.zeros(len(self.by_path))
+        np.add.at(out, self.paths.functions, self.by_path)
+        return out
 
 
-def say_change(change: Change) -> str:
-    """Return what the right side has more or less than the left one, and where."""
+def plain_amount(unit: str) -> Amount:
+    """Return how a cost is written without a prefix of its unit."""
+    return lambda value: f"{value:,.4g} {unit}".rstrip()
+
+
+def say_change(change: Change, amount: Amount | None = None) -> str:
+    """Return what the right side has more or less than the left one, and where. `amount` is how costs are written."""
+    write = amount or plain_amount(change.metric.unit)
     left, right = change.left, change.right
     if change.metric.aggregation == Aggregation.NONE:
         return f"{change.metric.name} is computed for each call path and has no total to compare"
@@ -81,33 +92,33 @@ def say_change(change: Change) -> str:
         return (
             f"{change.metric.name}: {' and '.join(missing)} {'have' if len(missing) > 1 else 'has'} no total to compare"
         )
-    if not left.present.any() or not right.present.any():
+    if not left.reached.any() or not right.reached.any():
         return _say_empty(change)
     if not change.total:
-        return _say_equal(change)
-    return f"{_say_total(change)}{_say_where(change)}"
+        return _say_equal(change, write)
+    return f"{_say_total(change, write)}{_say_where(change, write)}"
 
 
 def _say_empty(change: Change) -> str:
     """Say which side has no cost at all."""
-    empty = [side.name for side in (change.left, change.right) if not side.present.any()]
+    empty = [side.name for side in (change.left, change.right) if not side.reached.any()]
     both = f"neither {empty[0]} nor {empty[-1]} has any {change.metric.name}"
     return both if len(empty) > 1 else f"{empty[0]} has no {change.metric.name}"
 
 
-def _say_equal(change: Change) -> str:
-    same = f"{change.right.name} has as much {change.metric.name} as {change.left.name}"
+def _say_equal(change: Change, write: Amount) -> str:
+    same = f"{change.right.name} has the same {change.metric.name} as {change.left.name}"
     if change.by_path is None:
         return same
-    largest = _largest_amounts(change)
+    largest = _largest_amounts(change, write)
     return f"{same}, at every call path" if not largest else f"{same}, but not in the same places: {largest}"
 
 
-def _say_total(change: Change) -> str:
+def _say_total(change: Change, write: Amount) -> str:
     """Say how much more or less the right side has, in percent of the left one where that means something."""
     left, right, more = change.left, change.right, change.total > 0
     if left.total <= 0 or right.total < 0:  # costs below zero, as differences have: no percentage means anything
-        how_much = f"{change.amount(abs(change.total))} {'more' if more else 'less'} {change.metric.name}"
+        how_much = f"{write(abs(change.total))} {'more' if more else 'less'} {change.metric.name}"
         return f"{right.name} has {how_much}"
     share = _percent(abs(change.total) / left.total)
     if change.metric.is_time and change.is_of_one_size:
@@ -127,14 +138,14 @@ def _say_sizes(change: Change) -> str:
     return ""
 
 
-def _say_where(change: Change) -> str:
+def _say_where(change: Change, write: Amount) -> str:
     """Say which call paths the change is in: shares of it, or amounts where much goes the other way."""
     if change.by_path is None:
         return ""
-    shares = change.by_path / change.total
+    shares = change.by_function / change.total
     order = np.argsort(-shares, kind="stable")[:MOST_NAMED].tolist()
     if shares.min(initial=0) <= -OPPOSITE or shares[order[0]] > 1 + OPPOSITE:
-        return f": {_largest_amounts(change)}"
+        return f": {_largest_amounts(change, write)}"
     covered = np.cumsum([0.0, *shares[order[:-1]]])  # by those that were named before
     named = [
         path
@@ -148,20 +159,20 @@ def _say_where(change: Change) -> str:
     return f": {', '.join(texts)}".replace(" in ", " of it in ", 1)
 
 
-def _largest_amounts(change: Change) -> str:
+def _largest_amounts(change: Change, write: Amount) -> str:
     """Return the largest changes as amounts, the largest one of each direction among them; empty where nothing
     changed."""
-    assert change.by_path is not None
-    order = np.argsort(-np.abs(change.by_path), kind="stable").tolist()
+    more = change.by_function
+    order = np.argsort(-np.abs(more), kind="stable").tolist()
     floor = NEAR * max(abs(change.left.total), abs(change.right.total))
-    worth = max(floor, WORTH_NAMING * abs(change.by_path[order[0]]))
-    named = [path for path in order[:MOST_NAMED] if abs(change.by_path[path]) > worth]
-    directions = {change.by_path[path] > 0 for path in named}
-    others = (p for p in order if abs(change.by_path[p]) > floor and (change.by_path[p] > 0) not in directions)
+    worth = max(floor, WORTH_NAMING * abs(more[order[0]]))
+    named = [path for path in order[:MOST_NAMED] if abs(more[path]) > worth]
+    directions = {more[path] > 0 for path in named}
+    others = (p for p in order if abs(more[p]) > floor and (more[p] > 0) not in directions)
     if named and (opposite := next(others, None)) is not None:
         named = [*named[: MOST_NAMED - 1], opposite]
     return ", ".join(
-        f"{name} {change.amount(abs(change.by_path[path]))} {'more' if change.by_path[path] > 0 else 'less'}"
+        f"{name} {write(abs(more[path]))} {'more' if more[path] > 0 else 'less'}"
         for path, name in zip(named, _name_paths(change, named), strict=True)
     )
 
@@ -169,7 +180,7 @@ def _largest_amounts(change: Change) -> str:
 def _name_paths(change: Change, paths: list[int]) -> list[str]:
     """Return the ends of call paths, as long as is needed to tell them apart; what only one side has is said to be
     so."""
-    chains = [change.paths.steps(path) for path in paths]
+    chains = [change.paths.function_names(path) for path in paths]
     return [
         f"{short_path(chain, _needed(chain, chains))}{_say_alone(change, path)}"
         for chain, path in zip(chains, paths, strict=True)
@@ -186,13 +197,13 @@ def _needed(chain: list[str], others: list[list[str]]) -> int:
 
 def _say_alone(change: Change, path: int) -> str:
     for side, other in ((change.left, change.right), (change.right, change.left)):
-        if not side.present[path]:
+        if not side.reached[path]:
             return f" (only in {other.name})"
     return ""
 
 
 def short_path(steps: list[str], length: int = 2) -> str:
-    """Return the last names of a call path, `solve/kernel`; places are shown without the folders they lie in."""
+    """Return the last names of a call path, `solve/kernel`; a place is shown without the folders it lies in."""
     names = [step.rpartition("/")[2] if step.startswith(("/", "loop at /")) else step for step in steps[-length:]]
     return "/".join(name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…" for name in names)
 
@@ -206,12 +217,3 @@ def _percent(share: float, whole: bool = False) -> str:
         text = f"{percent:,.0f}" if percent >= 1 else f"{percent:.1f}"
         return "almost 100 %" if text == "100" and share < 1 else f"{text} %"
     return f"{percent:.1f} %"
-
-
-def _seconds(value: float) -> str:
-    """Return seconds with a prefix."""
-    size = abs(value)
-    for factor, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "us")):
-        if size >= factor:
-            return f"{value / factor:.3g} {unit}" if size < 1000 or factor < 1 else f"{value:,.0f} s"
-    return f"{value / 1e-9:.3g} ns"

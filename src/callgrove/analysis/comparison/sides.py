@@ -18,7 +18,7 @@ from callgrove.analysis.costs import Costs, Rows, costs, group, nearest
 from callgrove.analysis.views import fold_lines
 from callgrove.arrays import ABSENT, Array, Bools, Ids, Ints, Names
 from callgrove.errors import Parameter, UsageError, compose_text
-from callgrove.model.contexts import ContextTree
+from callgrove.model.contexts import ContextKind, ContextTree, Relation
 from callgrove.model.definitions import defined_name
 from callgrove.model.derived import require_scope
 from callgrove.model.experiment import Experiment
@@ -41,6 +41,7 @@ __all__ = [
 ]
 
 BOTH = (Scope.EXCLUSIVE, Scope.INCLUSIVE)
+PLACES = (ContextKind.LOOP, ContextKind.LINE, ContextKind.CALL, ContextKind.INSTRUCTION)
 OF_EACH = Parameter("metric", "LEFT=RIGHT")
 SORTS = ("difference", "ratio", "left", "right", "loss", "path")
 ONLY = ("both", "left", "right")
@@ -117,17 +118,20 @@ def read_costs(experiments: Sequence[Experiment], asked: Question) -> list[Costs
 
 
 def _metrics(experiments: Sequence[Experiment], asked: Question) -> list[str]:
-    """Return what the metric is called in each experiment: as asked for, or the first default one that all have, or the
-    time that each shows first."""
+    """Return what the metric is called in each experiment: as asked for, else the default one of the first where all
+    have it, else a time that all have, or the time that each shows first; else what all have."""
     if asked.metric:
         return _metrics_named(experiments, asked.metric)
     known = [set(e.metrics.quantities) - set(e.metrics.derived) for e in experiments]
     shared = [name for name in experiments[0].metrics.shown if all(name in names for names in known)]
-    if shared:
-        default = experiments[0].default_metric
-        return [default if default in shared else shared[0]] * len(experiments)
+    times = [name for name in shared if experiments[0].metrics.first(name).is_time]
+    default = experiments[0].default_metric
+    if default in shared or times:
+        return [default if default in shared else times[0]] * len(experiments)
     if all(e.metrics.shown and e.metrics.first(e.default_metric).is_time for e in experiments):
         return [e.default_metric for e in experiments]
+    if shared:
+        return [shared[0]] * len(experiments)
     first, *rest = (", ".join(e.metrics.quantities[:6]) or "none" for e in experiments)
     raise UsageError(
         f"the experiments share no metric: {experiments[0].path} has {first}, others have {rest[0]}; ",
@@ -255,7 +259,8 @@ def _part(cost: Costs, asked: Question, called: Ids, names: Names) -> Part:
     shown = np.flatnonzero(folded.shown & ~_find_frames(cost, called, names))
     node = np.full(len(called) + 1, ABSENT, np.int64)  # -1 picks the last entry, which is none
     node[shown] = np.arange(len(shown))
-    nodes = Nodes(node[folded.parent[shown]], called[shown].astype(np.int64))
+    is_place = np.isin(cost.tree.kind[shown], PLACES) & (cost.tree.relation[shown] == Relation.LEXICAL)
+    nodes = Nodes(node[folded.parent[shown]], called[shown].astype(np.int64), is_place)
     owner = node[folded.owner]
     if cost.is_ratio:
         empty = np.full(len(shown), np.nan)
@@ -280,7 +285,8 @@ def _flat_part(cost: Costs, asked: Question, called: Ids, names: Names) -> Part:
     if asked.scope not in BOTH or asked.source:
         raise UsageError("functions are compared flat by their exclusive or inclusive cost, without source lines")
     groups = group(cost.tree, "function")
-    nodes = Nodes(np.full(len(groups), ABSENT, np.int64), called[groups.first].astype(np.int64))
+    every = np.full(len(groups), ABSENT, np.int64), called[groups.first].astype(np.int64)
+    nodes = Nodes(*every, np.zeros(len(groups), np.bool_))
     if cost.is_ratio:
         empty = np.full(len(groups), np.nan)
         return Part(cost, asked, nodes, groups.first, empty, empty, np.zeros(len(groups), np.bool_), groups.of)

@@ -124,8 +124,8 @@ class StudyComparison:
         counts = [int((difference < 0).sum()), int((difference > 0).sum())]
         middle = ratio[np.isfinite(ratio) & (ratio > 0)]
         told = f"; the median of right by left is {float(np.median(1 / middle)):.3g}" if len(middle) else ""
-        what = f"{self.metrics[metric]}: of {len(rows)} values, {counts[0]} are larger in {self.names[other]}"
-        return f"{what}, {counts[1]} smaller and {len(rows) - sum(counts)} equal{told}"
+        what = f"{self.metrics[metric]}: {len(rows)} values, {counts[0]} larger in {self.names[other]}"
+        return f"{what}, {counts[1]} smaller, {len(rows) - sum(counts)} equal{told}"
 
     def _order(self) -> Ints:
         """Return the rows to show, metric by metric: numbers of different units do not compare."""
