@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from callgrove.algebra.cutting import part
 from callgrove.analysis.comparison import Comparison, Question, compare
 from callgrove.analysis.comparison.call_paths import NameMatching, match_plain_names, plain_name
+from callgrove.analysis.comparison.sentences import short_names
 from callgrove.errors import UsageError
 from callgrove.examples import example
 from callgrove.formats.registry import open_path
@@ -242,6 +243,20 @@ def test_a_side_without_costs_is_said_to_have_none() -> None:
     assert say(nothing, nothing) == "neither empty nor empty has any time"
     less = program(T, "t") - program(T, "slow", {"kernel": 1.3})
     assert say(less, program(T, "t"), flat=True).startswith("t has 258.8 sec more time: 58 % of it in kernel, ")
+
+
+@pytest.mark.parametrize(
+    ("names", "short"),
+    [
+        (("/x/old/run.d", "/x/new/run.d"), ("old/run.d", "new/run.d")),
+        (("/x/old/a.d", "/y/b.d"), ("a.d", "b.d")),
+        (("a.d", "x/a.d", "a.d"), ("a.d", "x/a.d", "a.d")),
+        (("/x/runs/", "/x/runs/"), ("runs", "runs")),
+        (("/", ""), ("/", "")),
+    ],
+)
+def test_names_in_sentences(names: tuple[str, ...], short: tuple[str, ...]) -> None:
+    assert short_names(names) == short
 
 
 def test_ratios_have_no_total() -> None:

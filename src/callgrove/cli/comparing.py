@@ -71,12 +71,12 @@ def _say_totals(comparison: Comparison) -> None:
         return
     write = amount_of(comparison.metric.unit, comparison.metric.is_derived)
     left, *others = comparison.totals
-    sides = list(zip(comparison.names[1:], comparison.metrics[1:], others, strict=True))
+    sides = list(zip(comparison.short_names[1:], comparison.metrics[1:], others, strict=True))
     for name, metric, right in sides[:MOST_TOTALS]:
         difference = left - right if abs(left - right) > NEAR * max(abs(left), abs(right)) else 0.0
         sign = "+" if difference > 0 else ""
         its = f" {metric}" if metric != comparison.metrics[0] else ""
-        what = f"{write(left)} in {comparison.names[0]}, {write(right)}{its} in {name}"
+        what = f"{write(left)} in {comparison.short_names[0]}, {write(right)}{its} in {name}"
         note(f"{comparison.metric.name}: {what}: difference {sign}{write(difference)}")
     if len(others) > MOST_TOTALS:
         note(f"{comparison.metric.name}: totals of {len(others) - MOST_TOTALS} more are not shown")
@@ -86,10 +86,10 @@ def _say_processes(comparison: Comparison) -> None:
     """Say how many processes were used for scaling, or that there is such a thing."""
     processes = comparison.processes
     if comparison.asked.scaling:
-        note(processes.say())
+        note(processes.say(comparison.short_names))
     elif processes.differ() and comparison.is_additive:
         hint = Parameter("scaling", "weak"), " or strong shows losses, speed-up and efficiency"
-        note(compose_text(f"{processes.say()}; ", *hint))
+        note(compose_text(f"{processes.say(comparison.short_names)}; ", *hint))
 
 
 def _say_only(comparison: Comparison) -> None:
@@ -98,7 +98,7 @@ def _say_only(comparison: Comparison) -> None:
     what = "function" if comparison.asked.flat else "call path"
     for other in range(1, min(len(comparison.names), MOST_TOTALS + 1)):
         counts = comparison.count_only(other)
-        names = {"left": comparison.names[0], "right": comparison.names[other]}
+        names = {"left": comparison.short_names[0], "right": comparison.short_names[other]}
         if comparison.is_apart(other):
             note(f"{names['left']} and {names['right']} have no {what}s in common")
         parts = [

@@ -18,7 +18,7 @@ import numpy as np
 
 from callgrove.analysis.comparison.call_paths import CallPaths, match_paths
 from callgrove.analysis.comparison.scaling import Processes, scaling_figures
-from callgrove.analysis.comparison.sentences import Change, Side, say_change
+from callgrove.analysis.comparison.sentences import Change, Side, say_change, short_names
 from callgrove.analysis.comparison.sides import Question, find_factors, join_values, read_costs, read_parts, say_units
 from callgrove.arrays import Array, Bools, Floats, Ints
 from callgrove.errors import Parameter, UsageError
@@ -69,6 +69,11 @@ class Comparison:
     def is_additive(self) -> bool:
         """Whether costs add up to the totals."""
         return self.metric.aggregation == Aggregation.SUM
+
+    @cached_property
+    def short_names(self) -> tuple[str, ...]:
+        """What the experiments are called in sentences."""
+        return short_names(self.names)
 
     def table(self, limit: int | None = None) -> Table:
         """Return where the first experiment and another one differ, sorted as asked. With more than two there is a row
@@ -129,7 +134,13 @@ class Comparison:
     def change(self, other: int) -> Change:
         """Return what the experiment with that number has more or less than the first."""
         sides = [
-            Side(self.names[k], self.totals[k], self.reached[:, k], self.processes.of(k), self.processes.profiles[k])
+            Side(
+                self.short_names[k],
+                self.totals[k],
+                self.reached[:, k],
+                self.processes.of(k),
+                self.processes.profiles[k],
+            )
             for k in (0, other)
         ]
         change = self.exclusive[:, other].astype(np.float64) - self.exclusive[:, 0] if self.is_additive else None

@@ -74,9 +74,9 @@ class Processes:
         counts = {self.of(number) for number in range(len(self.names))}
         return None not in counts and len(counts) > 1
 
-    def say(self) -> str:
-        """Return how many processes each input has, as text."""
-        parts = [f"{count} in {name}" for count, name in zip(self.counts, self.names, strict=True)]
+    def say(self, names: Sequence[str]) -> str:
+        """Return how many processes each input has, as text; `names` is how they are called."""
+        parts = [f"{count} in {name}" for count, name in zip(self.counts, names, strict=True)]
         return f"processes{'' if self.is_said else ' (ranks)'}: {', '.join(parts)}"
 
 

@@ -8,7 +8,7 @@ of both directions matter, each part is said as an amount, as shares of what is 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -18,7 +18,7 @@ from callgrove.analysis.comparison.call_paths import CallPaths
 from callgrove.arrays import Bools, Floats
 from callgrove.model.metrics import Aggregation, Metric
 
-__all__ = ["Change", "Side", "say_change", "short_path"]
+__all__ = ["Change", "Side", "say_change", "short_names", "short_path"]
 
 NEAR = 1e-12  # relative; less is rounding
 ENOUGH = 0.8  # of a change: no more parts of it are named
@@ -206,6 +206,15 @@ def short_path(steps: list[str], length: int = 2) -> str:
     """Return the last names of a call path, `solve/kernel`; a place is shown without the folders it lies in."""
     names = [step.rpartition("/")[2] if step.startswith(("/", "loop at /")) else step for step in steps[-length:]]
     return "/".join(name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…" for name in names)
+
+
+def short_names(names: Sequence[str]) -> tuple[str, ...]:
+    """Return the ends of paths that tell them apart: `old/run.d` and `new/run.d`, or `run.d` alone."""
+    parts = [name.rstrip("/").split("/") for name in names]
+    different, length = len(set(names)), 1
+    while len({tuple(part[-length:]) for part in parts}) < different and length < max(map(len, parts)):
+        length += 1
+    return tuple("/".join(part[-length:]) or name for part, name in zip(parts, names, strict=True))
 
 
 def _percent(share: float, whole: bool = False) -> str:

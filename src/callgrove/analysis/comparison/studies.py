@@ -18,6 +18,7 @@ from difflib import get_close_matches
 import numpy as np
 
 from callgrove.analysis.comparison.experiments import PRESENT, SHOWN, left_less_right, order_rows
+from callgrove.analysis.comparison.sentences import short_names
 from callgrove.analysis.comparison.sides import ONLY, SORTS
 from callgrove.arrays import Array, Bools, Floats, Ints
 from callgrove.errors import Parameter, UsageError
@@ -124,7 +125,7 @@ class StudyComparison:
         counts = [int((difference < 0).sum()), int((difference > 0).sum())]
         middle = ratio[np.isfinite(ratio) & (ratio > 0)]
         told = f"; the median of right by left is {float(np.median(1 / middle)):.3g}" if len(middle) else ""
-        what = f"{self.metrics[metric]}: {len(rows)} values, {counts[0]} larger in {self.names[other]}"
+        what = f"{self.metrics[metric]}: {len(rows)} values, {counts[0]} larger in {short_names(self.names)[other]}"
         return f"{what}, {counts[1]} smaller, {len(rows) - sum(counts)} equal{told}"
 
     def _order(self) -> Ints:
