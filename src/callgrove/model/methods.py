@@ -15,6 +15,7 @@ from callgrove.errors import UsageError
 
 if TYPE_CHECKING:
     from callgrove.analysis.comparison import Comparison
+    from callgrove.analysis.comparison.sides import CompareKeywords
     from callgrove.analysis.comparison.studies import StudyComparison
     from callgrove.arrays import Ints
     from callgrove.formats.interface import WriteKeywords
@@ -317,30 +318,17 @@ class ExperimentMethods(_Methods):
         comparison.require_common()
         return comparison
 
-    def diff(
-        self,
-        *others: Experiment,
-        metric: str | None = None,
-        scope: str = "exclusive",
-        source: bool = False,
-        flat: bool = False,
-        limit: int | None = None,
-        ranks: Numbers | None = None,
-        threads: Numbers | None = None,
-        **more: Any,
-    ) -> Table:
+    def diff(self, *others: Experiment, limit: int | None = None, **how: Unpack[CompareKeywords]) -> Table:
         """Return what differs between this experiment and others, call path by call path, the largest first.
 
-        The short form of `compare`, with its parameters: the table of at most `limit` rows, with sentences as its
-        notes. `a - b` is an experiment of differences instead of a table.
+        The short form of `compare`, with its parameters: a table of at most `limit` rows, with sentences as its notes.
+        `a - b` is an experiment of differences instead.
 
-            before.diff(after, limit=10)
+            before.diff(after, metric="time", limit=10)
         """
         from callgrove.analysis.method_results import comparison_table
 
-        given = {"metric": metric, "scope": scope, "source": source, "flat": flat, "ranks": ranks, "threads": threads}
-        comparison = self.compare(*others, **given, **more)  # type: ignore[arg-type]
-        return comparison_table(comparison, [cast("Experiment", self), *others], limit)
+        return comparison_table(self.compare(*others, **how), [cast("Experiment", self), *others], limit)
 
     def pop(
         self,

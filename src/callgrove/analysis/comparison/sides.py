@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypedDict
 
 import numpy as np
 
@@ -30,6 +31,7 @@ from callgrove.model.runs import Numbers
 __all__ = [
     "ONLY",
     "SORTS",
+    "CompareKeywords",
     "Match",
     "Part",
     "Question",
@@ -103,6 +105,22 @@ class Question:
             raise UsageError(said, "; give one for each")
         if any(number < 1 for number in self.processes or ()):
             raise UsageError(f"an input ran on one process at least, not on {min(self.processes or ())}")
+
+
+class CompareKeywords(TypedDict, total=False):
+    """The parameters of `Experiment.compare`, as `Experiment.diff` passes them on."""
+
+    metric: str | None
+    scope: str
+    source: bool
+    flat: bool
+    sort: str
+    only: str
+    scaling: str
+    processes: Sequence[int] | None
+    match: str | Path | Mapping[str, str] | None
+    ranks: Numbers | None
+    threads: Numbers | None
 
 
 # -- metrics -----------------------------------------------------------------------------------------------------------
