@@ -8,6 +8,7 @@
     e.hot_path()["name"]                the costliest call path
     e.select(ranks="0-3").top("time")   a part of it is an experiment again
     e.diff(cg.open("slower.d"))         what differs, call path by call path
+    e.compare(cg.open("slower.d")).sentence    what it comes to, in words
     e.to_pandas()                       costs of every context in every profile
     e.sql("SELECT ...")                 SQL over its tables
     e.report("report.html")             one self-contained HTML page
@@ -49,6 +50,7 @@ from callgrove.errors import CallgroveError, CorruptFile, InputError, NotRecogni
 if TYPE_CHECKING:
     from callgrove.algebra.cutting import common, cut, part
     from callgrove.algebra.operations import diff, mean, merge
+    from callgrove.analysis.comparison import Comparison
     from callgrove.formats.registry import check
     from callgrove.formats.registry import open_path as open
     from callgrove.formats.writing.transfer import write
@@ -63,6 +65,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CallgroveError",
+    "Comparison",
     "CorruptFile",
     "Experiment",
     "ExperimentBuilder",
@@ -89,6 +92,7 @@ __all__ = [
 ]
 
 _LAZY = {
+    "Comparison": ("callgrove.analysis.comparison", "Comparison"),
     "Experiment": ("callgrove.model.experiment", "Experiment"),
     "ExperimentBuilder": ("callgrove.model.builder", "ExperimentBuilder"),
     "ModelOptions": ("callgrove.modeling.options", "ModelOptions"),

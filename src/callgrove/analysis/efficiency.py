@@ -106,6 +106,7 @@ NEEDS_REPLAY = (
     "replayed on an ideal network"
 )
 INFINITE = "some values are infinite or no numbers, or too large to add up"
+NEGATIVE = "some of the time is below zero, as in an experiment of differences, which has no efficiencies"
 BETWEEN_PROCESSES = ("mpi", "shmem_time", "gaspi_time", "nccl_time")
 
 
@@ -117,8 +118,9 @@ def _fill_in(sheet: _Sheet, use: TimeUse, question: Question) -> float:
     """Enter the figures of the host, and return the sum of computation, NaN where it is not known."""
     sheet.put("processes", use.n_processes)
     sheet.put("threads", int(use.n_threads.sum()))
-    if not use.is_finite:
-        sheet.leave_out((name for name in OF_HOST if name not in ("IPC", "frequency")), INFINITE)
+    if not use.is_finite or use.is_signed:
+        reason = NEGATIVE if use.is_finite else INFINITE
+        sheet.leave_out((name for name in OF_HOST if name not in ("IPC", "frequency")), reason)
         return np.nan
     init = use.of("mpi_init_exit") if question.exclude_init else np.zeros(len(use.process))
     time, mpi, comp = use.of() - init, use.of(*BETWEEN_PROCESSES) - init, use.of("comp")

@@ -108,13 +108,10 @@ def _damage(experiment: Experiment) -> list[str]:
 
 
 def comparison_table(comparison: Comparison, experiments: list[Experiment], limit: int | None) -> Table:
-    """Return what `diff` shows, with the totals of all sides as its title."""
-    unit = comparison.metric.unit
-    sides = zip(comparison.names, comparison.totals, strict=True)
-    totals = [f"{total:,.6g} {unit}".rstrip() + f" in {name}" for name, total in sides if not np.isnan(total)]
-    title = f"{comparison.metric.name}: {', '.join(totals)}" if totals else f"{comparison.metric.name} {unit}".rstrip()
+    """Return what `diff` shows, and what is to be known of the experiments."""
+    table = comparison.table(limit)
     notes = dict.fromkeys(note for one in experiments for note in (*_note_added_up(one), *_damage(one)))
-    return replace(comparison.table(limit), title=title, notes=tuple(notes))
+    return replace(table, notes=(*table.notes, *notes))
 
 
 def export_table(experiment: Experiment, name: str, chosen: Selection, limit: int | None) -> Table:

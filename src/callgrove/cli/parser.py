@@ -114,6 +114,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "diff": (
         "callgrove diff before.d after.d --limit 10",
         "callgrove diff run.cubex run.d --flat -m time=CPUTIME  # of two profilers, by function",
+        "callgrove diff p64.d p128.d --scaling strong --scope inclusive --sort loss",
         "callgrove diff before.d after.d --write change.d  # an experiment of the differences",
     ),
     "model": (

@@ -15,6 +15,9 @@ from callgrove.errors import UsageError
 
 if TYPE_CHECKING:
     from callgrove.algebra.selecting import ContextKeywords
+    from callgrove.analysis.comparison import Comparison
+    from callgrove.analysis.comparison.sides import CompareKeywords
+    from callgrove.analysis.comparison.studies import StudyComparison
     from callgrove.arrays import Ints
     from callgrove.formats.interface import WriteKeywords
     from callgrove.model.experiment import Experiment
@@ -328,38 +331,60 @@ class ExperimentMethods(_Methods):
         experiment = cast("Experiment", self)
         return remap(experiment, find_specification(experiment, specification), idle_threads)
 
-    def diff(
+    def compare(
         self,
         *others: Experiment,
         metric: str | None = None,
         scope: str = "exclusive",
         source: bool = False,
         flat: bool = False,
-        limit: int | None = None,
+        sort: str = "difference",
+        only: str = "",
+        scaling: str = "",
+        processes: Sequence[int] | None = None,
+        match: str | Path | Mapping[str, str] | None = None,
         ranks: Numbers | None = None,
         threads: Numbers | None = None,
-    ) -> Table:
-        """Return what differs between this experiment and others, call path by call path, the largest first.
+    ) -> Comparison:
+        """Return this experiment compared with others, call path by call path: `.sentence`, `.totals`, `.table(limit)`.
 
         metric         one for all, or "LEFT=RIGHT" where the others call it differently
         scope          exclusive, inclusive, point, function or lexical
         source         keep source lines and call sites
         flat           compare functions, whoever called them
+        sort           what comes first: difference, ratio (the farthest from 1), left, right, loss; or path, by name
+        only           only call paths that "both" have, or the "left" or "right" one alone
+        scaling        "weak" or "strong": also show loss, speedup and efficiency
+        processes      how many each ran on, where that cannot be read off
+        match          names that mean the same: a file of two columns, or {"left name": "right name"}
 
-        difference is this one less the other, ratio this one divided by the other. `a - b` is an experiment of
-        differences instead of a table.
+        difference is this one less the other, ratio this one divided by the other. Experiments without a call path in
+        common are an error, which says what to do.
 
-            before.diff(after, limit=10)
+            print(before.compare(after).sentence)
+            small.compare(large, scope="inclusive", scaling="strong", sort="loss").table(10)
         """
         from callgrove.analysis.comparison import Question, compare
-        from callgrove.analysis.method_results import comparison_table
         from callgrove.model.metrics import Scope
 
         if scope not in {one.word for one in Scope if one.word}:
             raise UsageError(f"there is no scope {scope!r}; there are {', '.join(s.word for s in Scope if s.word)}")
-        sides = [cast("Experiment", self), *others]
-        comparison = compare(sides, Question(metric, Scope(scope), ranks, threads, source, flat))
-        return comparison_table(comparison, sides, limit)
+        how = Question(metric, Scope(scope), ranks, threads, source, flat, sort, only, scaling, processes, match)
+        comparison = compare([cast("Experiment", self), *others], how)
+        comparison.require_common()
+        return comparison
+
+    def diff(self, *others: Experiment, limit: int | None = None, **how: Unpack[CompareKeywords]) -> Table:
+        """Return what differs between this experiment and others, call path by call path, the largest first.
+
+        The short form of `compare`, with its parameters: a table of at most `limit` rows, with sentences as its notes.
+        `a - b` is an experiment of differences instead.
+
+            before.diff(after, metric="time", limit=10)
+        """
+        from callgrove.analysis.method_results import comparison_table
+
+        return comparison_table(self.compare(*others, **how), [cast("Experiment", self), *others], limit)
 
     def pop(
         self,
@@ -634,6 +659,22 @@ class ExperimentMethods(_Methods):
 
 class StudyMethods(_Methods):
     """The methods of `Study` that mirror the verbs of the command line."""
+
+    def compare(
+        self, *others: Study, metric: str | None = None, sort: str = "difference", only: str = ""
+    ) -> StudyComparison:
+        """Return this study compared with others at the points in common: `.sentence`, `.table(limit)`.
+
+        metric         one for all, or "LEFT=RIGHT"; without it, all that the studies have in common
+        sort, only     as in `Experiment.compare`
+
+        Values are means over repetitions; `notes` name the points that only one study has.
+
+            callgrove.open("before.txt").compare(callgrove.open("after.txt")).table(10)
+        """
+        from callgrove.analysis.comparison.studies import StudyQuestion, compare_studies
+
+        return compare_studies([cast("Study", self), *others], StudyQuestion(metric, sort, only))
 
     def model(
         self,

@@ -327,6 +327,8 @@ class _Maker:
         totals = self.spread_costs.totals
         counted = totals[self.costs.has(totals)] if self.asked.present else np.where(self.costs.has(totals), totals, 0)
         mean = float(counted.mean()) if len(counted) else 0.0
+        if self.costs.experiment.whole is not None:  # contexts were selected
+            mean = self.costs.whole / max(1, len(counted))
         if self.costs.is_ratio or self.costs.is_signed or not mean > 0:
             return np.full(len(excess), np.nan)
         return 100 * excess / mean
