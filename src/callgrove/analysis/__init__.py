@@ -7,6 +7,7 @@ The modules, in the order to read them:
     metric_tree.py       the tree of metrics with shares (`tree --metrics`)
     columns.py           the columns that a profiler wants shown: formulas over statistics of threads
     comparison.py        what differs between experiments: `diff`
+    gate/                did repetitions become slower: `diff --left --right`
     efficiency.py        how efficiently runs use processes, threads and devices: `pop`
     efficiency_figures.py  the figures of an audit, and what was found of them
     time_use.py          what threads of a run spent their time on, and how its devices were used

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isnan
 from typing import TYPE_CHECKING
 
-from callgrove.cli.options import SelectionOptions, TableOutput, add_remap, add_selection, add_table_output
+from callgrove.cli.options import UNSAID, SelectionOptions, TableOutput, add_remap, add_selection, add_table_output
 from callgrove.cli.output import amount_of, emit, mark_missing
 from callgrove.cli.parser import Command
 from callgrove.cli.results import (
@@ -21,6 +21,7 @@ from callgrove.cli.results import (
     refuse_result,
     write_result,
 )
+from callgrove.cli.verbs.gate import FORMATS, GROUPINGS, MOST_ROWS, GateOptions, add_gate, check_sides, run_gate
 
 if TYPE_CHECKING:
     from callgrove.analysis.comparison import Comparison
@@ -35,7 +36,7 @@ SCOPES = ("exclusive", "inclusive", "point", "function", "lexical")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(ResultOptions, MatchingOptions, SelectionOptions, TableOutput):
+class Options(GateOptions, ResultOptions, MatchingOptions, SelectionOptions, TableOutput):
     scope: str
     source: bool
     flat: bool
@@ -67,7 +68,7 @@ def _is_formula(metrics: Metrics, text: str) -> bool:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_inputs(parser, "PATH PATH...", "two inputs or more: the first is compared with each of the others")
+    add_inputs(parser, "PATH PATH...", "two inputs or more: the first is compared with each of the others", least=0)
     add_selection(parser)
     add_remap(parser)
     parser.add_argument(
@@ -75,13 +76,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--source", action="store_true", help="show source lines and call sites")
     parser.add_argument("--flat", action="store_true", help="compare functions, whatever called them")
-    add_table_output(parser, limit=20)
+    add_table_output(parser, formats=FORMATS, limit=MOST_ROWS)
     parser.add_argument("--write", metavar="OUT", help="write an experiment of the differences instead of a table")
-    add_matching(parser)
+    add_matching(parser, groupings=GROUPINGS)
     add_target(parser)
+    add_gate(parser)
 
 
 def run(options: Options) -> int:
+    check_sides(options)
+    if options.has_sides:
+        return run_gate(options)
+    options = replace(options, limit=MOST_ROWS) if options.limit == UNSAID else options
     if options.write:
         refuse_result(options.write, options.paths, options)
     inputs = open_all(options, options.paths)
@@ -121,8 +127,6 @@ def _refuse_unused(comparison: Comparison, sides: list[Experiment], options: Opt
 
 def _choose_sides(inputs: list[Experiment], options: Options) -> list[Experiment]:
     """Return what is compared: the inputs, or the runs of a single one."""
-    from dataclasses import replace
-
     from callgrove.algebra.cutting import part
     from callgrove.cli.opening import say_added_up
     from callgrove.errors import UsageError
