@@ -26,7 +26,7 @@ from bench.results import Finding
 from callgrove.analysis.gate.decision import Gate, Limits, decide
 from callgrove.analysis.gate.orders import Sides
 from callgrove.arrays import Floats
-from callgrove.model.metrics import Metric
+from callgrove.model.metrics import Metric, Scope
 
 __all__ = ["NOISES", "Program", "count_alarms", "count_detected", "count_seen", "run"]
 
@@ -37,7 +37,7 @@ N_DRAWN = 999  # orders, where there are more than 20,000: ten times fewer than 
 N_QUIET, N_CHANGED = 1_000, 400  # pairs
 NOISES = ("log-normal", "outliers", "heavy", "common")
 MOST_ALARMS = 0.01
-TIME = Metric(name="time", unit="sec")
+TIME = Metric("time", Scope.EXCLUSIVE, "sec")
 
 
 @dataclass(frozen=True)
@@ -76,8 +76,9 @@ class Program:
 
 def shares() -> Floats:
     """Return the part of the cost that each function has."""
-    parts: Floats = np.arange(1, N_FUNCTIONS + 1) ** -FALL
-    return parts / parts.sum()
+    parts = np.arange(1, N_FUNCTIONS + 1, dtype=np.float64) ** -FALL
+    whole: Floats = parts / parts.sum()
+    return whole
 
 
 def count_alarms(program: Program, n_pairs: int = N_QUIET) -> int:

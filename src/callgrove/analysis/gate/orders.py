@@ -92,7 +92,7 @@ class Extremes:
 def _reach(t: Floats, of_orders: Floats) -> Floats:
     """Return the share of orders whose t is at least as large as each of these."""
     least = t - NEAR * (1 + np.abs(t))
-    return 1 - np.searchsorted(np.sort(of_orders), least) / len(of_orders)
+    return (len(of_orders) - np.searchsorted(np.sort(of_orders), least)) / len(of_orders)
 
 
 def count_orders(n_left: int, n_right: int) -> int:
@@ -145,14 +145,18 @@ def _mark(chosen: Array, n_runs: int) -> Bools:
 
 
 def _compare(table: Floats, labels: Bools, sides: Sides) -> tuple[Floats, Floats]:
-    """Return t and se + s0, (functions x orders); labels are (runs x orders), and the last row of the table is the
-    whole program, which has no part in s0."""
-    s0 = SHARE_OF_DEVIATION * sides.root * np.quantile(_deviations(table[:-1], labels, sides), QUARTILE, axis=0)
+    """Return t and se + s0, (functions x orders); labels are (runs x orders). The last row of the table is the whole
+    program, which scatters less than functions do, so that its s0 is made of its own deviation."""
+    deviations = _deviations(table, labels, sides)
+    usual = np.quantile(deviations[:-1], QUARTILE, axis=0)
     t, error = np.empty((2, len(table), labels.shape[1]))
+    s0 = np.broadcast_to(usual, t.shape).copy()
+    s0[-1] = deviations[-1]
+    s0 *= SHARE_OF_DEVIATION * sides.root
     for row, values in enumerate(table):
         falling = np.argsort(-values, kind="stable")
         difference, variance = _differ(values[falling], labels[falling], sides)
-        error[row] = np.sqrt(variance) + s0 + ROUNDING
+        error[row] = np.sqrt(variance) + s0[row] + ROUNDING
         t[row] = difference / error[row]
     return t, error
 

@@ -16,12 +16,13 @@ if TYPE_CHECKING:
     from callgrove.analysis.gate.decision import Gate
     from callgrove.model.table import Table
 
-__all__ = ["FORMATS", "GROUPINGS", "SLOWER", "GateOptions", "add_gate", "check_sides", "run_gate"]
+__all__ = ["FORMATS", "GROUPINGS", "MOST_ROWS", "SLOWER", "GateOptions", "add_gate", "check_sides", "run_gate"]
 
 SLOWER = 5  # exit code
 GROUPINGS = ("function", "path")
 FORMATS = (*TABLE_FORMATS, "junit")
 MOST_ROWS = 20  # of a printed table
+MATTERS = 0.03  # the change that verdicts are about where nothing fails
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,7 +144,7 @@ def run_gate(options: GateOptions) -> int:
         left,
         right,
         options.metric,
-        fail_above=options.fail_above or 0.03,
+        fail_above=MATTERS if options.fail_above is None else options.fail_above,
         alpha=options.alpha,
         min_share=options.min_share,
         by="path" if options.by == "path" else "function",
