@@ -164,7 +164,7 @@ def _compare(table: Floats, labels: Bools, sides: Sides) -> tuple[Floats, Floats
 def _deviations(y: Floats, labels: Bools, sides: Sides) -> Floats:
     """Return the pooled standard deviation within sides, (functions x orders)."""
     is_right = labels.astype(np.float64)
-    squares, right = (y * y).sum(axis=1, keepdims=True), y @ is_right
+    squares, right = (y * y).sum(axis=1, keepdims=True), _multiply(y, is_right)
     left = y.sum(axis=1, keepdims=True) - right
     within = squares - right**2 / sides.n_right - left**2 / sides.n_left
     deviations: Floats = np.sqrt(np.maximum(within, 0) / max(1, sides.n_left + sides.n_right - 2))
@@ -187,11 +187,17 @@ def _trim(values: Floats, labels: Bools, so_far: Array, n_cut: int, n: int) -> t
     is_cut = so_far <= n_cut
     largest = values[np.minimum(is_cut.sum(axis=0), len(values) - 1)]  # that is kept: the first one that is not cut
     kept = (labels & ~is_cut).astype(np.float64)
-    total, squares = np.stack([values, values**2]) @ kept
+    total, squares = _multiply(np.stack([values, values**2]), kept)
     n_kept = n - n_cut
     mean = (total + n_cut * largest) / n
     winsorised = np.maximum(squares + n_cut * largest**2 - n * mean**2, 0)
     return total / n_kept, winsorised / max(1, n_kept * (n_kept - 1))
+
+
+def _multiply(rows: Floats, columns: Floats) -> Floats:
+    """Return the product of two matrices on one core: a BLAS takes all for products that are too small for that."""
+    product: Floats = np.einsum("fr,ro->fo", rows, columns, optimize=False)
+    return product
 
 
 def trimmed_means(values: Floats) -> Floats:
