@@ -107,7 +107,7 @@ def _verdict(report: Gate) -> str:
 def run(conditions: Conditions) -> Iterator[Finding]:
     """Fewer pairs where databases are smaller: the limits are for the full number."""
     scale = float(conditions.largest)
-    n_quiet, n_changed = (max(10, round(n * scale)) for n in (N_QUIET, N_CHANGED))
+    n_quiet, n_changed = (max(1, round(n * scale)) for n in (N_QUIET, N_CHANGED))
     for noise in NOISES:
         for n in (5, 10, 20):
             program = Program(n, 0.01, noise)

@@ -24,20 +24,19 @@ PLAIN_WORDS = {"slower": "slower", "unclear": "undecided", "faster": "faster", "
 
 
 def readable_table(rows: Sequence[GateRow], write: Write, longest_name: int | None = None) -> Table:
-    """Return rows with units and percentages; absent cells are empty."""
-    return Table(
-        (
-            Column("verdict", [row.verdict for row in rows]),
-            Whole("left", align_right([write(row.left) for row in rows])),
-            Whole("right", align_right([write(row.right) for row in rows])),
-            Whole("change", align_right([_share(row.change, signed=True) for row in rows])),
-            Whole("p", align_right(["" if row.p is None else p_text(row.p) for row in rows])),
-            Whole("noise", align_right([_share(row.noise) for row in rows])),
-            Whole("detectable", align_right([_share(row.detectable) for row in rows])),
-            Whole("runs", align_right([f"{row.n_left}+{row.n_right}" for row in rows])),
-            Column("path", [_shorten(row.path, longest_name) for row in rows]),
-        )
-    )
+    """Return rows with units and percentages; absent cells are empty, and columns of nothing else are left out."""
+    cells = {
+        "left": [write(row.left) for row in rows],
+        "right": [write(row.right) for row in rows],
+        "change": [_share(row.change, signed=True) for row in rows],
+        "p": ["" if row.p is None else p_text(row.p) for row in rows],
+        "noise": [_share(row.noise) for row in rows],
+        "detectable": [_share(row.detectable) for row in rows],
+        "runs": [f"{row.n_left}+{row.n_right}" for row in rows],
+    }
+    numbers = [Whole(name, align_right(texts)) for name, texts in cells.items() if any(texts)]
+    verdicts, paths = [row.verdict for row in rows], [_shorten(row.path, longest_name) for row in rows]
+    return Table((Column("verdict", verdicts), *numbers, Column("path", paths)))
 
 
 def _share(share: float | None, signed: bool = False) -> str:
