@@ -150,6 +150,7 @@ def test_numbers_in_data_are_not_rounded(capsys: Capture, runs: Callable[..., li
         (["--left", "L", "--right", "R", "--fail-above", "0%"], "--fail-above 0.0: is not a change above 0"),
         (["--left", "L", "--right", "R", "--alpha", "60%"], "--alpha 0.6: is not a share from 0.0001"),
         (["--left", "L", "--right", "R", "-m", "tme"], "tme"),
+        (["--left", "L", "--right", "R", "--derive", "x = 2 * time"], "--derive: x is not in this table"),
         (["--left", "L", "--right", "nowhere.d"], "nowhere.d"),
     ],
 )
@@ -163,6 +164,9 @@ def test_paths_beside_the_sides_are_refused(capsys: Capture, runs: Callable[...,
     left, right = runs("left", 6, 1), runs("same", 6, 3)
     text = said(capsys, "diff", left[0], "--left", left[1], "--right", right[0], code=2)
     assert text == f"{left[0]}: is on no side; name it behind --left or --right"
+    text = said(capsys, "diff", "--left", left[0], left[1], left[0], "--right", *right, code=2)
+    assert text == f"{left[0]}: is named twice behind --left, and is one repetition"
+    assert "3 paths are on both sides" in asked(capsys, left, [*right, *left[:3]])[2]
     assert "is an input" in said(capsys, "diff", "--left", *left, "--right", *right, "-o", right[2], code=2)
 
 

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 
 from callgrove.cli.options import TABLE_FORMATS, UNSAID, InputOptions, SelectionOptions, TableOutput
 from callgrove.cli.output import amount_of, emit, emit_text
-from callgrove.cli.results import open_all
+from callgrove.cli.results import open_all, resolve_links
 from callgrove.errors import IncompleteResult, UsageError
 
 if TYPE_CHECKING:
     from callgrove.analysis.gate.decision import Gate
+    from callgrove.model.experiment import Experiment
     from callgrove.model.table import Table
 
 __all__ = ["FORMATS", "GROUPINGS", "MOST_ROWS", "SLOWER", "GateOptions", "add_gate", "check_sides", "run_gate"]
@@ -127,10 +128,23 @@ def check_sides(options: GateOptions) -> None:
         raise UsageError(f"{options.paths[0]}: is on no side; name it behind --left or --right")
     if not (options.left and options.right):
         raise UsageError(f"{'--right' if options.left else '--left'} is missing: both sides need a run")
+    _refuse_twice(options)
     refused = {"--write": options.write, "--source": options.source, "--by name": options.by == "name"}
     refused[f"--scope {options.scope}"] = options.scope != "exclusive"
     if flags := [flag for flag, value in refused.items() if value]:
         raise UsageError(f"{flags[0]} cannot be used with --left and --right, which compare exclusive costs")
+
+
+def _refuse_twice(options: GateOptions) -> None:
+    """Refuse a run that is named twice on a side: the same numbers again say nothing about noise."""
+    for flag, paths in (("--left", options.left), ("--right", options.right)):
+        places = [resolve_links(path) for path in paths]
+        if twice := [path for path, place in zip(paths, places, strict=True) if places.count(place) > 1]:
+            raise UsageError(f"{twice[0]}: is named twice behind {flag}, and is one repetition")
+    if both := {*map(resolve_links, options.left)} & {*map(resolve_links, options.right)}:
+        from callgrove.cli.messages import note
+
+        note(f"warning: {len(both)} paths are on both sides, so that these sides are no independent runs")
 
 
 def run_gate(options: GateOptions) -> int:
@@ -152,6 +166,7 @@ def run_gate(options: GateOptions) -> int:
         ranks=options.rank,
         threads=options.thread,
     )
+    _refuse_unused(made, [*left, *right], options)
     if options.fail_above is not None:
         _require_noise(made)
     _print(made, options)
@@ -160,6 +175,15 @@ def run_gate(options: GateOptions) -> int:
     for experiment in (*left, *right):
         say_damage_met(experiment, options)
     return _exit_code(made, options)
+
+
+def _refuse_unused(made: Gate, runs: Sequence[Experiment], options: GateOptions) -> None:
+    """Refuse metrics of --derive that the table does not show."""
+    from callgrove.model.definitions import defined_name
+
+    used = {name for run in runs for name in run.metrics.with_operands([made.metric.name])}
+    if unused := [name for name in map(defined_name, options.derive) if name not in used]:
+        raise UsageError(f"--derive: {unused[0]} is not in this table, which compares {made.metric.name}; use -m")
 
 
 def _require_noise(made: Gate) -> None:
