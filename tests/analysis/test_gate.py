@@ -199,6 +199,15 @@ def test_functions_that_some_runs_do_not_reach_are_named() -> None:
     )
 
 
+def test_nothing_is_promised_of_rows_that_were_not_tested() -> None:
+    steady = [1.0, 1.001, 0.999, 1.002, 1.0]
+    report = gate(make_runs({"a": steady, "gone": steady}), make_runs({"a": steady, "gone": [0.0] * 5}))
+    assert report.sentence.startswith("not slower: a change of 3 % would have been seen in the 1 of 2 rows that could")
+    report = gate(make_runs({"a": steady}), make_runs({"b": steady}))
+    assert report.verdict == "unclear"
+    assert report.sentence.startswith("undecided: none of 2 rows can be told to 3 %")
+
+
 def test_rows_below_the_least_share_are_left_out() -> None:
     costs = {"large": [100.0] * 5, "small": [0.4] * 5}
     assert [row.path for row in gate(make_runs(costs), make_runs(costs)).rows] == ["large"]

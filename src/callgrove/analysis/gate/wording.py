@@ -49,22 +49,27 @@ def say_row(row: GateRow) -> str:
 def say_verdict(gate: Gate) -> str:
     """Return one sentence: what is slower, or that nothing is, or that nobody can tell; and the whole program."""
     matters, n_rows = limit(gate.limits.fail_above), len(gate.rows)
+    n_tested = sum(row.p is not None for row in gate.rows)
     slower, unclear, faster = (_of(gate.rows, verdict) for verdict in ("slower", "unclear", "faster"))
     if slower:
         said = f"slower: {_name(slower, say_row)}"
     elif gate.whole.verdict == "slower":
         said = "slower: the whole program, and no function that could be named"
-    elif unclear and len(unclear) == n_rows:
+    elif not n_tested or len(unclear) == n_rows:
         said = f"undecided: none of {n_rows} rows can be told to {matters}"
     elif unclear:
         said = (
             f"undecided: nothing is seen to be slower, and {len(unclear)} of {n_rows} rows cannot be told to {matters}"
         )
     else:
-        said = f"not slower: a change of {matters} would have been seen in all {n_rows} rows"
+        said = f"not slower: a change of {matters} would have been seen in {_count_tested(n_tested, n_rows)}"
     if faster:
         said += f"; faster: {_name(faster, say_row)}"
     return f"{said}; in all {say_row(gate.whole)}"
+
+
+def _count_tested(n_tested: int, n_rows: int) -> str:
+    return f"all {n_rows} rows" if n_tested == n_rows else f"the {n_tested} of {n_rows} rows that could be tested"
 
 
 def say_power(gate: Gate) -> Iterator[str]:
