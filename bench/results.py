@@ -105,6 +105,9 @@ machine ({surroundings}). Times are the best of {n_repeats} repeats, taken in tu
 - `derived`: a specification of 64 derived metrics applied to a generated Cube file of 6,008 call paths on 8 locations,
   from reading the specification to all values, against opening the file and against reading its bytes; files with more
   call paths and more locations; and CubeLib's `cube_remap2 -d` where it is installed.
+- `gate`: `diff --left --right --fail-above 3%` on simulated runs, as bench/cases/gate.py describes them: how many of
+  1,000 reports alarm without a change, and how many see a planted one. s is the noise of a large function from run to
+  run. Where there are more than 20,000 orders of runs, 999 are drawn instead of 9,999. Every number has a fixed seed.
 - `modeling`: Extra-P 4.2.5's `ModelGenerator.model_all` on series in memory, against `model_study` on the same series;
   reading them is timed in neither. All functions are compared. Memory is the peak of a fresh process, study included.
 - `convert`: databases from one generation to the other, against reading all files of the input and writing files of the

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bench import gpu_databases
+from bench import gpu_databases, same_program
 from bench.__main__ import BENCHES, main
 from bench.cases import (
     books,
@@ -26,6 +26,7 @@ from bench.cases import (
     derived,
     exports,
     freed_memory,
+    gate,
     gpu,
     growth,
     hatchet,
@@ -238,6 +239,29 @@ def test_derived_metrics_are_those_of_numpy(conditions: Conditions, monkeypatch:
 
 
 @exhaustive
+def test_the_gate_is_simulated(conditions: Conditions, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few pairs of each kind; that rates keep to their limits is a test of the gate."""
+    monkeypatch.setattr(gate, "N_QUIET", 2)
+    monkeypatch.setattr(gate, "N_CHANGED", 1)
+    findings = list(gate.run(replace(conditions, scales=(Fraction(1, 100),))))
+    assert {finding.what.split(",")[0] for finding in findings} >= {"false alarms", "3% seen", "5% seen", "10% seen"}
+    assert all(0 <= finding.value <= 1000 for finding in findings)
+
+
+def test_a_real_program_is_measured_in_turn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(same_program, "VERSIONS", {"left": 2, "right": 2, "slower": 3})
+    monkeypatch.setattr(same_program, "N_SPLITS", 2)
+    assert same_program.main([str(tmp_path), "--runs", "5"]) == 0
+    printed = capsys.readouterr().out
+    assert "time, left and right: " in printed
+    assert "cpu, 5 + 5: false alarms " in printed
+    assert len(list(tmp_path.glob("*.cubex"))) == 15
+    run = opened(tmp_path / "slower.4.cubex")
+    assert {"sweep", "count"} < {run.contexts.name(context) for context in range(len(run.contexts))}
+
+
 def test_cube_against_the_inflater_and_pycubexr(conditions: Conditions, monkeypatch: pytest.MonkeyPatch) -> None:
     found = list(cube.run(replace(conditions, scales=(Fraction(1, 256),))))
     assert all(np.isfinite(finding.value) for finding in found)

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from callgrove.algebra.cutting import common, cut, part
     from callgrove.algebra.operations import diff, mean, merge
     from callgrove.analysis.comparison import Comparison
+    from callgrove.analysis.gate.decision import gate
     from callgrove.formats.registry import check
     from callgrove.formats.registry import open_path as open
     from callgrove.formats.writing.transfer import write
@@ -82,6 +83,7 @@ __all__ = [
     "common",
     "cut",
     "diff",
+    "gate",
     "mean",
     "merge",
     "model_study",
@@ -104,6 +106,7 @@ _LAZY = {
     "common": ("callgrove.algebra.cutting", "common"),
     "cut": ("callgrove.algebra.cutting", "cut"),
     "diff": ("callgrove.algebra.operations", "diff"),
+    "gate": ("callgrove.analysis.gate.decision", "gate"),
     "mean": ("callgrove.algebra.operations", "mean"),
     "merge": ("callgrove.algebra.operations", "merge"),
     "model_study": ("callgrove.modeling.fitting", "model_study"),

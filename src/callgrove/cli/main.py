@@ -84,7 +84,8 @@ options:
 
 exit codes:
   0 done, 1 failed, 2 wrong usage, 3 input not recognised, damaged or refused,
-  4 printed but incomplete under --strict, 130 interrupted (143 by SIGTERM)
+  4 printed but incomplete or undecided under --strict, 5 slower (diff --fail-above),
+  130 interrupted (143 by SIGTERM)
 """
 
 

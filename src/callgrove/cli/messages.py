@@ -135,6 +135,7 @@ FLAGS = {
     'summary(section="markers")': "`callgrove summary --section markers`",
 }
 PHRASES = {  # parameters with a value that have more than a flag
+    Parameter("assume_noise", 0.01): "--assume-noise 1%",
     Parameter("dialect", "extended"): "--extended",
     Parameter("percentiles", False): "--no-percentiles",
     Parameter("points", ("p=4", "p=8")): "--point p=4 RUN",

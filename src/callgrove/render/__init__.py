@@ -6,6 +6,7 @@ The modules, in the order to read them:
     text_formats.py  CSV, JSON, JSON Lines and Markdown, exact; LaTeX
     units.py         numbers with units: 45.1 ms, 12.3 k, 99.0%; bars and heat strips in text
     facts.py         what is in an experiment or a study; what notebooks show
+    gate_report.py   a gate for people and CI systems: a table, markdown, JUnit
     plots.py         models and measurements as SVG, PNG or PDF, and as Extra-P prints them
 """
 

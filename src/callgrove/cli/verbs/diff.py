@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from callgrove.cli.options import SelectionOptions, TableOutput, add_remap, add_selection, add_table_output
+from callgrove.cli.options import UNSAID, SelectionOptions, TableOutput, add_remap, add_selection, add_table_output
 from callgrove.cli.parser import Command
 from callgrove.cli.results import (
     MatchingOptions,
@@ -19,6 +19,7 @@ from callgrove.cli.results import (
     refuse_result,
     write_result,
 )
+from callgrove.cli.verbs.gate import FORMATS, GROUPINGS, MOST_ROWS, GateOptions, add_gate, check_sides, run_gate
 
 if TYPE_CHECKING:
     from callgrove.analysis.comparison import Comparison
@@ -34,7 +35,7 @@ SCALINGS = ("weak", "strong")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(ResultOptions, MatchingOptions, SelectionOptions, TableOutput):
+class Options(GateOptions, ResultOptions, MatchingOptions, SelectionOptions, TableOutput):
     scope: str
     source: bool
     flat: bool
@@ -71,7 +72,7 @@ def _is_formula(metrics: Metrics, text: str) -> bool:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_inputs(parser, "PATH PATH...", "two inputs or more: the first is compared with each of the others")
+    add_inputs(parser, "PATH PATH...", "two inputs or more: the first is compared with each of the others", least=0)
     add_selection(parser)
     add_remap(parser)
     parser.add_argument(
@@ -88,15 +89,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--only", choices=ONLY, default="", help="only what both sides have, or one of them alone")
     _add_scaling(parser)
-    add_table_output(parser, limit=20, where=True)
+    add_table_output(parser, formats=FORMATS, limit=MOST_ROWS, where=True)
     parser.add_argument("--write", metavar="OUT", help="write an experiment of the differences instead of a table")
-    add_matching(parser)
+    add_matching(parser, groupings=GROUPINGS)
     parser.add_argument(
         "--match",
         metavar="FILE",
         help="names that mean the same: two in each line, of the first input and of the others, as CSV or with a tab",
     )
     add_target(parser)
+    add_gate(parser)
 
 
 def _add_scaling(parser: argparse.ArgumentParser) -> None:
@@ -129,6 +131,10 @@ def run(options: Options) -> int:
     from callgrove.cli.comparing import are_studies
     from callgrove.cli.opening import open_any
 
+    check_sides(options)
+    if options.has_sides:
+        return run_gate(options)
+    options = replace(options, limit=MOST_ROWS) if options.limit == UNSAID else options
     if options.write:
         refuse_result(options.write, options.paths, options)
         _refuse_of_tables(options)
