@@ -260,7 +260,7 @@ def try_select(e: Experiment, **selection: Any) -> Experiment:
 
 
 def totals(e: Experiment) -> list[float]:
-    return dense(e, "time", Scope.EXCLUSIVE).sum(axis=0).tolist()
+    return [float(total) for total in dense(e, "time", Scope.EXCLUSIVE).sum(axis=0)]
 
 
 def check_books(e: Experiment) -> None:
