@@ -237,6 +237,8 @@ class _Chooser:
             yield f"lost: {n_elided} elided contexts: nothing tells whether they lie below what was selected"
         if gone[: tree.n_listed].any() and self.experiment.traces.n_samples:
             yield "samples of contexts that were not selected read as idle"
+        if self.experiment.traces.spans_backend is not None and not self.selection.kind:
+            yield "spans of traces stay: they are chosen by their kind, not by contexts"
         if len(self._unmoved):
             names = some(list(dict.fromkeys(map(tree.label, self._unmoved.tolist()))))
             yield f"{names} is a root: it has no caller that could take its cost, and stays"
