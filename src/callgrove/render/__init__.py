@@ -7,6 +7,7 @@ The modules, in the order to read them:
     units.py         numbers with units: 45.1 ms, 12.3 k, 99.0%; bars in text
     facts.py         what is in an experiment or a study; what notebooks show
     plots.py         models and measurements as SVG, PNG or PDF, and as Extra-P prints them
+    trace_picture.py a window of traces, in block characters or as SVG
 """
 
 from __future__ import annotations
