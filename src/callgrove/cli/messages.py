@@ -112,6 +112,7 @@ FLAGS = {
     "points_file": "--points",
     "prunes": "--prune",
     "rank_env": "--rank-env",
+    "ranks": "--rank",
     "roots": "--root",
     "rules": "-R",
     "runs": "--run",

@@ -432,6 +432,43 @@ class ExperimentMethods(_Methods):
         )
         return measure(experiment, question).table(limit)
 
+    def phases(
+        self,
+        depth: int | None = None,
+        window: Window | str | None = None,
+        kind: str | Sequence[str] | None = None,
+        *,
+        ignore_digits: bool = False,
+        ranks: Numbers | None = None,
+        threads: Numbers | None = None,
+        runs: Numbers | None = None,
+    ) -> Table:
+        """Return sequences of functions or spans that repeat over time, such as the iterations of a loop.
+
+        depth          which function from the root, or which level of nested spans (default: the least at which
+                       phases take half of the time)
+        ignore_digits  names that differ in digits alone are one: step 1, step 2
+
+        window, kind, ranks, threads and runs are as in `timeline`. count, mean_ns, min_ns and max_ns are of the
+        occurrences of a pattern, slowest_ns is when the longest began; the notes say at which depth, or that nothing
+        repeats.
+
+            experiment.phases(ranks=0)
+        """
+        from callgrove.analysis.timeline.phases import phases
+        from callgrove.analysis.timeline.statistics import Question, choose_window
+        from callgrove.model.profiles import choose_profiles
+        from callgrove.render.units import duration_ns
+
+        experiment = cast("Experiment", self)
+        question = Question(
+            choose_window(experiment, window, duration_ns),
+            profiles=choose_profiles(experiment, ranks, threads, runs),
+            kinds=(kind,) if isinstance(kind, str) else None if kind is None else tuple(kind),
+            depth=depth,
+        )
+        return phases(experiment, question, ignore_digits)[0]
+
     def export(
         self,
         table: str,

@@ -20,7 +20,7 @@ from callgrove.arrays import ABSENT, Ids, Ints
 from callgrove.model.experiment import Experiment
 from callgrove.model.traces.events import Window
 
-__all__ = ["OTHERS", "Category", "DominantTime", "Grid"]
+__all__ = ["OTHERS", "Category", "DominantTime", "Grid", "name_profile"]
 
 OTHERS = "others"
 ORDER = ("node", "rank", "gpu_device", "gpu_context", "gpu_stream", "thread")
@@ -74,7 +74,7 @@ class DominantTime(Picture):
         for number, first in enumerate(range(0, len(order), per_line)):
             some = order[first : first + per_line]
             line_of[some] = number
-            names = [_name_profile(self._experiment, p) for p in (some[0], some[-1])]
+            names = [name_profile(self._experiment, p) for p in (some[0], some[-1])]
             lines.append(names[0] if len(some) == 1 else f"{names[0]} to {names[1]}")
         return lines, line_of
 
@@ -131,7 +131,7 @@ class DominantTime(Picture):
         return tuple(categories), number
 
 
-def _name_profile(experiment: Experiment, profile: int) -> str:
+def name_profile(experiment: Experiment, profile: int) -> str:
     """Return what a profile is called, with its run where there are several."""
     run = f"run {int(experiment.profiles.run[profile])} " if len(experiment.runs) > 1 else ""
     told = experiment.profiles.describe(profile)

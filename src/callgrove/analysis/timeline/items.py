@@ -193,31 +193,37 @@ def read_rules(given: str | Path | Mapping[str, str] | Iterable[tuple[str, str]]
 
 
 class Frames:
-    """The function that stands for each context: the innermost one, or the N-th from the root. What a file calls an
-    entry (`<program root>`, `main thread`) is no function, and stands only for what lies in none."""
+    """The functions that contexts lie in. What a file calls an entry (`<program root>`, `main thread`) is no function,
+    and stands only for what lies in none."""
 
-    def __init__(self, tree: ContextTree, depth: int | None = None) -> None:
+    def __init__(self, tree: ContextTree) -> None:
         every = np.arange(len(tree), dtype=np.int32)
-        function = np.concatenate([functions_of(tree), every[tree.n_listed :]])
-        is_function = (function == every) & (tree.kind != ContextKind.ENTRY)
+        self.function = np.concatenate([functions_of(tree), every[tree.n_listed :]])
+        above = tree.parent[self.function]
+        self._caller = np.where(above >= 0, self.function[above], self.function)
+        is_function = (self.function == every) & (tree.kind != ContextKind.ENTRY)
         self.level = is_function.astype(np.int32)  # functions from the root on, this one included
-        self.shown: Ids = function if depth is None else every.copy()
         for level in tree.levels[1:]:
-            above = tree.parent[level]
-            self.level[level] += self.level[above]
-            if depth is not None:
-                stays = (function[level] == level) & (self.level[level] <= depth)
-                self.shown[level] = np.where(stays, level, self.shown[above])
+            self.level[level] += self.level[tree.parent[level]]
+
+    def cut(self, contexts: Array, depth: int | None = None) -> Ids:
+        """Return the function that each context lies in: the innermost one, or the N-th from the root where there are
+        more."""
+        frames: Ids = self.function[contexts]
+        while depth is not None and (deeper := self.level[frames] > depth).any():
+            frames = np.where(deeper, self._caller[frames], frames)
+        return frames
 
 
 class SampleItems:
     """The items of samples, by context: one lookup for a sample, whatever its stack."""
 
-    def __init__(self, items: Items, tree: ContextTree, frames: Frames, rules: ClassRules, kinds: Bools | None) -> None:
-        self._items, self._tree, self._frames = items, tree, frames
-        self._class = classes_of_contexts(tree, frames, rules) if items.wants("class") else None
-        idle = tree.idle if kinds is None else tree.idle | ~kinds[tree.kind[frames.shown]]
-        self._state = np.where(idle, int(State.IDLE), int(State.BUSY))
+    def __init__(
+        self, items: Items, tree: ContextTree, depth: int | None, rules: ClassRules, kinds: Bools | None
+    ) -> None:
+        self._items, self._tree, self._depth, self._kinds = items, tree, depth, kinds
+        self._frames = Frames(tree)
+        self._class = classes_of_contexts(tree, self._frames, rules) if items.wants("class") else None
         self._number = np.full(len(tree) + 1, ABSENT, np.int64)
         self._number[-1] = items.special(State.IDLE)  # a sample without a context
 
@@ -234,12 +240,14 @@ class SampleItems:
         return numbers
 
     def _number_contexts(self, contexts: Ints) -> Ints:
-        shown, state = self._frames.shown[contexts], self._state[contexts]
-        busy = state == State.BUSY
+        shown = self._frames.cut(contexts, self._depth)
+        busy = ~self._tree.idle[contexts]
+        if self._kinds is not None:
+            busy &= self._kinds[self._tree.kind[shown]]
         kinds = [self._items.texts(kind.word) for kind in ContextKind]
         klass = np.full(len(contexts), COMPUTE) if self._class is None else self._class[contexts]
         return self._items.number(
-            state,
+            np.where(busy, int(State.BUSY), int(State.IDLE)),
             np.where(busy, self._name(shown), ABSENT),
             np.where(busy, np.array(kinds)[self._tree.kind[shown]], ABSENT),
             np.where(busy, klass, IDLE_CLASS),

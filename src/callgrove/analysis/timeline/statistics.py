@@ -62,9 +62,9 @@ class Question:
         for words, known, what in ((self.by, DIVISIONS, "division"), (self.kinds or (), KINDS, "kind")):
             if unknown := [word for word in words if word not in known]:
                 raise UsageError(f"there is no {what} {unknown[0]!r}; there are {', '.join(known)}")
-        for name, number in (("depth", self.depth), ("bins", self.bins)):
+        for parameter, number in ((Parameter("depth"), self.depth), (Parameter("bins"), self.bins)):
             if number is not None and number < 1:
-                raise UsageError(compose_text(Parameter(name), f" is 1 or more, not {number}"))
+                raise UsageError(compose_text(parameter, f" is 1 or more, not {number}"))
 
     @property
     def tells_names(self) -> bool:
@@ -127,7 +127,7 @@ def _explain_nothing(experiment: Experiment, question: Question) -> str:
     if not traces.n_lines and not traces.n_spans:
         return (
             f"{path}: has no traces, only sums over the whole run, so nothing is known over time; "
-            "measure with traces (hpcrun -t, rocprofv3 --sys-trace, nsys), or see `callgrove top`"
+            "measure with traces (hpcrun -t, rocprofv3, nsys), or see `callgrove top`"
         )
     if question.metric is not None:
         name = experiment.metrics.resolve(question.metric)
@@ -208,7 +208,7 @@ class Timeline:
         columns += [
             Column("time_ns", [row.time_ns for row in rows]),
             Column("percent", [None if (s := self.share(row.time_ns)) is None else 100 * s for row in rows]),
-            Column("count", [row.count or (None if _is_special(group[0]) else 0) for group, _, row in cells]),
+            Column("count", [row.count or (None if group[0] in SPECIAL else 0) for group, _, row in cells]),
             Column("profiles", [row.n_profiles for row in rows]),
         ]
         title = f"{self.length_ns / 1e9:.6g} s of {int(self.survey.has_trace.sum()):,} profiles"
@@ -221,10 +221,11 @@ class Timeline:
             totals[row.place, row.group] = totals.get((row.place, row.group), 0) + row.time_ns
         rows = self.rows if self.question.bins is None else self._fill_bins(totals)
 
+        places = [[(number is None, number or 0) for number in place] for place in self.places]
+        texts = [[(cell is None, str(cell)) for cell in group] for group in self.groups]
+
         def key(row: Row) -> tuple[Any, ...]:
-            place = [(number is None, number or 0) for number in self.places[row.place]]
-            texts = [(cell is None, str(cell)) for cell in self.groups[row.group]]
-            return place, -totals[row.place, row.group], texts, row.bin
+            return places[row.place], -totals[row.place, row.group], texts[row.group], row.bin
 
         return sorted(rows, key=key)
 
@@ -284,8 +285,7 @@ class Timeline:
         return float((sums / np.bincount(number)).max() / self.length_ns), ""
 
 
-def _is_special(name: str) -> bool:
-    return name in [state.word for state in State if state != State.BUSY]
+SPECIAL = {state.word for state in State if state != State.BUSY}
 
 
 def measure(

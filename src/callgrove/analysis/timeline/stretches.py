@@ -28,14 +28,13 @@ import numpy as np
 
 from callgrove.analysis.timeline.items import (
     ClassRules,
-    Frames,
     Items,
     SampleItems,
     SpanItems,
     State,
     kinds_of_contexts,
 )
-from callgrove.arrays import ABSENT, Array, Bools, Ints, Translation, distinct_rows
+from callgrove.arrays import ABSENT, Array, Bools, Ints, Translation, distinct_rows, in_order
 from callgrove.model.experiment import Experiment
 from callgrove.model.profiles import ProfileKind
 from callgrove.model.traces.events import LABEL, Samples, SpanChunk, SpanKind, Window
@@ -125,7 +124,7 @@ class Survey:
     whole: Window | None
     n_flagged: int
 
-    @property
+    @cached_property
     def n_tracks(self) -> int:
         """Profiles with a trace; one with samples and spans counts twice."""
         return int(self.has_samples.sum() + self.has_spans.sum())
@@ -211,7 +210,7 @@ def batches(plan: Plan, survey: Survey, window: Window, items: Items, with_whole
     if survey.has_samples.any():
         tree = plan.experiment.contexts
         kinds = kinds_of_contexts(plan.kinds)
-        sampled = SampleItems(items, tree, Frames(tree, plan.depth), plan.rules, kinds)
+        sampled = SampleItems(items, tree, plan.depth, plan.rules, kinds)
         yield from _sample_batches(plan, window, until, items, sampled)
     if survey.has_spans.any():
         yield from _SpanBatches(plan, survey, window, until, items, with_whole).all()
@@ -400,7 +399,19 @@ class _SpanBatches:
 
 
 def _divide(spans: Stretches, track: Array, low: int, high: int) -> Stretches:
-    """Return for each track when which of its spans was innermost, from `low` to `high`."""
-    pieces = innermost(spans.start, spans.end, track)
-    index = pieces.index
-    return Stretches(spans.profile[index], spans.item[index], pieces.start, pieces.end).clip(low, high)
+    """Return for each track when which of its spans was innermost, from `low` to `high`, by track and start."""
+    order = in_order(track, spans.start)
+    tracks, start, end = track[order], spans.start[order], spans.end[order]
+    overlaps = (tracks[1:] == tracks[:-1]) & (start[1:] < end[:-1])
+    if not overlaps.any():
+        return spans.take(order).clip(low, high)
+    is_crowded = np.zeros(int(tracks[-1]) + 1, np.bool_)
+    is_crowded[tracks[1:][overlaps]] = True
+    alone, rows = order[~is_crowded[tracks]], order[is_crowded[tracks]]
+    pieces = innermost(spans.start[rows], spans.end[rows], track[rows])
+    index = np.concatenate([rows[pieces.index], alone])
+    starts, ends = np.append(pieces.start, spans.start[alone]), np.append(pieces.end, spans.end[alone])
+    if len(alone):
+        place = in_order(track[index], starts)
+        index, starts, ends = index[place], starts[place], ends[place]
+    return Stretches(spans.profile[index], spans.item[index], starts, ends).clip(low, high)

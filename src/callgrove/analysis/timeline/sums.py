@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from callgrove.analysis.timeline.items import Item, Items
-from callgrove.arrays import Array, Ints, in_order
+from callgrove.arrays import Array, Ints, distinct_rows
 
 __all__ = ["Groups", "Row", "Sums", "split_at"]
 
@@ -127,10 +127,11 @@ class Sums:
 
 
 def _add_up(table: Ints, n_keys: int) -> Ints:
-    """Return a table, given by columns, with one row for each key; its other columns are added up."""
+    """Return a table, given by columns, with one row for each key, in order; its other columns are added up."""
     if not table.shape[1]:
         return table
-    table = table[:, in_order(*table[:n_keys])]
-    keys = table[:n_keys]
-    first = np.flatnonzero(np.append(True, (keys[:, 1:] != keys[:, :-1]).any(axis=0)))
-    return np.concatenate([keys[:, first], np.add.reduceat(table[n_keys:], first, axis=1)])
+    keys, number = distinct_rows(*table[:n_keys])
+    sums = np.zeros((len(table) - n_keys, keys.shape[1]), np.int64)
+    for total, column in zip(sums, table[n_keys:], strict=True):
+        np.add.at(total, number, column)
+    return np.concatenate([keys, sums])

@@ -30,11 +30,13 @@ if TYPE_CHECKING:
     from callgrove.model.experiment import Experiment
     from callgrove.model.runs import IntSet
     from callgrove.model.table import Column, Table
+    from callgrove.model.traces.events import Window
     from callgrove.model.traces.windows import TimeWindow
 
 DIVISIONS = ("name", "profile", "rank", "thread", "node", "kind", "class", "context", "depth")
 FOR_PEOPLE = 20  # rows that a table shows; data for programs are whole
 PICTURES = (".svg", ".png", ".pdf")
+MOMENTS = {"from_ns": "from", "first_ns": "first at", "slowest_ns": "slowest at"}
 LINES_ON_TERMINAL, LINES_OF_FILE, COLUMNS_OF_FILE = 24, 64, 990
 
 
@@ -144,11 +146,9 @@ def run(options: Options) -> int:
     experiment = open_experiment(options, fold=False)
     say_added_up(experiment)
     question = _ask(experiment, options)
-    if options.phases:
-        _print_phases(experiment, question, options)
-    else:
-        for text in _print_timeline(experiment, question, options):
-            note(text)
+    show = _print_phases if options.phases else _print_timeline
+    for text in show(experiment, question, options):
+        note(text)
     backend = experiment.traces.spans_backend
     if isinstance(backend, FindsLater):
         say_new_damage(experiment, [w.text for w in backend.warnings if w.severity == Severity.DAMAGE])
@@ -194,11 +194,7 @@ def _print_timeline(experiment: Experiment, question: Question, options: Options
     if in_file is not None and by_file:
         _write_picture(in_file, by_file, experiment)
     if not options.draws_only:
-        limit = (FOR_PEOPLE if options.is_for_people else None) if options.limit == UNSAID else options.limit
-        table = timeline.table()
-        emit(
-            _format_for_people(table, experiment) if options.format == "table" else table, replace(options, limit=limit)
-        )
+        _emit(timeline.table(), experiment, timeline.window, options)
     return [_describe(timeline), *timeline.notes(), *_describe_efficiency(timeline)]
 
 
@@ -261,8 +257,9 @@ def _describe_efficiency(timeline: Timeline) -> list[str]:
     return [f"communication efficiency {percent(share)}: the largest computation of a rank, of the window"]
 
 
-def _format_for_people(table: Table, experiment: Experiment) -> Table:
-    """Return the table with units at times, shares as bars, and names of profiles."""
+def _format_for_people(table: Table, experiment: Experiment, window: Window) -> Table:
+    """Return the table with units at times, moments since the window begins, and names of profiles."""
+    from callgrove.analysis.timeline.dominant import name_profile
     from callgrove.model.table import Column
     from callgrove.render.text_formats import Amounts, Identifier
     from callgrove.render.units import percent, si
@@ -270,16 +267,16 @@ def _format_for_people(table: Table, experiment: Experiment) -> Table:
     columns: list[Column] = []
     for column in table.columns:
         cells = column.plain()
-        if column.name == "class" and not {"name", "context"} & {*table.names[1:]} and _repeats(table):
+        if column.name in _said_already(table):
             continue
-        if column.name == "from_ns":
-            columns.append(Amounts("from", [f"@{cell}" for cell in cells]))
+        if column.name in MOMENTS:
+            columns.append(Amounts(MOMENTS[column.name], [si((cell - window[0]) / 1e9, "s") for cell in cells]))
         elif column.name.endswith("_ns"):
             columns.append(Amounts(column.name.removesuffix("_ns"), [si(cell / 1e9, "s") for cell in cells]))
         elif column.name == "percent":
             columns.append(Amounts("percent", ["" if cell is None else percent(cell / 100) for cell in cells]))
         elif column.name == "profile":
-            columns.append(Column("profile", [f"{p} {experiment.profiles.label(p)}" for p in cells]))
+            columns.append(Column("profile", [f"{p} {name_profile(experiment, p)}" for p in cells]))
         elif column.name in ("rank", "thread", "node", "context", "depth"):
             columns.append(Identifier(column.name, column.values, column.absent))
         else:
@@ -287,16 +284,38 @@ def _format_for_people(table: Table, experiment: Experiment) -> Table:
     return replace(table, columns=tuple(columns))
 
 
-def _repeats(table: Table) -> bool:
-    """Return whether the names of rows say their classes already."""
-    return all(klass is None or klass == name for name, klass in zip(table["name"], table["class"], strict=True))
+def _said_already(table: Table) -> set[str]:
+    """Return the columns that say nothing new: classes where they are the names of rows, ranks of phases."""
+    if "phase" in table.names:
+        return {"rank", "thread"}
+    if "class" not in table.names:
+        return set()
+    rows = zip(table["name"], table["class"], strict=True)
+    return {"class"} if all(klass in (None, name) for name, klass in rows) else set()
 
 
 # -- phases ------------------------------------------------------------------------------------------------------------
 
 
-def _print_phases(experiment: Experiment, question: Question, options: Options) -> None:
-    raise UsageError("not yet")
+def _print_phases(experiment: Experiment, question: Question, options: Options) -> list[str]:
+    """Print the table of phases; return what is said about it."""
+    from callgrove.analysis.timeline.phases import phases
+
+    for name, given in (("--bins", options.bins), ("--picture", options.picture), ("--svg", options.svg)):
+        if given:
+            raise UsageError(f"--phases lists patterns, which {name} says nothing about; leave out one of the two")
+    if options.draws_only:
+        raise UsageError(f"{options.output}: --phases lists patterns and draws nothing; name a file like phases.csv")
+    table, window = phases(experiment, question, options.ignore_digits)
+    if len(table) or options.format != "table":
+        _emit(table, experiment, window, options)
+    return list(table.notes)
+
+
+def _emit(table: Table, experiment: Experiment, window: Window, options: Options) -> None:
+    limit = (FOR_PEOPLE if options.is_for_people else None) if options.limit == UNSAID else options.limit
+    shown = _format_for_people(table, experiment, window) if options.format == "table" else table
+    emit(shown, replace(options, limit=limit))
 
 
 TIMELINE = Command(Options, add_arguments, run)
