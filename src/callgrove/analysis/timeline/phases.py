@@ -7,7 +7,7 @@ A pattern begins with a name and ends before that name comes next, so it has its
 
     init  a b c  a b c  a c  a b c  write          a -> b -> c     3 times
 
-    a   [a b c] [a b c] [a c] [a b c ...           the last one has no end, and is compared with the others
+    a   [a b c] [a b c] [a c] [a b c write ...     what begins with the pattern counts as well
     b     [b c a] [b c a c a] [b ...
     c       [c a b] [c a] [c a b] [c ...
 
@@ -117,7 +117,8 @@ class _Patterns:
         after[order[:-1][same]] = order[1:][same]
         begin = np.flatnonzero(after < n)
         length = after[begin] - begin
-        hashes = _hash(name)
+        self._taken = np.zeros(n + 1, np.int64)  # how many events before each place are in a phase
+        self._hashes = hashes = _hash(name)
         _, group = distinct_rows(hashes(begin, length), length)
         first = np.full(int(group.max(initial=-1)) + 1, n)
         np.minimum.at(first, group, np.arange(len(begin)))
@@ -142,32 +143,34 @@ class _Patterns:
             if best < 0:
                 return None
             tied = np.flatnonzero(total[self._group] == best)
-            rows = self._find_equal(int(self._group[tied[np.argmin(self._begin[tied])]]))
-            if len(rows) >= LEAST_COUNT:
-                return self._take(rows)
+            row = int(tied[np.argmin(self._begin[tied])])
+            begin, length = self._find_equal(int(self._begin[row]), int(self._length[row])), int(self._length[row])
+            if len(begin) >= LEAST_COUNT:
+                return self._take(begin, length)
+            self._keep(self._group != self._group[row])
         return None
 
-    def _find_equal(self, group: int) -> Ints:
-        """Return the rows of a group in order, compared name by name; those that only look the same are taken away."""
-        rows = np.flatnonzero(self._group == group)
-        rows = rows[np.argsort(self._begin[rows], kind="stable")]
-        offsets = np.arange(int(self._length[rows[0]]))
-        names = self._sequence.name[self._begin[rows][:, None] + offsets]
-        is_equal = (names == names[0]).all(axis=1)
-        if int(is_equal.sum()) < LEAST_COUNT:
-            self._keep(self._group != group)
-        equal: Ints = rows[is_equal]
+    def _find_equal(self, first: int, length: int) -> Ints:
+        """Return where a pattern begins, compared name by name, of what no other phase has taken."""
+        name = self._sequence.name
+        begin = np.flatnonzero(name == name[first])
+        begin = begin[begin + length <= len(name)]
+        begin = begin[self._taken[begin + length] == self._taken[begin]]
+        size = np.full(len(begin), length)
+        begin = begin[self._hashes(begin, size) == self._hashes(np.array([first]), np.array([length]))]
+        names = name[begin[:, None] + np.arange(length)]
+        equal: Ints = begin[(names == name[first : first + length]).all(axis=1)]
         return equal
 
-    def _take(self, rows: Ints) -> Phase:
-        begin, length = self._begin[rows], int(self._length[rows[0]])
-        pattern = tuple(self._sequence.name[begin[0] : begin[0] + length].tolist())
-        phase = Phase(pattern, self._sequence.start_ns[begin], self._time[rows])
-        edges = np.zeros(len(self._sequence) + 1, np.int64)
+    def _take(self, begin: Ints, length: int) -> Phase:
+        sequence = self._sequence
+        pattern = tuple(sequence.name[begin[0] : begin[0] + length].tolist())
+        phase = Phase(pattern, sequence.start_ns[begin], sequence.end_ns[begin + length - 1] - sequence.start_ns[begin])
+        edges = np.zeros(len(sequence) + 1, np.int64)
         np.add.at(edges, begin, 1)
         np.add.at(edges, begin + length, -1)
-        taken = np.append(0, np.cumsum(np.cumsum(edges)[:-1] > 0))
-        self._keep(taken[self._begin + self._length] == taken[self._begin])
+        self._taken += np.append(0, np.cumsum(np.cumsum(edges)[:-1] > 0))
+        self._keep(self._taken[self._begin + self._length] == self._taken[self._begin])
         return phase
 
     def _keep(self, kept: Bools) -> None:

@@ -20,7 +20,7 @@ import numpy as np
 
 from callgrove.analysis.timeline.items import CLASSES, ITEM_COLUMNS, ClassRules, Item, Items, State
 from callgrove.analysis.timeline.stretches import Batch, Plan, Survey, batches, look_over
-from callgrove.analysis.timeline.sums import Groups, Row, Sums
+from callgrove.analysis.timeline.sums import Groups, Row, Sums, exact_sum
 from callgrove.arrays import ABSENT, Ints, distinct_rows
 from callgrove.errors import Parameter, UsageError, compose_text
 from callgrove.model.activities import ActivityClass
@@ -38,6 +38,7 @@ PLACES = ("profile", "rank", "thread", "node")
 DIVISIONS = ("name", *PLACES, "kind", "class", "context", "depth")
 KINDS = tuple(dict.fromkeys([*(kind.word for kind in SpanKind), *(kind.word for kind in ContextKind)]))
 MOST_ROWS = 50_000_000
+MOST_BINS = 1 << 20
 LONGEST = 2**62  # ns of a window
 HOSTS = (ProfileKind.THREAD, ProfileKind.OTHER)
 COMPUTE = CLASSES.index(ActivityClass.COMPUTE)
@@ -65,6 +66,8 @@ class Question:
         for parameter, number in ((Parameter("depth"), self.depth), (Parameter("bins"), self.bins)):
             if number is not None and number < 1:
                 raise UsageError(compose_text(parameter, f" is 1 or more, not {number}"))
+        if self.bins is not None and self.bins > MOST_BINS:
+            raise UsageError(compose_text(Parameter("bins"), f" is {MOST_BINS:,} at the most, not {self.bins:,}"))
 
     @property
     def tells_names(self) -> bool:
@@ -160,9 +163,9 @@ class Totals:
             length = part.end - part.start
             state, klass = items.column("state")[part.item], items.column("klass")[part.item]
             for one in State:
-                self.states[one] += int(length[state == one].sum())
+                self.states[one] += exact_sum(length[state == one])
             for number, word in enumerate(CLASSES):
-                self.classes[word] += int(length[klass == number].sum())
+                self.classes[word] += exact_sum(length[klass == number])
             computes = klass == COMPUTE
             np.add.at(self.compute_ns, part.profile[computes], length[computes])
 
@@ -255,7 +258,10 @@ class Timeline:
         chosen = self.experiment.profiles.measured if self.question.profiles is None else self.question.profiles
         n_without = int((~survey.has_trace[chosen]).sum())
         if n_without:
-            yield f"{n_without:,} of {len(chosen):,} profiles have no trace and are left out"
+            what = "trace" if self.question.kinds is None else "span of these kinds"
+            yield f"{n_without:,} of {len(chosen):,} profiles have no {what} and are left out"
+        if self.question.kinds is not None and survey.has_samples.any():
+            yield "samples of functions of other kinds count as idle"
         n_both = int((survey.has_samples & survey.has_spans).sum())
         if n_both:
             yield f"{n_both:,} profiles have samples and spans: each of the two fills the window, so they count twice"
@@ -322,6 +328,8 @@ def measure(
         for picture in pictures:
             picture.add(batch)
     sums.complete()
+    if question.kinds is not None and not (items.column("state") == State.BUSY).any():
+        raise UsageError(f"{experiment.path}: no function or span is of kind {', '.join(question.kinds)} in the window")
     return Timeline(experiment, question, window, survey, sums.rows(), places, groups.all, totals)
 
 

@@ -20,7 +20,7 @@ import numpy as np
 from callgrove.analysis.timeline.items import Item, Items
 from callgrove.arrays import Array, Ints, distinct_rows
 
-__all__ = ["Groups", "Row", "Sums", "split_at"]
+__all__ = ["Groups", "Row", "Sums", "exact_sum", "split_at"]
 
 MOST_WAITING = 1 << 20  # stretches
 LOW_BITS = 32
@@ -59,6 +59,11 @@ class Groups:
             numbers = [self._numbers.setdefault(self._describe(item), len(self._numbers)) for item in new]
             self._of_item = np.append(self._of_item, np.array(numbers, np.int64))
         return self._of_item[items]
+
+
+def exact_sum(ns: Ints) -> int:
+    """Return the sum of times, of any size."""
+    return (int((ns >> LOW_BITS).sum()) << LOW_BITS) + int((ns & LOW).sum())
 
 
 def split_at(edges: Ints, start: Ints, end: Ints) -> tuple[Ints, Ints, Ints]:
