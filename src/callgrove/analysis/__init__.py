@@ -20,4 +20,5 @@ The modules, in the order to read them:
     summary_sections.py  what a summary is made of: sections, divisions, sums, statistics of durations
     summary_parts.py     the summary of one part of a trace
     devices.py           how devices were used: busy, overlapping, idle and why
+    timeline/            what went on in a window of time, exactly: `timeline`
 """

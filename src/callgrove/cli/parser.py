@@ -133,6 +133,12 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "callgrove summary train.db --section kernels --by rank",
         "callgrove summary train.db --start 10% --end 60% --format csv -o window.csv",
     ),
+    "timeline": (
+        "callgrove timeline stencil.d --window 10%:20%",
+        "callgrove timeline stencil.d --by rank --by class",
+        "callgrove timeline train.db --kind marker --exclusive -o train.svg",
+        "callgrove timeline stencil.d --phases --rank 0 --thread 0",
+    ),
     "report": ("callgrove report stencil.d -o stencil.html", "callgrove report stencil.d train.db -o both.html"),
     "export": (
         "callgrove export stencil.d --table values --scope exclusive -o values.csv",

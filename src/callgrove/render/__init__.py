@@ -8,6 +8,7 @@ The modules, in the order to read them:
     facts.py         what is in an experiment or a study; what notebooks show
     gate_report.py   a gate for people and CI systems: a table, markdown, JUnit
     plots.py         models and measurements as SVG, PNG or PDF, and as Extra-P prints them
+    trace_picture.py a window of traces, in block characters or as SVG
 """
 
 from __future__ import annotations
