@@ -43,7 +43,8 @@ DIRECTLY_BELOW: dict[str, set[str]] = {
     "query": {"analysis"},
     "render": {"analysis", "modeling"},
     "viewer": {"render"},
-    "callgrove": {"viewer", "prof", "examples", "algebra", "query"},
+    "explore": {"render", "algebra"},
+    "callgrove": {"viewer", "explore", "prof", "examples", "algebra", "query"},
     "cli": {"callgrove"},
     "__main__": {"cli"},
 }

@@ -121,7 +121,6 @@ FLAGS = {
     "rules": "-R",
     "gpus": "--gpu",
     "nodes": "--node",
-    "ranks": "--rank",
     "runs": "--run",
     "streams": "--stream",
     "threads": "--thread",

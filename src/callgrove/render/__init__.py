@@ -5,6 +5,7 @@ The modules, in the order to read them:
     text_table.py    aligned columns for a terminal or a file; names from files, made safe to print
     text_formats.py  CSV, JSON, JSON Lines and Markdown, exact; LaTeX
     units.py         numbers with units: 45.1 ms, 12.3 k, 99.0%; bars and heat strips in text
+    cost_texts.py    costs with their units, names under their callers, places
     facts.py         what is in an experiment or a study; what notebooks show
     gate_report.py   a gate for people and CI systems: a table, markdown, JUnit
     plots.py         models and measurements as SVG, PNG or PDF, and as Extra-P prints them
