@@ -93,6 +93,7 @@ FLAGS = {
     "align": "--align",
     "along": "--along",
     "annotations": "--annotations",
+    "limit": "--limit",
     "by": "--by",
     "conflict": "--conflict",
     "dask": "--dask",

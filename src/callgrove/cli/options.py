@@ -65,6 +65,7 @@ __all__ = [
     "engine",
     "engine_for",
     "int_set",
+    "row_limit",
 ]
 
 TABLE_FORMATS = ("table", "csv", "json", "markdown")

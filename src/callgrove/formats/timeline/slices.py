@@ -299,7 +299,6 @@ def _replace_pairs(left: Ints, right: Array, by: Callable[[int, int], int]) -> I
 
 
 SAMPLED = "nanoseconds of samples"  # an amount of books: how long samples show something
-PLACES = (ContextKind.LOOP, ContextKind.LINE, ContextKind.INSTRUCTION, ContextKind.CALL)
 MOST_LABELS = 1 << 16  # names that are kept
 
 
@@ -365,16 +364,8 @@ class StackSlices:
             known.clear()
         for context in contexts:
             if context not in known:
-                known[context] = clean(self._short_label(context), self._losses)
+                known[context] = clean(self._tree.short_label(context), self._losses)
         return [known[context] for context in contexts]
-
-    def _short_label(self, context: int) -> str:
-        """Return a label in which a place is shown without the folders it lies in: slices are narrow, and its end tells
-        it from others."""
-        label, kind, region = self._tree.label(context), self._tree.kind[context], int(self._tree.region[context])
-        if kind not in PLACES or region < 0 or self._tree.regions.name[region] >= 0 or "/" not in label:
-            return label
-        return ("loop at " if kind == ContextKind.LOOP else "") + label.rpartition("/")[2]
 
     def _notes(self, contexts: list[int], number: Ints) -> list[Note]:
         """Return where the source says it: file and line, and the module."""

@@ -46,10 +46,10 @@ class Output(Pending):
 class FileOutput(Output):
     """A file in the making, or stdout."""
 
-    def __init__(self, target: Path, overwrite: bool, keep_partial: bool = False) -> None:
+    def __init__(self, target: Path, overwrite: bool, keep_partial: bool = False, *, compressed: bool = False) -> None:
         super().__init__(target)
         self._keep = keep_partial
-        self._compressed = target.name.endswith(".gz")
+        self._compressed = compressed or target.name.endswith(".gz")
         self._pending = None if str(target) == STDOUT else PendingFile(target, overwrite)
         self._file: IO[bytes] | None = None
         self._raw: IO[bytes] | None = None
