@@ -45,7 +45,7 @@ PRINTED = {"top": COSTS, "tree": ["context", "depth", *COSTS], "hot": ["context"
 
 # -- every verb, every format ----------------------------------------------------------------------------------------
 
-FORMATS = ("table", "csv", "json", "markdown")
+FORMATS = ("table", "csv", "json", "markdown", "latex", "html")
 ON_A_DATABASE = [
     ("info", FORMATS, ()),
     ("info", FORMATS, ("--metrics",)),
@@ -54,8 +54,8 @@ ON_A_DATABASE = [
     ("tree", FORMATS, ("--bottom-up",)),
     ("tree", FORMATS, ("--source",)),
     ("hot", FORMATS, ()),
-    ("pop", ("table", "csv", "json", "latex"), ()),
-    ("pop", ("markdown",), ()),  # for people, with names indented
+    ("pop", ("table", "csv", "json"), ()),
+    ("pop", ("markdown", "latex", "html"), ()),  # for people, with names indented
     ("dump", (*FORMATS, "jsonl"), ("--limit", "40")),
     ("check", FORMATS, ()),
     *(("export", (*FORMATS, "jsonl"), ("--table", table)) for table in TABLES),

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from callgrove.model.metrics import Metrics
 
 __all__ = [
+    "FOR_PEOPLE",
     "TABLE_FORMATS",
     "UNSAID",
     "CostOptions",
@@ -68,10 +69,19 @@ __all__ = [
     "row_limit",
 ]
 
-TABLE_FORMATS = ("table", "csv", "json", "markdown")
+TABLE_FORMATS = ("table", "csv", "json", "markdown", "latex", "html")
+FOR_PEOPLE = ("table", "markdown", "latex", "html")  # to be read rather than processed
 UNSAID = -1  # a number of rows that nobody gave
 KERNEL_NAMES = ("short", "demangled")
-ENDINGS = {".csv": "csv", ".json": "json", ".jsonl": "jsonl", ".md": "markdown", ".parquet": "parquet", ".tex": "latex"}
+ENDINGS = {
+    ".csv": "csv",
+    ".json": "json",
+    ".jsonl": "jsonl",
+    ".md": "markdown",
+    ".parquet": "parquet",
+    ".tex": "latex",
+    ".html": "html",
+}
 SCALINGS = ("weak", "weak_threaded", "strong", "device")
 
 
@@ -199,7 +209,7 @@ class TableOutput(FileOutput):
     @property
     def is_for_people(self) -> bool:
         """Whether a table is to be read rather than processed."""
-        return self.format in ("table", "markdown")
+        return self.format in FOR_PEOPLE
 
     @property
     def is_printed_table(self) -> bool:

@@ -3,7 +3,7 @@
 The modules, in the order to read them:
 
     text_table.py    aligned columns for a terminal or a file; names from files, made safe to print
-    text_formats.py  CSV, JSON, JSON Lines and Markdown, exact; LaTeX
+    text_formats.py  CSV, JSON, JSON Lines and Markdown, exact; LaTeX, HTML
     units.py         numbers with units: 45.1 ms, 12.3 k, 99.0%; bars in text
     facts.py         what is in an experiment or a study; what notebooks show
     plots.py         models and measurements as SVG, PNG or PDF, and as Extra-P prints them
@@ -15,14 +15,21 @@ from collections.abc import Iterable, Iterator
 from typing import Literal
 
 from callgrove.model.table import Table
-from callgrove.render.text_formats import csv_text, json_text, jsonl_text, latex, markdown
+from callgrove.render.text_formats import csv_text, html, json_text, jsonl_text, latex, markdown
 from callgrove.render.text_table import PLAIN, Look, text_table
 
 __all__ = ["PLAIN", "Look", "TableFormat", "render"]
 
-TableFormat = Literal["table", "csv", "json", "jsonl", "markdown", "latex"]
+TableFormat = Literal["table", "csv", "json", "jsonl", "markdown", "latex", "html"]
 
-_RENDERERS = {"csv": csv_text, "json": json_text, "jsonl": jsonl_text, "markdown": markdown, "latex": latex}
+_RENDERERS = {
+    "csv": csv_text,
+    "json": json_text,
+    "jsonl": jsonl_text,
+    "markdown": markdown,
+    "latex": latex,
+    "html": html,
+}
 
 
 def render(tables: Iterable[Table], format: TableFormat, look: Look = PLAIN) -> Iterator[str]:

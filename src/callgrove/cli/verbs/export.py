@@ -51,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = f"{parser.prog} [options] PATH... --table TABLE"
     parser.add_argument("--table", choices=TABLES, default="", help="which table (required)")
     parser.add_argument("--scope", choices=SCOPES, default="stored", help="the scope of values (default: stored)")
-    add_table_output(parser, formats=("csv", "jsonl", "json", "table", "markdown", "parquet"))
+    add_table_output(parser, formats=("csv", "jsonl", "json", "table", "markdown", "latex", "html", "parquet"))
 
 
 def run(options: Options) -> int:
