@@ -6,6 +6,7 @@ The modules, in the order to read them:
     views.py             the flat profile (`top`), the call tree (`tree`), callers, the hot path (`hot`)
     metric_tree.py       the tree of metrics with shares (`tree --metrics`)
     columns.py           the columns that a profiler wants shown: formulas over statistics of threads
+    spread/              how costs are spread over ranks, threads, GPUs, nodes, runs: `imbalance`, `top --by rank`
     comparison.py        what differs between experiments: `diff`
     efficiency.py        how efficiently runs use processes, threads and devices: `pop`
     efficiency_figures.py  the figures of an audit, and what was found of them

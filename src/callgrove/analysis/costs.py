@@ -37,8 +37,8 @@ __all__ = [
     "functions_of",
     "group",
     "nearest",
+    "outermost",
     "over_system",
-    "spread_statistics",
     "without_children",
 ]
 
@@ -250,21 +250,6 @@ def counts_as_child(child: Metric) -> bool:
 
 
 # -- one metric over profiles, and over the system tree ----------------------------------------------------------------
-
-
-def spread_statistics(values: Array) -> dict[str, float]:
-    """Return the least, mean and most over profiles, their deviation, how much more the most is than the mean, and how
-    many profiles have no cost."""
-    with np.errstate(invalid="ignore", over="ignore"):
-        mean = float(values.mean())
-        return {
-            "min": float(values.min()),
-            "mean": mean,
-            "max": float(values.max()),
-            "std": float(values.std()),
-            "imbalance": float(values.max()) / mean - 1 if mean else 0.0,
-            "none": int(np.count_nonzero(values == 0)),
-        }
 
 
 def over_system(experiment: Experiment, quantity: str, scope: Scope, context: int) -> Array:

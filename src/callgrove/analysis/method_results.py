@@ -14,6 +14,7 @@ import numpy as np
 from callgrove.analysis.columns import ShownColumns, columns_to_show
 from callgrove.analysis.comparison import Comparison
 from callgrove.analysis.costs import Costs, costs
+from callgrove.analysis.spread.summary_columns import find_left_out, side_by_side
 from callgrove.analysis.summary import memory_peaks, sections_of, summarise, table
 from callgrove.analysis.summary_sections import SECTIONS, By, WindowMode
 from callgrove.analysis.tables import Selection, export, n_rows
@@ -62,8 +63,9 @@ class View:
         chosen = choose_profiles(experiment, ranks, threads, runs)
         return cls(view_costs, columns_to_show(experiment, chosen) if all_metrics else None, chosen)
 
-    def explain(self, table: Table) -> Table:
-        """Return the table with a title and notes. A table that is empty because of damage is an error."""
+    def explain(self, table: Table, added_up: bool = True) -> Table:
+        """Return the table with a title and notes. A table that is empty because of damage is an error. `added_up`:
+        its numbers are those of all chosen runs together."""
         experiment, unit = self.costs.experiment, self.costs.metric.unit
         damage = experiment.damage_met
         if not len(table) and (damage or experiment.damage):
@@ -74,7 +76,7 @@ class View:
             table,
             title=title,
             notes=(
-                *_note_added_up(experiment, self.profiles),
+                *(_note_added_up(experiment, self.profiles) if added_up else ()),
                 *table.notes,
                 *self._note_left_out(),
                 *_damage(experiment),
@@ -139,11 +141,12 @@ def summary_of_run(
     mode: str,
     ranks: Numbers | None,
     ignore_digits: bool,
+    columns: str | None = None,
 ) -> Table:
     """Return the summary of a traced run as one table; its notes say what could not be divided, and damage."""
     for word, given, known in (
         ("section", sections, SECTIONS),
-        ("division", by, tuple(By)),
+        ("division", [*by, *filter(None, [columns])], tuple(By)),
         ("window mode", [mode], tuple(WindowMode)),
     ):
         if unknown := [one for one in given if one not in known]:
@@ -151,7 +154,7 @@ def summary_of_run(
     profiles, chosen = choose_profiles(experiment, ranks), tuple(sections) or SECTIONS
     summary = summarise(
         experiment,
-        [By(one) for one in by],
+        [By(one) for one in dict.fromkeys((*by, *filter(None, [columns])))],
         window,
         WindowMode(mode),
         profiles,
@@ -162,14 +165,19 @@ def summary_of_run(
         summary.memory = memory_peaks(experiment, profiles, window)
     undivided = summary.find_undivided(sections_of(summary, chosen)).items()
     notes = [
-        f"{' and '.join(names)} cannot be divided by {one.value}: these rows are of all" for one, names in undivided
+        f"{' and '.join(names)} cannot be divided by {one.value}: these rows are of all"
+        for one, names in undivided
+        if one != columns
     ]
     if summary.n_flagged:
         notes.append(
             f"{summary.n_flagged:,} of {summary.n_read:,} spans have times that no clock shows; they are in no sum"
         )
     damage = [f"damaged: {text}" for text in dict.fromkeys(summary.damage)]
-    return replace(table(summary, chosen, limit), notes=(*notes, *damage, *_damage(experiment)))
+    if columns and (left_out := find_left_out(summary, chosen, By(columns))):
+        notes.append(f"left out, as there are no total times by {columns}: {', '.join(left_out)}")
+    made = side_by_side(summary, chosen, By(columns), limit) if columns else table(summary, chosen, limit)
+    return replace(made, notes=(*notes, *damage, *_damage(experiment)))
 
 
 # -- costs of every context in every profile, as data frames -----------------------------------------------------------

@@ -31,6 +31,7 @@ __all__ = [
     "fold_lines",
     "grow_callers",
     "hot_path",
+    "order_groups",
     "top",
     "top_down",
 ]
@@ -359,8 +360,7 @@ def top(costs: Costs, by: str = "function", limit: int | None = None, columns: S
     """
     groups = group(costs.tree, by)
     exclusive, inclusive = groups.costs(costs)
-    costly = np.flatnonzero(costs.has(exclusive) | costs.has(inclusive))
-    order = costly[np.lexsort((costly, -costs.rank(inclusive[costly]), -costs.rank(exclusive[costly])))]
+    order = order_groups(costs, exclusive, inclusive)
     shown = order if limit is None else order[:limit]
     more = columns.of_rows(groups.rows(shown, costs.tree)) if columns else ()
     return Table(
@@ -372,6 +372,12 @@ def top(costs: Costs, by: str = "function", limit: int | None = None, columns: S
         left=len(order) - len(shown),
         notes=_say_none(costs, len(order)),
     )
+
+
+def order_groups(costs: Costs, exclusive: Array, inclusive: Array) -> Ints:
+    """Return the groups that have any cost, the costliest first."""
+    costly = np.flatnonzero(costs.has(exclusive) | costs.has(inclusive))
+    return costly[np.lexsort((costly, -costs.rank(inclusive[costly]), -costs.rank(exclusive[costly])))]
 
 
 def describe_groups(costs: Costs, by: str, contexts: list[int]) -> tuple[Column, ...]:

@@ -8,6 +8,7 @@ belong to each other.
     selecting.py  which part of an experiment is wanted
     results.py    what verbs share that write: inputs, how these are matched, targets refused before anything is read
     output.py     tables to stdout or a file, and how tables of costs look
+    spread_tables.py  tables over ranks, threads, ...: what fits on a terminal, and heat strips
     messages.py   notes, failures and progress on stderr; errors and signals -> exit codes
 
 stdout is data, everything else goes to stderr.

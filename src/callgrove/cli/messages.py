@@ -105,6 +105,7 @@ FLAGS = {
     "is_foreign": "--foreign",
     "kernel_names": "--kernel-names",
     "kernel_rename": "--kernel-rename",
+    "limit": "--limit",
     "metric": "-m",
     "mpi": "--mpi",
     "overwrite": "--force",
@@ -128,6 +129,7 @@ FLAGS = {
 }
 PHRASES = {  # parameters with a value that have more than a flag
     Parameter("dialect", "extended"): "--extended",
+    Parameter("percentiles", False): "--no-percentiles",
     Parameter("points", ("p=4", "p=8")): "--point p=4 RUN",
     Parameter("ignore", ("unit",)): "--ignore unit",
 }

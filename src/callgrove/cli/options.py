@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from callgrove.model.metrics import Metrics
 
 __all__ = [
+    "ENTITIES",
     "FOR_PEOPLE",
     "TABLE_FORMATS",
     "UNSAID",
@@ -69,6 +70,7 @@ __all__ = [
     "row_limit",
 ]
 
+ENTITIES = ("rank", "thread", "gpu", "device", "node", "run")  # a device is a GPU
 TABLE_FORMATS = ("table", "csv", "json", "markdown", "latex", "html")
 FOR_PEOPLE = ("table", "markdown", "latex", "html")  # to be read rather than processed
 UNSAID = -1  # a number of rows that nobody gave

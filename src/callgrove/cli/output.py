@@ -38,7 +38,9 @@ __all__ = [
     "emit_each",
     "emit_text",
     "format_metric_tree",
+    "format_place",
     "format_table",
+    "indent_name",
     "mark_missing",
     "replacing",
     "say_headline",
@@ -166,10 +168,11 @@ WRITTEN = re.compile(r"[^\W\d]+|#|\d+\^-?\d+ \w+")  # a unit that can have prefi
 DEEPEST_INDENT = 40  # levels; deeper rows say their depth instead
 
 
-def costs_of(experiment: Experiment, options: CostOptions) -> Costs:
-    """Return the costs to show; those of several runs are added up, which is said. Where nobody chose anything and
+def costs_of(experiment: Experiment, options: CostOptions, added_up: bool = True) -> Costs:
+    """Return the costs to show; where those of several runs are added up, that is said. Where nobody chose anything and
     nothing has a cost, the error names the missing part that may be why."""
-    say_added_up(experiment)
+    if added_up:
+        say_added_up(experiment)
     try:
         return costs(experiment, options.metric, options.rank, options.thread)
     except UsageError as error:
@@ -231,7 +234,7 @@ def format_table(table: Table, costs: Costs, options: CostOptions) -> Table:
     kind, draw = (Signed, signed_bar) if costs.is_signed else (Whole, bar)
     depths = cells.get("depth", [0] * len(table))
     columns = [
-        Column("name", [_indent_name(*row) for row in zip(cells["name"], cells["kind"], depths, strict=True)]),
+        Column("name", [indent_name(*row) for row in zip(cells["name"], cells["kind"], depths, strict=True)]),
         kind("exclusive", align_right([none if v is None else write(v) for v in cells["exclusive"]])),
         kind("inclusive", align_right([none if v is None else write(v) for v in cells["inclusive"]])),
     ]
@@ -244,7 +247,7 @@ def format_table(table: Table, costs: Costs, options: CostOptions) -> Table:
         columns += _format_derived(table, options)
     if not (narrow and "source" in cells):
         places = zip(cells["file"], cells["line"], cells["module"], strict=True)
-        columns.append(Column("where", [_format_place(*place) for place in places]))
+        columns.append(Column("where", [format_place(*place) for place in places]))
     if any(cells.get("source", ())):
         columns.append(Column("source", cells["source"]))
     return Table(tuple(columns), table.left)
@@ -291,14 +294,14 @@ def _format_all_metrics(table: Table, options: CostOptions) -> Table:
 
     cells = {column.name: column.plain() for column in table.columns}
     depths = cells.get("depth", [0] * len(table))
-    columns = [Column("name", [_indent_name(*row) for row in zip(cells["name"], cells["kind"], depths, strict=True)])]
+    columns = [Column("name", [indent_name(*row) for row in zip(cells["name"], cells["kind"], depths, strict=True)])]
     costs = [column for column in table.columns if isinstance(column, CostColumn)]
     used = [column for column in costs if any(column.plain())]
     columns += [Amounts(_head(column), _format_cells(column, options)) for column in used]
     if len(used) < len(costs):
         note(f"{len(costs) - len(used)} columns without any value in these rows were left out")
     places = zip(cells["file"], cells["line"], cells["module"], strict=True)
-    columns.append(Column("where", [_format_place(*place) for place in places]))
+    columns.append(Column("where", [format_place(*place) for place in places]))
     return Table(tuple(columns), table.left)
 
 
@@ -308,7 +311,7 @@ def format_metric_tree(table: Table, options: CostOptions) -> Table:
     derived = (not kind.startswith("measured") for kind in cells["kind"])
     writers = [amount_of(unit, is_derived) for unit, is_derived in zip(cells["unit"], derived, strict=True)]
     unicode, none = stdout_look().unicode, mark_missing(True, options)
-    columns = [Column("name", [_indent_name(n, "", d) for n, d in zip(cells["name"], cells["depth"], strict=True)])]
+    columns = [Column("name", [indent_name(n, "", d) for n, d in zip(cells["name"], cells["depth"], strict=True)])]
     for name in ("value", "without_children"):
         values = zip(writers, cells[name], strict=True)
         columns.append(Whole(name, align_right([none if v is None else write(v) for write, v in values])))
@@ -335,7 +338,7 @@ def _format_cells(column: CostColumn, options: CostOptions) -> list[str]:
     return [f"{cell}  {share.rjust(width)}" if cell else "" for cell, share in zip(cells, shares, strict=True)]
 
 
-def _indent_name(name: str, kind: str, depth: int) -> str:
+def indent_name(name: str, kind: str, depth: int) -> str:
     """Return the name indented under its callers; a place is shown without the folders it lies in."""
     short = name
     if kind in PLACES:
@@ -346,7 +349,8 @@ def _indent_name(name: str, kind: str, depth: int) -> str:
     return " " * INDENT * depth + short
 
 
-def _format_place(file: str | None, line: int | None, module: str | None) -> str:
+def format_place(file: str | None, line: int | None, module: str | None) -> str:
+    """Return where something is: `file.c:12`, or its module in brackets."""
     if file:
         return f"{os.path.basename(file)}:{line}" if line else os.path.basename(file)  # noqa: PTH119 - a foreign path
     return f"[{os.path.basename(module)}]" if module else ""  # noqa: PTH119

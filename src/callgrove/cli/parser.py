@@ -96,6 +96,8 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "top": (
         "callgrove top stencil.d --by line --limit 5",
         "callgrove top stencil.d -m cycles --rank 0-1",
+        "callgrove top stencil.d --by rank",
+        "callgrove top stencil.d --by function --columns rank",
         "callgrove top stencil.d --derive 'ghz = cycles / CPUTIME / 1e9'  # a further column",
     ),
     "tree": (
@@ -104,6 +106,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "callgrove tree stencil.d --metrics --remap",
     ),
     "hot": ("callgrove hot stencil.d", "callgrove hot train.db --share 0.3"),
+    "imbalance": (
+        "callgrove imbalance stencil.d",
+        "callgrove imbalance stencil.d --over thread --by context --scope inclusive",
+        "callgrove imbalance stencil.d -m 'ghz = cycles / CPUTIME / 1e9'  # of each rank",
+    ),
     "diff": (
         "callgrove diff before.d after.d --limit 10",
         "callgrove diff run.cubex run.d --flat -m time=CPUTIME  # of two profilers, by function",

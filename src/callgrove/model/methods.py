@@ -148,26 +148,72 @@ class ExperimentMethods(_Methods):
         threads: Numbers | None = None,
         runs: Numbers | None = None,
         all_metrics: bool = False,
+        columns: str | None = None,
     ) -> Table:
         """Return the flat profile: where the cost is, whoever called. The costliest comes first.
 
         metric         which one (default: the first time with any cost); a part of its name is enough
-        by             what a row stands for: function, line, loop, context, file or module
+        by             what a row stands for: function, line, loop, context, file or module; or rank, thread, gpu, node
+                       or run, with all that each of them costs
         limit          at most so many rows; the table says how many are left
         ranks, threads, runs    whose cost: a number, a text like "0-3,7", or anything with `in`; runs also by
                        parameters or name ("p=4,n=100")
         all_metrics    show every column that the profiler wants shown
+        columns        one more column for each rank, thread, gpu, node or run, with its part of the exclusive cost
 
         The column exclusive adds up to the total, and percent is of it.
 
             experiment.top(limit=10)
             experiment.top("cycles", by="line", ranks={0, 1})
+            experiment.top(by="function", columns="rank")
         """
         from callgrove.analysis.method_results import View
-        from callgrove.analysis.views import top
+        from callgrove.analysis.spread.side_by_side import top_table
 
         view = View.of(cast("Experiment", self), metric, ranks, threads, runs, all_metrics)
-        return view.explain(top(view.costs, by, limit, view.columns))
+        table = top_table(view.costs, by, columns, limit, view.columns)
+        return view.explain(table, added_up="run" not in (by, columns))
+
+    def imbalance(
+        self,
+        metric: str | None = None,
+        over: str | None = None,
+        by: str = "function",
+        scope: str = "exclusive",
+        limit: int | None = None,
+        *,
+        present: bool = False,
+        percentiles: bool = True,
+        ranks: Numbers | None = None,
+        threads: Numbers | None = None,
+        runs: Numbers | None = None,
+    ) -> Table:
+        """Return how costs are spread over ranks, threads, GPUs, nodes or runs; what costs the others most comes first.
+
+        over           rank, thread, gpu, node or run (default: the first of these of which there are several)
+        by             what a row stands for, as in `top`
+        scope          exclusive or inclusive
+        limit          at most so many rows; the table says how many are left
+        present        leave out where there is no value, instead of counting 0
+        percentiles    False leaves out p25, median and p75, which need all values of a row at once
+
+        metric, ranks, threads and runs are as in `top`. excess is the largest cost less the mean, imbalance the largest
+        by the mean, less 1; slowest says who has the largest. percent is what the excess is of the mean cost of the
+        whole program.
+
+            experiment.imbalance(limit=10)
+            experiment.imbalance("cycles", over="thread", by="context", scope="inclusive")
+        """
+        from callgrove.analysis.method_results import View
+        from callgrove.analysis.spread.imbalance import Question, imbalance
+        from callgrove.model.metrics import Scope
+
+        if scope not in ("exclusive", "inclusive"):
+            raise UsageError(f"there is no scope {scope!r} to compare; there are exclusive and inclusive")
+        view = View.of(cast("Experiment", self), metric, ranks, threads, runs)
+        asked = Question(over, by, Scope(scope), limit, present, percentiles)
+        made = imbalance(view.costs, asked)
+        return view.explain(made.table, added_up=made.entities.over != "run")
 
     def tree(
         self,
@@ -351,6 +397,7 @@ class ExperimentMethods(_Methods):
         ranks: Numbers | None = None,
         runs: Numbers | None = None,
         ignore_digits: bool = False,
+        columns: str | None = None,
     ) -> Table:
         """Return what a traced run did, and how busy its devices were: statistics of kernels, copies, calls, ...
 
@@ -362,8 +409,10 @@ class ExperimentMethods(_Methods):
         window_mode    spans that lie inside, that touch it, or what of them lies inside (clip)
         start_marker, end_marker    begin and end with markers of that name
         ignore_digits  names that differ in digits alone are one
+        columns        total times side by side: a column for each rank, agent, stream, domain or marker
 
             experiment.summary("kernels", by="rank", limit=5)
+            experiment.summary("kernels", columns="rank")
         """
         from callgrove.analysis.method_results import summary_of_run
 
@@ -377,6 +426,7 @@ class ExperimentMethods(_Methods):
             window_mode,
             ranks,
             ignore_digits,
+            columns,
         )
 
     def export(

@@ -4,7 +4,7 @@ The modules, in the order to read them:
 
     text_table.py    aligned columns for a terminal or a file; names from files, made safe to print
     text_formats.py  CSV, JSON, JSON Lines and Markdown, exact; LaTeX, HTML
-    units.py         numbers with units: 45.1 ms, 12.3 k, 99.0%; bars in text
+    units.py         numbers with units: 45.1 ms, 12.3 k, 99.0%; bars and heat strips in text
     facts.py         what is in an experiment or a study; what notebooks show
     plots.py         models and measurements as SVG, PNG or PDF, and as Extra-P prints them
 """

@@ -22,7 +22,7 @@ from callgrove.cli.output import emit, emit_each
 from callgrove.cli.parser import Command
 
 if TYPE_CHECKING:
-    from callgrove.analysis.summary_sections import Summary
+    from callgrove.analysis.summary_sections import By, Summary
     from callgrove.model.experiment import Experiment
     from callgrove.model.runs import IntSet
     from callgrove.model.table import Column, Table
@@ -43,6 +43,7 @@ MUCH_DAMAGE = 0.01  # share of spans that are flagged
 class Options(InputOptions, TableOutput):
     section: Sequence[str]
     by: Sequence[str]
+    columns: str | None
     rank: IntSet | None
     ignore_digits: bool
     start: str
@@ -60,6 +61,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--by", action="append", default=[], choices=DIVISIONS, help="divide rows by this; may be repeated"
+    )
+    group.add_argument(
+        "--columns", choices=DIVISIONS, help="total times side by side: a column for each rank, agent, ..."
     )
     group.add_argument("--rank", metavar="LIST", type=int_set, help="only these ranks, like 0-3,7")
     add_run(group)
@@ -113,7 +117,7 @@ def run(options: Options) -> int:
             say_added_up(experiment)
         window, profiles = _choose_window(experiment, options), choose_profiles(experiment, options.rank, None)
         by, mode, sections = (
-            [By(word) for word in options.by],
+            [By(word) for word in dict.fromkeys((*options.by, *filter(None, [options.columns])))],
             WindowMode(options.window_mode),
             options.section or SECTIONS,
         )
@@ -121,16 +125,46 @@ def run(options: Options) -> int:
     if "memory" in options.section:  # it takes all events once more
         summary.memory = memory_peaks(experiment, profiles, window)
     limit = (FOR_PEOPLE if options.is_for_people else None) if options.limit == UNSAID else options.limit
-    if options.is_for_people:
+    if options.columns:
+        _print_side_by_side(summary, sections, By(options.columns), limit, options)
+    elif options.is_for_people:
         emit_each((_format_for_people(made) for made in tables(summary, sections, limit)), options)
     else:
         emit(table(summary, sections, limit), replace(options, limit=None))  # it counts in every section
     say_new_damage(experiment, summary.damage)
     for asked, names in summary.find_undivided(sections_of(summary, sections)).items():
+        if asked == options.columns:
+            continue
         note(f"{' and '.join(names)} cannot be divided by {asked.value}: these rows cover all of them")
     for text in _describe_quality(summary, experiment):
         note(text)
     return say_damage_met(experiment, options)
+
+
+def _print_side_by_side(
+    summary: Summary, sections: Sequence[str], columns: By, limit: int | None, options: Options
+) -> None:
+    from callgrove.analysis.spread.summary_columns import find_left_out, side_by_side, sides_by_section
+    from callgrove.cli.messages import note
+
+    if options.is_for_people:
+        sides = sides_by_section(summary, sections, columns, limit)
+        emit_each((_format_side(section, made, columns, options) for section, made in sides), options)
+    else:
+        emit(side_by_side(summary, sections, columns, limit), replace(options, limit=None))
+    if left_out := find_left_out(summary, sections, columns):
+        note(f"left out, as there are no total times by {columns.value}: {', '.join(left_out)}")
+
+
+def _format_side(section: str, made: Table, columns: By, options: Options) -> Table:
+    """Return the table of a section for people: as many columns as fit, and all of them as a strip."""
+    from callgrove.cli.spread_tables import fit_beside
+
+    shown = _format_for_people(made)
+    n_beside = sum(name.endswith("_ns") and name != "total_ns" for name in made.names)
+    first, *rest = shown.columns
+    named = [replace(first, name=section), *rest]
+    return fit_beside(named, made.columns[len(named) - n_beside :], f"{columns.value}s", made.left, options)
 
 
 def _choose_window(experiment: Experiment, options: Options) -> Window | None:

@@ -6,7 +6,15 @@ import argparse
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from callgrove.cli.options import CostOptions, add_all_metrics, add_input, add_remap, add_selection, add_table_output
+from callgrove.cli.options import (
+    ENTITIES,
+    CostOptions,
+    add_all_metrics,
+    add_input,
+    add_remap,
+    add_selection,
+    add_table_output,
+)
 from callgrove.cli.output import emit
 from callgrove.cli.parser import Command
 
@@ -25,6 +33,7 @@ GROUPS = ("function", "line", "loop", "context", "file", "module")
 @dataclass(frozen=True, kw_only=True)
 class TopOptions(CostOptions):
     by: str
+    columns: str | None
 
 
 def add_top_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,22 +41,35 @@ def add_top_arguments(parser: argparse.ArgumentParser) -> None:
     add_selection(parser)
     add_remap(parser)
     add_all_metrics(parser)
-    parser.add_argument("--by", choices=GROUPS, default="function", help="what a row stands for (default: function)")
+    parser.add_argument(
+        "--by",
+        choices=(*GROUPS, *ENTITIES),
+        default="function",
+        help="what a row stands for (default: function); a rank, a thread, ... with all that it costs",
+    )
+    parser.add_argument(
+        "--columns", choices=ENTITIES, help="one more column for each rank, thread, gpu (device), node or run"
+    )
     add_table_output(parser, limit=20)
 
 
 def run_top(options: TopOptions) -> int:
-    from callgrove.analysis.views import top
+    from callgrove.analysis.spread.side_by_side import top_table
     from callgrove.cli.opening import open_experiment, say_damage_met
     from callgrove.cli.output import choose_columns, costs_of, format_table, say_headline
+    from callgrove.cli.spread_tables import format_side_by_side, leave_out
     from callgrove.model.metrics import Scope
 
     experiment = open_experiment(options)
-    costs = costs_of(experiment, options)
+    costs = costs_of(experiment, options, added_up="run" not in (options.by, options.columns))
     columns = choose_columns(costs, options, Scope.EXCLUSIVE)
-    table = top(costs, options.by, options.limit, columns)
+    table = top_table(costs, options.by, options.columns, options.limit, columns)
     say_headline(costs, options, table.notes)
-    emit(format_table(table, costs, options), options)
+    if options.columns:
+        emit(format_side_by_side(table, costs, options.columns, options), options)
+    else:
+        shown = format_table(table, costs, options)
+        emit(leave_out(shown, "where") if options.by in ENTITIES else shown, options)
     return say_damage_met(experiment, options, printed=bool(len(table)))
 
 
