@@ -93,7 +93,6 @@ FLAGS = {
     "align": "--align",
     "along": "--along",
     "annotations": "--annotations",
-    "limit": "--limit",
     "by": "--by",
     "conflict": "--conflict",
     "dask": "--dask",

@@ -83,6 +83,7 @@ ENDINGS = {
     ".parquet": "parquet",
     ".tex": "latex",
     ".html": "html",
+    ".svg": "svg",
 }
 SCALINGS = ("weak", "weak_threaded", "strong", "device")
 

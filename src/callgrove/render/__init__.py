@@ -7,6 +7,9 @@ The modules, in the order to read them:
     units.py         numbers with units: 45.1 ms, 12.3 k, 99.0%; bars and heat strips in text
     facts.py         what is in an experiment or a study; what notebooks show
     plots.py         models and measurements as SVG, PNG or PDF, and as Extra-P prints them
+    svg.py           pictures as SVG: elements, colours, names that fit their place
+    flame_svg.py     flame graphs
+    spread_plots.py  costs of functions over ranks, threads, GPUs, nodes or runs
 """
 
 from __future__ import annotations
