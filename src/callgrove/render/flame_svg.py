@@ -212,7 +212,7 @@ def _name_rows(table: Table) -> Iterator[tuple[str, str]]:
 
 
 def _shorten_place(name: str) -> str:
-    """Return a name that is a path without the folders in it: there is little room, and its end tells it from others."""
+    """Return a name that is a path without its folders: there is little room, and the end tells it from others."""
     what = LOOP_AT if name.startswith(LOOP_AT) else ""
     return what + name.removeprefix(what).rpartition("/")[2]
 
