@@ -27,7 +27,7 @@ from callgrove.render.flame_svg import Box, FlameOptions, draw_flame, lay_out
 from callgrove.render.svg import colour_of, fit_name, ink_on
 from tests.analysis.trees import costly_trees
 from tests.formats.stacks.reading_back import tree_t
-from tests.requirements import need_module
+from tests.requirements import ROOT, need_module
 
 SVG = "{http://www.w3.org/2000/svg}"
 HOSTILE = [
@@ -280,3 +280,10 @@ def test_bottom_up_has_the_total_of_the_table() -> None:
     table = bottom_up(found)
     functions = {row["name"]: row["exclusive"] for row in table if row["depth"] == 0}
     assert {box.name: pytest.approx(box.exclusive) for box in boxes if box.level == 0} == functions
+
+
+def test_pictures_of_the_documentation_are_as_drawn_today() -> None:
+    """`make pictures` draws them anew."""
+    images = ROOT / "docs" / "images"
+    assert (images / "flame.svg").read_text() == str(example().flame(width=900))
+    assert (images / "spread.svg").read_text() == str(example().spread(width=800))
