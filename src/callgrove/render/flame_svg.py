@@ -239,12 +239,12 @@ def _merge_narrow(top: _Call, least: float) -> None:
     waiting = [top]
     while waiting:
         call = waiting.pop()
+        wide = [one for one in call.calls if one.weight >= least and not one.n_calls]
         narrow = [one for one in call.calls if one.weight < least or one.n_calls]
-        if len(narrow) > 1 or any(not one.n_calls for one in narrow):
-            n = sum(one.n_calls or 1 for one in narrow)
+        if narrow:
             sums = sum(one.weight for one in narrow), sum(one.exclusive for one in narrow)
-            call.calls = [one for one in call.calls if one not in narrow] + [_Call.together(n, *sums)]
-        waiting += call.calls
+            call.calls = [*wide, _Call.together(sum(one.n_calls or 1 for one in narrow), *sums)]
+        waiting += wide
 
 
 # -- drawing -----------------------------------------------------------------------------------------------------------

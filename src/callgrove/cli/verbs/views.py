@@ -122,10 +122,9 @@ def run_tree(options: TreeOptions) -> int:
         raise UsageError(
             f"--all-metrics shows columns of contexts, which the rows of {way} are not; leave out one of the two"
         )
-    if options.format == PICTURE and (options.metrics or options.source or options.all_metrics or options.derive):
-        raise UsageError(
-            f"--format {PICTURE} draws one metric; leave out --metrics, --source, --all-metrics and --derive"
-        )
+    has_columns = options.all_metrics or (options.derive and not options.metric)
+    if options.format == PICTURE and (options.metrics or options.source or has_columns):
+        raise UsageError(f"--format {PICTURE} draws calls by one metric (-m): no metric tree, lines or further columns")
     experiment = open_experiment(options)
     if options.metrics:
         return _print_metric_tree(experiment, options)
