@@ -41,7 +41,13 @@ FIRST_COLUMNS = {
 }
 # DESIGN: columns of the printed tables.
 COSTS = ["name", "kind", "file", "line", "module", "exclusive", "inclusive", "percent"]
-PRINTED = {"top": COSTS, "tree": ["context", "depth", *COSTS], "hot": ["context", "depth", *COSTS]}
+SPREAD = "name n sum mean min p25 median p75 max std cv imbalance percent_imbalance load_balance excess slowest percent"
+PRINTED = {
+    "imbalance": [*SPREAD.split(), "kind", "file", "line", "module"],
+    "top": COSTS,
+    "tree": ["context", "depth", *COSTS],
+    "hot": ["context", "depth", *COSTS],
+}
 
 # -- every verb, every format ----------------------------------------------------------------------------------------
 
@@ -54,6 +60,9 @@ ON_A_DATABASE = [
     ("tree", FORMATS, ("--bottom-up",)),
     ("tree", FORMATS, ("--source",)),
     ("hot", FORMATS, ()),
+    ("imbalance", FORMATS, ()),
+    ("imbalance", ("csv", "json"), ("--over", "thread", "--by", "context", "--scope", "inclusive")),
+    ("top", FORMATS, ("--columns", "thread")),
     ("pop", ("table", "csv", "json"), ()),
     ("pop", ("markdown", "latex", "html"), ()),  # for people, with names indented
     ("dump", (*FORMATS, "jsonl"), ("--limit", "40")),
@@ -61,6 +70,7 @@ ON_A_DATABASE = [
     *(("export", (*FORMATS, "jsonl"), ("--table", table)) for table in TABLES),
     *(("export", ("csv",), ("--table", "values", "--scope", s)) for s in ("exclusive", "inclusive", "function")),
     *(("top", ("csv",), ("--by", by)) for by in ("function", "line", "loop", "context", "file", "module")),
+    *(("top", FORMATS, ("--by", by)) for by in ("thread", "node", "run")),
 ]
 
 

@@ -12,7 +12,7 @@ With x_1 .. x_n over all entities; one without a value counts 0, unless only tho
     percent                100 excess / mean of the cost of the whole program
 
 Ratios are missing where the mean is not above 0, and of differences. A formula over sums has no value where nothing
-happened: such an entity does not count, and there is no percent of it.
+happened: such an entity does not count, and neither a sum nor a percent of it means anything.
 """
 
 from __future__ import annotations
@@ -24,7 +24,14 @@ import numpy as np
 
 from callgrove.analysis.costs import Costs, group
 from callgrove.analysis.spread.entities import Entities, choose_entities, count
-from callgrove.analysis.spread.values import KEPT_CELLS, EntityCosts, Part, demand_spread, find_unmeasured
+from callgrove.analysis.spread.values import (
+    KEPT_CELLS,
+    EntityCosts,
+    Part,
+    demand_spread,
+    find_unmeasured,
+    say_difference,
+)
 from callgrove.analysis.views import describe_groups
 from callgrove.arrays import Array, Bools, Floats, Ints
 from callgrove.errors import Parameter, UsageError
@@ -252,7 +259,12 @@ class _Maker:
         table = Table(
             tuple(self._columns(spread, excess, order, values)),
             left=len(ranks) - len(order),
-            notes=(*self.notes, *self._say_waiting(order, values), *self._say_none(len(ranks))),
+            notes=(
+                *self.notes,
+                *say_difference(self.spread_costs),
+                *self._say_waiting(order, values),
+                *self._say_none(len(ranks)),
+            ),
         )
         return Imbalance(table, self.spread_costs.entities, values)
 
@@ -275,7 +287,8 @@ class _Maker:
         quartiles = self._find_quartiles(values) if self.asked.percentiles and values is not None else {}
         yield described.pop("name")
         yield Column("n", n.astype(np.int64))
-        for name, numbers in (("sum", spread.sum[order]), ("mean", mean), ("min", spread.min[order])):
+        total = np.full(len(order), np.nan) if self.costs.is_ratio else spread.sum[order]
+        for name, numbers in (("sum", total), ("mean", mean), ("min", spread.min[order])):
             yield Column(name, numbers, np.nan)
         yield from (Column(name, numbers, np.nan) for name, numbers in quartiles.items())
         yield Column("max", high, np.nan)

@@ -14,7 +14,7 @@ import numpy as np
 from callgrove.analysis.columns import ShownColumns
 from callgrove.analysis.costs import GROUPINGS, Costs, group
 from callgrove.analysis.spread.entities import ENTITIES, SYNONYMS, Entities, choose_entities, count
-from callgrove.analysis.spread.values import EntityCosts, demand_spread, everything, find_unmeasured
+from callgrove.analysis.spread.values import EntityCosts, demand_spread, everything, find_unmeasured, say_difference
 from callgrove.analysis.views import order_groups, top
 from callgrove.arrays import ABSENT, Array, Bools, Floats, Ints
 from callgrove.errors import Parameter, UsageError
@@ -73,7 +73,7 @@ def top_by_entity(costs: Costs, over: str, limit: int | None = None) -> Table:
             *costs.columns(exclusive[shown], exclusive[shown], exclusive[shown]),
         ),
         left=len(order) - n,
-        notes=_say_without(entities, has_cost),
+        notes=(*_say_without(entities, has_cost), *say_difference(whole)),
     )
 
 
@@ -90,7 +90,7 @@ def top_side_by_side(costs: Costs, by: str, over: str, limit: int | None = None)
     cells = _with_integers(costs, _read(spread_costs))
     absent = costs.neutral if costs.neutral else np.nan
     columns = [EntityColumn(name, column, absent) for name, column in zip(entities.names, cells.T, strict=True)]
-    return Table((*table.columns, *columns), table.left, notes=table.notes)
+    return Table((*table.columns, *columns), table.left, notes=(*table.notes, *say_difference(spread_costs)))
 
 
 def _choose(costs: Costs, over: str) -> Entities:

@@ -28,10 +28,11 @@ from callgrove.model.derived import ProfileCells, TotalCells, When, evaluate, re
 from callgrove.model.metrics import Aggregation, Scope
 from callgrove.model.values import SparseBlock
 
-__all__ = ["KEPT_CELLS", "EntityCosts", "Part", "demand_spread", "everything", "find_unmeasured"]
+__all__ = ["KEPT_CELLS", "EntityCosts", "Part", "demand_spread", "everything", "find_unmeasured", "say_difference"]
 
 KEPT_CELLS = 1 << 25  # rows x entities that are held at once
 PART_VALUES = 1 << 23  # stored values that are added up at once where more rows and entities are there
+CLOSE = 1e-6  # of the total: sums in another order differ in the last digits
 PART_CELLS = 1 << 22  # cells that a part is made of
 
 
@@ -271,3 +272,14 @@ def find_unmeasured(costs: Costs, entities: Entities) -> Bools:
     profiles = entities.profiles
     out[entities.of[profiles[lacks_operand(costs.experiment.values, costs.metric.name, profiles)]]] = True
     return out
+
+
+def say_difference(spread_costs: EntityCosts) -> tuple[str, ...]:
+    """Return that all entities together have another cost than the whole, which a summary of the file says."""
+    costs, entities = spread_costs.costs, spread_costs.entities
+    if not costs.is_additive or costs.metric.derivation is not None or len(entities.outside):
+        return ()
+    total = float(spread_costs.totals.sum())
+    if not abs(total - costs.total) > CLOSE * max(abs(total), abs(costs.total), abs(costs.whole)):
+        return ()
+    return (f"profiles add up to {total:,.6g}, the stored summary says {costs.total:,.6g} {costs.metric.unit}",)

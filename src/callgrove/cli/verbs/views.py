@@ -20,6 +20,7 @@ from callgrove.cli.output import emit
 from callgrove.cli.parser import Command
 
 if TYPE_CHECKING:
+    from callgrove.analysis.columns import ShownColumns
     from callgrove.analysis.costs import Costs
     from callgrove.model.experiment import Experiment
     from callgrove.model.table import Table
@@ -55,23 +56,36 @@ def add_top_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_top(options: TopOptions) -> int:
-    from callgrove.analysis.spread.side_by_side import top_table
+    from callgrove.analysis.views import top
     from callgrove.cli.opening import open_experiment, say_damage_met
     from callgrove.cli.output import choose_columns, costs_of, format_table, say_headline
-    from callgrove.cli.spread_tables import format_side_by_side, leave_out
     from callgrove.model.metrics import Scope
 
     experiment = open_experiment(options)
     costs = costs_of(experiment, options, added_up="run" not in (options.by, options.columns))
     columns = choose_columns(costs, options, Scope.EXCLUSIVE)
+    if options.columns or options.by in ENTITIES:
+        return _print_by_entity(costs, columns, options)
+    table = top(costs, options.by, options.limit, columns)
+    say_headline(costs, options, table.notes)
+    emit(format_table(table, costs, options), options)
+    return say_damage_met(experiment, options, printed=bool(len(table)))
+
+
+def _print_by_entity(costs: Costs, columns: ShownColumns | None, options: TopOptions) -> int:
+    """Print ranks, threads, ... as rows, or as columns."""
+    from callgrove.analysis.spread.side_by_side import top_table
+    from callgrove.cli.opening import say_damage_met
+    from callgrove.cli.output import format_table, say_headline
+    from callgrove.cli.spread_tables import format_side_by_side, leave_out
+
     table = top_table(costs, options.by, options.columns, options.limit, columns)
     say_headline(costs, options, table.notes)
     if options.columns:
         emit(format_side_by_side(table, costs, options.columns, options), options)
     else:
-        shown = format_table(table, costs, options)
-        emit(leave_out(shown, "where") if options.by in ENTITIES else shown, options)
-    return say_damage_met(experiment, options, printed=bool(len(table)))
+        emit(leave_out(format_table(table, costs, options), "where"), options)
+    return say_damage_met(costs.experiment, options, printed=bool(len(table)))
 
 
 TOP = Command(TopOptions, add_top_arguments, run_top)
