@@ -51,7 +51,7 @@ PRINTED = {
 
 # -- every verb, every format ----------------------------------------------------------------------------------------
 
-FORMATS = ("table", "csv", "json", "markdown")
+FORMATS = ("table", "csv", "json", "markdown", "latex", "html")
 ON_A_DATABASE = [
     ("info", FORMATS, ()),
     ("info", FORMATS, ("--metrics",)),
@@ -63,8 +63,8 @@ ON_A_DATABASE = [
     ("imbalance", FORMATS, ()),
     ("imbalance", ("csv", "json"), ("--over", "thread", "--by", "context", "--scope", "inclusive")),
     ("top", FORMATS, ("--columns", "thread")),
-    ("pop", ("table", "csv", "json", "latex"), ()),
-    ("pop", ("markdown",), ()),  # for people, with names indented
+    ("pop", ("table", "csv", "json"), ()),
+    ("pop", ("markdown", "latex", "html"), ()),  # for people, with names indented
     ("dump", (*FORMATS, "jsonl"), ("--limit", "40")),
     ("check", FORMATS, ()),
     *(("export", (*FORMATS, "jsonl"), ("--table", table)) for table in TABLES),

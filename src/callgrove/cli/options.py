@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ENTITIES",
+    "FOR_PEOPLE",
     "TABLE_FORMATS",
     "UNSAID",
     "CostOptions",
@@ -70,13 +71,24 @@ __all__ = [
     "engine",
     "engine_for",
     "int_set",
+    "row_limit",
 ]
 
 ENTITIES = ("rank", "thread", "gpu", "device", "node", "run")  # a device is a GPU
-TABLE_FORMATS = ("table", "csv", "json", "markdown")
+TABLE_FORMATS = ("table", "csv", "json", "markdown", "latex", "html")
+FOR_PEOPLE = ("table", "markdown", "latex", "html")  # to be read rather than processed
 UNSAID = -1  # a number of rows that nobody gave
 KERNEL_NAMES = ("short", "demangled")
-ENDINGS = {".csv": "csv", ".json": "json", ".jsonl": "jsonl", ".md": "markdown", ".parquet": "parquet", ".tex": "latex"}
+ENDINGS = {
+    ".csv": "csv",
+    ".json": "json",
+    ".jsonl": "jsonl",
+    ".md": "markdown",
+    ".parquet": "parquet",
+    ".tex": "latex",
+    ".html": "html",
+    ".svg": "svg",
+}
 SCALINGS = ("weak", "weak_threaded", "strong", "device")
 
 
@@ -216,7 +228,7 @@ class TableOutput(FileOutput):
     @property
     def is_for_people(self) -> bool:
         """Whether a table is to be read rather than processed."""
-        return self.format in ("table", "markdown")
+        return self.format in FOR_PEOPLE
 
     @property
     def is_printed_table(self) -> bool:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from callgrove.model.traces.events import Window
     from callgrove.modeling.fitting import Models
     from callgrove.modeling.options import ModelOptions
+    from callgrove.render.svg import Picture
 
 __all__ = ["ExperimentMethods", "StudyMethods", "TableMethods"]
 
@@ -287,6 +288,73 @@ class ExperimentMethods(_Methods):
             raise UsageError(f"{share!r} is not a share between 0 and 1")
         view = View.of(cast("Experiment", self), metric, ranks, threads, runs, all_metrics)
         return view.explain(hot_path(view.costs, share, view.columns))
+
+    def flame(
+        self,
+        metric: str | None = None,
+        width: int = 1200,
+        bottom_up: bool = False,
+        *,
+        roots_below: bool = False,
+        title: str = "",
+        ranks: Numbers | None = None,
+        threads: Numbers | None = None,
+        runs: Numbers | None = None,
+    ) -> Picture:
+        """Return a flame graph as an SVG picture, which notebooks show: boxes as wide as what calls cost.
+
+        width          in pixels
+        bottom_up      functions by exclusive cost with their callers, instead of the tree from the roots down
+        roots_below    roots at the bottom, as in flame graphs, instead of on top, as in icicle graphs
+        title          what stands above it (default: the title of the experiment, the metric and its total)
+
+        Calls that are too narrow to be seen are drawn as one grey box, so that widths add up. metric, ranks, threads
+        and runs are as in `top`; the metric must add up.
+
+            experiment.flame().save("flame.svg")
+        """
+        from callgrove.analysis.costs import costs
+        from callgrove.render.flame_svg import FlameOptions, draw_flame
+
+        shown = costs(cast("Experiment", self), metric, ranks, threads, runs)
+        return draw_flame(shown, FlameOptions(width, bottom_up, roots_below, title))
+
+    def spread(
+        self,
+        metric: str | None = None,
+        by: str = "function",
+        over: str | None = None,
+        limit: int | None = 20,
+        *,
+        scope: str = "exclusive",
+        width: int = 900,
+        title: str = "",
+        present: bool = False,
+        ranks: Numbers | None = None,
+        threads: Numbers | None = None,
+        runs: Numbers | None = None,
+    ) -> Picture:
+        """Return a plot of how costs are spread, as an SVG picture: for each row a box over ranks, with the slowest.
+
+        limit          at most so many rows; the picture says how many are left
+        width          in pixels
+        title          what stands above it
+
+        Rows and numbers are those of `imbalance`, which says what by, over, scope and present mean; metric, ranks,
+        threads and runs are as in `top`.
+
+            experiment.spread(over="thread").save("threads.svg")
+        """
+        from callgrove.analysis.costs import costs
+        from callgrove.analysis.spread.imbalance import Question
+        from callgrove.model.metrics import Scope
+        from callgrove.render.spread_plots import SpreadOptions, draw_spread
+
+        if scope not in ("exclusive", "inclusive"):
+            raise UsageError(f"there is no scope {scope!r} to compare; there are exclusive and inclusive")
+        shown = costs(cast("Experiment", self), metric, ranks, threads, runs)
+        asked = Question(over, by, Scope(scope), limit, present)
+        return draw_spread(shown, asked, SpreadOptions(width, title))
 
     def metric_tree(
         self,

@@ -223,7 +223,7 @@ def _make_table(made: Gate, options: GateOptions) -> Table:
     table, rows = made.table(), made.shown
     if options.where:
         chosen = choose_rows(table, options)
-        table, rows = take_rows(table, chosen), [row for row, kept in zip(rows, chosen.tolist(), strict=True) if kept]
+        table, rows = take_rows(table, chosen), tuple(rows[k] for k in chosen.nonzero()[0].tolist())
     if options.format != "table":
         return table
     return readable_table(rows, amount_of(made.metric.unit, made.metric.is_derived))
