@@ -14,7 +14,7 @@ have too many rows is refused before it is built.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
@@ -25,7 +25,7 @@ from callgrove.analysis.tables import context_paths
 from callgrove.arrays import Array, Bools, Ids, Ints, combine_upwards
 from callgrove.errors import UsageError
 from callgrove.model.computed_values import matrices, recipe
-from callgrove.model.contexts import ContextKind, ContextTree
+from callgrove.model.contexts import LONGEST_PATH, ContextKind, ContextTree
 from callgrove.model.derived import ProfileCells, TotalCells, number_cells
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Aggregation, Metric, Scope
@@ -87,7 +87,8 @@ class Words:
     def of(cls, texts: Sequence[str | None]) -> Words:
         """Return a column of these texts. What no encoding can hold, such as half of a character, is written out."""
         known: dict[str, int] = {}
-        of_text = {text: -1 if text is None else known.setdefault(_encodable(text), len(known)) for text in set(texts)}
+        different = dict.fromkeys(texts)
+        of_text = {text: -1 if text is None else known.setdefault(_encodable(text), len(known)) for text in different}
         codes = np.fromiter(map(of_text.__getitem__, texts), np.int32, len(texts))
         return cls(codes, tuple(known))
 
@@ -364,18 +365,13 @@ def context_columns(tree: ContextTree, contexts: Ints) -> dict[str, Numbers | Wo
     regions = tree.regions
     kinds = [kind.word for kind in ContextKind]
     files, lines, modules = (tree.column(name)[contexts].astype(np.int64) for name in ("file", "line", "module"))
-    texts: Iterator[str] = islice(context_paths(tree), tree.n_listed)
-    if len(contexts) < tree.n_listed:
-        wanted = np.zeros(tree.n_listed, np.bool_)
-        wanted[contexts] = True
-        texts = (path for path, is_wanted in zip(texts, wanted.tolist(), strict=True) if is_wanted)
     return {
-        "name": _names(tree, contexts),
+        "name": _names(tree, contexts, _name),
         "kind": _used(tree.kind[contexts], kinds),
         "file": _used(files, regions.files.paths),
         "line": Numbers(lines, lines >= 0),
         "module": _used(modules, regions.modules),
-        "path": Words.of(list(texts)),
+        "path": _paths(tree, contexts),
         "depth": Numbers.everywhere(tree.depth[contexts].astype(np.int64)),
     }
 
@@ -387,16 +383,35 @@ def _used(codes: Array, words: Sequence[str]) -> Words:
     return known.take(np.searchsorted(used, codes))
 
 
-def _names(tree: ContextTree, contexts: Ints) -> Words:
-    """Return the names of contexts as tables have them: with parameters, and overloads told apart."""
+def _names(tree: ContextTree, contexts: Ints, name: Callable[[ContextTree, int], str]) -> Words:
+    """Return what contexts are called; those of one region are called alike, unless they have parameters."""
     region = tree.region[contexts].astype(np.int64)
     special = np.array(sorted(tree.parameters.keys()), np.int64)
     alone = (region < 0) | np.isin(contexts, special)
     keys = np.where(alone, -1 - np.arange(len(contexts)), region)  # one for each that no region names
     _, first, of_row = np.unique(keys, return_index=True, return_inverse=True)
-    return Words.of([_name(tree, context) for context in contexts[first].tolist()]).take(of_row.reshape(-1))
+    return Words.of([name(tree, context) for context in contexts[first].tolist()]).take(of_row.reshape(-1))
 
 
 def _name(tree: ContextTree, context: int) -> str:
+    """Return the name of a context as tables have it: with parameters, and overloads told apart."""
     label, region = tree.label(context), int(tree.region[context])
     return f"{label} [{tree.mangled_name(context)}]" if region in tree.regions.overloads else label
+
+
+def _paths(tree: ContextTree, contexts: Ints) -> Words:
+    """Return the paths of contexts. Level by level: a path is that of its caller and a name, and each is written once.
+    The middle of very long ones is cut, which is done for each."""
+    n = tree.n_listed
+    if len(tree.levels) > LONGEST_PATH:
+        return _used(np.arange(n)[contexts], list(islice(context_paths(tree), n)))
+    labels = _names(tree, np.arange(n), ContextTree.label)
+    codes, n_words = np.zeros(n, np.int64), max(1, len(labels.words))
+    texts: list[str] = []
+    for depth, level in enumerate(tree.levels):
+        keys = labels.codes[level] + (codes[tree.parent[level]] * n_words if depth else 0)
+        different, of_context = np.unique(keys, return_inverse=True)
+        codes[level] = len(texts) + of_context.reshape(-1)
+        above = [texts[key // n_words] + "->" if depth else "" for key in different.tolist()]
+        texts += [up + labels.words[key % n_words] for up, key in zip(above, different.tolist(), strict=True)]
+    return _used(codes[contexts], texts)
