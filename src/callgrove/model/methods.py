@@ -34,7 +34,7 @@ class TableMethods:
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows."""
-        from callgrove.render.facts import table_html
+        from callgrove.render.notebook import table_html
 
         return table_html(cast("Table", self))
 
@@ -45,7 +45,7 @@ class _Methods:
     def _repr_html_(self) -> str:
         """Return what a notebook shows."""
         from callgrove.model.study.series import Study
-        from callgrove.render.facts import experiment_html, study_html
+        from callgrove.render.notebook import experiment_html, study_html
 
         opened = cast("Experiment | Study", self)
         return study_html(opened) if isinstance(opened, Study) else experiment_html(opened)
