@@ -22,7 +22,7 @@ from tests.frames.trees import tree_t, tree_with
 
 EVIL = "<img src=x onerror=alert(1)>"
 ALLOWED = {"div", "table", "caption", "thead", "tbody", "tr", "th", "td", "p", "b", "span", "details", "summary"}
-BAR = r"background:linear-gradient\(90deg,#[0-9a-f]{6} [0-9.]+%,transparent [0-9.]+%\)"
+BAR = r"background:linear-gradient\(90deg,#[0-9a-f]{8} [0-9.]+%,transparent [0-9.]+%\)"
 STYLE = re.compile(rf"text-align:left|margin-left:1\.2em|(float:right;width:8em;text-align:right)?;?({BAR})?")
 
 
@@ -87,7 +87,7 @@ def test_cells_are_bounded() -> None:
 
 def widths(text: str) -> list[float]:
     """How much of each bar is filled."""
-    return [float(width) for width in re.findall(r"#[0-9a-f]{6} ([0-9.]+)%", text)]
+    return [float(width) for width in re.findall(r"#[0-9a-f]{8} ([0-9.]+)%", text)]
 
 
 def test_shares_and_differences_have_bars() -> None:
@@ -95,7 +95,7 @@ def test_shares_and_differences_have_bars() -> None:
     shown = Table.from_rows(("name", "percent", "difference"), rows)._repr_html_()
     assert widths(shown) == [75, 100, 25, 50]
     assert Reader(shown).rows[1:] == [["a", "75", "4"], ["b", "25", "-2"], ["c", "", "0"]]
-    assert len(set(re.findall(r"#[0-9a-f]{6}", shown))) == 2, "what is less has another colour"
+    assert len(set(re.findall(r"#[0-9a-f]{8}", shown))) == 2, "what is less has another colour"
     odd = Table.from_rows(("percent",), [(250.0,), (float("nan"),), (float("inf"),), ("<b>",)])._repr_html_()
     assert widths(odd) == [] or max(widths(odd)) <= 100
     assert "<b>" not in odd

@@ -40,7 +40,7 @@ def table_html(table: Table) -> str:
 
 BARS = {"percent": 100.0, "share": 1.0}  # columns with a bar behind their numbers, and what fills it
 SIGNED_BARS = ("difference", "change")  # which the largest of them fills; those below 0 have another colour
-MORE, LESS = "#9ec5e8", "#f0b08a"  # what is more than 0, what is less
+MORE, LESS = "#4a90d966", "#e0703a66"  # what is more than 0, what is less; seen through, on light and on dark pages
 
 
 def _rows(table: Table) -> str:
