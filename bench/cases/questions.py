@@ -25,6 +25,7 @@ from callgrove.model.contexts import ContextKind
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Metric, Scope
 from callgrove.model.profiles import ProfileKind
+from callgrove.model.table import Column, Table
 from callgrove.render.text_table import text_table
 
 __all__ = ["PYTHON", "Tree", "questions", "run"]
@@ -72,12 +73,12 @@ class Tree:
         place[order], place[-1] = np.arange(len(order)), -1
         return cls(place[parent[order]], name[order], seconds[order])
 
-    def other(self) -> Tree:
-        """Return the tree of another run, which takes twice the time and calls more in every tenth context. (Hatchet's
-        difference leaves out what only the second tree has.)"""
+    def with_version(self, name: str, times: int = 1) -> Tree:
+        """Return the tree of a run that takes so many times as long, and calls one more function in every tenth
+        context."""
         callers = np.arange(0, len(self.parent), 10, dtype=np.int32)
-        parent, more = np.concatenate([self.parent, callers]), np.full(len(callers), "v2")
-        seconds = 2 * np.concatenate([self.seconds, self.seconds[callers]])
+        parent, more = np.concatenate([self.parent, callers]), np.full(len(callers), name)
+        seconds = times * np.concatenate([self.seconds, self.seconds[callers]])
         return Tree._in_order(parent, np.concatenate([self.name, more]), seconds)
 
     def experiment(self, n_metrics: int = 1) -> Experiment:
@@ -97,12 +98,13 @@ class Tree:
 # -- what is asked -----------------------------------------------------------------------------------------------------
 
 
-def questions(other: Experiment) -> dict[str, Callable[[Experiment], float]]:
-    """Return what is asked, each answered by a total that both tools must agree on; of a tree, its rows."""
+def questions(other: Experiment, only_here: float = 0.0) -> dict[str, Callable[[Experiment], float]]:
+    """Return what is asked, each answered by a total that both tools must agree on; of a tree, its rows. Hatchet's
+    difference has no values of what is only here, in the tree that is subtracted."""
     asked: dict[str, Callable[[Experiment], float]] = {
         "flat profile": lambda e: sum(e.top("time")["exclusive"]),
         "tree": _print_tree,
-        "difference": lambda e: _both_scopes(other - e),
+        "difference": lambda e: _both_scopes(other - e) + only_here,
     }
     if hasattr(Experiment, "query"):  # the language of patterns
         asked["filter"] = lambda e: _both_scopes(_ask(e, "select", name="f1*", rest="drop"))
@@ -116,8 +118,10 @@ def _ask(experiment: Experiment, method: str, **words: str) -> Experiment:
 
 
 def _print_tree(experiment: Experiment) -> float:
+    """Print the tree as Hatchet does: names, each below its caller, and inclusive time."""
     table = experiment.tree("time")
-    lines = "".join(text_table([table])).splitlines()
+    names = ["  " * depth + name for depth, name in zip(table["depth"], table["name"], strict=True)]
+    lines = "".join(text_table([Table((table.column("inclusive"), Column("name", names)))])).splitlines()
     return float(len(lines) - N_HEADINGS)
 
 
@@ -138,15 +142,16 @@ def run(conditions: Conditions) -> Iterator[Finding]:
 
 
 def _against_hatchet(n: int, folder: Path) -> Iterator[Finding]:
-    tree = Tree.of(n)
-    asked = questions(tree.other().experiment())
+    base = Tree.of(n)
+    tree, other = base.with_version("v1"), base.with_version("v2", 2)
+    asked = questions(other.experiment(), float(tree.seconds[tree.name == "v1"].sum()))
     if not PYTHON.is_file():
         for name in asked:
             yield Finding(
                 "questions", _what(name, n), float("nan"), at_least=LEAST_FASTER, note="run `make peers` first"
             )
         return
-    theirs = _ask_hatchet(tree, folder)
+    theirs = _ask_hatchet(tree, other, folder)
     for name, ask in asked.items():
         _compare(name, ask(tree.experiment()), theirs[name]["total"])
     best = best_seconds({name: partial(_prepare, tree, ask) for name, ask in asked.items()}, N_REPEATS)
@@ -166,10 +171,10 @@ def _prepare(tree: Tree, ask: Callable[[Experiment], float]) -> Work:
     return partial(ask, tree.experiment())
 
 
-def _ask_hatchet(tree: Tree, folder: Path) -> dict[str, dict[str, float]]:
+def _ask_hatchet(tree: Tree, minuend: Tree, folder: Path) -> dict[str, dict[str, float]]:
     """Return seconds and totals of every question; starting Hatchet and making its GraphFrame are not timed."""
     given, other, out = folder / "tree.npz", folder / "other.npz", folder / "hatchet.json"
-    for path, one in ((given, tree), (other, tree.other())):
+    for path, one in ((given, tree), (other, minuend)):
         np.savez(path, parent=one.parent, name=one.name, seconds=one.seconds)
     subprocess.run([PYTHON, SCRIPT, given, other, out], check=True, capture_output=True)
     answers: dict[str, dict[str, float]] = json.loads(out.read_text())
