@@ -35,6 +35,7 @@ from bench.cases import (
     info,
     modeling,
     prof,
+    questions,
     report,
     sql,
     timeline,
@@ -184,6 +185,34 @@ def test_without_hatchet_nothing_is_measured(conditions: Conditions, monkeypatch
     monkeypatch.setattr(hatchet, "PYTHON", conditions.folder / "absent")
     findings = list(hatchet.run(conditions))
     assert [(f.is_kept, "make peers" in f.note) for f in findings] == [(True, True)] * 2
+
+
+def test_hatchet_gives_the_same_answers(conditions: Conditions, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not questions.PYTHON.is_file():
+        need("peers", "Hatchet is not installed; `make peers` does it")
+    for name, value in (("SIZES", (300,)), ("LARGEST", 8000), ("N_REPEATS", 1)):
+        monkeypatch.setattr(questions, name, value)
+    found = {finding.what for finding in questions.run(replace(conditions, scales=(Fraction(1),)))}
+    assert {"Hatchet / tree, 300 contexts", "Hatchet / difference, 300 contexts"} <= found
+    assert "frame: time per context, 8 x as many" in found
+
+
+def test_questions_without_hatchet(conditions: Conditions, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(questions, "PYTHON", conditions.folder / "absent")
+    monkeypatch.setattr(questions, "SIZES", (300,))
+    monkeypatch.setattr(questions, "LARGEST", 8000)
+    findings = [finding for finding in questions.run(conditions) if "Hatchet" in finding.what]
+    assert len(findings) >= 3
+    assert all(finding.is_kept and "make peers" in finding.note for finding in findings)
+
+
+def test_trees_of_questions_are_alike_in_both_tools() -> None:
+    tree = questions.Tree.of(500)
+    assert (tree.parent < np.arange(500)).all()
+    siblings = set(zip(tree.parent.tolist(), tree.name.tolist(), strict=True))
+    assert len(siblings) == 500, "no two siblings have one name, which Hatchet would merge"
+    later = tree.with_version("v2", 2)
+    assert later.experiment().root_total("time") == pytest.approx(2 * (tree.seconds.sum() + tree.seconds[::10].sum()))
 
 
 def test_a_trace_is_read_both_ways(conditions: Conditions, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+from callgrove.cli.parser import JoinValues
 from callgrove.errors import Parameter, UsageError
 from callgrove.model.runs import IntSet
 
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ContextOptions",
-    "JoinNumbers",
     "add_contexts",
     "add_kind",
     "add_places",
@@ -140,7 +140,7 @@ def add_places(group: argparse._ActionsContainer) -> None:
             *words,
             metavar="LIST",
             type=int_set,
-            action=JoinNumbers,
+            action=JoinValues,
             help=f"only these {what}, like 0-3,7",
         )
 
@@ -151,17 +151,6 @@ def int_set(text: str) -> IntSet:
         return IntSet.parse(text)
     except UsageError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
-
-
-class JoinNumbers(argparse.Action):
-    """Store the numbers of a list; those of the same option given before stay."""
-
-    def __call__(
-        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: object, option: str | None = None
-    ) -> None:
-        before = getattr(namespace, self.dest)
-        assert isinstance(values, IntSet)
-        setattr(namespace, self.dest, values if before is None else before | values)
 
 
 def select_asked(

@@ -28,7 +28,8 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from callgrove.cli.contexts import ContextOptions, JoinNumbers, add_contexts, add_places, int_set
+from callgrove.cli.contexts import ContextOptions, add_contexts, add_places, int_set
+from callgrove.cli.parser import JoinValues
 from callgrove.errors import UsageError
 from callgrove.model.runs import IntSet
 
@@ -386,7 +387,7 @@ def add_profiles(group: argparse._ActionsContainer) -> None:
     """Add the options that choose profiles: by rank and thread, and by the place where they were measured."""
     for word in ("rank", "thread"):
         group.add_argument(
-            f"--{word}", metavar="LIST", type=int_set, action=JoinNumbers, help=f"only these {word}s, like 0-3,7"
+            f"--{word}", metavar="LIST", type=int_set, action=JoinValues, help=f"only these {word}s, like 0-3,7"
         )
     add_places(group)
 

@@ -226,10 +226,10 @@ def say_selected_cost(experiment: Experiment, metric: str | None = None) -> None
 def cut_table(table: Table, costs: Costs, options: CostOptions, scope: Scope) -> Table:
     """Return the rows that --where and --limit leave of a view made without a limit; a metric stands for its column in
     the scope that percentages of the view are of."""
-    from callgrove.patterns.tables import ShownMetric, limit_tree
-
     if not options.where:
         return table
+    from callgrove.patterns.tables import ShownMetric, limit_tree
+
     whole = None if costs.is_ratio else costs.whole
     shown = {costs.metric.name: ShownMetric(scope.value, costs.metric.unit, whole)}
     kept = filter_rows(table, options, shown)

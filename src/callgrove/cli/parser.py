@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Callable, Iterable, Sequence
-from typing import Generic, NamedTuple, NoReturn, TypeVar
+from typing import Any, Generic, NamedTuple, NoReturn, TypeVar
 
 from callgrove.errors import UsageError
 
-__all__ = ["EXAMPLES", "Command", "Parser", "did_you_mean"]
+__all__ = ["EXAMPLES", "Command", "JoinValues", "Parser", "did_you_mean"]
 
 
 T = TypeVar("T")
@@ -62,6 +62,16 @@ class Parser(argparse.ArgumentParser):
         if os.path.lexists(unknown):
             return f" (the file of that name is ./{unknown})"
         return did_you_mean(unknown.partition("=")[0], self._option_string_actions) if unknown[0] == "-" else ""
+
+
+class JoinValues(argparse.Action):
+    """Store what an option gives, joined by `|` with what the same option gave before."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option: str | None = None
+    ) -> None:
+        before = getattr(namespace, self.dest)
+        setattr(namespace, self.dest, values if before is None else before | values)
 
 
 def _mark_plain_words(arguments: Sequence[str]) -> list[str]:

@@ -39,7 +39,7 @@ class TableMethods:
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows."""
-        from callgrove.render.facts import table_html
+        from callgrove.render.notebook import table_html
 
         return table_html(cast("Table", self))
 
@@ -59,7 +59,7 @@ class _Methods:
     def _repr_html_(self) -> str:
         """Return what a notebook shows."""
         from callgrove.model.study.series import Study
-        from callgrove.render.facts import experiment_html, study_html
+        from callgrove.render.notebook import experiment_html, study_html
 
         opened = cast("Experiment | Study", self)
         return study_html(opened) if isinstance(opened, Study) else experiment_html(opened)
@@ -786,20 +786,62 @@ class ExperimentMethods(_Methods):
         Long, by default: one row for each context and profile with any cost. Columns run, rank, thread, gpu, stream,
         context, name, kind, file, line, module, path and depth, then for every metric `M` its exclusive cost `M` and
         its inclusive cost `M (inc)`; absent is NA. `wide`: one row for each context, columns (metric, rank, thread) of
-        exclusive costs, where a sum without a part is 0.
+        exclusive costs, where a sum without a part is 0. `callgrove.from_pandas` makes an experiment of a frame.
 
             frame = experiment.to_pandas()
             frame.groupby("name", observed=True)["time"].sum()
         """
-        from callgrove.analysis.method_results import to_pandas
+        from callgrove.frames.data_frames import to_pandas
 
         return to_pandas(cast("Experiment", self), metrics, wide)
 
+    def to_polars(self, metrics: Sequence[str] | None = None) -> Any:
+        """Return the long frame of `to_pandas` as a polars.DataFrame (extra `polars`); absent is null."""
+        from callgrove.frames.data_frames import to_polars
+
+        return to_polars(cast("Experiment", self), metrics)
+
     def to_arrow(self, metrics: Sequence[str] | None = None) -> Any:
         """Return the long frame of `to_pandas` as a pyarrow.Table (extra `arrow`); absent is null."""
-        from callgrove.analysis.method_results import to_arrow
+        from callgrove.frames.data_frames import to_arrow
 
         return to_arrow(cast("Experiment", self), metrics)
+
+    def to_networkx(self, metrics: Sequence[str] | None = None) -> Any:
+        """Return the call tree as a networkx.DiGraph (extra `networkx`).
+
+        Nodes are ids of contexts with name, kind, file, line, module, path, depth and their costs over all profiles,
+        `M` and `M (inc)`; what is absent is no attribute. Edges lead from caller to callee.
+        """
+        from callgrove.frames.data_frames import to_networkx
+
+        return to_networkx(cast("Experiment", self), metrics)
+
+    def to_hatchet(self, metrics: Sequence[str] | None = None) -> Any:
+        """Return a hatchet.GraphFrame with the same totals; needs Hatchet (`pip install llnl-hatchet`, or `hatchet`).
+
+        The frame is indexed by node and, where there is more than one, by rank and thread; it has name, type, file,
+        line, module, and the costs of `to_pandas`. Hatchet orders siblings by name, so its node numbers are not ids of
+        contexts, and its `tree()` shows rank 0 unless told otherwise. `callgrove.from_hatchet` is the way back.
+
+            graph_frame = experiment.to_hatchet()
+            print(graph_frame.tree(metric_column="time (inc)"))
+        """
+        from callgrove.frames.graph_frames import to_hatchet
+
+        return to_hatchet(cast("Experiment", self), metrics)
+
+    def to_thicket(self, metrics: Sequence[str] | None = None) -> Any:
+        """Return a thicket.Thicket: performance data, metadata and statistics (`pip install llnl-thicket`).
+
+        Runs become its profiles, with the costs of all their ranks and threads; parameters of runs become metadata.
+        The statistics are mean, std, min and max of every cost over the runs.
+
+            callgrove.open("runs/").to_thicket().statsframe.dataframe
+        """
+        from callgrove.frames.graph_frames import to_thicket
+
+        return to_thicket(cast("Experiment", self), metrics)
 
     def series(self, scaling: str = "", scope: str = "exclusive") -> Study:
         """Return the runs over their parameters as the study that `callgrove model` makes of them.

@@ -5,7 +5,8 @@ The modules, in the order to read them:
     text_table.py    aligned columns for a terminal or a file; names from files, made safe to print
     text_formats.py  CSV, JSON, JSON Lines and Markdown, exact; LaTeX, HTML
     units.py         numbers with units: 45.1 ms, 12.3 k, 99.0%; bars and heat strips in text
-    facts.py         what is in an experiment or a study; what notebooks show
+    facts.py         what is in an experiment or a study
+    notebook.py      what notebooks show: tables with bars, trees that unfold, experiments and studies
     gate_report.py   a gate for people and CI systems: a table, markdown, JUnit
     plots.py         models and measurements as SVG, PNG or PDF, and as Extra-P prints them
     trace_picture.py a window of traces, in block characters or as SVG

@@ -23,6 +23,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from callgrove.model.table import Column, Table, visible
 from callgrove.render.text_formats import (
@@ -302,14 +303,19 @@ class _Block:
             cells[k] = paint(cells[k])
         return GAP.join(cells).rstrip()
 
+    @cached_property
+    def _to_right(self) -> list[bool]:
+        return [self.layout.to_right[index] for index in self.indices]
+
     def _cells(self, row: Sequence[str]) -> list[str]:
-        right = [self.layout.to_right[index] for index in self.indices]
-        cells = list(map(self._cell, row, self.widths, right))
+        cells = list(map(self._cell, row, self.widths, self._to_right))
         if self.layout.prose and self.indices[-1] == len(self.layout.names) - 1:
             cells[-1] = row[-1]
         return cells
 
     def _cell(self, text: str, width: int, to_right: bool) -> str:
+        if len(text) <= width and text.isascii():  # most of them
+            return text.rjust(width) if to_right else text.ljust(width)
         text = shorten(text, width, self.layout.look.ellipsis)
         padding = " " * (width - display_width(text))
         return padding + text if to_right else text + padding
