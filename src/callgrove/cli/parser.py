@@ -114,6 +114,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "callgrove tree stencil.d --rank 3",
         "callgrove tree stencil.d --bottom-up --limit 8",
         "callgrove tree stencil.d --metrics --remap",
+        "callgrove tree stencil.d -o flame.svg  # a flame graph",
     ),
     "hot": ("callgrove hot stencil.d", "callgrove hot train.db --share 0.3"),
     "imbalance": (
@@ -162,6 +163,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "callgrove convert stencil.d stencil.cubex  # the ending chooses the format",
         "callgrove convert stencil.d part.d --rank 0-1 --window 10%:20%",
         "callgrove convert train.db train.pftrace  # a trace for Perfetto",
+        "callgrove convert stencil.d stencil.folded  # stacks for flamegraph.pl",
     ),
     "prof": ("callgrove prof hpctoolkit-app-measurements app.d",),
     "merge": ("callgrove merge low.d high.d whole.d", "callgrove merge a.d b.d runs.d --system side-by-side"),

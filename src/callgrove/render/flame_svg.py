@@ -36,6 +36,7 @@ from callgrove.render.svg import (
     fit_name,
     ink_on,
     mix,
+    shorten_place,
     titled,
 )
 from callgrove.render.units import amount, percent
@@ -49,8 +50,6 @@ FONT = 11
 LEAST = 0.5  # pixels of a box that is drawn by itself
 MOST_CALLERS = 20_000  # rows of callers that are looked at
 NARROWEST, WIDEST = 200, 20_000
-PLACES = ("line", "loop", "instruction", "call")  # kinds that are named after a path
-LOOP_AT = "loop at "
 
 
 @dataclass(frozen=True)
@@ -208,13 +207,7 @@ def _name_rows(table: Table) -> Iterator[tuple[str, str]]:
     columns = (table[name] for name in ("name", "file", "line", "module", "kind"))
     for name, file, line, module, kind in zip(*columns, strict=True):
         place = (f"{file}:{line}" if line else file) if file else module or ""
-        yield _shorten_place(name) if kind in PLACES else name, place
-
-
-def _shorten_place(name: str) -> str:
-    """Return a name that is a path without its folders: there is little room, and the end tells it from others."""
-    what = LOOP_AT if name.startswith(LOOP_AT) else ""
-    return what + name.removeprefix(what).rpartition("/")[2]
+        yield shorten_place(name, kind), place
 
 
 def _gather_callers(costs: Costs, least: float) -> _Call:

@@ -19,7 +19,7 @@ from callgrove.analysis.spread.imbalance import Imbalance, Question, imbalance
 from callgrove.arrays import Floats
 from callgrove.errors import UsageError
 from callgrove.render.plots import Axis, axis_for
-from callgrove.render.svg import INK, LINE, MUTED, Picture, draw_text, fit_name, mix, titled
+from callgrove.render.svg import INK, LINE, MUTED, Picture, draw_text, fit_name, mix, shorten_place, titled
 from callgrove.render.units import amount
 
 __all__ = ["SpreadOptions", "draw_spread"]
@@ -89,7 +89,7 @@ class _Plot:
     def row(self, number: int) -> Iterator[str]:
         row, middle = self._rows[number], HEAD + number * ROW + ROW / 2
         look = f'font-size="{FONT}"'
-        name = fit_name(row["name"], self._names - 2 * EDGE, FONT)
+        name = fit_name(shorten_place(row["name"], row["kind"]), self._names - 2 * EDGE, FONT)
         elements = [draw_text(EDGE, middle + 4, name or "…", more=look), *self._strip(number, row, middle)]
         if row["max"] is not None:
             at = self._axis.place(row["max"]) + 8

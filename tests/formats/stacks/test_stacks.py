@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from callgrove.analysis.costs import costs
-from callgrove.errors import UsageError
+from callgrove.errors import CallgroveError, UsageError
 from callgrove.examples import example, gpu_example
 from callgrove.formats.interface import LossReport, WriteOptions
 from callgrove.formats.registry import formats_for_target, open_path, writer_of
@@ -421,3 +422,27 @@ def test_stacks_that_read_the_same_are_one_line(tmp_path: Path) -> None:
     stacks = read_folded(tmp_path / "t.folded")
     assert stacks["main", "write"] == 16 * 10**9
     assert Counter(stacks).total() == 224 * 10**9
+
+
+# -- damage ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("format_", FORMATS)
+@pytest.mark.parametrize("part", ["profile.db", "cct.db", "trace.db"])
+@pytest.mark.parametrize("keep", [0.3, 0.7, 0.97])
+def test_damaged_inputs_are_refused_or_named(part: str, keep: float, format_: str, tmp_path: Path) -> None:
+    """What is broken off is an error of ours, a loss, or part of what the experiment itself says."""
+    shutil.copytree(CORPUS / "hpctoolkit" / "release" / "mpi4.d", tmp_path / "in.d")
+    whole = (tmp_path / "in.d" / part).read_bytes()
+    (tmp_path / "in.d" / part).write_bytes(whole[: int(len(whole) * keep)])
+    target = tmp_path / f"out{FORMATS[format_]}"
+    try:
+        experiment = open_path(tmp_path / "in.d")
+        assert isinstance(experiment, Experiment)
+        report = write_experiment(experiment, writer_of(format_), target, WriteOptions())
+    except CallgroveError:
+        assert not target.exists()
+        return
+    assert report.unexplained == []
+    assert experiment.damage or any("damage" in loss or "summary" in loss for loss in report.losses)
+    totals_of(target)
