@@ -51,8 +51,8 @@ Inputs = Experiment | Sequence[Experiment]
 @dataclass(frozen=True)
 class GateRow:
     """One function or call path. `left` and `right` are geometric means without the largest fifth of the runs; None is
-    what was not computed. `error` is the standard error of the logarithm of the change, `not_reached` the number of
-    runs without a cost, `needs` the repetitions of each side that would see a change of the size in question."""
+    what was not computed. `needs` is the number of repetitions of each side that would see a change of the size in
+    question, `not_reached` the number of runs without a cost."""
 
     path: str
     left: float
@@ -88,6 +88,10 @@ class Limits:
         _require("min_share", self.min_share, 0 <= self.min_share < 1, "a share from 0 to 1")
         if self.assume_noise is not None:
             _require("assume_noise", self.assume_noise, 0 < self.assume_noise < 1, "a share above 0, like 0.01")
+
+    def is_rare(self, p: float) -> bool:
+        """Return whether p is at most alpha; shares of orders are not exact."""
+        return p <= self.alpha * (1 + 1e-9)
 
 
 def _require(name: str, value: float, is_good: bool, what: str) -> None:
@@ -281,7 +285,8 @@ def decide(
     rows = [_compare_sides(name, values, sides) for name, values in zip(names, costs, strict=True)]
     total = _compare_sides(WHOLE, whole, sides)
     tested = np.flatnonzero(np.all(np.isfinite(costs) & (costs > 0), axis=1)).tolist()
-    is_tested = min(sides.n_left, sides.n_right) > 1 and 1 / count_orders(sides.n_left, sides.n_right) <= limits.alpha
+    rarest = 1 / count_orders(sides.n_left, sides.n_right)
+    is_tested = min(sides.n_left, sides.n_right) > 1 and limits.is_rare(rarest)
     if tested and np.all(whole > 0):
         chosen, y = [*(rows[k] for k in tested), total], np.log(np.vstack([costs[tested], whole]))
         if sides.n_left + sides.n_right > 2:
@@ -355,7 +360,7 @@ def _judge(row: GateRow, reach: float, sides: Sides, limits: Limits) -> GateRow:
     n = 2 / sides.root**2  # of each side, if both had as many
     needs = ceil(n * (reach / matters) ** 2) if reach > matters else None
     verdict = "unclear" if reach > matters else "same"
-    if row.p <= limits.alpha:
+    if limits.is_rare(row.p):
         is_large = abs(change) > log1p(limits.fail_above / 3)
         verdict = ("slower" if change > 0 else "faster") if is_large else "same"
     return replace(row, verdict=verdict, detectable=detectable, needs=needs)
