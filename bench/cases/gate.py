@@ -42,13 +42,16 @@ TIME = Metric("time", Scope.EXCLUSIVE, "sec")
 
 @dataclass(frozen=True)
 class Program:
-    """What is measured: `n` runs of each side with noise `s`, and by how much the changed function is slower."""
+    """What is measured: `n` runs of each side with noise `s`, and by how much the changed function is slower. `drift`
+    is by how much the machine is slower at the last run than at the first; the sides run in turn or in blocks."""
 
     n: int
     s: float
     noise: str = "log-normal"
     change: float = 0.0
     assumed: float | None = None
+    drift: float = 0.0
+    in_turn: bool = True
 
     def report(self, seed: int) -> Gate:
         """Measure both sides once, and compare them."""
@@ -66,12 +69,18 @@ class Program:
         deviation = self.s * np.sqrt(1 + SAMPLING / shares())[:, None]
         if self.noise == "heavy":
             return deviation * random.standard_t(3, size) / sqrt(3)
-        out = deviation * random.standard_normal(size)
+        out = deviation * random.standard_normal(size) + self.drift * self._times()
         if self.noise == "outliers":
             out += np.log1p(random.exponential(0.3, size)) * (random.random(size) < 0.05)
         if self.noise == "common":
             out += 0.01 * random.standard_normal(size[1])
         return out
+
+    def _times(self) -> Floats:
+        """Return when each run took place, from 0 to 1."""
+        places = np.arange(2 * self.n).reshape(self.n, 2).T.ravel() if self.in_turn else np.arange(2 * self.n)
+        times: Floats = places / (2 * self.n - 1)
+        return times
 
 
 def shares() -> Floats:
@@ -118,6 +127,12 @@ def run(conditions: Conditions) -> Iterator[Finding]:
             program = Program(n, 0.01, noise)
             what = f"false alarms, {n} + {n}, s = 1 %, {noise}"
             yield _count(what, count_alarms, program, n_quiet, at_most=MOST_ALARMS)
+    for n in (5, 10):
+        for in_turn, order in ((True, "in turn"), (False, "one after the other")):
+            program = Program(n, 0.01, drift=0.02, in_turn=in_turn)
+            limit = MOST_ALARMS if in_turn else None
+            what = f"false alarms, {n} + {n}, s = 1 %, drift of 2 %, {order}"
+            yield _count(what, count_alarms, program, n_quiet, at_most=limit)
     for change in (0.03, 0.05):
         for n, s, noise, least in POWERS[change]:
             program = Program(n, s, noise, change)
@@ -140,8 +155,8 @@ def run(conditions: Conditions) -> Iterator[Finding]:
             yield _count(f"{change:.0%} seen, {what}", count_seen, replace(program, change=change), n_changed)
 
 
-# Runs of each side, s, noise, and how often a change is seen at least that another report called detectable. The error of
-# a few runs is known so badly that fewer are seen than the 95 % which detectable is meant for.
+# Runs of each side, s, noise, and how often a change is seen at least that another report called detectable. The error
+# of a few runs is known so badly that fewer are seen than the 95 % which detectable is meant for.
 DETECTABLE: list[tuple[int, float, str, float | None]] = [
     (5, 0.005, "log-normal", None),
     (5, 0.01, "log-normal", None),

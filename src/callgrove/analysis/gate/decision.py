@@ -326,8 +326,8 @@ def _test(rows: Sequence[GateRow], y: Floats, sides: Sides, limits: Limits, n_dr
     extremes = compare_orders(y[:-1], y[-1], sides.n_left, n_drawn)
     p_values = [*extremes.p_values().tolist(), extremes.p_of_whole()]
     reach = (extremes.critical_t(limits.alpha) + POWER) * extremes.error
-    judged = zip(rows, p_values, reach.tolist(), strict=True)
-    return [_judge(replace(row, p=p), reached, sides, limits) for row, p, reached in judged]
+    judged = zip(rows, p_values, reach.tolist(), extremes.error.tolist(), strict=True)
+    return [_judge(replace(row, p=p), reached, error, sides, limits) for row, p, reached, error in judged]
 
 
 def _assume(rows: Sequence[GateRow], noise: float, sides: Sides, limits: Limits) -> list[GateRow]:
@@ -340,7 +340,7 @@ def _assume(rows: Sequence[GateRow], noise: float, sides: Sides, limits: Limits)
     p_values = [*corrected, min(1.0, len(rows) * min(above[-1], below[-1]))]
     reach = (POWER - normal.inv_cdf(limits.alpha / (len(rows) - 1))) * error
     judged = zip(rows, p_values, strict=True)
-    return [_judge(replace(row, p=p, noise=noise), reach, sides, limits) for row, p in judged]
+    return [_judge(replace(row, p=p, noise=noise), reach, error, sides, limits) for row, p in judged]
 
 
 def _correct(p_values: Floats) -> Floats:
@@ -352,8 +352,9 @@ def _correct(p_values: Floats) -> Floats:
     return out
 
 
-def _judge(row: GateRow, reach: float, sides: Sides, limits: Limits) -> GateRow:
-    """Return a row with its verdict; `reach` is the logarithm of the change that would be seen."""
+def _judge(row: GateRow, reach: float, error: float, sides: Sides, limits: Limits) -> GateRow:
+    """Return a row with its verdict; `reach` is the logarithm of the change that would be seen. The whole program
+    scatters so little that its change is known well: it must be as large as what matters, but for its error."""
     assert row.p is not None
     change, matters = log(row.right / row.left), log1p(limits.fail_above)
     detectable = exp(min(reach, 700)) - 1
@@ -361,6 +362,7 @@ def _judge(row: GateRow, reach: float, sides: Sides, limits: Limits) -> GateRow:
     needs = ceil(n * (reach / matters) ** 2) if reach > matters else None
     verdict = "unclear" if reach > matters else "same"
     if limits.is_rare(row.p):
-        is_large = abs(change) > log1p(limits.fail_above / 3)
+        least = log1p(limits.fail_above / 3)
+        is_large = abs(change) > (max(least, matters - POWER * error) if row.path == WHOLE else least)
         verdict = ("slower" if change > 0 else "faster") if is_large else "same"
     return replace(row, verdict=verdict, detectable=detectable, needs=needs)
