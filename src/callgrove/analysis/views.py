@@ -12,7 +12,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from callgrove.analysis.costs import Costs, Rows, functions_of, group, nearest, outermost
-from callgrove.arrays import ABSENT, Array, Bools, Floats, Ids, Ints, combine_upwards
+from callgrove.arrays import (
+    ABSENT,
+    Array,
+    Bools,
+    Floats,
+    Ids,
+    Ints,
+    absent_stays,
+    combine_upwards,
+    new_numbers,
+    preorder,
+)
 from callgrove.errors import UsageError
 from callgrove.model.contexts import ContextKind, ContextTree
 from callgrove.model.metrics import Aggregation
@@ -190,22 +201,12 @@ def _heaviest(folded: Folded, costly: Ints, ranks: Floats, limit: int) -> Ints:
 
 def _walk_tree(folded: Folded, chosen: Ints, ranks: Floats) -> Ints:
     """Return contexts in preorder, with the costliest sibling first."""
-    below: dict[int, list[int]] = {}
-    inside = set(chosen.tolist())
-    for context, above in zip(chosen.tolist(), folded.parent[chosen].tolist(), strict=True):
-        while above >= 0 and above not in inside:  # a parent whose parts cancel out has no row
-            above = int(folded.parent[above])
-        below.setdefault(above, []).append(context)
-    rank = dict(zip(chosen.tolist(), ranks[chosen].tolist(), strict=True))
-    for children in below.values():
-        children.sort(key=lambda c: (rank[c], -c))  # popped from the end: the costliest first
-    order: list[int] = []
-    stack = list(below.get(-1, []))
-    while stack:
-        context = stack.pop()
-        order.append(context)
-        stack.extend(below.get(context, []))
-    return np.array(order, np.int64)
+    siblings = chosen[np.lexsort((chosen, -ranks[chosen]))]
+    place = new_numbers(siblings, len(folded.parent))
+    above = folded.parent[siblings]
+    while len(climbing := np.flatnonzero((above >= 0) & (place[above] < 0))):  # what cancels out has no row
+        above[climbing] = folded.parent[above[climbing]]
+    return siblings[preorder(absent_stays(place)[above])]
 
 
 def _source_text(costs: Costs, order: Ints, source: bool) -> tuple[Column, ...]:
