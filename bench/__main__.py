@@ -34,6 +34,7 @@ from bench.cases import (
     startup,
     timeline,
     values,
+    windows,
 )
 from bench.conditions import ROOT, Conditions, conditions
 from bench.results import Finding, as_markdown, as_text, surroundings
@@ -58,6 +59,7 @@ BENCHES: dict[str, Callable[[Conditions], Iterator[Finding]]] = {
     "exports": exports.run,
     "prof": prof.run,
     "traces": timeline.run,
+    "windows": windows.run,
     "sql": sql.run,
     "columnar": columnar.run,
     "report": report.run,

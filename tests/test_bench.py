@@ -40,6 +40,7 @@ from bench.cases import (
     sql,
     timeline,
     values,
+    windows,
 )
 from bench.conditions import Conditions, opened
 from bench.cubes import CubeShape, make_cube
@@ -408,6 +409,14 @@ def test_traces_are_encoded_by_both(conditions: Conditions, monkeypatch: pytest.
         *("packet.add()", "packet.add()", "fetchmany", "converting"),
         *("memory", "memory"),
     ]
+    assert all(f.value > 0 for f in findings)
+
+
+def test_windows_are_added_up_and_checked(conditions: Conditions, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, size in (("N_EVENTS", 2000), ("N_PROFILES", 20)):
+        monkeypatch.setattr(windows, name, size)
+    findings = list(windows.run(replace(conditions, scales=(Fraction(1),))))
+    assert [f.what.partition(",")[0] for f in findings] == ["timeline / reading"] * 2 + ["time per sample"]
     assert all(f.value > 0 for f in findings)
 
 

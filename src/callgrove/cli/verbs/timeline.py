@@ -253,7 +253,7 @@ def _describe_efficiency(timeline: Timeline) -> list[str]:
     share, why = timeline.communication_efficiency()
     if share is None:
         return [f"communication efficiency: {why}"] if why else []
-    return [f"communication efficiency {percent(share)}: the largest computation of a rank, of the window"]
+    return [f"communication efficiency {percent(share)}: the largest computation of a thread, of the window"]
 
 
 def _format_for_people(table: Table, experiment: Experiment, window: Window) -> Table:
