@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callgrove.render.units import bar
+from callgrove.render.units import bar, heat
 
 
 @pytest.mark.parametrize(
