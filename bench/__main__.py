@@ -28,11 +28,13 @@ from bench.cases import (
     info,
     modeling,
     prof,
+    questions,
     report,
     sql,
     startup,
     timeline,
     values,
+    windows,
 )
 from bench.conditions import ROOT, Conditions, conditions
 from bench.results import Finding, as_markdown, as_text, surroundings
@@ -42,6 +44,7 @@ BENCHES: dict[str, Callable[[Conditions], Iterator[Finding]]] = {
     "growth": growth.run,
     "info": info.run,
     "hatchet": hatchet.run,
+    "questions": questions.run,
     "hpctrace": hpctrace.run,
     "algebra": algebra.run,
     "hpcrun": hpcrun.run,
@@ -56,6 +59,7 @@ BENCHES: dict[str, Callable[[Conditions], Iterator[Finding]]] = {
     "exports": exports.run,
     "prof": prof.run,
     "traces": timeline.run,
+    "windows": windows.run,
     "sql": sql.run,
     "columnar": columnar.run,
     "report": report.run,

@@ -95,6 +95,11 @@ machine ({surroundings}). Times are the best of {n_repeats} repeats, taken in tu
   adds to a process, against the bytes of both inputs' columns.
 - `hatchet`: `GraphFrame.from_hpctoolkit_latest` in its per-profile mode (see peers.md), against opening the same
   database and taking all of its columns. Hatchet returns two of the three scopes; all of its values are compared.
+- `questions`: a flat profile (`groupby_aggregate`; also pandas alone, which is no question to Hatchet), the printed
+  tree, a difference, a filter and a query with what is left added up again, of trees grown at random, against Hatchet
+  on the same trees; both have them in memory. All totals are compared. Hatchet groups and subtracts with pandas, in
+  compiled code: these two miss what the others keep. Larger trees of four metrics are compared with an eighth of them;
+  their frame has all metrics.
 - `hpctrace`: a trace of one thread as columns, and as an experiment with its samples. The floor is `np.fromfile` of the
   same records, converted to native byte order.
 - `hpcrun`: a measurement file of 04.00, all records decoded and checked, and its values as columns of an experiment;
@@ -139,6 +144,9 @@ machine ({surroundings}). Times are the best of {n_repeats} repeats, taken in tu
   Perfetto's protobuf classes (`Trace.packet.add()`, then serialised). Converting, opening included and on one core:
   against `fetchmany` of the columns that are needed, and against reading the database and writing as many bytes as the
   trace has. Memory is the peak of a fresh process, pages of files included.
+- `windows`: `timeline` on a generated HPCToolkit database of 100,000 profiles with 20 samples each, and on the spans of
+  a rocprofv3 database, against reading the same events alone; rows are checked to add up to the window. Time per sample
+  of lines that are four times as long says how it grows.
 """
 
 

@@ -35,10 +35,12 @@ from bench.cases import (
     info,
     modeling,
     prof,
+    questions,
     report,
     sql,
     timeline,
     values,
+    windows,
 )
 from bench.conditions import Conditions, opened
 from bench.cubes import CubeShape, make_cube
@@ -184,6 +186,34 @@ def test_without_hatchet_nothing_is_measured(conditions: Conditions, monkeypatch
     monkeypatch.setattr(hatchet, "PYTHON", conditions.folder / "absent")
     findings = list(hatchet.run(conditions))
     assert [(f.is_kept, "make peers" in f.note) for f in findings] == [(True, True)] * 2
+
+
+def test_hatchet_gives_the_same_answers(conditions: Conditions, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not questions.PYTHON.is_file():
+        need("peers", "Hatchet is not installed; `make peers` does it")
+    for name, value in (("SIZES", (300,)), ("LARGEST", 8000), ("N_REPEATS", 1)):
+        monkeypatch.setattr(questions, name, value)
+    found = {finding.what for finding in questions.run(replace(conditions, scales=(Fraction(1),)))}
+    assert {"Hatchet / tree, 300 contexts", "Hatchet / difference, 300 contexts"} <= found
+    assert "frame: time per context, 8 x as many" in found
+
+
+def test_questions_without_hatchet(conditions: Conditions, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(questions, "PYTHON", conditions.folder / "absent")
+    monkeypatch.setattr(questions, "SIZES", (300,))
+    monkeypatch.setattr(questions, "LARGEST", 8000)
+    findings = [finding for finding in questions.run(conditions) if "Hatchet" in finding.what]
+    assert len(findings) >= 3
+    assert all(finding.is_kept and "make peers" in finding.note for finding in findings)
+
+
+def test_trees_of_questions_are_alike_in_both_tools() -> None:
+    tree = questions.Tree.of(500)
+    assert (tree.parent < np.arange(500)).all()
+    siblings = set(zip(tree.parent.tolist(), tree.name.tolist(), strict=True))
+    assert len(siblings) == 500, "no two siblings have one name, which Hatchet would merge"
+    later = tree.with_version("v2", 2)
+    assert later.experiment().root_total("time") == pytest.approx(2 * (tree.seconds.sum() + tree.seconds[::10].sum()))
 
 
 def test_a_trace_is_read_both_ways(conditions: Conditions, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -379,6 +409,14 @@ def test_traces_are_encoded_by_both(conditions: Conditions, monkeypatch: pytest.
         *("packet.add()", "packet.add()", "fetchmany", "converting"),
         *("memory", "memory"),
     ]
+    assert all(f.value > 0 for f in findings)
+
+
+def test_windows_are_added_up_and_checked(conditions: Conditions, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, size in (("N_EVENTS", 2000), ("N_PROFILES", 20)):
+        monkeypatch.setattr(windows, name, size)
+    findings = list(windows.run(replace(conditions, scales=(Fraction(1),))))
+    assert [f.what.partition(",")[0] for f in findings] == ["timeline / reading"] * 2 + ["time per sample"]
     assert all(f.value > 0 for f in findings)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,11 +16,17 @@ from callgrove.algebra.selecting import ContextSelection, select_contexts
 from callgrove.analysis.costs import costs
 from callgrove.cli.messages import with_flags
 from callgrove.errors import Parameter, UsageError
+from callgrove.examples import example
+from callgrove.model.builder import ExperimentBuilder
+from callgrove.model.contexts import ContextKind
 from callgrove.model.experiment import Experiment
-from callgrove.model.metrics import Aggregation, Scope
+from callgrove.model.metrics import Aggregation, Metric, Scope
+from callgrove.model.profiles import ProfileKind
+from callgrove.model.traces.events import SpanKind
 from tests.algebra.consistent import SCOPES, consistent, dense, in_scope
-from tests.algebra.reference import is_sound
+from tests.algebra.reference import cube_a, is_sound
 from tests.exhaustive import try_examples
+from tests.formats.gpu.gpu_databases import Run, write_rocpd
 from tests.model.strategies import experiments
 from tests.patterns.tree_t import small_tree, tree_t
 
@@ -110,6 +117,12 @@ def test_selections_on_t(scope: Scope, selection: dict[str, Any], expected: dict
     assert found.root_total("time") == sum(expected.values())
 
 
+def test_queries_of_hatchet_are_keywords_too() -> None:
+    expected = rows(T.query("solve -> kernel"))
+    assert rows(T.select(query=[{"name": "solve"}, {"name": "kernel"}])) == expected  # type: ignore[list-item]
+    assert rows(T.select(query='MATCH (p)->(q) WHERE p."name" = "solve" AND q."name" = "kernel"')) == expected
+
+
 def test_callers_of() -> None:
     expected = [
         ("main", 0, 0, 136),
@@ -184,6 +197,8 @@ def test_a_root_has_nobody_to_take_its_cost() -> None:
         ({"exclude": "main"}, "nothing is left"),
         ({"name": "main", "rest": "all"}, "there is no rest 'all'; there are path, drop, fold"),
         ({"nodes": 5}, "no profile has node 5"),
+        ({"name": 5}, "name=... takes a text or a list of texts, not 5"),
+        ({"under": ["f", 5]}, "under=... takes a text or a list of texts, not 5"),
     ],
 )
 def test_selections_that_are_refused(selection: dict[str, Any], words: str) -> None:
@@ -229,6 +244,71 @@ def test_derived_metrics_are_computed_over_what_is_left() -> None:
     assert dict(zip(table["name"], table["exclusive"], strict=True))["kernel"] == 2
     assert found.root_total("each_half") == 58
     assert found.totals("share", Scope.INCLUSIVE)[0] == 1
+
+
+def test_the_metric_that_views_show_stays() -> None:
+    """Where the selected contexts have no time, another metric would be shown, and nobody would notice."""
+    builder = ExperimentBuilder("test")
+    for name, parent in (("main", -1), ("f", 0)):
+        builder.add_context(parent, ContextKind.FUNCTION, builder.region(ContextKind.FUNCTION, name))
+    builder.add_profile(ProfileKind.THREAD)
+    for number, (name, unit) in enumerate((("time", "sec"), ("calls", "occ"))):
+        builder.add_metric(Metric(name, Scope.EXCLUSIVE, unit))
+        builder.add_values(0, number, number, 5.0)
+    e = builder.build()
+    assert e.default_metric == e.select(name="f").default_metric == "time"
+    assert e.select(name="f").top()["name"] == []
+
+
+def test_shares_in_the_tree_of_metrics_are_of_the_whole() -> None:
+    table = T.select(name="MPI_*").metric_tree()
+    assert dict(zip(table["name"], table["percent"], strict=True))["time"] == pytest.approx(100 * 48 / 224)
+
+
+def test_remapped_metrics_have_a_whole() -> None:
+    found = cube_a().select(name="foo").remap()
+    assert found.whole_total("time") == cube_a().remap().root_total("time")
+    assert found.root_total("time") < found.whole_total("time")
+
+
+# -- profiles, traces and spans ----------------------------------------------------------------------------------------
+
+
+def sampled(e: Experiment) -> list[list[str]]:
+    """The names of what samples are on, line by line; idle is empty."""
+    lines = (samples.context.tolist() for _, _, samples in e.traces.lines())
+    return [[e.contexts.label(context) if context >= 0 else "" for context in line] for line in lines]
+
+
+def test_samples_follow_the_cost_of_their_contexts() -> None:
+    e = example()
+    before, mpi, folded = map(sampled, (e, e.select(name="MPI_*"), e.select(name="MPI_*", rest="fold")))
+    assert any("libmpi" in name for line in before for name in line)  # instructions of MPI functions
+    roots = {e.contexts.label(root) for root in e.contexts.roots.tolist()}
+    for line, selected, taken in zip(before, mpi, folded, strict=True):
+        assert selected == [name if "libmpi" in name or "MPI_" in name else "" for name in line]
+        for name, now in zip(line, taken, strict=True):
+            assert now == name if "libmpi" in name or not name else now in roots
+
+
+def test_kinds_choose_spans_as_well(tmp_path: Path) -> None:
+    e = callgrove.open(write_rocpd(tmp_path / "run.db", [Run.random(1).without("memset")]))
+    assert isinstance(e, Experiment)
+    kernels = e.select(kind="kernel")
+    kinds = {int(kind) for chunk in kernels.traces.spans(("kind",)) for kind in chunk["kind"]}
+    assert kinds == {int(SpanKind.KERNEL)}
+    assert kernels.traces.n_spans < e.traces.n_spans
+    assert kernels.root_total(e.default_metric) <= e.root_total(e.default_metric)
+
+
+def test_profiles_by_place() -> None:
+    builder = ExperimentBuilder("test")
+    for node, gpu, stream in ((7, 0, 1), (7, 1, 2), (9, 0, 2)):
+        builder.add_profile(ProfileKind.GPU_STREAM, [(1, node, 0, 3), (4, gpu, gpu, 3), (6, stream, stream, 3)])
+    profiles = builder.build().profiles
+    assert profiles.where(nodes=7).tolist() == [0, 1]
+    assert profiles.where(gpus="0", streams="2-").tolist() == [2]
+    assert profiles.where(nodes={9}, gpus=1).tolist() == []
 
 
 # -- laws --------------------------------------------------------------------------------------------------------------
@@ -320,8 +400,9 @@ def test_profiles_and_contexts_can_be_selected_in_any_order(e: Experiment, name:
 @few
 @given(consistent(), NAMES, NAMES)
 def test_two_conditions_are_one_after_the_other(e: Experiment, name: str, above: str) -> None:
-    """As far as the first selection leaves what the second asks for."""
-    assert rows(try_select(e, under=above, name=name)) == rows(try_select(try_select(e, under=above), name=name))
+    """But for contexts without cost: what leads to the first selection can be found by the second one."""
+    at_once, later = try_select(e, under=above, name=name), try_select(try_select(e, under=above), name=name)
+    assert [row for row in rows(at_once) if row[3]] == [row for row in rows(later) if row[3]]
 
 
 @few

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,11 @@ from callgrove.analysis.comparison.sentences import short_names
 from callgrove.errors import UsageError
 from callgrove.examples import example
 from callgrove.formats.registry import open_path
+from callgrove.model.builder import ExperimentBuilder
+from callgrove.model.contexts import ContextKind, Relation
 from callgrove.model.experiment import Experiment
-from callgrove.model.metrics import Scope
+from callgrove.model.metrics import Metric, Scope
+from callgrove.model.profiles import ProfileKind
 from tests.algebra.consistent import consistent
 from tests.analysis.programs import S, T, program, renamed
 from tests.exhaustive import try_examples
@@ -211,6 +215,24 @@ def test_loops_are_part_of_their_function_in_sentences() -> None:
     assert "solve/kernel " in told
     assert "stencil.c" not in told
     assert "only in" not in told
+
+
+def test_a_function_that_two_loops_call_is_one_in_sentences() -> None:
+    """Its call paths have the same functions, so nothing could tell them apart."""
+    builder = ExperimentBuilder("made", path="x")
+    main = builder.add_context(-1, ContextKind.FUNCTION, builder.region(ContextKind.FUNCTION, "main"))
+    for line in (1, 2):
+        place = builder.region(ContextKind.LOOP, file=builder.file("x.c"), line=line)
+        loop = builder.add_context(main, ContextKind.LOOP, place, Relation.LEXICAL)
+        builder.add_context(loop, ContextKind.FUNCTION, builder.region(ContextKind.FUNCTION, "f"), Relation.CALL)
+    builder.add_metric(Metric("time", Scope.EXCLUSIVE, unit="sec"))
+    builder.add_profile(ProfileKind.THREAD)
+    builder.add_values(0, np.arange(5), 0, np.array([1.0, 1, 2, 1, 3]))
+    run = builder.build()
+    twice = replace(run + run, path="y")
+    assert say(run, twice) == "y is 100 % slower: 62 % of it in main/f, 38 % in main"
+    rows = rows_of(compare([run, twice]))
+    assert rows["main->loop at x.c:1->f"]["right"] == 4
 
 
 def test_changes_that_cancel_out_are_amounts() -> None:

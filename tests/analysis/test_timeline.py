@@ -15,6 +15,7 @@ from callgrove.analysis.timeline.items import ClassRules, read_rules
 from callgrove.analysis.timeline.statistics import Question, measure
 from callgrove.analysis.timeline.sums import split_at
 from callgrove.errors import UsageError
+from callgrove.examples import example
 from callgrove.model.experiment import Experiment
 from callgrove.model.profiles import ProfileKind
 from callgrove.model.table import Table
@@ -343,12 +344,12 @@ def test_rows_of_kinds_and_spans_of_some_kinds() -> None:
 # -- what is said ------------------------------------------------------------------------------------------------------
 
 
-def test_the_largest_computation_of_a_rank_is_the_communication_efficiency() -> None:
+def test_the_largest_computation_of_a_thread_is_the_communication_efficiency() -> None:
     busy, waits = [(0, 5), (60, 6), (100, -1)], [(0, 5), (80, 6), (100, -1)]
-    experiment = sampled(busy, busy, waits, waits)
+    experiment = sampled(busy, busy, busy, waits)
     timeline = measure(experiment, Question(by=("rank", "class")))
     assert timeline.communication_efficiency() == (0.8, "")
-    assert dict(timeline.describe_shares()) == {"compute": 0.7, "communication": 0.3}
+    assert dict(timeline.describe_shares()) == {"compute": 0.65, "communication": 0.35}
     assert measure(experiment, Question()).communication_efficiency() == (None, "")
     spans = [(p, SpanKind.API, 0, 10 * p, 10 * p + 9) for p in range(4)] + [(0, SpanKind.API, 0, 30, 40)]
     traced = spanned(spans, [ProfileKind.THREAD] * 4)
@@ -511,6 +512,15 @@ def test_kernels_take_as_long_as_a_summary_says(shared: Path) -> None:
     assert {name: count for name, (_, count) in found.items()} == {name: count for name, (_, count) in kernels.items()}
     assert all(found[name][0] <= kernels[name][0] for name in kernels)
     assert sum(ns for ns, _ in found.values()) > 0
+
+
+def test_the_communication_efficiency_is_that_of_pop() -> None:
+    """As far as samples that stand for a period, and for the time until the next one, are the same."""
+    experiment = example()
+    share, _ = measure(experiment, Question(by=("class",))).communication_efficiency()
+    assert share is not None
+    (figure,) = [row["stencil"] for row in experiment.pop() if row["name"] == "communication efficiency"]
+    assert share == pytest.approx(figure, abs=0.02)
 
 
 @pytest.mark.parametrize("name", ["gxx_s.d", "mpi4.d", "pth4.d"])

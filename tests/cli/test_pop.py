@@ -55,7 +55,6 @@ def test_latex(cube: Path, capsys: Capture, tmp_path: Path) -> None:
     assert r"\quad parallel efficiency & 0.551 & 0.551 \\" in lines
     assert r"MPI share of time & 32.8\% & 32.8\% \\" in lines
     assert lines[-1] == r"\end{tabular}"
-    assert "does not write latex" in said(capsys, "top", cube, "-o", tmp_path / "top.tex", code=2)
 
 
 def test_markdown_reads_like_the_table(cube: Path, capsys: Capture, tmp_path: Path) -> None:

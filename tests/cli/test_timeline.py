@@ -12,6 +12,7 @@ import pytest
 from callgrove.cli.main import main
 from callgrove.render import Look
 from tests.cli.commands import Capture, notes, rows, run, said
+from tests.requirements import ROOT
 
 
 @pytest.fixture(scope="module")
@@ -134,6 +135,11 @@ def test_pictures_in_files(capsys: Capture, train: Path, tmp_path: Path) -> None
     assert (tmp_path / "c.png").read_bytes()[:4] == b"\x89PNG"
     assert (tmp_path / "c.csv").read_text().startswith("name,")
     assert "is an input" in said(capsys, "timeline", train, "--svg", train, code=2)
+
+
+def test_the_picture_of_the_documentation_is_what_is_drawn(capsys: Capture, train: Path, tmp_path: Path) -> None:
+    run(capsys, "timeline", train, "--by", "class", "-o", tmp_path / "a.svg")
+    assert (tmp_path / "a.svg").read_text() == (ROOT / "docs" / "images" / "timeline.svg").read_text()
 
 
 def test_phases(capsys: Capture, stencil: Path) -> None:

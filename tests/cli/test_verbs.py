@@ -51,7 +51,7 @@ PRINTED = {
 
 # -- every verb, every format ----------------------------------------------------------------------------------------
 
-FORMATS = ("table", "csv", "json", "markdown")
+FORMATS = ("table", "csv", "json", "markdown", "latex", "html")
 ON_A_DATABASE = [
     ("info", FORMATS, ()),
     ("info", FORMATS, ("--metrics",)),
@@ -63,8 +63,8 @@ ON_A_DATABASE = [
     ("imbalance", FORMATS, ()),
     ("imbalance", ("csv", "json"), ("--over", "thread", "--by", "context", "--scope", "inclusive")),
     ("top", FORMATS, ("--columns", "thread")),
-    ("pop", ("table", "csv", "json", "latex"), ()),
-    ("pop", ("markdown",), ()),  # for people, with names indented
+    ("pop", ("table", "csv", "json"), ()),
+    ("pop", ("markdown", "latex", "html"), ()),  # for people, with names indented
     ("dump", (*FORMATS, "jsonl"), ("--limit", "40")),
     ("check", FORMATS, ()),
     *(("export", (*FORMATS, "jsonl"), ("--table", table)) for table in TABLES),
@@ -97,7 +97,7 @@ def test_runs_in_every_format(
 
 def test_every_verb_is_run_here() -> None:
     elsewhere = {"formats", "convert", "demo", "model", "predict", "summary", "prof"}
-    elsewhere |= {"diff", "merge", "mean", "cut", "part", "common", "remap", "report", "sql"}
+    elsewhere |= {"diff", "merge", "mean", "cut", "part", "common", "remap", "report", "sql", "timeline"}
     assert {verb for verb, _, _ in ON_A_DATABASE} | elsewhere == {verb.name for verb in VERBS}
 
 

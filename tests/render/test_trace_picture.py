@@ -78,6 +78,8 @@ def test_colours_change_once_for_each_run() -> None:
     assert line.count("\x1b[0m") == 4
     assert line.count("█") == 10
     assert "█" not in drawn(grid_of(sampled(LINE)), Look(width=80, colour=True, unicode=False))[0]
+    legends = [drawn(grid_of(sampled(LINE)), Look(width=60, colour=colour))[2:] for colour in (False, True)]
+    assert [len(legend) for legend in legends] == [2, 2], "colours take no room"
 
 
 def test_short_windows_have_no_more_columns_than_nanoseconds() -> None:

@@ -15,7 +15,7 @@ The modules, in the order to read them:
     overview.py          what is in an experiment: `info`
     value_tables.py      values as a table: stored, computed in a scope, or evaluated from a formula
     tables.py            an experiment's tables, streamed: `export`
-    method_results.py    what the library's methods return: tables with titles and notes, data frames
+    method_results.py    what the library's methods return: tables with titles and notes
     summary.py           what a traced run did: `summary`
     summary_sections.py  what a summary is made of: sections, divisions, sums, statistics of durations
     summary_parts.py     the summary of one part of a trace

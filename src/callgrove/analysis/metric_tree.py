@@ -79,6 +79,11 @@ class _Whole:
             self.told.append(compose_text(f"{metric.name} has no value: ", error))
         return NO_VALUE
 
+    def base(self, root: _Node) -> float:
+        """Return what percentages are of: the metric at the root, before contexts were selected."""
+        before = self.experiment.whole
+        return root.value if before is None else _Whole(before, self.profiles).value(root.metric)
+
     def _compute(self, metric: Metric) -> float:
         if metric.composite is not None:
             raise UsageError(f"its values are composite ({metric.dtype})")
@@ -94,6 +99,7 @@ def _fill_in(nodes: Sequence[_Node], chosen: range, whole: _Whole) -> None:
     """Compute what some nodes and their roots come to; a node is among them with all below it."""
     for number in sorted({*chosen, *(nodes[number].root for number in chosen)}):
         nodes[number].value = whole.value(nodes[number].metric)
+    bases = {number: whole.base(nodes[number]) for number in {nodes[number].root for number in chosen}}
     for number in chosen:
         node, root = nodes[number], nodes[nodes[number].root]
         children = [nodes[child] for child in node.children if counts_as_child(nodes[child].metric)]
@@ -104,8 +110,8 @@ def _fill_in(nodes: Sequence[_Node], chosen: range, whole: _Whole) -> None:
             whole.told.append(f"{node.metric.name} without its children means little: {odd[0]} has another unit")
         elif node.without_children < 0 <= min(node.value, *parts, np.inf):  # differences may be less
             whole.exceeded.append((node, sum(parts)))
-        if node.adds_up and root.adds_up and node.metric.unit == root.metric.unit and root.value:
-            node.percent = 100.0 * node.value / root.value
+        if node.adds_up and root.adds_up and node.metric.unit == root.metric.unit and bases[node.root]:
+            node.percent = 100.0 * node.value / bases[node.root]
 
 
 def _subtract(value: float, parts: Sequence[float]) -> float:

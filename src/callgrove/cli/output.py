@@ -59,9 +59,6 @@ __all__ = [
 # -- output ------------------------------------------------------------------------------------------------------------
 
 
-_SHOWS_WHAT_IS_LEFT = ("table", "markdown")
-
-
 def emit(tables: Table | Iterable[Table], options: TableOutput, n_rows: int | None = None) -> None:
     """Print one table, given whole or in chunks, as --format, --output and --limit say. `n_rows` is how many rows there
     are in all, where that is known without reading them."""
@@ -72,7 +69,7 @@ def emit(tables: Table | Iterable[Table], options: TableOutput, n_rows: int | No
     look = PLAIN if options.output else stdout_look()
     pieces = render(_count_cut(stream, cut), _text_format(options), look)
     emit_text(pieces, options.output)
-    if cut and options.format not in _SHOWS_WHAT_IS_LEFT:  # data has no place to say so
+    if cut and not options.is_for_people:  # data has no place to say so
         note(f"{'' if UNCOUNTED in cut else f'{sum(cut):,} '}more rows were left out by --limit")
 
 
@@ -223,10 +220,10 @@ def say_selected_cost(experiment: Experiment, metric: str | None = None) -> None
 def cut_table(table: Table, costs: Costs, options: CostOptions, scope: Scope) -> Table:
     """Return the rows that --where and --limit leave of a view made without a limit; a metric stands for its column in
     the scope that percentages of the view are of."""
-    from callgrove.patterns.tables import ShownMetric, limit_tree
-
     if not options.where:
         return table
+    from callgrove.patterns.tables import ShownMetric, limit_tree
+
     whole = None if costs.is_ratio else costs.whole
     shown = {costs.metric.name: ShownMetric(scope.value, costs.metric.unit, whole)}
     kept = filter_rows(table, options, shown)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Callable, Iterable, Sequence
-from typing import Generic, NamedTuple, NoReturn, TypeVar
+from typing import Any, Generic, NamedTuple, NoReturn, TypeVar
 
 from callgrove.errors import UsageError
 
-__all__ = ["EXAMPLES", "Command", "Parser", "did_you_mean"]
+__all__ = ["EXAMPLES", "Command", "JoinValues", "Parser", "did_you_mean"]
 
 
 T = TypeVar("T")
@@ -64,6 +64,16 @@ class Parser(argparse.ArgumentParser):
         return did_you_mean(unknown.partition("=")[0], self._option_string_actions) if unknown[0] == "-" else ""
 
 
+class JoinValues(argparse.Action):
+    """Store what an option gives, joined by `|` with what the same option gave before."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option: str | None = None
+    ) -> None:
+        before = getattr(namespace, self.dest)
+        setattr(namespace, self.dest, values if before is None else before | values)
+
+
 def _mark_plain_words(arguments: Sequence[str]) -> list[str]:
     """Mark the words after `--`, which are no options whatever they look like; argparse forgets that where arguments
     are intermixed."""
@@ -104,6 +114,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "callgrove tree stencil.d --rank 3",
         "callgrove tree stencil.d --bottom-up --limit 8",
         "callgrove tree stencil.d --metrics --remap",
+        "callgrove tree stencil.d -o flame.svg  # a flame graph",
     ),
     "hot": ("callgrove hot stencil.d", "callgrove hot train.db --share 0.3"),
     "imbalance": (
@@ -156,6 +167,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "callgrove convert stencil.d stencil.cubex  # the ending chooses the format",
         "callgrove convert stencil.d part.d --rank 0-1 --window 10%:20%",
         "callgrove convert train.db train.pftrace  # a trace for Perfetto",
+        "callgrove convert stencil.d stencil.folded  # stacks for flamegraph.pl",
     ),
     "prof": ("callgrove prof hpctoolkit-app-measurements app.d",),
     "merge": ("callgrove merge low.d high.d whole.d", "callgrove merge a.d b.d runs.d --system side-by-side"),

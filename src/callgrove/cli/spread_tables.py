@@ -77,26 +77,29 @@ def format_side_by_side(table: Table, costs: Costs, over: str, options: CostOpti
     if options.format != "table":
         return table
     beside = [column for column in table.columns if isinstance(column, EntityColumn)]
-    cells = {column.name: column.plain() for column in table.columns if column not in beside}
+    cells = {column.name: column.plain() for column in table.columns if not isinstance(column, EntityColumn)}
     names = ("exclusive",) if costs.is_ratio else ("exclusive", "percent")
     columns = [_names(cells), *(_format(name, cells[name], costs, options) for name in names)]
-    columns += [_format(column.name, column.plain(), costs, options) for column in beside]
-    return fit_beside(columns, beside, f"{over}s", table.left, options)
+    formatted = [_format(column.name, column.plain(), costs, options) for column in beside[:MOST_BESIDE]]
+    return fit_beside(columns, formatted, beside, f"{over}s", table.left, options)
 
 
 def fit_beside(
-    columns: Sequence[Column], beside: Sequence[Column], name: str, left: int, options: TableOutput
+    columns: Sequence[Column],
+    formatted: Sequence[Column],
+    beside: Sequence[Column],
+    name: str,
+    left: int,
+    options: TableOutput,
 ) -> Table:
-    """Return a table with a strip of all columns that stand beside each other, which come last, and as many of them as
-    fit. How many do not is said, except in Markdown, which has all."""
-    n_first = len(columns) - len(beside)
-    rows = list(zip(*(column.plain() for column in beside), strict=True))
-    strips = heat_columns(name, rows, columns[:n_first], options)
-    every = [*columns[:n_first], *strips, *columns[n_first:]]
+    """Return a table of columns, a strip of all that stand beside each other, and as many of these as fit; they are
+    given as text and as numbers. How many do not fit is said, except in Markdown, which has those that are given."""
     if options.format != "table":
-        return Table(tuple(columns), left)
-    kept = fit_columns(every, n_first + len(strips), options)[: n_first + len(strips) + MOST_BESIDE]
-    if n_left := len(every) - len(kept):
+        return Table((*columns, *formatted), left)
+    rows = list(zip(*(column.plain() for column in beside), strict=True))
+    first = [*columns, *heat_columns(name, rows, columns, options)]
+    kept = fit_columns([*first, *formatted[:MOST_BESIDE]], len(first), options)
+    if n_left := len(beside) - (len(kept) - len(first)):
         note(f"{n_left:,} of {len(beside):,} {name} do not fit as columns; --format csv or json has all of them")
     return Table(tuple(kept), left)
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from callgrove.model.traces.events import Window
     from callgrove.modeling.fitting import Models
     from callgrove.modeling.options import ModelOptions
+    from callgrove.render.svg import Picture
 
 __all__ = ["ExperimentMethods", "StudyMethods", "TableMethods"]
 
@@ -38,7 +39,7 @@ class TableMethods:
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows."""
-        from callgrove.render.facts import table_html
+        from callgrove.render.notebook import table_html
 
         return table_html(cast("Table", self))
 
@@ -58,7 +59,7 @@ class _Methods:
     def _repr_html_(self) -> str:
         """Return what a notebook shows."""
         from callgrove.model.study.series import Study
-        from callgrove.render.facts import experiment_html, study_html
+        from callgrove.render.notebook import experiment_html, study_html
 
         opened = cast("Experiment | Study", self)
         return study_html(opened) if isinstance(opened, Study) else experiment_html(opened)
@@ -287,6 +288,73 @@ class ExperimentMethods(_Methods):
             raise UsageError(f"{share!r} is not a share between 0 and 1")
         view = View.of(cast("Experiment", self), metric, ranks, threads, runs, all_metrics)
         return view.explain(hot_path(view.costs, share, view.columns))
+
+    def flame(
+        self,
+        metric: str | None = None,
+        width: int = 1200,
+        bottom_up: bool = False,
+        *,
+        roots_below: bool = False,
+        title: str = "",
+        ranks: Numbers | None = None,
+        threads: Numbers | None = None,
+        runs: Numbers | None = None,
+    ) -> Picture:
+        """Return a flame graph as an SVG picture, which notebooks show: boxes as wide as what calls cost.
+
+        width          in pixels
+        bottom_up      functions by exclusive cost with their callers, instead of the tree from the roots down
+        roots_below    roots at the bottom, as in flame graphs, instead of on top, as in icicle graphs
+        title          what stands above it (default: the title of the experiment, the metric and its total)
+
+        Calls that are too narrow to be seen are drawn as one grey box, so that widths add up. metric, ranks, threads
+        and runs are as in `top`; the metric must add up.
+
+            experiment.flame().save("flame.svg")
+        """
+        from callgrove.analysis.costs import costs
+        from callgrove.render.flame_svg import FlameOptions, draw_flame
+
+        shown = costs(cast("Experiment", self), metric, ranks, threads, runs)
+        return draw_flame(shown, FlameOptions(width, bottom_up, roots_below, title))
+
+    def spread(
+        self,
+        metric: str | None = None,
+        by: str = "function",
+        over: str | None = None,
+        limit: int | None = 20,
+        *,
+        scope: str = "exclusive",
+        width: int = 900,
+        title: str = "",
+        present: bool = False,
+        ranks: Numbers | None = None,
+        threads: Numbers | None = None,
+        runs: Numbers | None = None,
+    ) -> Picture:
+        """Return a plot of how costs are spread, as an SVG picture: for each row a box over ranks, with the slowest.
+
+        limit          at most so many rows; the picture says how many are left
+        width          in pixels
+        title          what stands above it
+
+        Rows and numbers are those of `imbalance`, which says what by, over, scope and present mean; metric, ranks,
+        threads and runs are as in `top`.
+
+            experiment.spread(over="thread").save("threads.svg")
+        """
+        from callgrove.analysis.costs import costs
+        from callgrove.analysis.spread.imbalance import Question
+        from callgrove.model.metrics import Scope
+        from callgrove.render.spread_plots import SpreadOptions, draw_spread
+
+        if scope not in ("exclusive", "inclusive"):
+            raise UsageError(f"there is no scope {scope!r} to compare; there are exclusive and inclusive")
+        shown = costs(cast("Experiment", self), metric, ranks, threads, runs)
+        asked = Question(over, by, Scope(scope), limit, present)
+        return draw_spread(shown, asked, SpreadOptions(width, title))
 
     def metric_tree(
         self,
@@ -718,20 +786,62 @@ class ExperimentMethods(_Methods):
         Long, by default: one row for each context and profile with any cost. Columns run, rank, thread, gpu, stream,
         context, name, kind, file, line, module, path and depth, then for every metric `M` its exclusive cost `M` and
         its inclusive cost `M (inc)`; absent is NA. `wide`: one row for each context, columns (metric, rank, thread) of
-        exclusive costs, where a sum without a part is 0.
+        exclusive costs, where a sum without a part is 0. `callgrove.from_pandas` makes an experiment of a frame.
 
             frame = experiment.to_pandas()
             frame.groupby("name", observed=True)["time"].sum()
         """
-        from callgrove.analysis.method_results import to_pandas
+        from callgrove.frames.data_frames import to_pandas
 
         return to_pandas(cast("Experiment", self), metrics, wide)
 
+    def to_polars(self, metrics: Sequence[str] | None = None) -> Any:
+        """Return the long frame of `to_pandas` as a polars.DataFrame (extra `polars`); absent is null."""
+        from callgrove.frames.data_frames import to_polars
+
+        return to_polars(cast("Experiment", self), metrics)
+
     def to_arrow(self, metrics: Sequence[str] | None = None) -> Any:
         """Return the long frame of `to_pandas` as a pyarrow.Table (extra `arrow`); absent is null."""
-        from callgrove.analysis.method_results import to_arrow
+        from callgrove.frames.data_frames import to_arrow
 
         return to_arrow(cast("Experiment", self), metrics)
+
+    def to_networkx(self, metrics: Sequence[str] | None = None) -> Any:
+        """Return the call tree as a networkx.DiGraph (extra `networkx`).
+
+        Nodes are ids of contexts with name, kind, file, line, module, path, depth and their costs over all profiles,
+        `M` and `M (inc)`; what is absent is no attribute. Edges lead from caller to callee.
+        """
+        from callgrove.frames.data_frames import to_networkx
+
+        return to_networkx(cast("Experiment", self), metrics)
+
+    def to_hatchet(self, metrics: Sequence[str] | None = None) -> Any:
+        """Return a hatchet.GraphFrame with the same totals; needs Hatchet (`pip install llnl-hatchet`, or `hatchet`).
+
+        The frame is indexed by node and, where there is more than one, by rank and thread; it has name, type, file,
+        line, module, and the costs of `to_pandas`. Hatchet orders siblings by name, so its node numbers are not ids of
+        contexts, and its `tree()` shows rank 0 unless told otherwise. `callgrove.from_hatchet` is the way back.
+
+            graph_frame = experiment.to_hatchet()
+            print(graph_frame.tree(metric_column="time (inc)"))
+        """
+        from callgrove.frames.graph_frames import to_hatchet
+
+        return to_hatchet(cast("Experiment", self), metrics)
+
+    def to_thicket(self, metrics: Sequence[str] | None = None) -> Any:
+        """Return a thicket.Thicket: performance data, metadata and statistics (`pip install llnl-thicket`).
+
+        Runs become its profiles, with the costs of all their ranks and threads; parameters of runs become metadata.
+        The statistics are mean, std, min and max of every cost over the runs.
+
+            callgrove.open("runs/").to_thicket().statsframe.dataframe
+        """
+        from callgrove.frames.graph_frames import to_thicket
+
+        return to_thicket(cast("Experiment", self), metrics)
 
     def series(self, scaling: str = "", scope: str = "exclusive") -> Study:
         """Return the runs over their parameters as the study that `callgrove model` makes of them.

@@ -36,6 +36,7 @@ LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 OTHER_LETTER = "*"
 MOST_NAMES = len(PALETTE)
 WIDEST_NAME = 28  # cells of the name of a line
+WIDEST_WORD = 40  # of a name in the legend
 LEAST_COLUMNS = 20
 
 
@@ -82,7 +83,7 @@ def block_picture(grid: Grid, look: Look) -> Iterator[str]:
     width = max(map(display_width, names), default=0)
     marks = [_mark(grid, number, look) for number in range(len(grid.categories))]
     for name, cells in zip(names, grid.cells.tolist(), strict=True):
-        yield f"{name}{' ' * (width - display_width(name))}  {_draw(cells, marks).rstrip()}\n"
+        yield f"{name}{' ' * (width - display_width(name))}  {_draw(cells, marks)}".rstrip() + "\n"
     yield " " * (width + 2) + _axis(grid) + "\n"
     yield from _legend(grid, marks, look)
 
@@ -114,15 +115,15 @@ def _axis(grid: Grid) -> str:
 
 
 def _legend(grid: Grid, marks: list[tuple[str, str, str]], look: Look) -> Iterator[str]:
-    line, width = "", look.width or 100
+    """Yield what cells mean, as many to a line as fit."""
+    line, used = "", 0
     for category, (before, char, after) in zip(grid.categories, marks, strict=True):
-        name = shorten(visible(category.name), 40, look.ellipsis)
-        word = f"{name} {_share(grid, category)}"
+        word = f"{shorten(visible(category.name), WIDEST_WORD, look.ellipsis)} {_share(grid, category)}"
         shown = len(char) + 1 + display_width(word)
-        if line and display_width(line) + shown + 2 > width:
+        if line and used + 2 + shown > (look.width or 100):
             yield line + "\n"
-            line = ""
-        line += f"{'  ' if line else ''}{before}{char}{after} {word}"
+            line, used = "", 0
+        line, used = f"{line}{'  ' if line else ''}{before}{char}{after} {word}", used + shown + (2 if line else 0)
     yield line + "\n"
 
 

@@ -134,7 +134,7 @@ def signed_bar(share: float, width: int = 10, *, unicode: bool = True) -> str:
 
 # -- heat strips -------------------------------------------------------------------------------------------------------
 # heat([24, 26, 28, 38])                  ▓▓▓█
-# heat([24, 26, 28, 38], unicode=False)   ++*#
+# heat([24, 26, 28, 38], unicode=False)   ***#
 # heat([0, 8, 0, 0])                      ·█··
 
 

@@ -78,21 +78,18 @@ class CallPaths:
         return "->".join(chain)
 
     @cached_property
-    def functions(self) -> Ints:
-        """The path of the function that each path is a place in; a function stands for itself."""
+    def of_functions(self) -> tuple[CallPaths, Ints]:
+        """The call paths of functions, without places in them, and for each path here the number of that of its
+        function: `main->loop a->f` and `main->loop b->f` are one."""
         owner = np.where(self.is_place & (self.parent >= 0), self.parent, np.arange(len(self)))
         while (owner != owner[owner]).any():
             owner = owner[owner]
-        return owner
-
-    def function_names(self, path: int) -> list[str]:
-        """Return the names of functions from the root to a path's end."""
-        chain: list[str] = []
-        while path >= 0:
-            path = int(self.functions[path])
-            chain.append(self.names[self.name[path]])
-            path = int(self.parent[path])
-        return chain[::-1]
+        kept = np.flatnonzero(owner == np.arange(len(self)))
+        number = np.full(len(self) + 1, ABSENT, np.int64)  # -1 picks the last entry, which is none
+        number[kept] = np.arange(len(kept))
+        above = number[np.append(owner, ABSENT)[self.parent[kept]]]
+        paths, (place,) = match_paths([Nodes(above, self.name[kept], np.zeros(len(kept), np.bool_))], self.names)
+        return paths, place[number[owner]]
 
     @cached_property
     def alphabetical(self) -> Ints:

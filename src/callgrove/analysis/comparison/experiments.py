@@ -133,19 +133,20 @@ class Comparison:
 
     def change(self, other: int) -> Change:
         """Return what the experiment with that number has more or less than the first."""
-        sides = [
-            Side(
-                self.short_names[k],
-                self.totals[k],
-                self.reached[:, k],
-                self.processes.of(k),
-                self.processes.profiles[k],
-            )
-            for k in (0, other)
-        ]
-        change = self.exclusive[:, other].astype(np.float64) - self.exclusive[:, 0] if self.is_additive else None
-        is_same_metric = self.metrics[0] == self.metrics[other]
-        return Change(self.metric, self.paths, sides[0], sides[1], change, is_same_metric)
+        paths, place = self.paths.of_functions
+        sides = [self._side(k, len(paths), place) for k in (0, other)]
+        change = None
+        if self.is_additive:
+            change = np.zeros(len(paths))
+            np.add.at(change, place, self.exclusive[:, other].astype(np.float64) - self.exclusive[:, 0])
+        return Change(self.metric, paths, sides[0], sides[1], change, self.metrics[0] == self.metrics[other])
+
+    def _side(self, number: int, n_paths: int, place: Ints) -> Side:
+        """Return one experiment as a side of a change; `place` is the call path of the function of each path."""
+        reached = np.zeros(n_paths, np.bool_)
+        reached[place[self.reached[:, number]]] = True
+        counts = self.processes.of(number), self.processes.profiles[number]
+        return Side(self.short_names[number], self.totals[number], reached, *counts)
 
     def count_only(self, other: int) -> dict[str, tuple[int, float]]:
         """Return how many call paths `left` and `right` have alone, and what these cost, exclusively."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
@@ -43,8 +42,8 @@ class Side:
 
 @dataclass(frozen=True)
 class Change:
-    """What the right side has more or less than the left one. `by_path` is right less left, in exclusive cost; None
-    where nothing adds up."""
+    """What the right side has more or less than the left one. `paths` are those of functions, and `by_path` is right
+    less left at each, in exclusive cost; None where nothing adds up."""
 
     metric: Metric
     paths: CallPaths
@@ -55,25 +54,15 @@ class Change:
 
     @property
     def is_of_one_size(self) -> bool:
-        """Whether the same was measured of both, on as many processes, with as many profiles."""
-        return self.is_same_metric and (self.left.processes, self.left.profiles) == (
-            self.right.processes,
-            self.right.profiles,
-        )
+        """Whether the same was added up of both, on as many processes, with as many profiles."""
+        sizes = [(side.processes, side.profiles) for side in (self.left, self.right)]
+        return self.is_same_metric and self.by_path is not None and sizes[0] == sizes[1]
 
     @property
     def total(self) -> float:
         """How much more the right side has; 0 where that is rounding."""
         left, right = self.left.total, self.right.total
         return right - left if abs(right - left) > NEAR * max(abs(left), abs(right)) else 0.0
-
-    @cached_property
-    def by_function(self) -> Floats:
-        """What functions have more at each of their call paths; loops and lines are part of them."""
-        assert self.by_path is not None
-        out = np.zeros(len(self.by_path))
-        np.add.at(out, self.paths.functions, self.by_path)
-        return out
 
 
 def plain_amount(unit: str) -> Amount:
@@ -123,7 +112,8 @@ def _say_total(change: Change, write: Amount) -> str:
     share = _percent(abs(change.total) / left.total)
     if change.metric.is_time and change.is_of_one_size:
         return f"{right.name} is {share} {'slower' if more else 'faster'}"
-    return f"{right.name} has {share} {'more' if more else 'less'} {change.metric.name} in all{_say_sizes(change)}"
+    in_all = " in all" if change.by_path is not None else ""
+    return f"{right.name} has {share} {'more' if more else 'less'} {change.metric.name}{in_all}{_say_sizes(change)}"
 
 
 def _say_sizes(change: Change) -> str:
@@ -142,7 +132,7 @@ def _say_where(change: Change, write: Amount) -> str:
     """Say which call paths the change is in: shares of it, or amounts where much goes the other way."""
     if change.by_path is None:
         return ""
-    shares = change.by_function / change.total
+    shares = change.by_path / change.total
     order = np.argsort(-shares, kind="stable")[:MOST_NAMED].tolist()
     if shares.min(initial=0) <= -OPPOSITE or shares[order[0]] > 1 + OPPOSITE:
         return f": {_largest_amounts(change, write)}"
@@ -162,7 +152,8 @@ def _say_where(change: Change, write: Amount) -> str:
 def _largest_amounts(change: Change, write: Amount) -> str:
     """Return the largest changes as amounts, the largest one of each direction among them; empty where nothing
     changed."""
-    more = change.by_function
+    more = change.by_path
+    assert more is not None
     order = np.argsort(-np.abs(more), kind="stable").tolist()
     floor = NEAR * max(abs(change.left.total), abs(change.right.total))
     worth = max(floor, WORTH_NAMING * abs(more[order[0]]))
@@ -180,7 +171,7 @@ def _largest_amounts(change: Change, write: Amount) -> str:
 def _name_paths(change: Change, paths: list[int]) -> list[str]:
     """Return the ends of call paths, as long as is needed to tell them apart; what only one side has is said to be
     so."""
-    chains = [change.paths.function_names(path) for path in paths]
+    chains = [change.paths.steps(path) for path in paths]
     return [
         f"{short_path(chain, _needed(chain, chains))}{_say_alone(change, path)}"
         for chain, path in zip(chains, paths, strict=True)

@@ -51,8 +51,8 @@ Inputs = Experiment | Sequence[Experiment]
 @dataclass(frozen=True)
 class GateRow:
     """One function or call path. `left` and `right` are geometric means without the largest fifth of the runs; None is
-    what was not computed. `error` is the standard error of the logarithm of the change, `not_reached` the number of
-    runs without a cost, `needs` the repetitions of each side that would see a change of the size in question."""
+    what was not computed. `needs` is the number of repetitions of each side that would see a change of the size in
+    question, `not_reached` the number of runs without a cost."""
 
     path: str
     left: float
@@ -88,6 +88,10 @@ class Limits:
         _require("min_share", self.min_share, 0 <= self.min_share < 1, "a share from 0 to 1")
         if self.assume_noise is not None:
             _require("assume_noise", self.assume_noise, 0 < self.assume_noise < 1, "a share above 0, like 0.01")
+
+    def is_rare(self, p: float) -> bool:
+        """Return whether p is at most alpha; shares of orders are not exact."""
+        return p <= self.alpha * (1 + 1e-9)
 
 
 def _require(name: str, value: float, is_good: bool, what: str) -> None:
@@ -281,7 +285,8 @@ def decide(
     rows = [_compare_sides(name, values, sides) for name, values in zip(names, costs, strict=True)]
     total = _compare_sides(WHOLE, whole, sides)
     tested = np.flatnonzero(np.all(np.isfinite(costs) & (costs > 0), axis=1)).tolist()
-    is_tested = min(sides.n_left, sides.n_right) > 1 and 1 / count_orders(sides.n_left, sides.n_right) <= limits.alpha
+    rarest = 1 / count_orders(sides.n_left, sides.n_right)
+    is_tested = min(sides.n_left, sides.n_right) > 1 and limits.is_rare(rarest)
     if tested and np.all(whole > 0):
         chosen, y = [*(rows[k] for k in tested), total], np.log(np.vstack([costs[tested], whole]))
         if sides.n_left + sides.n_right > 2:
@@ -321,8 +326,8 @@ def _test(rows: Sequence[GateRow], y: Floats, sides: Sides, limits: Limits, n_dr
     extremes = compare_orders(y[:-1], y[-1], sides.n_left, n_drawn)
     p_values = [*extremes.p_values().tolist(), extremes.p_of_whole()]
     reach = (extremes.critical_t(limits.alpha) + POWER) * extremes.error
-    judged = zip(rows, p_values, reach.tolist(), strict=True)
-    return [_judge(replace(row, p=p), reached, sides, limits) for row, p, reached in judged]
+    judged = zip(rows, p_values, reach.tolist(), extremes.error.tolist(), strict=True)
+    return [_judge(replace(row, p=p), reached, error, sides, limits) for row, p, reached, error in judged]
 
 
 def _assume(rows: Sequence[GateRow], noise: float, sides: Sides, limits: Limits) -> list[GateRow]:
@@ -335,7 +340,7 @@ def _assume(rows: Sequence[GateRow], noise: float, sides: Sides, limits: Limits)
     p_values = [*corrected, min(1.0, len(rows) * min(above[-1], below[-1]))]
     reach = (POWER - normal.inv_cdf(limits.alpha / (len(rows) - 1))) * error
     judged = zip(rows, p_values, strict=True)
-    return [_judge(replace(row, p=p, noise=noise), reach, sides, limits) for row, p in judged]
+    return [_judge(replace(row, p=p, noise=noise), reach, error, sides, limits) for row, p in judged]
 
 
 def _correct(p_values: Floats) -> Floats:
@@ -347,15 +352,17 @@ def _correct(p_values: Floats) -> Floats:
     return out
 
 
-def _judge(row: GateRow, reach: float, sides: Sides, limits: Limits) -> GateRow:
-    """Return a row with its verdict; `reach` is the logarithm of the change that would be seen."""
+def _judge(row: GateRow, reach: float, error: float, sides: Sides, limits: Limits) -> GateRow:
+    """Return a row with its verdict; `reach` is the logarithm of the change that would be seen. The whole program
+    scatters so little that its change is known well: it must be as large as what matters, but for its error."""
     assert row.p is not None
     change, matters = log(row.right / row.left), log1p(limits.fail_above)
     detectable = exp(min(reach, 700)) - 1
     n = 2 / sides.root**2  # of each side, if both had as many
     needs = ceil(n * (reach / matters) ** 2) if reach > matters else None
     verdict = "unclear" if reach > matters else "same"
-    if row.p <= limits.alpha:
-        is_large = abs(change) > log1p(limits.fail_above / 3)
+    if limits.is_rare(row.p):
+        least = log1p(limits.fail_above / 3)
+        is_large = abs(change) > (max(least, matters - POWER * error) if row.path == WHOLE else least)
         verdict = ("slower" if change > 0 else "faster") if is_large else "same"
     return replace(row, verdict=verdict, detectable=detectable, needs=needs)

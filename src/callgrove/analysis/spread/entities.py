@@ -84,9 +84,14 @@ def choose_entities(
     measured profiles or those given. A kind that nothing has is refused."""
     if over is not None:
         return _demand(experiment, entities_of(experiment, over, profiles), profiles)
-    kinds = [one for kind in ENTITIES if len(one := entities_of(experiment, kind, profiles))]
-    several = (one for one in kinds if len(one) > 1 and (not len(one.outside) or has_cost(one.profiles)))
-    return next(several, kinds[0])
+    only: Entities | None = None
+    for kind in ENTITIES:
+        found = entities_of(experiment, kind, profiles)
+        if len(found) > 1 and (not len(found.outside) or has_cost(found.profiles)):
+            return found
+        only = only or (found if len(found) else None)
+    assert only is not None  # every profile is of a run
+    return only
 
 
 def _demand(experiment: Experiment, entities: Entities, profiles: Ints | None) -> Entities:

@@ -130,8 +130,15 @@ class EntityCosts:
             step = max(1, PART_CELLS // max(1, len(experiment.contexts)))
         else:
             stored = experiment.values.n_stored() or len(experiment.contexts) * len(experiment.profiles)
-            step = max(1, PART_VALUES * n // max(1, stored))
+            step = max(1, int(PART_VALUES * n / max(1.0, stored * self._rows_of_a_value)))
         yield from ((first, min(first + step, n)) for first in range(0, n, step))
+
+    @property
+    def _rows_of_a_value(self) -> float:
+        """How many rows a stored value counts in, about: as many as there are contexts around it, where it is carried
+        up."""
+        climbs = self.scope == Scope.INCLUSIVE and not self._way.is_stored and len(self.costs.tree)
+        return 1.0 + float(self.costs.tree.depth.mean()) if climbs else 1.0
 
     def _add_up(self, first: int, end: int) -> Part:
         """Return what some entities have, from the values of their profiles alone."""

@@ -276,8 +276,8 @@ class Timeline:
         return [(word, share) for word, ns in parts.items() if ns and (share := self.share(ns)) is not None]
 
     def communication_efficiency(self) -> tuple[float | None, str]:
-        """Return the largest computation of a rank as a share of the window, or why that is not known. The computation
-        of a rank is the mean of its threads."""
+        """Return the largest computation of a thread as a share of the window, or why that is not known. It is the
+        figure of `pop` with the window as runtime; of ranks with one thread, the largest computation of a rank."""
         profiles = self.experiment.profiles
         rank, has_rank = profiles.identity("rank")
         hosts = np.flatnonzero(self.survey.has_trace & has_rank & np.isin(profiles.kind, HOSTS))
@@ -285,10 +285,7 @@ class Timeline:
             return None, ""
         if self.totals.states[State.BETWEEN]:
             return None, "not known: what threads do between spans is not traced"
-        ranks, number = np.unique(rank[hosts], return_inverse=True)
-        sums = np.zeros(len(ranks))
-        np.add.at(sums, number, self.totals.compute_ns[hosts].astype(np.float64))
-        return float((sums / np.bincount(number)).max() / self.length_ns), ""
+        return int(self.totals.compute_ns[hosts].max()) / self.length_ns, ""
 
 
 SPECIAL = {state.word for state in State if state != State.BUSY}

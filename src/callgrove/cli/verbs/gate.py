@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from callgrove.cli.options import TABLE_FORMATS, UNSAID, InputOptions, SelectionOptions, TableOutput
-from callgrove.cli.output import emit, emit_text
+from callgrove.cli.output import choose_rows, emit, emit_text
 from callgrove.cli.results import open_all, resolve_links
 from callgrove.errors import IncompleteResult, UsageError
 from callgrove.render.cost_texts import amount_of
@@ -218,8 +218,13 @@ def _print(made: Gate, options: GateOptions) -> None:
 
 
 def _make_table(made: Gate, options: GateOptions) -> Table:
+    from callgrove.patterns.tables import take_rows
     from callgrove.render.gate_report import readable_table
 
+    table, rows = made.table(), made.shown
+    if options.where:
+        chosen = choose_rows(table, options)
+        table, rows = take_rows(table, chosen), tuple(rows[k] for k in chosen.nonzero()[0].tolist())
     if options.format != "table":
-        return made.table()
-    return readable_table(made.shown, amount_of(made.metric.unit, made.metric.is_derived))
+        return table
+    return readable_table(rows, amount_of(made.metric.unit, made.metric.is_derived))

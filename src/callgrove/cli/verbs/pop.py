@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from callgrove.cli.options import (
-    TABLE_FORMATS,
     InputOptions,
     SelectionOptions,
     TableOutput,
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from callgrove.model.table import Table
 
 SCALINGS = ("strong", "weak")
-FORMATTED = ("table", "latex", "markdown")  # for people; others get the numbers as they are
 MARKS = {"good": "  ", "fair": " !", "poor": "!!"}
 
 
@@ -50,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="strong",
         help="compare the computation of all processes (strong; default) or of one (weak) with that of the first run",
     )
-    add_table_output(parser, formats=(*TABLE_FORMATS, "latex"))
+    add_table_output(parser)
 
 
 def run(options: Options) -> int:
@@ -69,9 +67,8 @@ def run(options: Options) -> int:
         scaling=options.scaling,
     )
     found = pop(opened, asked)
-    for_people = options.format in FORMATTED
-    emit(_format_table(found, options) if for_people else found.table(), options)
-    if for_people:
+    emit(_format_table(found, options) if options.is_for_people else found.table(), options)
+    if options.is_for_people:
         for text in (*found.notes, *found.name_missing()):
             note(text)
     for experiment in opened:

@@ -185,7 +185,8 @@ def _format_side(section: str, made: Table, columns: By, options: Options) -> Ta
     n_beside = sum(name.endswith("_ns") and name != "total_ns" for name in made.names)
     first, *rest = shown.columns
     named = [replace(first, name=section), *rest]
-    return fit_beside(named, made.columns[len(named) - n_beside :], f"{columns.value}s", made.left, options)
+    at = len(named) - n_beside
+    return fit_beside(named[:at], named[at:], made.columns[at:], f"{columns.value}s", made.left, options)
 
 
 def _choose_window(experiment: Experiment, options: Options) -> Window | None:

@@ -7,17 +7,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from callgrove.cli.contexts import add_contexts
 from callgrove.cli.options import (
     UNSAID,
     InputOptions,
     MetricNames,
+    ProfileOptions,
     TableOutput,
     add_input,
+    add_profiles,
     add_run,
     add_table_output,
-    int_set,
 )
-from callgrove.cli.output import emit, emit_text, stdout_look
+from callgrove.cli.output import emit, emit_text, filter_rows, stdout_look
 from callgrove.cli.parser import Command
 from callgrove.cli.selecting import time_window
 from callgrove.errors import UsageError
@@ -28,7 +30,6 @@ if TYPE_CHECKING:
     from callgrove.analysis.timeline.dominant import DominantTime
     from callgrove.analysis.timeline.statistics import Question, Timeline
     from callgrove.model.experiment import Experiment
-    from callgrove.model.runs import IntSet
     from callgrove.model.table import Column, Table
     from callgrove.model.traces.events import Window
     from callgrove.model.traces.windows import TimeWindow
@@ -41,13 +42,11 @@ LINES_ON_TERMINAL, LINES_OF_FILE, COLUMNS_OF_FILE = 24, 64, 990
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(InputOptions, MetricNames, TableOutput):
+class Options(InputOptions, MetricNames, ProfileOptions, TableOutput):
     window: TimeWindow | None
     by: Sequence[str]
     kind: Sequence[str] | None
     metric: str | None
-    rank: IntSet | None
-    thread: IntSet | None
     depth: int | None
     exclusive: bool
     bins: int | None
@@ -89,9 +88,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--kind", metavar="LIST", type=_words, help="only functions and spans of these kinds")
     group.add_argument("-m", "--metric", metavar="NAME", help="lines of samples that follow this metric")
-    group.add_argument("--rank", metavar="LIST", type=int_set, help="only these ranks, like 0-3,7")
-    group.add_argument("--thread", metavar="LIST", type=int_set, help="only these threads, like 0-3,7")
+    add_profiles(group)
     add_run(group)
+    add_contexts(parser, kinds=False)
     rows = parser.add_argument_group("rows")
     rows.add_argument(
         "--by",
@@ -121,7 +120,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     rows.add_argument(
         "--ignore-digits", action="store_true", help="of --phases: names that differ only in digits are one"
     )
-    add_table_output(parser, per_section=FOR_PEOPLE)
+    add_table_output(parser, per_section=FOR_PEOPLE, where=True)
     drawing = parser.add_argument_group("picture")
     drawing.add_argument("--picture", action="store_true", help="draw the window above the table, as on a terminal")
     drawing.add_argument("--svg", metavar="FILE", help="also draw the window to this file: svg, png or pdf")
@@ -254,7 +253,7 @@ def _describe_efficiency(timeline: Timeline) -> list[str]:
     share, why = timeline.communication_efficiency()
     if share is None:
         return [f"communication efficiency: {why}"] if why else []
-    return [f"communication efficiency {percent(share)}: the largest computation of a rank, of the window"]
+    return [f"communication efficiency {percent(share)}: the largest computation of a thread, of the window"]
 
 
 def _format_for_people(table: Table, experiment: Experiment, window: Window) -> Table:
@@ -314,7 +313,8 @@ def _print_phases(experiment: Experiment, question: Question, options: Options) 
 
 def _emit(table: Table, experiment: Experiment, window: Window, options: Options) -> None:
     limit = (FOR_PEOPLE if options.is_for_people else None) if options.limit == UNSAID else options.limit
-    shown = _format_for_people(table, experiment, window) if options.format == "table" else table
+    rows = filter_rows(table, options)
+    shown = _format_for_people(rows, experiment, window) if options.format == "table" else rows
     emit(shown, replace(options, limit=limit))
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from callgrove.cli.options import (
     ENTITIES,
+    TABLE_FORMATS,
     CostOptions,
     add_all_metrics,
     add_input,
@@ -96,6 +97,9 @@ TOP = Command(TopOptions, add_top_arguments, run_top)
 # -- tree --------------------------------------------------------------------------------------------------------------
 
 
+PICTURE = "svg"  # a flame graph
+
+
 @dataclass(frozen=True, kw_only=True)
 class TreeOptions(CostOptions):
     bottom_up: bool
@@ -120,7 +124,7 @@ def add_tree_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="the tree of metrics instead (time > execution > mpi > ...), of the whole run; -m shows what is below one",
     )
-    add_table_output(parser, limit=40, where=True)
+    add_table_output(parser, formats=(*TABLE_FORMATS, PICTURE), limit=40, where=True)
 
 
 def run_tree(options: TreeOptions) -> int:
@@ -135,10 +139,15 @@ def run_tree(options: TreeOptions) -> int:
         raise UsageError(
             f"--all-metrics shows columns of contexts, which the rows of {way} are not; leave out one of the two"
         )
+    has_columns = options.all_metrics or (options.derive and not options.metric)
+    if options.format == PICTURE and (options.metrics or options.source or has_columns):
+        raise UsageError(f"--format {PICTURE} draws calls by one metric (-m): no metric tree, lines or further columns")
     experiment = open_experiment(options)
     if options.metrics:
         return _print_metric_tree(experiment, options)
     costs = costs_of(experiment, options)
+    if options.format == PICTURE:
+        return _draw_tree(costs, options)
     columns = choose_columns(costs, options, Scope.INCLUSIVE)
     if options.bottom_up:
         if columns is not None:
@@ -152,6 +161,19 @@ def run_tree(options: TreeOptions) -> int:
     say_headline(costs, options, table.notes)
     emit(format_table(table, costs, options), options)
     return say_damage_met(experiment, options, printed=bool(len(table)))
+
+
+def _draw_tree(costs: Costs, options: TreeOptions) -> int:
+    from callgrove.cli.messages import note
+    from callgrove.cli.opening import say_damage_met
+    from callgrove.cli.output import emit_text
+    from callgrove.render.flame_svg import FlameOptions, draw_flame
+
+    picture = draw_flame(costs, FlameOptions(bottom_up=options.bottom_up))
+    emit_text([str(picture)], options.output)
+    for text in picture.notes:
+        note(text)
+    return say_damage_met(costs.experiment, options)
 
 
 def _print_metric_tree(experiment: Experiment, options: TreeOptions) -> int:
