@@ -95,6 +95,11 @@ machine ({surroundings}). Times are the best of {n_repeats} repeats, taken in tu
   adds to a process, against the bytes of both inputs' columns.
 - `hatchet`: `GraphFrame.from_hpctoolkit_latest` in its per-profile mode (see peers.md), against opening the same
   database and taking all of its columns. Hatchet returns two of the three scopes; all of its values are compared.
+- `questions`: a flat profile (`groupby_aggregate`; also pandas alone, which is no question to Hatchet), the printed
+  tree, a difference, a filter and a query with what is left added up again, of trees grown at random, against Hatchet
+  on the same trees; both have them in memory. All totals are compared. Hatchet groups and subtracts with pandas, in
+  compiled code: these two miss what the others keep. Larger trees of four metrics are compared with an eighth of them;
+  their frame has all metrics.
 - `hpctrace`: a trace of one thread as columns, and as an experiment with its samples. The floor is `np.fromfile` of the
   same records, converted to native byte order.
 - `hpcrun`: a measurement file of 04.00, all records decoded and checked, and its values as columns of an experiment;
@@ -105,6 +110,9 @@ machine ({surroundings}). Times are the best of {n_repeats} repeats, taken in tu
 - `derived`: a specification of 64 derived metrics applied to a generated Cube file of 6,008 call paths on 8 locations,
   from reading the specification to all values, against opening the file and against reading its bytes; files with more
   call paths and more locations; and CubeLib's `cube_remap2 -d` where it is installed.
+- `gate`: `diff --left --right --fail-above 3%` on simulated runs, as bench/cases/gate.py describes them: how many of
+  1,000 reports alarm without a change, and how many see a planted one. s is the noise of a large function from run to
+  run. Where there are more than 20,000 orders of runs, 999 are drawn instead of 9,999. Every number has a fixed seed.
 - `modeling`: Extra-P 4.2.5's `ModelGenerator.model_all` on series in memory, against `model_study` on the same series;
   reading them is timed in neither. All functions are compared. Memory is the peak of a fresh process, study included.
 - `convert`: databases from one generation to the other, against reading all files of the input and writing files of the
@@ -136,6 +144,9 @@ machine ({surroundings}). Times are the best of {n_repeats} repeats, taken in tu
   Perfetto's protobuf classes (`Trace.packet.add()`, then serialised). Converting, opening included and on one core:
   against `fetchmany` of the columns that are needed, and against reading the database and writing as many bytes as the
   trace has. Memory is the peak of a fresh process, pages of files included.
+- `windows`: `timeline` on a generated HPCToolkit database of 100,000 profiles with 20 samples each, and on the spans of
+  a rocprofv3 database, against reading the same events alone; rows are checked to add up to the window. Time per sample
+  of lines that are four times as long says how it grows.
 """
 
 

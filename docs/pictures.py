@@ -1,4 +1,4 @@
-"""Takes the pictures of the documentation from a report: `make pictures`, where Chromium is installed."""
+"""Makes the pictures of the documentation: SVG of the example, and of a report where Chromium is installed."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 
 from playwright.sync_api import sync_playwright
+
+from callgrove.examples import example
 
 FOLDER = Path(__file__).resolve().parent / "images"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
@@ -21,13 +23,20 @@ PICTURES = (
 )
 
 
+def draw() -> None:
+    """The pictures that need no browser."""
+    FOLDER.mkdir(exist_ok=True)
+    example().flame(width=900).save(FOLDER / "flame.svg")
+    example().spread(width=800).save(FOLDER / "spread.svg")
+
+
 def main(report: Path) -> int:
     """One picture for each view that the documentation shows."""
+    draw()
     found = next((path for name in BROWSERS if (path := shutil.which(name))), None)
     if found is None:
         sys.stderr.write("no Chromium is installed: the pictures stay as they are\n")
         return 0
-    FOLDER.mkdir(exist_ok=True)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
         page = browser.new_page(viewport={"width": 1180, "height": 480}, device_scale_factor=1)

@@ -38,6 +38,14 @@ def need_module(name: str) -> Any:
         need(name.partition(".")[0], f"{name} is not installed")
 
 
+def need_peer(name: str) -> Path:
+    """Return the interpreter of a tool that has an environment of its own; without it, the test ends as with `need`."""
+    python = ROOT / ".peers" / name / "bin" / "python"
+    if not python.is_file():
+        need("peers", f"{name} is not installed; `make peers` does it")
+    return python
+
+
 def each_of_shared(argument: str, samples: Iterable[Any], ids: Callable[[Any], str] = str) -> pytest.MarkDecorator:
     """One test for each of some samples of `../shared`. Without any there still is one, so that the fixture `shared`,
     which the test takes as well, can say what is missing."""

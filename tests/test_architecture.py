@@ -41,9 +41,10 @@ DIRECTLY_BELOW: dict[str, set[str]] = {
     "formats": {"binary", "model", "execute"},
     "prof": {"formats"},
     "query": {"analysis"},
+    "frames": {"analysis"},
     "render": {"analysis", "modeling"},
     "viewer": {"render"},
-    "callgrove": {"viewer", "prof", "examples", "algebra", "query"},
+    "callgrove": {"viewer", "prof", "examples", "algebra", "query", "frames"},
     "cli": {"callgrove"},
     "__main__": {"cli"},
 }
@@ -52,7 +53,7 @@ OPEN_TO_ALL = {"errors", "_version", "arrays"}
 # The one door from the model to the layers above: the methods of experiments and studies, which import the plain
 # functions behind them when they are called. Everything else in the model knows none of these layers.
 DOOR = "callgrove.model.methods"
-BEHIND_THE_DOOR = {"algebra", "analysis", "formats", "modeling", "patterns", "query", "render", "viewer"}
+BEHIND_THE_DOOR = {"algebra", "analysis", "formats", "frames", "modeling", "patterns", "query", "render", "viewer"}
 
 # The modules of `formats` that belong to no format. They import no format, and are all that formats have in common.
 SHARED_BY_FORMATS = {"", "detection", "interface", "folders", "plugins", "registry", "run_names", "writing"}

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bench import gpu_databases
+from bench import gpu_databases, same_program
 from bench.__main__ import BENCHES, main
 from bench.cases import (
     books,
@@ -26,6 +26,7 @@ from bench.cases import (
     derived,
     exports,
     freed_memory,
+    gate,
     gpu,
     growth,
     hatchet,
@@ -34,10 +35,12 @@ from bench.cases import (
     info,
     modeling,
     prof,
+    questions,
     report,
     sql,
     timeline,
     values,
+    windows,
 )
 from bench.conditions import Conditions, opened
 from bench.cubes import CubeShape, make_cube
@@ -185,6 +188,34 @@ def test_without_hatchet_nothing_is_measured(conditions: Conditions, monkeypatch
     assert [(f.is_kept, "make peers" in f.note) for f in findings] == [(True, True)] * 2
 
 
+def test_hatchet_gives_the_same_answers(conditions: Conditions, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not questions.PYTHON.is_file():
+        need("peers", "Hatchet is not installed; `make peers` does it")
+    for name, value in (("SIZES", (300,)), ("LARGEST", 8000), ("N_REPEATS", 1)):
+        monkeypatch.setattr(questions, name, value)
+    found = {finding.what for finding in questions.run(replace(conditions, scales=(Fraction(1),)))}
+    assert {"Hatchet / tree, 300 contexts", "Hatchet / difference, 300 contexts"} <= found
+    assert "frame: time per context, 8 x as many" in found
+
+
+def test_questions_without_hatchet(conditions: Conditions, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(questions, "PYTHON", conditions.folder / "absent")
+    monkeypatch.setattr(questions, "SIZES", (300,))
+    monkeypatch.setattr(questions, "LARGEST", 8000)
+    findings = [finding for finding in questions.run(conditions) if "Hatchet" in finding.what]
+    assert len(findings) >= 3
+    assert all(finding.is_kept and "make peers" in finding.note for finding in findings)
+
+
+def test_trees_of_questions_are_alike_in_both_tools() -> None:
+    tree = questions.Tree.of(500)
+    assert (tree.parent < np.arange(500)).all()
+    siblings = set(zip(tree.parent.tolist(), tree.name.tolist(), strict=True))
+    assert len(siblings) == 500, "no two siblings have one name, which Hatchet would merge"
+    later = tree.with_version("v2", 2)
+    assert later.experiment().root_total("time") == pytest.approx(2 * (tree.seconds.sum() + tree.seconds[::10].sum()))
+
+
 def test_a_trace_is_read_both_ways(conditions: Conditions, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hpctrace, "N_SAMPLES", 5000)
     assert [f.bench for f in hpctrace.run(conditions)] == ["hpctrace"] * 2
@@ -238,6 +269,29 @@ def test_derived_metrics_are_those_of_numpy(conditions: Conditions, monkeypatch:
 
 
 @exhaustive
+def test_the_gate_is_simulated(conditions: Conditions, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few pairs of each kind; that rates keep to their limits is a test of the gate."""
+    monkeypatch.setattr(gate, "N_QUIET", 2)
+    monkeypatch.setattr(gate, "N_CHANGED", 1)
+    findings = list(gate.run(replace(conditions, scales=(Fraction(1, 100),))))
+    assert {finding.what.split(",")[0] for finding in findings} >= {"false alarms", "3% seen", "5% seen", "10% seen"}
+    assert all(0 <= finding.value <= 1000 for finding in findings)
+
+
+def test_a_real_program_is_measured_in_turn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(same_program, "VERSIONS", {"left": 2, "right": 2, "slower": 3})
+    monkeypatch.setattr(same_program, "N_SPLITS", 2)
+    assert same_program.main([str(tmp_path), "--runs", "5"]) == 0
+    printed = capsys.readouterr().out
+    assert "time, left and right: " in printed
+    assert "cpu, 5 + 5: false alarms " in printed
+    assert len(list(tmp_path.glob("*.cubex"))) == 15
+    run = opened(tmp_path / "slower.4.cubex")
+    assert {"sweep", "count"} < {run.contexts.name(context) for context in range(len(run.contexts))}
+
+
 def test_cube_against_the_inflater_and_pycubexr(conditions: Conditions, monkeypatch: pytest.MonkeyPatch) -> None:
     found = list(cube.run(replace(conditions, scales=(Fraction(1, 256),))))
     assert all(np.isfinite(finding.value) for finding in found)
@@ -355,6 +409,14 @@ def test_traces_are_encoded_by_both(conditions: Conditions, monkeypatch: pytest.
         *("packet.add()", "packet.add()", "fetchmany", "converting"),
         *("memory", "memory"),
     ]
+    assert all(f.value > 0 for f in findings)
+
+
+def test_windows_are_added_up_and_checked(conditions: Conditions, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, size in (("N_EVENTS", 2000), ("N_PROFILES", 20)):
+        monkeypatch.setattr(windows, name, size)
+    findings = list(windows.run(replace(conditions, scales=(Fraction(1),))))
+    assert [f.what.partition(",")[0] for f in findings] == ["timeline / reading"] * 2 + ["time per sample"]
     assert all(f.value > 0 for f in findings)
 
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 import numpy as np
-import pandas
 import pytest
 
 import callgrove
@@ -22,7 +21,6 @@ from callgrove.examples import example, gpu_example
 from callgrove.formats.interface import WriteKeywords, WriteOptions
 from callgrove.model.experiment import Experiment
 from callgrove.model.methods import ExperimentMethods, StudyMethods
-from callgrove.model.metrics import Scope
 from callgrove.model.study.series import Study
 from callgrove.model.table import Table
 from tests.cli.commands import Capture, rows, said
@@ -313,42 +311,6 @@ def test_a_long_table_says_how_much_is_left() -> None:
     assert str(table).splitlines()[-1] == "... and 60 more rows"
     joined = Table.concatenate([table.head(2), table.head(3)])
     assert (joined["n"], joined.left) == ([0, 1, 0, 1, 2], 97)
-
-
-# -- frames ------------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("path", SAMPLES[:3], ids=lambda path: f"{path.parent.name}-{path.name}")
-def test_frames_add_up_to_the_total(path: Path) -> None:
-    e = opened(path)
-    metric = e.default_metric
-    frame, wide = e.to_pandas(), e.to_pandas([metric], wide=True)
-    total = pytest.approx(e.root_total(metric))
-    assert frame[metric].sum() == total
-    assert frame[frame["depth"] == 0][f"{metric} (inc)"].sum() == total
-    assert wide[metric].to_numpy().sum() == total
-    assert wide[metric].shape == (e.contexts.n_listed, len(e.profiles.measured))
-    by_context = frame.groupby("context")[metric].sum()
-    exclusive = e.totals(metric, Scope.EXCLUSIVE)
-    assert by_context.to_numpy(float) == pytest.approx(exclusive[by_context.index.to_numpy()])
-    arrow = e.to_arrow()
-    assert arrow.column_names == list(frame.columns)
-    assert arrow.to_pandas()["path"].tolist() == frame["path"].tolist()
-    assert isinstance(frame["name"].dtype, pandas.CategoricalDtype)
-
-
-def test_what_is_absent_in_a_frame_is_missing() -> None:
-    frame = example().to_pandas()
-    assert frame["gpu"].isna().all()
-    assert frame["rank"].dtype == "Int64"
-    has_cost = (frame["CPUTIME (sec) (inc)"].fillna(0) != 0) | (frame["cycles (inc)"].fillna(0) != 0)
-    assert has_cost.all()
-
-
-def test_frames_that_are_too_large_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("callgrove.analysis.method_results.MOST_CELLS", 10)
-    with pytest.raises(UsageError, match=r"408 contexts and profiles are too many.*select\(\.\.\.\), or ask with sql"):
-        example().to_pandas()
 
 
 # -- errors name parameters --------------------------------------------------------------------------------------------

@@ -8,7 +8,8 @@
     e.hot_path()["name"]                the costliest call path
     e.select(ranks="0-3").top("time")   a part of it is an experiment again
     e.diff(cg.open("slower.d"))         what differs, call path by call path
-    e.to_pandas()                       costs of every context in every profile
+    e.compare(cg.open("slower.d")).sentence    what it comes to, in words
+    e.to_pandas()                       costs of every context in every profile; also to_polars, to_arrow, to_hatchet
     e.sql("SELECT ...")                 SQL over its tables
     e.report("report.html")             one self-contained HTML page
     e.write("lulesh.cubex")             write another format; returns what that cannot hold
@@ -26,6 +27,7 @@ The parts of the package, for readers of its code:
     algebra/     experiments made of experiments: merge, mean, diff, cut, part, common
     formats/     one package per tool, and the registry
     analysis/    questions asked of an experiment, as plain functions
+    frames/      data frames, graphs, Hatchet and Thicket: experiments as these, and made of them
     modeling/    questions asked of a study: scaling models
     prof/        databases of HPCToolkit measurements
     query/       SQL over experiments and studies
@@ -49,9 +51,13 @@ from callgrove.errors import CallgroveError, CorruptFile, InputError, NotRecogni
 if TYPE_CHECKING:
     from callgrove.algebra.cutting import common, cut, part
     from callgrove.algebra.operations import diff, mean, merge
+    from callgrove.analysis.comparison import Comparison
+    from callgrove.analysis.gate.decision import gate
     from callgrove.formats.registry import check
     from callgrove.formats.registry import open_path as open
     from callgrove.formats.writing.transfer import write
+    from callgrove.frames.from_frames import from_pandas
+    from callgrove.frames.graph_frames import from_hatchet
     from callgrove.model.builder import ExperimentBuilder
     from callgrove.model.experiment import Experiment
     from callgrove.model.metrics import Scope
@@ -63,6 +69,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CallgroveError",
+    "Comparison",
     "CorruptFile",
     "Experiment",
     "ExperimentBuilder",
@@ -79,6 +86,9 @@ __all__ = [
     "common",
     "cut",
     "diff",
+    "from_hatchet",
+    "from_pandas",
+    "gate",
     "mean",
     "merge",
     "model_study",
@@ -89,6 +99,7 @@ __all__ = [
 ]
 
 _LAZY = {
+    "Comparison": ("callgrove.analysis.comparison", "Comparison"),
     "Experiment": ("callgrove.model.experiment", "Experiment"),
     "ExperimentBuilder": ("callgrove.model.builder", "ExperimentBuilder"),
     "ModelOptions": ("callgrove.modeling.options", "ModelOptions"),
@@ -100,6 +111,9 @@ _LAZY = {
     "common": ("callgrove.algebra.cutting", "common"),
     "cut": ("callgrove.algebra.cutting", "cut"),
     "diff": ("callgrove.algebra.operations", "diff"),
+    "from_hatchet": ("callgrove.frames.graph_frames", "from_hatchet"),
+    "from_pandas": ("callgrove.frames.from_frames", "from_pandas"),
+    "gate": ("callgrove.analysis.gate.decision", "gate"),
     "mean": ("callgrove.algebra.operations", "mean"),
     "merge": ("callgrove.algebra.operations", "merge"),
     "model_study": ("callgrove.modeling.fitting", "model_study"),

@@ -13,6 +13,7 @@
     |-- InvalidExperiment               1   a builder was given what contradicts itself
     |-- IncompleteResult                4   printed, but not complete, under --strict
     `-- MissingExtra                    1   an optional package is not installed
+        `-- MissingPackage                  one that is no extra of ours, such as Hatchet
 
     PluginWarning                           no error: a plug-in that is broken is left out
 
@@ -37,6 +38,7 @@ __all__ = [
     "InputError",
     "InvalidExperiment",
     "MissingExtra",
+    "MissingPackage",
     "NotEvaluated",
     "NotMeasured",
     "NotMeasuredInRun",
@@ -294,3 +296,14 @@ class MissingExtra(CallgroveError):
 
     def __reduce__(self) -> tuple[object, ...]:
         return MissingExtra, (self.extra, self.purpose)
+
+
+class MissingPackage(MissingExtra):
+    """A package of others is needed, which is no extra of ours; the message names the pip command."""
+
+    def __init__(self, package: str, purpose: str | Parameter) -> None:
+        self.extra, self.purpose = package, purpose
+        CallgroveError.__init__(self, purpose, f" needs a package that is not installed: pip install {package}")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return MissingPackage, (self.extra, self.purpose)

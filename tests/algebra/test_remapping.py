@@ -23,6 +23,7 @@ from tests.algebra.test_idle_threads import IDLE, TIME, by_region, hybrid
 from tests.cli.commands import Capture, notes, rows, run
 from tests.formats.cube.raw_cubes import r1
 from tests.model.strategies import experiments
+from tests.requirements import need_module
 
 NAMES = {activity.name for activity in ACTIVITIES}
 
@@ -202,6 +203,22 @@ def test_a_cube_file_has_the_tree(stencil: Path, capsys: Capture) -> None:
     assert {name: above.replace(" (sec)", "_sec") for name, above in divided(before).items()} == parents
     for name in divided(before):
         assert after.root_total(name) == pytest.approx(before.root_total(name), rel=1e-12)
+
+
+@pytest.mark.parametrize("words", [("cube",), ("callgrove",), ("callgrove", "--evaluate"), ("hpctoolkit-release",)])
+def test_every_target_has_values_of_the_tree(words: tuple[str, ...], stencil: Path, capsys: Capture) -> None:
+    """What contexts do is no formula that a file could hold: it is stored, and called so where files can say it."""
+    if words[0] == "callgrove":
+        need_module("pyarrow")
+    out = stencil.with_name("out")
+    run(capsys, "remap", stencil, out, "--to", *words)
+    before = {row["name"]: row for row in callgrove.open(stencil).remap().metric_tree()}
+    after = {row["name"]: row for row in callgrove.open(out).metric_tree()}
+    activities = [name for name in before if name in {activity.name for activity in ACTIVITIES}]
+    assert {"execution", "comp", "mpi"} <= {*activities}
+    for name in activities:
+        assert after[name]["value"] == pytest.approx(before[name]["value"], rel=1e-12)
+        assert after[name]["kind"] == ("measured" if words[0].startswith("hpctoolkit") else "computed")
 
 
 def test_shares_are_printed(stencil: Path, capsys: Capture) -> None:

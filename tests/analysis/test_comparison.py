@@ -71,6 +71,14 @@ def test_minima_that_are_not_there_are_empty() -> None:
     assert (only["left"], only["right"], only["difference"], only["ratio"]) == (None, 0.5, None, None)
 
 
+def test_extremes_are_more_or_less_and_have_no_parts() -> None:
+    found = compare([A, B], Question("hi"))
+    assert found.totals == (24.0, 200.0)
+    assert found.sentence == "B.cubex has 733 % more hi"
+    assert found.count_only(1)["right"][0] == 1
+    assert np.isnan(found.count_only(1)["right"][1])
+
+
 def test_the_largest_difference_comes_first() -> None:
     found = rows(compare([A, B], Question("time")))
     weights = [abs(row["difference"]) for row in found]

@@ -169,6 +169,13 @@ def test_data_formats_have_all_digits(path: Path, capsys: Capture) -> None:
     assert float(chosen[0]["value"]) == 72
 
 
+def test_a_metric_that_is_asked_for_is_shown_though_it_is_zero(tmp_path: Path) -> None:
+    none = Cube(R1_TREE, [RawMetric("time", rows=R1_TIME), RawMetric("none", rows={0: [0, 0, 0, 0]})])
+    table = metric_tree(opened(none.write(tmp_path / "f.cubex")), "none", limit=5)
+    assert [(row["name"], row["value"]) for row in table] == [("none", 0.0)]
+    assert table.left == 0
+
+
 def test_a_flat_list_says_how_to_get_a_tree(tmp_path: Path, capsys: Capture) -> None:
     flat = Cube(R1_TREE, [RawMetric("time", rows=R1_TIME), RawMetric("visits", rows=R1_VISITS)]).write(
         tmp_path / "f.cubex"

@@ -30,7 +30,7 @@ def test_rows_are_those_of_the_command_line(
     table = opened(tmp_path / "mini.cubex").remap().metric_tree(limit=100)
     expected = []
     for row in table:
-        write = amount_of(row["unit"], not row["kind"].startswith("measured"))
+        write = amount_of(row["unit"], not row["kind"].startswith(("measured", "computed")))
         cells = [write(row[name]) for name in ("value", "without_children")]
         share = "" if row["percent"] is None else percent(row["percent"] / 100)
         expected.append([row["name"], *cells, share, row["kind"]])

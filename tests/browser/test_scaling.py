@@ -6,6 +6,7 @@ import csv
 import io
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from tests.browser.commands import printed
 from tests.browser.conftest import OpenPage
 from tests.browser.genuine import genuine_page
 from tests.browser.made import EVIL
-from tests.browser.reading import downloaded, open_tab, rows, shown_panel, tooltip, wait_for_picture
+from tests.browser.reading import downloaded, open_tab, picked, rows, shown_panel, tooltip, wait_for_picture
 from tests.viewer.pages import two_runs
 
 
@@ -149,6 +150,30 @@ def test_the_overview_says_what_is_costly_and_what_grows(
     assert page.get_by_role("tab", selected=True).inner_text() == "Scaling"
     assert shown_panel(page).locator(".scaling-title").inner_text() == "main \u203a grows"
     assert shown_panel(page).locator(".hint.mono").inner_text().endswith("1·p")
+
+
+def test_ratios_on_the_overview_have_no_shares(tmp_path: Path, open_page: OpenPage) -> None:
+    points = [(float(p),) for p in (2, 4, 8, 16, 32)]
+    entries = [
+        (f"main->{name}", metric, k, [factor * p])
+        for k, (p,) in enumerate(points)
+        for metric in ("time", "per visit")
+        for name, factor in (("a", 1.0), ("b", 3.0))
+    ]
+    study = replace(Study.from_values(["p"], points, entries), ratios=("per visit",))
+    path = tmp_path / "study.html"
+    path.write_text(report([Input(study, ["study.txt"])]), encoding="utf-8")
+    page = open_page(path)
+    hints = shown_panel(page).locator(".card-head .hint")
+    assert hints.all_inner_texts()[-2:] == [
+        "what the models predict, and its share of them all",
+        "of all with 1.0% or more there",
+    ]
+    picked(page, "Metric", "per visit")
+    assert hints.all_inner_texts()[-2:] == ["what the models predict", ""]
+    saved = downloaded(page, shown_panel(page).get_by_role("button", name="SVG").first, tmp_path)
+    texts = [text for text in ET.parse(saved).getroot().itertext() if text.strip()]
+    assert texts[:4] == ["main \u203a b", "384", "main \u203a a", "128"]
 
 
 def test_runs_that_make_no_study_say_why(

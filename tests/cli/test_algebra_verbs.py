@@ -186,7 +186,10 @@ def test_diff_says_the_totals(demo: Path, capsys: Capture) -> None:
     run(capsys, "part", demo, "r0.d", "--rank", "0")
     assert main(["diff", "r0.d", "stencil.d", "--limit", "1"]) == 0
     error = capsys.readouterr().err
-    assert re.search(r"CPUTIME \(sec\): [\d.]+ s in r0.d, [\d.]+ s in stencil.d: difference -[\d.]+ s \(-\d+", error)
+    assert re.search(r"CPUTIME \(sec\): [\d.]+ s in r0.d, [\d.]+ s in stencil.d: difference -[\d.]+ s\n", error)
+    assert re.search(
+        r"stencil.d has \d+ % more CPUTIME \(sec\) in all, with 4 processes instead of 1: \d+ % of it in", error
+    )
 
 
 def test_diff_writes_an_experiment(demo: Path, capsys: Capture) -> None:

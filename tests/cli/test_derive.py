@@ -308,4 +308,5 @@ def test_series_have_no_metrics_of_runs(tmp_path: Path, capsys: Capture) -> None
     path = tmp_path / "series.txt"
     path.write_text("PARAMETER p\nPOINTS 1 2 3 4 5\nREGION main\nMETRIC time\n" + "DATA 1\n" * 5)
     assert "formulas need the metrics of runs" in said(capsys, "model", path, "--derive", "x = time", code=2)
+    assert "-m: is a study of series; formulas need" in said(capsys, "model", path, "-m", "x = time / 2", code=2)
     assert main(["model", str(path), "-m", "time"]) == 0

@@ -135,6 +135,14 @@ def test_models_of_formulas(capsys: Capture, shared: Path) -> None:
     assert [row["share"] for row in predicted] == [None] * 3
 
 
+@pytest.mark.parametrize("formula", ["time / (visits - visits)", "time - time"])
+def test_formulas_without_values_are_no_unknown_metrics(formula: str, capsys: Capture, shared: Path) -> None:
+    runs = shared / "data" / "own" / "scaling" / "runs"
+    nothing = "x has no value other than 0 in any run, so that it has no series"
+    assert nothing in said(capsys, "model", runs, "-m", f"x = {formula}", code=2)
+    assert nothing in notes(capsys, "export", runs, "--table", "series", "--derive", f"x = {formula}")
+
+
 def test_models_of_the_files_own_formulas_are_made_when_they_are_named(
     cube: Path, capsys: Capture, tmp_path: Path
 ) -> None:

@@ -55,7 +55,6 @@ def test_latex(cube: Path, capsys: Capture, tmp_path: Path) -> None:
     assert r"\quad parallel efficiency & 0.551 & 0.551 \\" in lines
     assert r"MPI share of time & 32.8\% & 32.8\% \\" in lines
     assert lines[-1] == r"\end{tabular}"
-    assert "does not write latex" in said(capsys, "top", cube, "-o", tmp_path / "top.tex", code=2)
 
 
 def test_markdown_reads_like_the_table(cube: Path, capsys: Capture, tmp_path: Path) -> None:
@@ -87,6 +86,7 @@ def test_parts_of_the_tree(cube: Path, capsys: Capture) -> None:
     assert by_name(rows(capsys, "pop", cube, "--under", "main->foo"), "r1.cubex")["runtime"] == 16
     assert by_name(rows(capsys, "pop", cube, "--under", "/^MPI_/"), "r1.cubex")["computation"] == 0
     assert "did you mean 'foo'" in said(capsys, "pop", cube, "--under", "fooo", code=2)
+    assert "there is no context ''" in said(capsys, "pop", cube, "--under", "", code=2), "not the whole tree"
 
 
 def test_two_inputs_are_compared(cube: Path, capsys: Capture) -> None:
@@ -97,9 +97,10 @@ def test_two_inputs_are_compared(cube: Path, capsys: Capture) -> None:
     assert scaling["computation scaling"] == pytest.approx(computation[0] / computation[1])  # type: ignore[operator]
     weak = by_name(rows(capsys, "pop", cube, DATABASES["mpi4.d"], "--scaling", "weak"), "mpi4.d")
     assert weak["computation scaling"] == pytest.approx(scaling["computation scaling"] * 4 / 2)  # type: ignore[operator]
-    assert "weak scaling: the computation per process is compared with that of r1.cubex" in notes(
-        capsys, "pop", cube, DATABASES["mpi4.d"], "--scaling", "weak"
-    )
+    told = notes(capsys, "pop", cube, DATABASES["mpi4.d"], "--scaling", "weak")
+    assert "weak scaling: the computation per process is compared with that of r1.cubex" in told
+    assert "times of runs are different metrics ('time', 'CPUTIME (sec)')" in told
+    assert "different metrics" not in notes(capsys, "pop", cube, cube)
 
 
 def test_a_folder_of_runs(tmp_path: Path, capsys: Capture) -> None:

@@ -198,6 +198,7 @@ WITH_OUTPUT = {  # a command for every verb that has -o, and what begins or is i
     "top": ("top stencil.d", "kernel"),
     "tree": ("tree stencil.d", "main"),
     "hot": ("hot stencil.d", "main"),
+    "imbalance": ("imbalance stencil.d", "kernel"),
     "diff": ("diff stencil.d stencil.d", "present"),
     "pop": ("pop stencil.d", "load balance"),
     "model": ("model scaling.txt", "kernel"),

@@ -41,11 +41,17 @@ FIRST_COLUMNS = {
 }
 # DESIGN: columns of the printed tables.
 COSTS = ["name", "kind", "file", "line", "module", "exclusive", "inclusive", "percent"]
-PRINTED = {"top": COSTS, "tree": ["context", "depth", *COSTS], "hot": ["context", "depth", *COSTS]}
+SPREAD = "name n sum mean min p25 median p75 max std cv imbalance percent_imbalance load_balance excess slowest percent"
+PRINTED = {
+    "imbalance": [*SPREAD.split(), "kind", "file", "line", "module"],
+    "top": COSTS,
+    "tree": ["context", "depth", *COSTS],
+    "hot": ["context", "depth", *COSTS],
+}
 
 # -- every verb, every format ----------------------------------------------------------------------------------------
 
-FORMATS = ("table", "csv", "json", "markdown")
+FORMATS = ("table", "csv", "json", "markdown", "latex", "html")
 ON_A_DATABASE = [
     ("info", FORMATS, ()),
     ("info", FORMATS, ("--metrics",)),
@@ -54,13 +60,17 @@ ON_A_DATABASE = [
     ("tree", FORMATS, ("--bottom-up",)),
     ("tree", FORMATS, ("--source",)),
     ("hot", FORMATS, ()),
-    ("pop", ("table", "csv", "json", "latex"), ()),
-    ("pop", ("markdown",), ()),  # for people, with names indented
+    ("imbalance", FORMATS, ()),
+    ("imbalance", ("csv", "json"), ("--over", "thread", "--by", "context", "--scope", "inclusive")),
+    ("top", FORMATS, ("--columns", "thread")),
+    ("pop", ("table", "csv", "json"), ()),
+    ("pop", ("markdown", "latex", "html"), ()),  # for people, with names indented
     ("dump", (*FORMATS, "jsonl"), ("--limit", "40")),
     ("check", FORMATS, ()),
     *(("export", (*FORMATS, "jsonl"), ("--table", table)) for table in TABLES),
     *(("export", ("csv",), ("--table", "values", "--scope", s)) for s in ("exclusive", "inclusive", "function")),
     *(("top", ("csv",), ("--by", by)) for by in ("function", "line", "loop", "context", "file", "module")),
+    *(("top", FORMATS, ("--by", by)) for by in ("thread", "node", "run")),
 ]
 
 
@@ -87,7 +97,7 @@ def test_runs_in_every_format(
 
 def test_every_verb_is_run_here() -> None:
     elsewhere = {"formats", "convert", "demo", "model", "predict", "summary", "prof"}
-    elsewhere |= {"diff", "merge", "mean", "cut", "part", "common", "remap", "report", "sql"}
+    elsewhere |= {"diff", "merge", "mean", "cut", "part", "common", "remap", "report", "sql", "timeline"}
     assert {verb for verb, _, _ in ON_A_DATABASE} | elsewhere == {verb.name for verb in VERBS}
 
 

@@ -28,6 +28,7 @@ VERBS = {
     "bottom-up": ("tree", "stencil.d", "--bottom-up"),
     "hot": ("hot", "stencil.d"),
     "diff": ("diff", "stencil.d", "stencil.d"),
+    "top-by-rank": ("top", "stencil.d", "--by", "rank"),
     "summary": ("summary", "train.db"),
     "summary-by": ("summary", "train.db", "--by", "rank", "--by", "stream"),
     "model": ("model", "scaling.txt"),

@@ -173,6 +173,15 @@ def test_the_formulas_are_inside_of_the_grammar_of_cubelib(defined: Experiment, 
     assert set(kinds.values()) == {"POSTDERIVED"}
 
 
+def test_where_cubepl_computes_zero_is_said(tmp_path: Path) -> None:
+    """0/0 has no value here, and is 0 in CubeLib; inside of each it is 0 here as well."""
+    plain = r1(tmp_path / "r1.cubex").with_metric("half = time / 2", "per = each(time / visits)")
+    defined = plain.with_metric("ratio = time / visits", "of_ratio = 1 - half / ratio", "root = each(sqrt(time))")
+    said = "where ratio, of_ratio, root have no value: CubePL takes 0/0, roots and logarithms of negative numbers as 0"
+    assert said in write(defined, tmp_path / "out.cubex", "cube").losses
+    assert not [text for text in write(plain, tmp_path / "plain.cubex", "cube").losses if "no value" in text]
+
+
 def test_measurement_files_hold_what_adds_up(tmp_path: Path) -> None:
     made = read(corpus("release"))
     made = made.with_metric("half = `CPUTIME (sec)` / 2", "ratio = half / (half + `CPUTIME (sec)`)")

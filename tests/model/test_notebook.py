@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from html.parser import HTMLParser
 
 import numpy as np
@@ -17,9 +18,12 @@ from callgrove.model.table import UNCOUNTED, Table
 from callgrove.model.values import Values
 from callgrove.modeling.fitting import model_study
 from callgrove.modeling.model_tables import model_tables
+from tests.frames.trees import tree_t, tree_with
 
 EVIL = "<img src=x onerror=alert(1)>"
-ALLOWED = {"div", "table", "caption", "thead", "tbody", "tr", "th", "td", "p", "b"}
+ALLOWED = {"div", "table", "caption", "thead", "tbody", "tr", "th", "td", "p", "b", "span", "details", "summary"}
+BAR = r"background:linear-gradient\(90deg,#[0-9a-f]{8} [0-9.]+%,transparent [0-9.]+%\)"
+STYLE = re.compile(rf"text-align:left|margin-left:1\.2em|(float:right;width:8em;text-align:right)?;?({BAR})?")
 
 
 class Reader(HTMLParser):
@@ -36,7 +40,8 @@ class Reader(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         assert tag in ALLOWED
-        assert attrs in ([], [("style", "text-align:left")])
+        for name, value in attrs:
+            assert name in ("title", "open") or (name == "style" and STYLE.fullmatch(value or "")), (name, value)
         self.open.append(tag)
         if tag == "tr":
             self.rows.append([])
@@ -78,6 +83,91 @@ def test_a_table_of_nothing() -> None:
 
 def test_cells_are_bounded() -> None:
     assert len(Table.from_rows(["a"], [["<" * 10**6]] * 50)._repr_html_()) < 20_000
+
+
+def widths(text: str) -> list[float]:
+    """How much of each bar is filled."""
+    return [float(width) for width in re.findall(r"#[0-9a-f]{8} ([0-9.]+)%", text)]
+
+
+def test_shares_and_differences_have_bars() -> None:
+    rows = [("a", 75.0, 4), ("b", 25.0, -2), ("c", None, 0)]
+    shown = Table.from_rows(("name", "percent", "difference"), rows)._repr_html_()
+    assert widths(shown) == [75, 100, 25, 50]
+    assert Reader(shown).rows[1:] == [["a", "75", "4"], ["b", "25", "-2"], ["c", "", "0"]]
+    assert len(set(re.findall(r"#[0-9a-f]{8}", shown))) == 2, "what is less has another colour"
+    odd = Table.from_rows(("percent",), [(250.0,), (float("nan"),), (float("inf"),), ("<b>",)])._repr_html_()
+    assert widths(odd) == [] or max(widths(odd)) <= 100
+    assert "<b>" not in odd
+
+
+class Folds(HTMLParser):
+    """The names of a tree, each with the level it is nested in, and which are unfolded."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.level, self.in_name, self.is_leaf = 0, False, False
+        self.names: list[tuple[int, str]] = []
+        self.unfolded = 0
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.level += tag == "details"
+        self.unfolded += tag == "details" and ("open", None) in attrs
+        self.in_name = tag == "span" and not any(name == "style" for name, _ in attrs)
+        self.is_leaf = tag != "summary" and (self.is_leaf if tag == "span" else tag == "div")
+
+    def handle_endtag(self, tag: str) -> None:
+        self.level -= tag == "details"
+        self.in_name = False
+
+    def handle_data(self, data: str) -> None:
+        if self.in_name:
+            self.names.append((self.level if self.is_leaf else self.level - 1, data))
+
+
+def test_a_tree_unfolds() -> None:
+    table = tree_t().tree()
+    shown = table._repr_html_()
+    Reader(shown)
+    assert "<script" not in shown
+    assert Folds(shown).names == list(zip(table["depth"], table["name"], strict=True))
+    assert Folds(shown).unfolded == 3, "main, solve and kernel, which have most"
+    assert Reader(shown).text.startswith("time: 224 sec in all")
+    assert max(widths(shown)) == 100
+    assert Folds(tree_t().tree(bottom_up=True)._repr_html_()).names[0] == (0, "kernel")
+    assert [name for _, name in Folds(tree_t().hot_path()._repr_html_()).names] == ["main", "solve", "kernel"]
+
+
+def test_a_large_tree_is_cut_to_its_costliest_rows() -> None:
+    n = 5_000
+    rows = [(0, "main"), *((1, f"f{k}") for k in range(n))]
+    costs = np.arange(n + 1, dtype=float).reshape(-1, 1)
+    shown = tree_with(rows, {"time": ("sec", costs)}).tree()._repr_html_()
+    names = [name for _, name in Folds(shown).names]
+    assert (len(names), names[:2]) == (300, ["main", "f4999"])
+    assert Reader(shown).text.endswith("… and 4,701 more rows")
+    assert len(shown) < 300_000
+
+
+def test_a_deep_tree_is_nested_no_deeper_than_browsers_bear() -> None:
+    rows = [(depth, f"f{depth}") for depth in range(200)]
+    shown = tree_with(rows, {"time": ("sec", np.ones((200, 1)))}).tree()._repr_html_()
+    Reader(shown)
+    assert max(level for level, _ in Folds(shown).names) == 40
+    assert len(Folds(shown).names) == 200
+
+
+def test_names_of_a_tree_stay_text() -> None:
+    for name in (
+        EVIL,
+        '" onmouseover="alert(1)',
+        "</details></div><script>alert(1)</script>",
+        "a\x1b[2J" + "x" * 10**6,
+    ):
+        shown = tree_with([(0, name), (1, name)], {"time": ("sec", np.ones((2, 1)))}).tree()._repr_html_()
+        Reader(shown)
+        assert len(shown) < 5_000
 
 
 def test_an_experiment() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callgrove.render.units import bar
+from callgrove.render.units import bar, heat
 
 
 @pytest.mark.parametrize(
@@ -33,3 +33,25 @@ def test_bar(share: float, blocks: str, ascii_only: str) -> None:
 @given(st.floats(), st.integers(1, 50), st.booleans())
 def test_a_bar_has_its_width(share: float, width: int, unicode: bool) -> None:
     assert len(bar(share, width, unicode=unicode)) == width
+
+
+# -- heat strips -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("values", "width", "text", "plain"),
+    [
+        ([24, 26, 28, 38], 16, "▓▓▓█", "***#"),
+        ([8, 0, 0, 0], 16, "█···", "#..."),
+        ([1e-9, 1], 16, "░█", ":#"),  # what is there is darker than nothing
+        ([1, None, 2, float("nan")], 16, "▒ █ ", "+ # "),
+        ([0, 0], 16, "··", ".."),
+        ([-3, 2], 16, "·█", ".#"),
+        ([1, 1, 1, 9, 1, 1], 3, "░█░", ":#:"),  # neighbours show the largest of them
+        ([1, 2, 3, 4, 5], 2, "▒█", "+#"),
+        ([], 16, "", ""),
+    ],
+)
+def test_heat(values: list[float | None], width: int, text: str, plain: str) -> None:
+    assert heat(values, width) == text
+    assert heat(values, width, unicode=False) == plain

@@ -303,15 +303,19 @@ def with_idle_threads(experiment: Experiment, time: str, empty: Collection[str])
     computable = list_computable(empty, known)
     names = {*computable, time} if IDLE_THREADS in computable else computable
     rows = _list_rows(metrics, time if IDLE_THREADS in names else "")
-    rows = [_mark(row, computable) if row.metric.name in empty else row for row in rows]
+    rows = [_mark(row, computable, empty) if row.metric.name in {*empty, *names} else row for row in rows]
     numbers = {k: row.metric.name for k, row in enumerate(rows) if row.metric.name in names}
     computed = _Computed(IdleThreads(experiment, time), Imbalance(experiment, COMPUTATION, visits), numbers)
     return with_metric_rows(experiment, rows, [(np.array(sorted(numbers), np.int64), computed.blocks)])
 
 
-def _mark(row: NewRow, computed: Collection[str]) -> NewRow:
-    """Return a row without stored values as one that is computed, or that nobody measured."""
-    return replace(row, metric=row.metric.as_measured() if row.metric.name in computed else row.metric.as_missing())
+def _mark(row: NewRow, computed: Collection[str], empty: Collection[str]) -> NewRow:
+    """Return a row without stored values as one that is computed, or that nobody measured; time, which has some, as
+    one that is computed in part."""
+    metric = row.metric
+    if metric.name not in empty:
+        return replace(row, metric=metric.as_computed("in part"))
+    return replace(row, metric=metric.as_computed() if metric.name in computed else metric.as_missing())
 
 
 def _demand_threads(experiment: Experiment, time: str) -> None:

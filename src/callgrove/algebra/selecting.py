@@ -16,7 +16,7 @@ All patterns are about the tree as it was. Steps 3 and 4 are one map from contex
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property, partial
 from typing import Any, TypedDict, Unpack, cast
@@ -33,6 +33,7 @@ from callgrove.model.selection import select, span_choice
 from callgrove.model.traces.events import SpanKind, Traces
 from callgrove.patterns.conditions import TextColumn, find_nearest
 from callgrove.patterns.expressions import match_texts
+from callgrove.patterns.hatchet import translate_query
 from callgrove.patterns.matching import Matcher
 from callgrove.patterns.syntax import Pattern, parse_name
 
@@ -89,15 +90,29 @@ class ContextSelection:
 
     @classmethod
     def of(cls, **keywords: Unpack[ContextKeywords]) -> ContextSelection:
-        """Return the selection that keywords mean; a text is a list of one."""
+        """Return the selection that keywords mean: a text is a list of one, and a query of steps that are no texts is
+        one of Hatchet's."""
         rest = keywords.pop("rest", "path")
-        lists = {field: [texts] if isinstance(texts, str) else texts for field, texts in keywords.items()}
+        lists = {field: _list_texts(field, texts) for field, texts in keywords.items()}
         return cls(**cast("Mapping[str, Any]", lists), rest=rest)
 
     @property
     def asks_anything(self) -> bool:
         """Whether any context, or kind of span, was asked for."""
         return any(getattr(self, one.name) for one in fields(self) if one.name != "rest")
+
+
+def _list_texts(field: str, texts: object) -> Sequence[str | Pattern]:
+    if isinstance(texts, str):
+        return [texts]
+    listed = list(texts) if isinstance(texts, Iterable) else [texts]
+    asked = [text for text in listed if isinstance(text, str)]
+    if len(asked) == len(listed):
+        return asked
+    if field == "query" and isinstance(texts, Sequence):
+        return [translate_query(texts)]
+    wrong = next(text for text in listed if not isinstance(text, str))
+    raise UsageError(Parameter(field), f" takes a text or a list of texts, not {wrong!r:.80}")
 
 
 def select_contexts(
@@ -237,6 +252,8 @@ class _Chooser:
             yield f"lost: {n_elided} elided contexts: nothing tells whether they lie below what was selected"
         if gone[: tree.n_listed].any() and self.experiment.traces.n_samples:
             yield "samples of contexts that were not selected read as idle"
+        if self.experiment.traces.spans_backend is not None and not self.selection.kind:
+            yield "spans of traces stay: they are chosen by their kind, not by contexts"
         if len(self._unmoved):
             names = some(list(dict.fromkeys(map(tree.label, self._unmoved.tolist()))))
             yield f"{names} is a root: it has no caller that could take its cost, and stays"

@@ -6,16 +6,19 @@ The modules, in the order to read them:
     views.py             the flat profile (`top`), the call tree (`tree`), callers, the hot path (`hot`)
     metric_tree.py       the tree of metrics with shares (`tree --metrics`)
     columns.py           the columns that a profiler wants shown: formulas over statistics of threads
-    comparison.py        what differs between experiments: `diff`
+    spread/              how costs are spread over ranks, threads, GPUs, nodes, runs: `imbalance`, `top --by rank`
+    comparison/          what differs between experiments, and between studies: `diff`
+    gate/                did repetitions become slower: `diff --left --right`
     efficiency.py        how efficiently runs use processes, threads and devices: `pop`
     efficiency_figures.py  the figures of an audit, and what was found of them
     time_use.py          what threads of a run spent their time on, and how its devices were used
     overview.py          what is in an experiment: `info`
     value_tables.py      values as a table: stored, computed in a scope, or evaluated from a formula
     tables.py            an experiment's tables, streamed: `export`
-    method_results.py    what the library's methods return: tables with titles and notes, data frames
+    method_results.py    what the library's methods return: tables with titles and notes
     summary.py           what a traced run did: `summary`
     summary_sections.py  what a summary is made of: sections, divisions, sums, statistics of durations
     summary_parts.py     the summary of one part of a trace
     devices.py           how devices were used: busy, overlapping, idle and why
+    timeline/            what went on in a window of time, exactly: `timeline`
 """

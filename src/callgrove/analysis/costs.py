@@ -37,8 +37,8 @@ __all__ = [
     "functions_of",
     "group",
     "nearest",
+    "outermost",
     "over_system",
-    "spread_statistics",
     "without_children",
 ]
 
@@ -257,21 +257,6 @@ def counts_as_child(child: Metric) -> bool:
 # -- one metric over profiles, and over the system tree ----------------------------------------------------------------
 
 
-def spread_statistics(values: Array) -> dict[str, float]:
-    """Return the least, mean and most over profiles, their deviation, how much more the most is than the mean, and how
-    many profiles have no cost."""
-    with np.errstate(invalid="ignore", over="ignore"):
-        mean = float(values.mean())
-        return {
-            "min": float(values.min()),
-            "mean": mean,
-            "max": float(values.max()),
-            "std": float(values.std()),
-            "imbalance": float(values.max()) / mean - 1 if mean else 0.0,
-            "none": int(np.count_nonzero(values == 0)),
-        }
-
-
 def over_system(experiment: Experiment, quantity: str, scope: Scope, context: int) -> Array:
     """Return the metric at one context for every place of the system: what its profiles have, combined; absent is
     neutral."""
@@ -461,6 +446,8 @@ class Groups:
 
 def nearest(tree: ContextTree, anchors: Bools) -> Ids:
     """Return the closest anchor at or above every context of the tree; roots are anchors always."""
+    if anchors.all():
+        return np.arange(len(anchors), dtype=np.int32)
     owner: list[int] = []
     for context, (above, anchor) in enumerate(zip(tree.parent[: len(anchors)].tolist(), anchors.tolist(), strict=True)):
         owner.append(context if anchor or above < 0 else owner[above])
@@ -475,14 +462,13 @@ def functions_of(tree: ContextTree) -> Ids:
 
 
 def outermost(group: Ids, tree: ContextTree) -> Bools:
-    """Return a mask of the contexts without an ancestor of the same group."""
-    out = np.zeros(len(group), np.bool_)
-    open_groups: dict[int, int] = {}  # group -> where the outermost open context of it ends
-    ends = tree.subtree_end[: len(group)].tolist()
-    for context, (of, end) in enumerate(zip(group.tolist(), ends, strict=True)):
-        if open_groups.get(of, 0) <= context:
-            out[context] = True
-            open_groups[of] = end
+    """Return a mask of the contexts without an ancestor of the same group. In preorder, a context lies below an earlier
+    one of its group where that one's subtree ends after it; so the furthest end so far tells."""
+    out = np.ones(len(group), np.bool_)
+    order = np.argsort(group, kind="stable")
+    first = group[order].astype(np.int64) * (len(group) + 1)  # ends of earlier groups are less than those of later ones
+    ends = np.maximum.accumulate(first + tree.subtree_end[: len(group)][order])
+    out[order[1:]] = ends[:-1] - first[1:] <= order[1:]
     return out
 
 

@@ -98,6 +98,7 @@ class _Measured:
     computation: float = np.nan
     counters: Counters = field(default_factory=lambda: Counters(np.nan, np.nan))
     n_processes: int = 0
+    time: str = ""  # the metric of the time of its threads
 
 
 NEEDS_REPLAY = (
@@ -105,6 +106,7 @@ NEEDS_REPLAY = (
     "replayed on an ideal network"
 )
 INFINITE = "some values are infinite or no numbers, or too large to add up"
+NEGATIVE = "some of the time is below zero, as in an experiment of differences, which has no efficiencies"
 BETWEEN_PROCESSES = ("mpi", "shmem_time", "gaspi_time", "nccl_time")
 
 
@@ -116,8 +118,9 @@ def _fill_in(sheet: _Sheet, use: TimeUse, question: Question) -> float:
     """Enter the figures of the host, and return the sum of computation, NaN where it is not known."""
     sheet.put("processes", use.n_processes)
     sheet.put("threads", int(use.n_threads.sum()))
-    if not use.is_finite:
-        sheet.leave_out((name for name in OF_HOST if name not in ("IPC", "frequency")), INFINITE)
+    if not use.is_finite or use.is_signed:
+        reason = NEGATIVE if use.is_finite else INFINITE
+        sheet.leave_out((name for name in OF_HOST if name not in ("IPC", "frequency")), reason)
         return np.nan
     init = use.of("mpi_init_exit") if question.exclude_init else np.zeros(len(use.process))
     time, mpi, comp = use.of() - init, use.of(*BETWEEN_PROCESSES) - init, use.of("comp")
@@ -140,7 +143,7 @@ def _explain_missing_runtime(use: TimeUse, time: Floats, question: Question) -> 
         return ""
     if use.of()[use.is_master].max() > 0:
         return "thread 0 of no process spent any time outside of MPI_Init and MPI_Finalize"
-    there = "spent any time there" if question.under else "has any value of this time"
+    there = "spent any time there" if question.under is not None else "has any value of this time"
     return f"thread 0 of no process {there}, so that the runtime is not known"
 
 
@@ -206,7 +209,7 @@ def _fill_in_devices(sheet: _Sheet, use: DeviceUse) -> None:
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked: which time, whose; `under` is a pattern that finds the contexts below which all lies (empty: the
+    """What is asked: which time, whose; `under` is a pattern that finds the contexts below which all lies (None: the
     whole tree); `exclude_init` takes the time in MPI_Init and MPI_Finalize off; `scaling` is one of SCALINGS. `devices`
     are what a summary of the same trace says of its devices, where there is one already."""
 
@@ -214,7 +217,7 @@ class Question:
     ranks: Numbers | None = None
     threads: Numbers | None = None
     runs: Numbers | None = None
-    under: str = ""
+    under: str | None = None
     exclude_init: bool = False
     scaling: str = "strong"
     devices: Sequence[DeviceSums] | None = None
@@ -228,7 +231,7 @@ def pop(experiments: Sequence[Experiment], question: Question) -> Efficiencies:
     measured: list[_Measured] = []
     notes: dict[str, None] = {}
     for experiment in experiments:
-        under = Matcher(experiment).find(question.under) if question.under else None
+        under = Matcher(experiment).find(question.under) if question.under is not None else None
         phase = Phase.of(experiment.contexts, under)
         runs = [_measure(experiment, run, phase, question, notes) for run in _choose_runs(experiment, question)]
         measured += sorted(runs, key=lambda run: run.sheet.values.get("threads", 0))
@@ -274,11 +277,11 @@ def _measure(experiment: Experiment, run: int, phase: Phase, question: Question,
     if devices is None and experiment.traces.n_spans:
         devices = summarise(experiment, profiles=profiles, sections=("busy", "overlap")).devices
     devices = [device for device in devices or () if device.run in (-1, run)]
-    if devices and not question.under:
+    if devices and question.under is None:
         _fill_in_devices(sheet, DeviceUse.of(devices))
     whole = "operations on devices are known of whole runs only"
     no_trace = "no operation of a device was traced"
-    sheet.leave_out(OF_DEVICES, whole if question.under and experiment.traces.n_spans else no_trace)
+    sheet.leave_out(OF_DEVICES, whole if question.under is not None and experiment.traces.n_spans else no_trace)
     sheet.leave_out(("serialisation efficiency", "transfer efficiency"), NEEDS_REPLAY)
     path = PurePath(experiment.path)
     name = experiment.runs[run].name or f"run {run}" if len(experiment.runs) > 1 else path.name or experiment.title
@@ -287,7 +290,7 @@ def _measure(experiment: Experiment, run: int, phase: Phase, question: Question,
 
 def _measure_host(
     experiment: Experiment, profiles: Ints, phase: Phase, question: Question, sheet: _Sheet, notes: dict[str, None]
-) -> tuple[float, Counters, int] | tuple[()]:
+) -> tuple[float, Counters, int, str] | tuple[()]:
     """Enter what threads of the host did, and return the sums that runs are compared by; nothing where there are
     none."""
     try:
@@ -308,7 +311,7 @@ def _measure_host(
     counters = count_events(experiment, locations, phase)
     _fill_in_counters(sheet, counters, computation)
     notes.update(dict.fromkeys(_explain(metric.name, use, question, sheet.values)))
-    return computation, counters, use.n_processes
+    return computation, counters, use.n_processes, metric.name
 
 
 def _explain(metric: str, use: TimeUse, question: Question, values: Mapping[str, float]) -> Iterator[str]:
@@ -320,7 +323,7 @@ def _explain(metric: str, use: TimeUse, question: Question, values: Mapping[str,
     if above := [name for name in OF_RUNTIME if values.get(name, 0.0) > 1 + ROUNDING]:
         yield f"above 1: {', '.join(above)}: other threads computed for longer than thread 0, which they relate to"
     if absent := int((use.of() == 0).sum()):
-        there = "spent no time there" if question.under else "have no values"
+        there = "spent no time there" if question.under is not None else "have no values"
         yield f"{absent} of {len(use.process)} locations {there}, and count in averages all the same"
     if question.exclude_init:
         yield "without MPI_Init and MPI_Finalize"
@@ -340,6 +343,9 @@ def _compare(measured: Sequence[_Measured], reference: str, scaling: str, notes:
     how = "the computation of all processes" if scaling == "strong" else "the computation per process"
     if not np.isnan(measured[0].computation):
         notes[f"{scaling} scaling: {how} is compared with that of {reference}"] = None
+    if len(times := dict.fromkeys(repr(run.time) for run in measured if run.time)) > 1:
+        what = f"times of runs are different metrics ({', '.join(times)})"
+        notes[f"{what}: scaling between these compares what they count, too"] = None
     for run in measured:
         if np.isnan(measured[0].computation) or np.isnan(run.computation):
             run.sheet.leave_out(BETWEEN_RUNS, "the time that threads of the host spent is not known in both runs")

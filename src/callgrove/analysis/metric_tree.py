@@ -79,6 +79,11 @@ class _Whole:
             self.told.append(compose_text(f"{metric.name} has no value: ", error))
         return NO_VALUE
 
+    def base(self, root: _Node) -> float:
+        """Return what percentages are of: the metric at the root, before contexts were selected."""
+        before = self.experiment.whole
+        return root.value if before is None else _Whole(before, self.profiles).value(root.metric)
+
     def _compute(self, metric: Metric) -> float:
         if metric.composite is not None:
             raise UsageError(f"its values are composite ({metric.dtype})")
@@ -94,6 +99,7 @@ def _fill_in(nodes: Sequence[_Node], chosen: range, whole: _Whole) -> None:
     """Compute what some nodes and their roots come to; a node is among them with all below it."""
     for number in sorted({*chosen, *(nodes[number].root for number in chosen)}):
         nodes[number].value = whole.value(nodes[number].metric)
+    bases = {number: whole.base(nodes[number]) for number in {nodes[number].root for number in chosen}}
     for number in chosen:
         node, root = nodes[number], nodes[nodes[number].root]
         children = [nodes[child] for child in node.children if counts_as_child(nodes[child].metric)]
@@ -104,8 +110,8 @@ def _fill_in(nodes: Sequence[_Node], chosen: range, whole: _Whole) -> None:
             whole.told.append(f"{node.metric.name} without its children means little: {odd[0]} has another unit")
         elif node.without_children < 0 <= min(node.value, *parts, np.inf):  # differences may be less
             whole.exceeded.append((node, sum(parts)))
-        if node.adds_up and root.adds_up and node.metric.unit == root.metric.unit and root.value:
-            node.percent = 100.0 * node.value / root.value
+        if node.adds_up and root.adds_up and node.metric.unit == root.metric.unit and bases[node.root]:
+            node.percent = 100.0 * node.value / bases[node.root]
 
 
 def _subtract(value: float, parts: Sequence[float]) -> float:
@@ -147,7 +153,9 @@ def metric_tree(
     _fill_in(nodes, range(first, end), whole)
     shown = nodes[first:end]
     if limit is not None:
-        shown = [node for node in _with_cost(nodes, first, end) if metric or nodes[node.root].metric.visible][:limit]
+        cost = _with_cost(nodes, first, end)
+        shown = [node for node in cost if metric or nodes[node.root].metric.visible][:limit]
+        shown = shown or nodes[first : first + 1 if metric else first][:limit]  # what was asked for, though it is 0
     base = nodes[first].depth if metric else 0
     columns = (
         Column("name", [node.metric.name for node in shown]),
@@ -189,6 +197,5 @@ def _with_cost(nodes: Sequence[_Node], first: int, end: int) -> list[_Node]:
 
 
 def _describe(metric: Metric) -> str:
-    """Return how a metric came about: measured, or computed before or after sums are made; or that it did not."""
-    words = metric.when_derived if metric.is_derived else "not measured" if metric.is_missing else "measured"
-    return words if metric.visible else f"{words}, hidden"
+    """Return how a metric came about, and whether it is hidden."""
+    return metric.kind if metric.visible else f"{metric.kind}, hidden"

@@ -38,7 +38,18 @@ from callgrove.model.table import Table
 from callgrove.model.traces.events import LABEL, SideRows, SideTable, SpanChunk, SpanKind, Traces, Window
 from callgrove.model.traces.pairing import MemoryInUse
 
-__all__ = ["SECTIONS", "By", "Summary", "WindowMode", "memory_peaks", "sections_of", "summarise", "table", "tables"]
+__all__ = [
+    "SECTIONS",
+    "By",
+    "Summary",
+    "WindowMode",
+    "memory_peaks",
+    "rows_by_section",
+    "sections_of",
+    "summarise",
+    "table",
+    "tables",
+]
 
 
 BUNDLE_BYTES = 8 << 20  # of small parts that are summed up at once
@@ -128,7 +139,7 @@ def table(summary: Summary, sections: Sequence[str] = SECTIONS, limit: int | Non
     end of its last, and `process_percent` of the same of its process. Bytes per second are those of the copies whose
     size is known; `without_size` counts the others.
     """
-    by_section = _group_by_section(summary, sections)
+    by_section = rows_by_section(summary, sections)
     shown = [row for rows in by_section.values() for row in rows[:limit]]
     left = sum(len(rows) for rows in by_section.values()) - len(shown)
     divided = (by.value for by in summary.by)
@@ -137,7 +148,7 @@ def table(summary: Summary, sections: Sequence[str] = SECTIONS, limit: int | Non
 
 def tables(summary: Summary, sections: Sequence[str] = SECTIONS, limit: int | None = None) -> Iterator[Table]:
     """Yield a table for each section that has rows, with at most `limit` of them, headed by the name of the section."""
-    for section, rows in _group_by_section(summary, sections).items():
+    for section, rows in rows_by_section(summary, sections).items():
         divisions = [by.value for by in summary.by if by in DIVIDES.get(section, summary.by)]
         made = _make_table(summary, rows[:limit], len(rows) - len(rows[:limit]), ("name", *divisions))
         columns = [replace(c, name=section) if c.name == "name" else c for c in made.columns if c.name != "section"]
@@ -146,10 +157,10 @@ def tables(summary: Summary, sections: Sequence[str] = SECTIONS, limit: int | No
 
 def sections_of(summary: Summary, sections: Sequence[str] = SECTIONS) -> list[str]:
     """Return the sections that have rows."""
-    return list(_group_by_section(summary, sections))
+    return list(rows_by_section(summary, sections))
 
 
-def _group_by_section(summary: Summary, sections: Sequence[str]) -> dict[str, list[Row]]:
+def rows_by_section(summary: Summary, sections: Sequence[str]) -> dict[str, list[Row]]:
     """Return the rows of each section, in the order in which they are shown."""
     by_section: dict[str, list[Row]] = {section: [] for section in SECTIONS if section in sections}
     for row in _rows(summary):

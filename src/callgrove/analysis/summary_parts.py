@@ -25,6 +25,7 @@ from callgrove.analysis.summary_sections import (
     WindowMode,
 )
 from callgrove.arrays import ABSENT, Array, Directory, Ids, Ints, distinct_rows
+from callgrove.model.activities import is_collective
 from callgrove.model.experiment import Severity
 from callgrove.model.traces.events import LABEL, FindsLater, SideTable, SpanKind, Traces, Window, touch_window
 from callgrove.model.traces.intervals import enclosing, usable
@@ -34,7 +35,6 @@ __all__ = ["Task", "of_part"]
 
 LAUNCHING = (SpanKind.API, SpanKind.MARKER, SpanKind.REGION)
 COLUMNS = ("profile", "kind", LABEL, "start_ns", "end_ns", "correlation")
-COMMUNICATION = ("nccl", "rccl")  # kernels of collective libraries
 COMPUTE, COMMUNICATE, COPY = range(len(CLASSES))
 NOTHING = ""
 DIGITS, ANY_DIGITS = re.compile(r"[0-9]+"), "#"
@@ -388,7 +388,7 @@ def _classes(kind: Ids, name: Ids, strings: Sequence[str]) -> Array:
     used = np.zeros(len(strings) + 1, np.bool_)  # the last one is for no name
     used[name[is_kernel]] = True
     for number in np.flatnonzero(used[:-1]).tolist():
-        if any(word in strings[number].lower() for word in COMMUNICATION):
+        if is_collective(strings[number]):
             table[number] = COMMUNICATE
     return np.where(is_kernel, table[name], np.int8(COPY))
 

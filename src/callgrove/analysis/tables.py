@@ -27,6 +27,7 @@ from callgrove.model.traces.events import Samples, SpanKind, Traces
 __all__ = [
     "TABLES",
     "Selection",
+    "context_paths",
     "counter_tables",
     "export",
     "n_rows",
@@ -255,7 +256,7 @@ def _path_chunks(tree: ContextTree) -> Iterator[tuple[int, list[str]]]:
     """Yield the paths of all contexts in chunks, each with the number of its first context; there is at least one
     chunk."""
     first, paths, size = 0, list[str](), 0
-    for path in _paths(tree):
+    for path in context_paths(tree):
         paths.append(path)
         size += len(path)
         if len(paths) == CHUNK or size > MOST_TEXT:
@@ -265,7 +266,7 @@ def _path_chunks(tree: ContextTree) -> Iterator[tuple[int, list[str]]]:
         yield first, paths
 
 
-def _paths(tree: ContextTree) -> Iterator[str]:
+def context_paths(tree: ContextTree) -> Iterator[str]:
     """Yield the path of every context in order, as `ContextTree.path` gives it; the open contexts are kept, so that a
     deep tree costs no more than a flat one."""
     half = LONGEST_PATH // 2

@@ -31,6 +31,7 @@ __all__ = ["Counters", "DeviceUse", "Phase", "TimeUse", "choose_time", "count_ev
 MOST_CELLS = 1 << 21  # contexts x profiles that are looked at in one go
 MOST_COMPARED = 1 << 26  # of which averages of contexts are compared with the values of profiles
 ROUNDING = 1e-12
+SIGNED = 1e-3  # of all time; what lies below zero and is less is no difference of two runs
 NS = 1e-9
 UNNAMED = len(ACTIVITIES)  # the group of contexts that compute in functions without a name
 OF_DEVICES = re.compile(r"G[A-Z]{2,}\b")  # times of HPCToolkit that are of operations on devices: GKER, GPUOP, ...
@@ -139,6 +140,12 @@ class TimeUse:
         """Whether all of the time adds up to a number."""
         with np.errstate(invalid="ignore", over="ignore"):
             return bool(np.isfinite(self.spent.sum()))
+
+    @property
+    def is_signed(self) -> bool:
+        """Whether time below zero matters, as it does in an experiment of differences; rounding alone does not."""
+        below, sizes = float(self.spent[self.spent < 0].sum()), float(np.abs(self.spent).sum())
+        return -below > SIGNED * sizes
 
     @property
     def n_processes(self) -> int:

@@ -12,7 +12,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from callgrove.analysis.costs import Costs, Rows, functions_of, group, nearest, outermost
-from callgrove.arrays import ABSENT, Array, Bools, Floats, Ids, Ints, combine_upwards
+from callgrove.arrays import (
+    ABSENT,
+    Array,
+    Bools,
+    Floats,
+    Ids,
+    Ints,
+    absent_stays,
+    combine_upwards,
+    new_numbers,
+    preorder,
+)
 from callgrove.errors import UsageError
 from callgrove.model.contexts import ContextKind, ContextTree
 from callgrove.model.metrics import Aggregation
@@ -31,6 +42,7 @@ __all__ = [
     "fold_lines",
     "grow_callers",
     "hot_path",
+    "order_groups",
     "top",
     "top_down",
 ]
@@ -45,20 +57,22 @@ COMPUTED_FROM_SUMS = "is computed from sums and does not add up itself"
 def describe_contexts(tree: ContextTree, contexts: Sequence[int], parameters: bool = True) -> tuple[Column, ...]:
     """Return one row per context; absent cells are empty. A row that stands for a group is named without parameters.
     Functions that nothing but their mangled names tells apart have these in brackets: `f [_Z1fi]`."""
-    chosen = list(contexts)
-    regions = tree.regions
-    names = [tree.label(c) if parameters else tree.name(c) for c in chosen]
+    chosen, numbers = list(contexts), np.asarray(contexts, np.int64)
+    regions, owner = tree.regions, tree.region[numbers].tolist()
+    special = tree.parameters if parameters else {}
+    names = [
+        regions.label(region) if region >= 0 and context not in special else _name_alone(tree, context, parameters)
+        for context, region in zip(chosen, owner, strict=True)
+    ]
     if regions.overloads:
-        told_apart = [int(tree.region[c]) in regions.overloads for c in chosen]
+        told_apart = [region in regions.overloads for region in owner]
         names = [
             f"{name} [{tree.mangled_name(c)}]" if apart else name
             for name, c, apart in zip(names, chosen, told_apart, strict=True)
         ]
-    kinds = [ContextKind(int(tree.kind[c])).word for c in chosen]
-    owner = [int(tree.region[c]) for c in chosen]
-    files = [int(regions.file[r]) if r >= 0 else ABSENT for r in owner]
-    lines = [int(regions.line[r]) if r >= 0 else ABSENT for r in owner]
-    modules = [int(regions.module[r]) if r >= 0 else ABSENT for r in owner]
+    words = [kind.word for kind in ContextKind]
+    kinds = [words[kind] for kind in tree.kind[numbers].tolist()]
+    files, lines, modules = (tree.column(name)[numbers].tolist() for name in ("file", "line", "module"))
     return (
         Column("name", names),
         Column("kind", kinds),
@@ -66,6 +80,11 @@ def describe_contexts(tree: ContextTree, contexts: Sequence[int], parameters: bo
         Column("line", lines, ABSENT),
         Column("module", [regions.modules[m] if m >= 0 else None for m in modules]),
     )
+
+
+def _name_alone(tree: ContextTree, context: int, parameters: bool) -> str:
+    """Return the name of a context that has no region, or parameters of its own."""
+    return tree.label(context) if parameters else tree.name(context)
 
 
 # -- call tree, from the roots down ------------------------------------------------------------------------------------
@@ -94,10 +113,16 @@ def fold_lines(costs: Costs, source: bool = False) -> Folded:
     owner = nearest(tree, shown)
     above = tree.parent[:n]
     parent = np.where(above >= 0, owner[np.maximum(above, 0)], -1).astype(np.int32)
+    depth = tree.depth[:n] if shown.all() else _count_above(above, shown)
+    return Folded(shown, owner, parent, depth, exclusive_of(costs, owner), costs.inclusive)
+
+
+def _count_above(parent: Ids, shown: Bools) -> Ids:
+    """Return how many of those shown are above each context."""
     depth: list[int] = []
-    for up, visible in zip(above.tolist(), shown.tolist(), strict=True):
+    for up, visible in zip(parent.tolist(), shown.tolist(), strict=True):
         depth.append((depth[up] if up >= 0 else -1) + visible)
-    return Folded(shown, owner, parent, np.array(depth, np.int32), exclusive_of(costs, owner), costs.inclusive)
+    return np.array(depth, np.int32)
 
 
 def exclusive_of(costs: Costs, owner: Ids) -> Array:
@@ -176,22 +201,12 @@ def _heaviest(folded: Folded, costly: Ints, ranks: Floats, limit: int) -> Ints:
 
 def _walk_tree(folded: Folded, chosen: Ints, ranks: Floats) -> Ints:
     """Return contexts in preorder, with the costliest sibling first."""
-    below: dict[int, list[int]] = {}
-    inside = set(chosen.tolist())
-    for context in chosen.tolist():
-        above = int(folded.parent[context])
-        while above >= 0 and above not in inside:  # a parent whose parts cancel out has no row
-            above = int(folded.parent[above])
-        below.setdefault(above, []).append(context)
-    for children in below.values():
-        children.sort(key=lambda c: (ranks[c], -c))  # popped from the end: the costliest first
-    order: list[int] = []
-    stack = list(below.get(-1, []))
-    while stack:
-        context = stack.pop()
-        order.append(context)
-        stack.extend(below.get(context, []))
-    return np.array(order, np.int64)
+    siblings = chosen[np.lexsort((chosen, -ranks[chosen]))]
+    place = new_numbers(siblings, len(folded.parent))
+    above = folded.parent[siblings]
+    while len(climbing := np.flatnonzero((above >= 0) & (place[above] < 0))):  # what cancels out has no row
+        above[climbing] = folded.parent[above[climbing]]
+    return siblings[preorder(absent_stays(place)[above])]
 
 
 def _source_text(costs: Costs, order: Ints, source: bool) -> tuple[Column, ...]:
@@ -359,8 +374,7 @@ def top(costs: Costs, by: str = "function", limit: int | None = None, columns: S
     """
     groups = group(costs.tree, by)
     exclusive, inclusive = groups.costs(costs)
-    costly = np.flatnonzero(costs.has(exclusive) | costs.has(inclusive))
-    order = costly[np.lexsort((costly, -costs.rank(inclusive[costly]), -costs.rank(exclusive[costly])))]
+    order = order_groups(costs, exclusive, inclusive)
     shown = order if limit is None else order[:limit]
     more = columns.of_rows(groups.rows(shown, costs.tree)) if columns else ()
     return Table(
@@ -372,6 +386,12 @@ def top(costs: Costs, by: str = "function", limit: int | None = None, columns: S
         left=len(order) - len(shown),
         notes=_say_none(costs, len(order)),
     )
+
+
+def order_groups(costs: Costs, exclusive: Array, inclusive: Array) -> Ints:
+    """Return the groups that have any cost, the costliest first."""
+    costly = np.flatnonzero(costs.has(exclusive) | costs.has(inclusive))
+    return costly[np.lexsort((costly, -costs.rank(inclusive[costly]), -costs.rank(exclusive[costly])))]
 
 
 def describe_groups(costs: Costs, by: str, contexts: list[int]) -> tuple[Column, ...]:

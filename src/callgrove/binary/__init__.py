@@ -6,6 +6,7 @@ The modules, in the order to read them:
     archives.py   the members of a tar archive; compressed bytes, never inflated beyond a limit
     xml.py        XML as a stream, entities refused
     text_rows.py  rows of text made of columns, many at once
+    protobuf.py   protocol buffers, written
     sqlite/       a SQLite file: pages, records, tables, many files at once, and SQLite's own way to it
 
 Nothing here trusts a number that it read.

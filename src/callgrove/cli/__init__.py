@@ -5,9 +5,12 @@ belong to each other.
     parser.py     argparse with our error messages and examples; what was given, as a dataclass of options
     options.py    groups of options that verbs share: how they are declared, and what they hold
     opening.py    what a user names, opened; what is wrong with it, said
+    contexts.py   the options that choose contexts and places
     selecting.py  which part of an experiment is wanted
     results.py    what verbs share that write: inputs, how these are matched, targets refused before anything is read
     output.py     tables to stdout or a file, and how tables of costs look
+    spread_tables.py  tables over ranks, threads, ...: what fits on a terminal, and heat strips
+    comparing.py  how comparisons are told: sentences, tables of what both sides have and of what one has alone
     messages.py   notes, failures and progress on stderr; errors and signals -> exit codes
 
 stdout is data, everything else goes to stderr.

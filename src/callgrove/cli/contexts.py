@@ -18,14 +18,23 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from callgrove.errors import UsageError
+from callgrove.cli.parser import JoinValues
+from callgrove.errors import Parameter, UsageError
 from callgrove.model.runs import IntSet
 
 if TYPE_CHECKING:
     from callgrove.algebra.selecting import ContextSelection
     from callgrove.model.experiment import Experiment
 
-__all__ = ["ContextOptions", "JoinNumbers", "add_contexts", "add_kind", "add_places", "int_set", "select_asked"]
+__all__ = [
+    "ContextOptions",
+    "add_contexts",
+    "add_kind",
+    "add_places",
+    "int_set",
+    "refuse_contexts_of_spans",
+    "select_asked",
+]
 
 RESTS = ("path", "drop", "fold")
 SPAN_KINDS = ("kernel", "copy", "alloc", "memset", "api", "marker", "region", "sync", "overhead")  # SpanKind's words
@@ -80,10 +89,11 @@ class ContextOptions:
         return [word for word in words if word in SPAN_KINDS]
 
 
-def add_contexts(parser: argparse.ArgumentParser) -> None:
-    """Add the options that choose contexts."""
+def add_contexts(parser: argparse.ArgumentParser, *, kinds: bool = True) -> None:
+    """Add the options that choose contexts; `kinds`: --kind, too."""
     group = parser.add_argument_group("contexts: keep a part of the call tree, see docs/selecting.md")
-    add_kind(group)
+    if kinds:
+        add_kind(group)
     for word, metavar, what in BY_TEXT:
         pair = partial(_pair, word.replace("-", "_"))
         group.add_argument(
@@ -130,7 +140,7 @@ def add_places(group: argparse._ActionsContainer) -> None:
             *words,
             metavar="LIST",
             type=int_set,
-            action=JoinNumbers,
+            action=JoinValues,
             help=f"only these {what}, like 0-3,7",
         )
 
@@ -141,17 +151,6 @@ def int_set(text: str) -> IntSet:
         return IntSet.parse(text)
     except UsageError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
-
-
-class JoinNumbers(argparse.Action):
-    """Store the numbers of a list; those of the same option given before stay."""
-
-    def __call__(
-        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: object, option: str | None = None
-    ) -> None:
-        before = getattr(namespace, self.dest)
-        assert isinstance(values, IntSet)
-        setattr(namespace, self.dest, values if before is None else before | values)
 
 
 def select_asked(
@@ -165,4 +164,13 @@ def select_asked(
         experiment = experiment.select(
             ranks=ranks, threads=threads, nodes=options.node, gpus=options.gpu, streams=options.stream
         )
+    refuse_contexts_of_spans(experiment, options)
     return select_contexts(experiment, options.selection) if options.contexts else experiment
+
+
+def refuse_contexts_of_spans(experiment: Experiment, options: ContextOptions) -> None:
+    """Refuse a choice of contexts where there are none, as among the spans of a trace that is not folded."""
+    asked = [field for field, _ in options.contexts if field != "kind"]
+    if asked and not len(experiment.contexts) and experiment.traces.n_spans:
+        others = "spans are chosen by their kind, window, rank, thread and stream"
+        raise UsageError(f"{experiment.path}: ", Parameter(asked[0]), f": there are no contexts here; {others}")

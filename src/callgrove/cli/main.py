@@ -43,11 +43,13 @@ VERBS = (
     _verb("top", "where the cost is: a flat table of functions, lines, loops, files", "views", LOOK),
     _verb("tree", "the call tree with its cost, top-down or bottom-up", "views", LOOK),
     _verb("hot", "the hot path: from the root along the costliest calls", "views", LOOK),
+    _verb("imbalance", "who is slowest: costs over ranks, threads, GPUs, nodes or runs", "imbalance", LOOK),
     _verb("diff", "what differs between two or more experiments, call path by call path", "diff", COMPARE),
     _verb("model", "how costs scale: functions of the parameters, as Extra-P makes them", "model", COMPARE),
     _verb("predict", "what will cost most at a scale that was not measured", "model", COMPARE),
     _verb("pop", "efficiencies as in POP audits: load balance, communication, scaling", "pop", COMPARE),
     _verb("summary", "GPU runs: kernels, calls, copies, overlap, busy and idle time", "summary", LOOK),
+    _verb("timeline", "traces: exact times in any window, a picture of it, phases that repeat", "timeline", LOOK),
     _verb("report", "one HTML page: flame graph, call tree, spread, timeline, scaling", "report", LOOK),
     _verb("export", "one table in full: contexts, values, profiles, samples, spans, ...", "export", DATA),
     _verb("sql", "SQL over the tables of any input, and over rocprofv3's view names", "sql", DATA),
@@ -83,7 +85,8 @@ options:
 
 exit codes:
   0 done, 1 failed, 2 wrong usage, 3 input not recognised, damaged or refused,
-  4 printed but incomplete under --strict, 130 interrupted (143 by SIGTERM)
+  4 printed but incomplete or undecided under --strict, 5 slower (diff --fail-above),
+  130 interrupted (143 by SIGTERM)
 """
 
 

@@ -113,8 +113,10 @@ def _derive(opened: Experiment | Study, options: InputOptions) -> Experiment | S
     """Return an input with the metrics that --derive defines, and those that texts of -m define."""
     named = options.metric_texts if isinstance(options, MetricNames) else ()
     if not isinstance(opened, Experiment):
-        if options.derive:
-            raise UsageError(f"{options.input_name}: --derive: is a study of series; formulas need the metrics of runs")
+        formulas = [text for text in named if "=" in text and text not in opened.metrics]
+        if options.derive or formulas:
+            option = "--derive" if options.derive else "-m"
+            raise UsageError(f"{options.input_name}: {option}: is a study of series; formulas need the metrics of runs")
         return opened
     if options.derive:
         opened = _define(opened, "--derive", *options.derive)

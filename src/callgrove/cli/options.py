@@ -28,7 +28,8 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from callgrove.cli.contexts import ContextOptions, JoinNumbers, add_contexts, add_places, int_set
+from callgrove.cli.contexts import ContextOptions, add_contexts, add_places, int_set
+from callgrove.cli.parser import JoinValues
 from callgrove.errors import UsageError
 from callgrove.model.runs import IntSet
 
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
     from callgrove.model.metrics import Metrics
 
 __all__ = [
+    "ENTITIES",
+    "FOR_PEOPLE",
     "TABLE_FORMATS",
     "UNSAID",
     "CostOptions",
@@ -69,12 +72,24 @@ __all__ = [
     "engine",
     "engine_for",
     "int_set",
+    "row_limit",
 ]
 
-TABLE_FORMATS = ("table", "csv", "json", "markdown")
+ENTITIES = ("rank", "thread", "gpu", "device", "node", "run")  # a device is a GPU
+TABLE_FORMATS = ("table", "csv", "json", "markdown", "latex", "html")
+FOR_PEOPLE = ("table", "markdown", "latex", "html")  # to be read rather than processed
 UNSAID = -1  # a number of rows that nobody gave
 KERNEL_NAMES = ("short", "demangled")
-ENDINGS = {".csv": "csv", ".json": "json", ".jsonl": "jsonl", ".md": "markdown", ".parquet": "parquet", ".tex": "latex"}
+ENDINGS = {
+    ".csv": "csv",
+    ".json": "json",
+    ".jsonl": "jsonl",
+    ".md": "markdown",
+    ".parquet": "parquet",
+    ".tex": "latex",
+    ".html": "html",
+    ".svg": "svg",
+}
 SCALINGS = ("weak", "weak_threaded", "strong", "device")
 
 
@@ -214,7 +229,7 @@ class TableOutput(FileOutput):
     @property
     def is_for_people(self) -> bool:
         """Whether a table is to be read rather than processed."""
-        return self.format in ("table", "markdown")
+        return self.format in FOR_PEOPLE
 
     @property
     def is_printed_table(self) -> bool:
@@ -372,7 +387,7 @@ def add_profiles(group: argparse._ActionsContainer) -> None:
     """Add the options that choose profiles: by rank and thread, and by the place where they were measured."""
     for word in ("rank", "thread"):
         group.add_argument(
-            f"--{word}", metavar="LIST", type=int_set, action=JoinNumbers, help=f"only these {word}s, like 0-3,7"
+            f"--{word}", metavar="LIST", type=int_set, action=JoinValues, help=f"only these {word}s, like 0-3,7"
         )
     add_places(group)
 

@@ -28,6 +28,7 @@ from callgrove.render.units import amount, bar, percent, printf, signed_bar
 
 if TYPE_CHECKING:
     from callgrove.analysis.columns import CostColumn, ShownColumns
+    from callgrove.arrays import Bools
     from callgrove.cli.options import TableOutput
     from callgrove.model.metrics import Scope
     from callgrove.patterns.tables import ShownMetric
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 __all__ = [
     "amount_of",
     "choose_columns",
+    "choose_rows",
     "costs_of",
     "cut_table",
     "emit",
@@ -44,7 +46,9 @@ __all__ = [
     "filter_chunks",
     "filter_rows",
     "format_metric_tree",
+    "format_place",
     "format_table",
+    "indent_name",
     "mark_missing",
     "replacing",
     "say_headline",
@@ -57,9 +61,6 @@ __all__ = [
 # -- output ------------------------------------------------------------------------------------------------------------
 
 
-_SHOWS_WHAT_IS_LEFT = ("table", "markdown")
-
-
 def emit(tables: Table | Iterable[Table], options: TableOutput, n_rows: int | None = None) -> None:
     """Print one table, given whole or in chunks, as --format, --output and --limit say. `n_rows` is how many rows there
     are in all, where that is known without reading them."""
@@ -70,7 +71,7 @@ def emit(tables: Table | Iterable[Table], options: TableOutput, n_rows: int | No
     look = PLAIN if options.output else stdout_look()
     pieces = render(_count_cut(stream, cut), _text_format(options), look)
     emit_text(pieces, options.output)
-    if cut and options.format not in _SHOWS_WHAT_IS_LEFT:  # data has no place to say so
+    if cut and not options.is_for_people:  # data has no place to say so
         note(f"{'' if UNCOUNTED in cut else f'{sum(cut):,} '}more rows were left out by --limit")
 
 
@@ -177,10 +178,11 @@ WRITTEN = re.compile(r"[^\W\d]+|#|\d+\^-?\d+ \w+")  # a unit that can have prefi
 DEEPEST_INDENT = 40  # levels; deeper rows say their depth instead
 
 
-def costs_of(experiment: Experiment, options: CostOptions) -> Costs:
-    """Return the costs to show; those of several runs are added up, which is said. Where nobody chose anything and
+def costs_of(experiment: Experiment, options: CostOptions, added_up: bool = True) -> Costs:
+    """Return the costs to show; where those of several runs are added up, that is said. Where nobody chose anything and
     nothing has a cost, the error names the missing part that may be why."""
-    say_added_up(experiment)
+    if added_up:
+        say_added_up(experiment)
     try:
         return costs(experiment, options.metric, options.rank, options.thread)
     except UsageError as error:
@@ -224,10 +226,10 @@ def say_selected_cost(experiment: Experiment, metric: str | None = None) -> None
 def cut_table(table: Table, costs: Costs, options: CostOptions, scope: Scope) -> Table:
     """Return the rows that --where and --limit leave of a view made without a limit; a metric stands for its column in
     the scope that percentages of the view are of."""
-    from callgrove.patterns.tables import ShownMetric, limit_tree
-
     if not options.where:
         return table
+    from callgrove.patterns.tables import ShownMetric, limit_tree
+
     whole = None if costs.is_ratio else costs.whole
     shown = {costs.metric.name: ShownMetric(scope.value, costs.metric.unit, whole)}
     kept = filter_rows(table, options, shown)
@@ -239,29 +241,42 @@ def cut_table(table: Table, costs: Costs, options: CostOptions, scope: Scope) ->
 
 def filter_rows(table: Table, options: TableOutput, metrics: Mapping[str, ShownMetric] | None = None) -> Table:
     """Return the rows that fulfil --where, and say how many do not."""
-    (kept,) = filter_chunks([table], options, metrics)
-    return kept
+    from callgrove.patterns.tables import take_rows
+
+    return take_rows(table, choose_rows(table, options, metrics)) if options.where else table
 
 
-def filter_chunks(
-    tables: Iterable[Table], options: TableOutput, metrics: Mapping[str, ShownMetric] | None = None
-) -> Iterator[Table]:
+def choose_rows(table: Table, options: TableOutput, metrics: Mapping[str, ShownMetric] | None = None) -> Bools:
+    """Return which rows fulfil --where, and say how many do not."""
+    chosen = _fulfil_where(table, options, metrics)
+    _say_not_fulfilled(len(table) - int(chosen.sum()), len(table))
+    return chosen
+
+
+def filter_chunks(tables: Iterable[Table], options: TableOutput) -> Iterator[Table]:
     """Yield the rows of a table that comes in chunks which fulfil --where, and say at the end how many do not."""
-    from callgrove.patterns.tables import keep_rows
+    from callgrove.patterns.tables import take_rows
 
-    if not options.where:
-        yield from tables
-        return
     n_rows = n_kept = 0
     for table in tables:
-        try:
-            kept = keep_rows(table, options.where, metrics)
-        except UsageError as error:
-            raise UsageError("--where: ", error) from None
+        kept = take_rows(table, _fulfil_where(table, options))
         n_rows, n_kept = n_rows + len(table), n_kept + len(kept)
         yield kept
-    if n_kept < n_rows:
-        note(f"{n_rows - n_kept:,} of {n_rows:,} rows do not fulfil --where")
+    _say_not_fulfilled(n_rows - n_kept, n_rows)
+
+
+def _fulfil_where(table: Table, options: TableOutput, metrics: Mapping[str, ShownMetric] | None = None) -> Bools:
+    from callgrove.patterns.tables import choose_rows
+
+    try:
+        return choose_rows(table, options.where, metrics)
+    except UsageError as error:
+        raise UsageError("--where: ", error) from None
+
+
+def _say_not_fulfilled(n_left: int, n_rows: int) -> None:
+    if n_left:
+        note(f"{n_left:,} of {n_rows:,} rows do not fulfil --where")
 
 
 def choose_columns(costs: Costs, options: CostOptions, scope: Scope) -> ShownColumns | None:
@@ -302,7 +317,7 @@ def format_table(table: Table, costs: Costs, options: CostOptions) -> Table:
     kind, draw = (Signed, signed_bar) if costs.is_signed else (Whole, bar)
     depths = cells.get("depth", [0] * len(table))
     columns = [
-        Column("name", [_indent_name(*row) for row in zip(cells["name"], cells["kind"], depths, strict=True)]),
+        Column("name", [indent_name(*row) for row in zip(cells["name"], cells["kind"], depths, strict=True)]),
         kind("exclusive", align_right([none if v is None else write(v) for v in cells["exclusive"]])),
         kind("inclusive", align_right([none if v is None else write(v) for v in cells["inclusive"]])),
     ]
@@ -315,7 +330,7 @@ def format_table(table: Table, costs: Costs, options: CostOptions) -> Table:
         columns += _format_derived(table, options)
     if not (narrow and "source" in cells):
         places = zip(cells["file"], cells["line"], cells["module"], strict=True)
-        columns.append(Column("where", [_format_place(*place) for place in places]))
+        columns.append(Column("where", [format_place(*place) for place in places]))
     if any(cells.get("source", ())):
         columns.append(Column("source", cells["source"]))
     return Table(tuple(columns), table.left)
@@ -362,24 +377,24 @@ def _format_all_metrics(table: Table, options: CostOptions) -> Table:
 
     cells = {column.name: column.plain() for column in table.columns}
     depths = cells.get("depth", [0] * len(table))
-    columns = [Column("name", [_indent_name(*row) for row in zip(cells["name"], cells["kind"], depths, strict=True)])]
+    columns = [Column("name", [indent_name(*row) for row in zip(cells["name"], cells["kind"], depths, strict=True)])]
     costs = [column for column in table.columns if isinstance(column, CostColumn)]
     used = [column for column in costs if any(column.plain())]
     columns += [Amounts(_head(column), _format_cells(column, options)) for column in used]
     if len(used) < len(costs):
         note(f"{len(costs) - len(used)} columns without any value in these rows were left out")
     places = zip(cells["file"], cells["line"], cells["module"], strict=True)
-    columns.append(Column("where", [_format_place(*place) for place in places]))
+    columns.append(Column("where", [format_place(*place) for place in places]))
     return Table(tuple(columns), table.left)
 
 
 def format_metric_tree(table: Table, options: CostOptions) -> Table:
     """Return the tree of metrics for people: names indented, values with the unit of each row; no value is a dash."""
     cells = {column.name: column.plain() for column in table.columns}
-    derived = (not kind.startswith("measured") for kind in cells["kind"])
+    derived = (not kind.startswith(("measured", "computed")) for kind in cells["kind"])
     writers = [amount_of(unit, is_derived) for unit, is_derived in zip(cells["unit"], derived, strict=True)]
     unicode, none = stdout_look().unicode, mark_missing(True, options)
-    columns = [Column("name", [_indent_name(n, "", d) for n, d in zip(cells["name"], cells["depth"], strict=True)])]
+    columns = [Column("name", [indent_name(n, "", d) for n, d in zip(cells["name"], cells["depth"], strict=True)])]
     for name in ("value", "without_children"):
         values = zip(writers, cells[name], strict=True)
         columns.append(Whole(name, align_right([none if v is None else write(v) for write, v in values])))
@@ -406,7 +421,7 @@ def _format_cells(column: CostColumn, options: CostOptions) -> list[str]:
     return [f"{cell}  {share.rjust(width)}" if cell else "" for cell, share in zip(cells, shares, strict=True)]
 
 
-def _indent_name(name: str, kind: str, depth: int) -> str:
+def indent_name(name: str, kind: str, depth: int) -> str:
     """Return the name indented under its callers; a place is shown without the folders it lies in."""
     short = name
     if kind in PLACES:
@@ -417,7 +432,8 @@ def _indent_name(name: str, kind: str, depth: int) -> str:
     return " " * INDENT * depth + short
 
 
-def _format_place(file: str | None, line: int | None, module: str | None) -> str:
+def format_place(file: str | None, line: int | None, module: str | None) -> str:
+    """Return where something is: `file.c:12`, or its module in brackets."""
     if file:
         return f"{os.path.basename(file)}:{line}" if line else os.path.basename(file)  # noqa: PTH119 - a foreign path
     return f"[{os.path.basename(module)}]" if module else ""  # noqa: PTH119

@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Callable, Iterable, Sequence
-from typing import Generic, NamedTuple, NoReturn, TypeVar
+from typing import Any, Generic, NamedTuple, NoReturn, TypeVar
 
 from callgrove.errors import UsageError
 
-__all__ = ["EXAMPLES", "Command", "Parser", "did_you_mean"]
+__all__ = ["EXAMPLES", "Command", "JoinValues", "Parser", "did_you_mean"]
 
 
 T = TypeVar("T")
@@ -64,6 +64,16 @@ class Parser(argparse.ArgumentParser):
         return did_you_mean(unknown.partition("=")[0], self._option_string_actions) if unknown[0] == "-" else ""
 
 
+class JoinValues(argparse.Action):
+    """Store what an option gives, joined by `|` with what the same option gave before."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option: str | None = None
+    ) -> None:
+        before = getattr(namespace, self.dest)
+        setattr(namespace, self.dest, values if before is None else before | values)
+
+
 def _mark_plain_words(arguments: Sequence[str]) -> list[str]:
     """Mark the words after `--`, which are no options whatever they look like; argparse forgets that where arguments
     are intermixed."""
@@ -96,18 +106,28 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "top": (
         "callgrove top stencil.d --by line --limit 5",
         "callgrove top stencil.d -m cycles --rank 0-1",
+        "callgrove top stencil.d --by rank",
+        "callgrove top stencil.d --by function --columns rank",
         "callgrove top stencil.d --derive 'ghz = cycles / CPUTIME / 1e9'  # a further column",
     ),
     "tree": (
         "callgrove tree stencil.d --rank 3",
         "callgrove tree stencil.d --bottom-up --limit 8",
         "callgrove tree stencil.d --metrics --remap",
+        "callgrove tree stencil.d -o flame.svg  # a flame graph",
     ),
     "hot": ("callgrove hot stencil.d", "callgrove hot train.db --share 0.3"),
+    "imbalance": (
+        "callgrove imbalance stencil.d",
+        "callgrove imbalance stencil.d --over thread --by context --scope inclusive",
+        "callgrove imbalance stencil.d -m 'ghz = cycles / CPUTIME / 1e9'  # of each rank",
+    ),
     "diff": (
         "callgrove diff before.d after.d --limit 10",
         "callgrove diff run.cubex run.d --flat -m time=CPUTIME  # of two profilers, by function",
+        "callgrove diff p64.d p128.d --scaling strong --scope inclusive --sort loss",
         "callgrove diff before.d after.d --write change.d  # an experiment of the differences",
+        "callgrove diff --left old1.d old2.d ... --right new1.d new2.d ... --fail-above 3%  # in CI: exit code 5",
     ),
     "model": (
         "callgrove model scaling.txt",
@@ -124,6 +144,12 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "callgrove summary train.db --section kernels --by rank",
         "callgrove summary train.db --start 10% --end 60% --format csv -o window.csv",
     ),
+    "timeline": (
+        "callgrove timeline stencil.d --window 10%:20%",
+        "callgrove timeline stencil.d --by rank --by class",
+        "callgrove timeline train.db --kind marker --exclusive -o train.svg",
+        "callgrove timeline stencil.d --phases --rank 0 --thread 0",
+    ),
     "report": ("callgrove report stencil.d -o stencil.html", "callgrove report stencil.d train.db -o both.html"),
     "export": (
         "callgrove export stencil.d --table values --scope exclusive -o values.csv",
@@ -137,6 +163,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "callgrove convert stencil.d stencil.cubex  # the ending chooses the format",
         "callgrove convert stencil.d part.d --rank 0-1 --window 10%:20%",
         "callgrove convert train.db train.pftrace  # a trace for Perfetto",
+        "callgrove convert stencil.d stencil.folded  # stacks for flamegraph.pl",
     ),
     "prof": ("callgrove prof hpctoolkit-app-measurements app.d",),
     "merge": ("callgrove merge low.d high.d whole.d", "callgrove merge a.d b.d runs.d --system side-by-side"),

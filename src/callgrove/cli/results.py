@@ -71,11 +71,11 @@ class MatchingOptions:
     system: str = "union"
 
 
-def add_inputs(parser: argparse.ArgumentParser, usage: str, what: str) -> None:
+def add_inputs(parser: argparse.ArgumentParser, usage: str, what: str, *, least: int = 1) -> None:
     """Add the PATHs of several inputs; `usage` says which there are, and that OUT is the last."""
     parser.usage = f"{parser.prog} [options] {usage}"
     group = parser.add_argument_group("input")
-    group.add_argument("paths", metavar="PATH", nargs="+", help=what)
+    group.add_argument("paths", metavar="PATH", nargs="+" if least else "*", help=what)
     add_kernel_names(group)
     add_care(group)
     add_jobs(group)
@@ -97,7 +97,8 @@ def parse_ignored(text: str) -> list[str]:
     return words
 
 
-def add_matching(parser: argparse.ArgumentParser, *, systems: bool = True) -> None:
+def add_matching(parser: argparse.ArgumentParser, *, systems: bool = True, groupings: Sequence[str] = ()) -> None:
+    """Add the options of matching; `groupings` are what --by can mean besides, of verbs that group rows."""
     group = parser.add_argument_group("matching")
     group.add_argument(
         "--ignore",
@@ -107,7 +108,11 @@ def add_matching(parser: argparse.ArgumentParser, *, systems: bool = True) -> No
         help=f"differences to ignore: {', '.join(IGNORABLE)}",
     )
     group.add_argument(
-        "--by", choices=("place", "name"), default="place", help="what makes two contexts the same (default: place)"
+        "--by",
+        choices=("place", "name", *groupings),
+        default="place",
+        help="what makes two contexts the same (default: place)"
+        + (f", or of --left and --right, what a row is: {', '.join(groupings)}" if groupings else ""),
     )
     if systems:
         group.add_argument(

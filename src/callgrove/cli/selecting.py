@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from callgrove.cli.contexts import ContextOptions
+from callgrove.cli.contexts import ContextOptions, refuse_contexts_of_spans
 from callgrove.cli.options import MetricNames, ProfileOptions, add_derive, add_profiles, add_run
-from callgrove.errors import Parameter, UsageError
+from callgrove.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -113,7 +113,7 @@ def select_part(experiment: Experiment, options: CuttingOptions) -> Experiment:
         raise UsageError("--no-traces leaves out all traces, so no part of them can be chosen")
     if not is_cut(options):
         return experiment
-    _refuse_contexts_of_spans(experiment, options)
+    refuse_contexts_of_spans(experiment, options)
     metrics = list(_match_quantities(experiment, options.metric)) or None
     part = experiment.select(
         ranks=options.rank,
@@ -145,14 +145,6 @@ def select_part(experiment: Experiment, options: CuttingOptions) -> Experiment:
     for warning in part.warnings[len(experiment.warnings) :]:
         note(warning.text)
     return part
-
-
-def _refuse_contexts_of_spans(experiment: Experiment, options: CuttingOptions) -> None:
-    """Refuse a choice of contexts among spans that have none, as where nothing but a trace is written."""
-    asked = [field for field, _ in options.contexts if field != "kind"]
-    if asked and not len(experiment.contexts):
-        others = "spans are chosen by --kind, --category, --window, ranks and threads"
-        raise UsageError(f"{experiment.path}: ", Parameter(asked[0]), f": there are no contexts here; {others}")
 
 
 def _describe_spans(experiment: Experiment) -> str:

@@ -16,6 +16,7 @@ The modules, in the order to read them:
     runs/         folders of runs in any of these formats
     gpu/          GPU traces in SQLite: rocpd, its draft, RPD, Nsight Systems
     timeline/     traces for viewers: Perfetto, Chrome, OTF2
+    stacks/       costs of call stacks for viewers: folded, speedscope, pprof, Graphviz
     rocprof_csv/  the CSV files of rocprofv3
     columnar/     our own folder of Parquet tables
 """

@@ -53,6 +53,7 @@ __all__ = [
     "Problem",
     "Progress",
     "ReadOptions",
+    "ReadsExperiment",
     "SampleChunk",
     "SampleLayout",
     "TakesPackedSamples",
@@ -123,6 +124,7 @@ class WriteOptions:
     kernel_rename: bool = False
     agent_index: str = ""
     keep_partial: bool = False
+    limit: int | None = 80
     workers: Workers = IN_PROCESS
 
 
@@ -139,6 +141,7 @@ class WriteKeywords(TypedDict, total=False):
     kernel_rename: bool
     agent_index: str
     keep_partial: bool
+    limit: int | None
     workers: Workers
 
 
@@ -182,7 +185,7 @@ class Entry:
     read_options: tuple[str, ...] = ()
     """Fields of `ReadOptions` that make a difference to it, of those that not every format has a use for."""
     write_options: tuple[str, ...] = ()
-    """Fields of `WriteOptions` about traces that make a difference to it."""
+    """Fields of `WriteOptions` that make a difference to it, of those that not every format has a use for."""
     how_to_trace: str = ""
     """How its profiler records traces, said to those whose data has none."""
     paradigm: str = ""
@@ -425,6 +428,14 @@ class WritesTraces(Protocol):
 
     def write_traces(self, progress: Progress = silent) -> None:
         """Write all samples, spans and counters of the experiment that was defined."""
+
+
+@runtime_checkable
+class ReadsExperiment(Protocol):
+    """A writer that reads values and traces of the experiment that was defined itself, in the order that it needs, when
+    it is closed: nobody needs to give them."""
+
+    reads_experiment: bool
 
 
 @runtime_checkable

@@ -264,6 +264,40 @@ FORMATS: tuple[Entry, ...] = (
         dialects=("rocprofv3", "2025", "2026", "extended"),
     ),
     Entry(
+        "folded",
+        "folded call stacks (a;b;c 12) for flamegraph.pl, inferno, speedscope",
+        "callgrove.formats.stacks.folded:FORMAT",
+        reads=False,
+        writes=True,
+        suffixes=(".folded", ".folded.gz"),
+    ),
+    Entry(
+        "speedscope",
+        "speedscope file: profiles and traces (JSON)",
+        "callgrove.formats.stacks.speedscope:FORMAT",
+        reads=False,
+        writes=True,
+        suffixes=(".speedscope.json", ".speedscope.json.gz"),
+    ),
+    Entry(
+        "pprof",
+        "pprof profile (profile.proto, compressed) for `go tool pprof` and others",
+        "callgrove.formats.stacks.pprof:FORMAT",
+        reads=False,
+        writes=True,
+        suffixes=(".pb.gz", ".pprof"),
+    ),
+    Entry(
+        "dot",
+        "Graphviz file: the call graph of functions, or the call tree",
+        "callgrove.formats.stacks.dot:FORMAT",
+        reads=False,
+        writes=True,
+        dialects=("graph", "tree"),
+        write_options=("limit",),
+        suffixes=(".dot", ".gv"),
+    ),
+    Entry(
         "callgrove",
         "callgrove's own folder of Parquet tables",
         "callgrove.formats.columnar.format:FORMAT",
@@ -359,7 +393,12 @@ def formats_for_target(target: str | Path) -> list[str]:
 
 
 def _formats_written_as(name: str, entries: Sequence[Entry]) -> list[str]:
-    return [entry.name for entry in entries if entry.writes and name.endswith(entry.suffixes or ("\0",))]
+    """Return the formats whose endings a name has; the longest one counts, as x.speedscope.json is more than x.json."""
+    endings = {
+        e.name: max((len(end) for end in e.suffixes if name.endswith(end)), default=0) for e in entries if e.writes
+    }
+    longest = max(endings.values(), default=0)
+    return [entry for entry, length in endings.items() if length and length == longest]
 
 
 def format_for_target(target: str | Path, *, series: bool | None = None) -> str:

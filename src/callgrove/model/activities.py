@@ -44,8 +44,11 @@ __all__ = [
     "Activity",
     "ActivityClass",
     "activities_below",
+    "classify_call",
     "find_activities",
     "find_classes",
+    "find_sources",
+    "is_collective",
 ]
 
 
@@ -159,17 +162,23 @@ def find_classes(activities: Ids) -> Array:
 
 def find_activities(tree: ContextTree) -> Ids:
     """Return the activity of every context, as its number in ACTIVITIES; -1 for contexts outside of the tree."""
+    return find_sources(tree)[0]
+
+
+def find_sources(tree: ContextTree) -> tuple[Ids, Ids]:
+    """Return the activity of every context, and the context that it is taken from, itself or a caller; -1 where
+    nothing says one, so that it computes."""
     by_region, is_sure = _classify_regions(tree.regions)
     stated = by_region[tree.region]
     by_module, owner = _classify_modules(tree)
     own = np.where(stated >= 0, stated, by_module)
-    source = _find_sources(tree, own, stated >= 0, is_sure[tree.region], owner)
+    source = _follow_callers(tree, own, stated >= 0, is_sure[tree.region], owner)
     taken = np.where(source >= 0, own[source], np.int32(ACTIVITY_IDS["comp"]))
     taken[tree.n_listed :] = ABSENT
-    return taken
+    return taken, source
 
 
-def _find_sources(tree: ContextTree, own: Ids, has_name: Bools, is_sure: Bools, owner: Ids) -> Ids:
+def _follow_callers(tree: ContextTree, own: Ids, has_name: Bools, is_sure: Bools, owner: Ids) -> Ids:
     """Return for every context the one that its activity is taken from, itself or a caller; -1 where there is none.
     `own` is the activity that it says by itself, `has_name`: by its name; `is_sure`: it takes none of a caller."""
     source = np.where(own >= 0, np.arange(len(tree)), ABSENT).astype(np.int32)
@@ -341,17 +350,30 @@ OPERATIONS = {
     "cuda": {"alloc": "cuda_comm", "copy": "cuda_comm", "kernel": "cuda_kernel_executions", "sync": "cuda_sync"},
     "hip": {"alloc": "hip_malloc", "copy": "hip_memcpy", "kernel": "hip_kernel_executions", "sync": "hip_sync"},
 }
+COLLECTIVES = ("nccl", "rccl")  # in the names of kernels
 CCL = re.compile(r"(p?nccl|rccl)(?=[A-Z_])|ncclDevKernel|ncclKernel|rcclGenericKernel")
+
+
+def is_collective(kernel: str) -> bool:
+    """Return whether a kernel is one of NCCL or RCCL: it communicates."""
+    return any(word in kernel.lower() for word in COLLECTIVES)
 
 
 def _classify_kind(kind: int, name: str, device: str) -> str:
     """Return the activity of an operation on a device, or of a placeholder."""
     if kind == ContextKind.KERNEL:
-        return "nccl_time" if CCL.match(name) else OPERATIONS[device]["kernel"]
+        return "nccl_time" if is_collective(name) else OPERATIONS[device]["kernel"]
     if kind == ContextKind.COPY:
         return OPERATIONS[device]["copy"]
     word = PLACEHOLDERS.get(name, "")
     return OPERATIONS[device].get(word, word)
+
+
+def classify_call(name: str) -> int:
+    """Return the activity that the name of a call, a marker or a region says by itself, as its number in ACTIVITIES;
+    -1 where it says none."""
+    activity = _classify_name(name, False)
+    return ACTIVITY_IDS[activity] if activity else ABSENT
 
 
 PREFIXES = re.compile(r"^_*(GI_+)?(libc_|IO_|new_)?")

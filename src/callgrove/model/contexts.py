@@ -82,6 +82,10 @@ class ContextKind(IntEnum):
         return self.name.lower()
 
 
+PLACES = (ContextKind.LOOP, ContextKind.LINE, ContextKind.INSTRUCTION, ContextKind.CALL)  # named after a path
+LOOP_AT = "loop at "
+
+
 class Relation(IntEnum):
     """How a context came to lie below its parent."""
 
@@ -161,7 +165,7 @@ class Regions:
         if kind == ContextKind.INSTRUCTION and offset != int(NO_OFFSET):
             return f"{self.modules[module] if module >= 0 else '<unknown module>'}+{offset:#x}"
         if kind == ContextKind.LOOP:
-            return f"loop at {place or '<unknown place>'}"
+            return LOOP_AT + (place or "<unknown place>")
         return place or f"<unknown {ContextKind(kind).word}>"
 
     def mangled_name(self, region: int) -> str:
@@ -311,6 +315,14 @@ class ContextTree:
         label = self.name(context)
         given = self.parameters.get(context)
         return f"{label}({','.join(f'{k}={v}' for k, v in given)})" if given else label
+
+    def short_label(self, context: int) -> str:
+        """Return a label in which a place is shown without the folders it lies in: where there is little room, its end
+        tells it from others."""
+        label, kind, region = self.label(context), self.kind[context], int(self.region[context])
+        if kind not in PLACES or region < 0 or self.regions.name[region] >= 0 or "/" not in label:
+            return label
+        return (LOOP_AT if kind == ContextKind.LOOP else "") + label.rpartition("/")[2]
 
     def mangled_name(self, context: int) -> str:
         """Return the mangled name of what a context executes; empty where none is known."""

@@ -204,7 +204,10 @@ class Experiment(ExperimentMethods):
 
     @cached_property
     def default_metric(self) -> str:
-        """The metric that views show unless told otherwise: the first time with any cost, else the first with any."""
+        """The metric that views show unless told otherwise: the first time with any cost, else the first with any.
+        Where contexts were selected, it stays that of all contexts."""
+        if self.whole is not None:
+            return self.whole.default_metric
         if not self.metrics.quantities:
             raise UsageError(f"{self.path or self.title}: there is no metric, so there is no cost to show")
         return self.metrics.default(self._has_cost)

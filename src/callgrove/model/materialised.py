@@ -18,12 +18,10 @@ from callgrove.errors import CallgroveError, UsageError
 from callgrove.model.books import KeepsBooks
 from callgrove.model.derived import TotalCells, derived_blocks
 from callgrove.model.experiment import Experiment, replace_metrics
-from callgrove.model.metrics import Aggregation, Metric, Scope
+from callgrove.model.metrics import FORMULA, Aggregation, Metric, Scope
 from callgrove.model.values import Block, SparseBlock, Values, blocks_without_fillers, has_fillers
 
 __all__ = ["ComputedValues", "is_storable", "materialise"]
-
-FORMULA = "formula"  # the attribute that keeps the text of what was computed
 
 
 def is_storable(experiment: Experiment, quantity: str) -> bool:

@@ -15,6 +15,9 @@ from callgrove.errors import UsageError
 
 if TYPE_CHECKING:
     from callgrove.algebra.selecting import ContextKeywords
+    from callgrove.analysis.comparison import Comparison
+    from callgrove.analysis.comparison.sides import CompareKeywords
+    from callgrove.analysis.comparison.studies import StudyComparison
     from callgrove.arrays import Ints
     from callgrove.formats.interface import WriteKeywords
     from callgrove.model.experiment import Experiment
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
     from callgrove.model.traces.events import Window
     from callgrove.modeling.fitting import Models
     from callgrove.modeling.options import ModelOptions
+    from callgrove.render.svg import Picture
 
 __all__ = ["ExperimentMethods", "StudyMethods", "TableMethods"]
 
@@ -35,7 +39,7 @@ class TableMethods:
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows."""
-        from callgrove.render.facts import table_html
+        from callgrove.render.notebook import table_html
 
         return table_html(cast("Table", self))
 
@@ -55,7 +59,7 @@ class _Methods:
     def _repr_html_(self) -> str:
         """Return what a notebook shows."""
         from callgrove.model.study.series import Study
-        from callgrove.render.facts import experiment_html, study_html
+        from callgrove.render.notebook import experiment_html, study_html
 
         opened = cast("Experiment | Study", self)
         return study_html(opened) if isinstance(opened, Study) else experiment_html(opened)
@@ -158,26 +162,72 @@ class ExperimentMethods(_Methods):
         threads: Numbers | None = None,
         runs: Numbers | None = None,
         all_metrics: bool = False,
+        columns: str | None = None,
     ) -> Table:
         """Return the flat profile: where the cost is, whoever called. The costliest comes first.
 
         metric         which one (default: the first time with any cost); a part of its name is enough
-        by             what a row stands for: function, line, loop, context, file or module
+        by             what a row stands for: function, line, loop, context, file or module; or rank, thread, gpu, node
+                       or run, with all that each of them costs
         limit          at most so many rows; the table says how many are left
         ranks, threads, runs    whose cost: a number, a text like "0-3,7", or anything with `in`; runs also by
                        parameters or name ("p=4,n=100")
         all_metrics    show every column that the profiler wants shown
+        columns        one more column for each rank, thread, gpu, node or run, with its part of the exclusive cost
 
         The column exclusive adds up to the total, and percent is of it.
 
             experiment.top(limit=10)
             experiment.top("cycles", by="line", ranks={0, 1})
+            experiment.top(by="function", columns="rank")
         """
         from callgrove.analysis.method_results import View
-        from callgrove.analysis.views import top
+        from callgrove.analysis.spread.side_by_side import top_table
 
         view = View.of(cast("Experiment", self), metric, ranks, threads, runs, all_metrics)
-        return view.explain(top(view.costs, by, limit, view.columns))
+        table = top_table(view.costs, by, columns, limit, view.columns)
+        return view.explain(table, added_up="run" not in (by, columns))
+
+    def imbalance(
+        self,
+        metric: str | None = None,
+        over: str | None = None,
+        by: str = "function",
+        scope: str = "exclusive",
+        limit: int | None = None,
+        *,
+        present: bool = False,
+        percentiles: bool = True,
+        ranks: Numbers | None = None,
+        threads: Numbers | None = None,
+        runs: Numbers | None = None,
+    ) -> Table:
+        """Return how costs are spread over ranks, threads, GPUs, nodes or runs; what costs the others most comes first.
+
+        over           rank, thread, gpu, node or run (default: the first of these of which there are several)
+        by             what a row stands for, as in `top`
+        scope          exclusive or inclusive
+        limit          at most so many rows; the table says how many are left
+        present        leave out where there is no value, instead of counting 0
+        percentiles    False leaves out p25, median and p75, which need all values of a row at once
+
+        metric, ranks, threads and runs are as in `top`. excess is the largest cost less the mean, imbalance the largest
+        by the mean, less 1; slowest says who has the largest. percent is what the excess is of the mean cost of the
+        whole program.
+
+            experiment.imbalance(limit=10)
+            experiment.imbalance("cycles", over="thread", by="context", scope="inclusive")
+        """
+        from callgrove.analysis.method_results import View
+        from callgrove.analysis.spread.imbalance import Question, imbalance
+        from callgrove.model.metrics import Scope
+
+        if scope not in ("exclusive", "inclusive"):
+            raise UsageError(f"there is no scope {scope!r} to compare; there are exclusive and inclusive")
+        view = View.of(cast("Experiment", self), metric, ranks, threads, runs)
+        asked = Question(over, by, Scope(scope), limit, present, percentiles)
+        made = imbalance(view.costs, asked)
+        return view.explain(made.table, added_up=made.entities.over != "run")
 
     def tree(
         self,
@@ -239,6 +289,73 @@ class ExperimentMethods(_Methods):
         view = View.of(cast("Experiment", self), metric, ranks, threads, runs, all_metrics)
         return view.explain(hot_path(view.costs, share, view.columns))
 
+    def flame(
+        self,
+        metric: str | None = None,
+        width: int = 1200,
+        bottom_up: bool = False,
+        *,
+        roots_below: bool = False,
+        title: str = "",
+        ranks: Numbers | None = None,
+        threads: Numbers | None = None,
+        runs: Numbers | None = None,
+    ) -> Picture:
+        """Return a flame graph as an SVG picture, which notebooks show: boxes as wide as what calls cost.
+
+        width          in pixels
+        bottom_up      functions by exclusive cost with their callers, instead of the tree from the roots down
+        roots_below    roots at the bottom, as in flame graphs, instead of on top, as in icicle graphs
+        title          what stands above it (default: the title of the experiment, the metric and its total)
+
+        Calls that are too narrow to be seen are drawn as one grey box, so that widths add up. metric, ranks, threads
+        and runs are as in `top`; the metric must add up.
+
+            experiment.flame().save("flame.svg")
+        """
+        from callgrove.analysis.costs import costs
+        from callgrove.render.flame_svg import FlameOptions, draw_flame
+
+        shown = costs(cast("Experiment", self), metric, ranks, threads, runs)
+        return draw_flame(shown, FlameOptions(width, bottom_up, roots_below, title))
+
+    def spread(
+        self,
+        metric: str | None = None,
+        by: str = "function",
+        over: str | None = None,
+        limit: int | None = 20,
+        *,
+        scope: str = "exclusive",
+        width: int = 900,
+        title: str = "",
+        present: bool = False,
+        ranks: Numbers | None = None,
+        threads: Numbers | None = None,
+        runs: Numbers | None = None,
+    ) -> Picture:
+        """Return a plot of how costs are spread, as an SVG picture: for each row a box over ranks, with the slowest.
+
+        limit          at most so many rows; the picture says how many are left
+        width          in pixels
+        title          what stands above it
+
+        Rows and numbers are those of `imbalance`, which says what by, over, scope and present mean; metric, ranks,
+        threads and runs are as in `top`.
+
+            experiment.spread(over="thread").save("threads.svg")
+        """
+        from callgrove.analysis.costs import costs
+        from callgrove.analysis.spread.imbalance import Question
+        from callgrove.model.metrics import Scope
+        from callgrove.render.spread_plots import SpreadOptions, draw_spread
+
+        if scope not in ("exclusive", "inclusive"):
+            raise UsageError(f"there is no scope {scope!r} to compare; there are exclusive and inclusive")
+        shown = costs(cast("Experiment", self), metric, ranks, threads, runs)
+        asked = Question(over, by, Scope(scope), limit, present)
+        return draw_spread(shown, asked, SpreadOptions(width, title))
+
     def metric_tree(
         self,
         metric: str | None = None,
@@ -282,44 +399,66 @@ class ExperimentMethods(_Methods):
         experiment = cast("Experiment", self)
         return remap(experiment, find_specification(experiment, specification), idle_threads)
 
-    def diff(
+    def compare(
         self,
         *others: Experiment,
         metric: str | None = None,
         scope: str = "exclusive",
         source: bool = False,
         flat: bool = False,
-        limit: int | None = None,
+        sort: str = "difference",
+        only: str = "",
+        scaling: str = "",
+        processes: Sequence[int] | None = None,
+        match: str | Path | Mapping[str, str] | None = None,
         ranks: Numbers | None = None,
         threads: Numbers | None = None,
-    ) -> Table:
-        """Return what differs between this experiment and others, call path by call path, the largest first.
+    ) -> Comparison:
+        """Return this experiment compared with others, call path by call path: `.sentence`, `.totals`, `.table(limit)`.
 
         metric         one for all, or "LEFT=RIGHT" where the others call it differently
         scope          exclusive, inclusive, point, function or lexical
         source         keep source lines and call sites
         flat           compare functions, whoever called them
+        sort           what comes first: difference, ratio (the farthest from 1), left, right, loss; or path, by name
+        only           only call paths that "both" have, or the "left" or "right" one alone
+        scaling        "weak" or "strong": also show loss, speedup and efficiency
+        processes      how many each ran on, where that cannot be read off
+        match          names that mean the same: a file of two columns, or {"left name": "right name"}
 
-        difference is this one less the other, ratio this one divided by the other. `a - b` is an experiment of
-        differences instead of a table.
+        difference is this one less the other, ratio this one divided by the other. Experiments without a call path in
+        common are an error, which says what to do.
 
-            before.diff(after, limit=10)
+            print(before.compare(after).sentence)
+            small.compare(large, scope="inclusive", scaling="strong", sort="loss").table(10)
         """
         from callgrove.analysis.comparison import Question, compare
-        from callgrove.analysis.method_results import comparison_table
         from callgrove.model.metrics import Scope
 
         if scope not in {one.word for one in Scope if one.word}:
             raise UsageError(f"there is no scope {scope!r}; there are {', '.join(s.word for s in Scope if s.word)}")
-        sides = [cast("Experiment", self), *others]
-        comparison = compare(sides, Question(metric, Scope(scope), ranks, threads, source, flat))
-        return comparison_table(comparison, sides, limit)
+        how = Question(metric, Scope(scope), ranks, threads, source, flat, sort, only, scaling, processes, match)
+        comparison = compare([cast("Experiment", self), *others], how)
+        comparison.require_common()
+        return comparison
+
+    def diff(self, *others: Experiment, limit: int | None = None, **how: Unpack[CompareKeywords]) -> Table:
+        """Return what differs between this experiment and others, call path by call path, the largest first.
+
+        The short form of `compare`, with its parameters: a table of at most `limit` rows, with sentences as its notes.
+        `a - b` is an experiment of differences instead.
+
+            before.diff(after, metric="time", limit=10)
+        """
+        from callgrove.analysis.method_results import comparison_table
+
+        return comparison_table(self.compare(*others, **how), [cast("Experiment", self), *others], limit)
 
     def pop(
         self,
         *others: Experiment,
         metric: str | None = None,
-        under: str = "",
+        under: str | None = None,
         scaling: str = "strong",
         exclude_init: bool = False,
         ranks: Numbers | None = None,
@@ -357,6 +496,7 @@ class ExperimentMethods(_Methods):
         ranks: Numbers | None = None,
         runs: Numbers | None = None,
         ignore_digits: bool = False,
+        columns: str | None = None,
     ) -> Table:
         """Return what a traced run did, and how busy its devices were: statistics of kernels, copies, calls, ...
 
@@ -368,8 +508,10 @@ class ExperimentMethods(_Methods):
         window_mode    spans that lie inside, that touch it, or what of them lies inside (clip)
         start_marker, end_marker    begin and end with markers of that name
         ignore_digits  names that differ in digits alone are one
+        columns        total times side by side: a column for each rank, agent, stream, domain or marker
 
             experiment.summary("kernels", by="rank", limit=5)
+            experiment.summary("kernels", columns="rank")
         """
         from callgrove.analysis.method_results import summary_of_run
 
@@ -383,7 +525,98 @@ class ExperimentMethods(_Methods):
             window_mode,
             ranks,
             ignore_digits,
+            columns,
         )
+
+    def timeline(
+        self,
+        window: Window | str | None = None,
+        by: str | Sequence[str] = ("name",),
+        kind: str | Sequence[str] | None = None,
+        depth: int | None = None,
+        exclusive: bool = False,
+        bins: int | None = None,
+        classes: str | Path | Mapping[str, str] | Iterable[tuple[str, str]] | None = None,
+        *,
+        limit: int | None = None,
+        metric: str | None = None,
+        ranks: Numbers | None = None,
+        threads: Numbers | None = None,
+        runs: Numbers | None = None,
+    ) -> Table:
+        """Return what went on in a window of the traces, as exact times in ns: those with the most time first.
+
+        window         (start, end) in ns of the traces' clock, or a text such as "250ms:1.5s" or "10%:20%"
+        by             what tells rows apart: name, profile, rank, thread, node, kind, class, context, depth
+        kind           only functions and spans of these kinds: function, kernel, api, marker, ...
+        depth          the N-th function from the root; where a stack is shorter, its last
+        exclusive      of spans that nest, each moment belongs to the innermost one
+        bins           divide the window into so many parts; from_ns tells where each begins
+        classes        which names are compute, communication, synchronisation, io, copy or idle: a mapping of patterns,
+                       or a file of them
+        metric         lines of samples that follow this metric
+
+        A sample stands for the time until the next one of its profile, a span for itself. Samples, classes and
+        exclusive spans of a profile add up to the window, with idle, (no trace) and (between spans). ranks, threads and
+        runs are as in `top`.
+
+            experiment.timeline("10%:20%", by=("rank", "class"))
+        """
+        from callgrove.analysis.timeline.items import read_rules
+        from callgrove.analysis.timeline.statistics import Question, choose_window, measure
+        from callgrove.model.profiles import choose_profiles
+        from callgrove.render.units import duration_ns
+
+        experiment = cast("Experiment", self)
+        question = Question(
+            choose_window(experiment, window, duration_ns),
+            (by,) if isinstance(by, str) else tuple(by),
+            choose_profiles(experiment, ranks, threads, runs),
+            (kind,) if isinstance(kind, str) else None if kind is None else tuple(kind),
+            depth,
+            exclusive,
+            bins,
+            read_rules(classes),
+            metric,
+        )
+        return measure(experiment, question).table(limit)
+
+    def phases(
+        self,
+        depth: int | None = None,
+        window: Window | str | None = None,
+        kind: str | Sequence[str] | None = None,
+        *,
+        ignore_digits: bool = False,
+        ranks: Numbers | None = None,
+        threads: Numbers | None = None,
+        runs: Numbers | None = None,
+    ) -> Table:
+        """Return sequences of functions or spans that repeat over time, such as the iterations of a loop.
+
+        depth          which function from the root, or which level of nested spans (default: the least at which
+                       phases take half of the time)
+        ignore_digits  names that differ in digits alone are one: step 1, step 2
+
+        window, kind, ranks, threads and runs are as in `timeline`. count, mean_ns, min_ns and max_ns are of the
+        occurrences of a pattern, slowest_ns is when the longest began; the notes say at which depth, or that nothing
+        repeats.
+
+            experiment.phases(ranks=0)
+        """
+        from callgrove.analysis.timeline.phases import phases
+        from callgrove.analysis.timeline.statistics import Question, choose_window
+        from callgrove.model.profiles import choose_profiles
+        from callgrove.render.units import duration_ns
+
+        experiment = cast("Experiment", self)
+        question = Question(
+            choose_window(experiment, window, duration_ns),
+            profiles=choose_profiles(experiment, ranks, threads, runs),
+            kinds=(kind,) if isinstance(kind, str) else None if kind is None else tuple(kind),
+            depth=depth,
+        )
+        return phases(experiment, question, ignore_digits)[0]
 
     def export(
         self,
@@ -553,20 +786,62 @@ class ExperimentMethods(_Methods):
         Long, by default: one row for each context and profile with any cost. Columns run, rank, thread, gpu, stream,
         context, name, kind, file, line, module, path and depth, then for every metric `M` its exclusive cost `M` and
         its inclusive cost `M (inc)`; absent is NA. `wide`: one row for each context, columns (metric, rank, thread) of
-        exclusive costs, where a sum without a part is 0.
+        exclusive costs, where a sum without a part is 0. `callgrove.from_pandas` makes an experiment of a frame.
 
             frame = experiment.to_pandas()
             frame.groupby("name", observed=True)["time"].sum()
         """
-        from callgrove.analysis.method_results import to_pandas
+        from callgrove.frames.data_frames import to_pandas
 
         return to_pandas(cast("Experiment", self), metrics, wide)
 
+    def to_polars(self, metrics: Sequence[str] | None = None) -> Any:
+        """Return the long frame of `to_pandas` as a polars.DataFrame (extra `polars`); absent is null."""
+        from callgrove.frames.data_frames import to_polars
+
+        return to_polars(cast("Experiment", self), metrics)
+
     def to_arrow(self, metrics: Sequence[str] | None = None) -> Any:
         """Return the long frame of `to_pandas` as a pyarrow.Table (extra `arrow`); absent is null."""
-        from callgrove.analysis.method_results import to_arrow
+        from callgrove.frames.data_frames import to_arrow
 
         return to_arrow(cast("Experiment", self), metrics)
+
+    def to_networkx(self, metrics: Sequence[str] | None = None) -> Any:
+        """Return the call tree as a networkx.DiGraph (extra `networkx`).
+
+        Nodes are ids of contexts with name, kind, file, line, module, path, depth and their costs over all profiles,
+        `M` and `M (inc)`; what is absent is no attribute. Edges lead from caller to callee.
+        """
+        from callgrove.frames.data_frames import to_networkx
+
+        return to_networkx(cast("Experiment", self), metrics)
+
+    def to_hatchet(self, metrics: Sequence[str] | None = None) -> Any:
+        """Return a hatchet.GraphFrame with the same totals; needs Hatchet (`pip install llnl-hatchet`, or `hatchet`).
+
+        The frame is indexed by node and, where there is more than one, by rank and thread; it has name, type, file,
+        line, module, and the costs of `to_pandas`. Hatchet orders siblings by name, so its node numbers are not ids of
+        contexts, and its `tree()` shows rank 0 unless told otherwise. `callgrove.from_hatchet` is the way back.
+
+            graph_frame = experiment.to_hatchet()
+            print(graph_frame.tree(metric_column="time (inc)"))
+        """
+        from callgrove.frames.graph_frames import to_hatchet
+
+        return to_hatchet(cast("Experiment", self), metrics)
+
+    def to_thicket(self, metrics: Sequence[str] | None = None) -> Any:
+        """Return a thicket.Thicket: performance data, metadata and statistics (`pip install llnl-thicket`).
+
+        Runs become its profiles, with the costs of all their ranks and threads; parameters of runs become metadata.
+        The statistics are mean, std, min and max of every cost over the runs.
+
+            callgrove.open("runs/").to_thicket().statsframe.dataframe
+        """
+        from callgrove.frames.graph_frames import to_thicket
+
+        return to_thicket(cast("Experiment", self), metrics)
 
     def series(self, scaling: str = "", scope: str = "exclusive") -> Study:
         """Return the runs over their parameters as the study that `callgrove model` makes of them.
@@ -584,6 +859,22 @@ class ExperimentMethods(_Methods):
 
 class StudyMethods(_Methods):
     """The methods of `Study` that mirror the verbs of the command line."""
+
+    def compare(
+        self, *others: Study, metric: str | None = None, sort: str = "difference", only: str = ""
+    ) -> StudyComparison:
+        """Return this study compared with others at the points in common: `.sentence`, `.table(limit)`.
+
+        metric         one for all, or "LEFT=RIGHT"; without it, all that the studies have in common
+        sort, only     as in `Experiment.compare`
+
+        Values are means over repetitions; `notes` name the points that only one study has.
+
+            callgrove.open("before.txt").compare(callgrove.open("after.txt")).table(10)
+        """
+        from callgrove.analysis.comparison.studies import StudyQuestion, compare_studies
+
+        return compare_studies([cast("Study", self), *others], StudyQuestion(metric, sort, only))
 
     def model(
         self,

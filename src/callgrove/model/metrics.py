@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 __all__ = [
     "COMPLEX",
     "COUNTS",
+    "FORMULA",
     "MEASUREMENT",
     "MOST_MEASUREMENTS",
     "MOST_TERMS",
@@ -57,6 +58,8 @@ __all__ = [
 ]
 
 
+COMPUTED = "callgrove: computed"  # an attribute of metrics whose values nobody measured: "" or "in part"
+FORMULA = "formula"  # an attribute of metrics that have values: the text of what was computed
 NOT_MEASURED = "callgrove: not measured"  # an attribute; its value is the parameter of `remap` that computes it, or ""
 
 
@@ -181,7 +184,24 @@ class Metric:
 
     def as_measured(self) -> Metric:
         """Return this metric as one that has values."""
-        return replace(self, attributes=tuple(pair for pair in self.attributes if pair[0] != NOT_MEASURED))
+        return self._without(NOT_MEASURED)
+
+    def as_computed(self, part: str = "") -> Metric:
+        """Return this metric as one that has values which are stored, and which were computed: all, or "in part"."""
+        return replace(self, attributes=(*self._without(NOT_MEASURED, COMPUTED).attributes, (COMPUTED, part)))
+
+    def _without(self, *keys: str) -> Metric:
+        return replace(self, attributes=tuple(pair for pair in self.attributes if pair[0] not in keys))
+
+    @property
+    def kind(self) -> str:
+        """How it came about: measured, computed from single threads, or by a formula before or after sums are made; or
+        that it did not."""
+        if self.is_derived or self.is_missing:
+            return self.when_derived if self.is_derived else "not measured"
+        said = dict(self.attributes)
+        part = said.get(COMPUTED, "" if FORMULA in said else None)
+        return "measured" if part is None else f"computed {part}".rstrip()
 
     @property
     def has_values(self) -> bool:

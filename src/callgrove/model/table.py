@@ -155,6 +155,18 @@ class Table(TableMethods):
             out[column.name] = pandas.Series(plain, dtype=kept)
         return pandas.DataFrame(out)
 
+    def to_polars(self) -> Any:
+        """Return the table as a polars.DataFrame; absent cells are null."""
+        try:
+            import polars
+        except ImportError as error:
+            raise MissingExtra("polars", "a table for Polars") from error
+        types = {"int64": polars.Int64, "uint64": polars.UInt64}
+        cells = [(column.name, column.plain()) for column in self.columns]
+        return polars.DataFrame(
+            [polars.Series(name, plain, types.get(_integers(plain)), strict=False) for name, plain in cells]
+        )
+
     def head(self, limit: int | None) -> Table:
         """Return the first `limit` rows (None: all); what is cut is added to `left`."""
         if limit is not None and limit < 0:

@@ -18,7 +18,7 @@ from callgrove.arrays import Array, Bools
 from callgrove.model.table import Column, Table
 from callgrove.patterns.conditions import Condition, NumberColumn, TextColumn
 
-__all__ = ["ShownMetric", "TableColumns", "keep_rows", "limit_tree", "take_rows"]
+__all__ = ["ShownMetric", "TableColumns", "choose_rows", "keep_rows", "limit_tree", "take_rows"]
 
 NANOSECONDS = "_ns"
 OF_HUNDRED = ("percent",)
@@ -96,6 +96,11 @@ def _numbers(column: Column) -> Array | None:
 def keep_rows(table: Table, conditions: Sequence[str], metrics: Mapping[str, ShownMetric] | None = None) -> Table:
     """Return the rows that fulfil any of some conditions; of a tree, with all that lies above them. Raises PatternError
     where a condition is wrong."""
+    return take_rows(table, choose_rows(table, conditions, metrics))
+
+
+def choose_rows(table: Table, conditions: Sequence[str], metrics: Mapping[str, ShownMetric] | None = None) -> Bools:
+    """Return which rows `keep_rows` keeps."""
     columns = TableColumns(table, metrics or {})
     parsed = [Condition.parse(text) for text in conditions]
     chosen = np.zeros(len(table), np.bool_)
@@ -103,7 +108,7 @@ def keep_rows(table: Table, conditions: Sequence[str], metrics: Mapping[str, Sho
         chosen |= condition.choose(columns)
     if "depth" in table.names:
         chosen = _close_upwards(chosen, table["depth"])
-    return take_rows(table, chosen)
+    return chosen
 
 
 def _close_upwards(chosen: Bools, depths: Sequence[int]) -> Bools:

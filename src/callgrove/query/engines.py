@@ -253,11 +253,16 @@ class DuckdbEngine:
         self._connection = duckdb.connect(
             ":memory:", config={"memory_limit": MEMORY, "temp_directory": str(folder / "spilled")}
         )
-        self._connection.execute("SET enable_progress_bar = false")  # it would go to stdout
+        if self._has_progress_bar():  # in notebooks without ipywidgets, where there is none, setting it is an error
+            self._connection.execute("SET enable_progress_bar = false")  # it would go to stdout
         self._end = finalize(self, _delete, self._connection, folder)  # also where nobody closes it
         for name, value in LIKE_SQLITE.items():
             self._set_if_known(name, value)
         self._tables: set[str] = set()
+
+    def _has_progress_bar(self) -> bool:
+        found = self._connection.execute("SELECT current_setting('enable_progress_bar')").fetchone()
+        return bool(found and found[0])
 
     def _set_if_known(self, name: str, value: str) -> None:
         known = self._connection.execute("SELECT count(*) FROM duckdb_settings() WHERE name = ?", [name]).fetchone()

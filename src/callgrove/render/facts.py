@@ -1,16 +1,14 @@
-"""What is in an experiment or a study, as words for a person: `info` and reports say the same; and what notebooks show
-of them, and of tables."""
+"""What is in an experiment or a study, as words for a person: `info` and reports say the same."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from callgrove.analysis.overview import Hottest, Overview
-from callgrove.model.experiment import Experiment, InputWarning
 from callgrove.model.profiles import Topology
-from callgrove.model.table import MOST_COLUMNS, MOST_ROWS, Table, visible
+from callgrove.model.table import Table
 from callgrove.render.units import amount, duration_ns
 
 if TYPE_CHECKING:
@@ -18,15 +16,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "count_of",
-    "experiment_html",
     "facts_of",
     "next_commands",
     "quote_word",
     "study_facts",
-    "study_html",
     "study_metrics",
     "study_next",
-    "table_html",
 ]
 
 
@@ -233,112 +228,3 @@ def study_metrics(study: Study) -> Table:
 def _some(names: Sequence[str]) -> str:
     more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
     return ", ".join(names[:MOST_NAMES]) + more
-
-
-# What notebooks show of experiments, studies, tables and models: small, static, and nothing but text.
-#
-# Nothing is read from a file for it: an experiment of a terabyte is shown at once.
-
-
-WARNINGS_IN_NOTEBOOKS = 5
-LONGEST_TEXT = 120  # characters of a cell
-ROOM = 18  # of them for how many more there are
-LEFT = 'style="text-align:left"'
-
-
-def table_html(table: Table) -> str:
-    """Return the first rows, and how many more there are."""
-    shown = table.head(MOST_ROWS)
-    names = table.names[:MOST_COLUMNS]
-    rows = [row[:MOST_COLUMNS] for row in shown.rows()]
-    texts = [any(isinstance(row[k], str) for row in rows) for k in range(len(names))]
-    headings = "".join(
-        f"<th {LEFT}>{_text(name)}</th>" if t else f"<th>{_text(name)}</th>"
-        for name, t in zip(names, texts, strict=True)
-    )
-    body = "".join(
-        "<tr>"
-        + "".join(f"<td {LEFT if t else ''}>{_cell(cell)}</td>" for cell, t in zip(row, texts, strict=True))
-        + "</tr>"
-        for row in rows
-    )
-    more = []
-    if shown.left:
-        more.append(f"{shown.left:,} more rows" if shown.left > 0 else "more rows")
-    if len(table.names) > len(names):
-        more.append(f"{len(table.names) - len(names):,} more columns")
-    said = f"<caption {LEFT}>{_text(table.title)}</caption>" if table.title else ""
-    rest = f"<p>… and {' and '.join(more)}</p>" if more else ""
-    rest += "".join(f"<p>{_text(note)}</p>" for note in table.notes)
-    return f"<div><table>{said}<thead><tr>{headings}</tr></thead><tbody>{body}</tbody></table>{rest}</div>"
-
-
-def experiment_html(experiment: Experiment) -> str:
-    """Return what there is, in counts and names."""
-    traces, metrics = experiment.traces, experiment.metrics
-    facts = [("format", f"{experiment.format} {experiment.version}".rstrip()), ("path", experiment.path)]
-    parameters = dict.fromkeys(name for run in experiment.runs for name in run.parameters)
-    if len(experiment.runs) > 1 or parameters:
-        over = f" over {_fit_names(list(parameters))}" if parameters else ""
-        facts.append(("runs", f"{len(experiment.runs):,}{over}"))
-    facts += [
-        ("profiles", f"{len(experiment.profiles.measured):,}"),
-        ("contexts", f"{len(experiment.contexts):,}"),
-        ("metrics", _fit_names(metrics.shown, len(metrics.quantities))),
-    ]
-    events = [f"{n:,} {word}" for n, word in ((traces.n_samples, "samples"), (traces.n_spans, "spans")) if n]
-    facts.append(("traces", ", ".join(events)))
-    return _facts("experiment", experiment.title, [*facts, *_warnings(experiment.warnings)])
-
-
-def study_html(study: Study) -> str:
-    """Return what was measured, and where."""
-    facts = [("format", f"{study.format} {study.version}".rstrip()), ("path", study.path)]
-    for number, name in enumerate(study.parameters):
-        values = sorted(set(study.points[:, number].tolist()))
-        facts.append((f"parameter {name}", _fit_names([f"{value:g}" for value in values])))
-    facts += [
-        ("points", f"{study.n_points:,}"),
-        ("series", f"{len(study):,} ({len(study.callpaths):,} call paths)"),
-        ("metrics", _fit_names([name or "<default>" for name in study.metrics])),
-        ("stored models", f"{len(study.models):,}" if study.models else ""),
-    ]
-    return _facts("study", study.title, [*facts, *_warnings(study.warnings)])
-
-
-def _facts(what: str, title: str, facts: Iterable[tuple[str, str]]) -> str:
-    rows = "".join(
-        f"<tr><th {LEFT}>{_text(word)}</th><td {LEFT}>{_text(text)}</td></tr>" for word, text in facts if text
-    )
-    name = f" {_text(title)}" if title else ""
-    return f"<div><table><caption {LEFT}><b>{what}</b>{name}</caption><tbody>{rows}</tbody></table></div>"
-
-
-def _warnings(warnings: Sequence[InputWarning]) -> list[tuple[str, str]]:
-    shown = [(warning.severity.value, warning.text) for warning in warnings[:WARNINGS_IN_NOTEBOOKS]]
-    more = len(warnings) - len(shown)
-    return [*shown, ("and", f"{more:,} more of these")] if more else shown
-
-
-def _fit_names(names: Sequence[str], n: int | None = None) -> str:
-    """Return the first names, as many as a cell has room for, and how many more there are of `n`."""
-    shown, length = 0, 0
-    while shown < min(len(names), MOST_NAMES) and (not shown or length + len(names[shown]) < LONGEST_TEXT - ROOM):
-        length += len(names[shown]) + 2
-        shown += 1
-    more = (len(names) if n is None else n) - shown
-    return ", ".join(names[:shown]) + (f" and {more:,} more" if more else "")
-
-
-def _cell(cell: Any) -> str:
-    if cell is None:
-        return ""
-    return _text(f"{cell:.6g}" if isinstance(cell, float) else str(cell))
-
-
-def _text(text: str) -> str:
-    """Return text that no browser takes for anything else; the end of what is too long is cut."""
-    import html  # its table of entities is large, and a terminal needs none
-
-    short = text if len(text) <= LONGEST_TEXT else text[: LONGEST_TEXT - 1] + "…"
-    return html.escape(visible(short))

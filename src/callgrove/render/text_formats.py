@@ -1,4 +1,4 @@
-"""Tables as CSV, JSON, JSON Lines, Markdown and LaTeX.
+"""Tables as CSV, JSON, JSON Lines, Markdown, LaTeX and HTML.
 
 A format is a table from Python type to a function that writes one cell. Most columns hold one type, so the function is
 looked up once per column and mapped over it: that is what makes a long export fast.
@@ -26,6 +26,7 @@ __all__ = [
     "cell_texts",
     "chunks",
     "csv_text",
+    "html",
     "is_numeric",
     "json_text",
     "json_value",
@@ -338,7 +339,8 @@ _MARKDOWN_WRITERS = reading_writers(_escape_cell)
 
 
 # -- LaTeX -------------------------------------------------------------------------------------------------------------
-# A tabular that needs no package. What a name is indented by becomes \\quad, numbers stand to the right.
+# A tabular that needs no package and no encoding of fonts. What a name is indented by becomes \\quad, numbers stand to
+# the right. A [ or * that begins a row would belong to the end of the row before; two dashes would become a longer one.
 
 
 _LATEX = {character: f"\\{character}" for character in "#$%&_{}"} | {
@@ -348,7 +350,9 @@ _LATEX = {character: f"\\{character}" for character in "#$%&_{}"} | {
     "<": r"\textless{}",
     ">": r"\textgreater{}",
     "|": r"\textbar{}",
-    '"': r"\textquotedbl{}",
+    '"': r"\symbol{34}",
+    "`": r"\symbol{96}",
+    "'": r"\symbol{39}",
 }
 
 
@@ -375,7 +379,48 @@ def _latex_line(cells: Iterable[str]) -> str:
 
 def _latex_cell(text: str) -> str:
     plain = text.strip(" ")
-    return "\\quad " * _count_levels(text, plain) + "".join(_LATEX.get(character, character) for character in plain)
+    escaped = re.sub("-(?=-)", "-{}", "".join(_LATEX.get(character, character) for character in plain))
+    begin = "{}" if plain.startswith(("[", "*")) else ""
+    return "\\quad " * _count_levels(text, plain) + begin + escaped
 
 
 _LATEX_WRITERS = reading_writers(visible)
+
+
+# -- HTML --------------------------------------------------------------------------------------------------------------
+# One <table>, to be read by itself or put into a page. All but ASCII is written as references, so that it looks the
+# same whatever a page says of its encoding; `align` is an old word, but sites that show foreign HTML leave it in.
+
+
+_HTML = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;"}
+
+
+def html(tables: Iterable[Table]) -> Iterator[str]:
+    """Yield a table for browsers."""
+    begun, left, align = False, 0, [""]
+    for table in chunks(tables):
+        if not begun:
+            begun = True
+            numbers = [is_numeric(column) or isinstance(column, Whole) for column in table.columns]
+            align = [' align="right"' if number else ' align="left"' for number in numbers]
+            yield f"<table>\n<thead>\n{_html_row('th', map(_html_cell, table.names), align)}</thead>\n<tbody>\n"
+        columns = [cell_texts(column, _HTML_WRITERS) for column in table.columns]
+        yield "".join(_html_row("td", cells, align) for cells in zip(*columns, strict=True))
+        left = table.left or left
+    yield "</tbody>\n</table>\n" if begun else "<table></table>\n"
+    if left:
+        yield f"<p>{more_rows(left)}</p>\n"
+
+
+def _html_row(tag: str, cells: Iterable[str], align: Iterable[str]) -> str:
+    inner = "".join(f"<{tag}{where}>{cell}</{tag}>" for cell, where in zip(cells, align, strict=True))
+    return f"<tr>{inner}</tr>\n"
+
+
+def _html_cell(text: str) -> str:
+    plain = text.strip(" ")
+    escaped = "".join(_HTML.get(character, character) for character in visible(plain))
+    return "&emsp;" * _count_levels(text, plain) + escaped.encode("ascii", "xmlcharrefreplace").decode()
+
+
+_HTML_WRITERS = reading_writers(_html_cell)

@@ -288,28 +288,28 @@ class _Block:
     def header(self) -> str:
         look = self.layout.look
         rule = look.dim(GAP.join("-" * width for width in self.widths))
-        names = self._cells([self.layout.names[index] for index in self.indices])
+        names = [cell for k, index in enumerate(self.indices) for cell in self._pad(k, [self.layout.names[index]])]
         return f"{look.bold(GAP.join(names).rstrip())}\n{rule}\n"
 
     def lines(self, columns: Sequence[Sequence[str]]) -> str:
-        rows = zip(*(columns[index] for index in self.indices), strict=True)
-        painters = [(k, paint) for k, index in enumerate(self.indices) if (paint := self.layout.painters[index])]
-        return "".join(self._line(row, painters) + "\n" for row in rows)
+        padded = [self._paint(index, self._pad(k, columns[index])) for k, index in enumerate(self.indices)]
+        return "".join(GAP.join(row).rstrip() + "\n" for row in zip(*padded, strict=True))
 
-    def _line(self, row: Sequence[str], painters: Sequence[tuple[int, Callable[[str], str]]]) -> str:
-        cells = self._cells(row)
-        for k, paint in painters:
-            cells[k] = paint(cells[k])
-        return GAP.join(cells).rstrip()
+    def _paint(self, index: int, cells: Sequence[str]) -> Sequence[str]:
+        paint = self.layout.painters[index]
+        return cells if paint is None else list(map(paint, cells))
 
-    def _cells(self, row: Sequence[str]) -> list[str]:
-        right = [self.layout.to_right[index] for index in self.indices]
-        cells = list(map(self._cell, row, self.widths, right))
-        if self.layout.prose and self.indices[-1] == len(self.layout.names) - 1:
-            cells[-1] = row[-1]
-        return cells
+    def _pad(self, k: int, texts: Sequence[str]) -> Sequence[str]:
+        """Return the cells of the k-th column, all of its width; sentences stay as they are."""
+        index, width = self.indices[k], self.widths[k]
+        if self.layout.prose and index == len(self.layout.names) - 1:
+            return texts
+        to_right = self.layout.to_right[index]
+        return [self._cell(text, width, to_right) for text in texts]
 
     def _cell(self, text: str, width: int, to_right: bool) -> str:
+        if len(text) <= width and text.isascii():  # most of them
+            return text.rjust(width) if to_right else text.ljust(width)
         text = shorten(text, width, self.layout.look.ellipsis)
         padding = " " * (width - display_width(text))
         return padding + text if to_right else text + padding

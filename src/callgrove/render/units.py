@@ -1,4 +1,4 @@
-"""Numbers with units, for people: three significant digits and a prefix; costs; bars.
+"""Numbers with units, for people: three significant digits and a prefix; costs; bars and heat strips.
 
 si(0.0451, "s")      45.1 ms        si(12_345)          12.3 k
 si(2.5e9, "bytes")   2.50 GB        percent(0.1234)     12.3%
@@ -9,12 +9,13 @@ printf("%6.2f %%")(12.345)   12.35 %, or None for what is no format of a number
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 from math import floor, isfinite, log10
 
 from callgrove.model.metrics import time_unit, unit_factor
 
-__all__ = ["amount", "bar", "duration_ns", "percent", "printf", "si", "signed_bar"]
+__all__ = ["amount", "bar", "duration_ns", "heat", "percent", "printf", "si", "signed_bar"]
 
 
 _PREFIXES = {-4: "p", -3: "n", -2: "u", -1: "m", 0: "", 1: "k", 2: "M", 3: "G", 4: "T", 5: "P", 6: "E"}
@@ -129,3 +130,35 @@ def signed_bar(share: float, width: int = 10, *, unicode: bool = True) -> str:
     """Return the size of a share as a bar behind its sign; nothing has none."""
     sign = "+" if share > 0 else "-" if share < 0 else " "
     return sign + bar(abs(share), width, unicode=unicode)
+
+
+# -- heat strips -------------------------------------------------------------------------------------------------------
+# heat([24, 26, 28, 38])                  ▓▓▓█
+# heat([24, 26, 28, 38], unicode=False)   ***#
+# heat([0, 8, 0, 0])                      ·█··
+
+
+_SHADES = "·░▒▓█"
+_ASCII_SHADES = ".:+*#"
+
+
+def heat(values: Sequence[float | None], width: int = 16, *, unicode: bool = True) -> str:
+    """Return a character for each value, from light for nothing to dark for the largest; one that is missing is blank.
+    More than `width` values become so many groups of neighbours, each as dark as its largest."""
+    glyphs = _SHADES if unicode else _ASCII_SHADES
+    n = min(len(values), width)
+    bounds = [k * len(values) // n for k in range(n + 1)] if n else []
+    cells = [_largest(values[start:end]) for start, end in pairwise(bounds)]
+    top = max((cell for cell in cells if cell is not None), default=0.0)
+    steps = len(glyphs) - 1
+    return "".join(" " if cell is None else glyphs[_shade(cell, top, steps)] for cell in cells)
+
+
+def _largest(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None and value == value]
+    return max(known, default=None)
+
+
+def _shade(value: float, top: float, steps: int) -> int:
+    """Return how dark a value is; what is there is never as light as nothing."""
+    return max(1, round(steps * min(value / top, 1.0))) if 0 < value and isfinite(top) else 0

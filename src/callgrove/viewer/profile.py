@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from callgrove.analysis.costs import Costs, RowCells, Rows, exclusive_by_profile, spread_statistics
+from callgrove.analysis.costs import Costs, RowCells, Rows, exclusive_by_profile
+from callgrove.analysis.spread.imbalance import spread_statistics
 from callgrove.analysis.views import hot_path
 from callgrove.arrays import Bools, Floats, Ints
 from callgrove.errors import UsageError

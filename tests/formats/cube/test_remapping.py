@@ -266,6 +266,10 @@ def parse(text: str | bytes) -> object:
         ("<metrics><metric></metric></metrics>", "a unique name"),
         (f"<metrics>{metric('a')}{metric('a')}</metrics>", "every unique name once"),
         (f"<metrics>{metric('a', 'POSTDERIVED')}</metrics>", "a formula of a, which is POSTDERIVED"),
+        (
+            "<metrics><metric type='POSTDERIVED'><uniq_name>a</uniq_name><cubepl> \n </cubepl></metric></metrics>",
+            "a formula of a, which is POSTDERIVED",
+        ),
         (f"<metrics>{metric('a')}</metrics><program><region id='1'/></program>", "metrics"),
         (f"<system><systemtreenode Id='0'/></system>{metric('a')}", "metrics"),
         (f"</cube>{metric('a')}<cube>", "well-formed XML"),
@@ -427,6 +431,19 @@ def test_what_nobody_measured_is_refused_on_the_command_line(shared: Path, tmp_p
     computed = opened(out).remap(idle_threads=True)
     assert computed.metrics.missing == ()
     assert computed.root_total("imbalance") == opened(source).remap(idle_threads=True).root_total("imbalance") > 0
+
+
+@pytest.mark.parametrize("target", ["", "cube", "callgrove"])
+def test_what_is_computed_from_threads_is_not_called_measured(target: str, shared: Path, tmp_path: Path) -> None:
+    made = opened(shared / "data" / "own" / "cube" / "mpi4" / "profile.cubex").remap(idle_threads=True)
+    if target == "callgrove":
+        need_module("pyarrow")
+    if target:
+        callgrove.write(made, tmp_path / "out", to_format=target)
+        made = opened(tmp_path / "out")
+    kinds = {row["name"]: row["kind"] for row in made.metric_tree()}
+    assert {kinds[metric] for metric in COMPUTED} == {"computed"}
+    assert (kinds["time"], kinds["visits"], kinds["comp"]) == ("computed in part", "measured", "postderived")
 
 
 @pytest.mark.parametrize("target", ["hpctoolkit-release", "hpcrun"])

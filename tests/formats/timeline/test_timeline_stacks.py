@@ -24,6 +24,7 @@ from callgrove.model.experiment import Experiment
 from callgrove.model.profiles import ProfileKind
 from callgrove.model.selection import select
 from callgrove.model.traces.events import Samples, Traces
+from callgrove.model.traces.sampled_stacks import SampledStacks
 from tests.exhaustive import some_of
 from tests.formats.samples import CORPUS
 from tests.outside import perfetto_trace
@@ -191,12 +192,12 @@ def test_lost_samples_are_noticed(what: str, tmp_path: Path, monkeypatch: pytest
     experiment = open_path(CORPUS / "hpctoolkit" / "release" / "mpi4.d")
     report = write_experiment(experiment, writer_of("perfetto"), tmp_path / "whole.pftrace", WriteOptions())
     assert report.unexplained == []
-    lines, runs = Traces.lines, StackSlices._runs
+    lines, runs = Traces.lines, SampledStacks._runs
     if what == "a line":
         monkeypatch.setattr(Traces, "lines", lambda traces: list(lines(traces))[1:])
     else:
         dropped = staticmethod(lambda *given: tuple(column[1:] for column in runs(*given)))
-        monkeypatch.setattr(StackSlices, "_runs", dropped)
+        monkeypatch.setattr(SampledStacks, "_runs", dropped)
     report = write_experiment(experiment, writer_of("perfetto"), tmp_path / "part.pftrace", WriteOptions())
     assert len(report.unexplained) >= 1
     assert "samples: " in report.unexplained[0] if what == "a line" else "of samples: " in report.unexplained[0]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from callgrove.cli.contexts import add_contexts
 from callgrove.cli.messages import exit_code_of, settle_stdout, tidy_ending
-from callgrove.cli.options import InputOptions, add_execution, add_study_input, engine_for
+from callgrove.cli.options import InputOptions, add_execution, add_study_input, engine_for, row_limit
 from callgrove.cli.parser import Command, Parser
 from callgrove.cli.selecting import CuttingOptions, add_cutting, is_cut, select_part
 
@@ -41,7 +41,9 @@ FLAGS = {  # of fields of WriteOptions
     "kernel_rename": "--kernel-rename",
     "agent_index": "--agent-index-value",
     "keep_partial": "--keep-partial",
+    "limit": "--limit",
 }
+MOST_NODES = 80  # of a graph
 AGENT_INDICES = ("absolute", "relative", "type-relative")  # AgentIndex
 
 
@@ -57,6 +59,7 @@ class TraceOptions:
     agent_index: str
     keep_partial: bool
     ignored: Sequence[str]
+    limit: int | None = MOST_NODES
 
     def apply_to(self, options: WriteOptions) -> WriteOptions:
         """Return options of the library in which these are set."""
@@ -69,6 +72,7 @@ class TraceOptions:
             kernel_rename=self.kernel_rename,
             agent_index=self.agent_index,
             keep_partial=self.keep_partial,
+            limit=self.limit,
         )
 
 
@@ -100,6 +104,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="add columns at the end of CSV files: rank, host, size and bandwidth (short for --dialect extended)",
     )
     parser.add_argument("--force", action="store_true", help="replace OUT if it exists")
+    parser.add_argument(
+        "--limit",
+        metavar="N",
+        type=row_limit,
+        default=MOST_NODES,
+        help=f"at most N nodes of a graph (dot), or 'all' (default: {MOST_NODES})",
+    )
     add_cutting(parser)
     add_contexts(parser)
     add_trace_options(parser)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import argparse
 import re
-from dataclasses import dataclass
-from math import isnan
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from callgrove.cli.options import SelectionOptions, TableOutput, add_remap, add_selection, add_table_output
-from callgrove.cli.output import amount_of, emit, mark_missing
+from callgrove.cli.options import UNSAID, SelectionOptions, TableOutput, add_remap, add_selection, add_table_output
 from callgrove.cli.parser import Command
 from callgrove.cli.results import (
     MatchingOptions,
@@ -17,28 +16,34 @@ from callgrove.cli.results import (
     add_inputs,
     add_matching,
     add_target,
-    open_all,
     refuse_result,
     write_result,
 )
+from callgrove.cli.verbs.gate import FORMATS, GROUPINGS, MOST_ROWS, GateOptions, add_gate, check_sides, run_gate
 
 if TYPE_CHECKING:
     from callgrove.analysis.comparison import Comparison
     from callgrove.model.experiment import Experiment
     from callgrove.model.metrics import Metrics
-    from callgrove.model.table import Table
+    from callgrove.model.study.series import Study
 
-LOOP_AT = "loop at "
-MOST_TOTALS = 5
 COMPUTES = re.compile(r"[*/^+`$@]| - |\w\(|^-")  # what formulas have and names of metrics have not
 SCOPES = ("exclusive", "inclusive", "point", "function", "lexical")
+SORTS = ("difference", "ratio", "left", "right", "loss", "path")
+ONLY = ("both", "left", "right")
+SCALINGS = ("weak", "strong")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(ResultOptions, MatchingOptions, SelectionOptions, TableOutput):
+class Options(GateOptions, ResultOptions, MatchingOptions, SelectionOptions, TableOutput):
     scope: str
     source: bool
     flat: bool
+    sort: str
+    only: str
+    scales: str
+    processes: Sequence[int] | None
+    match: str | None
     write: str | None
 
     def defines(self, metrics: Metrics, text: str) -> bool:
@@ -67,7 +72,7 @@ def _is_formula(metrics: Metrics, text: str) -> bool:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_inputs(parser, "PATH PATH...", "two inputs or more: the first is compared with each of the others")
+    add_inputs(parser, "PATH PATH...", "two inputs or more: the first is compared with each of the others", least=0)
     add_selection(parser)
     add_remap(parser)
     parser.add_argument(
@@ -75,29 +80,141 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--source", action="store_true", help="show source lines and call sites")
     parser.add_argument("--flat", action="store_true", help="compare functions, whatever called them")
-    add_table_output(parser, limit=20)
+    parser.add_argument(
+        "--sort",
+        choices=SORTS,
+        default="difference",
+        help="what comes first: the largest difference (default), the ratio farthest from 1, the largest left or right "
+        "value, the largest loss; or paths by name",
+    )
+    parser.add_argument("--only", choices=ONLY, default="", help="only what both sides have, or one of them alone")
+    _add_scaling(parser)
+    add_table_output(parser, formats=FORMATS, limit=MOST_ROWS, where=True)
     parser.add_argument("--write", metavar="OUT", help="write an experiment of the differences instead of a table")
-    add_matching(parser)
+    add_matching(parser, groupings=GROUPINGS)
+    parser.add_argument(
+        "--match",
+        metavar="FILE",
+        help="names that mean the same: two in each line, of the first input and of the others, as CSV or with a tab",
+    )
     add_target(parser)
+    add_gate(parser)
+
+
+def _add_scaling(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("scaling")
+    group.add_argument(
+        "--scaling",
+        dest="scales",
+        choices=SCALINGS,
+        default="",
+        help="also show loss, speed-up and efficiency: of a problem that grows with the processes (weak) or stays the "
+        "same (strong)",
+    )
+    group.add_argument(
+        "--processes",
+        metavar="P,Q",
+        type=_process_counts,
+        help="how many processes each input ran on, where that cannot be read off it",
+    )
+
+
+def _process_counts(text: str) -> list[int]:
+    """Parse one number of processes for each input."""
+    words = [word.strip() for word in text.split(",")]
+    if not all(word.isascii() and word.isdigit() and int(word) for word in words):
+        raise argparse.ArgumentTypeError(f"{text!r} is no list of numbers of processes like 4,8")
+    return [int(word) for word in words]
 
 
 def run(options: Options) -> int:
+    from callgrove.cli.comparing import are_studies
+    from callgrove.cli.opening import open_any
+
+    check_sides(options)
+    if options.has_sides:
+        return run_gate(options)
+    options = replace(options, limit=MOST_ROWS) if options.limit == UNSAID else options
     if options.write:
         refuse_result(options.write, options.paths, options)
-    inputs = open_all(options, options.paths)
+        _refuse_of_tables(options)
+    opened = [open_any(replace(options, paths=[path])) for path in options.paths]
+    if not options.write and are_studies(opened):
+        return _compare_studies(opened, options)
+    inputs = [_require_experiment(one, path, options) for one, path in zip(opened, options.paths, strict=True)]
     if options.write:
         return _write(inputs, options.write, options)
+    return _compare_experiments(inputs, options)
+
+
+def _require_experiment(opened: Experiment | Study, path: str, options: Options) -> Experiment:
+    """Return an input that is no study."""
+    from callgrove.errors import UsageError
+    from callgrove.model.experiment import Experiment
+
+    if isinstance(opened, Experiment):
+        return opened
+    if options.write:
+        raise UsageError(f"{path}: holds series over parameters; differences of these are shown, and not written")
+    raise UsageError(f"{path}: holds series over parameters; compare it with another study, or a folder of runs")
+
+
+def _compare_studies(opened: Sequence[Experiment | Study], options: Options) -> int:
+    from callgrove.cli.comparing import compare_opened_studies, show_studies
+    from callgrove.cli.opening import say_damage_met
+    from callgrove.errors import UsageError
+    from callgrove.model.experiment import Experiment
+
+    given = {
+        "--scaling": options.scales,
+        "--flat": options.flat,
+        "--source": options.source,
+        "--match": options.match,
+        "--rank": options.rank,
+        "--thread": options.thread,
+    }
+    if unfit := [flag for flag, is_given in given.items() if is_given]:
+        raise UsageError(f"{unfit[0]} is not for series over parameters; --run compares single runs of folders")
+    made, units = compare_opened_studies(opened, options.metric, options.sort, options.only, options.scope)
+    show_studies(made, units, options)
+    for one in opened:
+        if isinstance(one, Experiment):
+            say_damage_met(one, options)
+    return 0
+
+
+def _refuse_of_tables(options: Options) -> None:
+    """Refuse options of tables where an experiment is written."""
+    from callgrove.errors import UsageError
+
+    given = {
+        "--sort": options.sort != "difference",
+        "--only": options.only,
+        "--scaling": options.scales,
+        "--flat": options.flat,
+        "--match": options.match,
+    }
+    if unused := [flag for flag, is_given in given.items() if is_given]:
+        raise UsageError(f"{unused[0]} is for tables, and --write writes an experiment; leave one of them out")
+
+
+def _compare_experiments(inputs: list[Experiment], options: Options) -> int:
     from callgrove.analysis.comparison import Question, compare
+    from callgrove.cli.comparing import show_comparison
     from callgrove.cli.opening import say_damage_met
     from callgrove.model.metrics import Scope
 
     sides = _choose_sides(inputs, options)
-    asked = Question(options.metric, Scope(options.scope), options.rank, options.thread, options.source, options.flat)
-    comparison = compare(sides, asked)
+    comparison = compare(
+        sides,
+        Question(
+            *(options.metric, Scope(options.scope), options.rank, options.thread, options.source, options.flat),
+            *(options.sort, options.only, options.scales, options.processes, options.match),
+        ),
+    )
     _refuse_unused(comparison, sides, options)
-    table = comparison.table(options.limit)
-    _say_totals(comparison, options)
-    emit(_format_table(table, comparison, options), options)
+    comparison.require_common()
+    show_comparison(comparison, options)
     for experiment in inputs:
         say_damage_met(experiment, options)
     return 0
@@ -121,8 +238,6 @@ def _refuse_unused(comparison: Comparison, sides: list[Experiment], options: Opt
 
 def _choose_sides(inputs: list[Experiment], options: Options) -> list[Experiment]:
     """Return what is compared: the inputs, or the runs of a single one."""
-    from dataclasses import replace
-
     from callgrove.algebra.cutting import part
     from callgrove.cli.opening import say_added_up
     from callgrove.errors import UsageError
@@ -146,66 +261,6 @@ def _write(inputs: list[Experiment], target: str, options: Options) -> int:
         raise UsageError(f"--write makes an experiment of two inputs, and {len(inputs)} were given")
     made = diff(*inputs, ignore=options.ignore, by=options.by, system=options.system)
     return write_result(made, inputs, target, options)
-
-
-def _say_totals(comparison: Comparison, options: Options) -> None:
-    """Say the totals on stderr: stdout is data."""
-    from callgrove.analysis.comparison import NEAR
-    from callgrove.cli.messages import note
-    from callgrove.render.units import percent
-
-    if not options.is_printed_table or any(isnan(total) for total in comparison.totals):  # nothing adds up
-        return
-    write = amount_of(comparison.metric.unit, comparison.metric.is_derived)
-    left, *others = comparison.totals
-    for name, metric, right in list(zip(comparison.names[1:], comparison.metrics[1:], others, strict=True))[
-        :MOST_TOTALS
-    ]:
-        difference = left - right if abs(left - right) > NEAR * max(abs(left), abs(right)) else 0.0
-        change = f" ({percent(difference / right)})" if right else ""
-        sign = "+" if difference > 0 else ""
-        its = f" {metric}" if metric != comparison.metrics[0] else ""
-        what = f"{write(left)} in {comparison.names[0]}, {write(right)}{its} in {name}"
-        note(f"{comparison.metric.name}: {what}: difference {sign}{write(difference)}{change}")
-    if len(others) > MOST_TOTALS:
-        note(f"{comparison.metric.name}: totals of {len(others) - MOST_TOTALS} more are not shown")
-
-
-def _format_table(table: Table, comparison: Comparison, options: Options) -> Table:
-    """Return the table as --format wants it. In a terminal, numbers have units and stand before the path, which may be
-    long."""
-    from callgrove.model.table import Column, Table
-    from callgrove.render.text_formats import Signed, Whole, align_right
-
-    if options.format != "table":
-        return table
-    write, none = (
-        amount_of(comparison.metric.unit, comparison.metric.is_derived),
-        mark_missing(comparison.metric.is_derived, options),
-    )
-    columns: list[Column] = []
-    for column in table.columns:
-        cells = column.plain()
-        if column.name in ("left", "right", "difference"):
-            kind = Signed if column.name == "difference" else Whole
-            columns.append(kind(column.name, align_right([none if v is None else write(v) for v in cells])))
-        elif column.name == "ratio":
-            columns.append(Whole(column.name, align_right([none if v is None else f"{v:.3g}" for v in cells])))
-        elif column.name == "path":
-            columns.append(Column(column.name, [_shorten_path(path) for path in cells]))
-        else:
-            columns.append(Whole(column.name, cells) if column.name == "present" else column)
-    return Table((*columns[1:], columns[0]), table.left)
-
-
-def _shorten_path(path: str) -> str:
-    """Return a call path whose places are shown without the folders they lie in."""
-    names = path.split("->")
-    for k, name in enumerate(names):
-        what = LOOP_AT if name.startswith(LOOP_AT) else ""
-        if name.removeprefix(what).startswith("/"):
-            names[k] = what + name.rpartition("/")[2]
-    return "->".join(names)
 
 
 DIFF = Command(Options, add_arguments, run)

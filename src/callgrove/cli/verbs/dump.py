@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 
 CHUNK = 4096
-FORMATS = ("text", "table", "csv", "jsonl", "json", "markdown")  # text: the table, where a format has no text
+# text: the table, where a format has no text
+FORMATS = ("text", "table", "csv", "jsonl", "json", "markdown", "latex", "html")
 FIELD_COLUMNS = ("file", "offset", "section", "index", "field", "value")
 
 

@@ -51,7 +51,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = f"{parser.prog} [options] PATH... --table TABLE"
     parser.add_argument("--table", choices=TABLES, default="", help="which table (required)")
     parser.add_argument("--scope", choices=SCOPES, default="stored", help="the scope of values (default: stored)")
-    add_table_output(parser, formats=("csv", "jsonl", "json", "table", "markdown", "parquet"), where=True)
+    add_table_output(
+        parser, formats=("csv", "jsonl", "json", "table", "markdown", "latex", "html", "parquet"), where=True
+    )
 
 
 def run(options: Options) -> int:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from callgrove.cli.options import (
-    TABLE_FORMATS,
     InputOptions,
     SelectionOptions,
     TableOutput,
@@ -23,13 +22,12 @@ if TYPE_CHECKING:
     from callgrove.model.table import Table
 
 SCALINGS = ("strong", "weak")
-FORMATTED = ("table", "latex", "markdown")  # for people; others get the numbers as they are
 MARKS = {"good": "  ", "fair": " !", "poor": "!!"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options(InputOptions, SelectionOptions, TableOutput):
-    under: str
+    under: str | None
     exclude_init: bool
 
 
@@ -39,7 +37,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--under",
         metavar="CALLPATH",
-        default="",
         help="only of what lies below this: a name, a call path like main->solve, or a /pattern/",
     )
     parser.add_argument(
@@ -51,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="strong",
         help="compare the computation of all processes (strong; default) or of one (weak) with that of the first run",
     )
-    add_table_output(parser, formats=(*TABLE_FORMATS, "latex"))
+    add_table_output(parser)
 
 
 def run(options: Options) -> int:
@@ -70,9 +67,8 @@ def run(options: Options) -> int:
         scaling=options.scaling,
     )
     found = pop(opened, asked)
-    for_people = options.format in FORMATTED
-    emit(_format_table(found, options) if for_people else found.table(), options)
-    if for_people:
+    emit(_format_table(found, options) if options.is_for_people else found.table(), options)
+    if options.is_for_people:
         for text in (*found.notes, *found.name_missing()):
             note(text)
     for experiment in opened:
@@ -84,7 +80,7 @@ def _open_runs(options: Options) -> list[Experiment]:
     """Return the experiment at each path, whatever the others hold."""
     from callgrove.cli.opening import open_experiment
 
-    fold = bool(options.metric or options.under)  # what is made of events is not needed otherwise
+    fold = bool(options.metric) or options.under is not None  # what is made of events is not needed otherwise
     alone = [replace(options, paths=[path]) for path in options.paths]
     return [run for one in alone for run in _separate_traced_runs(open_experiment(one, fold=fold), one, fold)]
 

@@ -24,7 +24,7 @@ from callgrove.cli.parser import Command
 from callgrove.cli.selecting import time_window
 
 if TYPE_CHECKING:
-    from callgrove.analysis.summary_sections import Summary
+    from callgrove.analysis.summary_sections import By, Summary
     from callgrove.model.experiment import Experiment
     from callgrove.model.table import Column, Table
     from callgrove.model.traces.events import Window
@@ -45,6 +45,7 @@ MUCH_DAMAGE = 0.01  # share of spans that are flagged
 class Options(InputOptions, ProfileOptions, TableOutput):
     section: Sequence[str]
     by: Sequence[str]
+    columns: str | None
     ignore_digits: bool
     start: str
     start_marker: str
@@ -62,6 +63,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--by", action="append", default=[], choices=DIVISIONS, help="divide rows by this; may be repeated"
+    )
+    group.add_argument(
+        "--columns", choices=DIVISIONS, help="total times side by side: a column for each rank, agent, ..."
     )
     add_profiles(group)
     add_run(group)
@@ -112,9 +116,12 @@ def run(options: Options) -> int:
     from callgrove.analysis.summary_sections import By, WindowMode
     from callgrove.cli.messages import note
     from callgrove.cli.opening import open_experiment, say_added_up, say_damage_met, say_new_damage
+    from callgrove.errors import UsageError
     from callgrove.execute import executor
     from callgrove.model.profiles import choose_profiles
 
+    if options.where and options.columns:
+        raise UsageError("--where chooses among rows of all sections, --columns has a table for each: leave out one")
     with executor(engine_for(options, options.paths), preload=WORK) as workers:
         experiment = open_experiment(options, fold=False, workers=workers)
         if experiment.traces.n_spans:
@@ -122,7 +129,7 @@ def run(options: Options) -> int:
         window = _choose_window(experiment, options)
         profiles = choose_profiles(experiment, options.rank, options.thread)
         by, mode, sections = (
-            [By(word) for word in options.by],
+            [By(word) for word in dict.fromkeys((*options.by, *filter(None, [options.columns])))],
             WindowMode(options.window_mode),
             options.section or SECTIONS,
         )
@@ -132,12 +139,16 @@ def run(options: Options) -> int:
     limit = (FOR_PEOPLE if options.is_for_people else None) if options.limit == UNSAID else options.limit
     if options.where:
         _emit_rows(table(summary, sections), options)
+    elif options.columns:
+        _print_side_by_side(summary, sections, By(options.columns), limit, options)
     elif options.is_for_people:
         emit_each((_format_for_people(made) for made in tables(summary, sections, limit)), options)
     else:
         emit(table(summary, sections, limit), replace(options, limit=None))  # it counts in every section
     say_new_damage(experiment, summary.damage)
     for asked, names in summary.find_undivided(sections_of(summary, sections)).items():
+        if asked == options.columns:
+            continue
         note(f"{' and '.join(names)} cannot be divided by {asked.value}: these rows cover all of them")
     for text in _describe_quality(summary, experiment):
         note(text)
@@ -149,6 +160,33 @@ def _emit_rows(made: Table, options: Options) -> None:
     kept = filter_rows(made, options)
     limit = None if options.limit == UNSAID else options.limit
     emit(_format_for_people(kept) if options.is_for_people else kept, replace(options, limit=limit))
+
+
+def _print_side_by_side(
+    summary: Summary, sections: Sequence[str], columns: By, limit: int | None, options: Options
+) -> None:
+    from callgrove.analysis.spread.summary_columns import find_left_out, side_by_side, sides_by_section
+    from callgrove.cli.messages import note
+
+    if options.is_for_people:
+        sides = sides_by_section(summary, sections, columns, limit)
+        emit_each((_format_side(section, made, columns, options) for section, made in sides), options)
+    else:
+        emit(side_by_side(summary, sections, columns, limit), replace(options, limit=None))
+    if left_out := find_left_out(summary, sections, columns):
+        note(f"left out, as there are no total times by {columns.value}: {', '.join(left_out)}")
+
+
+def _format_side(section: str, made: Table, columns: By, options: Options) -> Table:
+    """Return the table of a section for people: as many columns as fit, and all of them as a strip."""
+    from callgrove.cli.spread_tables import fit_beside
+
+    shown = _format_for_people(made)
+    n_beside = sum(name.endswith("_ns") and name != "total_ns" for name in made.names)
+    first, *rest = shown.columns
+    named = [replace(first, name=section), *rest]
+    at = len(named) - n_beside
+    return fit_beside(named[:at], named[at:], made.columns[at:], f"{columns.value}s", made.left, options)
 
 
 def _choose_window(experiment: Experiment, options: Options) -> Window | None:

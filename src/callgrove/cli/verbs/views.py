@@ -6,11 +6,21 @@ import argparse
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from callgrove.cli.options import CostOptions, add_all_metrics, add_input, add_remap, add_selection, add_table_output
+from callgrove.cli.options import (
+    ENTITIES,
+    TABLE_FORMATS,
+    CostOptions,
+    add_all_metrics,
+    add_input,
+    add_remap,
+    add_selection,
+    add_table_output,
+)
 from callgrove.cli.output import emit
 from callgrove.cli.parser import Command
 
 if TYPE_CHECKING:
+    from callgrove.analysis.columns import ShownColumns
     from callgrove.analysis.costs import Costs
     from callgrove.model.experiment import Experiment
     from callgrove.model.table import Table
@@ -25,6 +35,7 @@ GROUPS = ("function", "line", "loop", "context", "file", "module")
 @dataclass(frozen=True, kw_only=True)
 class TopOptions(CostOptions):
     by: str
+    columns: str | None
 
 
 def add_top_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,7 +43,15 @@ def add_top_arguments(parser: argparse.ArgumentParser) -> None:
     add_selection(parser)
     add_remap(parser)
     add_all_metrics(parser)
-    parser.add_argument("--by", choices=GROUPS, default="function", help="what a row stands for (default: function)")
+    parser.add_argument(
+        "--by",
+        choices=(*GROUPS, *ENTITIES),
+        default="function",
+        help="what a row stands for (default: function); a rank, a thread, ... with all that it costs",
+    )
+    parser.add_argument(
+        "--columns", choices=ENTITIES, help="one more column for each rank, thread, gpu (device), node or run"
+    )
     add_table_output(parser, limit=20, where=True)
 
 
@@ -43,8 +62,10 @@ def run_top(options: TopOptions) -> int:
     from callgrove.model.metrics import Scope
 
     experiment = open_experiment(options)
-    costs = costs_of(experiment, options)
+    costs = costs_of(experiment, options, added_up="run" not in (options.by, options.columns))
     columns = choose_columns(costs, options, Scope.EXCLUSIVE)
+    if options.columns or options.by in ENTITIES:
+        return _print_by_entity(costs, columns, options)
     table = top(costs, options.by, options.row_limit, columns)
     table = cut_table(table, costs, options, Scope.EXCLUSIVE)
     say_headline(costs, options, table.notes)
@@ -52,10 +73,31 @@ def run_top(options: TopOptions) -> int:
     return say_damage_met(experiment, options, printed=bool(len(table)))
 
 
+def _print_by_entity(costs: Costs, columns: ShownColumns | None, options: TopOptions) -> int:
+    """Print ranks, threads, ... as rows, or as columns."""
+    from callgrove.analysis.spread.side_by_side import top_table
+    from callgrove.cli.opening import say_damage_met
+    from callgrove.cli.output import cut_table, format_table, say_headline
+    from callgrove.cli.spread_tables import format_side_by_side, leave_out
+    from callgrove.model.metrics import Scope
+
+    table = top_table(costs, options.by, options.columns, options.row_limit, columns)
+    table = cut_table(table, costs, options, Scope.EXCLUSIVE)
+    say_headline(costs, options, table.notes)
+    if options.columns:
+        emit(format_side_by_side(table, costs, options.columns, options), options)
+    else:
+        emit(leave_out(format_table(table, costs, options), "where"), options)
+    return say_damage_met(costs.experiment, options, printed=bool(len(table)))
+
+
 TOP = Command(TopOptions, add_top_arguments, run_top)
 
 
 # -- tree --------------------------------------------------------------------------------------------------------------
+
+
+PICTURE = "svg"  # a flame graph
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +124,7 @@ def add_tree_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="the tree of metrics instead (time > execution > mpi > ...), of the whole run; -m shows what is below one",
     )
-    add_table_output(parser, limit=40, where=True)
+    add_table_output(parser, formats=(*TABLE_FORMATS, PICTURE), limit=40, where=True)
 
 
 def run_tree(options: TreeOptions) -> int:
@@ -97,10 +139,15 @@ def run_tree(options: TreeOptions) -> int:
         raise UsageError(
             f"--all-metrics shows columns of contexts, which the rows of {way} are not; leave out one of the two"
         )
+    has_columns = options.all_metrics or (options.derive and not options.metric)
+    if options.format == PICTURE and (options.metrics or options.source or has_columns):
+        raise UsageError(f"--format {PICTURE} draws calls by one metric (-m): no metric tree, lines or further columns")
     experiment = open_experiment(options)
     if options.metrics:
         return _print_metric_tree(experiment, options)
     costs = costs_of(experiment, options)
+    if options.format == PICTURE:
+        return _draw_tree(costs, options)
     columns = choose_columns(costs, options, Scope.INCLUSIVE)
     if options.bottom_up:
         if columns is not None:
@@ -114,6 +161,19 @@ def run_tree(options: TreeOptions) -> int:
     say_headline(costs, options, table.notes)
     emit(format_table(table, costs, options), options)
     return say_damage_met(experiment, options, printed=bool(len(table)))
+
+
+def _draw_tree(costs: Costs, options: TreeOptions) -> int:
+    from callgrove.cli.messages import note
+    from callgrove.cli.opening import say_damage_met
+    from callgrove.cli.output import emit_text
+    from callgrove.render.flame_svg import FlameOptions, draw_flame
+
+    picture = draw_flame(costs, FlameOptions(bottom_up=options.bottom_up))
+    emit_text([str(picture)], options.output)
+    for text in picture.notes:
+        note(text)
+    return say_damage_met(costs.experiment, options)
 
 
 def _print_metric_tree(experiment: Experiment, options: TreeOptions) -> int:

@@ -19,7 +19,7 @@ from callgrove.model.derived import Refused, Unavailable, When, derived_metric, 
 from callgrove.model.experiment import Experiment, replace_metrics
 from callgrove.model.metrics import Metric, Metrics
 
-__all__ = ["StoredFormula", "cubepl_formulas", "read_formulas", "stored_formula"]
+__all__ = ["StoredFormula", "cubepl_formulas", "is_read_again", "read_formulas", "stored_formula"]
 
 USER, CUBEPL = UserFormula.language, "cubepl"
 PREFIX, RULE = "cube: ", "cubeplaggr "  # of attributes
@@ -42,6 +42,12 @@ def stored_formula(metric: Metric) -> StoredFormula | None:
         return StoredFormula(CUBEPL, KINDS[_cubepl_kind(metric)]) if _is_cubepl(metric) else None
     is_cubepl = not isinstance(formula, UserFormula | Refused) and _cubepl_kind(metric) in KINDS
     return StoredFormula(CUBEPL if is_cubepl else formula.language, formula.when, formula.reason)
+
+
+def is_read_again(metric: Metric) -> bool:
+    """Return whether a formula is in a language that is read here, or cannot be evaluated anyway."""
+    stored = stored_formula(metric)
+    return stored is None or bool(stored.reason) or stored.language in READERS
 
 
 def cubepl_formulas(metrics: Metrics) -> dict[int, StoredFormula]:

@@ -22,6 +22,7 @@ from callgrove.formats.columnar.metric_tables import attribute_columns, describe
 from callgrove.formats.columnar.reading import ValueLayout, origin_of
 from callgrove.formats.columnar.row_groups import GroupWriter, IndexRows, RowGroup, write_table
 from callgrove.formats.columnar.schema import EXPERIMENT, MANIFEST, SOURCES, Cells, arrow
+from callgrove.formats.columnar.stored_formulas import is_read_again
 from callgrove.formats.columnar.traces import SamplesWriter
 from callgrove.formats.columnar.traces_writer import (
     SidesWriter,
@@ -224,8 +225,8 @@ class FolderWriter(TargetWriter[PendingFolder, _Open]):
     keeps_fillers = True
 
     def keeps_formula(self, metric: Metric, metrics: Metrics) -> bool:
-        """Return True: the folder has a place for every formula."""
-        return True
+        """Return whether the formula can be read again: the folder has a place for those of any language."""
+        return is_read_again(metric)
 
     def __init__(self, target: Path, options: WriteOptions) -> None:
         arrow()

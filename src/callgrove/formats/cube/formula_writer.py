@@ -19,10 +19,10 @@ import numpy as np
 
 from callgrove.model.definitions import UserFormula
 from callgrove.model.derived import When
-from callgrove.model.formulas import Call, Expression, Number, Operand, fold
+from callgrove.model.formulas import Call, Expression, Number, Operand, fold, postorder
 from callgrove.model.metrics import Scope
 
-__all__ = ["KINDS", "write_cubepl"]
+__all__ = ["KINDS", "may_become_zero", "write_cubepl"]
 
 KINDS = {
     When.AFTER: "POSTDERIVED",
@@ -62,6 +62,16 @@ def write_cubepl(formula: UserFormula, name_of: Callable[[str], str]) -> str | N
     except _NotThere:
         return None
     return text if len(text) <= LONGEST else None
+
+
+def may_become_zero(formula: UserFormula) -> bool:
+    """Return whether CubePL computes 0, or what follows from it, where a formula may have no value: 0/0, which inside
+    of each is 0 here as well, and roots and logarithms of negative numbers."""
+    calls = [node for node in postorder(formula.tree) if isinstance(node, Call)]
+    if any(call.name in ("sqrt", "ln", "log") for call in calls):
+        return True
+    divisors = [call.args[1] for call in calls if call.name == "/"]
+    return formula.when == When.AFTER and not all(isinstance(by, Number) and by.value for by in divisors)
 
 
 def _write_number(value: float) -> Part:

@@ -57,7 +57,7 @@ def _check(path: Path, name: str, raw: RawMetric, row: Metric, known: Container[
         expected, found = "a metric with a unique name", "one without"
     elif row.name in known:
         expected, found = "every unique name once", f"a second {row.name!r}"
-    elif kind in DERIVED and not row.is_derived:
+    elif kind in DERIVED and not row.formula.strip():
         expected, found = f"a formula of {row.name}, which is {kind}", "none"
     else:
         return

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import tempfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -23,6 +23,7 @@ from callgrove.binary.archives import BLOCK
 from callgrove.errors import CallgroveError, UsageError
 from callgrove.formats.cube.anchor import Level
 from callgrove.formats.cube.anchor_writer import NOT_XML, anchor_pieces
+from callgrove.formats.cube.formula_writer import may_become_zero
 from callgrove.formats.cube.plan import CnodePlan, MetricPlan, Places, PlannedMetric, holds_formula
 from callgrove.formats.cube.reading import ANCHOR
 from callgrove.formats.cube.rows import DATA_MAGIC, ENDIAN, INDEX, INDEX_MAGIC, SPARSE, ZDATA_MAGIC, ZROW
@@ -32,6 +33,7 @@ from callgrove.formats.writing.targets import PendingFile
 from callgrove.formats.writing.writer import TargetWriter, losses_of_events, losses_of_formulas, losses_of_runs, some
 from callgrove.model.books import SAMPLES, SPANS, Books
 from callgrove.model.contexts import ContextKind, ContextTree, Regions
+from callgrove.model.definitions import UserFormula
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Metric, Metrics, Scope
 from callgrove.model.values import Block, DenseBlock, SparseBlock, is_set
@@ -217,6 +219,7 @@ def losses_of(experiment: Experiment, metrics: MetricPlan, cnodes: CnodePlan, pl
 
 def _metrics(metrics: Metrics, plan: MetricPlan) -> Iterator[str]:
     yield from losses_of_formulas((metrics[row] for row in plan.left_out), "no equal in CubePL")
+    yield from _formulas([metrics[p.row] for p in plan.metrics], metrics)
     if rows := [row for row in plan.left_out if not metrics[row].is_derived]:
         yield f"scopes that can be computed, or not be stored: {some(_label(metrics, row) for row in rows)}"
     written = [(metrics[p.row], p) for p in plan.metrics]
@@ -232,6 +235,14 @@ def _metrics(metrics: Metrics, plan: MetricPlan) -> Iterator[str]:
         yield "stored summaries: they are left out, as readers compute them"
     if metrics.columns:
         yield f"columns that the input wants shown: {len(metrics.columns)}"
+
+
+def _formulas(written: Sequence[Metric], metrics: Metrics) -> Iterator[str]:
+    """Yield what formulas of users lose where they have no value, their own or that of another that they name."""
+    users = {m.name: m.derivation for m in written if isinstance(m.derivation, UserFormula)}
+    become_zero = {name for name, formula in users.items() if may_become_zero(formula)}
+    if labels := [name for name in users if become_zero & {*metrics.with_operands([name])}]:
+        yield f"where {some(labels)} have no value: CubePL takes 0/0, roots and logarithms of negative numbers as 0"
 
 
 def _label(metrics: Metrics, row: int) -> str:

@@ -6,7 +6,7 @@ Specification: trace-outputs.md.
 
 The modules, in the order to read them:
 
-    writer.py       the writer of all these formats, and where the bytes go
+    writer.py       the writer of all these formats
     source.py       spans of one part by process and time, with what belongs to them and what launched them
     slices.py       slices on tracks and lanes: of spans and of sampled call stacks; points of counters
     notes.py        what slices say about themselves

@@ -33,7 +33,8 @@ from callgrove.binary.text_rows import (
 from callgrove.errors import Parameter, compose_text
 from callgrove.formats.interface import LossReport, WriteOptions
 from callgrove.formats.timeline.content import CounterPoints, Note, ProcessTracks, Slices, Track, TrackKind, Value
-from callgrove.formats.timeline.writer import Data, FileOutput, TimelineWriter
+from callgrove.formats.timeline.writer import TimelineWriter
+from callgrove.formats.writing.outputs import Data, FileOutput
 from callgrove.formats.writing.writer import WrittenOnly
 from callgrove.model.experiment import Experiment
 from callgrove.model.traces.events import SpanKind, Traces, Window

@@ -33,7 +33,8 @@ from callgrove.formats.interface import LossReport, WriteOptions
 from callgrove.formats.registry import paradigm_of
 from callgrove.formats.timeline.content import CounterPoints, Note, ProcessTracks, Slices, Track, TrackKind
 from callgrove.formats.timeline.source import Annotations
-from callgrove.formats.timeline.writer import Data, Output, TimelineWriter
+from callgrove.formats.timeline.writer import TimelineWriter
+from callgrove.formats.writing.outputs import Data, Output
 from callgrove.formats.writing.targets import FolderKind, PendingFolder, refuse_stdout
 from callgrove.formats.writing.writer import WrittenOnly
 from callgrove.model.experiment import Experiment

@@ -51,6 +51,7 @@ from callgrove.model.books import MEASURED
 from callgrove.model.contexts import ContextKind, ContextTree
 from callgrove.model.traces.events import LABEL, Samples, SpanChunk, SpanKind, Traces
 from callgrove.model.traces.pairing import MemoryInUse
+from callgrove.model.traces.sampled_stacks import PIECE, SampledStacks, StackRuns
 from callgrove.model.traces.span_order import Lanes
 
 __all__ = ["SliceMaker", "SliceOptions", "StackSlices", "counter_points"]
@@ -295,24 +296,9 @@ def _replace_pairs(left: Ints, right: Array, by: Callable[[int, int], int]) -> I
 
 
 # -- call stacks of samples as nested slices ---------------------------------------------------------------------------
-# A function lasts as long as samples show it at the same place of the stack:
-#
-#     samples     main>a    main>a>b   main>c    (idle)
-#     slices     |main --------------------------|
-#                |a -----------------|c ---------|
-#                          |b -------|
-#
-# A sample holds until the next one; idle time is no slice; the last sample of a line lasts no time, unless a window has
-# cut off what comes next. Lines, call sites and instructions belong to the function or loop that they are in, as in
-# call trees; where no function is known, as in measurements, what was called is shown by its address.
-#
-# A line of samples is gone through in pieces, twice: from behind, to learn how long what is open at the end of each
-# piece goes on; then from the front, where every slice that begins in a piece is given, complete and in order.
 
 
-PIECE = 1 << 15  # samples
 SAMPLED = "nanoseconds of samples"  # an amount of books: how long samples show something
-PLACES = (ContextKind.LOOP, ContextKind.LINE, ContextKind.INSTRUCTION, ContextKind.CALL)
 MOST_LABELS = 1 << 16  # names that are kept
 
 
@@ -322,19 +308,7 @@ class StackSlices:
     def __init__(self, tree: ContextTree, annotations: Annotations, losses: Losses) -> None:
         self._tree, self._annotations, self._losses = tree, annotations, losses
         self._labels: dict[int, str] = {}
-        shown = ~tree.folded
-        # the nearest context that is shown, for each one and for its parent; parents come first
-        self._shown = np.full(len(tree) + 1, ABSENT, np.int32)  # the last entry is for idle
-        self._above = np.full(len(tree) + 1, ABSENT, np.int32)
-        self._depth = np.zeros(len(tree) + 1, np.int32)
-        for level in tree.levels:
-            above = self._shown[tree.parent[level]]
-            self._shown[level] = np.where(shown[level], level, above)
-            self._above[level] = above
-            self._depth[level] = np.where(above >= 0, self._depth[above], 0) + shown[level]
-        rest = np.arange(tree.n_listed, len(tree))  # elided contexts have no place in the tree
-        self._shown[rest], self._depth[rest] = rest, 1
-        self._shown[:-1][tree.idle] = ABSENT
+        self._stacks = SampledStacks(tree)
 
     def of(self, tracks: ProcessTracks, track: int, samples: Samples, piece: int = PIECE) -> Iterator[Slices]:
         """Yield the slices of one line, by start and from the outside in."""
@@ -346,76 +320,21 @@ class StackSlices:
             time, context = time[time >= 0], context[time >= 0]
         if len(time):  # one more: when the last sample ends
             time = np.append(time, max(int(time[-1]), samples.until_ns or 0))
-            busy = int(np.diff(time)[self._shown[context] >= 0].sum())
+            busy = int(np.diff(time)[self._stacks.shown[context] >= 0].sum())
             self._losses.given.amount(SAMPLED).enter(0, busy, busy)
-        firsts = list(range(0, len(context), piece))
-        after = self._find_reached(context, firsts, piece)
-        before = np.empty(0, np.int32)
-        for number, first in enumerate(firsts):
-            paths = self._paths(context[first : first + piece])
-            made = self._runs(paths, first, before, after[number])
-            before = paths[-1]
-            self._count(len(paths), time, *made)
-            if len(made[0]):
-                yield self._slices(tracks, track, time, *made)
+        for runs in self._stacks.runs(context, piece):
+            self._count(time, runs)
+            if len(runs):
+                yield self._slices(tracks, track, time[runs.begin], time[runs.end], runs.context)
 
-    def _count(self, n_samples: int, time: Ints, begins: Ints, ends: Ints, contexts: Ids) -> None:
+    def _count(self, time: Ints, runs: StackRuns) -> None:
         """Add a piece to the books: its samples, and the time of the outermost slices that begin in it."""
-        outermost = self._above[contexts] < 0
-        busy = int((time[ends[outermost]] - time[begins[outermost]]).sum())
-        self._losses.written.n_samples += n_samples
+        outermost = self._stacks.above[runs.context] < 0
+        busy = int((time[runs.end[outermost]] - time[runs.begin[outermost]]).sum())
+        self._losses.written.n_samples += runs.n_samples
         self._losses.written.amount(SAMPLED).enter(0, busy, busy)
 
-    def _paths(self, context: Ids) -> Ids:
-        """Return a row for each sample: the contexts that are shown, from the outside in, then -1."""
-        different, number = np.unique(context, return_inverse=True)
-        here = self._shown[different]
-        width = int(self._depth[here].max(initial=0))
-        out = np.full((len(different), max(width, 1)), ABSENT, np.int32)
-        while (rows := np.flatnonzero(here >= 0)).size:
-            out[rows, self._depth[here[rows]] - 1] = here[rows]
-            here = np.where(here >= 0, self._above[here], ABSENT)
-        return out[number.reshape(-1)]
-
-    def _find_reached(self, context: Ids, firsts: list[int], piece: int) -> list[dict[int, int]]:
-        """Return for the beginning of every piece but the first, and the end: context -> the sample at which it is no
-        longer on the stack, of those that are on it in the piece's first sample."""
-        out: list[dict[int, int]] = [{}]
-        for first in reversed(firsts[1:]):
-            paths = self._paths(context[first : first + piece])
-            n, ends = len(paths), {}
-            for level in range(paths.shape[1]):
-                first_context = int(paths[0, level])
-                if first_context < 0:
-                    break
-                changes = np.flatnonzero(paths[:, level] != first_context)
-                ends[first_context] = first + int(changes[0]) if len(changes) else out[-1].get(first_context, first + n)
-            out.append(ends)
-        return out[::-1]
-
-    @staticmethod
-    def _runs(paths: Ids, first: int, before: Ids, after: dict[int, int]) -> tuple[Ints, Ints, Ids]:
-        """Begin, end (numbers of samples) and context of what begins in a piece; `before` is the path just before."""
-        begins, ends, contexts, levels = [], [], [], []
-        n = len(paths)
-        for level in range(paths.shape[1]):
-            column = paths[:, level]
-            was = int(before[level]) if level < len(before) else ABSENT
-            starts = np.flatnonzero(column != np.append(np.int32(was), column[:-1]))
-            stops = np.append(starts[1:], n) if len(starts) else starts
-            stop = first + stops
-            if len(starts) and int(stops[-1]) == n:
-                stop[-1] = after.get(int(column[-1]), first + n)
-            kept = column[starts] >= 0
-            begins.append(first + starts[kept])
-            ends.append(stop[kept])
-            contexts.append(column[starts[kept]])
-            levels.append(np.full(int(kept.sum()), level))
-        begin, end, context = np.concatenate(begins), np.concatenate(ends), np.concatenate(contexts)
-        order = np.lexsort((np.concatenate(levels), begin))
-        return begin[order], end[order], context[order]
-
-    def _slices(self, tracks: ProcessTracks, track: int, time: Ints, begin: Ints, end: Ints, context: Ids) -> Slices:
+    def _slices(self, tracks: ProcessTracks, track: int, start_ns: Ints, end_ns: Ints, context: Ids) -> Slices:
         different, first, index = np.unique(context, return_index=True, return_inverse=True)
         used = np.argsort(first, kind="stable")
         place = np.empty(len(used), np.int64)
@@ -424,12 +343,12 @@ class StackSlices:
         number = place[index.reshape(-1)]
         codes, first, kind = np.unique(self._tree.kind[contexts], return_index=True, return_inverse=True)
         by_use = np.argsort(first, kind="stable")
-        n, absent = len(begin), np.full(len(begin), ABSENT, np.int64)
+        n, absent = len(context), np.full(len(context), ABSENT, np.int64)
         return Slices(
             tracks,
             np.full(n, track, np.int64),
-            time[begin],
-            time[end],
+            start_ns,
+            end_ns,
             Texts(number, self._texts(contexts)),
             Texts(np.argsort(by_use)[kind.reshape(-1)][number], [ContextKind(k).word for k in codes[by_use].tolist()]),
             absent,
@@ -445,16 +364,8 @@ class StackSlices:
             known.clear()
         for context in contexts:
             if context not in known:
-                known[context] = clean(self._short_label(context), self._losses)
+                known[context] = clean(self._tree.short_label(context), self._losses)
         return [known[context] for context in contexts]
-
-    def _short_label(self, context: int) -> str:
-        """Return a label in which a place is shown without the folders it lies in: slices are narrow, and its end tells
-        it from others."""
-        label, kind, region = self._tree.label(context), self._tree.kind[context], int(self._tree.region[context])
-        if kind not in PLACES or region < 0 or self._tree.regions.name[region] >= 0 or "/" not in label:
-            return label
-        return ("loop at " if kind == ContextKind.LOOP else "") + label.rpartition("/")[2]
 
     def _notes(self, contexts: list[int], number: Ints) -> list[Note]:
         """Return where the source says it: file and line, and the module."""

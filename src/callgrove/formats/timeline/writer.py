@@ -1,4 +1,4 @@
-"""The writer of all formats of this package, and where it writes: beside the target until it is complete, or to stdout.
+"""The writer of all formats of this package.
 
     writer = PERFETTO.open_writer(Path("run.pftrace"), WriteOptions())
     writer.define(experiment)                                  processes and tracks
@@ -13,15 +13,10 @@ the work. Within a process, the order is: spans by time, then what is known only
 
 from __future__ import annotations
 
-import gzip
-import sys
-from abc import abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
-from glob import escape
 from pathlib import Path
-from typing import IO, ClassVar, NoReturn, Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 
@@ -44,7 +39,7 @@ from callgrove.formats.timeline.content import (
 from callgrove.formats.timeline.notes import BYTES
 from callgrove.formats.timeline.slices import SliceMaker, SliceOptions, StackSlices, counter_points
 from callgrove.formats.timeline.source import COLUMNS, Annotations
-from callgrove.formats.writing.targets import Pending, PendingFile
+from callgrove.formats.writing.outputs import Data, FileOutput, Output
 from callgrove.formats.writing.writer import NOTHING_RENAMED, TargetWriter
 from callgrove.model.books import ALLOCATED, COPIED, COUNTED, MEASURED, Books, Ledger
 from callgrove.model.experiment import Experiment
@@ -52,130 +47,7 @@ from callgrove.model.metrics import Metrics
 from callgrove.model.traces.events import PARENT, AgentIndex, SpanChunk, SpanKind, Traces
 from callgrove.model.values import DenseBlock, SparseBlock
 
-__all__ = ["Data", "Encoder", "FileOutput", "Output", "PartEncoder", "TimelineWriter"]
-
-
-# -- output ------------------------------------------------------------------------------------------------------------
-# A trace is written beside its place until it is complete, compressed where its name ends in .gz, or to stdout.
-#
-# What was written before a failure is removed, or stays as OUT.part where that was asked for: all formats of this
-# package are readable up to the last batch, or can be made so.
-
-
-Data = bytes | bytearray | memoryview
-
-STDOUT = "-"
-BYTES_AT_ONCE = 1 << 20  # bytes at a time
-
-
-class Output(Pending):
-    """Something in the making that a timeline is written to, once it is open."""
-
-    @property
-    @abstractmethod
-    def n_written(self) -> int:
-        """Grows with everything that is written."""
-
-    @abstractmethod
-    def open(self) -> None: ...
-
-    @abstractmethod
-    def write(self, data: Data) -> None: ...
-
-    @abstractmethod
-    def flush(self) -> None: ...
-
-
-class FileOutput(Output):
-    """A file in the making, or stdout."""
-
-    def __init__(self, target: Path, overwrite: bool, keep_partial: bool) -> None:
-        super().__init__(target)
-        self._keep = keep_partial
-        self._pending = None if str(target) == STDOUT else PendingFile(target, overwrite)
-        self._file: IO[bytes] | None = None
-        self._raw: IO[bytes] | None = None
-        self._n_bytes = 0
-
-    @property
-    def n_written(self) -> int:
-        return self._n_bytes
-
-    def _refuse(self, error: OSError) -> NoReturn:
-        if self._pending is None and isinstance(error, BrokenPipeError):
-            raise error  # whoever reads has seen enough
-        super()._refuse(error)
-
-    def _what_stays(self) -> str:
-        if self._pending is None:
-            return ""
-        return f"; what was written is {self._part}" if self._keep else super()._what_stays()
-
-    @property
-    def _part(self) -> Path:
-        return self.target.with_name(self.target.name + ".part")
-
-    def open(self) -> None:
-        self._raw = sys.stdout.buffer if self._pending is None else self._pending.place.open("wb")
-        compressed = self.target.name.endswith(".gz")
-        # no name and no time in the header: the same input gives the same bytes
-        self._file = gzip.GzipFile("", "wb", 6, self._raw, mtime=0) if compressed else self._raw  # type: ignore[assignment]
-
-    def write(self, data: Data) -> None:
-        assert self._file is not None
-        self._file.write(data)
-        self._n_bytes += len(data)
-
-    def append(self, path: Path) -> None:
-        """Append the content of a file, which is removed."""
-        with path.open("rb") as file:
-            while data := file.read(BYTES_AT_ONCE):
-                self.write(data)
-        path.unlink()
-
-    def place_of_part(self, number: int) -> Path:
-        """Return a place for a part that is put together elsewhere."""
-        if self._pending is None:
-            raise AssertionError("parts are written beside a file")
-        return self._pending.place.absolute().with_suffix(f".{number}.partial")
-
-    @property
-    def is_file(self) -> bool:
-        return self._pending is not None
-
-    def flush(self) -> None:
-        if self._file is not None:
-            self._file.flush()
-
-    def _close(self) -> None:
-        if self._file is not None and self._file is not self._raw:
-            self._file.close()
-        if self._raw is not None:
-            if self._pending is None:
-                self._raw.flush()
-            else:
-                self._raw.close()
-        self._file = self._raw = None
-
-    def complete(self) -> None:
-        self._close()
-        if self._pending is not None:
-            self._pending.complete()
-
-    def discard(self) -> None:
-        """Discard the output after a failure."""
-        with suppress(OSError):  # of a full disk, also when it is closed
-            self._close()
-        if self._pending is None:
-            return
-        for part in self._pending.place.parent.glob(escape(self._pending.place.stem) + ".*.partial"):
-            with suppress(OSError):
-                part.unlink()
-        place = self._pending.place
-        if self._keep and place.exists() and place.stat().st_size:
-            place.replace(self._part)
-        else:
-            self._pending.discard()
+__all__ = ["Encoder", "PartEncoder", "TimelineWriter"]
 
 
 # -- the writer --------------------------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from callgrove.formats.interface import (
     KeepsFormulas,
     KeepsSummaries,
     LossReport,
+    ReadsExperiment,
     SampleChunk,
     WriteKeywords,
     WriteOptions,
@@ -67,8 +68,8 @@ def transfer(experiment: Experiment, writer: Writer, progress: Progress = silent
     """Give everything that an experiment holds to a writer and close it; whatever fails, the target is left alone.
 
     Memory holds one chunk. Spans are given to writers that say `takes_spans`; those that write traces and nothing else
-    read them as they need them. The report also names what of a damaged input could not be read, and is therefore not
-    in the target.
+    read them as they need them, and some read everything themselves. The report also names what of a damaged input
+    could not be read, and is therefore not in the target.
     """
     experiment = _prepare_formulas(experiment, writer)
     computed = experiment.values.backend
@@ -79,7 +80,7 @@ def transfer(experiment: Experiment, writer: Writer, progress: Progress = silent
             computed.start_books()
         if isinstance(writer, WritesTraces):
             writer.write_traces(progress)
-        else:
+        elif not isinstance(writer, ReadsExperiment):
             left_out = _values(experiment, writer, progress)
             _samples(experiment, writer, progress)
             if writer.takes_spans:
@@ -94,9 +95,9 @@ def transfer(experiment: Experiment, writer: Writer, progress: Progress = silent
         raise
     for problem in experiment.values.problems:
         report.add(f"damaged values: {problem}")
-    if isinstance(computed, KeepsBooks) and not isinstance(writer, WritesTraces):
+    if isinstance(computed, KeepsBooks) and not isinstance(writer, WritesTraces | ReadsExperiment):
         report.unexplained.extend(computed.differences())
-    if (books := writer.books) is not None and not isinstance(writer, KeepsSummaries | WritesTraces):
+    if (books := writer.books) is not None and not isinstance(writer, KeepsSummaries | WritesTraces | ReadsExperiment):
         for loss in _disagreements(experiment, books):
             report.add(loss)
     return report
@@ -246,6 +247,9 @@ def write(
     agent_index     how devices are numbered: absolute, relative, type-relative (default: relative where names
                     are those of rocprofv3)
     keep_partial    keep what was written before an interruption, as OUT.part (default: False)
+
+    of graphs:
+    limit           at most so many nodes, None is all (default: 80)
 
     The target appears when it is complete. Where the format holds series, an experiment with runs over parameters
     becomes what `Experiment.series` returns.

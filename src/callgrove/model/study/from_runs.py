@@ -36,6 +36,7 @@ Progress = Callable[[str, int, int], None]  # label, done, total
 
 MOST_NAMED = 12  # metrics in a note
 OF_THE_USER = "callgrove"  # the language of formulas that users write
+NO_SERIES = "{} has no value other than 0 in any run, so that it has no series"
 UNLISTED = "{}: call paths above those that the files store have no inclusive series, as in Extra-P"
 SCALINGS = {
     "weak": Combination.EACH,
@@ -83,9 +84,7 @@ def fold(
     unlisted: list[str] = []  # metrics that some files list at fewer call paths than have an inclusive value
     if metrics is None and (others := _list_derived_not_chosen(experiment.metrics, derived)):
         quantities = tuple(name for name in quantities if name not in others)
-        some = ", ".join(others[:MOST_NAMED]) + (", ..." if len(others) > MOST_NAMED else "")
-        text = f"left out of the study: {len(others)} derived metrics that were not asked for: {some}"
-        builder.warn(Severity.NOTE, text)
+        builder.warn(Severity.NOTE, _say_not_chosen(others))
     for number, name in enumerate(quantities):
         if progress is not None:
             progress("folding metrics", number, len(quantities))
@@ -109,13 +108,13 @@ def fold(
         ever = np.logical_or.reduce([part.find_used_paths(len(paths.texts)) for part in parts])
         for point, part in zip(points, parts, strict=True):
             _add(builder, name, point, part, part.reached & ever, paths, combination)
+        if metric.derivation is not None and not ever.any():
+            left_out.setdefault(NO_SERIES, []).append(name)
         if n := sum(part.n_negative for part in parts):
             text = f"{n} exclusive values below zero, which differences of unsigned counters have, count as 0"
             builder.warn(Severity.NOTE, f"{name}: {text}, as in Extra-P")
-    for reason, names in left_out.items():
-        builder.warn(Severity.NOTE, compose_text("left out of the study: ", _say_left_out(names, reason)))
-    if unlisted:
-        builder.warn(Severity.NOTE, _say_left_out(unlisted, UNLISTED))
+    for text in _explain_left_out(left_out, unlisted, derived):
+        builder.warn(Severity.NOTE, text)
     if not builder.has_values:
         raise UsageError(f"{experiment.path or experiment.title}: there is no {scope.word} value to make a study of")
     study = builder.build()
@@ -137,6 +136,23 @@ def _differences(study: Study, costs: Mapping[str, Cost], roots: frozenset[str] 
         magnitude = cost.magnitude if row is None else max(cost.magnitude, float(totals.magnitude[row]))
         if not is_equal(cost.total, made, magnitude):
             yield f"{name}: the runs make {cost.total:g}, the study {made:g}"
+
+
+def _say_not_chosen(names: Sequence[str]) -> str:
+    some = ", ".join(names[:MOST_NAMED]) + (", ..." if len(names) > MOST_NAMED else "")
+    return f"left out of the study: {len(names)} derived metrics that were not asked for: {some}"
+
+
+def _explain_left_out(
+    left_out: Mapping[str, list[str]], unlisted: Sequence[str], asked: Sequence[str]
+) -> Iterator[str]:
+    """Yield why metrics are left out, by reason. Raises UsageError where one that was asked for has no series."""
+    if empty := [name for name in left_out.get(NO_SERIES, ()) if name in asked]:
+        raise UsageError(NO_SERIES.replace("{}", empty[0]))
+    for reason, names in left_out.items():
+        yield compose_text("left out of the study: ", _say_left_out(names, reason))
+    if unlisted:
+        yield _say_left_out(unlisted, UNLISTED)
 
 
 def _say_left_out(names: Sequence[str], reason: str) -> str:

@@ -44,6 +44,11 @@ class TimeWindow:
     def __str__(self) -> str:
         return f"{self.start}:{self.end}"
 
+    @property
+    def ends_with_traces(self) -> bool:
+        """Whether it ends with the last moment of the traces, whenever that is."""
+        return not self.end or (self.end.endswith("%") and Fraction(self.end[:-1]) == 100)
+
     def of(self, span: Window) -> Window:
         """Return the window in ns of the traces' own clock. The last moment belongs to the window that ends with 100
         %."""

@@ -15,7 +15,7 @@
  * @typedef {Object} Ranking
  * @property {string} name  of saved files
  * @property {string} title
- * @property {string} hint
+ * @property {() => string} hint  of the metric that is shown
  * @property {"then" | "growth"} key  the largest first
  * @property {(one: Model) => boolean} fits
  * @property {(one: Model) => string} words
@@ -43,7 +43,7 @@ export function drawGrowth(place, data, view) {
   const cards = growth.rankings().map((one) => growth.card(place, one));
   view.watch("metric", (name) => {
     growth.metric = metricOf(data, name);
-    for (const card of cards) card.refresh();
+    for (const refresh of cards) refresh();
   });
 }
 
@@ -73,15 +73,20 @@ class Growth {
     return which.map((p) => `${this.data.parameters[p]} = ${brief(at[p])}`).join(", ");
   }
 
+  /** Whether values of the metric have shares of their sum. */
+  get addsUp() {
+    return Boolean(this.data.adds_up[this.metric]);
+  }
+
   /** @param {number} value */
   amount(value) {
     const unit = this.data.units[this.metric];
-    return unit ? amountOf(unit, !this.data.adds_up[this.metric])(value) : number(value);
+    return unit ? amountOf(unit, !this.addsUp)(value) : number(value);
   }
 
   /** @returns {Model[]} */
   models() {
-    const { callpath, metric, functions, target, rest, adds_up: addsUp } = this.data;
+    const { callpath, metric, functions, target, rest } = this.data;
     const ofMetric = Array.from(callpath, (_, m) => m).filter((m) => metric[m] === this.metric);
     const positive = ofMetric
       .map((m) => ({ m, now: valueAt(functions, m, this.largest), then: valueAt(functions, m, target) }))
@@ -89,7 +94,7 @@ class Growth {
     const total = positive.reduce((sum, one) => sum + one.then, rest[this.metric]);
     return positive.map((one) => ({
       ...one,
-      share: addsUp[this.metric] ? one.then / total : NaN,
+      share: this.addsUp ? one.then / total : NaN,
       growth: one.now > 0 ? one.then / one.now : NaN,
     }));
   }
@@ -102,16 +107,16 @@ class Growth {
       {
         name: "costliest",
         title: `Costliest at ${target.length > MOST_NAMED ? to : this.pointText(target, this.every)}`,
-        hint: "what the models predict, and its share of them all",
+        hint: () => `what the models predict${this.addsUp ? ", and its share of them all" : ""}`,
         key: "then",
         fits: () => true,
-        words: (one) => `${this.amount(one.then)}  ${percent(one.share)}`,
+        words: (one) => `${this.amount(one.then)}  ${percent(one.share)}`.trimEnd(),
         empty: "no model has a value above 0 there",
       },
       {
         name: "growing",
         title: `Grows most from ${this.pointText(this.largest, this.moved)} to ${to}`,
-        hint: `of all with ${percent(LEAST)} or more there`,
+        hint: () => (this.addsUp ? `of all with ${percent(LEAST)} or more there` : ""),
         key: "growth",
         fits: (one) => !(one.share < LEAST) && one.growth > GROWS,
         words: (one) => `× ${number(one.growth)}  ${notation(order[one.m])}`,
@@ -123,6 +128,7 @@ class Growth {
   /**
    * @param {HTMLElement} place
    * @param {Ranking} ranking
+   * @returns {() => void}  what draws it again for another metric
    */
   card(place, ranking) {
     const { name, title, hint } = ranking;
@@ -132,9 +138,13 @@ class Growth {
       () => this.barsOf(ranking),
       "click to see it over its parameters",
     );
-    const head = [element("h2", { text: title }), element("span", { class: "hint", text: hint }), bars.buttons];
+    const words = element("span", { class: "hint", text: hint() });
+    const head = [element("h2", { text: title }), words, bars.buttons];
     place.append(element("section", { class: "card" }, [element("div", { class: "card-head" }, head), bars.root]));
-    return bars;
+    return () => {
+      words.textContent = hint();
+      bars.refresh();
+    };
   }
 
   /**

@@ -46,7 +46,7 @@ class MetricTree {
 
   #makeTable() {
     const { name, depth, unit, value, without_children: alone, percent: share, kind } = this.#data;
-    const write = unit.map((one, row) => amountOf(one, !kind[row].startsWith("measured")));
+    const write = unit.map((one, row) => amountOf(one, !/^(measured|computed)/.test(kind[row])));
     const amount = (/** @type {ArrayLike<number>} */ column) => (/** @type {number} */ row) =>
       Number.isNaN(column[row]) ? NO_VALUE : write[row](column[row]);
     const part = (/** @type {number} */ row) => share[row] / 100;

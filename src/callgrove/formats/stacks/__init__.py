@@ -1,0 +1,17 @@
+"""Costs of call stacks, for viewers of flame graphs and call graphs: folded stacks, speedscope, pprof, Graphviz.
+
+    experiment --> exclusive costs of contexts --> frames: different stacks --> whole numbers --> lines, JSON, messages
+
+The modules, in the order to read them:
+
+    costs.py       which metrics can be written, what they cost, and how costs become whole numbers
+    frames.py      the call tree as such targets see it: stacks of names
+    writer.py      the writer of all these formats, and what all of them lose
+    folded.py      Brendan Gregg's folded stacks
+    speedscope.py  speedscope's file: profiles, and what happened over time
+    pprof.py       profile.proto
+    dot.py         Graphviz: the call graph, or the call tree
+
+All of them are written only. The specifications are public: flamegraph.pl's input, speedscope's file-format schema,
+pprof's profile.proto, the DOT language.
+"""
