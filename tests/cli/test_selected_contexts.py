@@ -65,8 +65,8 @@ def test_how_much_is_left_is_said(path: Path, capsys: Capture) -> None:
 
 
 def test_converting_keeps_the_same(path: Path, tmp_path: Path, capsys: Capture) -> None:
-    for target in ("part.d", "part.cubex", "part.callgrove"):
-        run(capsys, "convert", path, tmp_path / target, "--under", "solve", "--rank", "1-3")
+    for target, words in (("part.d", ()), ("part.cubex", ()), ("part", ("--to", "callgrove"))):
+        run(capsys, "convert", path, tmp_path / target, "--under", "solve", "--rank", "1-3", *words)
         whole = rows(capsys, "top", path, "--under", "solve", "--rank", "1-3", "-m", "time", "--limit", "all")
         part = rows(capsys, "top", tmp_path / target, "-m", "time", "--limit", "all")
         assert {row["name"]: row["exclusive"] for row in part if row["exclusive"]} == {
