@@ -9,17 +9,15 @@ a screen of them is a slice whatever their number.
 
 from __future__ import annotations
 
-from collections import deque
-
 import numpy as np
 
-from callgrove.arrays import Ids, Ints
+from callgrove.arrays import ABSENT, Bools, Floats, Ids, Ints, depths, preorder
 from callgrove.errors import UsageError
 from callgrove.explore.measures import NAME
 from callgrove.explore.views import ABOVE, View
 from callgrove.model.metrics import Scope
 
-__all__ = ["HOT", "MOST_UNFOLDED", "Listing"]
+__all__ = ["HOT", "MOST_UNFOLDED", "Listing", "Nodes"]
 
 MOST_UNFOLDED = 10_000  # rows that `unfold_below` adds at most
 HOT = 0.5  # the share of a row that the next one on the hot path has
@@ -32,7 +30,7 @@ class Listing:
     def __init__(self, view: View) -> None:
         self.view = view
         self.column, self.ascending, self.scope = view.default, False, view.scope
-        self.unfolded: set[int] = set()
+        self.unfolded = Nodes()
         self.nodes: Ints = np.empty(0, np.int64)
         self.depth: Ids = np.empty(0, np.int32)
         self._rebuild()
@@ -61,22 +59,31 @@ class Listing:
 
     def children(self, node: int) -> Ints:
         """Return the nodes right below a node in the order in which they are shown."""
-        nodes = self.view.children(node)
+        return self._order(*self.view.children_of(np.array([node])))[0]
+
+    def _order(self, nodes: Ints, parent: Ints) -> tuple[Ints, Ints]:
+        """Return nodes, and the number of each one's parent, with siblings next to each other and in order."""
         if len(nodes) < 2:
-            return nodes
+            return nodes, parent
         if self.column == NAME:
             names = [name.text for name in self.view.names(nodes.tolist())]
-            order = sorted(range(len(names)), key=names.__getitem__, reverse=self.ascending)
-            return nodes[np.array(order, np.int64)]
+            number = {text: k for k, text in enumerate(sorted(set(names), reverse=True))}
+            keys = [np.array([number[text] for text in names], np.float64)]
+        else:
+            keys = self._keys(nodes)
+        sign = 1 if self.ascending else -1
+        order: Ints = np.lexsort((nodes, *(sign * key for key in reversed(keys)), parent))
+        return nodes[order], parent[order]
+
+    def _keys(self, nodes: Ints) -> list[Floats]:
+        """Return the numbers that nodes are sorted by, the most important first."""
         measures, cells = self.view.measures, self.view.cells(nodes, self.scope)
         keys = [measures.rank(self.column, cells)]
         if self.column == Scope.EXCLUSIVE.value:  # as `top` does
             keys.append(measures.rank(Scope.INCLUSIVE.value, cells))
         if measures.is_difference:  # as `diff` does
             keys.append(np.maximum(measures.rank("left", cells), measures.rank("right", cells)))
-        sign = 1 if self.ascending else -1
-        order_of_costs: Ints = np.lexsort((nodes, *(sign * key for key in reversed(keys))))
-        return nodes[order_of_costs]
+        return keys
 
     # Folding.
 
@@ -88,7 +95,7 @@ class Listing:
         node = int(self.nodes[row])
         if node in self.unfolded or not self.view.have_children(self.nodes[row : row + 1])[0]:
             return 0
-        self.unfolded.add(node)
+        self.unfolded.set(self.nodes[row : row + 1], True)
         nodes, depth = self._collect(node, int(self.depth[row]) + 1)
         self.nodes = np.concatenate([self.nodes[: row + 1], nodes, self.nodes[row + 1 :]])
         self.depth = np.concatenate([self.depth[: row + 1], depth, self.depth[row + 1 :]])
@@ -99,7 +106,7 @@ class Listing:
         node = int(self.nodes[row])
         if node not in self.unfolded:
             return 0
-        self.unfolded.discard(node)
+        self.unfolded.set(self.nodes[row : row + 1], False)
         end = self.end_of(row)
         self.nodes = np.concatenate([self.nodes[: row + 1], self.nodes[end:]])
         self.depth = np.concatenate([self.depth[: row + 1], self.depth[end:]])
@@ -117,33 +124,30 @@ class Listing:
 
     def fold_all(self) -> None:
         """Hide everything but the outermost rows."""
-        self.unfolded.clear()
+        self.unfolded = Nodes()
         self._rebuild()
 
     def unfold_below(self, row: int, most: int = MOST_UNFOLDED) -> bool:
         """Show all that lies below a row, level by level, up to a number of rows; return whether that was all."""
-        added, whole = 0, True
-        waiting = deque([int(self.nodes[row])])
-        while waiting and whole:
-            node = waiting.popleft()
-            nodes = self.view.children(node)
-            if node not in self.unfolded:
-                whole = added + len(nodes) <= most
-                if not whole:
-                    break
-                added += len(nodes)
-            if len(nodes):
-                self.unfolded.add(node)
-            waiting.extend(nodes[self.view.have_children(nodes)].tolist())
+        added, frontier = 0, self.nodes[row : row + 1]
+        while len(frontier):
+            nodes, parent = self.view.children_of(frontier)
+            fresh = ~self.unfolded.have(frontier)
+            sizes = np.where(fresh, np.bincount(parent, minlength=len(frontier)), 0)
+            kept = added + np.cumsum(sizes) <= most
+            self.unfolded.set(frontier[kept], True)
+            added += int(sizes[kept].sum())
+            if not kept.all():
+                break
+            frontier = nodes[self.view.have_children(nodes)]
         self._rebuild()
-        return whole
+        return not len(frontier)
 
     def reveal(self, node: int) -> int:
         """Unfold all that lies above a node, and return its row."""
-        above = self.view.path(node)[:-1]
-        if not self.unfolded.issuperset(above):
-            self.unfolded.update(above)
-            self._rebuild()
+        for above in self.view.path(node)[:-1]:
+            if above not in self.unfolded:
+                self.unfold(self.row_of(above))
         return self.row_of(node)
 
     def row_of(self, node: int) -> int:
@@ -172,19 +176,42 @@ class Listing:
         self.nodes, self.depth = self._collect(ABOVE, 0)
 
     def _collect(self, node: int, depth: int) -> tuple[Ints, Ids]:
-        """Return all that is shown below a node, and how deep it lies."""
-        opened = np.array(sorted(self.unfolded), np.int64)
-        nodes: list[Ints] = []
-        depths: list[Ids] = []
-        stack = [(self.children(node), 0, depth)]
-        while stack:
-            children, start, level = stack.pop()
-            stops = np.flatnonzero(np.isin(children[start:], opened)) if len(opened) else opened
-            end = start + int(stops[0]) + 1 if len(stops) else len(children)
-            nodes.append(children[start:end])
-            depths.append(np.full(end - start, level, np.int32))
-            if end < len(children):
-                stack.append((children, end, level))
-            if len(stops):
-                stack.append((self.children(int(children[end - 1])), 0, level + 1))
-        return np.concatenate(nodes), np.concatenate(depths)
+        """Return all that is shown below a node, and how deep it lies. Level by level: the rows below all unfolded rows
+        of a level are put in order at once."""
+        levels, above = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+        frontier, rows, n_rows = np.array([node], np.int64), np.array([ABSENT], np.int64), 0
+        while len(frontier):
+            nodes, parent = self._order(*self.view.children_of(frontier))
+            levels.append(nodes)
+            above.append(rows[parent])
+            unfolded = np.flatnonzero(self.unfolded.have(nodes))
+            frontier, rows = nodes[unfolded], n_rows + unfolded
+            n_rows += len(nodes)
+        parents = np.concatenate(above).astype(np.int32)
+        order = preorder(parents)
+        return np.concatenate(levels)[order], depths(parents)[order] + np.int32(depth)
+
+
+class Nodes:
+    """A set of nodes, which are small numbers: a mask that grows."""
+
+    def __init__(self) -> None:
+        self._mask = np.zeros(0, np.bool_)
+
+    def __contains__(self, node: int) -> bool:
+        return node < len(self._mask) and bool(self._mask[node])
+
+    def have(self, nodes: Ints) -> Bools:
+        """Return which nodes are in the set."""
+        self._grow(nodes)
+        return self._mask[nodes]
+
+    def set(self, nodes: Ints, inside: bool) -> None:
+        """Put nodes in, or take them out."""
+        self._grow(nodes)
+        self._mask[nodes] = inside
+
+    def _grow(self, nodes: Ints) -> None:
+        most = int(nodes.max(initial=-1)) + 1
+        if most > len(self._mask):
+            self._mask = np.append(self._mask, np.zeros(2 * most - len(self._mask), np.bool_))

@@ -59,6 +59,12 @@ class View(ABC):
     def children(self, node: int) -> Ints:
         """Return the nodes right below a node, in no particular order."""
 
+    def children_of(self, nodes: Ints) -> tuple[Ints, Ints]:
+        """Return the nodes right below some nodes, and below which of these each one lies, by its place there."""
+        below = [self.children(node) for node in nodes.tolist()]
+        sizes = [len(one) for one in below]
+        return np.concatenate([np.empty(0, np.int64), *below]), np.repeat(np.arange(len(below)), sizes)
+
     @abstractmethod
     def have_children(self, nodes: Ints) -> Bools:
         """Return which nodes can be unfolded."""
@@ -133,6 +139,12 @@ class CallTree(View):
 
     def children(self, node: int) -> Ints:
         return self._children[self._bounds[node + 1] : self._bounds[node + 2]]
+
+    def children_of(self, nodes: Ints) -> tuple[Ints, Ints]:
+        starts, sizes = self._bounds[nodes + 1], self._bounds[nodes + 2] - self._bounds[nodes + 1]
+        before = np.cumsum(sizes) - sizes
+        places = np.arange(int(sizes.sum())) + np.repeat(starts - before, sizes)
+        return self._children[places], np.repeat(np.arange(len(nodes)), sizes)
 
     def have_children(self, nodes: Ints) -> Bools:
         has: Bools = self._bounds[nodes + 2] > self._bounds[nodes + 1]
