@@ -40,7 +40,7 @@ def test_an_experiment(tmp_path: Path, capsys: Capture) -> None:
 
 def test_a_derived_metric_has_its_formula(tmp_path: Path, capsys: Capture) -> None:
     path = tmp_path / "x.callgrove"
-    example().with_metric("rate = cycles / `CPUTIME (sec)`").write(path)
+    example().with_metric("rate = cycles / `CPUTIME (sec)`").write(path, "callgrove")
     rate = {metric["name"]: metric for metric in info(capsys, path)["metrics"]}["rate"]
     assert rate["formula"]
     assert (rate["kind"], rate["scopes"], rate["available"]) == ("none", [], True)
@@ -48,7 +48,7 @@ def test_a_derived_metric_has_its_formula(tmp_path: Path, capsys: Capture) -> No
 
 def test_a_gpu_run(tmp_path: Path, capsys: Capture) -> None:
     path = tmp_path / "train.db"
-    gpu_example().write(path)
+    gpu_example().write(path, "rocpd")
     data = info(capsys, path)
     assert data["devices"] == 2
     assert data["traces"]["spans"] > 0

@@ -108,7 +108,7 @@ def _propose(before: Sequence[str], prefix: str) -> tuple[bool, Iterable[str]]:
     verbs = {verb.name: verb for verb in VERBS}
     if not given:
         return not prefix.startswith("-"), [*verbs, "--help", "--version"] if prefix[:1] == "-" else verbs
-    if given[0] == "completion":
+    if given[0] == "completion" and not prefix.startswith("-"):
         return False, SCRIPTS
     verb = verbs.get(given[0], verbs["info"])
     parser = Parser(f"callgrove {verb.name}")

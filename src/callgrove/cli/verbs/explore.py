@@ -55,7 +55,7 @@ def _refuse(options: Options) -> None:
     """Raise what stands in the way before anything is read."""
     if len(options.paths) > MOST_INPUTS:
         raise UsageError(f"explore shows one input, or two and their difference, not {len(options.paths)}")
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+    if not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):  # textual draws on stderr
         raise UsageError("explore needs a terminal; `callgrove tree` prints the call tree to a pipe or a file")
     if find_spec("textual") is None:
         raise MissingExtra("explore", "explore")
