@@ -16,8 +16,7 @@ from typing import NamedTuple
 
 import pytest
 
-from callgrove.cli.main import main
-from callgrove.examples import example
+from callgrove.examples import example, study_example
 from callgrove.explore.session import Session
 from tests.cli.commands import Capture, said
 from tests.timing import HANG_SEC
@@ -198,13 +197,17 @@ def test_what_is_no_terminal_is_refused(tmp_path: Path, capsys: Capture) -> None
 
 @pytest.fixture
 def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    for stream in (sys.stdin, sys.stdout, sys.stderr):
-        monkeypatch.setattr(stream, "isatty", lambda: True)
+    monkeypatch.setattr("callgrove.cli.verbs.explore.is_terminal", lambda: True)
 
 
-def test_a_missing_package_is_named(
-    terminal: None, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("terminal")
+def test_a_missing_package_is_named(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("callgrove.cli.verbs.explore.find_spec", lambda _: None)
-    assert main(["explore", str(tmp_path)]) == 1
-    assert "pip install 'callgrove[explore]'" in capsys.readouterr().err
+    assert "pip install 'callgrove[explore]'" in said(capsys, "explore", tmp_path, code=1)
+
+
+@pytest.mark.usefixtures("terminal")
+def test_a_study_is_refused(tmp_path: Path, capsys: Capture) -> None:
+    path = tmp_path / "scaling.txt"
+    study_example().write(path)
+    assert "use `callgrove model`" in said(capsys, "explore", path, code=2)

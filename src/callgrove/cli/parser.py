@@ -184,6 +184,6 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "common": ("callgrove common before.d after.d both.d",),
     "dump": ("callgrove dump stencil.d --section ProfileInfos", "callgrove dump stencil.m --tree"),
     "check": ("callgrove check stencil.d",),
-    "completion": ('eval "$(callgrove completion bash)"  # in ~/.bashrc',),
+    "completion": ("callgrove completion bash  # its first line says where it goes",),
     "demo": ("callgrove demo --keep .",),
 }

@@ -13,10 +13,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from threading import Lock
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
+from textual.events import Key
 from textual.timer import Timer
 from textual.widgets import Input, Static
 from textual.worker import Worker, WorkerState
@@ -204,7 +205,7 @@ class ExploreApp(App[None]):
         prompt.placeholder = PROMPTS[what]
         prompt.display = True
         prompt.cursor_position = len(prompt.value)
-        prompt.focus()
+        self.screen.set_focus(prompt, scroll_visible=False)
         self.say(f"{PROMPTS[what]}Enter does it, Escape does not")
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
@@ -263,10 +264,17 @@ class ExploreApp(App[None]):
             self.rows.renew(self.rows.row)
         self.say(HINT)
 
-    def on_key(self, event: Any) -> None:
-        if event.key == "escape" and self.query_one("#prompt", Input).display:
-            event.stop()
+    def on_key(self, event: Key) -> None:
+        """Type what arrived before the line to type in was open: a slow connection brings several keys at once."""
+        prompt = self.screen_stack[0].query_one("#prompt", Input)
+        if not prompt.display or not (event.is_printable or event.key == "escape"):
+            return
+        event.stop()
+        event.prevent_default()
+        if event.key == "escape":
             self.action_close()
+        elif event.character:
+            prompt.insert_text_at_cursor(event.character)
 
     def action_help(self) -> None:
         self.push_screen(HelpScreen())

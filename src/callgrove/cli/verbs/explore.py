@@ -51,11 +51,16 @@ def run(options: Options) -> int:
     return max(say_damage_met(experiment, options) for experiment in experiments) or app.return_code or 0
 
 
+def is_terminal() -> bool:
+    """Return whether somebody sees what is drawn, which textual does on stderr, and can press keys."""
+    return all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr))
+
+
 def _refuse(options: Options) -> None:
     """Raise what stands in the way before anything is read."""
     if len(options.paths) > MOST_INPUTS:
         raise UsageError(f"explore shows one input, or two and their difference, not {len(options.paths)}")
-    if not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):  # textual draws on stderr
+    if not is_terminal():
         raise UsageError("explore needs a terminal; `callgrove tree` prints the call tree to a pipe or a file")
     if find_spec("textual") is None:
         raise MissingExtra("explore", "explore")
