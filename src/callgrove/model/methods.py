@@ -717,6 +717,21 @@ class ExperimentMethods(_Methods):
         part = select_contexts(part, asked)  # whose conditions may ask for other metrics than those that stay
         return select(part, metrics=metrics, drop_unused=drop_unused) if metrics is not None or drop_unused else part
 
+    def in_window(self, window: Window | str) -> Experiment:
+        """Return the experiment whose costs are those of its traces in a window of time, as `--window` shows them.
+
+        Stored values are of the whole run. Here, samples stand for the time until the next one, and spans for what of
+        them lies in the window: (start, end) in ns of the traces' clock, or a text such as "250ms:1.5s" or "10%:20%".
+        `select(window=...)` keeps the values, and cuts traces only.
+
+            experiment.in_window("10%:20%").top()
+        """
+        from callgrove.algebra.window_costs import costs_in_window
+
+        bounds = self._window(window, "", "")
+        assert bounds is not None
+        return costs_in_window(cast("Experiment", self), bounds)
+
     def query(self, pattern: str | Sequence[object], rest: str = "path") -> Experiment:
         """Return every context on a path that a pattern matches, as an experiment; `rest` says what becomes of others.
 

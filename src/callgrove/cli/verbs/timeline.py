@@ -18,10 +18,10 @@ from callgrove.cli.options import (
     add_profiles,
     add_run,
     add_table_output,
+    add_window,
 )
 from callgrove.cli.output import emit, emit_text, filter_rows, stdout_look
 from callgrove.cli.parser import Command
-from callgrove.cli.selecting import time_window
 from callgrove.errors import UsageError
 
 if TYPE_CHECKING:
@@ -80,12 +80,7 @@ class Options(InputOptions, MetricNames, ProfileOptions, TableOutput):
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_input(parser, many=True)
     group = parser.add_argument_group("selection")
-    group.add_argument(
-        "--window",
-        metavar="START:END",
-        type=time_window,
-        help="only this part of traces, in time since the start, like 250ms:1.5s or 10%%:20%% (plain numbers: ns)",
-    )
+    add_window(group, "only this part of traces")
     group.add_argument("--kind", metavar="LIST", type=_words, help="only functions and spans of these kinds")
     group.add_argument("-m", "--metric", metavar="NAME", help="lines of samples that follow this metric")
     add_profiles(group)
