@@ -331,8 +331,10 @@ class FoldedValues(TiledValues):
         """Add to the books what values of the input add up to, of contexts whose cost somebody takes."""
         assert self._given is not None
         weights = way.weights(self._fold.into >= 0, self._fold.tree)
+        numbers = stored.astype(np.float64)
         with np.errstate(invalid="ignore", over="ignore"):
-            self._given.enter(number, float((weights @ stored.astype(np.float64)).sum()), int(np.count_nonzero(stored)))
+            total, magnitude = float((weights @ numbers).sum()), float(np.abs(numbers).sum())
+        self._given.enter(number, total, int(np.count_nonzero(stored)), magnitude)
 
     def _spread(self, metric: Metric, exclusive: Array) -> Array:
         """Return values of a wider scope over the result, from exclusive ones of the input."""

@@ -671,51 +671,39 @@ class ExperimentMethods(_Methods):
 
         name, file, module    contexts that belong to these: globs like "MPI_*", or "/regular expressions/"
         kind           contexts, and spans, of these kinds: function, loop, kernel, ...
-        under          what a pattern finds, and all below: "main -> ** -> solve"
-        callers_of     the paths that lead to what a pattern finds; all below is part of it
-        query          every context on a path that a pattern matches; also Hatchet's queries
-        exclude        all but these subtrees, whose cost is gone
-        prune, fold, leaf    all but these subtrees, these contexts, what is below these; callers take the cost
+        under          what a pattern like "main -> ** -> solve" finds, and all below
+        callers_of     the paths that lead to what a pattern finds; `query`: every context on a path that it matches
+        exclude        all but these subtrees, whose cost is gone; `prune`, `fold`, `leaf`: without subtrees, contexts,
+                       what is below contexts, and callers take the cost
         rest           what becomes of contexts that were not selected: "path", "drop" or "fold"
-        ranks, threads, nodes, gpus, streams, runs    as in `top`; all that is given must hold
-        profiles       ids, such as those that `profiles.where(...)` returns
-        metrics        only these
+        ranks, threads, nodes, gpus, streams, runs    as in `top`; `profiles` are ids that `profiles.where(...)` returns
         window         of traces: (start, end) in ns of their clock, or a text such as "250ms:1.5s" or "10%:20%"
         start_marker, end_marker    of traces, from the first marker of a name to the last one of another
-        traces         False leaves them out
+        metrics        only these; traces=False leaves out all traces
         kinds, categories    of spans alone: kernel, copy, api, ...; HIP_RUNTIME_API, ...
-        drop_unused    leave out contexts that the part has nothing to say about, which reads its values
-        invert         all other profiles than those that are named
+        drop_unused    leave out contexts that the part has nothing to say about; `invert`: take all other profiles
 
-        A text or a list of them: one of them is enough. Different keywords must all hold. Patterns, and the costs in
-        their conditions, are about the tree as it is here, in the profiles that were chosen; percentages stay shares of
-        its whole cost. The part is lazy: nothing that is not selected is read. A stored summary is of all profiles, so
-        a part has none.
+        One of several texts is enough, different keywords must all hold. Percentages stay shares of the whole cost of
+        the chosen profiles. The part is lazy. A stored summary is of all profiles, so a part has none.
 
-            experiment.select(ranks="0-3", metrics=["time"]).top()
-            experiment.select(name="MPI_*", under="solve").tree()
+            experiment.select(name="MPI_*", under="solve", ranks="0-3").tree()
         """
-        from callgrove.algebra.selecting import ContextSelection, select_contexts
+        from callgrove.algebra.selecting import ContextSelection, select_part
         from callgrove.model.profiles import choose_profiles
-        from callgrove.model.selection import select, span_choice
+        from callgrove.model.selection import span_choice
 
-        experiment = cast("Experiment", self)
-        ids = None if profiles is None else {int(profile) for profile in profiles}
-        chosen = choose_profiles(experiment, ranks, threads, runs, ids, invert, nodes=nodes, gpus=gpus, streams=streams)
-        asked = ContextSelection.of(**contexts)
-        part = select(
-            experiment,
+        e, ids = cast("Experiment", self), None if profiles is None else {int(profile) for profile in profiles}
+        chosen = choose_profiles(e, ranks, threads, runs, ids, invert, nodes=nodes, gpus=gpus, streams=streams)
+        return select_part(
+            e,
+            ContextSelection.of(**contexts),
             profiles=chosen,
-            metrics=None if asked.asks_anything else metrics,
+            metrics=metrics,
             window=self._window(window, start_marker, end_marker),
             traces=traces,
-            drop_unused=drop_unused and not asked.asks_anything,
+            drop_unused=drop_unused,
             spans=span_choice(kinds, categories),
         )
-        if not asked.asks_anything:
-            return part
-        part = select_contexts(part, asked)  # whose conditions may ask for other metrics than those that stay
-        return select(part, metrics=metrics, drop_unused=drop_unused) if metrics is not None or drop_unused else part
 
     def in_window(self, window: Window | str) -> Experiment:
         """Return the experiment whose costs are those of its traces in a window of time, as `--window` shows them.
