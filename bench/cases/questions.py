@@ -190,7 +190,8 @@ def _growth(n: int) -> Iterator[Finding]:
     """Time per context of the largest tree against that of an eighth, with all metrics in the frame."""
     sizes = {"small": n // 8, "large": n}
     trees = {word: Tree.of(size) for word, size in sizes.items()}
-    asked = {name: ask for name, ask in questions(trees["small"].experiment()).items() if name != "difference"}
+    asked = {name: ask for name, ask in questions(trees["small"].experiment()).items() if name != "tree"}
+    asked["difference"] = lambda e: _both_scopes(e - e)
     asked |= {"tree of 100 rows": lambda e: float(len(e.tree("time", limit=100))), "frame": _make_frame}
     for name, ask in asked.items():
         works = {word: partial(_prepare_large, tree, ask) for word, tree in trees.items()}

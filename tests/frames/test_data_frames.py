@@ -16,6 +16,7 @@ import callgrove
 from callgrove.errors import MissingExtra, MissingPackage, UsageError
 from callgrove.examples import example, gpu_example
 from callgrove.frames import costs as frame_costs
+from callgrove.frames import data_frames
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.contexts import ContextKind
 from callgrove.model.experiment import Experiment
@@ -300,6 +301,13 @@ def test_frames_that_are_too_large_are_refused(monkeypatch: pytest.MonkeyPatch) 
     for make in ("to_pandas", "to_arrow", "to_polars"):
         with pytest.raises(UsageError, match=r"metrics=\[\.\.\.\].*select\(\.\.\.\).*sql\(\.\.\.\)"):
             getattr(example(), make)()
+
+
+def test_a_wide_frame_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(data_frames, "MOST_ROWS", 12 * 4)
+    assert tree_t().to_pandas(["time"], wide=True).shape == (12, 4)
+    with pytest.raises(UsageError, match=r"96 cells of contexts, profiles and metrics.*metrics=\[\.\.\.\]"):
+        tree_t().to_pandas(wide=True)
 
 
 def test_a_sparse_frame_is_not_refused_for_its_empty_cells(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -263,18 +263,18 @@ def _by_depth(frame: Any, separator: str) -> _Contexts:
     of_row, first = rank[codes], first[order]
     depth = read_numbers(frame["depth"], "depth", True).values[first]
     parent = _last_above(depth)
-    found = _Contexts(parent, of_row, first)
+    contexts = _Contexts(parent, of_row, first)
     if "path" not in frame or "name" not in frame:
         if len(lost := np.flatnonzero((parent < 0) & (depth > 0))):
             raise UsageError(f"row {int(first[lost[0]])} of the frame lies below a context that has no row")
-        return found
+        return contexts
     paths = read_words(frame["path"]).take(first).texts()
     names = read_words(frame["name"]).take(first).texts()
     above = [_path_above(path or "", name or "", separator) for path, name in zip(paths, names, strict=True)]
     known = [paths[up] if up >= 0 else "" for up in parent.tolist()]
     lost = np.array([said != there for said, there in zip(above, known, strict=True)], np.bool_)
     lost[(depth == 0) | ((depth >= LONGEST_PATH) & (parent >= 0))] = False  # the middle of long paths is cut
-    return _with_callers(found, np.flatnonzero(lost), depth, above, paths, separator) if lost.any() else found
+    return _with_callers(contexts, np.flatnonzero(lost), depth, above, paths, separator) if lost.any() else contexts
 
 
 def _last_above(depth: Ints) -> Ints:
@@ -295,10 +295,10 @@ def _path_above(path: str, name: str, separator: str) -> str:
 
 
 def _with_callers(
-    found: _Contexts, lost: Ints, depth: Ints, above: Sequence[str], paths: Sequence[str | None], separator: str
+    contexts: _Contexts, lost: Ints, depth: Ints, above: Sequence[str], paths: Sequence[str | None], separator: str
 ) -> _Contexts:
     """Return contexts whose callers have no row below callers that are made of their paths."""
-    parent, first = found.parent.tolist(), found.first.tolist()
+    parent, first = contexts.parent.tolist(), contexts.first.tolist()
     made: dict[str, int] = {}
     known = {path: number for number, path in enumerate(paths) if path is not None}
     for context in lost.tolist():
@@ -314,6 +314,6 @@ def _with_callers(
                 at = made[path] = len(parent)
                 parent.append(up)
                 first.append(ABSENT)
-                found.names[at] = names[level]
+                contexts.names[at] = names[level]
         parent[context] = at
-    return _Contexts(np.array(parent, np.int64), found.of_row, np.array(first, np.int64), found.names)
+    return _Contexts(np.array(parent, np.int64), contexts.of_row, np.array(first, np.int64), contexts.names)
