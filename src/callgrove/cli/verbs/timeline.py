@@ -72,6 +72,11 @@ class Options(InputOptions, MetricNames, ProfileOptions, TableOutput):
         return [*super().inputs, *([self.classes] if self.classes else [])]
 
     @property
+    def format(self) -> str:
+        """As of other tables; where -o FILE is a picture, none is printed."""
+        return self.formats[0] if self.draws_only else super().format
+
+    @property
     def draws_only(self) -> bool:
         """Whether -o FILE is a picture instead of a table."""
         return self.output is not None and self.output.lower().endswith(PICTURES)
