@@ -98,6 +98,8 @@ def test_ranks_depths_kinds_and_classes(capsys: Capture, stencil: Path, train: P
         (("--svg", "x.gif"), "plots are written as svg, png or pdf"),
         (("--picture", "--format", "json"), "--picture is drawn above a table"),
         (("--phases", "--bins", "3"), "--phases lists patterns, which --bins"),
+        (("-o", "x.svg", "--format", "csv"), "-o x.svg draws a picture instead of a table; leave out --format csv"),
+        (("-o", "x.svg", "--svg", "y.svg"), "-o x.svg draws a picture instead of a table; leave out --svg"),
         (("--phases", "-o", "x.svg"), "--phases lists patterns and draws nothing"),
     ],
 )

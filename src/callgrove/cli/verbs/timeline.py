@@ -72,6 +72,11 @@ class Options(InputOptions, MetricNames, ProfileOptions, TableOutput):
         return [*super().inputs, *([self.classes] if self.classes else [])]
 
     @property
+    def format(self) -> str:
+        """That of the table, if there is one: a picture is no format of it."""
+        return self.given_format or self.formats[0] if self.draws_only else super().format
+
+    @property
     def draws_only(self) -> bool:
         """Whether -o FILE is a picture instead of a table."""
         return self.output is not None and self.output.lower().endswith(PICTURES)
@@ -175,6 +180,9 @@ def _print_timeline(experiment: Experiment, question: Question, options: Options
     """Print the table and the pictures; return what is said about them."""
     from callgrove.analysis.timeline.statistics import measure
 
+    if options.draws_only and (options.given_format or options.svg):
+        other = "--svg" if options.svg else f"--format {options.given_format}"
+        raise UsageError(f"-o {options.output} draws a picture instead of a table; leave out {other}, or -o")
     by_file = options.output if options.draws_only else options.svg
     for file in [by_file] if by_file else []:
         _refuse_picture(file)
