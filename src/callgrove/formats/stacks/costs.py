@@ -132,7 +132,11 @@ def name_profiles(experiment: Experiment) -> list[str]:
     """Return a name for each profile that no other has: every rank of a Score-P profile has its `Master thread`."""
     profiles = experiment.profiles
     names = [profiles.label(p) for p in range(len(profiles))]
-    for tell in (profiles.describe, lambda p: f"run {profiles.run[p]}", lambda p: f"profile {p}"):
+    for tell in (
+        profiles.describe,
+        lambda p: f"run {profiles.run[p]}" if profiles.n_runs > 1 else names[p],
+        lambda p: f"profile {p}",
+    ):
         n_of = Counter(names)
         for p, name in enumerate(names):
             if n_of[name] > 1 and (more := tell(p)) != name:
