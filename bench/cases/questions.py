@@ -101,20 +101,13 @@ class Tree:
 def questions(other: Experiment, only_here: float = 0.0) -> dict[str, Callable[[Experiment], float]]:
     """Return what is asked, each answered by a total that both tools must agree on; of a tree, its rows. Hatchet's
     difference has no values of what is only here, in the tree that is subtracted."""
-    asked: dict[str, Callable[[Experiment], float]] = {
+    return {
         "flat profile": lambda e: sum(e.top("time")["exclusive"]),
         "tree": _print_tree,
         "difference": lambda e: _both_scopes(other - e) + only_here,
+        "filter": lambda e: _both_scopes(e.select(name="f1*", rest="drop")),
+        "query": lambda e: _both_scopes(e.query("main -> ** -> MPI_*", rest="drop")),
     }
-    if hasattr(Experiment, "query"):  # the language of patterns
-        asked["filter"] = lambda e: _both_scopes(_ask(e, "select", name="f1*", rest="drop"))
-        asked["query"] = lambda e: _both_scopes(_ask(e, "query", pattern="main -> ** -> MPI_*", rest="drop"))
-    return asked
-
-
-def _ask(experiment: Experiment, method: str, **words: str) -> Experiment:
-    answer: Experiment = getattr(experiment, method)(**words)
-    return answer
 
 
 def _print_tree(experiment: Experiment) -> float:

@@ -212,8 +212,11 @@ def test_every_target_has_values_of_the_tree(words: tuple[str, ...], stencil: Pa
         need_module("pyarrow")
     out = stencil.with_name("out")
     run(capsys, "remap", stencil, out, "--to", *words)
-    before = {row["name"]: row for row in callgrove.open(stencil).remap().metric_tree()}
-    after = {row["name"]: row for row in callgrove.open(out).metric_tree()}
+    given, made = callgrove.open(stencil), callgrove.open(out)
+    assert isinstance(given, Experiment)
+    assert isinstance(made, Experiment)
+    before = {row["name"]: row for row in given.remap().metric_tree()}
+    after = {row["name"]: row for row in made.metric_tree()}
     activities = [name for name in before if name in {activity.name for activity in ACTIVITIES}]
     assert {"execution", "comp", "mpi"} <= {*activities}
     for name in activities:

@@ -69,11 +69,13 @@ def climb(tree: ContextTree, stays: Bools) -> Ids:
 
 @dataclass(frozen=True, eq=False)
 class Fold:
-    """Which contexts stay, and for each one the context that takes its cost: itself, one above it, or -1."""
+    """Which contexts stay, and for each one the context that takes its cost: itself, one above it, or -1. Siblings that
+    look the same where contexts have moved become one, unless they are kept apart."""
 
     tree: ContextTree
     stays: Bools
     into: Ids
+    keeps_apart: bool = False
 
     @classmethod
     def without(cls, tree: ContextTree, removed: Ints) -> Fold:
@@ -97,7 +99,7 @@ class Fold:
         same, touched = np.arange(n + 1, dtype=np.int32), np.zeros(n + 1, np.bool_)  # the last entries are of no one
         same[n] = ABSENT
         touched[:n] = self.stays & (self._parent != self.tree.parent)
-        if not touched.any():
+        if self.keeps_apart or not touched.any():
             return same[:n]
         chosen, looks = np.flatnonzero(self.stays & self.tree.listed), self._looks
         for level in levels(depths(self._compact(chosen, self._parent))):

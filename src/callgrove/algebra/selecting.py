@@ -117,10 +117,13 @@ def _list_texts(field: str, texts: object) -> Sequence[str | Pattern]:
 
 
 def select_contexts(
-    experiment: Experiment, selection: ContextSelection, spelling: Mapping[str, Parameter] | None = None
+    experiment: Experiment,
+    selection: ContextSelection,
+    spelling: Mapping[str, Parameter] | None = None,
+    keeps_apart: bool = False,
 ) -> Experiment:
     """Return the experiment with the contexts that a selection keeps; lazy, but for names and the costs that conditions
-    ask for.
+    ask for. `keeps_apart`: siblings stay apart that look the same once contexts have moved.
 
     Errors begin with the parameter that they are about (`query=...: expected a name at character 10 of ...`), which the
     command line spells as its flag; `spelling` names parameters that are called otherwise, by field.
@@ -134,6 +137,7 @@ def select_contexts(
     fold = chooser.fold()
     if fold is None:
         return experiment
+    fold = replace(fold, keeps_apart=keeps_apart)
     whole = experiment.whole or replace(experiment, traces=Traces())
     made, losses = apply_fold(replace(experiment, whole=whole), fold)
     notes = (InputWarning(Severity.NOTE, text) for text in (*losses, *chooser.say(fold)))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from callgrove.analysis.comparison.experiments import NEAR, Comparison
 from callgrove.analysis.comparison.studies import StudyComparison, StudyQuestion, compare_studies
 from callgrove.cli.messages import note, progress
-from callgrove.cli.output import amount_of, emit, emit_each, filter_rows, mark_missing
+from callgrove.cli.output import amount_of, amounts_of, emit, emit_each, filter_rows, mark_missing
 from callgrove.errors import Parameter, compose_text
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Aggregation, Scope
@@ -112,7 +112,9 @@ def _say_only(comparison: Comparison) -> None:
 
 def _choose_rows(comparison: Comparison | StudyComparison, options: TableOutput) -> Table:
     """Return the rows of a comparison that --where and --limit leave."""
-    return filter_rows(comparison.table(options.row_limit), options).head(options.limit)
+    unit = comparison.metric.unit if isinstance(comparison, Comparison) else ""
+    table = comparison.table(options.row_limit)
+    return filter_rows(table, options, amounts_of(OF_VALUES, unit)).head(options.limit)
 
 
 def _divide(comparison: Comparison, options: TableOutput) -> Iterator[Table]:

@@ -174,6 +174,7 @@ def _settle(beside: Path, final: Path) -> None:
 PLACES = ("line", "loop", "instruction", "call", "file", "module")  # kinds that are named after a path
 WIDE_ENOUGH = 100  # columns of a terminal; on narrower ones names need the room that bars would take
 LOOP_AT = "loop at "
+SCOPES = ("exclusive", "inclusive")  # columns
 WRITTEN = re.compile(r"[^\W\d]+|#|\d+\^-?\d+ \w+")  # a unit that can have prefixes, as far as anybody knows
 DEEPEST_INDENT = 40  # levels; deeper rows say their depth instead
 
@@ -228,15 +229,32 @@ def cut_table(table: Table, costs: Costs, options: CostOptions, scope: Scope) ->
     the scope that percentages of the view are of."""
     if not options.where:
         return table
+    from callgrove.analysis.columns import CostColumn
+    from callgrove.analysis.spread.side_by_side import EntityColumn
+    from callgrove.model.metrics import Scope
     from callgrove.patterns.tables import ShownMetric, limit_tree
 
     whole = None if costs.is_ratio else costs.whole
-    shown = {costs.metric.name: ShownMetric(scope.value, costs.metric.unit, whole)}
+    amounts = [column.name for column in table.columns if column.name in SCOPES or isinstance(column, EntityColumn)]
+    shown = {name: ShownMetric(name, costs.metric.unit, whole) for name in amounts}
+    ending = " (E)" if scope == Scope.EXCLUSIVE else " (I)"  # of columns that --all-metrics has in two scopes
+    for column in table.columns:
+        if isinstance(column, CostColumn):
+            shown[column.name] = ShownMetric(column.name, column.unit, column.total)
+            shown.setdefault(column.name.removesuffix(ending), shown[column.name])
+    shown[costs.metric.name] = ShownMetric(scope.value, costs.metric.unit, whole)
     kept = filter_rows(table, options, shown)
     if options.limit is None or "depth" not in table.names or len(kept) <= options.limit:
         return kept.head(options.limit)
     sizes = costs.rank(np.asarray(kept.column(scope.value).values))
     return limit_tree(kept, sizes, options.limit)
+
+
+def amounts_of(columns: Iterable[str], unit: str) -> dict[str, ShownMetric]:
+    """Return columns that hold amounts of a unit as conditions see them: `excess > 2ms`."""
+    from callgrove.patterns.tables import ShownMetric
+
+    return {name: ShownMetric(name, unit) for name in columns}
 
 
 def filter_rows(table: Table, options: TableOutput, metrics: Mapping[str, ShownMetric] | None = None) -> Table:

@@ -133,11 +133,14 @@ def run(options: Options) -> int:
 
     check_sides(options)
     if options.has_sides:
+        _refuse_beside_sides(options)
         return run_gate(options)
-    options = replace(options, limit=MOST_ROWS) if options.limit == UNSAID else options
     if options.write:
         refuse_result(options.write, options.paths, options)
         _refuse_of_tables(options)
+    else:
+        _refuse_of_writing(options)
+    options = replace(options, limit=MOST_ROWS) if options.limit == UNSAID else options
     opened = [open_any(replace(options, paths=[path])) for path in options.paths]
     if not options.write and are_studies(opened):
         return _compare_studies(opened, options)
@@ -145,6 +148,23 @@ def run(options: Options) -> int:
     if options.write:
         return _write(inputs, options.write, options)
     return _compare_experiments(inputs, options)
+
+
+def _refuse_beside_sides(options: Options) -> None:
+    """Refuse options that a comparison of repetitions does not have, rather than to ignore them."""
+    from callgrove.errors import UsageError
+
+    given = {
+        "--sort": options.sort != "difference",
+        "--only": options.only,
+        "--scaling": options.scales,
+        "--processes": options.processes,
+        "--match": options.match,
+        "--flat with --by path": options.flat and options.by == "path",
+        **_list_of_writing(options),
+    }
+    if unfit := [flag for flag, is_given in given.items() if is_given]:
+        raise UsageError(f"{unfit[0]} cannot be used with --left and --right, which compare repetitions")
 
 
 def _require_experiment(opened: Experiment | Study, path: str, options: Options) -> Experiment:
@@ -191,11 +211,38 @@ def _refuse_of_tables(options: Options) -> None:
         "--sort": options.sort != "difference",
         "--only": options.only,
         "--scaling": options.scales,
+        "--processes": options.processes,
         "--flat": options.flat,
         "--match": options.match,
+        "--source": options.source,
+        "--scope": options.scope != "exclusive",
+        "--where": options.where,
+        "--limit": options.limit != UNSAID,
+        "--format": options.given_format,
+        "-o": options.output,
     }
     if unused := [flag for flag, is_given in given.items() if is_given]:
         raise UsageError(f"{unused[0]} is for tables, and --write writes an experiment; leave one of them out")
+
+
+def _list_of_writing(options: Options) -> dict[str, object]:
+    """Return options of written experiments, and whether each was given."""
+    return {
+        "--ignore": options.ignore,
+        "--system": options.system != "union",
+        "--to": options.to,
+        "--dialect": options.dialect,
+        "--force": options.force,
+    }
+
+
+def _refuse_of_writing(options: Options) -> None:
+    """Refuse options of written experiments where a table is printed: it compares call paths by their names."""
+    from callgrove.errors import UsageError
+
+    given = {**_list_of_writing(options), "--by": options.by != "place"}
+    if unused := [flag for flag, is_given in given.items() if is_given]:
+        raise UsageError(f"{unused[0]} is for experiments that --write writes; tables compare call paths by name")
 
 
 def _compare_experiments(inputs: list[Experiment], options: Options) -> int:
@@ -259,8 +306,17 @@ def _write(inputs: list[Experiment], target: str, options: Options) -> int:
 
     if len(inputs) != 2:
         raise UsageError(f"--write makes an experiment of two inputs, and {len(inputs)} were given")
+    inputs = [_choose_what_is_written(one, options) for one in inputs]
     made = diff(*inputs, ignore=options.ignore, by=options.by, system=options.system)
     return write_result(made, inputs, target, options)
+
+
+def _choose_what_is_written(experiment: Experiment, options: Options) -> Experiment:
+    """Return the ranks, threads and metric of an input that were asked for."""
+    metrics = None if options.metric is None else [experiment.metrics.resolve(options.metric)]
+    if metrics is None and options.rank is None and options.thread is None:
+        return experiment
+    return experiment.select(ranks=options.rank, threads=options.thread, metrics=metrics, drop_unused=False)
 
 
 DIFF = Command(Options, add_arguments, run)

@@ -142,6 +142,8 @@ def run_tree(options: TreeOptions) -> int:
     has_columns = options.all_metrics or (options.derive and not options.metric)
     if options.format == PICTURE and (options.metrics or options.source or has_columns):
         raise UsageError(f"--format {PICTURE} draws calls by one metric (-m): no metric tree, lines or further columns")
+    if options.format == PICTURE and options.where:
+        raise UsageError(f"--where chooses rows of a table, and --format {PICTURE} has none; --query chooses contexts")
     experiment = open_experiment(options)
     if options.metrics:
         return _print_metric_tree(experiment, options)
@@ -180,12 +182,13 @@ def _print_metric_tree(experiment: Experiment, options: TreeOptions) -> int:
     from callgrove.analysis.metric_tree import metric_tree
     from callgrove.cli.messages import note
     from callgrove.cli.opening import say_added_up, say_damage_met
-    from callgrove.cli.output import format_metric_tree
+    from callgrove.cli.output import filter_rows, format_metric_tree
     from callgrove.model.profiles import choose_profiles
 
     say_added_up(experiment)
     chosen = choose_profiles(experiment, options.rank, options.thread)
-    table = metric_tree(experiment, options.metric, chosen, options.limit)
+    table = metric_tree(experiment, options.metric, chosen, options.row_limit)
+    table = filter_rows(table, options).head(options.limit)
     if options.is_printed_table and not any(table["depth"]) and len(table) > 1 and not options.remap:
         note("these metrics have no tree; --remap makes one of time, by what contexts do")
     for text in table.notes:
