@@ -17,6 +17,7 @@ from callgrove.model.metrics import Scope
 from callgrove.model.profiles import ProfileKind
 from callgrove.model.selection import time_span
 from callgrove.model.traces.events import ArraySamples, Samples
+from tests.analysis.traced import sampled
 from tests.cli.commands import Capture, rows
 from tests.formats.samples import CORPUS
 from tests.patterns.tree_t import tree_t
@@ -36,6 +37,10 @@ def test_a_sample_stands_for_the_time_until_the_next() -> None:
         part = experiment.in_window(window)
         exclusive = part.totals("time", Scope.EXCLUSIVE)
         assert tuple(np.round(exclusive * 1e9).astype(int)[[main, leaf]]) == wanted
+
+
+def test_a_sample_alone_stands_for_no_time() -> None:
+    assert sampled([(5, 5)], [(7, 3)]).in_window((0, 100)).root_total("time") == 0
 
 
 def split_points(experiment: Experiment) -> list[int]:

@@ -28,7 +28,7 @@ from callgrove.model.traces.events import Samples, Window
 from callgrove.model.traces.profile_from_spans import Folding, Part, fold
 from callgrove.model.values import ArrayValues, SparseBlock, ValueBackend, Values
 
-__all__ = ["costs_in_window"]
+__all__ = ["WHOLE_RUN", "costs_in_window"]
 
 TIME = Metric("time", Scope.EXCLUSIVE, "s", description="Time of samples in the window")
 NS = 1e-9
@@ -60,7 +60,7 @@ def _add_up_samples(experiment: Experiment, window: Window) -> Made:
     blocks = [
         _measure_line(profile, samples, window)
         for profile, metric, samples in experiment.traces.lines()
-        if metric < 0 and len(samples) > 1
+        if metric < 0 and len(samples)
     ]
     columns = [np.concatenate([getattr(block, name) for block in blocks]) for name in ("profile", "context", "value")]
     rows = SparseBlock(columns[0], columns[1], np.zeros(len(columns[0]), np.int32), columns[2])

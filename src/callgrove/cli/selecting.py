@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from callgrove.model.traces.events import Window
     from callgrove.model.traces.windows import TimeWindow
 
-__all__ = ["CuttingOptions", "add_cutting", "is_cut", "select_part"]
+__all__ = ["CuttingOptions", "add_cutting", "cut_costs", "is_cut", "select_part"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,6 +157,19 @@ def _match_quantities(experiment: Experiment, asked: Sequence[str]) -> Iterator[
         names = [text] if is_one else text.split(",")
         for name in names:
             yield experiment.metrics.resolve(name.strip())
+
+
+def cut_costs(experiment: Experiment, options: CuttingOptions) -> Experiment:
+    """Return the experiment with the costs of the window that was asked for. Stored costs are of the whole run, which a
+    target that shows nothing but costs would show whatever the window is."""
+    from callgrove.algebra.window_costs import WHOLE_RUN, costs_in_window
+    from callgrove.cli.messages import note
+
+    window = _choose_window(experiment, options)
+    if window is None:
+        return experiment
+    note(WHOLE_RUN)
+    return costs_in_window(experiment, window)
 
 
 def _choose_window(experiment: Experiment, options: CuttingOptions) -> Window | None:

@@ -48,7 +48,7 @@ LEVEL = 18  # pixels of a row of boxes
 HEAD, FOOT, EDGE = 34, 22, 8
 FONT = 11
 LEAST = 0.5  # pixels of a box that is drawn by itself
-MOST_CALLERS = 20_000  # rows of callers that are looked at
+MOST_CALLERS = 100_000  # rows of callers that are looked at
 NARROWEST, WIDEST = 200, 20_000
 
 
