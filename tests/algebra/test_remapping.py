@@ -23,6 +23,7 @@ from tests.algebra.test_idle_threads import IDLE, TIME, by_region, hybrid
 from tests.cli.commands import Capture, notes, rows, run
 from tests.formats.cube.raw_cubes import r1
 from tests.model.strategies import experiments
+from tests.patterns.tree_t import tree_t
 from tests.requirements import need_module
 
 NAMES = {activity.name for activity in ACTIVITIES}
@@ -149,6 +150,26 @@ def test_parts_are_classified_as_they_are() -> None:
     expected = made.totals("mpi", Scope.INCLUSIVE, first)[made.contexts.roots].sum()
     assert made.select(ranks=0).root_total("mpi") == pytest.approx(float(expected), rel=1e-12)
     assert expected > 0
+
+
+def test_what_a_context_did_is_kept_by_who_takes_its_cost() -> None:
+    """MPI functions that are folded into their callers do not turn into computation."""
+    whole = tree_t().remap()
+    assert whole.root_total("mpi") == pytest.approx(48)
+    for selection in ({"fold": "MPI_*"}, {"prune": "solve"}, {"query": "main", "rest": "fold"}, {"leaf": "solve"}):
+        made = whole.select(**selection)
+        assert made.root_total("time") == pytest.approx(224)
+        assert (made.root_total("mpi"), made.root_total("comp")) == pytest.approx((48, whole.root_total("comp")))
+    assert whole.select(exclude="solve").root_total("mpi") == pytest.approx(8)
+
+
+def test_formulas_over_call_paths_go_with_the_cost(shared: Path) -> None:
+    """As in the file that Score-P's tools have remapped, whose metrics are measured."""
+    folder = shared / "data" / "own" / "cube" / "mpi4"
+    by_formulas, stored = opened(folder / "profile.cubex").remap(), opened(folder / "remapped.cubex")
+    for name in ("time", "execution", "comp", "mpi", "mpi_init_exit", "omp_time"):
+        expected, got = (e.select(fold="MPI_*").root_total(name) for e in (stored, by_formulas))
+        assert got == pytest.approx(expected, rel=1e-12), name
 
 
 def test_metrics_that_are_there_already_stay(tmp_path: Path) -> None:

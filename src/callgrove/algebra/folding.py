@@ -44,6 +44,7 @@ from callgrove.model.books import Totals, select_counted_contexts
 from callgrove.model.computed_values import Recipe, recipe
 from callgrove.model.contexts import ContextTree, Relation
 from callgrove.model.experiment import Experiment
+from callgrove.model.materialised import is_storable, materialise
 from callgrove.model.metrics import Aggregation, Metric, Scope
 from callgrove.model.selection import Kept, take_part
 from callgrove.model.values import SparseBlock, blocks_without_fillers
@@ -222,6 +223,7 @@ def apply_fold(experiment: Experiment, fold: Fold, dropped: Collection[str] = ()
     if fold.is_selection:
         kept = replace(Kept.of(experiment), contexts=fold.place, samples=fold.place)
         return take_part(experiment, kept, tree=fold.result), losses
+    experiment = materialise(experiment, _list_of_contexts(experiment))
     stays = np.array([_can_stay(metric, fold) for metric in experiment.metrics], np.bool_)
     kept = replace(Kept.of(experiment, metrics=stays), contexts=fold.place, samples=fold.target)
     lost = [metric for metric, here in zip(experiment.metrics, stays.tolist(), strict=True) if not here]
@@ -230,6 +232,14 @@ def apply_fold(experiment: Experiment, fold: Fold, dropped: Collection[str] = ()
     if others := dict.fromkeys(m.label for m in lost if m.scope != Scope.LEXICAL and not m.statistic):
         losses.append(f"lost: values that cannot be combined: {', '.join(others)}")
     return take_part(experiment, kept, FoldedValues(experiment, fold, kept, dropped), fold.result), losses
+
+
+def _list_of_contexts(experiment: Experiment) -> set[str]:
+    """Return the derived metrics whose values go with the cost: what they were where it arose, they stay elsewhere."""
+    metrics = experiment.metrics
+    formulas = ((name, metrics.first(name).derivation) for name in metrics.derived)
+    asking = (name for name, formula in formulas if formula is not None and formula.depends_on_contexts)
+    return {name for name in asking if is_storable(experiment, name)}
 
 
 def _can_stay(metric: Metric, fold: Fold) -> bool:
