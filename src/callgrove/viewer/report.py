@@ -205,7 +205,8 @@ def report_comparison(
         maker = ComparisonMaker(pair, metric, limits)
         timelines = TimelinesMaker(pair, maker.first.short_names, limits)
         sections.append(_Section(_summarise_pair(maker.first), (maker, timelines), wording))
-    name = title or " · ".join(one.summary.title for one in sections)
+    others = f"{len(sections)} others against {comparison.short_names[0]}"
+    name = title or (sections[0].summary.title if len(sections) == 1 else others)
     return _fit_page(name, sections, max_size, progress, complain)
 
 

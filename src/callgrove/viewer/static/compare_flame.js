@@ -39,7 +39,7 @@ export function drawComparedFlame(place, data, view) {
   let width = "right";
   /** @type {Record<Width, string>} */
   const said = { left, right, both: "Both", change: "Difference" };
-  const hidden = element("span", { class: "hint unseen", attributes: { role: "status" } });
+  const hidden = element("span", { class: "match unseen", attributes: { role: "status" } });
   const page = (/** @type {number} */ metric) => Math.floor(metric / WIDTHS.length);
   const widths = switches(
     "Width",
@@ -64,11 +64,12 @@ export function drawComparedFlame(place, data, view) {
         by === "name" ? colourer(tree, metric, by) : byDifference(tree, page(metric), scopeOf(by), data.sides),
       details: (i, metric) => tree.compared(i, page(metric)),
       width: (metric) => widthText(width, data.metrics[page(metric)].name, data.sides),
-      controls: [label, widths.root, hidden],
+      controls: [label, widths.root],
     },
     view,
   );
   const tell = () => (hidden.textContent = unseen(data, page(graph.metric), width));
+  place.append(hidden);
   view.watch("metric", tell);
   tell();
   graph.refresh();

@@ -70,7 +70,8 @@ class Overview {
 
   refresh() {
     const { name, sentence } = this.data.metrics[this.metric()];
-    this.sentence.textContent = sentence || `${name} has no total that could be compared: see the call tree.`;
+    const text = sentence || `${name} has no total that could be compared: see the call tree.`;
+    this.sentence.textContent = text.replaceAll(" %", "\u00a0%"); // which no line begins with
     this.tiles.replaceChildren(...this.totalTiles(), ...this.scalingTiles(), ...this.onlyTiles());
   }
 
@@ -85,8 +86,8 @@ class Overview {
     const difference = differenceOf(left, right);
     const ratio = ratioText(ratioOf(left, right));
     return [
-      tile(amount(left), `${names[0]} in ${first}`),
-      tile(amount(right), `${names[1]} in ${second}`),
+      tile(amount(left), `${first}: ${names[0]}`),
+      tile(amount(right), `${second}: ${names[1]}`),
       tile(`${difference > 0 ? "+" : ""}${amount(difference)}`, "difference", undefined, `${name}: left less right`),
       ...(ratio ? [tile(ratio, "ratio", undefined, "left divided by right")] : []),
     ];
@@ -115,7 +116,7 @@ class Overview {
     const amount = amountOf(unit, derived !== "");
     return only.flatMap(([n, cost], side) => {
       if (!n) return [];
-      const what = `${count(n)} ${hasTree ? "call path" : "function"}${n === 1 ? "" : "s"} only in ${sides[side]}`;
+      const what = `only in ${sides[side]}: ${count(n)} ${hasTree ? "call path" : "function"}${n === 1 ? "" : "s"}`;
       return [tile(cost === null ? count(n) : amount(cost), what, () => this.view.set("tab", "Call tree"))];
     });
   }

@@ -29,6 +29,7 @@ const SCOPES = [
   ["inclusive", "Inclusive"],
   ["exclusive", "Exclusive"],
 ];
+const LONGEST = 14; // letters of a name in a heading
 /** @type {Figure[]} */
 const FIGURES = ["left", "right", "difference", "ratio"];
 /** @type {Figure[]} */
@@ -306,19 +307,20 @@ function comparing(tree, figures, metric, key, down) {
 
 /**
  * @param {Figure} key
- * @param {string} title
+ * @param {string} name  of the side
  * @param {(i: number) => number} cost
  * @param {ComparedMetric} metric
  * @param {(i: number) => boolean} absent  has that side nothing there?
  * @returns {Column}
  */
-function costColumn(key, title, cost, { unit, derived, totals, additive }, absent) {
+function costColumn(key, name, cost, { unit, derived, totals, additive }, absent) {
   const amount = amountOf(unit, derived !== "");
   const whole = Math.max(totals[0] ?? 0, totals[1] ?? 0);
   const known = (/** @type {number} */ i) => !absent(i) && Number.isFinite(cost(i));
   return {
     key,
-    title,
+    title: name.length > LONGEST ? key : name,
+    about: `${key}, ${name}`,
     width: "minmax(96px, 132px)",
     numeric: true,
     text: (i) => (known(i) ? amount(cost(i)) : "–"),
