@@ -76,6 +76,12 @@ def rows_of(panel: Panel, which: str, metric: int = 0) -> dict[str, tuple[tuple[
     }
 
 
+def opened(path: str | Path) -> Experiment:
+    found = open_path(path)
+    assert isinstance(found, Experiment)
+    return found
+
+
 def in_diff(left: Experiment, right: Experiment, **how: Any) -> dict[str, tuple[float, float]]:
     """What `diff` shows."""
     return {row["path"]: (row["left"], row["right"]) for row in compare([left, right], Question(**how)).table()}
@@ -272,7 +278,7 @@ def test_pages_of_real_inputs_add_up() -> None:
         (folder / "rocpd" / "small" / "rank00000_results.db", folder / "rocpd" / "small" / "rank00001_results.db"),
     ]
     for left, right in pairs:
-        found = compare([open_path(left), open_path(right)])
+        found = compare([opened(left), opened(right)])
         check_sums(panels(found, Limits(contexts=6))["comparetree"], "tree", found)
         complaints: list[str] = []
         assert report_comparison(found, complain=complaints.append)
@@ -299,7 +305,7 @@ def test_two_commands_and_a_method_write_the_same_page(
     said = capsys.readouterr()
     assert said.out == ""
     assert "slower" in said.err
-    found = open_path(paths[0]).compare(open_path(paths[1]))
+    found = opened(paths[0]).compare(opened(paths[1]))
     assert found.report(targets[2], title="Both") == []
     assert len({target.read_text("utf-8") for target in targets}) == 1
     with pytest.raises(UsageError, match="exists"):
