@@ -15,6 +15,7 @@ import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -135,8 +136,8 @@ def compare_metrics(pair: Pair, metric: str, flat: bool, limits: Limits) -> tupl
 
 
 def comparing_commands(comparison: Comparison) -> tuple[str, ...]:
-    """Return commands to go on with."""
-    if not all(side.path for side in comparison.experiments):
+    """Return commands to go on with; none where sides are no files, but runs of one."""
+    if not all(side.path and Path(side.path).exists() for side in comparison.experiments):
         return ()
     both = " ".join(shlex.quote(side.path) for side in comparison.experiments)
     return (

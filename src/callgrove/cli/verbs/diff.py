@@ -169,6 +169,8 @@ def _require_experiment(opened: Experiment | Study, path: str, options: Options)
         return opened
     if options.write:
         raise UsageError(f"{path}: holds series over parameters; differences of these are shown, and not written")
+    if options.report:
+        raise UsageError(f"{path}: holds series over parameters; these are compared in tables, and have no page")
     raise UsageError(f"{path}: holds series over parameters; compare it with another study, or a folder of runs")
 
 

@@ -2,7 +2,7 @@
  * What two experiments have at call paths or functions (viewer/comparison.py), and how they differ: differences,
  * ratios, losses and efficiencies as `diff` computes them (analysis/comparison).
  *
- * @import { Both, ComparedData, ComparedMetric, ComparedTreeData, Metric, Numbers } from "./documents.js"
+ * @import { Both, ComparedData, ComparedMetric, ComparedTreeData, Numbers } from "./documents.js"
  * @import { Details } from "./tooltip.js"
  *
  * @typedef {"left" | "right" | "both" | "change"} Width  what boxes of a flame graph are as wide as
@@ -16,8 +16,6 @@
  * @property {(i: number) => number} loss
  * @property {(i: number) => number} speedup
  * @property {(i: number) => number} efficiency
- *
- * @typedef {{ exclusive: Both<Numbers>, inclusive: Both<Numbers>, present: Numbers }} Costs  of a metric
  */
 
 import { amountOf, percent } from "./format.js";
@@ -68,6 +66,30 @@ export function ratioText(value) {
 /** @param {number} value */
 const finite = (value) => (Number.isFinite(value) ? value : NaN);
 
+/** What both sides have of a metric. */
+class Costs {
+  #parent;
+  /** @type {Both<Numbers> | undefined} */
+  #inclusive;
+
+  /**
+   * @param {ComparedTreeData["metrics"][number]} data
+   * @param {Numbers} parent
+   */
+  constructor({ exclusive, inclusive, present }, parent) {
+    this.exclusive = exclusive;
+    this.present = present;
+    this.#inclusive = inclusive;
+    this.#parent = parent;
+  }
+
+  /** @returns {Both<Numbers>} */
+  get inclusive() {
+    const [left, right] = this.exclusive;
+    return (this.#inclusive ??= [summed(this.#parent, left), summed(this.#parent, right)]);
+  }
+}
+
 /** Rows with what both sides have. Each metric is there four times, once for every width of a flame graph. */
 export class ComparedTree extends Tree {
   #of;
@@ -79,13 +101,11 @@ export class ComparedTree extends Tree {
    * @param {ComparedData} of
    */
   constructor(data, of) {
-    const costs = data.metrics.map(({ exclusive, inclusive, present }) => ({
-      exclusive,
-      inclusive: inclusive ?? bothOf(exclusive, (side) => summed(data.parent, side)),
-      present,
-    }));
-    const metrics = costs.flatMap((one, k) => WIDTHS.map((width) => metricOf(one, of.metrics[k], width, data.parent)));
-    super({ context: [], parent: data.parent, label: data.label, more: data.more, metrics }, of.labels);
+    super({ context: [], parent: data.parent, label: data.label, more: data.more, metrics: [] }, of.labels);
+    const costs = data.metrics.map((one) => new Costs(one, data.parent));
+    this.metrics = costs.flatMap((one, k) =>
+      WIDTHS.map((width) => new WidthMetric(one, of.metrics[k], width, data.parent)),
+    );
     this.#of = of;
     this.#costs = costs;
   }
@@ -125,6 +145,15 @@ export class ComparedTree extends Tree {
       speedup,
       efficiency: kind === "strong" ? (i) => inBoth(i, left(i) / right(i)) : speedup,
     };
+  }
+
+  /**
+   * The number of a metric and a width among those of the tree.
+   * @param {number} metric  of the page
+   * @param {Width} width
+   */
+  static numberOf(metric, width) {
+    return WIDTHS.length * metric + WIDTHS.indexOf(width);
   }
 
   /**
@@ -175,46 +204,66 @@ export class ComparedTree extends Tree {
   }
 }
 
-/**
- * @param {Both<Numbers>} sides
- * @param {(side: Numbers) => Numbers} action
- * @returns {Both<Numbers>}
- */
-function bothOf([left, right], action) {
-  return [action(left), action(right)];
-}
+/** A metric as flame graphs know it. What it holds by row is computed when it is drawn first: few widths ever are. */
+class WidthMetric {
+  #costs;
+  #width;
+  #parent;
+  /** @type {Float64Array | undefined} */
+  #exclusive;
+  /** @type {Float64Array | undefined} */
+  #inclusive;
+  /** @type {Float64Array | undefined} */
+  #weight;
+  gain = null;
+  loss = null;
 
-/**
- * A metric as flame graphs know it.
- * @param {Costs} costs
- * @param {ComparedMetric} metric
- * @param {Width} width
- * @param {Numbers} parent
- * @returns {Metric & { exclusive: Numbers, inclusive: Numbers, weight: Numbers }}
- */
-function metricOf(
-  { exclusive, inclusive },
-  { name, unit, description, derived, additive, missing, totals },
-  width,
-  parent,
-) {
-  const combine = COMBINED[width];
-  const joined = (/** @type {Both<Numbers>} */ [left, right]) =>
-    Float64Array.from(left, (_, i) => combine(left[i], right[i]));
-  const own = joined(exclusive);
-  const signed = own.some((value) => value < 0);
-  const weight = signed ? summed(parent, own.map(Math.abs)) : joined(inclusive);
-  const [left, right] = [totals[0] ?? NaN, totals[1] ?? NaN];
-  let whole = 0;
-  for (let i = 0; i < parent.length; i++) if (parent[i] < 0) whole += weight[i];
-  return {
-    ...{ name, unit, description, derived, additive, missing, signed, gain: null, loss: null },
-    total: combine(left, right),
-    whole,
-    exclusive: own,
-    inclusive: joined(inclusive),
-    weight,
-  };
+  /**
+   * @param {Costs} costs
+   * @param {ComparedMetric} metric
+   * @param {Width} width
+   * @param {Numbers} parent
+   */
+  constructor(costs, { name, unit, description, derived, additive, missing, totals }, width, parent) {
+    this.name = name;
+    this.unit = unit;
+    this.description = description;
+    this.derived = derived;
+    this.additive = additive;
+    this.missing = missing;
+    this.total = COMBINED[width](totals[0] ?? NaN, totals[1] ?? NaN);
+    this.#costs = costs;
+    this.#width = width;
+    this.#parent = parent;
+  }
+
+  /** @param {Both<Numbers>} sides */
+  #join([left, right]) {
+    const combine = COMBINED[this.#width];
+    return Float64Array.from(left, (value, i) => combine(value, right[i]));
+  }
+
+  get exclusive() {
+    return (this.#exclusive ??= this.#join(this.#costs.exclusive));
+  }
+
+  get inclusive() {
+    return (this.#inclusive ??= this.#join(this.#costs.inclusive));
+  }
+
+  get signed() {
+    return this.exclusive.some((value) => value < 0);
+  }
+
+  /** How wide boxes are: all changes by their sizes, where more and less would cancel out. */
+  get weight() {
+    return (this.#weight ??= this.signed ? summed(this.#parent, this.exclusive.map(Math.abs)) : this.inclusive);
+  }
+
+  get whole() {
+    const { weight } = this;
+    return weight.reduce((sum, value, i) => (this.#parent[i] < 0 ? sum + value : sum), 0);
+  }
 }
 
 /** @type {Record<Width, (left: number, right: number) => number>} */

@@ -2,7 +2,7 @@
  * Call paths and functions with what both sides have, side by side.
  *
  * @import { Cells, TreeCells } from "./calltree_rows.js"
- * @import { ComparedTree, Figures, Scope } from "./compare_costs.js"
+ * @import { Figures, Scope } from "./compare_costs.js"
  * @import { ComparedMetric, ComparedTablesData } from "./documents.js"
  * @import { Option } from "./dom.js"
  * @import { Store } from "./store.js"
@@ -13,7 +13,7 @@
  */
 
 import { OpenRows } from "./calltree_rows.js";
-import { comparedTreeOf, ratioText } from "./compare_costs.js";
+import { ComparedTree, comparedTreeOf, ratioText } from "./compare_costs.js";
 import { button, choice, element, switches } from "./dom.js";
 import { amountOf, count, percent, shortName } from "./format.js";
 import { csv, save } from "./saving.js";
@@ -184,7 +184,7 @@ class ComparedTables {
     const { tree, metric, scope } = this;
     const figures = tree.figures(metric, scope);
     const wanted = this.wanted();
-    const { weight } = tree.metrics[4 * metric + 3];
+    const { weight } = tree.metrics[ComparedTree.numberOf(metric, "change")];
     /** @type {Cells & TreeCells} */
     const cells = {
       name: (i) => tree.name(i),
