@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from callgrove.cli.options import TableOutput
 
-__all__ = ["are_studies", "compare_opened_studies", "show_comparison", "show_studies"]
+__all__ = ["are_studies", "compare_opened_studies", "say_comparison", "show_comparison", "show_studies"]
 
 LOOP_AT = "loop at "
 MOST_TOTALS = 5
@@ -45,18 +45,24 @@ OF_RATIOS = ("ratio", "speedup", "efficiency")
 # -- experiments -------------------------------------------------------------------------------------------------------
 
 
-def show_comparison(comparison: Comparison, options: TableOutput) -> None:
-    """Say what a comparison comes to, and print its table."""
+def say_comparison(comparison: Comparison, with_totals: bool = True) -> None:
+    """Say what a comparison comes to."""
     write = amount_of(comparison.metric.unit, comparison.metric.is_derived)
     for text in comparison.notes:
         note(text)
-    if options.is_printed_table:
+    if with_totals:
         _say_totals(comparison)
     if comparison.metric.aggregation != Aggregation.NONE:
         for text in islice(comparison.say(write), MOST_TOTALS):
             note(text)
     _say_processes(comparison)
     _say_only(comparison)
+
+
+def show_comparison(comparison: Comparison, options: TableOutput) -> None:
+    """Say what a comparison comes to, and print its table."""
+    say_comparison(comparison, with_totals=options.is_printed_table)
+    write = amount_of(comparison.metric.unit, comparison.metric.is_derived)
     none = mark_missing(comparison.metric.is_derived, options)
     if options.format != "table":
         emit(_choose_rows(comparison, options), options)

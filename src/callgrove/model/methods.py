@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from callgrove.modeling.options import ModelOptions
     from callgrove.render.svg import Picture
 
-__all__ = ["ExperimentMethods", "StudyMethods", "TableMethods"]
+__all__ = ["ComparisonMethods", "ExperimentMethods", "StudyMethods", "TableMethods"]
 
 PAGE_BYTES = 5_000_000
 
@@ -141,12 +141,41 @@ class _Methods:
         return told
 
 
-def _page_place(target: str | Path, source: str) -> Path:
-    """Return where to write a page; never into the input."""
+def _page_place(target: str | Path, *sources: str) -> Path:
+    """Return where to write a page; never into an input."""
     path = Path(target)
-    if source and path.resolve().is_relative_to(Path(source).resolve()):
+    if any(source and path.resolve().is_relative_to(Path(source).resolve()) for source in sources):
         raise UsageError(f"{target}: lies in the input, which is never modified; name another target")
     return path
+
+
+class ComparisonMethods:
+    """What a comparison of experiments can be written as."""
+
+    def report(
+        self, target: str | Path, *, title: str = "", max_size: int = PAGE_BYTES, overwrite: bool = False
+    ) -> Sequence[str]:
+        """Write the comparison as one self-contained page of HTML, and return what it lacks, a sentence each.
+
+        The page has the sentence, a flame graph in two colours, call paths and functions side by side, and the
+        timelines where there are traces; a section for each of the other experiments. It shows exclusive and inclusive
+        costs of everything, whatever `scope`, `sort` and `only` say. The smallest parts are folded until it has no more
+        than `max_size` bytes. A target that is there already is an error unless `overwrite`.
+
+            before.compare(after).report("change.html")
+        """
+        from callgrove.formats.writing.targets import PendingFile
+        from callgrove.viewer.report import report_comparison
+
+        comparison, told = cast("Comparison", self), list[str]()
+        sources = [side.path for side in comparison.experiments]
+        pending = PendingFile(_page_place(target, *sources), overwrite)
+        with pending.or_nothing():
+            complain = lambda text: told.append(f"unexplained: {text}")  # noqa: E731
+            text = report_comparison(comparison, title, max_size, complain=complain)
+            pending.place.write_text(text, encoding="utf-8", newline="")
+            pending.complete()
+        return told
 
 
 class ExperimentMethods(_Methods):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,7 @@ from callgrove.cli.results import (
     write_result,
 )
 from callgrove.cli.verbs.gate import FORMATS, GROUPINGS, MOST_ROWS, GateOptions, add_gate, check_sides, run_gate
+from callgrove.cli.verbs.report import add_page, check_page, write_comparison
 
 if TYPE_CHECKING:
     from callgrove.analysis.comparison import Comparison
@@ -45,6 +46,14 @@ class Options(GateOptions, ResultOptions, MatchingOptions, SelectionOptions, Tab
     processes: Sequence[int] | None
     match: str | None
     write: str | None
+    report: str | None
+    title: str
+    max_size: int
+
+    @property
+    def files(self) -> Mapping[str, str | None]:
+        """The files to write, by option."""
+        return {"-o": self.output, "--report": self.report}
 
     def defines(self, metrics: Metrics, text: str) -> bool:
         """Return whether -m defines a metric; LEFT=RIGHT names one of each side."""
@@ -98,6 +107,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="names that mean the same: two in each line, of the first input and of the others, as CSV or with a tab",
     )
     add_target(parser)
+    page = parser.add_argument_group("page")
+    page.add_argument("--report", metavar="FILE", help="write a page of HTML instead of a table, like change.html")
+    add_page(page)
     add_gate(parser)
 
 
@@ -132,6 +144,7 @@ def run(options: Options) -> int:
     from callgrove.cli.opening import open_any
 
     check_sides(options)
+    _check_page(options)
     if options.has_sides:
         _refuse_beside_sides(options)
         return run_gate(options)
@@ -142,7 +155,7 @@ def run(options: Options) -> int:
         _refuse_of_writing(options)
     options = replace(options, limit=MOST_ROWS) if options.limit == UNSAID else options
     opened = [open_any(replace(options, paths=[path])) for path in options.paths]
-    if not options.write and are_studies(opened):
+    if not options.write and not options.report and are_studies(opened):
         return _compare_studies(opened, options)
     inputs = [_require_experiment(one, path, options) for one, path in zip(opened, options.paths, strict=True)]
     if options.write:
@@ -176,6 +189,8 @@ def _require_experiment(opened: Experiment | Study, path: str, options: Options)
         return opened
     if options.write:
         raise UsageError(f"{path}: holds series over parameters; differences of these are shown, and not written")
+    if options.report:
+        raise UsageError(f"{path}: holds series over parameters; these are compared in tables, and have no page")
     raise UsageError(f"{path}: holds series over parameters; compare it with another study, or a folder of runs")
 
 
@@ -201,6 +216,30 @@ def _compare_studies(opened: Sequence[Experiment | Study], options: Options) -> 
         if isinstance(one, Experiment):
             say_damage_met(one, options)
     return 0
+
+
+def _check_page(options: Options) -> None:
+    """Refuse what a page of a comparison does not know; it shows both scopes of everything, in any order."""
+    from callgrove.errors import UsageError
+
+    if not options.report:
+        if options.title:
+            raise UsageError("--title is that of a page; --report names it")
+        return
+    check_page(options.report)
+    given = {
+        "--left and --right": options.has_sides,
+        "--write": options.write,
+        "--sort": options.sort != "difference",
+        "--only": options.only,
+        "--scope": options.scope != "exclusive",
+        "--where": options.where,
+        "--limit": options.limit not in (UNSAID, None),
+        "--format": options.format != "table",
+        "-o": options.output,
+    }
+    if unused := [flag for flag, is_given in given.items() if is_given]:
+        raise UsageError(f"{unused[0]} is for tables, and --report writes a page; leave one of them out")
 
 
 def _refuse_of_tables(options: Options) -> None:
@@ -247,7 +286,7 @@ def _refuse_of_writing(options: Options) -> None:
 
 def _compare_experiments(inputs: list[Experiment], options: Options) -> int:
     from callgrove.analysis.comparison import Question, compare
-    from callgrove.cli.comparing import show_comparison
+    from callgrove.cli.comparing import say_comparison, show_comparison
     from callgrove.cli.opening import say_damage_met
     from callgrove.model.metrics import Scope
 
@@ -261,6 +300,10 @@ def _compare_experiments(inputs: list[Experiment], options: Options) -> int:
     )
     _refuse_unused(comparison, sides, options)
     comparison.require_common()
+    if options.report:
+        say_comparison(comparison)
+        write_comparison(comparison, options.report, options.title, options.max_size, options)
+        return 0
     show_comparison(comparison, options)
     for experiment in inputs:
         say_damage_met(experiment, options)
