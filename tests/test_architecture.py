@@ -44,7 +44,8 @@ DIRECTLY_BELOW: dict[str, set[str]] = {
     "frames": {"analysis"},
     "render": {"analysis", "modeling"},
     "viewer": {"render"},
-    "callgrove": {"viewer", "prof", "examples", "algebra", "query", "frames"},
+    "explore": {"render", "algebra"},
+    "callgrove": {"viewer", "explore", "prof", "examples", "algebra", "query", "frames"},
     "cli": {"callgrove"},
     "__main__": {"cli"},
 }

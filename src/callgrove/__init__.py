@@ -33,6 +33,7 @@ The parts of the package, for readers of its code:
     query/       SQL over experiments and studies
     render/      results as text, CSV, JSON, markdown
     viewer/      pictures: one page with its data inside
+    explore/     an interactive terminal
     cli/         the command line, one module per verb
     execute/     the same work on a pool of processes, on MPI or on Dask
     arrays.py    array types and passes over columns that every layer uses

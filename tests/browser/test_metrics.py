@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from callgrove.cli.output import amount_of
 from callgrove.examples import example
+from callgrove.render.cost_texts import amount_of
 from callgrove.render.units import percent
 from tests.browser.conftest import OpenPage, Screenshot
 from tests.browser.reading import open_tab, rows, wait_for_picture

@@ -14,6 +14,7 @@ from callgrove.examples import example
 from callgrove.formats.interface import WriteOptions
 from callgrove.formats.registry import writer_of
 from callgrove.formats.writing.transfer import write_experiment
+from callgrove.render.cost_texts import indent_name
 from callgrove.render.text_table import Look, shorten
 from callgrove.render.units import si
 from tests.formats.cube.raw_cubes import r1
@@ -76,9 +77,9 @@ def test_names_get_the_room_of_bars_on_narrow_terminals(
 
 
 def test_the_folders_of_a_place_are_left_out() -> None:
-    assert viewing.indent_name("/home/my files/a.c:3", "line", 1) == "  a.c:3"
-    assert viewing.indent_name("loop at /home/my files/a.c:3", "loop", 0) == "loop at a.c:3"
-    assert viewing.indent_name("operator/(a, b)", "function", 0) == "operator/(a, b)"
+    assert indent_name("/home/my files/a.c:3", "line", 1) == "  a.c:3"
+    assert indent_name("loop at /home/my files/a.c:3", "loop", 0) == "loop at a.c:3"
+    assert indent_name("operator/(a, b)", "function", 0) == "operator/(a, b)"
 
 
 def test_an_indentation_is_kept_when_a_name_is_cut() -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from callgrove.analysis.costs import Costs, Rows, functions_of, group, nearest, outermost
+from callgrove.analysis.costs import Costs, Groups, Rows, functions_of, group, nearest, outermost
 from callgrove.arrays import (
     ABSENT,
     Array,
@@ -33,16 +33,19 @@ if TYPE_CHECKING:
     from callgrove.analysis.columns import ShownColumns
 
 __all__ = [
+    "CallerPlan",
     "Callers",
     "Folded",
     "bottom_up",
     "describe_contexts",
     "describe_groups",
     "exclusive_of",
+    "find_reached",
     "fold_lines",
     "grow_callers",
     "hot_path",
     "order_groups",
+    "plan_callers",
     "top",
     "top_down",
 ]
@@ -143,7 +146,7 @@ def top_down(
     its own values say nothing about what lies above. `columns` are shown of the same rows.
     """
     folded = fold_lines(costs, source)
-    costly = np.flatnonzero(folded.shown & _find_reached(costs, folded))
+    costly = np.flatnonzero(folded.shown & find_reached(costs, folded))
     ranks = costs.rank(folded.inclusive)
     chosen, notes = costly, _say_none(costs, len(costly))
     if limit is not None and len(costly) > limit:
@@ -170,7 +173,7 @@ def _say_none(costs: Costs, n_rows: int) -> tuple[str, ...]:
     return () if n_rows or costs.metric.derivation is None else (f"no row has a value of {costs.metric.name}",)
 
 
-def _find_reached(costs: Costs, folded: Folded) -> Bools:
+def find_reached(costs: Costs, folded: Folded) -> Bools:
     """Return which contexts have a cost at or below them. Above a ratio there may be contexts without one."""
     if costs.is_signed:
         return ~(costs.weights <= 0)  # a cost that is missing is there
@@ -275,9 +278,22 @@ def bottom_up(costs: Costs, limit: int | None = None) -> Table:
     return grow_callers(costs, limit).table
 
 
-@np.errstate(invalid="ignore", over="ignore")  # values need not be finite
-def grow_callers(costs: Costs, limit: int | None = None) -> Callers:
-    """Return the table of `bottom_up`, and what the functions cost that a limit leaves out of it."""
+@dataclass(frozen=True)
+class CallerPlan:
+    """From which contexts callers are followed: `anchors` are those of functions, with the exclusive cost of all that
+    is nested in them and the inclusive cost of outermost ones. `caller` is the anchor above each context, -1 for
+    none."""
+
+    groups: Groups
+    owner: Ids
+    anchors: Ints
+    exclusive: Array
+    inclusive: Array
+    caller: Ids
+
+
+def plan_callers(costs: Costs) -> CallerPlan:
+    """Return what a view of callers starts from. The metric must be additive."""
     if costs.metric.aggregation != Aggregation.SUM:
         rule = f"is a {costs.metric.aggregation.name.lower()}, no sum"
         why = COMPUTED_FROM_SUMS if costs.is_ratio else rule
@@ -288,9 +304,18 @@ def grow_callers(costs: Costs, limit: int | None = None) -> Callers:
     np.add.at(exclusive, owner, costs.exclusive)
     anchors = np.flatnonzero(owner == np.arange(tree.n_listed))
     once = outermost(groups.of, tree)[anchors]
-    reached = np.where(once, costs.inclusive[anchors], 0)
-    caller = np.where(tree.parent[: tree.n_listed] >= 0, owner[np.maximum(tree.parent[: tree.n_listed], 0)], -1)
-    roots = [r for r in _split(groups.of, anchors, exclusive[anchors], reached, 0) if r.exclusive.any()]
+    above = tree.parent[: tree.n_listed]
+    caller = np.where(above >= 0, owner[np.maximum(above, 0)], -1)
+    return CallerPlan(groups, owner, anchors, exclusive[anchors], np.where(once, costs.inclusive[anchors], 0), caller)
+
+
+@np.errstate(invalid="ignore", over="ignore")  # values need not be finite
+def grow_callers(costs: Costs, limit: int | None = None) -> Callers:
+    """Return the table of `bottom_up`, and what the functions cost that a limit leaves out of it."""
+    tree, plan = costs.tree, plan_callers(costs)
+    groups, caller = plan.groups, plan.caller
+    rows = _split(groups.of, plan.anchors, plan.exclusive, plan.inclusive, 0)
+    roots = [r for r in rows if r.exclusive.any()]
     taken, left = _grow(roots, groups.of, caller, limit)
     rows = _walk_callers(taken)
     columns = [_totals(rows)[:, k] for k in (0, 1)]

@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING
 from callgrove.analysis.comparison.experiments import NEAR, Comparison
 from callgrove.analysis.comparison.studies import StudyComparison, StudyQuestion, compare_studies
 from callgrove.cli.messages import note, progress
-from callgrove.cli.output import amount_of, amounts_of, emit, emit_each, filter_rows, mark_missing
+from callgrove.cli.output import amounts_of, emit, emit_each, filter_rows, mark_missing
 from callgrove.errors import Parameter, compose_text
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Aggregation, Scope
 from callgrove.model.study.from_runs import combination_for, fold
 from callgrove.model.study.series import Study
 from callgrove.model.table import Column, Table
+from callgrove.render.cost_texts import amount_of
 from callgrove.render.text_formats import Signed, Whole, align_right, reading_float
 from callgrove.render.units import percent
 

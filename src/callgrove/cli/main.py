@@ -44,6 +44,7 @@ VERBS = (
     _verb("tree", "the call tree with its cost, top-down or bottom-up", "views", LOOK),
     _verb("hot", "the hot path: from the root along the costliest calls", "views", LOOK),
     _verb("imbalance", "who is slowest: costs over ranks, threads, GPUs, nodes or runs", "imbalance", LOOK),
+    _verb("explore", "look around in a terminal: call tree, callers, source, spread, two inputs", "explore", LOOK),
     _verb("diff", "what differs between two or more experiments, call path by call path", "diff", COMPARE),
     _verb("model", "how costs scale: functions of the parameters, as Extra-P makes them", "model", COMPARE),
     _verb("predict", "what will cost most at a scale that was not measured", "model", COMPARE),

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -22,8 +21,8 @@ from callgrove.errors import InputError, UsageError
 from callgrove.model.experiment import Experiment, Severity
 from callgrove.model.table import UNCOUNTED, Column, Table, first_rows
 from callgrove.render import PLAIN, Look, render
+from callgrove.render.cost_texts import amount_of, format_place, indent_name, write_unit
 from callgrove.render.text_formats import Amounts, Signed, Whole, align_right, reading_float
-from callgrove.render.text_table import INDENT
 from callgrove.render.units import amount, bar, percent, printf, signed_bar
 
 if TYPE_CHECKING:
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
     from callgrove.render import TableFormat
 
 __all__ = [
-    "amount_of",
     "choose_columns",
     "choose_rows",
     "costs_of",
@@ -171,12 +169,8 @@ def _settle(beside: Path, final: Path) -> None:
 # Data formats (csv, json, markdown) get the table as it is.
 
 
-PLACES = ("line", "loop", "instruction", "call", "file", "module")  # kinds that are named after a path
 WIDE_ENOUGH = 100  # columns of a terminal; on narrower ones names need the room that bars would take
-LOOP_AT = "loop at "
 SCOPES = ("exclusive", "inclusive")  # columns
-WRITTEN = re.compile(r"[^\W\d]+|#|\d+\^-?\d+ \w+")  # a unit that can have prefixes, as far as anybody knows
-DEEPEST_INDENT = 40  # levels; deeper rows say their depth instead
 
 
 def costs_of(experiment: Experiment, options: CostOptions, added_up: bool = True) -> Costs:
@@ -364,21 +358,7 @@ def _format_derived(table: Table, options: CostOptions) -> list[Column]:
 
 def _head(column: CostColumn) -> str:
     """Return the name of a column, with its unit unless the cells have it."""
-    return f"{column.name} [{column.unit}]" if column.is_derived and not _write_unit(column.unit) else column.name
-
-
-def amount_of(unit: str, is_derived: bool) -> Callable[[float], str]:
-    """Return how a cost is written: units that a formula made are not given prefixes."""
-    if not is_derived:
-        return amount(unit)
-    return _write_unit(unit) or (lambda value: f"{reading_float(value)} {unit}")
-
-
-def _write_unit(unit: str) -> Callable[[float], str] | None:
-    """Return how a derived value of that unit is written; None where prefixes of the unit mean nothing."""
-    if not unit:
-        return reading_float
-    return amount(unit) if WRITTEN.fullmatch(unit) else None
+    return f"{column.name} [{column.unit}]" if column.is_derived and not write_unit(column.unit) else column.name
 
 
 def mark_missing(is_derived: bool, options: TableOutput) -> str:
@@ -427,7 +407,7 @@ def format_metric_tree(table: Table, options: CostOptions) -> Table:
 def _format_cells(column: CostColumn, options: CostOptions) -> list[str]:
     """Return the cells of a column in its own format, with their share of the total where the profiler shows one."""
     if column.is_derived:
-        write, none = _write_unit(column.unit) or reading_float, mark_missing(True, options)
+        write, none = write_unit(column.unit) or reading_float, mark_missing(True, options)
         cells = [none if value is None else write(value) for value in column.plain()]
     else:
         write = printf(column.number_format) or amount(column.unit)
@@ -437,21 +417,3 @@ def _format_cells(column: CostColumn, options: CostOptions) -> list[str]:
     shares = [percent(value / column.total) if value else "" for value in column.plain()]
     width = max(map(len, shares), default=0)
     return [f"{cell}  {share.rjust(width)}" if cell else "" for cell, share in zip(cells, shares, strict=True)]
-
-
-def indent_name(name: str, kind: str, depth: int) -> str:
-    """Return the name indented under its callers; a place is shown without the folders it lies in."""
-    short = name
-    if kind in PLACES:
-        what = LOOP_AT if name.startswith(LOOP_AT) else ""
-        short = what + name.removeprefix(what).rpartition("/")[2]
-    if depth > DEEPEST_INDENT:
-        return f"{' ' * INDENT * DEEPEST_INDENT}({depth}) {short}"
-    return " " * INDENT * depth + short
-
-
-def format_place(file: str | None, line: int | None, module: str | None) -> str:
-    """Return where something is: `file.c:12`, or its module in brackets."""
-    if file:
-        return f"{os.path.basename(file)}:{line}" if line else os.path.basename(file)  # noqa: PTH119 - a foreign path
-    return f"[{os.path.basename(module)}]" if module else ""  # noqa: PTH119

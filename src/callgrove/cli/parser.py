@@ -122,6 +122,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "callgrove imbalance stencil.d --over thread --by context --scope inclusive",
         "callgrove imbalance stencil.d -m 'ghz = cycles / CPUTIME / 1e9'  # of each rank",
     ),
+    "explore": (
+        "callgrove explore stencil.d  # ? shows the keys, q ends",
+        "callgrove explore before.d after.d -m CPUTIME  # left, right and their difference",
+    ),
     "diff": (
         "callgrove diff before.d after.d --limit 10",
         "callgrove diff run.cubex run.d --flat -m time=CPUTIME  # of two profilers, by function",

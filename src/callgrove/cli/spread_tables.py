@@ -11,8 +11,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from callgrove.cli.messages import note
-from callgrove.cli.output import amount_of, format_place, indent_name, mark_missing, stdout_look
+from callgrove.cli.output import mark_missing, stdout_look
 from callgrove.model.table import Column, Table
+from callgrove.render.cost_texts import amount_of, format_place, indent_name
 from callgrove.render.text_formats import Amounts, Whole
 from callgrove.render.text_table import display_width
 from callgrove.render.units import heat, percent

@@ -5,6 +5,7 @@ The modules, in the order to read them:
     text_table.py    aligned columns for a terminal or a file; names from files, made safe to print
     text_formats.py  CSV, JSON, JSON Lines and Markdown, exact; LaTeX, HTML
     units.py         numbers with units: 45.1 ms, 12.3 k, 99.0%; bars and heat strips in text
+    cost_texts.py    costs with their units, names under their callers, places
     facts.py         what is in an experiment or a study
     notebook.py      what notebooks show: tables with bars, trees that unfold, experiments and studies
     gate_report.py   a gate for people and CI systems: a table, markdown, JUnit

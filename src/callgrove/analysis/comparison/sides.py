@@ -37,6 +37,7 @@ __all__ = [
     "Question",
     "find_factors",
     "join_values",
+    "name_metrics",
     "read_costs",
     "read_parts",
     "say_units",
@@ -128,14 +129,14 @@ class CompareKeywords(TypedDict, total=False):
 
 def read_costs(experiments: Sequence[Experiment], asked: Question) -> list[Costs]:
     """Return the costs of the metric that was asked for, in each experiment."""
-    metrics = _metrics(experiments, asked)
+    metrics = name_metrics(experiments, asked)
     sides = [costs(e, name, asked.ranks, asked.threads) for e, name in zip(experiments, metrics, strict=True)]
     for cost in sides:
         require_scope(cost.metric, asked.scope)
     return sides
 
 
-def _metrics(experiments: Sequence[Experiment], asked: Question) -> list[str]:
+def name_metrics(experiments: Sequence[Experiment], asked: Question) -> list[str]:
     """Return what the metric is called in each experiment: as asked for, else the default one of the first where all
     have it, else a time that all have, or the time that each shows first; else what all have."""
     if asked.metric:

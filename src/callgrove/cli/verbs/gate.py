@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from callgrove.cli.options import TABLE_FORMATS, UNSAID, InputOptions, SelectionOptions, TableOutput
-from callgrove.cli.output import amount_of, amounts_of, choose_rows, emit, emit_text
+from callgrove.cli.output import amounts_of, choose_rows, emit, emit_text
 from callgrove.cli.results import open_all, resolve_links
 from callgrove.errors import IncompleteResult, UsageError
+from callgrove.render.cost_texts import amount_of
 
 if TYPE_CHECKING:
     from callgrove.analysis.gate.decision import Gate, GateRow
