@@ -308,9 +308,16 @@ def _print_phases(experiment: Experiment, question: Question, options: Options) 
     """Print the table of phases; return what is said about it."""
     from callgrove.analysis.timeline.phases import phases
 
-    for name in ("by", "bins", "picture", "svg", "exclusive", "classes"):
-        if getattr(options, name):
-            raise UsageError(f"--phases lists patterns, which --{name} says nothing about; leave out one of the two")
+    asked = {
+        "--by": options.by,
+        "--bins": options.bins,
+        "--picture": options.picture,
+        "--svg": options.svg,
+        "--exclusive": options.exclusive,
+        "--classes": options.classes,
+    }
+    for name in (name for name, given in asked.items() if given):
+        raise UsageError(f"--phases lists patterns, which {name} says nothing about; leave out one of the two")
     if options.draws_only:
         raise UsageError(f"{options.output}: --phases lists patterns and draws nothing; name a file like phases.csv")
     table, window = phases(experiment, question, options.ignore_digits)
