@@ -356,3 +356,8 @@ def test_a_table_is_read_by_row_and_by_column() -> None:
     assert [row["name"] for row in table] == table["name"] == ["kernel", "MPI_Allreduce", "exp"]
     assert table.to_pandas()["exclusive"].tolist() == table.to_polars()["exclusive"].to_list() == [116, 40, 20]
     assert len(T_TREE) == len(tree_t().tree())
+
+
+def test_one_metric_may_be_a_text() -> None:
+    """Not a list of its letters."""
+    assert tree_t().to_pandas("time").equals(tree_t().to_pandas(["time"]))

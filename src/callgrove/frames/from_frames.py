@@ -52,7 +52,9 @@ def read_numbers(series: Any, name: str, whole: bool = False) -> Numbers:
     values = series.fillna(0).to_numpy(dtype=kind)
     if whole and values.dtype.kind == "f":
         if (values % 1 != 0).any():
-            raise UsageError(f"column {name!r} of the frame: {values[values % 1 != 0][0]!r} is no whole number")
+            raise UsageError(f"column {name!r} of the frame: {float(values[values % 1 != 0][0])} is no whole number")
+        if (np.abs(values) >= 2.0**63).any():
+            raise UsageError(f"column {name!r} of the frame: {float(np.abs(values).max())} is too large")
         values = values.astype(np.int64)
     return Numbers(values, present)
 
@@ -83,9 +85,7 @@ def from_pandas(
         callgrove.from_pandas(experiment.to_pandas()).top()
         callgrove.from_pandas(pandas.DataFrame({"path": ["main", "main->solve"], "time": [1.0, 2.0]}))
     """
-    pandas = import_pandas()
-    if isinstance(frame.columns, pandas.MultiIndex):
-        raise UsageError("the frame is wide; from_pandas takes a long one, with a row for each context and profile")
+    _refuse_frame(frame)
     attrs = dict(frame.attrs)
     named = [name for name in frame.index.names if name is not None and name not in frame.columns]
     frame = frame.reset_index(level=named) if named else frame
@@ -106,6 +106,18 @@ def from_pandas(
         chosen.notes,
     )
     return build_experiment(sheet)
+
+
+def _refuse_frame(frame: Any) -> None:
+    """Refuse what is no long frame."""
+    pandas = import_pandas()
+    if not isinstance(frame, pandas.DataFrame):
+        raise UsageError(f"from_pandas takes a pandas.DataFrame, not a {type(frame).__name__}")
+    if isinstance(frame.columns, pandas.MultiIndex):
+        raise UsageError("the frame is wide; from_pandas takes a long one, with a row for each context and profile")
+    if not frame.columns.is_unique:
+        twice = frame.columns[frame.columns.duplicated()][0]
+        raise UsageError(f"the frame has several columns {str(twice)!r}; rename or drop all but one of them")
 
 
 @dataclass
@@ -219,7 +231,7 @@ def _by_parents(frame: Any, ids: str) -> _Contexts:
         [cell in ("", -1) for cell in above.to_numpy(object)], np.bool_
     )
     if len(lost := np.flatnonzero((parent < 0) & ~is_root)):
-        raise UsageError(f"the parent {above.iloc[lost[0]]!r} of {named.iloc[lost[0]]!r} has no row in the frame")
+        raise UsageError(f"the parent {above.iloc[lost[0]]} of {named.iloc[lost[0]]} has no row in the frame")
     return _Contexts(np.asarray(parent, np.int64), of_row, first)
 
 
