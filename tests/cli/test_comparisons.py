@@ -112,6 +112,12 @@ def test_where_knows_the_unit_of_costs(here: Path, capsys: Capture) -> None:
     assert [row["path"] for row in kept] == ["main->solve->kernel"]
 
 
+def test_how_much_of_each_side_is_selected_is_said(here: Path, capsys: Capture) -> None:
+    told = notes(capsys, "diff", "t.cubex", "slow.cubex", "--name", "MPI_*")
+    assert "t.cubex: selected 48 s of 224 s (21.4%)" in told
+    assert "slow.cubex: selected 28 s of 239 s (11.7%)" in told
+
+
 # -- what --write writes -----------------------------------------------------------------------------------------------
 
 

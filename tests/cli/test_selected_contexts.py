@@ -74,6 +74,16 @@ def test_converting_keeps_the_same(path: Path, tmp_path: Path, capsys: Capture) 
         }
 
 
+@pytest.mark.parametrize("options", [(), ("--under", "solve"), ("--fold", "MPI_*")], ids=lambda x: " ".join(x))
+def test_a_formula_alone_is_converted_with_what_it_needs(
+    path: Path, tmp_path: Path, capsys: Capture, options: tuple[str, ...]
+) -> None:
+    for target in ("x.d", "x.cubex", "x.cgrove"):
+        run(capsys, "convert", path, tmp_path / target, "-m", "twice = 2 * time", *options)
+        shown = rows(capsys, "tree", path, "-m", "twice = 2 * time", *options)
+        assert rows(capsys, "tree", tmp_path / target, "-m", "twice")[0]["inclusive"] == shown[0]["inclusive"]
+
+
 def test_nothing_selected_is_wrong_usage(path: Path, capsys: Capture) -> None:
     assert "did you mean 'kernel'?" in said(capsys, "top", path, "--name", "kernl", code=2)
     text = said(capsys, "tree", path, "--query", "solve -> -> kernel", code=2)

@@ -31,7 +31,14 @@ if TYPE_CHECKING:
 
     from callgrove.cli.options import TableOutput
 
-__all__ = ["are_studies", "compare_opened_studies", "say_comparison", "show_comparison", "show_studies"]
+__all__ = [
+    "MOST_TOTALS",
+    "are_studies",
+    "compare_opened_studies",
+    "say_comparison",
+    "show_comparison",
+    "show_studies",
+]
 
 LOOP_AT = "loop at "
 MOST_TOTALS = 5

@@ -202,20 +202,21 @@ def say_headline(costs: Costs, options: CostOptions, notes: Iterable[str] = ()) 
         note(text)
 
 
-def say_selected(costs: Costs) -> None:
-    """Say how much of the cost is left where contexts were selected."""
+def say_selected(costs: Costs, name: str = "") -> None:
+    """Say how much of the cost is left where contexts were selected; `name` is that of one of several inputs."""
     if costs.experiment.whole is None or costs.is_ratio or not costs.is_additive:
         return
     write = amount_of(costs.metric.unit, costs.metric.is_derived)
     share = f" ({percent(costs.total / costs.whole)})" if costs.whole else ""
-    note(f"selected {write(costs.total)} of {write(costs.whole)}{share}")
+    said = f"selected {write(costs.total)} of {write(costs.whole)}{share}"
+    note(f"{name}: {said}" if name else said)
 
 
-def say_selected_cost(experiment: Experiment, metric: str | None = None) -> None:
+def say_selected_cost(experiment: Experiment, metric: str | None = None, name: str = "") -> None:
     """Say how much is left of a metric, or of the default one, where contexts were selected; for verbs that show no
     costs themselves."""
     if experiment.whole is not None and experiment.metrics.quantities:
-        say_selected(costs(experiment, metric))
+        say_selected(costs(experiment, metric), name)
 
 
 def cut_table(table: Table, costs: Costs, options: CostOptions, scope: Scope) -> Table:

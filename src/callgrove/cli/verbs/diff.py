@@ -6,6 +6,7 @@ import argparse
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from callgrove.cli.options import UNSAID, SelectionOptions, TableOutput, add_remap, add_selection, add_table_output
@@ -286,8 +287,9 @@ def _refuse_of_writing(options: Options) -> None:
 
 def _compare_experiments(inputs: list[Experiment], options: Options) -> int:
     from callgrove.analysis.comparison import Question, compare
-    from callgrove.cli.comparing import say_comparison, show_comparison
+    from callgrove.cli.comparing import MOST_TOTALS, say_comparison, show_comparison
     from callgrove.cli.opening import say_damage_met
+    from callgrove.cli.output import say_selected_cost
     from callgrove.model.metrics import Scope
 
     sides = _choose_sides(inputs, options)
@@ -300,6 +302,9 @@ def _compare_experiments(inputs: list[Experiment], options: Options) -> int:
     )
     _refuse_unused(comparison, sides, options)
     comparison.require_common()
+    named = zip(sides, comparison.metrics, comparison.short_names, strict=True)
+    for side, metric, name in islice(named, MOST_TOTALS + 1):
+        say_selected_cost(side, metric, name)
     if options.report:
         say_comparison(comparison)
         write_comparison(comparison, options.report, options.title, options.max_size, options)
@@ -345,11 +350,14 @@ def _choose_sides(inputs: list[Experiment], options: Options) -> list[Experiment
 
 def _write(inputs: list[Experiment], target: str, options: Options) -> int:
     from callgrove.algebra.operations import diff
+    from callgrove.cli.output import say_selected_cost
     from callgrove.errors import UsageError
 
     if len(inputs) != 2:
         raise UsageError(f"--write makes an experiment of two inputs, and {len(inputs)} were given")
     inputs = [_choose_what_is_written(one, options) for one in inputs]
+    for one in inputs:
+        say_selected_cost(one, options.metric, one.path)
     made = diff(*inputs, ignore=options.ignore, by=options.by, system=options.system)
     return write_result(made, inputs, target, options)
 
