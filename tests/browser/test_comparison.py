@@ -286,3 +286,13 @@ def test_hostile_names_are_texts(tmp_path: Path, open_page: OpenPage) -> None:
     assert rows(page)[0][0] == HOSTILE[0]
     assert page.locator("img, iframe, object, embed, script:not([type])").count() == 0
     assert page.locator("script").count() == 2
+
+
+def test_a_printed_page_says_what_it_shows(small: Page, screenshot: Screenshot) -> None:
+    open_tab(small, "Flame graph")
+    width_switch(small, "Both").click()
+    small.emulate_media(media="print")
+    screenshot(small, "comparison-printed")
+    assert small.get_by_role("tab").all_inner_texts() == ["Flame graph"]
+    assert small.get_by_role("radio").all_inner_texts() == ["Both", "Roots at top"]
+    assert not small.get_by_role("button", name="Theme").is_visible()

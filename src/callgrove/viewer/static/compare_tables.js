@@ -167,12 +167,18 @@ class ComparedTables {
 
   // -- rows -----------------------------------------------------------------------------------------------------------
 
-  /** Rows of those sides that are wanted, and what is above them. */
-  wanted() {
+  /**
+   * Rows with any cost in this scope, of those sides that are wanted, and what is above them.
+   * @param {Figures} figures
+   */
+  wanted({ left, right }) {
     const { tree, metric, only } = this;
+    const { additive } = this.data.metrics[metric];
+    /** @param {number} value */
+    const has = (value) => (additive ? value !== 0 : Number.isFinite(value));
     const wanted = new Uint8Array(tree.n);
     for (let i = tree.n - 1; i >= 0; i--) {
-      const present = tree.present(i, metric);
+      const present = has(left(i)) || has(right(i)) ? tree.present(i, metric) : "";
       if (!wanted[i] && !(only ? present === only : present)) continue;
       wanted[i] = 1;
       if (tree.parent[i] >= 0) wanted[tree.parent[i]] = 1;
@@ -183,7 +189,7 @@ class ComparedTables {
   rowsOf() {
     const { tree, metric, scope } = this;
     const figures = tree.figures(metric, scope);
-    const wanted = this.wanted();
+    const wanted = this.wanted(figures);
     const { weight } = tree.metrics[ComparedTree.numberOf(metric, "change")];
     /** @type {Cells & TreeCells} */
     const cells = {
