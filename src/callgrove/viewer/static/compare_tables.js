@@ -327,7 +327,7 @@ function costColumn(key, name, cost, { unit, derived, totals, additive }, absent
     key,
     title: name.length > LONGEST ? key : name,
     about: `${key}, ${name}`,
-    width: "minmax(96px, 132px)",
+    width: "minmax(96px, 150px)",
     numeric: true,
     text: (i) => (known(i) ? amount(cost(i)) : "–"),
     share: additive && whole ? (i) => (known(i) ? Math.abs(cost(i)) / whole : 0) : undefined,
@@ -349,7 +349,7 @@ function differenceColumn(difference, { unit, derived, totals, additive }, [left
   return {
     key: "difference",
     title: "difference",
-    width: "minmax(100px, 132px)",
+    width: "minmax(100px, 150px)",
     numeric: true,
     text: (i) => (Number.isFinite(difference(i)) ? signed(difference(i)) : "–"),
     share: additive && whole ? (i) => Math.abs(difference(i)) / whole : undefined,
