@@ -85,20 +85,6 @@ def test_the_overview_says_what_the_change_comes_to(small: Page, screenshot: Scr
     assert small.get_by_role("heading", name="Largest changes").is_visible()
 
 
-def test_every_view_opens_in_light_and_dark(
-    ranks: tuple[Experiment, Experiment], tmp_path: Path, open_page: OpenPage, screenshot: Screenshot
-) -> None:
-    path = written(tmp_path, *ranks)
-    for dark in (False, True):
-        page = open_page(path, dark=dark)
-        tabs = page.get_by_role("tab").all_inner_texts()
-        assert tabs == ["Overview", "Flame graph", "Call tree", "Timelines"]
-        for tab in tabs:
-            open_tab(page, tab)
-            assert shown_panel(page).inner_text().strip()
-            screenshot(page, f"comparison-{tab.lower().replace(' ', '-')}{'-dark' if dark else ''}")
-
-
 def test_metrics_are_chosen_in_all_views(
     ranks: tuple[Experiment, Experiment], tmp_path: Path, open_page: OpenPage
 ) -> None:
@@ -286,3 +272,13 @@ def test_hostile_names_are_texts(tmp_path: Path, open_page: OpenPage) -> None:
     assert rows(page)[0][0] == HOSTILE[0]
     assert page.locator("img, iframe, object, embed, script:not([type])").count() == 0
     assert page.locator("script").count() == 2
+
+
+def test_a_printed_page_says_what_it_shows(small: Page, screenshot: Screenshot) -> None:
+    open_tab(small, "Flame graph")
+    width_switch(small, "Both").click()
+    small.emulate_media(media="print")
+    screenshot(small, "comparison-printed")
+    assert small.get_by_role("tab").all_inner_texts() == ["Flame graph"]
+    assert small.get_by_role("radio").all_inner_texts() == ["Both", "Roots at top"]
+    assert not small.get_by_role("button", name="Theme").is_visible()

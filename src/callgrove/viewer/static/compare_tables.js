@@ -167,12 +167,18 @@ class ComparedTables {
 
   // -- rows -----------------------------------------------------------------------------------------------------------
 
-  /** Rows of those sides that are wanted, and what is above them. */
-  wanted() {
+  /**
+   * Rows with any cost in this scope, of those sides that are wanted, and what is above them.
+   * @param {Figures} figures
+   */
+  wanted({ left, right }) {
     const { tree, metric, only } = this;
+    const { additive } = this.data.metrics[metric];
+    /** @param {number} value */
+    const has = (value) => (additive ? value !== 0 : Number.isFinite(value));
     const wanted = new Uint8Array(tree.n);
     for (let i = tree.n - 1; i >= 0; i--) {
-      const present = tree.present(i, metric);
+      const present = has(left(i)) || has(right(i)) ? tree.present(i, metric) : "";
       if (!wanted[i] && !(only ? present === only : present)) continue;
       wanted[i] = 1;
       if (tree.parent[i] >= 0) wanted[tree.parent[i]] = 1;
@@ -183,7 +189,7 @@ class ComparedTables {
   rowsOf() {
     const { tree, metric, scope } = this;
     const figures = tree.figures(metric, scope);
-    const wanted = this.wanted();
+    const wanted = this.wanted(figures);
     const { weight } = tree.metrics[ComparedTree.numberOf(metric, "change")];
     /** @type {Cells & TreeCells} */
     const cells = {
@@ -321,7 +327,7 @@ function costColumn(key, name, cost, { unit, derived, totals, additive }, absent
     key,
     title: name.length > LONGEST ? key : name,
     about: `${key}, ${name}`,
-    width: "minmax(96px, 132px)",
+    width: "minmax(96px, 150px)",
     numeric: true,
     text: (i) => (known(i) ? amount(cost(i)) : "–"),
     share: additive && whole ? (i) => (known(i) ? Math.abs(cost(i)) / whole : 0) : undefined,
@@ -343,7 +349,7 @@ function differenceColumn(difference, { unit, derived, totals, additive }, [left
   return {
     key: "difference",
     title: "difference",
-    width: "minmax(100px, 132px)",
+    width: "minmax(100px, 150px)",
     numeric: true,
     text: (i) => (Number.isFinite(difference(i)) ? signed(difference(i)) : "–"),
     share: additive && whole ? (i) => Math.abs(difference(i)) / whole : undefined,
