@@ -50,5 +50,11 @@ def rows(capsys: Capture, *words: object) -> list[dict[str, Any]]:
     return found
 
 
+def facts(capsys: Capture, path: object) -> list[tuple[str, str]]:
+    """What `info` says to people, as pairs."""
+    _, *pairs = csv.reader(io.StringIO(run(capsys, "info", path, "--format", "csv")))
+    return [(word, text) for word, text in pairs]
+
+
 def header(text: str) -> list[str]:
     return next(csv.reader(io.StringIO(text)))

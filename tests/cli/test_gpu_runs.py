@@ -14,7 +14,7 @@ import pytest
 from callgrove.examples import gpu_example
 from callgrove.formats.gpu.draft.writer import DraftWriter
 from callgrove.formats.writing.transfer import transfer
-from tests.cli.commands import Capture, rows, run
+from tests.cli.commands import Capture, facts, rows, run
 from tests.formats.gpu.gpu_databases import Event, Run, write_nsight, write_rpd
 from tests.formats.samples import samples
 from tests.golden import assert_golden
@@ -139,5 +139,4 @@ def test_info_tells_how_long_a_run_took_whose_file_does_not_say_it(
     kernel = Event("kernel", "k", 5_000_000, 9_000_000, corr=1, device=0)
     path = write(tmp_path / "run.db", Run((Event("api", "launch", 2_000_000, 4_000_000, corr=1), kernel)))
     assert "traces     2 spans over 7.00 ms\n" in run(capsys, "info", path)
-    facts = {row["fact"]: row["value"] for row in rows(capsys, "info", path)}
-    assert facts["traces"] == "2 spans over 7.00 ms"
+    assert dict(facts(capsys, path))["traces"] == "2 spans over 7.00 ms"

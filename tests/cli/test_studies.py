@@ -9,7 +9,7 @@ from shutil import copytree
 
 import pytest
 
-from tests.cli.commands import Capture, header, rows, run, said
+from tests.cli.commands import Capture, facts, header, rows, run, said
 from tests.formats.extrap.extrap_files import CORPUS
 from tests.formats.samples import databases
 
@@ -30,8 +30,8 @@ def test_info(capsys: Capture) -> None:
     text = run(capsys, "info", STUDY)
     for line in ("parameter   p: 2, 4, 8", "points      6", "models      1 in Default Model", "12 raw values"):
         assert line in text
-    facts = {row["fact"]: row["value"] for row in rows(capsys, "info", TEXT)}
-    assert (facts["series"], facts["repetitions"]) == ("6 (3 call paths, 2 metrics)", "3")
+    said = dict(facts(capsys, TEXT))
+    assert (said["series"], said["repetitions"]) == ("6 (3 call paths, 2 metrics)", "3")
     assert [row["name"] for row in rows(capsys, "info", TEXT, "--metrics")] == ["time", "visits"]
 
 

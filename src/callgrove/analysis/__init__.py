@@ -13,6 +13,7 @@ The modules, in the order to read them:
     efficiency_figures.py  the figures of an audit, and what was found of them
     time_use.py          what threads of a run spent their time on, and how its devices were used
     overview.py          what is in an experiment: `info`
+    inventory.py         the same as data, for programs: `info --format json`
     value_tables.py      values as a table: stored, computed in a scope, or evaluated from a formula
     tables.py            an experiment's tables, streamed: `export`
     method_results.py    what the library's methods return: tables with titles and notes

@@ -64,6 +64,7 @@ VERBS = (
     _verb("remap", "time divided by what contexts do, as Scalasca does: mpi, omp_time, ...", "algebra", WRITE),
     _verb("dump", "the raw structure of a file as text", "dump", DATA),
     _verb("check", "validate an input, and list all damage", "dump", DATA),
+    _verb("completion", "a script for bash, zsh or fish that completes verbs, options, metrics", "completion", BEGIN),
     _verb("demo", "make a small experiment of every kind and walk through it", "demo", BEGIN),
 )
 

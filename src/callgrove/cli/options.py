@@ -74,6 +74,7 @@ __all__ = [
     "engine",
     "engine_for",
     "int_set",
+    "measure_files",
     "row_limit",
 ]
 
@@ -549,14 +550,14 @@ def engine_for(options: ExecutionOptions, paths: Sequence[str], per_file: int = 
     if asked != Engine():
         return asked
     total = 0
-    for size in chain.from_iterable(_measure_files(path) for path in paths):
+    for size in chain.from_iterable(measure_files(path) for path in paths):
         total += size + per_file
         if total >= WORTH_PROCESSES:
             return asked
     return Engine(jobs=1)
 
 
-def _measure_files(path: str) -> Iterator[int]:
+def measure_files(path: str) -> Iterator[int]:
     """Yield the bytes of a file, or of each file in a folder; nothing for a path that does not exist."""
     root = Path(path)
     files = islice(root.rglob("*"), MOST_LOOKED_AT) if root.is_dir() else [root]

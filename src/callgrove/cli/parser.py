@@ -185,5 +185,6 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "common": ("callgrove common before.d after.d both.d",),
     "dump": ("callgrove dump stencil.d --section ProfileInfos", "callgrove dump stencil.m --tree"),
     "check": ("callgrove check stencil.d",),
+    "completion": ('eval "$(callgrove completion bash)"  # in ~/.bashrc',),
     "demo": ("callgrove demo --keep .",),
 }

@@ -20,7 +20,7 @@ from callgrove.model.experiment import Experiment
 from callgrove.model.joining import join_runs
 from callgrove.model.metrics import Aggregation
 from callgrove.model.runs import Run
-from tests.cli.commands import Capture, notes, rows, run, said
+from tests.cli.commands import Capture, facts, notes, rows, run, said
 from tests.formats.cube.raw_cubes import R1_VISITS, Cube, RawMetric, r1
 from tests.requirements import need_module
 
@@ -475,8 +475,7 @@ def test_topologies_are_listed_and_written_back(shared: Path, tmp_path: Path, ca
     source, out = shared / "data" / "own" / "cube" / "mpi4" / "profile.cubex", tmp_path / "out.cubex"
     run(capsys, "remap", source, out)
     for path in (source, out):
-        facts = {row["fact"]: row["value"] for row in rows(capsys, "info", path)}
-        assert facts["topology"] == "Process x Thread: Process 4 x Thread 2, 8 places"
+        assert dict(facts(capsys, path))["topology"] == "Process x Thread: Process 4 x Thread 2, 8 places"
     before, after = (opened(path).system for path in (source, out))
     assert [t.name for t in before.topologies] == [t.name for t in after.topologies] == ["Process x Thread"]
     one, other = before.topologies[0], after.topologies[0]
@@ -493,11 +492,8 @@ def test_many_topologies_are_counted(tmp_path: Path, capsys: Capture) -> None:
     members = {
         "anchor.xml": cube.anchor().replace("</system>", f"<topologies>{cart * 6}</topologies></system>").encode()
     }
-    listed = [
-        row["value"]
-        for row in rows(capsys, "info", cube.write(tmp_path / "x.cubex", members))
-        if row["fact"] == "topology"
-    ]
+    written = cube.write(tmp_path / "x.cubex", members)
+    listed = [text for word, text in facts(capsys, written) if word == "topology"]
     assert listed == [*["unnamed: 4 periodic, 1 place"] * 4, "2 more"]
 
 

@@ -8,7 +8,7 @@ import argparse
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from callgrove.cli.options import (
     InputOptions,
@@ -63,6 +63,7 @@ def run_info(options: InfoOptions) -> int:
     code = 0
     tables: list[Table] = []
     text: list[str] = []
+    described: list[dict[str, Any]] = []
     for number, path in enumerate(options.paths or [None]):
         one = replace(options, paths=[path] if path is not None else [])
         opened = open_any(one, notes=options.metrics)
@@ -71,6 +72,8 @@ def run_info(options: InfoOptions) -> int:
             tables.append(
                 _format_for_people(metrics) if options.format == "table" and len(options.paths) < 2 else metrics
             )
+        elif options.format == "json":
+            described.append(_describe_as_data(opened, one))
         elif options.format != "table":
             facts = _list_facts(opened) if isinstance(opened, Experiment) else study_facts(opened)
             tables.append(Table.from_rows(("fact", "value"), [(word, with_flags(text)) for word, text in facts]))
@@ -82,11 +85,33 @@ def run_info(options: InfoOptions) -> int:
         if tables and path is not None and len(options.paths) > 1:
             tables[-1] = _add_path_column(tables[-1], path)
         code = max(code, say_damage_met(opened, one) if isinstance(opened, Experiment) else 0)
-    if tables:  # of all paths one table: two arrays are no JSON
+    if described:
+        emit_text([_write_json(described if len(described) > 1 else described[0])], options.output)
+    elif tables:  # of all paths one table: two arrays are no JSON
         emit(tables, options)
     elif options.output:
         emit_text(text, options.output)
     return code
+
+
+def _describe_as_data(opened: Experiment | Study, options: InfoOptions) -> dict[str, Any]:
+    """Return what there is for programs, with the size of what was named."""
+    from callgrove.analysis.inventory import describe_experiment, describe_study
+    from callgrove.cli.messages import with_flags
+    from callgrove.cli.options import measure_files
+    from callgrove.model.experiment import Experiment
+
+    data = describe_experiment(opened) if isinstance(opened, Experiment) else describe_study(opened)
+    data["damage"] = [with_flags(text) for text in data["damage"]]
+    data["warnings"] = [{**warning, "text": with_flags(warning["text"])} for warning in data["warnings"]]
+    sizes = [size for path in options.inputs for size in measure_files(path)]
+    return {**data, "files": len(sizes), "bytes": sum(sizes)}
+
+
+def _write_json(data: object) -> str:
+    import json
+
+    return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
 
 
 def _list_reading_options(options: InfoOptions) -> list[str]:
