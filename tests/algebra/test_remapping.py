@@ -12,6 +12,7 @@ from hypothesis import assume, given
 import callgrove
 from callgrove import Scope
 from callgrove.algebra.remapping import remap
+from callgrove.algebra.selecting import ContextKeywords
 from callgrove.arrays import Floats
 from callgrove.errors import UsageError
 from callgrove.examples import example
@@ -156,7 +157,8 @@ def test_what_a_context_did_is_kept_by_who_takes_its_cost() -> None:
     """MPI functions that are folded into their callers do not turn into computation."""
     whole = tree_t().remap()
     assert whole.root_total("mpi") == pytest.approx(48)
-    for selection in ({"fold": "MPI_*"}, {"prune": "solve"}, {"query": "main", "rest": "fold"}, {"leaf": "solve"}):
+    selections: list[ContextKeywords] = [{"fold": "MPI_*"}, {"prune": "solve"}, {"leaf": "solve"}]
+    for selection in (*selections, ContextKeywords(query="main", rest="fold")):
         made = whole.select(**selection)
         assert made.root_total("time") == pytest.approx(224)
         assert (made.root_total("mpi"), made.root_total("comp")) == pytest.approx((48, whole.root_total("comp")))

@@ -302,6 +302,9 @@ def _texts(ids: Ids, table: tuple[str, ...]) -> list[object]:
     return [table[k] if k >= 0 else "" for k in ids.tolist()]
 
 
+TORN = "runs store it in different scopes, so it is not known of all of them; choose one run"
+
+
 # -- joining runs ------------------------------------------------------------------------------------------------------
 
 
@@ -386,7 +389,7 @@ class _MetricRows:
         for name in (name for name, answers in self._missing.items() if len(answers) > 1):
             self._builder.warn(Severity.NOTE, f"metric {name}: is not measured in some runs, where it is 0")
         for name in (name for name, scopes in self._scopes.items() if _is_torn(scopes)):
-            self._refuse(name, self._measured[name], "runs store it in different scopes")
+            self._refuse(name, self._measured[name], TORN)
         for name, metric in self._formulas.items():
             kinds = self._kinds[name]
             if len(kinds) == 1:
