@@ -19,7 +19,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DELETE_ON_ERROR:
-.PHONY: help demo pictures test exhaustive test-all check scripts bench peers clean
+.PHONY: help demo pictures notebooks test exhaustive test-all check scripts bench peers clean
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1 - \2/p' Makefile
@@ -32,6 +32,9 @@ pictures: .venv/.ready ## take the documentation's pictures anew, where a browse
 	@rm -rf build/demo
 	@.venv/bin/callgrove demo --keep build/demo >/dev/null 2>&1
 	@.venv/bin/python docs/pictures.py build/demo/report.html
+
+notebooks: .venv/.ready ## run the documentation's notebooks and keep what they show
+	@.venv/bin/python docs/notebooks.py
 
 test: .venv/.ready ## run the tests that guard every change
 	@$(TESTS) -m 'not exhaustive'

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import Page, sync_playwright
 
+from callgrove.algebra.cutting import part
 from callgrove.examples import example
 
 FOLDER = Path(__file__).resolve().parent / "images"
@@ -51,8 +54,23 @@ def main(report: Path) -> int:
             page.mouse.move(5, 5)
             page.wait_for_timeout(300)
             page.screenshot(path=FOLDER / f"{name}.png")
+        draw_comparison(page)
         browser.close()
     return 0
+
+
+def draw_comparison(page: Page) -> None:
+    """The flame graph of two ranks of the example, compared."""
+    first, last = (replace(part(example(), ranks=[rank]), path=name) for rank, name in ((0, "first.d"), (3, "last.d")))
+    with TemporaryDirectory() as folder:
+        target = Path(folder) / "change.html"
+        first.compare(last).report(target)
+        page.set_viewport_size({"width": 1180, "height": 480})
+        page.goto(target.as_uri())
+        page.wait_for_selector("html[data-ready]", state="attached")
+        page.get_by_role("tab", name="Flame graph").click()
+        page.wait_for_timeout(300)
+        page.screenshot(path=FOLDER / "compare-flame.png")
 
 
 if __name__ == "__main__":

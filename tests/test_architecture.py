@@ -171,7 +171,7 @@ def flags_in(path: Path) -> Iterator[str]:
 NAMING_FLAGS = {
     *("analysis/__init__.py", "examples.py", "execute/engines.py", "formats/gpu/nsight/extrap.py"),
     *("formats/detection.py", "render/facts.py", "render/facts.py", "viewer/summaries.py"),
-    *("viewer/profile.py", "viewer/summaries.py", "viewer/timeline/maker.py"),
+    *("viewer/comparison.py", "viewer/profile.py", "viewer/summaries.py", "viewer/timeline/maker.py"),
 }
 
 

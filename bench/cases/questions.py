@@ -101,20 +101,13 @@ class Tree:
 def questions(other: Experiment, only_here: float = 0.0) -> dict[str, Callable[[Experiment], float]]:
     """Return what is asked, each answered by a total that both tools must agree on; of a tree, its rows. Hatchet's
     difference has no values of what is only here, in the tree that is subtracted."""
-    asked: dict[str, Callable[[Experiment], float]] = {
+    return {
         "flat profile": lambda e: sum(e.top("time")["exclusive"]),
         "tree": _print_tree,
         "difference": lambda e: _both_scopes(other - e) + only_here,
+        "filter": lambda e: _both_scopes(e.select(name="f1*", rest="drop")),
+        "query": lambda e: _both_scopes(e.query("main -> ** -> MPI_*", rest="drop")),
     }
-    if hasattr(Experiment, "query"):  # the language of patterns
-        asked["filter"] = lambda e: _both_scopes(_ask(e, "select", name="f1*", rest="drop"))
-        asked["query"] = lambda e: _both_scopes(_ask(e, "query", pattern="main -> ** -> MPI_*", rest="drop"))
-    return asked
-
-
-def _ask(experiment: Experiment, method: str, **words: str) -> Experiment:
-    answer: Experiment = getattr(experiment, method)(**words)
-    return answer
 
 
 def _print_tree(experiment: Experiment) -> float:
@@ -190,7 +183,8 @@ def _growth(n: int) -> Iterator[Finding]:
     """Time per context of the largest tree against that of an eighth, with all metrics in the frame."""
     sizes = {"small": n // 8, "large": n}
     trees = {word: Tree.of(size) for word, size in sizes.items()}
-    asked = {name: ask for name, ask in questions(trees["small"].experiment()).items() if name != "difference"}
+    asked = {name: ask for name, ask in questions(trees["small"].experiment()).items() if name != "tree"}
+    asked["difference"] = lambda e: _both_scopes(e - e)
     asked |= {"tree of 100 rows": lambda e: float(len(e.tree("time", limit=100))), "frame": _make_frame}
     for name, ask in asked.items():
         works = {word: partial(_prepare_large, tree, ask) for word, tree in trees.items()}

@@ -60,7 +60,7 @@ def main(tree: str, other: str, out: str) -> None:
         "query": lambda frame: frame.filter(path),
         "difference": lambda frame: minuend - frame,
     }
-    found = {}
+    answers = {}
     for name, ask in questions.items():
         frame = read(tree)
         start = time.perf_counter()
@@ -68,8 +68,8 @@ def main(tree: str, other: str, out: str) -> None:
         seconds = time.perf_counter() - start
         table = getattr(answer, "dataframe", answer)
         total = float(table["time"].sum()) if hasattr(table, "columns") else float(len(answer.splitlines()))
-        found[name] = {"seconds": seconds, "total": total}
-        Path(out).write_text(json.dumps(found))
+        answers[name] = {"seconds": seconds, "total": total}
+        Path(out).write_text(json.dumps(answers))
 
 
 if __name__ == "__main__":

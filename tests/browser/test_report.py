@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page
 
+from callgrove.algebra.cutting import part
 from callgrove.analysis.costs import costs
 from callgrove.analysis.views import top
 from callgrove.examples import example, gpu_example, study_example
@@ -34,6 +35,23 @@ def test_every_view_is_drawn(stencil: Path, open_page: OpenPage, screenshot: Scr
         sizes = page.evaluate("() => [document.documentElement.scrollWidth, document.documentElement.scrollHeight]")
         assert sizes == [1280, 720], "nothing may stick out"
         assert shown_panel(page).locator("canvas, .table, table").count() >= 1
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_every_view_of_a_comparison_is_drawn(
+    tmp_path: Path, open_page: OpenPage, screenshot: Screenshot, dark: bool
+) -> None:
+    path = tmp_path / "comparison.html"
+    part(example(), ranks=[0]).compare(part(example(), ranks=[3])).report(path)
+    page = open_page(path, dark=dark)
+    tabs = page.get_by_role("tab").all_inner_texts()
+    assert tabs == ["Overview", "Flame graph", "Call tree", "Timelines"]
+    for name in tabs:
+        open_tab(page, name)
+        screenshot(page, f"comparison-{name.lower().replace(' ', '-')}-{'dark' if dark else 'light'}")
+        sizes = page.evaluate("() => [document.documentElement.scrollWidth, document.documentElement.scrollHeight]")
+        assert sizes == [1280, 720], "nothing may stick out"
+        assert shown_panel(page).locator("canvas, .table").count() >= 1
 
 
 def test_the_overview_says_what_it_is_and_where_the_time_goes(stencil: Path, open_page: OpenPage) -> None:

@@ -77,6 +77,11 @@ def test_scaling(here: Path, capsys: Capture) -> None:
         (["--match", "none.csv"], "none.csv: cannot be read"),
         (["--write", "x.cubex", "--scaling", "weak"], "--scaling is for tables, and --write writes an experiment"),
         (["--write", "x.cubex", "--match", "f"], "--match is for tables"),
+        (["--write", "x.cubex", "--where", "left > 1"], "--where is for tables"),
+        (["--write", "x.cubex", "--limit", "3"], "--limit is for tables"),
+        (["--write", "x.cubex", "--scope", "inclusive"], "--scope is for tables"),
+        (["--write", "x.cubex", "-o", "x.csv"], "-o is for tables"),
+        (["--force"], "--force is for experiments that --write writes"),
     ],
 )
 def test_what_is_refused(here: Path, words: list[str], says: str, capsys: Capture) -> None:
@@ -102,7 +107,30 @@ def test_names_from_a_file(here: Path, capsys: Capture) -> None:
     assert "--match: kernl, none is in no input that it is given for" in notes(capsys, *words)
 
 
+def test_where_knows_the_unit_of_costs(here: Path, capsys: Capture) -> None:
+    kept = rows(capsys, "diff", "t.cubex", "slow.cubex", "--where", "left > 99s and difference < 0ms")
+    assert [row["path"] for row in kept] == ["main->solve->kernel"]
+
+
+def test_how_much_of_each_side_is_selected_is_said(here: Path, capsys: Capture) -> None:
+    told = notes(capsys, "diff", "t.cubex", "slow.cubex", "--name", "MPI_*")
+    assert "t.cubex: selected 48 s of 224 s (21.4%)" in told
+    assert "slow.cubex: selected 28 s of 239 s (11.7%)" in told
+
+
 # -- what --write writes -----------------------------------------------------------------------------------------------
+
+
+def test_ranks_and_the_metric_choose_what_is_written(here: Path, capsys: Capture) -> None:
+    run(capsys, "diff", "t.cubex", "slow.cubex", "--write", "some.cubex", "--rank", "1", "-m", "time")
+    shown = rows(capsys, "diff", "t.cubex", "slow.cubex", "--rank", "1", "-m", "time")
+    written = rows(capsys, "top", "some.cubex", "-m", "time", "--limit", "all")
+    total = sum(row["difference"] or 0 for row in shown)
+    assert total
+    assert sum(row["exclusive"] for row in written) == pytest.approx(total)
+    assert "no profile has rank 77" in said(
+        capsys, "diff", "t.cubex", "slow.cubex", "--write", "other.cubex", "--rank", "77", code=2
+    )
 
 
 @pytest.mark.parametrize(("target", "format_"), TARGETS.items())

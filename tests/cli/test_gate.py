@@ -200,8 +200,12 @@ def test_markdown(capsys: Capture, runs: Callable[..., list[str]]) -> None:
     assert [line.count("|") for line in lines if line.startswith("|")] == [10] * 7
 
 
+def compose_markdown(report: Gate) -> str:
+    return markdown_text(report, report.shown, write, with_flags)
+
+
 def test_names_show_as_they_are_in_markdown() -> None:
-    text = markdown_text(named({"kernel": MARKS}, kernel=1.2), write, with_flags)
+    text = compose_markdown(named({"kernel": MARKS}, kernel=1.2))
     row = next(line for line in text.splitlines() if line.startswith("| slower"))
     assert r"vector\<int\>::f(a\|b) \&" in row
     assert r"\*y\* \\x1b\[31m" in row
@@ -216,7 +220,7 @@ def test_markdown_is_no_longer_than_a_comment() -> None:
     left = {name: np.exp(0.001 * random.standard_normal(6)).tolist() for name in names}
     right = {**left, names[17]: [2.0, 2.01, 2.02, 1.99, 2.0, 2.03]}
     report = gate(make_runs(left), make_runs(right), min_share=0)
-    text = markdown_text(report, write, with_flags)
+    text = compose_markdown(report)
     assert LONGEST / 3 < len(text) <= LONGEST
     n_shown = sum(line.startswith(("| same", "| slower")) for line in text.splitlines())
     assert f"{600 - n_shown} more rows are left out." in text
@@ -224,7 +228,7 @@ def test_markdown_is_no_longer_than_a_comment() -> None:
     all_slower = gate(
         make_runs(left), make_runs({name: [2 * v for v in row] for name, row in left.items()}), min_share=0
     )
-    assert len(markdown_text(all_slower, write, with_flags)) <= LONGEST
+    assert len(compose_markdown(all_slower)) <= LONGEST
 
 
 def test_junit(capsys: Capture, runs: Callable[..., list[str]]) -> None:
@@ -251,7 +255,7 @@ def test_junit_keeps_to_the_schema() -> None:
     """Names are escaped, counts agree, and an undecided row is skipped."""
     report = named({"kernel": MARKS, "solve": "a\ud800b", "exchange": "]]>"}, kernel=1.2)
     for made, expected in ((report, (1, 0)), (named({}, n=3), (0, 3))):
-        suite = ElementTree.fromstring(junit_text(made, write, with_flags).encode("utf-8"))
+        suite = ElementTree.fromstring(junit_text(made, made.shown, write, with_flags).encode("utf-8"))
         for element in suite.iter():
             attributes, children = SCHEMA[element.tag]
             assert set(element.attrib) <= attributes
@@ -259,6 +263,46 @@ def test_junit_keeps_to_the_schema() -> None:
         counts = int(suite.get("failures", "")), int(suite.get("skipped", ""))
         assert counts == expected == (len(suite.findall(".//failure")), len(suite.findall(".//skipped")))
         assert int(suite.get("tests", "")) == len(suite.findall("testcase")) == 3
+
+
+@pytest.mark.parametrize("form", ["junit", "markdown", "csv", "table"])
+def test_where_and_limit_hold_in_every_format(capsys: Capture, runs: Callable[..., list[str]], form: str) -> None:
+    """Rows of what is printed are chosen; the verdict and the exit code are those of all rows."""
+    left, right = runs("left", 6, 1), runs("slow", 6, 2, kernel=1.2)
+    row = {"junit": 'name="{}"', "csv": "\n{},"}.get(form, " {}")
+    code, out, err = asked(capsys, left, right, *FAIL, "--where", "left < 2500ms", "--format", form)
+    assert code == 5
+    assert "2 of 3 rows do not fulfil --where" in err
+    assert [row.format(name) in out for name in ("exchange", "solve")] == [True, False]
+    _, out, _ = asked(capsys, left, right, *FAIL, "--limit", "1", "--format", form)
+    assert [row.format(name) in out for name in ("kernel", "solve")] == [True, False]
+
+
+REFUSED = {
+    "--sort": ["ratio"],
+    "--only": ["left"],
+    "--scaling": ["weak"],
+    "--processes": ["4,8"],
+    "--match": ["names.csv"],
+    "--ignore": ["module"],
+    "--system": ["collapse"],
+    "--to": ["cube"],
+    "--force": [],
+}
+
+
+@pytest.mark.parametrize("flag", REFUSED)
+def test_what_repetitions_do_not_have_is_refused(capsys: Capture, runs: Callable[..., list[str]], flag: str) -> None:
+    code, out, err = asked(capsys, runs("left", 6, 1), runs("same", 6, 3), flag, *REFUSED[flag])
+    assert (code, out) == (2, "")
+    assert f"{flag} cannot be used with --left and --right" in err
+
+
+@pytest.mark.parametrize("flags", [["--alpha", "1%"], ["--min-share", "1%"], ["--ignore", "module"], ["--by", "name"]])
+def test_what_plain_tables_do_not_have_is_refused(
+    capsys: Capture, runs: Callable[..., list[str]], flags: list[str]
+) -> None:
+    assert flags[0] in said(capsys, "diff", *runs("left", 6, 1)[:2], *flags, code=2)
 
 
 def test_output_by_the_ending_of_a_file(capsys: Capture, runs: Callable[..., list[str]], tmp_path: Path) -> None:

@@ -86,7 +86,9 @@ def test_parts_of_the_tree(cube: Path, capsys: Capture) -> None:
     assert by_name(rows(capsys, "pop", cube, "--under", "main->foo"), "r1.cubex")["runtime"] == 16
     assert by_name(rows(capsys, "pop", cube, "--under", "/^MPI_/"), "r1.cubex")["computation"] == 0
     assert "did you mean 'foo'" in said(capsys, "pop", cube, "--under", "fooo", code=2)
-    assert "there is no context ''" in said(capsys, "pop", cube, "--under", "", code=2), "not the whole tree"
+    assert "expected a name at character 1 of ''" in said(capsys, "pop", cube, "--under", "", code=2), (
+        "not the whole tree"
+    )
 
 
 def test_two_inputs_are_compared(cube: Path, capsys: Capture) -> None:

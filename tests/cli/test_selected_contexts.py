@@ -74,6 +74,16 @@ def test_converting_keeps_the_same(path: Path, tmp_path: Path, capsys: Capture) 
         }
 
 
+@pytest.mark.parametrize("options", [(), ("--under", "solve"), ("--fold", "MPI_*")], ids=lambda x: " ".join(x))
+def test_a_formula_alone_is_converted_with_what_it_needs(
+    path: Path, tmp_path: Path, capsys: Capture, options: tuple[str, ...]
+) -> None:
+    for target in ("x.d", "x.cubex", "x.cgrove"):
+        run(capsys, "convert", path, tmp_path / target, "-m", "twice = 2 * time", *options)
+        shown = rows(capsys, "tree", path, "-m", "twice = 2 * time", *options)
+        assert rows(capsys, "tree", tmp_path / target, "-m", "twice")[0]["inclusive"] == shown[0]["inclusive"]
+
+
 def test_nothing_selected_is_wrong_usage(path: Path, capsys: Capture) -> None:
     assert "did you mean 'kernel'?" in said(capsys, "top", path, "--name", "kernl", code=2)
     text = said(capsys, "tree", path, "--query", "solve -> -> kernel", code=2)
@@ -115,3 +125,32 @@ def test_real_files_agree(capsys: Capture) -> None:
         assert sum(row["exclusive"] for row in alone) == pytest.approx(
             sum(row["exclusive"] for row in flat if row["name"] == name)
         )
+
+
+WITH_UNITS = (
+    (("top", "--where", "inclusive > 100000ms"), 3),
+    (("top", "--where", "inclusive > 50%"), 3),
+    (("top", "--columns", "rank", "--where", "`rank 3` >= 34000ms"), 1),
+    (("top", "--by", "rank", "--where", "time > 60s"), 1),
+    (("top", "--derive", "twice = 2 * time", "--where", "twice > 200000ms"), 1),
+    (("imbalance", "--where", "excess >= 6000ms"), 2),
+    (("tree", "--metrics", "--where", "percent > 100"), 0),
+)
+
+
+@pytest.mark.parametrize(("words", "n_rows"), WITH_UNITS, ids=lambda x: " ".join(x) if isinstance(x, tuple) else "")
+def test_where_knows_the_units_of_all_amounts(path: Path, capsys: Capture, words: tuple[str, ...], n_rows: int) -> None:
+    assert len(rows(capsys, words[0], path, *words[1:])) == n_rows
+
+
+def test_where_asks_for_no_other_column_than_it_names(path: Path, capsys: Capture) -> None:
+    """A column of --all-metrics is in one scope; a metric by its name is in the scope of the view."""
+    text = said(capsys, "top", path, "--all-metrics", "--where", "excl(`time (I)`) > 1", code=2)
+    assert text == "--where: excl(time (I)) is not in this table, which has 'time (I)' alone"
+    some = rows(capsys, "top", path, "--all-metrics", "--where", "`time (E)` > 100")
+    assert [row["name"] for row in some] == ["kernel"]
+
+
+def test_a_picture_has_no_rows_to_choose(path: Path, capsys: Capture) -> None:
+    text = said(capsys, "tree", path, "--format", "svg", "--where", "percent > 5", code=2)
+    assert text.startswith("--where chooses rows of a table")

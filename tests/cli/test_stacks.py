@@ -8,9 +8,10 @@ from xml.etree import ElementTree
 import pytest
 
 from callgrove.analysis.costs import costs
+from callgrove.cli.main import main
 from callgrove.examples import example
 from callgrove.formats.writing.transfer import write
-from tests.cli.commands import notes, run, said
+from tests.cli.commands import notes, rows, run, said
 from tests.formats.stacks.reading_back import read_dot, read_folded, read_speedscope
 
 Capture = pytest.CaptureFixture[str]
@@ -23,8 +24,6 @@ def database(tmp_path: Path) -> Path:
 
 
 def test_folded_to_stdout(database: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
-    from callgrove.cli.main import main
-
     assert main(["convert", str(database), "-", "--to", "folded"]) == 0
     out, err = capsysbinary.readouterr()
     total = sum(int(line.rpartition(b" ")[2]) for line in out.splitlines())
@@ -48,6 +47,26 @@ def test_limit_is_for_graphs(database: Path, tmp_path: Path, capsys: Capture) ->
         capsys, "convert", database, tmp_path / "g.folded", "--limit", "2", code=2
     )
     assert "has graph, tree, not 'x'" in said(capsys, "convert", database, tmp_path / "h.dot", "--dialect", "x", code=2)
+
+
+def test_a_window_is_one_of_costs(database: Path, tmp_path: Path, capsys: Capture) -> None:
+    """Stored costs are of the whole run: of a window, the traces tell, as they do in `top`."""
+    window = ("--window", "10%:20%", "--under", "solve")
+    wanted = sum(float(row["exclusive"]) for row in rows(capsys, "top", database, *window, "--limit", "all"))
+    told = notes(capsys, "convert", database, tmp_path / "w.folded", *window)
+    assert "what the input stores is of the whole run" in told
+    assert sum(read_folded(tmp_path / "w.folded").values()) == pytest.approx(wanted * 1e9, abs=1)
+    run(capsys, "convert", database, tmp_path / "w.speedscope.json", *window)
+    first = read_speedscope(tmp_path / "w.speedscope.json")["profiles"][0]
+    assert sum(first["weights"]) == pytest.approx(wanted)
+    assert main(["convert", str(database), str(tmp_path / "c.folded"), *window, "-m", "cycles"]) == 2
+    assert "there is no metric 'cycles'" in capsys.readouterr().err
+
+
+def test_pictures_have_no_rows(database: Path, tmp_path: Path, capsys: Capture) -> None:
+    for words in (("--limit", "3"), ("--where", "percent > 5")):
+        said_why = said(capsys, "tree", database, "-o", tmp_path / "f.svg", *words, code=2)
+        assert f"{words[0]} chooses rows of a table" in said_why
 
 
 def test_no_traces_leaves_costs(database: Path, tmp_path: Path, capsys: Capture) -> None:

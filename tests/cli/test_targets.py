@@ -204,6 +204,7 @@ WITH_OUTPUT = {  # a command for every verb that has -o, and what begins or is i
     "model": ("model scaling.txt", "kernel"),
     "predict": ("predict scaling.txt --at p=128,n=500", "kernel"),
     "summary": ("summary train.db", "gemm"),
+    "timeline": ("timeline stencil.d", "percent"),
     "report": ("report scaling.txt", "<!DOCTYPE html>"),
     "export": ("export stencil.d --table contexts", "context,"),
     "sql": ("sql scaling.txt SELECT(7)*6", "42"),

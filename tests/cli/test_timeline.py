@@ -88,8 +88,8 @@ def test_ranks_depths_kinds_and_classes(capsys: Capture, stencil: Path, train: P
         (("--by", "time"), "invalid choice: 'time'"),
         (("--window", "soon"), "is not a window"),
         (("--window", "50%:40%"), "--window 50%:40% is empty"),
-        (("--depth", "0"), "is not a number from 1 on"),
-        (("--bins", "many"), "is not a number from 1 on"),
+        (("--depth", "0"), "is not a number from 1 to 16,777,216"),
+        (("--bins", "many"), "is not a number from 1 to 16,777,216"),
         (("--rank", "9"), "no profile has rank 9"),
         (("--kind", "kern"), "there is no kind 'kern'"),
         (("-m", "CPUTIME"), "no line of samples follows CPUTIME (sec); leave out -m"),
@@ -98,6 +98,11 @@ def test_ranks_depths_kinds_and_classes(capsys: Capture, stencil: Path, train: P
         (("--svg", "x.gif"), "plots are written as svg, png or pdf"),
         (("--picture", "--format", "json"), "--picture is drawn above a table"),
         (("--phases", "--bins", "3"), "--phases lists patterns, which --bins"),
+        (("-o", "x.svg", "--format", "csv"), "-o x.svg draws a picture instead of a table; leave out --format csv"),
+        (("-o", "x.svg", "--svg", "y.svg"), "-o x.svg draws a picture instead of a table; leave out --svg"),
+        (("--phases", "--by", "rank"), "--phases lists patterns, which --by"),
+        (("--phases", "--exclusive"), "--phases lists patterns, which --exclusive"),
+        (("--ignore-digits",), "--ignore-digits is about names in --phases"),
         (("--phases", "-o", "x.svg"), "--phases lists patterns and draws nothing"),
     ],
 )
@@ -107,6 +112,17 @@ def test_what_is_refused(capsys: Capture, stencil: Path, words: tuple[str, ...],
     out, err = capsys.readouterr()
     assert (out, err.count("\n")) == ("", 1)
     assert why in err
+
+
+def test_parts_of_a_program_have_no_communication_efficiency(capsys: Capture, stencil: Path) -> None:
+    """Of `--name 'MPI_*'` no thread computes anything, which says nothing about the program."""
+    for words, why in (
+        ((), "communication efficiency 82.4%: the largest computation"),
+        (("--name", "MPI_*"), "communication efficiency: not known: what was not selected reads as idle"),
+        (("--kind", "function"), "communication efficiency: not known: functions of other kinds read as idle"),
+    ):
+        assert main(["timeline", str(stencil), "--by", "class", *words]) == 0
+        assert why in capsys.readouterr().err
 
 
 def test_inputs_without_traces_are_refused(capsys: Capture, folder: Path, tmp_path: Path) -> None:

@@ -14,9 +14,11 @@ import warnings
 from io import StringIO
 from typing import Any
 
+import numpy as np
+
 import callgrove
 from callgrove.model.experiment import Experiment
-from tests.frames.trees import tree_t
+from tests.frames.trees import tree_t, tree_with
 
 
 def look(experiment: Experiment) -> dict[str, Any]:
@@ -84,12 +86,24 @@ def look_at_runs(experiment: Experiment) -> dict[str, Any]:
     }
 
 
+def refuse_deep_trees() -> str:
+    """Return what is said of a tree that Hatchet cannot walk."""
+    n = 2_000
+    deep = tree_with([(depth, f"f{depth}") for depth in range(n)], {"time": ("sec", np.ones((n, 1)))})
+    try:
+        deep.to_hatchet()
+    except callgrove.UsageError as error:
+        return str(error)
+    return ""
+
+
 def main(arguments: list[str]) -> None:
     opened = callgrove.open(arguments[0]) if arguments else tree_t()
     assert isinstance(opened, Experiment)
     warnings.simplefilter("ignore")  # of Hatchet, about pandas
     with contextlib.redirect_stdout(StringIO()):
-        seen = {"hatchet": look(opened)}
+        seen: dict[str, Any] = {"hatchet": look(opened)}
+        seen["deep"] = refuse_deep_trees() if not arguments else ""
         if sys.prefix.endswith("thicket"):
             seen["thicket"] = look_at_runs(tree_t(3))
     print(json.dumps(seen))  # noqa: T201

@@ -16,6 +16,7 @@ import callgrove
 from callgrove.errors import MissingExtra, MissingPackage, UsageError
 from callgrove.examples import example, gpu_example
 from callgrove.frames import costs as frame_costs
+from callgrove.frames import data_frames
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.contexts import ContextKind
 from callgrove.model.experiment import Experiment
@@ -302,6 +303,13 @@ def test_frames_that_are_too_large_are_refused(monkeypatch: pytest.MonkeyPatch) 
             getattr(example(), make)()
 
 
+def test_a_wide_frame_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(data_frames, "MOST_ROWS", 12 * 4)
+    assert tree_t().to_pandas(["time"], wide=True).shape == (12, 4)
+    with pytest.raises(UsageError, match=r"96 cells of contexts, profiles and metrics.*metrics=\[\.\.\.\]"):
+        tree_t().to_pandas(wide=True)
+
+
 def test_a_sparse_frame_is_not_refused_for_its_empty_cells(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(frame_costs, "MOST_ROWS", 4)
     e = tree_with([(0, "a"), (0, "b"), (0, "c")], {"time": ("sec", np.eye(3))})
@@ -348,3 +356,8 @@ def test_a_table_is_read_by_row_and_by_column() -> None:
     assert [row["name"] for row in table] == table["name"] == ["kernel", "MPI_Allreduce", "exp"]
     assert table.to_pandas()["exclusive"].tolist() == table.to_polars()["exclusive"].to_list() == [116, 40, 20]
     assert len(T_TREE) == len(tree_t().tree())
+
+
+def test_one_metric_may_be_a_text() -> None:
+    """Not a list of its letters."""
+    assert tree_t().to_pandas("time").equals(tree_t().to_pandas(["time"]))

@@ -200,7 +200,7 @@ def test_kinds_and_places() -> None:
         ({"time": [1.0]}, "does not say what costs are of: it needs a column name"),
         ({"name": ["f"]}, "no column of numbers"),
         ({"name": ["f", "f"], "time": [1, 2]}, "f has 2 rows for one profile; add them up first"),
-        ({"name": ["f"], "parent": ["g"], "time": [1]}, "the parent 'g' of 'f' has no row"),
+        ({"name": ["f"], "parent": ["g"], "time": [1]}, "the parent g of f has no row"),
         ({"id": [0, 1], "parent": [1, 0], "name": ["f", "g"], "time": [1, 2]}, "run in a circle"),
         ({"path": ["", "a"], "time": [1, 2]}, "names nothing"),
         ({"name": ["f", None], "time": [1, 2]}, "column 'name' of the frame has no value in row 1"),
@@ -208,7 +208,8 @@ def test_kinds_and_places() -> None:
             {"name": ["f"], "rank": ["first"], "time": [1]},
             "column 'rank' of the frame holds something",
         ),
-        ({"name": ["f"], "rank": [0.5], "time": [1]}, "0.5.* is no whole number"),
+        ({"name": ["f"], "rank": [0.5], "time": [1]}, ": 0.5 is no whole number"),
+        ({"name": ["f"], "rank": [2.0**70], "time": [1]}, "column 'rank' of the frame: 1.18.* is too large"),
         ({"name": ["f"], "run": [-1], "time": [1]}, "runs are numbered from 0"),
         ({"context": [5], "depth": [2], "time": [1]}, "lies below a context that has no row"),
     ],
@@ -221,6 +222,10 @@ def test_frames_that_say_too_little(columns: dict[str, list[Any]], why: str) -> 
 def test_a_wide_frame_and_a_column_that_is_not_there() -> None:
     with pytest.raises(UsageError, match="the frame is wide"):
         callgrove.from_pandas(tree_t().to_pandas(wide=True))
+    with pytest.raises(UsageError, match="the frame has several columns 'run'"):
+        callgrove.from_pandas(pandas.concat([tree_t().to_pandas()] * 2, axis=1))
+    with pytest.raises(UsageError, match=r"takes a pandas\.DataFrame, not a list"):
+        callgrove.from_pandas([1, 2])
     with pytest.raises(UsageError, match="the frame has no column 'tme'"):
         callgrove.from_pandas(tree_t().to_pandas(), ["tme"])
     assert len(T_TREE) == 12

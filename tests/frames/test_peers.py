@@ -44,7 +44,9 @@ def ask(peer: str, *arguments: Path) -> dict[str, Any]:
 
 @pytest.mark.parametrize("peer", HATCHETS)
 def test_hatchet_sees_tree_t(peer: str) -> None:
-    seen = ask(peer)["hatchet"]
+    answer = ask(peer)
+    assert "the tree is 1999 levels deep, and Hatchet walks trees by recursion" in answer["deep"]
+    seen = answer["hatchet"]
     assert seen["nodes"] == seen["contexts"] == 12
     assert seen["levels"] == ["node", "rank"], "one thread in each"
     assert seen["columns"][:5] == ["name", "type", "file", "module", "line"]

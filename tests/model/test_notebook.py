@@ -66,6 +66,14 @@ def test_a_table() -> None:
     assert Reader(table._repr_html_()).rows == [["name", "n", "share"], ["a", "3", "0.123457"], ["", "4", "2"]]
 
 
+def test_sentences_are_not_cut() -> None:
+    """As that of a comparison, which ends with what matters least and is longer than a cell."""
+    table = Table(
+        Table.from_rows(["name"], [["f"]]).columns, notes=("b is slower: " + "solve 1 s more, " * 20 + "that is all",)
+    )
+    assert "that is all</p>" in table._repr_html_()
+
+
 def test_a_long_and_wide_table_says_what_is_missing() -> None:
     names = [f"column {k}" for k in range(30)]
     table = Table.from_rows(names, [[k] * 30 for k in range(1_000)])

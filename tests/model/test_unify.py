@@ -15,10 +15,12 @@ from callgrove.errors import UsageError
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.computed_values import ChainedValues, Link
 from callgrove.model.contexts import ContextKind, ContextTree, Relation
-from callgrove.model.joining import PLACES, Unified, Unifier, names, unify
+from callgrove.model.joining import PLACES, Unified, Unifier, join_runs, names, unify
 from callgrove.model.metrics import Metric, Scope
 from callgrove.model.profiles import ProfileKind
+from callgrove.model.runs import Run
 from tests.model.strategies import forests, trees
+from tests.patterns.tree_t import tree_t
 from tests.timing import assert_linear
 
 OPTIONS = st.fixed_dictionaries(
@@ -372,3 +374,13 @@ def _two_trees(n: int) -> list[ContextTree]:
         builder.add_contexts(parent=parent.tolist(), kind=[1] * n, region=rng.integers(0, 500, n).tolist())
         inputs.append(builder.build().contexts)
     return inputs
+
+
+def test_a_metric_that_runs_store_in_different_scopes_is_refused() -> None:
+    """Views would be made of the runs that store one of the scopes."""
+    parts = [(Run(str(k)), tree_t(scope)) for k, scope in enumerate((Scope.EXCLUSIVE, Scope.INCLUSIVE))]
+    joined = join_runs(parts, "test", "joined", "joined")
+    with pytest.raises(UsageError, match="time: runs store it in different scopes"):
+        joined.root_total("time")
+    same = join_runs([parts[0], parts[0]], "test", "joined", "joined")
+    assert same.root_total("time") == 2 * 224

@@ -22,7 +22,7 @@ from callgrove.model.contexts import ContextKind, Relation
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Aggregation, Metric, Scope
 from callgrove.model.profiles import ProfileKind
-from callgrove.render import svg
+from callgrove.render import flame_svg, svg
 from callgrove.render.flame_svg import Box, FlameOptions, draw_flame, lay_out
 from callgrove.render.svg import colour_of, fit_name, ink_on
 from tests.analysis.trees import costly_trees
@@ -287,3 +287,13 @@ def test_pictures_of_the_documentation_are_as_drawn_today() -> None:
     images = ROOT / "docs" / "images"
     assert (images / "flame.svg").read_text() == str(example().flame(width=900))
     assert (images / "spread.svg").read_text() == str(example().spread(width=800))
+
+
+def test_callers_that_are_not_looked_at_are_spoken_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is left free beside a box means that nobody called it; so it is said where callers are missing."""
+    options = FlameOptions(bottom_up=True)
+    assert "are not drawn" not in draw_flame(costs(tree_t()), options).notes[0]
+    n_rows = len(bottom_up(costs(tree_t())))
+    monkeypatch.setattr(flame_svg, "MOST_CALLERS", n_rows - 1)
+    said = f"; callers beyond the {n_rows - 1} costliest are not drawn"
+    assert draw_flame(costs(tree_t()), options).notes[0].endswith(said)

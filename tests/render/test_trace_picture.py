@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import numpy as np
@@ -10,10 +11,11 @@ import pytest
 from callgrove.analysis.timeline.dominant import DominantTime, Grid
 from callgrove.analysis.timeline.statistics import Question, measure
 from callgrove.model.experiment import Experiment
+from callgrove.model.profiles import IdentifierTuples
 from callgrove.model.traces.events import SpanKind, Window
 from callgrove.render.text_table import Look
 from callgrove.render.trace_picture import block_picture, columns_for, svg_picture
-from tests.analysis.traced import sampled, spanned
+from tests.analysis.traced import THREAD, sampled, spanned
 
 SVG = "{http://www.w3.org/2000/svg}"
 PLAIN = Look(width=80, colour=False)
@@ -66,11 +68,19 @@ def test_innermost_spans_are_drawn() -> None:
 def test_many_profiles_share_lines_and_many_names_a_letter() -> None:
     experiment = sampled(*[LINE] * 6)
     grid = grid_of(experiment, most_lines=2)
-    assert grid.lines == ("rank 0 thread 0 to rank 1 thread 0", "rank 1 thread 1 to rank 2 thread 1")
+    assert grid.lines == ("rank 0 thread 0 +2", "rank 1 thread 1 +2"), "both names do not fit"
+    assert grid_of(experiment, most_lines=3).lines[0] == "rank 0 thread 0 to 1", "what differs is told once"
     names = sampled([(0, 5), (40, 6), (60, 2), (75, 1), (88, 8), (100, -1)])
     text = drawn(grid_of(names))
     assert text[0] == "rank 0 thread 0  AAAABB****", "others are one letter, decided name by name"
     assert text[-1] == "A kernel 40.0%  B MPI_Allreduce 20.0%  * others 40.0%"
+
+
+def test_lines_of_profiles_that_nothing_tells_apart_are_numbered() -> None:
+    """As those of processes that a profiler saw without ranks: all of them are `thread 0`."""
+    experiment = sampled(LINE, LINE)
+    same = replace(experiment.profiles, identifiers=IdentifierTuples.of([[(THREAD, 0, 0, 3)]] * 2))
+    assert grid_of(replace(experiment, profiles=same)).lines == ("0 thread 0", "1 thread 0")
 
 
 def test_colours_change_once_for_each_run() -> None:

@@ -15,10 +15,12 @@ import numpy as np
 import pytest
 
 import callgrove.viewer.report
+from callgrove.algebra.cutting import part
 from callgrove.algebra.operations import diff
+from callgrove.analysis.comparison import Question, compare
 from callgrove.examples import example, gpu_example, study_example
 from callgrove.viewer.page import Texts, encode
-from callgrove.viewer.report import Input, report
+from callgrove.viewer.report import Input, report, report_comparison
 from tests.requirements import ROOT, need
 from tests.timing import HANG_SEC
 from tests.viewer.pages import two_runs
@@ -75,7 +77,11 @@ def test_types_are_those_of_the_data(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(callgrove.viewer.report, "encode", kept)
     opened = (example(), gpu_example(), study_example(), two_runs(), diff(example(), example()), example().remap())
     report([Input(one, ["made"]) for one in opened])
-    document = plain(documents[-1])
+    ranks = [part(example(), ranks=[rank]) for rank in (0, 3)]
+    for how in (Question(scaling="weak"), Question(flat=True)):
+        report_comparison(compare(ranks, how))
+    first, *others = documents[-3:]
+    document = plain({**first, "sections": [section for one in (first, *others) for section in one["sections"]]})
     kinds = {panel["kind"] for section in document["sections"] for panel in section["panels"]}
     assert kinds == known_kinds()
     assert compiled(document, tmp_path / "good") == (0, "")

@@ -6,6 +6,7 @@ The modules, in the order to read them:
     cutting.py     part (some of the profiles), cut (other roots, pruned calls), common (the call tree that all have)
     selecting.py   which contexts a selection keeps, and which take the cost of the others
     folding.py     the tree and the values that are left when contexts go and others take their cost
+    window_costs.py  the costs of a window of time, made of traces
     remapping.py   remap: metrics as a tree, by a specification or by what contexts do
     idle_threads.py  what formulas of such a tree cannot say: idle threads, limited parallelism, imbalance
     metric_rows.py   an experiment with another table of metrics

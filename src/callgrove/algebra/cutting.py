@@ -65,7 +65,8 @@ VISITS = ("visits",)  # counts of calls: those of a removed callee are no calls 
 
 def cut(experiment: Experiment, *, roots: Sequence[str] = (), prunes: Sequence[str] = ()) -> Experiment:
     """Return the experiment with other roots and without some calls, whose callers take their cost: short for
-    `select(under=roots, prune=prunes, rest="drop")`.
+    `select(under=roots, prune=prunes, rest="drop")`, but new roots that look the same stay apart, as cube_cut leaves
+    them.
 
     Texts are patterns: a name, a call path like "main -> solve", or a "/regular expression/". With recursion the
     outermost occurrences count. A root has no caller that could take its cost, so it is not pruned.
@@ -76,7 +77,8 @@ def cut(experiment: Experiment, *, roots: Sequence[str] = (), prunes: Sequence[s
         both = Parameter("roots"), ") or to prune (", Parameter("prunes"), ")"
         raise UsageError("nothing to cut: name contexts as roots (", *both)
     spelling = {"under": Parameter("roots"), "prune": Parameter("prunes")}
-    made = select_contexts(experiment, ContextSelection(under=roots, prune=prunes, rest="drop"), spelling)
+    asked = ContextSelection(under=roots, prune=prunes, rest="drop")
+    made = select_contexts(experiment, asked, spelling, keeps_apart=True)
     return _mark(replace(made, whole=None), experiment, "cut")
 
 

@@ -44,6 +44,7 @@ from callgrove.model.books import Totals, select_counted_contexts
 from callgrove.model.computed_values import Recipe, recipe
 from callgrove.model.contexts import ContextTree, Relation
 from callgrove.model.experiment import Experiment
+from callgrove.model.materialised import is_storable, materialise
 from callgrove.model.metrics import Aggregation, Metric, Scope
 from callgrove.model.selection import Kept, take_part
 from callgrove.model.values import SparseBlock, blocks_without_fillers
@@ -69,11 +70,13 @@ def climb(tree: ContextTree, stays: Bools) -> Ids:
 
 @dataclass(frozen=True, eq=False)
 class Fold:
-    """Which contexts stay, and for each one the context that takes its cost: itself, one above it, or -1."""
+    """Which contexts stay, and for each one the context that takes its cost: itself, one above it, or -1. Siblings that
+    look the same where contexts have moved become one, unless they are kept apart."""
 
     tree: ContextTree
     stays: Bools
     into: Ids
+    keeps_apart: bool = False
 
     @classmethod
     def without(cls, tree: ContextTree, removed: Ints) -> Fold:
@@ -97,7 +100,7 @@ class Fold:
         same, touched = np.arange(n + 1, dtype=np.int32), np.zeros(n + 1, np.bool_)  # the last entries are of no one
         same[n] = ABSENT
         touched[:n] = self.stays & (self._parent != self.tree.parent)
-        if not touched.any():
+        if self.keeps_apart or not touched.any():
             return same[:n]
         chosen, looks = np.flatnonzero(self.stays & self.tree.listed), self._looks
         for level in levels(depths(self._compact(chosen, self._parent))):
@@ -220,6 +223,7 @@ def apply_fold(experiment: Experiment, fold: Fold, dropped: Collection[str] = ()
     if fold.is_selection:
         kept = replace(Kept.of(experiment), contexts=fold.place, samples=fold.place)
         return take_part(experiment, kept, tree=fold.result), losses
+    experiment = materialise(experiment, _list_of_contexts(experiment))
     stays = np.array([_can_stay(metric, fold) for metric in experiment.metrics], np.bool_)
     kept = replace(Kept.of(experiment, metrics=stays), contexts=fold.place, samples=fold.target)
     lost = [metric for metric, here in zip(experiment.metrics, stays.tolist(), strict=True) if not here]
@@ -228,6 +232,14 @@ def apply_fold(experiment: Experiment, fold: Fold, dropped: Collection[str] = ()
     if others := dict.fromkeys(m.label for m in lost if m.scope != Scope.LEXICAL and not m.statistic):
         losses.append(f"lost: values that cannot be combined: {', '.join(others)}")
     return take_part(experiment, kept, FoldedValues(experiment, fold, kept, dropped), fold.result), losses
+
+
+def _list_of_contexts(experiment: Experiment) -> set[str]:
+    """Return the derived metrics whose values go with the cost: what they were where it arose, they stay elsewhere."""
+    metrics = experiment.metrics
+    formulas = ((name, metrics.first(name).derivation) for name in metrics.derived)
+    asking = (name for name, formula in formulas if formula is not None and formula.depends_on_contexts)
+    return {name for name in asking if is_storable(experiment, name)}
 
 
 def _can_stay(metric: Metric, fold: Fold) -> bool:
@@ -331,8 +343,10 @@ class FoldedValues(TiledValues):
         """Add to the books what values of the input add up to, of contexts whose cost somebody takes."""
         assert self._given is not None
         weights = way.weights(self._fold.into >= 0, self._fold.tree)
+        numbers = stored.astype(np.float64)
         with np.errstate(invalid="ignore", over="ignore"):
-            self._given.enter(number, float((weights @ stored.astype(np.float64)).sum()), int(np.count_nonzero(stored)))
+            total, magnitude = float((weights @ numbers).sum()), float(np.abs(numbers).sum())
+        self._given.enter(number, total, int(np.count_nonzero(stored)), magnitude)
 
     def _spread(self, metric: Metric, exclusive: Array) -> Array:
         """Return values of a wider scope over the result, from exclusive ones of the input."""

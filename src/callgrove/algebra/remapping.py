@@ -208,6 +208,10 @@ class ActivityTime(Derivation):
     def adds_over_profiles(self) -> bool:
         return True
 
+    @property
+    def depends_on_contexts(self) -> bool:
+        return True
+
     def evaluate(self, cells: Cells) -> Floats:
         """Return the time of each cell whose context does it, 0 of others."""
         time = cells.of(self.time)

@@ -30,14 +30,15 @@ from callgrove.errors import CallgroveError, Parameter, UsageError
 from callgrove.model.contexts import ContextKind, ContextTree
 from callgrove.model.experiment import Experiment, InputWarning, Severity
 from callgrove.model.selection import select, span_choice
-from callgrove.model.traces.events import SpanKind, Traces
+from callgrove.model.traces.events import SpanKind, Traces, Window
+from callgrove.model.traces.selected import ALL_SPANS, SpanChoice
 from callgrove.patterns.conditions import TextColumn, find_nearest
 from callgrove.patterns.expressions import match_texts
 from callgrove.patterns.hatchet import translate_query
 from callgrove.patterns.matching import Matcher
 from callgrove.patterns.syntax import Pattern, parse_name
 
-__all__ = ["RESTS", "ContextKeywords", "ContextSelection", "below", "outermost", "select_contexts"]
+__all__ = ["RESTS", "ContextKeywords", "ContextSelection", "below", "outermost", "select_contexts", "select_part"]
 
 RESTS = ("path", "drop", "fold")
 
@@ -116,10 +117,13 @@ def _list_texts(field: str, texts: object) -> Sequence[str | Pattern]:
 
 
 def select_contexts(
-    experiment: Experiment, selection: ContextSelection, spelling: Mapping[str, Parameter] | None = None
+    experiment: Experiment,
+    selection: ContextSelection,
+    spelling: Mapping[str, Parameter] | None = None,
+    keeps_apart: bool = False,
 ) -> Experiment:
     """Return the experiment with the contexts that a selection keeps; lazy, but for names and the costs that conditions
-    ask for.
+    ask for. `keeps_apart`: siblings stay apart that look the same once contexts have moved.
 
     Errors begin with the parameter that they are about (`query=...: expected a name at character 10 of ...`), which the
     command line spells as its flag; `spelling` names parameters that are called otherwise, by field.
@@ -133,10 +137,39 @@ def select_contexts(
     fold = chooser.fold()
     if fold is None:
         return experiment
+    fold = replace(fold, keeps_apart=keeps_apart)
     whole = experiment.whole or replace(experiment, traces=Traces())
     made, losses = apply_fold(replace(experiment, whole=whole), fold)
     notes = (InputWarning(Severity.NOTE, text) for text in (*losses, *chooser.say(fold)))
     return replace(made, warnings=(*made.warnings, *notes))
+
+
+def select_part(
+    experiment: Experiment,
+    contexts: ContextSelection,
+    *,
+    profiles: Ints | None = None,
+    metrics: Sequence[str] | None = None,
+    window: Window | None = None,
+    traces: bool = True,
+    drop_unused: bool = False,
+    spans: SpanChoice = ALL_SPANS,
+) -> Experiment:
+    """Return a part of an experiment: profiles and times first, then contexts, whose conditions may ask for other
+    metrics than those that stay."""
+    if not contexts.asks_anything:
+        return select(
+            experiment,
+            profiles=profiles,
+            metrics=metrics,
+            window=window,
+            traces=traces,
+            drop_unused=drop_unused,
+            spans=spans,
+        )
+    part = select(experiment, profiles=profiles, window=window, traces=traces, spans=spans)
+    part = select_contexts(part, contexts)
+    return select(part, metrics=metrics, drop_unused=drop_unused) if metrics is not None or drop_unused else part
 
 
 def _choose_spans(experiment: Experiment, selection: ContextSelection) -> Experiment:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from callgrove.analysis.comparison.experiments import NEAR, Comparison
 from callgrove.analysis.comparison.studies import StudyComparison, StudyQuestion, compare_studies
 from callgrove.cli.messages import note, progress
-from callgrove.cli.output import emit, emit_each, filter_rows, mark_missing
+from callgrove.cli.output import amounts_of, emit, emit_each, filter_rows, mark_missing
 from callgrove.errors import Parameter, compose_text
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Aggregation, Scope
@@ -31,7 +31,14 @@ if TYPE_CHECKING:
 
     from callgrove.cli.options import TableOutput
 
-__all__ = ["are_studies", "compare_opened_studies", "show_comparison", "show_studies"]
+__all__ = [
+    "MOST_TOTALS",
+    "are_studies",
+    "compare_opened_studies",
+    "say_comparison",
+    "show_comparison",
+    "show_studies",
+]
 
 LOOP_AT = "loop at "
 MOST_TOTALS = 5
@@ -46,18 +53,24 @@ OF_RATIOS = ("ratio", "speedup", "efficiency")
 # -- experiments -------------------------------------------------------------------------------------------------------
 
 
-def show_comparison(comparison: Comparison, options: TableOutput) -> None:
-    """Say what a comparison comes to, and print its table."""
+def say_comparison(comparison: Comparison, with_totals: bool = True) -> None:
+    """Say what a comparison comes to."""
     write = amount_of(comparison.metric.unit, comparison.metric.is_derived)
     for text in comparison.notes:
         note(text)
-    if options.is_printed_table:
+    if with_totals:
         _say_totals(comparison)
     if comparison.metric.aggregation != Aggregation.NONE:
         for text in islice(comparison.say(write), MOST_TOTALS):
             note(text)
     _say_processes(comparison)
     _say_only(comparison)
+
+
+def show_comparison(comparison: Comparison, options: TableOutput) -> None:
+    """Say what a comparison comes to, and print its table."""
+    say_comparison(comparison, with_totals=options.is_printed_table)
+    write = amount_of(comparison.metric.unit, comparison.metric.is_derived)
     none = mark_missing(comparison.metric.is_derived, options)
     if options.format != "table":
         emit(_choose_rows(comparison, options), options)
@@ -113,7 +126,9 @@ def _say_only(comparison: Comparison) -> None:
 
 def _choose_rows(comparison: Comparison | StudyComparison, options: TableOutput) -> Table:
     """Return the rows of a comparison that --where and --limit leave."""
-    return filter_rows(comparison.table(options.row_limit), options).head(options.limit)
+    unit = comparison.metric.unit if isinstance(comparison, Comparison) else ""
+    table = comparison.table(options.row_limit)
+    return filter_rows(table, options, amounts_of(OF_VALUES, unit)).head(options.limit)
 
 
 def _divide(comparison: Comparison, options: TableOutput) -> Iterator[Table]:

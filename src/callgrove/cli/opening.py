@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from callgrove.cli.contexts import select_asked
 from callgrove.cli.messages import ProgressCallback, note, progress, say_unexplained
-from callgrove.cli.options import InputOptions, MetricNames, ProfileOptions, engine_for
+from callgrove.cli.options import InputOptions, MetricNames, ProfileOptions, SelectionOptions, engine_for
 from callgrove.errors import IncompleteResult, InputError, UsageError, compose_text
 from callgrove.execute import Workers, executor_when_needed
 from callgrove.formats.interface import ReadOptions
@@ -24,6 +24,7 @@ from callgrove.model.runs import PARAMETERS_DIFFER
 
 if TYPE_CHECKING:
     from callgrove.model.study.series import Study
+    from callgrove.model.traces.windows import TimeWindow
 
 __all__ = [
     "as_study",
@@ -53,7 +54,11 @@ def open_any(
     of them is wanted. `fold`: of events, make a calling-context profile as well. `contexts`: heed the options that
     choose places and contexts. `workers`: those that the verb has; else there are processes as the user says, once
     there is something for them to do."""
+    window = options.window if contexts and isinstance(options, SelectionOptions) else None
+    fold = fold and window is None  # costs of a window are made of events later
     opened = _choose_runs(_open_input(options, fold, workers), options, fold, workers)
+    if window is not None:
+        opened = _cut_time(opened, window, options)
     opened = _derive(_remap(opened, options), options)
     if contexts:
         opened = _select(opened, options)
@@ -124,6 +129,19 @@ def _derive(opened: Experiment | Study, options: InputOptions) -> Experiment | S
         if "=" in text and isinstance(options, MetricNames) and options.defines(opened.metrics, text):
             opened = _define(opened, "-m", text)
     return opened
+
+
+def _cut_time(opened: Experiment | Study, window: TimeWindow, options: InputOptions) -> Experiment:
+    """Return an input with the costs and events of a window of time."""
+    from callgrove.algebra.window_costs import costs_in_window
+    from callgrove.model.selection import choose_window
+    from callgrove.render.units import duration_ns
+
+    if not isinstance(opened, Experiment):
+        raise UsageError(f"{options.input_name}: is a study of series, which has no traces to take a window of")
+    bounds = choose_window(opened, window, "", "", duration_ns, f"--window {window}")
+    assert bounds is not None
+    return costs_in_window(opened, bounds)
 
 
 def _select(opened: Experiment | Study, options: InputOptions) -> Experiment | Study:

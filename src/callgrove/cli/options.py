@@ -36,6 +36,7 @@ from callgrove.model.runs import IntSet
 if TYPE_CHECKING:
     from callgrove.execute import Engine
     from callgrove.model.metrics import Metrics
+    from callgrove.model.traces.windows import TimeWindow
 
 __all__ = [
     "ENTITIES",
@@ -69,6 +70,7 @@ __all__ = [
     "add_specification",
     "add_study_input",
     "add_table_output",
+    "add_window",
     "engine",
     "engine_for",
     "int_set",
@@ -178,9 +180,10 @@ class ProfileOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class SelectionOptions(MetricNames, ProfileOptions):
-    """Which metric, and whose values."""
+    """Which metric, and whose values, of which window of time."""
 
     metric: str | None
+    window: TimeWindow | None = None
 
     @property
     def metric_texts(self) -> Sequence[str]:
@@ -381,6 +384,7 @@ def add_selection(
     add_profiles(group)
     add_run(group)
     if contexts:
+        add_window(group, "costs and events of this part of traces alone")
         add_contexts(parser)
 
 
@@ -391,6 +395,26 @@ def add_profiles(group: argparse._ActionsContainer) -> None:
             f"--{word}", metavar="LIST", type=int_set, action=JoinValues, help=f"only these {word}s, like 0-3,7"
         )
     add_places(group)
+
+
+def add_window(group: argparse._ActionsContainer, what: str) -> None:
+    """Add the option that chooses a window of time."""
+    group.add_argument(
+        "--window",
+        metavar="START:END",
+        type=time_window,
+        help=f"{what}, in time since the start, like 250ms:1.5s or 10%%:20%% (plain numbers: ns)",
+    )
+
+
+def time_window(text: str) -> TimeWindow:
+    """Parse the text of --window; which times it means depends on the experiment."""
+    from callgrove.model.traces.windows import TimeWindow
+
+    try:
+        return TimeWindow.parse(text)
+    except UsageError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def add_derive(group: argparse._ActionsContainer) -> None:

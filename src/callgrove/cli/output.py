@@ -170,6 +170,7 @@ def _settle(beside: Path, final: Path) -> None:
 
 
 WIDE_ENOUGH = 100  # columns of a terminal; on narrower ones names need the room that bars would take
+SCOPES = ("exclusive", "inclusive")  # columns
 
 
 def costs_of(experiment: Experiment, options: CostOptions, added_up: bool = True) -> Costs:
@@ -201,20 +202,21 @@ def say_headline(costs: Costs, options: CostOptions, notes: Iterable[str] = ()) 
         note(text)
 
 
-def say_selected(costs: Costs) -> None:
-    """Say how much of the cost is left where contexts were selected."""
+def say_selected(costs: Costs, name: str = "") -> None:
+    """Say how much of the cost is left where contexts were selected; `name` is that of one of several inputs."""
     if costs.experiment.whole is None or costs.is_ratio or not costs.is_additive:
         return
     write = amount_of(costs.metric.unit, costs.metric.is_derived)
     share = f" ({percent(costs.total / costs.whole)})" if costs.whole else ""
-    note(f"selected {write(costs.total)} of {write(costs.whole)}{share}")
+    said = f"selected {write(costs.total)} of {write(costs.whole)}{share}"
+    note(f"{name}: {said}" if name else said)
 
 
-def say_selected_cost(experiment: Experiment, metric: str | None = None) -> None:
+def say_selected_cost(experiment: Experiment, metric: str | None = None, name: str = "") -> None:
     """Say how much is left of a metric, or of the default one, where contexts were selected; for verbs that show no
     costs themselves."""
     if experiment.whole is not None and experiment.metrics.quantities:
-        say_selected(costs(experiment, metric))
+        say_selected(costs(experiment, metric), name)
 
 
 def cut_table(table: Table, costs: Costs, options: CostOptions, scope: Scope) -> Table:
@@ -222,15 +224,32 @@ def cut_table(table: Table, costs: Costs, options: CostOptions, scope: Scope) ->
     the scope that percentages of the view are of."""
     if not options.where:
         return table
+    from callgrove.analysis.columns import CostColumn
+    from callgrove.analysis.spread.side_by_side import EntityColumn
+    from callgrove.model.metrics import Scope
     from callgrove.patterns.tables import ShownMetric, limit_tree
 
     whole = None if costs.is_ratio else costs.whole
-    shown = {costs.metric.name: ShownMetric(scope.value, costs.metric.unit, whole)}
+    amounts = [column.name for column in table.columns if column.name in SCOPES or isinstance(column, EntityColumn)]
+    shown = {name: ShownMetric(name, costs.metric.unit, whole) for name in amounts}
+    ending = " (E)" if scope == Scope.EXCLUSIVE else " (I)"  # of columns that --all-metrics has in two scopes
+    for column in table.columns:
+        if isinstance(column, CostColumn):
+            shown[column.name] = ShownMetric(column.name, column.unit, column.total)
+            shown.setdefault(column.name.removesuffix(ending), shown[column.name])
+    shown[costs.metric.name] = ShownMetric(scope.value, costs.metric.unit, whole)
     kept = filter_rows(table, options, shown)
     if options.limit is None or "depth" not in table.names or len(kept) <= options.limit:
         return kept.head(options.limit)
     sizes = costs.rank(np.asarray(kept.column(scope.value).values))
     return limit_tree(kept, sizes, options.limit)
+
+
+def amounts_of(columns: Iterable[str], unit: str) -> dict[str, ShownMetric]:
+    """Return columns that hold amounts of a unit as conditions see them: `excess > 2ms`."""
+    from callgrove.patterns.tables import ShownMetric
+
+    return {name: ShownMetric(name, unit) for name in columns}
 
 
 def filter_rows(table: Table, options: TableOutput, metrics: Mapping[str, ShownMetric] | None = None) -> Table:

@@ -131,6 +131,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "callgrove diff run.cubex run.d --flat -m time=CPUTIME  # of two profilers, by function",
         "callgrove diff p64.d p128.d --scaling strong --scope inclusive --sort loss",
         "callgrove diff before.d after.d --write change.d  # an experiment of the differences",
+        "callgrove diff before.d after.d --report change.html  # a page with both sides",
         "callgrove diff --left old1.d old2.d ... --right new1.d new2.d ... --fail-above 3%  # in CI: exit code 5",
     ),
     "model": (

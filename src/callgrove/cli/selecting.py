@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from callgrove.cli.contexts import ContextOptions, refuse_contexts_of_spans
-from callgrove.cli.options import MetricNames, ProfileOptions, add_derive, add_profiles, add_run
+from callgrove.cli.options import MetricNames, ProfileOptions, add_derive, add_profiles, add_run, add_window
 from callgrove.errors import UsageError
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from callgrove.model.traces.events import Window
     from callgrove.model.traces.windows import TimeWindow
 
-__all__ = ["CuttingOptions", "add_cutting", "is_cut", "select_part"]
+__all__ = ["CuttingOptions", "add_cutting", "cut_costs", "is_cut", "select_part"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,16 +42,6 @@ class CuttingOptions(MetricNames, ProfileOptions, ContextOptions):
         return self.metric
 
 
-def time_window(text: str) -> TimeWindow:
-    """Parse the text of --window; which times it means depends on the experiment."""
-    from callgrove.model.traces.windows import TimeWindow
-
-    try:
-        return TimeWindow.parse(text)
-    except UsageError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
-
-
 def add_cutting(parser: argparse.ArgumentParser) -> None:
     """Add the options that choose what to keep; everything that is not named is kept."""
     group = parser.add_argument_group("selection: keep a part only")
@@ -68,12 +58,7 @@ def add_cutting(parser: argparse.ArgumentParser) -> None:
     add_run(group)
     traces = group.add_mutually_exclusive_group()
     traces.add_argument("--no-traces", action="store_true", help="leave traces out")
-    traces.add_argument(
-        "--window",
-        metavar="START:END",
-        type=time_window,
-        help="only this part of traces, in time since the start, like 250ms:1.5s or 10%%:20%% (plain numbers: ns)",
-    )
+    add_window(traces, "only this part of traces")
     for side, word in (("start", "from the first"), ("end", "until the last")):
         group.add_argument(
             f"--{side}-marker", metavar="NAME", default="", help=f"only the part of traces {word} marker of that name"
@@ -172,6 +157,19 @@ def _match_quantities(experiment: Experiment, asked: Sequence[str]) -> Iterator[
         names = [text] if is_one else text.split(",")
         for name in names:
             yield experiment.metrics.resolve(name.strip())
+
+
+def cut_costs(experiment: Experiment, options: CuttingOptions) -> Experiment:
+    """Return the experiment with the costs of the window that was asked for. Stored costs are of the whole run, which a
+    target that shows nothing but costs would show whatever the window is."""
+    from callgrove.algebra.window_costs import WHOLE_RUN, costs_in_window
+    from callgrove.cli.messages import note
+
+    window = _choose_window(experiment, options)
+    if window is None:
+        return experiment
+    note(WHOLE_RUN)
+    return costs_in_window(experiment, window)
 
 
 def _choose_window(experiment: Experiment, options: CuttingOptions) -> Window | None:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from callgrove.cli.options import CostOptions, TableOutput
 
 __all__ = [
+    "AMOUNTS",
     "fit_beside",
     "fit_columns",
     "format_imbalance",

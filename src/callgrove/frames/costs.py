@@ -115,7 +115,7 @@ def choose_metrics(experiment: Experiment, asked: Sequence[str] | None) -> list[
     if asked is None:
         shown = (name for name in every.quantities if every.first(name).composite is None)
         return [name for name in shown if every.first(name).has_values]
-    names = list(dict.fromkeys(every.resolve(name) for name in asked))
+    names = list(dict.fromkeys(every.resolve(name) for name in ([asked] if isinstance(asked, str) else asked)))
     for name in names:
         every.require_values(name)
     if unfit := [name for name in names if every.first(name).composite is not None]:

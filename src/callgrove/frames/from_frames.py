@@ -52,7 +52,9 @@ def read_numbers(series: Any, name: str, whole: bool = False) -> Numbers:
     values = series.fillna(0).to_numpy(dtype=kind)
     if whole and values.dtype.kind == "f":
         if (values % 1 != 0).any():
-            raise UsageError(f"column {name!r} of the frame: {values[values % 1 != 0][0]!r} is no whole number")
+            raise UsageError(f"column {name!r} of the frame: {float(values[values % 1 != 0][0])} is no whole number")
+        if (np.abs(values) >= 2.0**63).any():
+            raise UsageError(f"column {name!r} of the frame: {float(np.abs(values).max())} is too large")
         values = values.astype(np.int64)
     return Numbers(values, present)
 
@@ -83,9 +85,7 @@ def from_pandas(
         callgrove.from_pandas(experiment.to_pandas()).top()
         callgrove.from_pandas(pandas.DataFrame({"path": ["main", "main->solve"], "time": [1.0, 2.0]}))
     """
-    pandas = import_pandas()
-    if isinstance(frame.columns, pandas.MultiIndex):
-        raise UsageError("the frame is wide; from_pandas takes a long one, with a row for each context and profile")
+    _refuse_frame(frame)
     attrs = dict(frame.attrs)
     named = [name for name in frame.index.names if name is not None and name not in frame.columns]
     frame = frame.reset_index(level=named) if named else frame
@@ -106,6 +106,18 @@ def from_pandas(
         chosen.notes,
     )
     return build_experiment(sheet)
+
+
+def _refuse_frame(frame: Any) -> None:
+    """Refuse what is no long frame."""
+    pandas = import_pandas()
+    if not isinstance(frame, pandas.DataFrame):
+        raise UsageError(f"from_pandas takes a pandas.DataFrame, not a {type(frame).__name__}")
+    if isinstance(frame.columns, pandas.MultiIndex):
+        raise UsageError("the frame is wide; from_pandas takes a long one, with a row for each context and profile")
+    if not frame.columns.is_unique:
+        twice = frame.columns[frame.columns.duplicated()][0]
+        raise UsageError(f"the frame has several columns {str(twice)!r}; rename or drop all but one of them")
 
 
 @dataclass
@@ -219,7 +231,7 @@ def _by_parents(frame: Any, ids: str) -> _Contexts:
         [cell in ("", -1) for cell in above.to_numpy(object)], np.bool_
     )
     if len(lost := np.flatnonzero((parent < 0) & ~is_root)):
-        raise UsageError(f"the parent {above.iloc[lost[0]]!r} of {named.iloc[lost[0]]!r} has no row in the frame")
+        raise UsageError(f"the parent {above.iloc[lost[0]]} of {named.iloc[lost[0]]} has no row in the frame")
     return _Contexts(np.asarray(parent, np.int64), of_row, first)
 
 
@@ -263,18 +275,18 @@ def _by_depth(frame: Any, separator: str) -> _Contexts:
     of_row, first = rank[codes], first[order]
     depth = read_numbers(frame["depth"], "depth", True).values[first]
     parent = _last_above(depth)
-    found = _Contexts(parent, of_row, first)
+    contexts = _Contexts(parent, of_row, first)
     if "path" not in frame or "name" not in frame:
         if len(lost := np.flatnonzero((parent < 0) & (depth > 0))):
             raise UsageError(f"row {int(first[lost[0]])} of the frame lies below a context that has no row")
-        return found
+        return contexts
     paths = read_words(frame["path"]).take(first).texts()
     names = read_words(frame["name"]).take(first).texts()
     above = [_path_above(path or "", name or "", separator) for path, name in zip(paths, names, strict=True)]
     known = [paths[up] if up >= 0 else "" for up in parent.tolist()]
     lost = np.array([said != there for said, there in zip(above, known, strict=True)], np.bool_)
     lost[(depth == 0) | ((depth >= LONGEST_PATH) & (parent >= 0))] = False  # the middle of long paths is cut
-    return _with_callers(found, np.flatnonzero(lost), depth, above, paths, separator) if lost.any() else found
+    return _with_callers(contexts, np.flatnonzero(lost), depth, above, paths, separator) if lost.any() else contexts
 
 
 def _last_above(depth: Ints) -> Ints:
@@ -295,10 +307,10 @@ def _path_above(path: str, name: str, separator: str) -> str:
 
 
 def _with_callers(
-    found: _Contexts, lost: Ints, depth: Ints, above: Sequence[str], paths: Sequence[str | None], separator: str
+    contexts: _Contexts, lost: Ints, depth: Ints, above: Sequence[str], paths: Sequence[str | None], separator: str
 ) -> _Contexts:
     """Return contexts whose callers have no row below callers that are made of their paths."""
-    parent, first = found.parent.tolist(), found.first.tolist()
+    parent, first = contexts.parent.tolist(), contexts.first.tolist()
     made: dict[str, int] = {}
     known = {path: number for number, path in enumerate(paths) if path is not None}
     for context in lost.tolist():
@@ -314,6 +326,6 @@ def _with_callers(
                 at = made[path] = len(parent)
                 parent.append(up)
                 first.append(ABSENT)
-                found.names[at] = names[level]
+                contexts.names[at] = names[level]
         parent[context] = at
-    return _Contexts(np.array(parent, np.int64), found.of_row, np.array(first, np.int64), found.names)
+    return _Contexts(np.array(parent, np.int64), contexts.of_row, np.array(first, np.int64), contexts.names)

@@ -292,8 +292,8 @@ def _statistics(frame: Any, columns: Sequence[str]) -> Any:
     groups = frame.groupby(level="node")
     out = groups[["name"]].first()
     for word in STATISTICS:
-        found = getattr(groups[list(columns)], word)()
-        out[[f"{name}_{word}" for name in columns]] = found
+        statistic = getattr(groups[list(columns)], word)()
+        out[[f"{name}_{word}" for name in columns]] = statistic
     return out
 
 

@@ -211,10 +211,10 @@ class Totals:
             self._total[metric] += total
             self._magnitude[metric] += np.abs(counted, dtype=np.float64).sum() if has_negative else total
 
-    def enter(self, row: int, total: float, n_values: int) -> None:
-        """Add what was added up elsewhere."""
+    def enter(self, row: int, total: float, n_values: int, magnitude: float | None = None) -> None:
+        """Add what was added up elsewhere, of values with this sum of magnitudes (None: that of the total)."""
         self._total[row] += total
-        self._magnitude[row] += abs(total)
+        self._magnitude[row] += abs(total) if magnitude is None else magnitude
         self._n_values[row] += n_values
 
     @property

@@ -159,6 +159,12 @@ class Derivation(ABC):
         return False
 
     @property
+    def depends_on_contexts(self) -> bool:
+        """Whether it asks what a context is, besides for the operands there: the time of MPI functions is no such time
+        any more where their caller takes it."""
+        return False
+
+    @property
     def adds_plainly(self) -> bool:
         """Whether its results, where they are added up, are so as measured values are; False where a formula brings
         rules of its own (`add_profiles`, `spread`)."""

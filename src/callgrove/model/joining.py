@@ -14,11 +14,11 @@ import numpy as np
 from callgrove.arrays import ABSENT, NO_OFFSET, Ids, Ints, absent_stays
 from callgrove.errors import UsageError
 from callgrove.model.builder import ExperimentBuilder
-from callgrove.model.computed_values import ChainedValues, Link
+from callgrove.model.computed_values import SOURCES, ChainedValues, Link
 from callgrove.model.contexts import MANGLED, ContextKind, ContextTree, Regions
 from callgrove.model.derived import formula_identity
 from callgrove.model.experiment import Experiment, InputWarning, Severity
-from callgrove.model.metrics import Metric
+from callgrove.model.metrics import Metric, Scope
 from callgrove.model.profiles import Identifier, ProfileKind, Profiles
 from callgrove.model.runs import Run
 
@@ -302,6 +302,9 @@ def _texts(ids: Ids, table: tuple[str, ...]) -> list[object]:
     return [table[k] if k >= 0 else "" for k in ids.tolist()]
 
 
+TORN = "runs store it in different scopes, so it is not known of all of them; choose one run"
+
+
 # -- joining runs ------------------------------------------------------------------------------------------------------
 
 
@@ -356,6 +359,8 @@ class _MetricRows:
         self._kinds: dict[str, set[tuple[object, ...]]] = {}  # of each quantity: its formulas, () where it was measured
         self._formulas: dict[str, Metric] = {}
         self._missing: dict[str, set[bool]] = {}  # of each quantity: whether nobody measured it, in the parts
+        self._scopes: dict[str, list[set[Scope]]] = {}  # of each quantity that was measured: what each part stores
+        self._measured: dict[str, Metric] = {}
 
     def add(self, experiment: Experiment) -> Ids:
         """Add the metrics of a part, and return for each of its rows the row of the whole."""
@@ -372,26 +377,43 @@ class _MetricRows:
             if metric.is_derived:
                 self._formulas.setdefault(metric.name, metric)
             rows.append(self._rows[key])
+        for name in experiment.metrics.quantities:
+            stored = {m.scope for m in experiment.metrics if m.name == name and not (m.statistic or m.is_derived)}
+            if stored:
+                self._scopes.setdefault(name, []).append(stored)
+                self._measured.setdefault(name, experiment.metrics.first(name))
         return np.array(rows, np.int32)
 
     def mark_conflicts(self) -> None:
         """Mark what parts do not agree on, and say so."""
         for name in (name for name, answers in self._missing.items() if len(answers) > 1):
             self._builder.warn(Severity.NOTE, f"metric {name}: is not measured in some runs, where it is 0")
+        for name in (name for name, scopes in self._scopes.items() if _is_torn(scopes)):
+            self._refuse(name, self._measured[name], TORN)
         for name, metric in self._formulas.items():
             kinds = self._kinds[name]
             if len(kinds) == 1:
                 continue
             measured = "some runs derive it, others measured it"
             why = measured if () in kinds else "its formula is not the same in all runs"
-            for (row_name, _, statistic), row in self._rows.items():
-                if row_name == name and not statistic:
-                    self._builder.refuse_formula(row, metric, why)
-            self._builder.warn(Severity.NOTE, f"metric {name}: {why}; it is not computed")
+            self._refuse(name, metric, why)
+
+    def _refuse(self, name: str, metric: Metric, why: str) -> None:
+        for (row_name, _, statistic), row in self._rows.items():
+            if row_name == name and not statistic:
+                self._builder.refuse_formula(row, metric, why)
+        self._builder.warn(Severity.NOTE, f"metric {name}: {why}; it is not computed")
 
     def _without_ids(self, metric: Metric, rows: list[int]) -> Metric:
         parent = rows[metric.parent] if 0 <= metric.parent < len(rows) else ABSENT
         return replace(metric, parent=parent, source_id=None)
+
+
+def _is_torn(stored: Sequence[set[Scope]]) -> bool:
+    """Return whether the scope that views are made from is not stored by all parts: they would show some of them."""
+    every = set().union(*stored)
+    used = (next((s for s in SOURCES[wanted] if s in every), None) for wanted in (Scope.EXCLUSIVE, Scope.INCLUSIVE))
+    return any(scope is not None and scope not in one for scope in used for one in stored)
 
 
 class _IdentifierNames:

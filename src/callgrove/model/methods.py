@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from callgrove.modeling.options import ModelOptions
     from callgrove.render.svg import Picture
 
-__all__ = ["ExperimentMethods", "StudyMethods", "TableMethods"]
+__all__ = ["ComparisonMethods", "ExperimentMethods", "StudyMethods", "TableMethods"]
 
 PAGE_BYTES = 5_000_000
 
@@ -141,12 +141,41 @@ class _Methods:
         return told
 
 
-def _page_place(target: str | Path, source: str) -> Path:
-    """Return where to write a page; never into the input."""
+def _page_place(target: str | Path, *sources: str) -> Path:
+    """Return where to write a page; never into an input."""
     path = Path(target)
-    if source and path.resolve().is_relative_to(Path(source).resolve()):
+    if any(source and path.resolve().is_relative_to(Path(source).resolve()) for source in sources):
         raise UsageError(f"{target}: lies in the input, which is never modified; name another target")
     return path
+
+
+class ComparisonMethods:
+    """What a comparison of experiments can be written as."""
+
+    def report(
+        self, target: str | Path, *, title: str = "", max_size: int = PAGE_BYTES, overwrite: bool = False
+    ) -> Sequence[str]:
+        """Write the comparison as one self-contained page of HTML, and return what it lacks, a sentence each.
+
+        The page has the sentence, a flame graph in two colours, call paths and functions side by side, and the
+        timelines where there are traces; a section for each of the other experiments. It shows exclusive and inclusive
+        costs of everything, whatever `scope`, `sort` and `only` say. The smallest parts are folded until it has no more
+        than `max_size` bytes. A target that is there already is an error unless `overwrite`.
+
+            before.compare(after).report("change.html")
+        """
+        from callgrove.formats.writing.targets import PendingFile
+        from callgrove.viewer.report import report_comparison
+
+        comparison, told = cast("Comparison", self), list[str]()
+        sources = [side.path for side in comparison.experiments]
+        pending = PendingFile(_page_place(target, *sources), overwrite)
+        with pending.or_nothing():
+            complain = lambda text: told.append(f"unexplained: {text}")  # noqa: E731
+            text = report_comparison(comparison, title, max_size, complain=complain)
+            pending.place.write_text(text, encoding="utf-8", newline="")
+            pending.complete()
+        return told
 
 
 class ExperimentMethods(_Methods):
@@ -671,51 +700,54 @@ class ExperimentMethods(_Methods):
 
         name, file, module    contexts that belong to these: globs like "MPI_*", or "/regular expressions/"
         kind           contexts, and spans, of these kinds: function, loop, kernel, ...
-        under          what a pattern finds, and all below: "main -> ** -> solve"
-        callers_of     the paths that lead to what a pattern finds; all below is part of it
-        query          every context on a path that a pattern matches; also Hatchet's queries
-        exclude        all but these subtrees, whose cost is gone
-        prune, fold, leaf    all but these subtrees, these contexts, what is below these; callers take the cost
+        under          what a pattern like "main -> ** -> solve" finds, and all below
+        callers_of     the paths that lead to what a pattern finds; `query`: every context on a path that it matches
+        exclude        all but these subtrees, whose cost is gone; `prune`, `fold`, `leaf`: without subtrees, contexts,
+                       what is below contexts, and callers take the cost
         rest           what becomes of contexts that were not selected: "path", "drop" or "fold"
-        ranks, threads, nodes, gpus, streams, runs    as in `top`; all that is given must hold
-        profiles       ids, such as those that `profiles.where(...)` returns
-        metrics        only these
+        ranks, threads, nodes, gpus, streams, runs    as in `top`; `profiles` are ids that `profiles.where(...)` returns
         window         of traces: (start, end) in ns of their clock, or a text such as "250ms:1.5s" or "10%:20%"
         start_marker, end_marker    of traces, from the first marker of a name to the last one of another
-        traces         False leaves them out
+        metrics        only these; traces=False leaves out all traces
         kinds, categories    of spans alone: kernel, copy, api, ...; HIP_RUNTIME_API, ...
-        drop_unused    leave out contexts that the part has nothing to say about, which reads its values
-        invert         all other profiles than those that are named
+        drop_unused    leave out contexts that the part has nothing to say about; `invert`: take all other profiles
 
-        A text or a list of them: one of them is enough. Different keywords must all hold. Patterns, and the costs in
-        their conditions, are about the tree as it is here, in the profiles that were chosen; percentages stay shares of
-        its whole cost. The part is lazy: nothing that is not selected is read. A stored summary is of all profiles, so
-        a part has none.
+        One of several texts is enough, different keywords must all hold. Percentages stay shares of the whole cost of
+        the chosen profiles. The part is lazy. A stored summary is of all profiles, so a part has none.
 
-            experiment.select(ranks="0-3", metrics=["time"]).top()
-            experiment.select(name="MPI_*", under="solve").tree()
+            experiment.select(name="MPI_*", under="solve", ranks="0-3").tree()
         """
-        from callgrove.algebra.selecting import ContextSelection, select_contexts
+        from callgrove.algebra.selecting import ContextSelection, select_part
         from callgrove.model.profiles import choose_profiles
-        from callgrove.model.selection import select, span_choice
+        from callgrove.model.selection import span_choice
 
-        experiment = cast("Experiment", self)
-        ids = None if profiles is None else {int(profile) for profile in profiles}
-        chosen = choose_profiles(experiment, ranks, threads, runs, ids, invert, nodes=nodes, gpus=gpus, streams=streams)
-        asked = ContextSelection.of(**contexts)
-        part = select(
-            experiment,
+        e, ids = cast("Experiment", self), None if profiles is None else {int(profile) for profile in profiles}
+        chosen = choose_profiles(e, ranks, threads, runs, ids, invert, nodes=nodes, gpus=gpus, streams=streams)
+        return select_part(
+            e,
+            ContextSelection.of(**contexts),
             profiles=chosen,
-            metrics=None if asked.asks_anything else metrics,
+            metrics=metrics,
             window=self._window(window, start_marker, end_marker),
             traces=traces,
-            drop_unused=drop_unused and not asked.asks_anything,
+            drop_unused=drop_unused,
             spans=span_choice(kinds, categories),
         )
-        if not asked.asks_anything:
-            return part
-        part = select_contexts(part, asked)  # whose conditions may ask for other metrics than those that stay
-        return select(part, metrics=metrics, drop_unused=drop_unused) if metrics is not None or drop_unused else part
+
+    def in_window(self, window: Window | str) -> Experiment:
+        """Return the experiment whose costs are those of its traces in a window of time, as `--window` shows them.
+
+        Stored values are of the whole run. Here, samples stand for the time until the next one, and spans for what of
+        them lies in the window: (start, end) in ns of the traces' clock, or a text such as "250ms:1.5s" or "10%:20%".
+        `select(window=...)` keeps the values, and cuts traces only.
+
+            experiment.in_window("10%:20%").top()
+        """
+        from callgrove.algebra.window_costs import costs_in_window
+
+        bounds = self._window(window, "", "")
+        assert bounds is not None
+        return costs_in_window(cast("Experiment", self), bounds)
 
     def query(self, pattern: str | Sequence[object], rest: str = "path") -> Experiment:
         """Return every context on a path that a pattern matches, as an experiment; `rest` says what becomes of others.

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from callgrove.arrays import Array, Bools
+from callgrove.errors import UsageError
 from callgrove.model.table import Column, Table
 from callgrove.patterns.conditions import Condition, NumberColumn, TextColumn
 
@@ -22,6 +23,7 @@ __all__ = ["ShownMetric", "TableColumns", "choose_rows", "keep_rows", "limit_tre
 
 NANOSECONDS = "_ns"
 OF_HUNDRED = ("percent",)
+SCOPES = {"excl": "exclusive", "incl": "inclusive"}  # columns, by what conditions say
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,7 @@ class TableColumns:
 
     @property
     def names(self) -> Sequence[str]:
-        return [*self.table.names, *self.metrics]
+        return list(dict.fromkeys((*self.table.names, *self.metrics)))
 
     def find(self, name: str) -> Sequence[str]:
         """Return the columns or metrics that a name fits; an exact name fits nothing else."""
@@ -59,16 +61,23 @@ class TableColumns:
     def read(self, name: str, scope: str) -> NumberColumn | TextColumn:
         """Return a column, or that of a metric; `scope` chooses another column of the same metric, where there is
         one."""
-        shown = next((m for m in self.metrics.values() if m.column == name), ShownMetric(name))
-        shown = self.metrics.get(name, shown) if name not in self.table.names else shown
-        other = {"excl": "exclusive", "incl": "inclusive"}.get(scope, shown.column)
-        column = self.table.column(other if other in self.table.names else shown.column)
+        shown = self.metrics.get(name) or ShownMetric(name)
+        column = self.table.column(self._choose_scope(name, shown.column, scope))
         numbers = _numbers(column)
         if numbers is None:
             return TextColumn.of([None if cell is None else str(cell) for cell in column.plain()])
         unit = "ns" if column.name.endswith(NANOSECONDS) else shown.unit
         whole = 100.0 if column.name.endswith(OF_HUNDRED) else shown.whole
         return NumberColumn(numbers, unit=unit, whole=whole)
+
+    def _choose_scope(self, name: str, column: str, scope: str) -> str:
+        """Return the column that shows a metric in a scope."""
+        if not scope:
+            return column
+        other = SCOPES[scope]
+        if column not in SCOPES.values() or other not in self.table.names:
+            raise UsageError(f"{scope}({name}) is not in this table, which has {column!r} alone")
+        return other
 
     def mark(self, word: str) -> Bools | None:
         """Return which rows of a tree are leaves or roots, among those that are shown."""

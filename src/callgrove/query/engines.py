@@ -261,8 +261,8 @@ class DuckdbEngine:
         self._tables: set[str] = set()
 
     def _has_progress_bar(self) -> bool:
-        found = self._connection.execute("SELECT current_setting('enable_progress_bar')").fetchone()
-        return bool(found and found[0])
+        setting = self._connection.execute("SELECT current_setting('enable_progress_bar')").fetchone()
+        return bool(setting and setting[0])
 
     def _set_if_known(self, name: str, value: str) -> None:
         known = self._connection.execute("SELECT count(*) FROM duckdb_settings() WHERE name = ?", [name]).fetchone()

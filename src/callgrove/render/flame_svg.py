@@ -48,7 +48,7 @@ LEVEL = 18  # pixels of a row of boxes
 HEAD, FOOT, EDGE = 34, 22, 8
 FONT = 11
 LEAST = 0.5  # pixels of a box that is drawn by itself
-MOST_CALLERS = 20_000  # rows of callers that are looked at
+MOST_CALLERS = 100_000  # rows of callers that are looked at
 NARROWEST, WIDEST = 200, 20_000
 
 
@@ -83,7 +83,8 @@ class Box:
 
 @dataclass
 class _Call:
-    """A call and what it calls; or one function and its callers. `n_calls` as in a box."""
+    """A call and what it calls; or one function and its callers. `n_calls` as in a box; `leaves_out`:
+    some callers were not looked at."""
 
     name: str
     weight: float
@@ -91,6 +92,7 @@ class _Call:
     exclusive: float
     place: str = ""
     n_calls: int = 0
+    leaves_out: bool = False
     calls: list[_Call] = field(default_factory=list)
 
     @classmethod
@@ -105,7 +107,8 @@ def draw_flame(costs: Costs, options: FlameOptions) -> Picture:
         raise UsageError(f"{costs.metric.name} does not add up, so no box has a width; choose another metric")
     if costs.has_missing:
         raise UsageError(f"{costs.metric.name} has no value in some contexts, so boxes have no widths")
-    boxes = lay_out(costs, options)
+    top = _gather(costs, options)
+    boxes = list(_place_boxes(top))
     n_levels = max((box.level for box in boxes), default=-1) + 1
     height = HEAD + n_levels * LEVEL + FOOT
     title = options.title or f"{costs.experiment.title}: {costs.metric.name}, {_say_total(costs)}"
@@ -113,7 +116,7 @@ def draw_flame(costs: Costs, options: FlameOptions) -> Picture:
     parts = [draw_text(EDGE, 22, fit_name(title, options.width - 2 * EDGE, 14), more=bold)]
     drawing = _Drawing(costs, options, n_levels)
     parts += [drawing.draw(box) for box in boxes]
-    said = _say(boxes, options)
+    said = _say(boxes, options, top.leaves_out)
     parts.append(draw_text(EDGE, height - 7, said, more=f'fill="{MUTED}" font-size="{FONT}"'))
     return Picture.of(options.width, height, title, parts, (said,))
 
@@ -123,14 +126,15 @@ def _say_total(costs: Costs) -> str:
     return f"{write(gain)} more and {write(-loss)} less" if costs.is_signed else f"{write(costs.total)} in all"
 
 
-def _say(boxes: Sequence[Box], options: FlameOptions) -> str:
+def _say(boxes: Sequence[Box], options: FlameOptions, leaves_out: bool) -> str:
     """Return what a reader should know of the picture."""
     if not boxes:
         return "nothing here costs anything"
     what = "callers are below the functions that they call" if options.bottom_up else "calls are below their callers"
     what = what.replace("below", "above") if options.roots_below else what
     n_narrow = sum(box.n_calls for box in boxes)
-    return what + (f"; grey: {n_narrow:,} that are too small to be drawn by themselves" if n_narrow else "")
+    what += f"; grey: {n_narrow:,} that are too small to be drawn by themselves" if n_narrow else ""
+    return what + (f"; callers beyond the {MOST_CALLERS:,} costliest are not drawn" if leaves_out else "")
 
 
 # -- layout ------------------------------------------------------------------------------------------------------------
@@ -138,14 +142,18 @@ def _say(boxes: Sequence[Box], options: FlameOptions) -> str:
 
 def lay_out(costs: Costs, options: FlameOptions) -> list[Box]:
     """Return all boxes: those of a level do not overlap, and lie within the box above."""
+    return list(_place_boxes(_gather(costs, options)))
+
+
+def _gather(costs: Costs, options: FlameOptions) -> _Call:
+    """Return what lies in all boxes."""
     least = LEAST / (options.width - 2 * EDGE)
-    top = _gather_callers(costs, least) if options.bottom_up else _gather_calls(costs, least)
-    return list(_place_boxes(top)) if top.weight else []
+    return _gather_callers(costs, least) if options.bottom_up else _gather_calls(costs, least)
 
 
 def _place_boxes(top: _Call) -> Iterator[Box]:
     """Yield the boxes of what lies in `top`, the widest first, those that stand for narrow ones last."""
-    waiting: list[tuple[_Call, int, float]] = [(top, -1, 0.0)]
+    waiting: list[tuple[_Call, int, float]] = [(top, -1, 0.0)] if top.weight else []
     while waiting:
         call, level, start = waiting.pop()
         if level >= 0:
@@ -214,7 +222,7 @@ def _gather_callers(costs: Costs, least: float) -> _Call:
     """Return functions, each with its callers; those that are too narrow are added up."""
     callers = grow_callers(costs, MOST_CALLERS)
     table = callers.table
-    top = _Call("", 0.0, costs.total, 0.0)
+    top = _Call("", 0.0, costs.total, 0.0, leaves_out=table.left > callers.functions_left)
     path = [top]
     columns = (table[name] for name in ("depth", "exclusive", "inclusive"))
     for (name, place), depth, exclusive, inclusive in zip(_name_rows(table), *columns, strict=True):

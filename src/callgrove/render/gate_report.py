@@ -53,18 +53,18 @@ def _shorten(name: str, longest: int | None) -> str:
 # -- markdown ----------------------------------------------------------------------------------------------------------
 
 
-def markdown_text(gate: Gate, write: Write, spell: Spell) -> str:
+def markdown_text(gate: Gate, rows: Sequence[GateRow], write: Write, spell: Spell) -> str:
     """Return a heading with the verdict, the rows that are not `same`, the others folded, and what the repetitions can
     tell. Rows are left out, which is said, where there would be more characters than a comment may have."""
-    shown = [row for row in gate.shown if row.verdict != "same"]
-    folded = [row for row in gate.shown if row.verdict == "same"]
+    shown = [row for row in rows if row.verdict != "same"]
+    folded = [row for row in rows if row.verdict == "same"]
     text = _compose(gate, shown, folded, 0, write, spell)
     while len(text) > LONGEST and (shown or folded):
         if folded:
             folded = folded[: len(folded) // 2]
         else:
             shown = shown[: len(shown) // 2]
-        n_left = len(gate.shown) - len(shown) - len(folded)
+        n_left = len(rows) - len(shown) - len(folded)
         text = _compose(gate, shown, folded, n_left, write, spell)
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 5]}\n...\n"
 
@@ -93,9 +93,8 @@ def _inline(text: str) -> str:
 # -- JUnit -------------------------------------------------------------------------------------------------------------
 
 
-def junit_text(gate: Gate, write: Write, spell: Spell) -> str:
+def junit_text(gate: Gate, rows: Sequence[GateRow], write: Write, spell: Spell) -> str:
     """Return one test suite: a case for each row, which fails where it is slower and is skipped where it is unclear."""
-    rows = gate.shown
     counts = {word: sum(row.verdict == verdict for row in rows) for word, verdict in OUTCOMES.items()}
     suite = ElementTree.Element(
         "testsuite",

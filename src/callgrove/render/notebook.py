@@ -26,6 +26,7 @@ __all__ = ["experiment_html", "study_html", "table_html"]
 MOST_NAMES = 8
 WARNINGS_IN_NOTEBOOKS = 5
 LONGEST_TEXT = 120  # characters of a cell
+LONGEST_NOTE = 1000  # of a sentence
 ROOM = 18  # of them for how many more there are
 LEFT = 'style="text-align:left"'
 
@@ -74,7 +75,7 @@ def _table_cell(cell: Any, is_text: bool, full: float) -> str:
 def _rest(table: Table, more: Sequence[str]) -> str:
     """Return what is said below a table: how much more there is, and its notes."""
     left = f"<p>… and {' and '.join(more)}</p>" if more else ""
-    return left + "".join(f"<p>{_text(note)}</p>" for note in table.notes)
+    return left + "".join(f"<p>{_text(note, LONGEST_NOTE)}</p>" for note in table.notes)
 
 
 def _full_bar(name: str, cells: Iterable[Any]) -> float:
@@ -272,9 +273,9 @@ def _cell(cell: Any) -> str:
     return _text(f"{cell:.6g}" if isinstance(cell, float) else str(cell))
 
 
-def _text(text: str) -> str:
+def _text(text: str, longest: int = LONGEST_TEXT) -> str:
     """Return text that no browser takes for anything else; the end of what is too long is cut."""
     import html  # its table of entities is large, and a terminal needs none
 
-    short = text if len(text) <= LONGEST_TEXT else text[: LONGEST_TEXT - 1] + "…"
+    short = text if len(text) <= longest else text[: longest - 1] + "…"
     return html.escape(visible(short))

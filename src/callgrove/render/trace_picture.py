@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from xml.sax.saxutils import escape
 
-from callgrove.analysis.timeline.dominant import OTHERS, Category, Grid
+from callgrove.analysis.timeline.dominant import OTHERS, WIDEST_LINE, Category, Grid
 from callgrove.analysis.timeline.items import State
 from callgrove.arrays import ABSENT
 from callgrove.model.table import visible
@@ -35,8 +35,7 @@ CLASS_LETTERS = {"compute": "C", "communication": "M", "synchronisation": "S", "
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 OTHER_LETTER = "*"
 MOST_NAMES = len(PALETTE)
-WIDEST_NAME = 28  # cells of the name of a line
-WIDEST_WORD = 40  # of a name in the legend
+WIDEST_WORD = 40  # cells of a name in the legend
 LEAST_COLUMNS = 20
 
 
@@ -74,12 +73,12 @@ def _share(grid: Grid, category: Category) -> str:
 
 def columns_for(width: int | None) -> int:
     """Return how many columns of time a terminal of some width has room for."""
-    return max((100 if width is None else width) - WIDEST_NAME - 2, LEAST_COLUMNS)
+    return max((100 if width is None else width) - WIDEST_LINE - 2, LEAST_COLUMNS)
 
 
 def block_picture(grid: Grid, look: Look) -> Iterator[str]:
     """Yield lines of text: a line for each line of the grid, an axis, and what the characters mean."""
-    names = [shorten(visible(name), WIDEST_NAME, look.ellipsis) for name in grid.lines]
+    names = [shorten(visible(name), WIDEST_LINE, look.ellipsis) for name in grid.lines]
     width = max(map(display_width, names), default=0)
     marks = [_mark(grid, number, look) for number in range(len(grid.categories))]
     for name, cells in zip(names, grid.cells.tolist(), strict=True):
@@ -154,7 +153,7 @@ def svg_picture(grid: Grid, title: str) -> str:
     ]
     for number, (name, cells) in enumerate(zip(grid.lines, grid.cells.tolist(), strict=True)):
         top = TOP + step * number
-        parts.append(f'<text x="{LEFT - 8}" y="{top + 13}" text-anchor="end">{_text(name, WIDEST_NAME)}</text>')
+        parts.append(f'<text x="{LEFT - 8}" y="{top + 13}" text-anchor="end">{_text(name, WIDEST_LINE)}</text>')
         parts.append(f'<rect x="{LEFT}" y="{top}" width="{RIGHT - LEFT}" height="{ROW}" fill="none" stroke="#eeeeee"/>')
         parts += _svg_boxes(grid, cells, top)
     parts += _svg_legend(grid, bottom + 44)

@@ -19,7 +19,7 @@ import numpy as np
 
 from callgrove.analysis.costs import Costs, Groups, Rows, costs, group
 from callgrove.analysis.views import Folded, describe_contexts, describe_groups, exclusive_of, fold_lines, grow_callers
-from callgrove.arrays import ABSENT, Array, Floats, Ids, Ints, combine_upwards, depths, levels
+from callgrove.arrays import ABSENT, Array, Bools, Floats, Ids, Ints, combine_upwards, depths, levels
 from callgrove.errors import NotEvaluated, UsageError
 from callgrove.model.contexts import ContextKind, ContextTree
 from callgrove.model.experiment import Experiment
@@ -31,12 +31,15 @@ from callgrove.viewer.page import Choice, Detail, Limits, Texts
 __all__ = [
     "GROUPS",
     "CallTree",
+    "Cut",
     "CutTree",
     "FlatTable",
     "Labels",
     "ShownCosts",
+    "adds_up",
     "callers",
     "costs_to_show",
+    "cut_rows",
     "describe_metric",
     "rows_of",
 ]
@@ -255,37 +258,19 @@ class CallTree:
 
     def cut(self, n_contexts: int, labels: Labels) -> CutTree:
         """Return the largest contexts, and rows for what lies below them."""
-        order = np.argsort(-self._size, kind="stable")  # of equal ones the first, so that parents come first
-        kept = np.zeros(len(self), np.bool_)
-        kept[order[:n_contexts]] = True
-        share = float(self._size[order[n_contexts]]) if n_contexts < len(self) else 0.0
-        above = self._nearest_kept(kept)
-        dropped = np.flatnonzero(~kept)
-        holders, row = np.unique(above[dropped], return_inverse=True)
-        chosen = self._contexts[kept]
-        position = np.append(np.cumsum(kept) - 1, -1)  # of a kept context; the root of all is -1
-        tops = ~kept & ((self._parent < 0) | kept[self._parent])
-        parent = np.concatenate([position[self._parent[kept]], position[holders]])
-        rows = np.searchsorted(holders, above[tops])
+        cut = cut_rows(self._parent, self._size, n_contexts)
+        chosen = self._contexts[cut.kept]
         data = {
             "context": chosen,
-            "parent": parent,
+            "parent": cut.parent,
             "label": labels.of_contexts(chosen),
-            "more": np.bincount(row.ravel(), minlength=len(holders)),
+            "more": cut.more,
             "metrics": [
-                self._metric(number, kept, np.flatnonzero(tops), rows, parent) for number in range(len(self.metrics))
+                self._metric(number, cut.kept, cut.tops, cut.row_of_top, cut.parent)
+                for number in range(len(self.metrics))
             ],
         }
-        return CutTree(data, len(chosen), len(dropped), share)
-
-    def _nearest_kept(self, kept: Array) -> Ids:
-        """Return the closest kept context above each one; -1 where there is none."""
-        above = self._parent.copy()
-        while True:
-            lost = (above >= 0) & ~kept[above]
-            if not lost.any():
-                return above
-            above[lost] = self._parent[above[lost]]
+        return CutTree(data, len(chosen), int(cut.more.sum()), cut.share)
 
     def _metric(self, number: int, kept: Array, tops: Ints, row: Ints, parent: Ints) -> dict[str, Any]:
         """Return one metric over kept contexts and folded rows. A folded row has no cost of its own that could be told
@@ -302,10 +287,64 @@ class CallTree:
             weight, folded = self._weight(number), np.zeros(len(more))
             np.add.at(folded, row, weight[tops])
             data["weight"] = np.concatenate([weight[kept], folded])
-        return data if costs.is_additive and _adds_up(parent, *shown) else {**data, "inclusive": shown[1]}
+        return data if costs.is_additive and adds_up(parent, *shown) else {**data, "inclusive": shown[1]}
 
 
-def _adds_up(parent: Ints, exclusive: Array, inclusive: Array) -> bool:
+@dataclass(frozen=True)
+class Cut:
+    """Which rows of a tree are kept, and the folded rows that stand for the others.
+
+    parent         of kept rows, then of folded ones
+    more           how many rows each folded one stands for
+    dropped, row   what is not kept, and which folded row it is part of
+    tops           those of them whose parent is kept, or that have none
+    """
+
+    kept: Bools
+    parent: Ints
+    more: Ints
+    dropped: Ints
+    row: Ints
+    tops: Ints
+    row_of_top: Ints
+    share: float
+
+
+def cut_rows(parent: Ids, size: Floats, n_kept: int) -> Cut:
+    """Keep the largest rows of a tree, in which no row is larger than its parent; `share` is the size of the largest
+    one that is not kept."""
+    order = np.argsort(-size, kind="stable")  # of equal ones the first, so that parents come first
+    kept = np.zeros(len(parent), np.bool_)
+    kept[order[:n_kept]] = True
+    share = float(size[order[n_kept]]) if n_kept < len(parent) else 0.0
+    above = _nearest_kept(parent, kept)
+    dropped = np.flatnonzero(~kept)
+    holders, row = np.unique(above[dropped], return_inverse=True)
+    position = np.append(np.cumsum(kept) - 1, -1)  # of a kept row; the root of all is -1
+    tops = np.flatnonzero(~kept & ((parent < 0) | kept[parent]))
+    return Cut(
+        kept,
+        np.concatenate([position[parent[kept]], position[holders]]),
+        np.bincount(row.ravel(), minlength=len(holders)),
+        dropped,
+        row.ravel(),
+        tops,
+        np.searchsorted(holders, above[tops]),
+        share,
+    )
+
+
+def _nearest_kept(parent: Ids, kept: Bools) -> Ids:
+    """Return the closest kept row above each one; -1 where there is none."""
+    above = parent.copy()
+    while True:
+        lost = (above >= 0) & ~kept[above]
+        if not lost.any():
+            return above
+        above[lost] = parent[above[lost]]
+
+
+def adds_up(parent: Ints, exclusive: Array, inclusive: Array) -> bool:
     """Return whether inclusive cost is, to many more digits than a page shows, what is exclusive and what is inclusive
     below."""
     below = np.zeros(len(parent))

@@ -12,11 +12,13 @@ from pathlib import PurePath
 from typing import Any
 
 from callgrove._version import __version__
+from callgrove.analysis.comparison import Comparison
 from callgrove.analysis.overview import overview
 from callgrove.errors import UsageError, compose_text
 from callgrove.model.experiment import Experiment, Severity
 from callgrove.model.study.series import Study
 from callgrove.render.facts import facts_of, next_commands, study_facts, study_next
+from callgrove.viewer.comparison import ComparisonMaker, TimelinesMaker, comparing_commands, pairs_of
 from callgrove.viewer.page import (
     DEFAULT_SIZE,
     Choice,
@@ -33,13 +35,14 @@ from callgrove.viewer.profile import profile_maker
 from callgrove.viewer.summaries import efficiency_maker, gpu_maker, metric_tree_maker, scaling_maker
 from callgrove.viewer.timeline.maker import timeline_maker
 
-__all__ = ["DEFAULT_SIZE", "MAKERS", "Input", "Summary", "report", "summary_of"]
+__all__ = ["DEFAULT_SIZE", "MAKERS", "Input", "Summary", "report", "report_comparison", "summary_of"]
 
 
 # -- first panel: what was opened --------------------------------------------------------------------------------------
 
 
 MOST_MET = 6
+PAIR_FACTS = ("program", "profiles", "contexts", "traces", "duration")  # of each side of a comparison
 _WARNINGS = {*(severity.value for severity in Severity), "and"}
 
 
@@ -182,6 +185,52 @@ def report(
                 first = ", ".join(one.paths[:1])
                 tell(compose_text(f"{first}: there is no {maker.title.lower()} view: ", maker.reason))
     name = title or ", ".join(dict.fromkeys(s.summary.title or "experiment" for s in sections))
+    return _fit_page(name, sections, max_size, progress, complain)
+
+
+def report_comparison(
+    comparison: Comparison,
+    title: str = "",
+    max_size: int = DEFAULT_SIZE,
+    progress: Progress = _ignore_progress,
+    limits: Limits | None = None,
+    complain: Callable[[str], None] = _ignore_progress,
+    wording: Callable[[str], str] = str,
+) -> str:
+    """Return the page of a comparison, with a section for each of the experiments that the first is compared with."""
+    sections = []
+    limits = limits or Limits().for_size(max_size)
+    for number, (pair, metric) in enumerate(pairs_of(comparison)):
+        progress("comparing", number, None)
+        maker = ComparisonMaker(pair, metric, limits)
+        timelines = TimelinesMaker(pair, maker.first.short_names, limits)
+        sections.append(_Section(_summarise_pair(maker.first), (maker, timelines), wording))
+    others = f"{len(sections)} others against {comparison.short_names[0]}"
+    name = title or (sections[0].summary.title if len(sections) == 1 else others)
+    return _fit_page(name, sections, max_size, progress, complain)
+
+
+def _summarise_pair(comparison: Comparison) -> Summary:
+    """Return what was compared: facts and warnings of both sides."""
+    left, right = comparison.short_names
+    facts: list[tuple[str, str]] = []
+    warnings: list[tuple[str, str]] = []
+    formats: dict[str, None] = {}
+    for word, name, side in zip(("left", "right"), (left, right), comparison.experiments, strict=True):
+        one = summary_of(side, [side.path or side.title])
+        known = dict(one.facts)
+        formats[known.pop("format", side.format)] = None
+        facts += [(word, side.path or side.title)]
+        facts += [(fact, known[fact]) for fact in PAIR_FACTS if fact in known]
+        warnings += [(severity, f"{name}: {text}") for severity, text in one.warnings]
+    both = ("format", " · ".join(formats))
+    return Summary(f"{right} against {left}", (both, *facts), tuple(warnings), comparing_commands(comparison))
+
+
+def _fit_page(
+    name: str, sections: Sequence[_Section], max_size: int, progress: Progress, complain: Callable[[str], None]
+) -> str:
+    """Return the page of some sections, in as much detail as there is room for."""
     detail, smallest = Detail(), 0
     empty = len(page(name, ""))
     for attempt in range(TRIES):

@@ -407,18 +407,26 @@ def test_what_is_taken_as_0_is_said_once(tmp_path: Path) -> None:
 # -- parts of an experiment, and copies of it --------------------------------------------------------------------------
 
 
+TAKERS = ("main", "foo")  # they call bar, and take its cost where it is pruned
+
+
 def test_formulas_mean_the_same_in_a_part(tmp_path: Path) -> None:
-    """Ids of call paths stay those of the file, whichever are left."""
+    """Ids of call paths stay those of the file, whichever are left. Contexts that become one add up what they have."""
     found = worth(tmp_path, EACH, f"{MPI} * metric::time(e) + ${{calculation::callpath::id}}", INIT).experiment
     whole = found.matrix("d", Scope.EXCLUSIVE)
-    for part in (found.select(ranks="1"), found.cut(roots=["foo"]), found.cut(prunes=["bar"])):
+    parts = (found.select(ranks="1"), ()), (found.cut(roots=["main -> foo"]), ()), (found.cut(prunes=["bar"]), TAKERS)
+    for part, takers in parts:
         where = [found.contexts.source_id.tolist().index(id_) for id_ in part.contexts.source_id.tolist()]
         assert len(where) > 1
         columns = [found.profiles.source_id.tolist().index(id_) for id_ in part.profiles.source_id.tolist()]
         values = part.matrix("d", Scope.EXCLUSIVE)
-        changed = [k for k, c in enumerate(where) if found.contexts.name(c) == "main"]
+        changed = [k for k, c in enumerate(where) if found.contexts.name(c) in takers]
         keep = np.setdiff1d(np.arange(len(where)), changed)
         np.testing.assert_array_equal(values[keep], whole[np.ix_(where, columns)][keep])
+    both = [context for context in range(len(found.contexts)) if found.contexts.label(context) == "foo"]
+    assert len(both) > 1
+    merged = found.cut(roots=["foo"]).matrix("d", Scope.EXCLUSIVE)
+    np.testing.assert_array_equal(merged[0], whole[both].sum(axis=0))
 
 
 def test_what_cube_files_say_survives_a_copy(tmp_path: Path, capsys: Capture) -> None:

@@ -25,7 +25,7 @@ from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.contexts import ContextKind, Relation
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Aggregation, Metric, Scope
-from callgrove.model.profiles import ProfileKind
+from callgrove.model.profiles import DEFAULT_ID_NAMES, ProfileKind
 from callgrove.model.traces.events import ArraySpans, SpanKind
 from tests.formats.samples import CORPUS
 from tests.formats.stacks.reading_back import (
@@ -259,6 +259,17 @@ def test_many_profiles_are_added_up_and_that_is_said(tmp_path: Path, monkeypatch
     profile = read_pprof(tmp_path / "t.pb.gz")
     assert sum(pprof_stacks(profile).values()) == 224 * 10**9
     assert not any(sample.label for sample in profile.sample)
+
+
+def test_profiles_of_one_name_are_told_apart() -> None:
+    """Every rank of a Score-P profile has its `Master thread`; some processes have nothing but a number."""
+    ranks, processes = ExperimentBuilder("made"), ExperimentBuilder("made")
+    for rank in range(2):
+        where = [(DEFAULT_ID_NAMES.index("RANK"), rank, rank, 3)]
+        ranks.add_profile(ProfileKind.THREAD, where, name="Master thread")
+        processes.add_profile(ProfileKind.THREAD, name="thread 0")
+    assert stack_costs.name_profiles(ranks.build()) == ["Master thread, rank 0", "Master thread, rank 1"]
+    assert stack_costs.name_profiles(processes.build()) == ["thread 0, profile 0", "thread 0, profile 1"]
 
 
 # -- what happened over time -----------------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ from callgrove.analysis.comparison.sides import Question, find_factors, join_val
 from callgrove.arrays import Array, Bools, Floats, Ints
 from callgrove.errors import Parameter, UsageError
 from callgrove.model.experiment import Experiment
+from callgrove.model.methods import ComparisonMethods
 from callgrove.model.metrics import Aggregation, Metric, Scope
 from callgrove.model.table import Column, Table
 
@@ -37,7 +38,7 @@ PRESENT = np.array(["", "left", "right", "both"])
 
 
 @dataclass(frozen=True, repr=False)
-class Comparison:
+class Comparison(ComparisonMethods):
     """One metric of several experiments, of which the first is compared with each of the others.
 
     values, present    (call paths x experiments), in the scope asked for; NaN is no value
@@ -46,6 +47,7 @@ class Comparison:
     totals             inclusive costs of the roots; NaN is no total
     metrics            what the metric is called in each
     notes              which units were converted, and which names were taken as the same
+    experiments        what was compared
 
         comparison = before.compare(after)
         print(comparison.sentence)
@@ -64,6 +66,7 @@ class Comparison:
     asked: Question
     processes: Processes
     notes: tuple[str, ...] = ()
+    experiments: tuple[Experiment, ...] = ()
 
     @property
     def is_additive(self) -> bool:
@@ -271,5 +274,5 @@ def compare(experiments: Sequence[Experiment], question: Question | None = None)
     notes = [*say_units(sides, factors), *notes]
     return Comparison(
         *(sides[0].metric, values, present, reached, exclusive, totals, titles, tuple(metrics)),
-        *(paths, asked, processes, tuple(notes)),
+        *(paths, asked, processes, tuple(notes), tuple(experiments)),
     )

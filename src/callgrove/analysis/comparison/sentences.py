@@ -119,12 +119,12 @@ def _say_total(change: Change, write: Amount) -> str:
 def _say_sizes(change: Change) -> str:
     """Say on what the two sides ran, where that is not the same."""
     left, right = change.left, change.right
-    for word, one, other in (
-        ("processes", left.processes, right.processes),
-        ("profiles", left.profiles, right.profiles),
+    for word, plural, one, other in (
+        ("process", "processes", left.processes, right.processes),
+        ("profile", "profiles", left.profiles, right.profiles),
     ):
         if one != other and None not in (one, other):
-            return f", with {other} {word} instead of {one}"
+            return f", with {other} {word if other == 1 else plural} instead of {one}"
     return ""
 
 

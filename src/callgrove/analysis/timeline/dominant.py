@@ -8,6 +8,7 @@ Names beyond the largest are one category, `others`; it is decided by name befor
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,9 +21,10 @@ from callgrove.arrays import ABSENT, Ids, Ints
 from callgrove.model.experiment import Experiment
 from callgrove.model.traces.events import Window
 
-__all__ = ["OTHERS", "Category", "DominantTime", "Grid", "name_profile"]
+__all__ = ["OTHERS", "WIDEST_LINE", "Category", "DominantTime", "Grid", "name_profile"]
 
 OTHERS = "others"
+WIDEST_LINE = 28  # characters of the name of a line
 ORDER = ("node", "rank", "gpu_device", "gpu_context", "gpu_stream", "thread")
 
 
@@ -74,9 +76,23 @@ class DominantTime(Picture):
         for number, first in enumerate(range(0, len(order), per_line)):
             some = order[first : first + per_line]
             line_of[some] = number
-            names = [name_profile(self._experiment, p) for p in (some[0], some[-1])]
-            lines.append(names[0] if len(some) == 1 else f"{names[0]} to {names[1]}")
+            lines.append(self._name_line(some))
+        several = {name for name, n in Counter(lines).items() if n > 1}
+        for number, name in enumerate(lines):
+            if name in several:  # processes that a profiler does not tell apart
+                lines[number] = f"{order[number * per_line]} {name}"
         return lines, line_of
+
+    def _name_line(self, profiles: list[int]) -> str:
+        """Return the name of a profile, or those of the first and the last of several as far as they differ."""
+        first, last = (name_profile(self._experiment, p) for p in (profiles[0], profiles[-1]))
+        if len(profiles) == 1:
+            return first
+        words, others = first.split(), last.split()
+        same = next((k for k, pair in enumerate(zip(words, others, strict=False)) if pair[0] != pair[1]), 0)
+        same -= same % 2 if same < len(words) - 1 else 0  # pairs of a word and a number; only the last may be one word
+        name = f"{first} to {' '.join(others[same:])}"
+        return name if len(name) <= WIDEST_LINE else f"{first} +{len(profiles) - 1}"
 
     def _describe(self, item: Item) -> tuple[str, State]:
         state = State(item.state)

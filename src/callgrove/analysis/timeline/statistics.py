@@ -285,6 +285,8 @@ class Timeline:
             return None, ""
         if self.totals.states[State.BETWEEN]:
             return None, "not known: what threads do between spans is not traced"
+        if self.question.kinds is not None:
+            return None, "not known: functions of other kinds read as idle"
         return int(self.totals.compute_ns[hosts].max()) / self.length_ns, ""
 
 

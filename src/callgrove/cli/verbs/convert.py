@@ -14,7 +14,7 @@ from callgrove.cli.contexts import add_contexts
 from callgrove.cli.messages import exit_code_of, settle_stdout, tidy_ending
 from callgrove.cli.options import InputOptions, add_execution, add_study_input, engine_for, row_limit
 from callgrove.cli.parser import Command, Parser
-from callgrove.cli.selecting import CuttingOptions, add_cutting, is_cut, select_part
+from callgrove.cli.selecting import CuttingOptions, add_cutting, cut_costs, is_cut, select_part
 
 if TYPE_CHECKING:
     from callgrove.execute import Workers
@@ -44,6 +44,7 @@ FLAGS = {  # of fields of WriteOptions
     "limit": "--limit",
 }
 MOST_NODES = 80  # of a graph
+COSTS_OF_STACKS = ("folded", "speedscope", "pprof", "dot")  # a window of time is that of costs, as in `top`
 AGENT_INDICES = ("absolute", "relative", "type-relative")  # AgentIndex
 
 
@@ -230,6 +231,9 @@ def convert(options: Options, names: list[str], workers: Workers) -> int:
         _refuse_unused(options, [name])
     format_, dialect = writer_of(name), check_dialect(name, options.dialect)
     if isinstance(opened, Experiment):
+        if name in COSTS_OF_STACKS:
+            opened = cut_costs(opened, options)
+            options = replace(options, window=None, start_marker="", end_marker="")
         opened = select_part(opened, options)
     elif is_cut(options):
         raise UsageError(

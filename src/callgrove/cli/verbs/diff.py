@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from callgrove.cli.options import UNSAID, SelectionOptions, TableOutput, add_remap, add_selection, add_table_output
@@ -20,6 +21,7 @@ from callgrove.cli.results import (
     write_result,
 )
 from callgrove.cli.verbs.gate import FORMATS, GROUPINGS, MOST_ROWS, GateOptions, add_gate, check_sides, run_gate
+from callgrove.cli.verbs.report import add_page, check_page, write_comparison
 
 if TYPE_CHECKING:
     from callgrove.analysis.comparison import Comparison
@@ -45,6 +47,14 @@ class Options(GateOptions, ResultOptions, MatchingOptions, SelectionOptions, Tab
     processes: Sequence[int] | None
     match: str | None
     write: str | None
+    report: str | None
+    title: str
+    max_size: int
+
+    @property
+    def files(self) -> Mapping[str, str | None]:
+        """The files to write, by option."""
+        return {"-o": self.output, "--report": self.report}
 
     def defines(self, metrics: Metrics, text: str) -> bool:
         """Return whether -m defines a metric; LEFT=RIGHT names one of each side."""
@@ -98,6 +108,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="names that mean the same: two in each line, of the first input and of the others, as CSV or with a tab",
     )
     add_target(parser)
+    page = parser.add_argument_group("page")
+    page.add_argument("--report", metavar="FILE", help="write a page of HTML instead of a table, like change.html")
+    add_page(page)
     add_gate(parser)
 
 
@@ -132,19 +145,40 @@ def run(options: Options) -> int:
     from callgrove.cli.opening import open_any
 
     check_sides(options)
+    _check_page(options)
     if options.has_sides:
+        _refuse_beside_sides(options)
         return run_gate(options)
-    options = replace(options, limit=MOST_ROWS) if options.limit == UNSAID else options
     if options.write:
         refuse_result(options.write, options.paths, options)
         _refuse_of_tables(options)
+    else:
+        _refuse_of_writing(options)
+    options = replace(options, limit=MOST_ROWS) if options.limit == UNSAID else options
     opened = [open_any(replace(options, paths=[path])) for path in options.paths]
-    if not options.write and are_studies(opened):
+    if not options.write and not options.report and are_studies(opened):
         return _compare_studies(opened, options)
     inputs = [_require_experiment(one, path, options) for one, path in zip(opened, options.paths, strict=True)]
     if options.write:
         return _write(inputs, options.write, options)
     return _compare_experiments(inputs, options)
+
+
+def _refuse_beside_sides(options: Options) -> None:
+    """Refuse options that a comparison of repetitions does not have, rather than to ignore them."""
+    from callgrove.errors import UsageError
+
+    given = {
+        "--sort": options.sort != "difference",
+        "--only": options.only,
+        "--scaling": options.scales,
+        "--processes": options.processes,
+        "--match": options.match,
+        "--flat with --by path": options.flat and options.by == "path",
+        **_list_of_writing(options),
+    }
+    if unfit := [flag for flag, is_given in given.items() if is_given]:
+        raise UsageError(f"{unfit[0]} cannot be used with --left and --right, which compare repetitions")
 
 
 def _require_experiment(opened: Experiment | Study, path: str, options: Options) -> Experiment:
@@ -156,6 +190,8 @@ def _require_experiment(opened: Experiment | Study, path: str, options: Options)
         return opened
     if options.write:
         raise UsageError(f"{path}: holds series over parameters; differences of these are shown, and not written")
+    if options.report:
+        raise UsageError(f"{path}: holds series over parameters; these are compared in tables, and have no page")
     raise UsageError(f"{path}: holds series over parameters; compare it with another study, or a folder of runs")
 
 
@@ -183,6 +219,30 @@ def _compare_studies(opened: Sequence[Experiment | Study], options: Options) -> 
     return 0
 
 
+def _check_page(options: Options) -> None:
+    """Refuse what a page of a comparison does not know; it shows both scopes of everything, in any order."""
+    from callgrove.errors import UsageError
+
+    if not options.report:
+        if options.title:
+            raise UsageError("--title is that of a page; --report names it")
+        return
+    check_page(options.report)
+    given = {
+        "--left and --right": options.has_sides,
+        "--write": options.write,
+        "--sort": options.sort != "difference",
+        "--only": options.only,
+        "--scope": options.scope != "exclusive",
+        "--where": options.where,
+        "--limit": options.limit not in (UNSAID, None),
+        "--format": options.format != "table",
+        "-o": options.output,
+    }
+    if unused := [flag for flag, is_given in given.items() if is_given]:
+        raise UsageError(f"{unused[0]} is for tables, and --report writes a page; leave one of them out")
+
+
 def _refuse_of_tables(options: Options) -> None:
     """Refuse options of tables where an experiment is written."""
     from callgrove.errors import UsageError
@@ -191,17 +251,45 @@ def _refuse_of_tables(options: Options) -> None:
         "--sort": options.sort != "difference",
         "--only": options.only,
         "--scaling": options.scales,
+        "--processes": options.processes,
         "--flat": options.flat,
         "--match": options.match,
+        "--source": options.source,
+        "--scope": options.scope != "exclusive",
+        "--where": options.where,
+        "--limit": options.limit != UNSAID,
+        "--format": options.given_format,
+        "-o": options.output,
     }
     if unused := [flag for flag, is_given in given.items() if is_given]:
         raise UsageError(f"{unused[0]} is for tables, and --write writes an experiment; leave one of them out")
 
 
+def _list_of_writing(options: Options) -> dict[str, object]:
+    """Return options of written experiments, and whether each was given."""
+    return {
+        "--ignore": options.ignore,
+        "--system": options.system != "union",
+        "--to": options.to,
+        "--dialect": options.dialect,
+        "--force": options.force,
+    }
+
+
+def _refuse_of_writing(options: Options) -> None:
+    """Refuse options of written experiments where a table is printed: it compares call paths by their names."""
+    from callgrove.errors import UsageError
+
+    given = {**_list_of_writing(options), "--by": options.by != "place"}
+    if unused := [flag for flag, is_given in given.items() if is_given]:
+        raise UsageError(f"{unused[0]} is for experiments that --write writes; tables compare call paths by name")
+
+
 def _compare_experiments(inputs: list[Experiment], options: Options) -> int:
     from callgrove.analysis.comparison import Question, compare
-    from callgrove.cli.comparing import show_comparison
+    from callgrove.cli.comparing import MOST_TOTALS, say_comparison, show_comparison
     from callgrove.cli.opening import say_damage_met
+    from callgrove.cli.output import say_selected_cost
     from callgrove.model.metrics import Scope
 
     sides = _choose_sides(inputs, options)
@@ -214,6 +302,13 @@ def _compare_experiments(inputs: list[Experiment], options: Options) -> int:
     )
     _refuse_unused(comparison, sides, options)
     comparison.require_common()
+    named = zip(sides, comparison.metrics, comparison.short_names, strict=True)
+    for side, metric, name in islice(named, MOST_TOTALS + 1):
+        say_selected_cost(side, metric, name)
+    if options.report:
+        say_comparison(comparison)
+        write_comparison(comparison, options.report, options.title, options.max_size, options)
+        return 0
     show_comparison(comparison, options)
     for experiment in inputs:
         say_damage_met(experiment, options)
@@ -255,12 +350,24 @@ def _choose_sides(inputs: list[Experiment], options: Options) -> list[Experiment
 
 def _write(inputs: list[Experiment], target: str, options: Options) -> int:
     from callgrove.algebra.operations import diff
+    from callgrove.cli.output import say_selected_cost
     from callgrove.errors import UsageError
 
     if len(inputs) != 2:
         raise UsageError(f"--write makes an experiment of two inputs, and {len(inputs)} were given")
+    inputs = [_choose_what_is_written(one, options) for one in inputs]
+    for one in inputs:
+        say_selected_cost(one, options.metric, one.path)
     made = diff(*inputs, ignore=options.ignore, by=options.by, system=options.system)
     return write_result(made, inputs, target, options)
+
+
+def _choose_what_is_written(experiment: Experiment, options: Options) -> Experiment:
+    """Return the ranks, threads and metric of an input that were asked for."""
+    metrics = None if options.metric is None else [experiment.metrics.resolve(options.metric)]
+    if metrics is None and options.rank is None and options.thread is None:
+        return experiment
+    return experiment.select(ranks=options.rank, threads=options.thread, metrics=metrics, drop_unused=False)
 
 
 DIFF = Command(Options, add_arguments, run)

@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from callgrove.cli.options import TABLE_FORMATS, UNSAID, InputOptions, SelectionOptions, TableOutput
-from callgrove.cli.output import choose_rows, emit, emit_text
+from callgrove.cli.output import amounts_of, choose_rows, emit, emit_text
 from callgrove.cli.results import open_all, resolve_links
 from callgrove.errors import IncompleteResult, UsageError
 from callgrove.render.cost_texts import amount_of
 
 if TYPE_CHECKING:
-    from callgrove.analysis.gate.decision import Gate
+    from callgrove.analysis.gate.decision import Gate, GateRow
     from callgrove.model.experiment import Experiment
     from callgrove.model.table import Table
 
@@ -24,6 +24,7 @@ SLOWER = 5  # exit code
 GROUPINGS = ("function", "path")
 FORMATS = (*TABLE_FORMATS, "junit")
 MOST_ROWS = 20  # of a printed table
+SHARE = 0.005  # of reports that may be wrong, and of cost that a row has at least
 MATTERS = 0.03  # the change that verdicts are about where nothing fails
 
 
@@ -34,8 +35,8 @@ class GateOptions(InputOptions, SelectionOptions, TableOutput):
     left: Sequence[str]
     right: Sequence[str]
     fail_above: float | None
-    alpha: float
-    min_share: float
+    alpha: float | None
+    min_share: float | None
     assume_noise: float | None
     by: str
     scope: str
@@ -93,14 +94,12 @@ def add_gate(parser: argparse.ArgumentParser) -> None:
         "--alpha",
         metavar="SHARE",
         type=share,
-        default=0.005,
         help="how many reports without any change may fail (default: 0.5%%)",
     )
     group.add_argument(
         "--min-share",
         metavar="SHARE",
         type=share,
-        default=0.005,
         help="leave out functions with less of the cost of all runs (default: 0.5%%)",
     )
     group.add_argument(
@@ -119,7 +118,12 @@ def check_sides(options: GateOptions) -> None:
             raise UsageError("name a PATH, or repetitions with --left and --right; see --help")
         if options.by in GROUPINGS:
             raise UsageError(f"--by {options.by} needs --left and --right; --flat compares functions of two inputs")
-        given = ("--fail-above", options.fail_above), ("--assume-noise", options.assume_noise)
+        given = (
+            ("--fail-above", options.fail_above),
+            ("--assume-noise", options.assume_noise),
+            ("--alpha", options.alpha),
+            ("--min-share", options.min_share),
+        )
         if flags := [flag for flag, value in given if value is not None]:
             raise UsageError(f"{flags[0]} needs repetitions: name them with --left and --right")
         if options.format == "junit":
@@ -160,8 +164,8 @@ def run_gate(options: GateOptions) -> int:
         right,
         options.metric,
         fail_above=MATTERS if options.fail_above is None else options.fail_above,
-        alpha=options.alpha,
-        min_share=options.min_share,
+        alpha=SHARE if options.alpha is None else options.alpha,
+        min_share=SHARE if options.min_share is None else options.min_share,
         by="path" if options.by == "path" else "function",
         assume_noise=options.assume_noise,
         ranks=options.rank,
@@ -204,27 +208,28 @@ def _exit_code(made: Gate, options: GateOptions) -> int:
 
 
 def _print(made: Gate, options: GateOptions) -> None:
-    from callgrove.cli.messages import with_flags
-    from callgrove.render.gate_report import junit_text, markdown_text
+    from callgrove.cli.messages import note, with_flags
+    from callgrove.render.gate_report import junit_text, markdown_text, readable_table
 
     write = amount_of(made.metric.unit, made.metric.is_derived)
-    if options.format == "markdown":
-        emit_text([markdown_text(made, write, with_flags)], options.output)
-    elif options.format == "junit":
-        emit_text([junit_text(made, write, with_flags)], options.output)
-    else:
-        limit = (MOST_ROWS if options.format == "table" else None) if options.limit == UNSAID else options.limit
-        emit(_make_table(made, options), replace(options, limit=limit))
+    table, rows = _choose_rows(made, options)
+    if options.format in ("markdown", "junit"):
+        compose = markdown_text if options.format == "markdown" else junit_text
+        shown = rows[: None if options.limit == UNSAID else options.limit]
+        emit_text([compose(made, shown, write, with_flags)], options.output)
+        if len(shown) < len(rows):
+            note(f"{len(rows) - len(shown):,} more rows were left out by --limit")
+        return
+    limit = (MOST_ROWS if options.format == "table" else None) if options.limit == UNSAID else options.limit
+    emit(readable_table(rows, write) if options.format == "table" else table, replace(options, limit=limit))
 
 
-def _make_table(made: Gate, options: GateOptions) -> Table:
+def _choose_rows(made: Gate, options: GateOptions) -> tuple[Table, tuple[GateRow, ...]]:
+    """Return the rows that --where leaves, as a table of numbers and as they are."""
     from callgrove.patterns.tables import take_rows
-    from callgrove.render.gate_report import readable_table
 
     table, rows = made.table(), made.shown
-    if options.where:
-        chosen = choose_rows(table, options)
-        table, rows = take_rows(table, chosen), tuple(rows[k] for k in chosen.nonzero()[0].tolist())
-    if options.format != "table":
-        return table
-    return readable_table(rows, amount_of(made.metric.unit, made.metric.is_derived))
+    if not options.where:
+        return table, rows
+    chosen = choose_rows(table, options, amounts_of(("left", "right"), made.metric.unit))
+    return take_rows(table, chosen), tuple(rows[k] for k in chosen.nonzero()[0].tolist())

@@ -49,8 +49,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: Options) -> int:
     from callgrove.analysis.spread.imbalance import Question, choose_compared, imbalance
     from callgrove.cli.opening import open_experiment, say_added_up, say_damage_met
-    from callgrove.cli.output import choose_rows, costs_of, say_headline
-    from callgrove.cli.spread_tables import format_imbalance, say_compared
+    from callgrove.cli.output import amounts_of, choose_rows, costs_of, say_headline
+    from callgrove.cli.spread_tables import AMOUNTS, format_imbalance, say_compared
     from callgrove.errors import UsageError
     from callgrove.model.metrics import Scope
 
@@ -66,7 +66,8 @@ def run(options: Options) -> int:
     )
     made = imbalance(costs, asked)
     if options.where:
-        made = made.take(choose_rows(made.table, options), options.limit)
+        amounts = amounts_of(AMOUNTS, costs.metric.unit)
+        made = made.take(choose_rows(made.table, options, amounts), options.limit)
     say_headline(costs, options, (*say_compared(made.entities, options, options.over is None), *made.table.notes))
     emit(format_imbalance(made, costs, options), options)
     return say_damage_met(experiment, options, printed=bool(len(made.table)))

@@ -17,11 +17,11 @@ from callgrove.cli.options import (
     add_profiles,
     add_run,
     add_table_output,
+    add_window,
     engine_for,
 )
 from callgrove.cli.output import emit, emit_each, filter_rows
 from callgrove.cli.parser import Command
-from callgrove.cli.selecting import time_window
 
 if TYPE_CHECKING:
     from callgrove.analysis.summary_sections import By, Summary
@@ -81,12 +81,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         one.add_argument(f"--{side}", metavar="TIME", default="", help=f"{word} this time {time}")
         which = "first" if side == "start" else "last"
         one.add_argument(f"--{side}-marker", metavar="NAME", default="", help=f"{word} the {which} marker of that name")
-    window.add_argument(
-        "--window",
-        metavar="START:END",
-        type=time_window,
-        help="both in one, like 250ms:1.5s or 10%%:20%%",
-    )
+    add_window(window, "both in one")
     window.add_argument(
         "--window-mode",
         choices=MODES,

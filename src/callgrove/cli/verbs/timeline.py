@@ -18,10 +18,10 @@ from callgrove.cli.options import (
     add_profiles,
     add_run,
     add_table_output,
+    add_window,
 )
 from callgrove.cli.output import emit, emit_text, filter_rows, stdout_look
 from callgrove.cli.parser import Command
-from callgrove.cli.selecting import time_window
 from callgrove.errors import UsageError
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ DIVISIONS = ("name", "profile", "rank", "thread", "node", "kind", "class", "cont
 FOR_PEOPLE = 20  # rows that a table shows; data for programs are whole
 PICTURES = (".svg", ".png", ".pdf")
 MOMENTS = {"from_ns": "from", "first_ns": "first at", "slowest_ns": "slowest at"}
+LARGEST = 1 << 24  # of depths and bins
 LINES_ON_TERMINAL, LINES_OF_FILE, COLUMNS_OF_FILE = 24, 64, 990
 
 
@@ -72,6 +73,11 @@ class Options(InputOptions, MetricNames, ProfileOptions, TableOutput):
         return [*super().inputs, *([self.classes] if self.classes else [])]
 
     @property
+    def format(self) -> str:
+        """That of the table, if there is one: a picture is no format of it."""
+        return self.given_format or self.formats[0] if self.draws_only else super().format
+
+    @property
     def draws_only(self) -> bool:
         """Whether -o FILE is a picture instead of a table."""
         return self.output is not None and self.output.lower().endswith(PICTURES)
@@ -80,12 +86,7 @@ class Options(InputOptions, MetricNames, ProfileOptions, TableOutput):
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_input(parser, many=True)
     group = parser.add_argument_group("selection")
-    group.add_argument(
-        "--window",
-        metavar="START:END",
-        type=time_window,
-        help="only this part of traces, in time since the start, like 250ms:1.5s or 10%%:20%% (plain numbers: ns)",
-    )
+    add_window(group, "only this part of traces")
     group.add_argument("--kind", metavar="LIST", type=_words, help="only functions and spans of these kinds")
     group.add_argument("-m", "--metric", metavar="NAME", help="lines of samples that follow this metric")
     add_profiles(group)
@@ -131,8 +132,8 @@ def _words(text: str) -> list[str]:
 
 
 def _count(text: str) -> int:
-    if not (text.isascii() and text.isdigit()) or not 1 <= int(text) <= 1 << 24:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 on")
+    if not (text.isascii() and text.isdigit()) or not 1 <= int(text) <= LARGEST:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to {LARGEST:,}")
     return int(text)
 
 
@@ -180,6 +181,11 @@ def _print_timeline(experiment: Experiment, question: Question, options: Options
     """Print the table and the pictures; return what is said about them."""
     from callgrove.analysis.timeline.statistics import measure
 
+    if options.draws_only and (options.given_format or options.svg):
+        other = "--svg" if options.svg else f"--format {options.given_format}"
+        raise UsageError(f"-o {options.output} draws a picture instead of a table; leave out {other}, or -o")
+    if options.ignore_digits:
+        raise UsageError("--ignore-digits is about names in --phases; name both, or leave it out")
     by_file = options.output if options.draws_only else options.svg
     for file in [by_file] if by_file else []:
         _refuse_picture(file)
@@ -194,7 +200,7 @@ def _print_timeline(experiment: Experiment, question: Question, options: Options
         _write_picture(in_file, by_file, experiment)
     if not options.draws_only:
         _emit(timeline.table(), experiment, timeline.window, options)
-    return [_describe(timeline), *timeline.notes(), *_describe_efficiency(timeline)]
+    return [_describe(timeline), *timeline.notes(), *_describe_efficiency(timeline, bool(options.contexts))]
 
 
 def _draw_on_terminal(experiment: Experiment, question: Question, options: Options) -> DominantTime | None:
@@ -246,11 +252,13 @@ def _describe(timeline: Timeline) -> str:
     return f"{duration_ns(timeline.length_ns)} from @{timeline.window[0]} on, {whose}: {shares or 'no time'}"
 
 
-def _describe_efficiency(timeline: Timeline) -> list[str]:
-    """Return POP's communication efficiency, or why it is not known."""
+def _describe_efficiency(timeline: Timeline, is_part: bool) -> list[str]:
+    """Return POP's communication efficiency, or why it is not known; it is that of whole programs."""
     from callgrove.render.units import percent
 
     share, why = timeline.communication_efficiency()
+    if share is not None and is_part:
+        share, why = None, "not known: what was not selected reads as idle"
     if share is None:
         return [f"communication efficiency: {why}"] if why else []
     return [f"communication efficiency {percent(share)}: the largest computation of a thread, of the window"]
@@ -300,9 +308,17 @@ def _print_phases(experiment: Experiment, question: Question, options: Options) 
     """Print the table of phases; return what is said about it."""
     from callgrove.analysis.timeline.phases import phases
 
-    for name, given in (("--bins", options.bins), ("--picture", options.picture), ("--svg", options.svg)):
-        if given:
-            raise UsageError(f"--phases lists patterns, which {name} says nothing about; leave out one of the two")
+    given = {
+        "--by": options.by,
+        "--bins": options.bins,
+        "--picture": options.picture,
+        "--svg": options.svg,
+        "--exclusive": options.exclusive,
+        "--classes": options.classes,
+    }
+    for word, value in given.items():
+        if value:
+            raise UsageError(f"--phases lists patterns, which {word} says nothing about; leave out one of the two")
     if options.draws_only:
         raise UsageError(f"{options.output}: --phases lists patterns and draws nothing; name a file like phases.csv")
     table, window = phases(experiment, question, options.ignore_digits)

@@ -98,6 +98,7 @@ TOP = Command(TopOptions, add_top_arguments, run_top)
 
 
 PICTURE = "svg"  # a flame graph
+ROWS_OF_TREE = 40
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,7 +125,7 @@ def add_tree_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="the tree of metrics instead (time > execution > mpi > ...), of the whole run; -m shows what is below one",
     )
-    add_table_output(parser, formats=(*TABLE_FORMATS, PICTURE), limit=40, where=True)
+    add_table_output(parser, formats=(*TABLE_FORMATS, PICTURE), limit=ROWS_OF_TREE, where=True)
 
 
 def run_tree(options: TreeOptions) -> int:
@@ -142,6 +143,9 @@ def run_tree(options: TreeOptions) -> int:
     has_columns = options.all_metrics or (options.derive and not options.metric)
     if options.format == PICTURE and (options.metrics or options.source or has_columns):
         raise UsageError(f"--format {PICTURE} draws calls by one metric (-m): no metric tree, lines or further columns")
+    if options.format == PICTURE and (options.where or options.limit != ROWS_OF_TREE):
+        word = "--where" if options.where else "--limit"
+        raise UsageError(f"{word} chooses rows of a table, and --format {PICTURE} draws all calls; leave out one")
     experiment = open_experiment(options)
     if options.metrics:
         return _print_metric_tree(experiment, options)
@@ -180,12 +184,13 @@ def _print_metric_tree(experiment: Experiment, options: TreeOptions) -> int:
     from callgrove.analysis.metric_tree import metric_tree
     from callgrove.cli.messages import note
     from callgrove.cli.opening import say_added_up, say_damage_met
-    from callgrove.cli.output import format_metric_tree
+    from callgrove.cli.output import filter_rows, format_metric_tree
     from callgrove.model.profiles import choose_profiles
 
     say_added_up(experiment)
     chosen = choose_profiles(experiment, options.rank, options.thread)
-    table = metric_tree(experiment, options.metric, chosen, options.limit)
+    table = metric_tree(experiment, options.metric, chosen, options.row_limit)
+    table = filter_rows(table, options).head(options.limit)
     if options.is_printed_table and not any(table["depth"]) and len(table) > 1 and not options.remap:
         note("these metrics have no tree; --remap makes one of time, by what contexts do")
     for text in table.notes:

@@ -109,8 +109,11 @@ class CubeValues:
                     yield self._without_fillers(one, block, profiles)
 
     def _choose_metrics(self, metrics: Ints | None) -> Iterator[tuple[int, MetricValues]]:
+        """Yield metrics that have values; those that were defined later, over these, have no rows in the file."""
         wanted = range(len(self.metrics)) if metrics is None else np.unique(metrics).tolist()
         for metric in wanted:
+            if metric >= len(self.metrics):
+                break
             if (one := self.metrics[metric]) is not None and len(one.rows):
                 yield metric, one
 

@@ -11,6 +11,7 @@ power of ten. Rounding is done on running sums, so that the numbers add up to th
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -35,6 +36,7 @@ __all__ = [
     "choose_profiles",
     "choose_scale",
     "exclusive_costs",
+    "name_profiles",
     "round_costs",
 ]
 
@@ -124,6 +126,22 @@ def choose_profiles(experiment: Experiment, report: LossReport) -> Ints:
     if len(known) < len(experiment.profiles.measured):
         report.add("costs of single profiles: only those of all together are known")
     return known
+
+
+def name_profiles(experiment: Experiment) -> list[str]:
+    """Return a name for each profile that no other has: every rank of a Score-P profile has its `Master thread`."""
+    profiles = experiment.profiles
+    names = [profiles.label(p) for p in range(len(profiles))]
+    for tell in (
+        profiles.describe,
+        lambda p: f"run {profiles.run[p]}" if profiles.n_runs > 1 else names[p],
+        lambda p: f"profile {p}",
+    ):
+        n_of = Counter(names)
+        for p, name in enumerate(names):
+            if n_of[name] > 1 and (more := tell(p)) != name:
+                names[p] = f"{name}, {more}"
+    return names
 
 
 def batches(experiment: Experiment, profiles: Ints, n_metrics: int = 1) -> Iterator[Ints]:

@@ -30,6 +30,7 @@ from callgrove.formats.stacks.costs import (
     choose_scale,
     exclusive_costs,
     make_finite,
+    name_profiles,
     round_costs,
 )
 from callgrove.formats.stacks.frames import Frames, Labels, clean_name, merge_stacks, owners
@@ -124,10 +125,12 @@ class PprofWriter(StackWriter):
         super().__init__(target, options, compressed=True)
         self._texts = Names()
         self._texts("")
+        self._names: list[str] = []  # of profiles
 
     def _make(self, tables: Experiment) -> Iterator[bytes]:
         tree, report = tables.contexts, self._report
         metrics = choose_metrics(tables, report)
+        self._names = name_profiles(tables)
         labels = Labels.short(tree)
         owner = owners(tree, is_function(tree))
         places, place = distinct_rows(labels.of[owner], lines_in_frames(tree, owner))
@@ -202,7 +205,7 @@ class PprofWriter(StackWriter):
     def _labels(self, tables: Experiment, profile: int) -> bytes:
         """Return what tells the samples of a profile from others."""
         profiles = tables.profiles
-        out = [self._label("profile", clean_name(profiles.label(profile)))]
+        out = [self._label("profile", clean_name(self._names[profile]))]
         for column in IDENTITY:
             values, present = profiles.identity(column)
             if present[profile] and int(values[profile]) < 1 << 63:

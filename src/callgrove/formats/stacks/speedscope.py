@@ -37,6 +37,7 @@ from callgrove.formats.stacks.costs import (
     choose_profiles,
     exclusive_costs,
     make_finite,
+    name_profiles,
 )
 from callgrove.formats.stacks.frames import Frames, Labels, clean_name, merge_stacks, owners
 from callgrove.formats.stacks.writer import StackWriter, in_pieces
@@ -90,12 +91,14 @@ class SpeedscopeWriter(StackWriter):
     def __init__(self, target: Path, options: WriteOptions) -> None:
         super().__init__(target, options)
         self._n_profiles = 0
+        self._names: list[str] = []  # of the profiles of the input
 
     def _make(self, tables: Experiment) -> Iterator[bytes]:
         traces = tables.traces
         has_costs, has_traces = bool(tables.metrics.quantities), bool(traces.n_samples or traces.n_spans)
         if not has_costs and not has_traces:
             raise UsageError(f"{self.target}: {tables.path or tables.title} has neither costs nor traces")
+        self._names = name_profiles(tables)
         frames = _FrameTable()
         labels = Labels.short(tables.contexts)
         of_labels = list(_frames_of(tables, labels, frames))
@@ -133,13 +136,13 @@ class SpeedscopeWriter(StackWriter):
         unit = _choose_unit(tables.metrics.first(name).unit)
         profiles = choose_profiles(tables, report)
         several = len(tables.profiles.measured) != 1
-        first = f"{name}, all profiles" if several else tables.profiles.label(int(tables.profiles.measured[0]))
+        first = f"{name}, all profiles" if several else self._names[int(tables.profiles.measured[0])]
         yield from self._sampled(first, name, stacks, costs, unit)
         for batch in batches(tables, profiles if several else profiles[:0]):
             matrix = tables.matrix(name, Scope.EXCLUSIVE, batch)[: tree.n_listed]
             for column, profile in enumerate(batch.tolist()):
                 numbers = self._without_negative(tables, name, make_finite(matrix[:, column], name, report))
-                yield from self._sampled(tables.profiles.label(profile), f"{name} by profile", stacks, numbers, unit)
+                yield from self._sampled(self._names[profile], f"{name} by profile", stacks, numbers, unit)
         report.hint(unit.say(name) if unit.unit != "none" else f"numbers are those of {name}")
         self._say_metrics(tables, name)
         if tree.folded.any():
@@ -185,7 +188,7 @@ class SpeedscopeWriter(StackWriter):
             passed.n_samples += _put_samples(
                 lane, Samples(line.time_ns[kept], line.context[kept], line.until_ns), stacks, [*frame, elided], origin
             )
-            yield from self._evented(f"{tables.profiles.label(profile)} over time", lane)
+            yield from self._evented(f"{self._names[profile]} over time", lane)
 
     def _leave_out_samples(self, metric: int, n: int) -> None:
         if metric >= 0:
@@ -204,10 +207,10 @@ class SpeedscopeWriter(StackWriter):
         for chunk in order.chunks():
             profile = int(chunk["profile"][0])
             if profile != here:
-                yield from self._close_lanes(tables, here, lanes)
+                yield from self._close_lanes(here, lanes)
                 lanes, here, n_profiles = _SpanLanes(origin), profile, n_profiles + 1
             self._put_spans(lanes, chunk, names, n_profiles)
-        yield from self._close_lanes(tables, here, lanes)
+        yield from self._close_lanes(here, lanes)
 
     def _put_spans(self, lanes: _SpanLanes, chunk: SpanChunk, names: _SpanNames, n_profiles: int) -> None:
         assert self._ledgers is not None
@@ -232,10 +235,10 @@ class SpeedscopeWriter(StackWriter):
         self._ledgers.given.add_spans({name: column[kept] for name, column in usable.items()})
         return {name: column[kept] for name, column in usable.items()}
 
-    def _close_lanes(self, tables: Experiment, profile: int, lanes: _SpanLanes) -> Iterator[bytes]:
+    def _close_lanes(self, profile: int, lanes: _SpanLanes) -> Iterator[bytes]:
         for number, lane in enumerate(lanes.all):
             more = f", lane {number + 1}" if number else ""
-            yield from self._evented(f"{tables.profiles.label(profile)}{more} over time", lane)
+            yield from self._evented(f"{self._names[profile]}{more} over time", lane)
 
     def _evented(self, title: str, lane: _Lane) -> Iterator[bytes]:
         lane.finish()

@@ -398,6 +398,12 @@ class CubePl(Derivation):
     def adds_over_profiles(self) -> bool:
         return self.when != When.AFTER and not self.rules and _is_sum_of_multiples(self.formula.tree)
 
+    @property
+    def depends_on_contexts(self) -> bool:
+        """Whether it reads variables, such as tables by call path, or init blocks may mark metrics void in one tree and
+        not in another."""
+        return bool(self.formula.variables or self.program.inits)
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, CubePl) and self.identity == other.identity
 

@@ -26,7 +26,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from callgrove.arrays import ABSENT, Array, Floats, Ids, Ints, distinct_rows
+from callgrove.arrays import ABSENT, Array, Bools, Floats, Ids, Ints, distinct_rows
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.contexts import ContextKind
 from callgrove.model.experiment import InputWarning
@@ -66,17 +66,20 @@ METRICS = (
     Metric("overhead_time", Scope.EXCLUSIVE, "s", description="Time that the profiler itself took of a thread"),
 )
 NUMBER = {metric.name: number for number, metric in enumerate(METRICS)}
+DURATIONS = ("gpu_time", "gpu_busy", "host_time", "overhead_time")  # which a window cuts; the others are of whole spans
 
 
 @dataclass(frozen=True)
 class Part:
     """Spans, and their profiles: what these are in the experiment, and numbers of their processes and devices, of which
-    -1 is a host."""
+    -1 is a host. With a window, times are those inside of it, and only what begins there is counted; where a span lies
+    in the tree does not depend on it."""
 
     traces: Traces
     profile: Ids
     process: Ints
     device: Ints
+    window: Window | None = None
 
 
 Node = tuple[int, ContextKind, str]  # parent, which comes before, or -1
@@ -157,7 +160,16 @@ class _Tree:
         calls, host = self._calls(spans), np.flatnonzero(~spans.is_device)
         nest = nesting(spans.start_ns[host], spans.end_ns[host], spans.profile[host])
         context = self._place(spans, calls, host, nest)
-        return self._sum(spans, context, self._measure(spans, calls, host, nest) + self._sizes(spans))
+        measured = self._measure(spans, calls, host, nest) + self._sizes(spans)
+        if self._part.window is not None:
+            inside = self._measure(spans.clip(self._part.window), calls, host, nest)
+            begins = spans.begin_in(self._part.window)
+            times = [one for one in inside if one[0] in DURATIONS]
+            counts = [
+                (name, rows[begins[rows]], n[begins[rows]]) for name, rows, n in measured if name not in DURATIONS
+            ]
+            measured = times + counts
+        return self._sum(spans, context, measured)
 
     def _calls(self, part: _Spans) -> Ints:
         """Return the call that launched each operation; -1 elsewhere."""
@@ -312,6 +324,20 @@ class _Spans:
         """Return spans with times that are no times replaced by an interval that ends before it starts."""
         good = usable(self.start_ns, self.end_ns)
         return replace(self, start_ns=np.where(good, self.start_ns, 1), end_ns=np.where(good, self.end_ns, 0))
+
+    def clip(self, window: Window) -> _Spans:
+        """Return spans with what of them lies in a window; those outside have no length, those that end before they
+        start stay such."""
+        start, end = np.clip(self.start_ns, *window), np.clip(self.end_ns, *window)
+        forward = self.end_ns >= self.start_ns
+        return replace(
+            self, start_ns=np.where(forward, start, self.start_ns), end_ns=np.where(forward, end, self.end_ns)
+        )
+
+    def begin_in(self, window: Window) -> Bools:
+        """Return which spans begin in a window."""
+        begins: Bools = (self.start_ns >= window[0]) & (self.start_ns < window[1])
+        return begins
 
     def rows(self, span: Ints) -> tuple[Ints, Ints]:
         """Return the rows of spans that are here, and which of the given ones these are."""

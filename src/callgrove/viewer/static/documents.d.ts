@@ -40,6 +40,10 @@ export interface PanelData {
   gpu: GpuData;
   growth: ScalingData;
   scaling: ScalingData;
+  comparison: ComparisonData;
+  compareflame: ComparedFlameData;
+  comparetree: ComparedTablesData;
+  comparetime: ComparedTimeData;
   unavailable: { reason: string };
 }
 
@@ -251,6 +255,8 @@ export interface TimelineData extends Legends {
   overhead_ns: number;
   /** That of the whole time first. */
   layers: LayerData[];
+  /** Names or kinds that have strong colours, where that is not for one timeline to say. */
+  order?: (deepest: number, by: "name" | "kind") => string[];
 }
 
 /** A section of the summary; texts are numbers of which a page would lose digits. */
@@ -366,4 +372,71 @@ export interface ScalingData {
   value: Numbers;
   low: Numbers;
   high: Numbers;
+}
+
+// -- comparisons (comparison.py) --------------------------------------------------------------------------------------
+
+/** What the left and the right side have. */
+export type Both<T> = [left: T, right: T];
+
+export interface ComparedMetric {
+  name: string;
+  /** What each side calls it. */
+  names: Both<string>;
+  unit: string;
+  description: string;
+  derived: string;
+  additive: boolean;
+  missing: boolean;
+  totals: Both<Finite>;
+  /** What the change comes to; empty where there is no total. */
+  sentence: string;
+  /** How many rows of `diff` each side has alone, and what these cost. */
+  only: Both<[n: number, cost: Finite]>;
+}
+
+/** Call paths or functions that are kept, then rows that stand for folded ones. */
+export interface ComparedTreeData {
+  parent: Numbers;
+  label: Numbers;
+  more: Numbers;
+  metrics: {
+    exclusive: Both<Numbers>;
+    /** There where it is not the sum of exclusive cost over the subtree. */
+    inclusive?: Both<Numbers>;
+    /** Who has a cost there or below: 1 the left side, 2 the right one, 3 both. */
+    present: Numbers;
+  }[];
+}
+
+/** How losses are computed (analysis/comparison/scaling.py). */
+export interface ScalingQuestion {
+  kind: "weak" | "strong";
+  processes: Both<number>;
+}
+
+export interface ComparedData {
+  labels: Labels;
+  metrics: ComparedMetric[];
+  sides: Both<string>;
+  scaling: ScalingQuestion | null;
+}
+
+export interface ComparisonData extends ComparedData {
+  functions: ComparedTreeData;
+  has_tree: boolean;
+}
+
+export interface ComparedFlameData extends ComparedData {
+  tree: ComparedTreeData;
+}
+
+export interface ComparedTablesData extends ComparedData {
+  /** Null where functions are compared, whoever called them. */
+  tree: ComparedTreeData | null;
+  functions: ComparedTreeData;
+}
+
+export interface ComparedTimeData {
+  pair: Both<{ name: string; timeline: TimelineData | null }>;
 }

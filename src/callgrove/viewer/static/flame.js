@@ -5,7 +5,19 @@
  * @import { Surface, Theme } from "./canvas.js"
  * @import { FlameData, Metric } from "./documents.js"
  * @import { Option } from "./dom.js"
+ * @import { Colours } from "./flame_colours.js"
  * @import { Store } from "./store.js"
+ * @import { Details } from "./tooltip.js"
+ * @import { Tree } from "./tree.js"
+ *
+ * @typedef {Object} Subject  what a flame graph is of; metrics are numbers of those of the tree
+ * @property {Tree} tree
+ * @property {(name: string) => number} metricOf  the one to draw where that name is chosen
+ * @property {(metric: number) => Option[]} colourings  the first is the default
+ * @property {(metric: number, by: string) => Colours} colours
+ * @property {(i: number, metric: number) => Details} details
+ * @property {(metric: number) => string} width  what boxes are as wide as
+ * @property {HTMLElement[]} controls  beside those that every flame graph has
  */
 
 import { fitting, Picture, themeColours } from "./canvas.js";
@@ -38,11 +50,25 @@ const COLOURINGS = [
  * @param {Store} view
  */
 export function drawFlame(place, data, view) {
-  new FlameGraph(place, data, view).refresh();
+  const tree = treeOf(data.tree, data.labels);
+  const signed = data.metrics.some((one) => one.signed);
+  /** @type {Option[]} */
+  const withChange = [["change", "change"], ...COLOURINGS];
+  const subject = {
+    tree,
+    metricOf: (/** @type {string} */ name) => chosenMetric(tree.metrics, name),
+    colourings: (/** @type {number} */ metric) =>
+      signed && !tree.metrics[metric].signed ? [...COLOURINGS, withChange[0]] : signed ? withChange : COLOURINGS,
+    colours: (/** @type {number} */ metric, /** @type {string} */ by) => colourer(tree, metric, by),
+    details: (/** @type {number} */ i, /** @type {number} */ metric) => tree.details(i, metric),
+    width: (/** @type {number} */ metric) => `inclusive ${tree.metrics[metric].name}`,
+    controls: [],
+  };
+  new FlameGraph(place, subject, view).refresh();
 }
 
 /** What is in sight is a part of the whole, from `from` to `to`; `focus` is the call that was zoomed to, -1 is none. */
-class FlameGraph {
+export class FlameGraph {
   crumbs = element("nav", { class: "crumbs", attributes: { "aria-label": "Path of the zoomed call" } });
   share = element("span", { class: "match", attributes: { role: "status" } });
   legend = element("div", { class: "legend" });
@@ -67,18 +93,17 @@ class FlameGraph {
 
   /**
    * @param {HTMLElement} place
-   * @param {FlameData} data
+   * @param {Subject} subject
    * @param {Store} view
    */
-  constructor(place, data, view) {
-    this.data = data;
+  constructor(place, subject, view) {
+    this.subject = subject;
     this.view = view;
-    this.tree = treeOf(data.tree, data.labels);
-    this.signed = data.metrics.some((one) => one.signed);
-    this.metric = chosenMetric(data.metrics, view.get("metric"));
-    this.colouring = data.metrics[this.metric].signed ? "change" : "name";
+    this.tree = subject.tree;
+    this.metric = subject.metricOf(view.get("metric"));
+    this.colouring = subject.colourings(this.metric)[0][0];
     this.layout = layOut(this.tree, this.metric);
-    this.colours = colourer(this.tree, this.metric, this.colouring);
+    this.colours = subject.colours(this.metric, this.colouring);
     this.found = searched(this.tree, this.metric, view.get("search"));
     this.build(place);
     this.listen();
@@ -95,14 +120,12 @@ class FlameGraph {
       "down",
       (value) => this.turn(value === "up"),
     );
-    const colouring = choice(
-      "Colour by",
-      this.signed ? [["change", "change"], ...COLOURINGS] : COLOURINGS,
-      this.colouring,
-      (value) => this.colour(value),
+    const colouring = choice("Colour by", this.subject.colourings(this.metric), this.colouring, (value) =>
+      this.colour(value),
     );
     place.append(
       element("div", { class: "toolbar" }, [
+        ...this.subject.controls,
         direction.root,
         colouring.root,
         button("Reset zoom", "Show everything again (Escape)", () => this.zoom(-1)),
@@ -143,9 +166,9 @@ class FlameGraph {
 
   /** Draw everything anew that depends on the metric. */
   measure() {
-    this.metric = chosenMetric(this.data.metrics, this.view.get("metric"));
+    this.metric = this.subject.metricOf(this.view.get("metric"));
     this.layout = layOut(this.tree, this.metric);
-    this.colours = colourer(this.tree, this.metric, this.colouring);
+    this.colours = this.subject.colours(this.metric, this.colouring);
     this.found = searched(this.tree, this.metric, this.view.get("search"));
     this.zoom(-1);
   }
@@ -160,7 +183,7 @@ class FlameGraph {
   /** @param {string} by */
   colour(by) {
     this.colouring = by;
-    this.colours = colourer(this.tree, this.metric, by);
+    this.colours = this.subject.colours(this.metric, by);
     this.refresh();
   }
 
@@ -180,12 +203,12 @@ class FlameGraph {
 
   /** What is drawn where the metric cannot be, or what the search found. */
   foundText() {
-    const { name, unit, derived } = this.data.metrics[this.metric];
+    const { name, unit, derived } = this.tree.metrics[this.metric];
     const wanted = this.view.get("metric");
     if (!this.found) return wanted === name ? "" : `${wanted} ${this.whyNot(wanted)}: this is ${name}`;
     const { n, cost, share } = this.found;
     const calls = `${count(n)} ${n === 1 ? "call" : "calls"}`;
-    const of = this.data.metrics[this.metric].signed ? `all changes of ${name}` : name;
+    const of = this.tree.metrics[this.metric].signed ? `all changes of ${name}` : name;
     const all = amountOf(unit, derived !== "")(cost);
     return `“${this.view.get("search").trim()}”: ${percent(share)} of ${of} (${all}) in ${calls}`;
   }
@@ -195,20 +218,22 @@ class FlameGraph {
    * @param {string} name
    */
   whyNot(name) {
-    const wanted = this.data.metrics.find((one) => one.name === name);
+    const wanted = this.tree.metrics.find((one) => one.name === name);
     return wanted?.additive ? "lacks values, so that nothing adds up" : "has no parts that add up";
   }
 
   caption() {
-    const { name, unit, total, derived } = this.data.metrics[this.metric];
-    const { names, scale } = this.colours;
+    const { unit, total, derived } = this.tree.metrics[this.metric];
+    const { names, scale, meaning } = this.colours;
     const amount = amountOf(unit, derived !== "");
     const part = this.focus < 0 ? "" : `, in ${this.tree.name(this.focus)}`;
     return [
-      { text: `inclusive ${name}${Number.isFinite(total) ? `, ${amount(total)} in total` : ""}${part}` },
+      {
+        text: `${this.subject.width(this.metric)}${Number.isFinite(total) ? `, ${amount(total)} in total` : ""}${part}`,
+      },
       { text: this.foundText() },
       ...(names ?? []).map(([text, colour]) => ({ text, colour })),
-      { text: scale ? `${this.colouring} cost, brighter from ${scale[0]} to ${scale[1]}` : "" },
+      { text: meaning ?? (scale ? `${this.colouring} cost, brighter from ${scale[0]} to ${scale[1]}` : "") },
     ];
   }
 
@@ -273,7 +298,7 @@ class FlameGraph {
       surface.text(
         width / 2,
         TOP + 40,
-        this.data.metrics[this.metric].signed ? "nothing has changed here" : "nothing has a cost above 0 here",
+        this.tree.metrics[this.metric].signed ? "nothing has changed here" : "nothing has a cost above 0 here",
         { fill: theme.muted, size: 13, anchor: "middle" },
       );
   }
@@ -401,7 +426,7 @@ class FlameGraph {
   hovered(event) {
     const hit = this.callAt(event);
     this.picture.canvas.style.cursor = hit >= 0 ? "pointer" : "default";
-    if (hit >= 0) tooltip.show(this.tree.details(hit, this.metric), event.clientX, event.clientY);
+    if (hit >= 0) tooltip.show(this.subject.details(hit, this.metric), event.clientX, event.clientY);
     else tooltip.hide();
   }
 
@@ -485,7 +510,7 @@ class FlameGraph {
     if (y + this.row > height) this.scroller.scrollTop += y + this.row - height + 4;
     const canvas = this.picture.canvas.getBoundingClientRect();
     const box = this.boxOf(next, width, height);
-    tooltip.show(this.tree.details(next, this.metric), canvas.left + box.x, canvas.top + box.y);
+    tooltip.show(this.subject.details(next, this.metric), canvas.left + box.x, canvas.top + box.y);
     this.picture.redraw();
   }
 }
@@ -495,7 +520,7 @@ class FlameGraph {
  * @param {Metric[]} metrics
  * @param {string} name
  */
-function chosenMetric(metrics, name) {
+export function chosenMetric(metrics, name) {
   /** @param {Metric} one */
   const addsUp = ({ additive, missing }) => additive && !missing;
   const wanted = metrics.findIndex((one) => one.name === name && addsUp(one));

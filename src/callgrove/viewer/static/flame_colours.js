@@ -3,10 +3,12 @@
  *
  * @import { Tree } from "./tree.js"
  *
- * @typedef {Object} Colours  what they mean is a scale from one amount to another, some names, or neither
+ * @typedef {Object} Colours  what they mean is a scale from one amount to another, some names, both or neither
  * @property {(i: number) => string} of  the colour of each call
  * @property {[from: string, to: string] | null} scale
  * @property {[name: string, colour: string][] | null} names
+ * @property {string[]} [ramp]  the colours of the scale, where these are not those of amounts
+ * @property {string} [meaning]  of the scale, below a picture that is saved
  */
 
 import { CATEGORIES, colourOf, LESS, mixed, MORE, OTHER, palette, scale } from "./colours.js";
@@ -125,19 +127,16 @@ export function drawLegend(place, colours) {
     made.style.backgroundColor = colour;
     return made;
   };
-  if (colours.scale) {
-    const steps = Array.from({ length: 12 }, (_, i) => swatch(scale(i / 11)));
-    place.replaceChildren(
-      element("span", { text: colours.scale[0] }),
-      element("span", { class: "ramp" }, steps),
-      element("span", { text: colours.scale[1] }),
-    );
-  } else {
-    place.replaceChildren(
-      ...(colours.names ?? []).map(([name, colour]) =>
-        element("span", { class: "key" }, [swatch(colour), element("span", { text: name })]),
-      ),
-    );
-  }
+  const ramp = colours.ramp ?? Array.from({ length: 12 }, (_, i) => scale(i / 11));
+  const [from, to] = colours.scale ?? ["", ""];
+  const steps = [
+    element("span", { text: from }),
+    element("span", { class: "ramp" }, ramp.map(swatch)),
+    element("span", { text: to }),
+  ];
+  const names = (colours.names ?? []).map(([name, colour]) =>
+    element("span", { class: "key" }, [swatch(colour), element("span", { text: name })]),
+  );
+  place.replaceChildren(...(colours.scale ? steps : []), ...names);
   place.hidden = !colours.scale && !colours.names;
 }

@@ -243,7 +243,7 @@ class Hotspots {
  * @param {HTMLElement[]} head
  * @param {Bars} bars
  */
-function card(head, bars) {
+export function card(head, bars) {
   return element("section", { class: "card" }, [
     element("div", { class: "card-head" }, [...head, bars.buttons]),
     bars.root,
@@ -257,7 +257,7 @@ function card(head, bars) {
  * @param {() => void} [go]
  * @param {string} [title]
  */
-function tile(number, text, go, title = text) {
+export function tile(number, text, go, title = text) {
   const parts = [element("strong", { text: number }), element("span", { text })];
   return go
     ? element("button", { class: "tile", attributes: { type: "button", title }, on: { click: go } }, parts)

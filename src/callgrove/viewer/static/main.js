@@ -6,6 +6,10 @@
  */
 
 import { drawCallTree } from "./calltree.js";
+import { drawComparedFlame } from "./compare_flame.js";
+import { drawComparison } from "./compare_overview.js";
+import { drawComparedTables } from "./compare_tables.js";
+import { drawComparedTime } from "./compare_time.js";
 import { unpack } from "./data.js";
 import { drawEfficiency } from "./efficiency.js";
 import { drawFlame } from "./flame.js";
@@ -32,6 +36,10 @@ const PANELS = {
   gpu: drawGpu,
   growth: drawGrowth,
   scaling: drawScaling,
+  comparison: drawComparison,
+  compareflame: drawComparedFlame,
+  comparetree: drawComparedTables,
+  comparetime: drawComparedTime,
   unavailable: drawUnavailable,
 };
 

@@ -7,6 +7,7 @@
  * @typedef {Object} Column
  * @property {string} key
  * @property {string} title
+ * @property {string} [about]  what it is, where the title is short
  * @property {string} width  of CSS grid
  * @property {boolean} [numeric]
  * @property {(row: number) => string} text
@@ -107,7 +108,7 @@ export class Table {
     const made = element("button", {
       class: column.numeric ? "heading numeric" : "heading",
       text: column.title,
-      attributes: { type: "button", role: "columnheader", title: `Sort by ${column.title}` },
+      attributes: { type: "button", role: "columnheader", title: `Sort by ${column.about ?? column.title}` },
       on: { click: () => this.#sort(column) },
     });
     made.dataset.key = column.key;

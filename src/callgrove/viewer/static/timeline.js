@@ -38,7 +38,7 @@ export function drawTimeline(place, data, view) {
 }
 
 /** What is in sight is the time from `from` to `to`, in ns since the beginning. */
-class Timeline {
+export class Timeline {
   status = element("span", { class: "match timeline-status", attributes: { role: "status" } });
   legend = element("div", { class: "legend" });
   picture = new Picture({
@@ -69,6 +69,8 @@ class Timeline {
   following = false; // the cursor of the keyboard scrolls, not the reader
   /** @type {Drag | null} */
   drag = null;
+  /** @type {Timeline[]} */
+  linked = []; // that show the same time
 
   /**
    * @param {HTMLElement} place
@@ -354,8 +356,16 @@ class Timeline {
   show(start, end) {
     const whole = this.data.length_ns;
     const length = Math.min(Math.max(end - start, Math.min(SHORTEST_NS, whole)), whole);
-    this.from = Math.min(Math.max(start, 0), whole - length);
-    this.to = this.from + length;
+    const from = Math.min(Math.max(start, 0), whole - length);
+    for (const one of [this, ...this.linked]) one.look(from, from + length);
+  }
+
+  /**
+   * @param {number} from
+   * @param {number} to
+   */
+  look(from, to) {
+    [this.from, this.to] = [from, to];
     if (this.cursor && this.cursor.layer !== this.layer()) this.cursor = null;
     this.refresh();
   }

@@ -48,12 +48,14 @@ export function coloursOf(data, deepest, by) {
   const keys = by === "kind" ? names.kind : names.text;
   const legend = legendOf(data, deepest, by);
   const kinds = new Map(names.text.map((text, i) => [text, names.kind[i]]));
-  const strong = legend.text.slice(0, CATEGORIES.length).map((key, k) => ({
-    key,
-    short: by === "kind" ? key : shortName(key, kinds.get(key) ?? ""),
-    colour: mixed(CATEGORIES[k], "#ffffff", 0.12),
-    share: legend.share[k],
-  }));
+  const places = new Map(legend.text.map((text, k) => [text, k]));
+  const order = data.order?.(deepest, by) ?? legend.text;
+  const strong = order.slice(0, CATEGORIES.length).flatMap((key, k) => {
+    const place = places.get(key);
+    const short = by === "kind" ? key : shortName(key, kinds.get(key) ?? "");
+    const colour = mixed(CATEGORIES[k], "#ffffff", 0.12);
+    return place === undefined ? [] : [{ key, short, colour, share: legend.share[place] }];
+  });
   const colours = new Map(strong.map(({ key, colour }) => [key, colour]));
   /**
    * @param {number} i

@@ -75,7 +75,7 @@ export function sortedChildren(start, children, compare) {
  * @param {Numbers} parent
  * @param {Numbers} exclusive
  */
-function summed(parent, exclusive) {
+export function summed(parent, exclusive) {
   const sums = Float64Array.from(exclusive);
   for (let i = sums.length - 1; i >= 0; i--) if (parent[i] >= 0) sums[parent[i]] += sums[i];
   return sums;
