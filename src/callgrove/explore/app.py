@@ -111,13 +111,17 @@ class ExploreApp(App[None]):
     def _after_saying(self, text: str, work: Callable[[], None]) -> None:
         """Say what takes a while, then do it; what goes wrong is said, and nothing else changes."""
         self.say(text)
-        self.call_after_refresh(partial(self._attempt, work))
+        self.call_after_refresh(partial(self._attempt, partial(self._with_values, work)))
+
+    def _with_values(self, work: Callable[[], None]) -> None:
+        with self._lock:
+            work()
 
     def _attempt(self, work: Callable[[], None]) -> None:
+        """Do what needs no values but those in memory, and say what goes wrong."""
         self.said = HINT
         try:
-            with self._lock:
-                work()
+            work()
         except CallgroveError as error:
             self.said = str(error).removeprefix(PARAMETER)
         self.say(self.said)
@@ -212,7 +216,7 @@ class ExploreApp(App[None]):
         text, what = event.value.strip(), self._asked
         if what == "search":
             self.action_close()
-            self._after_saying("searching ...", partial(self._find_first, text))
+            self._attempt(partial(self._find_first, text))
         elif text != self.session.query:
             self._after_saying("filtering ...", partial(self._filter, text))
         else:
