@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import inspect
+import io
 import pickle
 import pydoc
 import re
@@ -23,7 +25,7 @@ from callgrove.model.experiment import Experiment
 from callgrove.model.methods import ExperimentMethods, StudyMethods
 from callgrove.model.study.series import Study
 from callgrove.model.table import Table
-from tests.cli.commands import Capture, rows, said
+from tests.cli.commands import Capture, rows, run, said
 from tests.formats.samples import CORPUS
 
 STUDY = CORPUS / "extrap" / "text.txt"
@@ -156,7 +158,8 @@ def test_views_are_those_of_the_command_line(path: Path, capsys: Capture) -> Non
     assert as_json(e.tree(source=True, limit=7)) == rows(capsys, "tree", path, "--source", "--limit", "7")
     assert as_json(e.tree(bottom_up=True)) == rows(capsys, "tree", path, "--bottom-up", *everything)
     assert as_json(e.hot_path(share=0.2)) == rows(capsys, "hot", path, "--share", "0.2")
-    assert as_json(e.info()) == rows(capsys, "info", path)
+    told = csv.DictReader(io.StringIO(run(capsys, "info", path, "--format", "csv")))
+    assert [*e.info()] == [*told]
     metric = e.metrics.quantities[-1]
     assert as_json(e.top(metric, limit=5)) == rows(capsys, "top", path, "-m", metric, "--limit", "5")
 

@@ -14,6 +14,7 @@ from callgrove.cli.main import VERBS
 from callgrove.cli.verbs.completion import answer, find_metrics
 from callgrove.examples import example
 from tests.cli.commands import Capture, run, said
+from tests.requirements import need
 from tests.timing import HANG_SEC
 
 
@@ -71,7 +72,7 @@ def test_a_script_needs_a_shell(capsys: Capture) -> None:
 
 def in_shell(shell: str, program: str, folder: Path) -> str:
     if shutil.which(shell) is None:
-        pytest.skip(f"{shell} is not installed")
+        need(shell, f"{shell} is not installed")
     place = folder / "bin"
     place.mkdir(exist_ok=True)
     (place / "callgrove").write_text(f'#!/bin/sh\nexec {sys.executable} -m callgrove "$@"\n')

@@ -11,20 +11,32 @@ import subprocess
 import sys
 import termios
 import time
+from collections.abc import Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import pytest
 
 from callgrove.examples import example, study_example
 from callgrove.explore.session import Session
 from tests.cli.commands import Capture, said
+from tests.requirements import need_module
 from tests.timing import HANG_SEC
 
-pytest.importorskip("textual")
+need_module("textual")
 
-from callgrove.explore.app import ExploreApp
-from callgrove.explore.widgets import KEYS, HelpScreen, MetricScreen, RowsWidget
+from callgrove.explore.app import ExploreApp  # noqa: E402 - needs textual
+from callgrove.explore.widgets import KEYS, HelpScreen, MetricScreen, RowsWidget  # noqa: E402
+
+T = TypeVar("T")
+
+
+def finish(work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine on a thread of its own: in this one, the driver of the browser may have a loop."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, work).result()
 
 
 class Seen(NamedTuple):
@@ -50,7 +62,7 @@ def read_lines(app: ExploreApp) -> list[str]:
 
 def press(app: ExploreApp, *keys: str, size: tuple[int, int] = (80, 24)) -> Seen:
     """What is there after some keys."""
-    return asyncio.run(_press(app, list(keys), size))
+    return finish(_press(app, list(keys), size))
 
 
 def app_of(*seeds: int) -> ExploreApp:
@@ -131,7 +143,7 @@ async def _spread(app: ExploreApp) -> str:
 
 @pytest.mark.parametrize("seeds", [(0,), (0, 1)])
 def test_the_panel(seeds: tuple[int, ...]) -> None:
-    text = asyncio.run(_spread(app_of(*seeds)))
+    text = finish(_spread(app_of(*seeds)))
     assert "over 4 ranks" in text
     assert "histogram" in text
     assert "has no line of source" in text
@@ -157,6 +169,15 @@ def test_without_colours(monkeypatch: pytest.MonkeyPatch) -> None:
 ESCAPED = re.compile(rb"\x1b\[[0-9;?<>=]*[A-Za-z]")
 
 
+@contextmanager
+def ended(program: subprocess.Popen[bytes]) -> Iterator[None]:
+    """End a program where a test of it fails, which would wait for it for ever."""
+    try:
+        yield
+    finally:
+        program.kill()
+
+
 def read_until(terminal: int, text: bytes, raw: bool = False) -> bytes:
     """What a program writes until some text of it, which its escape sequences do not divide."""
     seen, deadline = b"", time.monotonic() + HANG_SEC
@@ -175,7 +196,10 @@ def test_in_a_pseudo_terminal(tmp_path: Path) -> None:
     before = termios.tcgetattr(theirs)
     command = [sys.executable, "-m", "callgrove", "explore", str(path)]
     environment = {**os.environ, "TERM": "xterm", "NO_COLOR": "1"}
-    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment) as program:
+    with (
+        subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment) as program,
+        ended(program),
+    ):
         begun = read_until(ours, b"main thread")
         assert b"\x1b[?1049h" in begun, "the screen of the shell is kept"
         os.write(ours, b"h")

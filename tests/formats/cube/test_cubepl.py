@@ -425,7 +425,7 @@ def test_formulas_mean_the_same_in_a_part(tmp_path: Path) -> None:
         np.testing.assert_array_equal(values[keep], whole[np.ix_(where, columns)][keep])
     both = [context for context in range(len(found.contexts)) if found.contexts.label(context) == "foo"]
     assert len(both) > 1
-    merged = found.cut(roots=["foo"]).matrix("d", Scope.EXCLUSIVE)
+    merged = found.select(under="foo", rest="drop").matrix("d", Scope.EXCLUSIVE)
     np.testing.assert_array_equal(merged[0], whole[both].sum(axis=0))
 
 

@@ -182,9 +182,8 @@ def test_a_run_that_derives_what_another_measured(path: Path, tmp_path: Path) ->
         folder = tmp_path / "runs" / f"app.p{number}.r1"
         folder.mkdir(parents=True)
         if make is None:
-            Cube(R1_TREE, [RawMetric("time", rows=R1_TIME), RawMetric("half", rows=R1_TIME)]).write(
-                folder / "profile.cubex"
-            )
+            time = RawMetric("time", "INCLUSIVE", rows=R1_TIME_INCLUSIVE)
+            Cube(R1_TREE, [time, RawMetric("half", rows=R1_TIME)]).write(folder / "profile.cubex")
         else:
             make(folder / "profile.cubex")
     runs = callgrove.open(tmp_path / "runs")
