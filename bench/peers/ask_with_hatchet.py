@@ -1,14 +1,15 @@
 """Asks Hatchet the questions of an analyst's day. Runs in Hatchet's own environment:
 
-    .peers/hatchet/bin/python bench/peers/ask_with_hatchet.py TREE.npz OTHER.npz OUT.json
+    .peers/hatchet/bin/python bench/peers/ask_with_hatchet.py TREE.npz OTHER.npz OUT.json SECONDS
 
 TREE.npz and OTHER.npz have the parent, name and seconds of every node, in preorder. OUT.json gets, for each question,
-the seconds that the call took and the total of what it returned.
+the seconds that the call took and the total of what it returned; null where it was stopped after SECONDS.
 """
 
 from __future__ import annotations
 
 import json
+import signal
 import sys
 import time
 import warnings
@@ -45,7 +46,16 @@ def read(path: str) -> Any:
     return GraphFrame(graph, frame, ["time"], ["time (inc)"])
 
 
-def main(tree: str, other: str, out: str) -> None:
+class StoppedError(Exception):
+    """A question that took too long."""
+
+
+def stop(*_: object) -> None:
+    """End the question that is asked."""
+    raise StoppedError
+
+
+def main(tree: str, other: str, out: str, longest: str) -> None:
     """Ask every question once; nothing that was made for one is used for another."""
     sys.setrecursionlimit(1_000_000)
     warnings.simplefilter("ignore")
@@ -61,15 +71,23 @@ def main(tree: str, other: str, out: str) -> None:
         "difference": lambda frame: minuend - frame,
     }
     answers = {}
+    signal.signal(signal.SIGALRM, stop)
     for name, ask in questions.items():
         frame = read(tree)
         start = time.perf_counter()
-        answer = ask(frame)
+        signal.alarm(int(longest))
+        try:
+            answer = ask(frame)
+        except StoppedError:
+            answers[name] = {"seconds": time.perf_counter() - start, "total": None}
+            continue
+        finally:
+            signal.alarm(0)
         seconds = time.perf_counter() - start
         table = getattr(answer, "dataframe", answer)
         total = float(table["time"].sum()) if hasattr(table, "columns") else float(len(answer.splitlines()))
         answers[name] = {"seconds": seconds, "total": total}
-        Path(out).write_text(json.dumps(answers))
+    Path(out).write_text(json.dumps(answers))
 
 
 if __name__ == "__main__":

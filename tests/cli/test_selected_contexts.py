@@ -93,6 +93,11 @@ def test_nothing_selected_is_wrong_usage(path: Path, capsys: Capture) -> None:
     )
 
 
+def test_what_chooses_nothing_is_refused(path: Path, tmp_path: Path, capsys: Capture) -> None:
+    for words in (("top", path), ("convert", path, tmp_path / "x.cubex")):
+        assert "--rest says what becomes" in said(capsys, *words, "--rest", "drop", code=2)
+
+
 def test_where_chooses_rows_and_changes_no_number(path: Path, capsys: Capture) -> None:
     every = {row["name"]: row for row in rows(capsys, "top", path, "--limit", "all")}
     kept = rows(capsys, "top", path, "--where", "time >= 5%")

@@ -32,7 +32,7 @@ __all__ = [
     "add_kind",
     "add_places",
     "int_set",
-    "refuse_contexts_of_spans",
+    "refuse_contexts",
     "select_asked",
 ]
 
@@ -164,13 +164,15 @@ def select_asked(
         experiment = experiment.select(
             ranks=ranks, threads=threads, nodes=options.node, gpus=options.gpu, streams=options.stream
         )
-    refuse_contexts_of_spans(experiment, options)
+    refuse_contexts(experiment, options)
     return select_contexts(experiment, options.selection) if options.contexts else experiment
 
 
-def refuse_contexts_of_spans(experiment: Experiment, options: ContextOptions) -> None:
-    """Refuse a choice of contexts where there are none, as among the spans of a trace that is not folded."""
+def refuse_contexts(experiment: Experiment, options: ContextOptions) -> None:
+    """Refuse a choice that would choose nothing: of contexts among spans, which have none, and --rest without one."""
     asked = [field for field, _ in options.contexts if field != "kind"]
     if asked and not len(experiment.contexts) and experiment.traces.n_spans:
-        others = "spans are chosen by their kind, window, rank, thread and stream"
-        raise UsageError(f"{experiment.path}: ", Parameter(asked[0]), f": there are no contexts here; {others}")
+        others = "choose them by their kind, window, rank, thread and stream"
+        raise UsageError(f"{experiment.path}: ", Parameter(asked[0]), f": spans of a trace have no contexts; {others}")
+    if options.rest != RESTS[0] and not options.contexts:
+        raise UsageError("--rest says what becomes of contexts that were not selected; select some, as with --name")

@@ -146,7 +146,7 @@ def _cut_time(opened: Experiment | Study, window: TimeWindow, options: InputOpti
 
 def _select(opened: Experiment | Study, options: InputOptions) -> Experiment | Study:
     """Return the places and contexts of an input that were asked for."""
-    if not options.contexts and not options.asks_places:
+    if not options.contexts and not options.asks_places and options.rest == "path":
         return opened
     if not isinstance(opened, Experiment):
         raise UsageError(f"{options.input_name}: is a study of series, which has no contexts or places to choose")
