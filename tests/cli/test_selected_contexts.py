@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -62,6 +63,13 @@ def test_views_agree_for_every_selection(path: Path, capsys: Capture, options: t
 
 def test_how_much_is_left_is_said(path: Path, capsys: Capture) -> None:
     assert "selected 48 s of 224 s (21.4%)" in notes(capsys, "top", path, "--name", "MPI_*")
+
+
+def test_views_of_costs_say_nothing_of_what_they_do_not_show(capsys: Capture) -> None:
+    shown = notes(capsys, "top", PTH4, "--name", "leaf")
+    assert "lexical" not in shown
+    assert "idle" not in shown
+    assert "idle" in notes(capsys, "export", PTH4, "--table", "samples", "--name", "leaf", "-o", os.devnull)
 
 
 def test_converting_keeps_the_same(path: Path, tmp_path: Path, capsys: Capture) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from callgrove.cli.contexts import select_asked
 from callgrove.cli.messages import ProgressCallback, note, progress, say_unexplained
-from callgrove.cli.options import InputOptions, MetricNames, ProfileOptions, SelectionOptions, engine_for
+from callgrove.cli.options import CostOptions, InputOptions, MetricNames, ProfileOptions, SelectionOptions, engine_for
 from callgrove.errors import IncompleteResult, InputError, UsageError, compose_text
 from callgrove.execute import Workers, executor_when_needed
 from callgrove.formats.interface import ReadOptions
@@ -37,6 +37,7 @@ __all__ = [
 ]
 
 WORK = ("callgrove.formats.gpu.formats", "callgrove.model.traces.profile_from_spans")  # what processes run
+NOT_SHOWN_AS_COSTS = ("lost: values of scope lexical", "samples of contexts")  # what selections say of other parts
 MOST_NOTES = 5  # damage of one kind tends to come in thousands
 
 
@@ -151,7 +152,11 @@ def _select(opened: Experiment | Study, options: InputOptions) -> Experiment | S
     if not isinstance(opened, Experiment):
         raise UsageError(f"{options.input_name}: is a study of series, which has no contexts or places to choose")
     ranks, threads = (options.rank, options.thread) if isinstance(options, ProfileOptions) else (None, None)
-    return select_asked(opened, options, ranks, threads)
+    part = select_asked(opened, options, ranks, threads)
+    if not isinstance(options, CostOptions):
+        return part
+    told = tuple(w for w in part.warnings if w in opened.warnings or not w.text.startswith(NOT_SHOWN_AS_COSTS))
+    return replace(part, warnings=told)
 
 
 def _define(experiment: Experiment, option: str, *texts: str) -> Experiment:
