@@ -80,6 +80,7 @@ def execute(notebook: Any, place: Path) -> Any:
         km=manager,
         timeout=TIMEOUT_SEC,
         record_timing=False,
+        coalesce_streams=True,  # what is printed comes in as many pieces as the machine is busy
         resources={"metadata": {"path": str(place)}},
     )
     client.execute()
