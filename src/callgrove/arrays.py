@@ -30,6 +30,7 @@ __all__ = [
     "depths",
     "distinct",
     "distinct_rows",
+    "first_with_parents",
     "freeze",
     "in_order",
     "levels",
@@ -280,6 +281,22 @@ def _is_preorder(parent: Ids) -> bool:
             return False
         path.append(context)
     return True
+
+
+def first_with_parents(order: Ints, parent: Ids, limit: int) -> Ints:
+    """Return at most `limit` nodes of a tree: the first ones of an order, each with all that lies above it. Where the
+    first one lies too deep, what is above it stays, from the root on."""
+    kept: set[int] = set()
+    for node in order.tolist():
+        chain = []
+        while node >= 0 and node not in kept:
+            chain.append(node)
+            node = int(parent[node])
+        if len(kept) + len(chain) > limit:
+            kept.update([] if kept else chain[len(chain) - limit :])
+            break
+        kept.update(chain)
+    return np.array(sorted(kept), np.int64)
 
 
 def subtree_ends(parent: Ids) -> Ids:

@@ -21,6 +21,7 @@ from callgrove.arrays import (
     Ints,
     absent_stays,
     combine_upwards,
+    first_with_parents,
     new_numbers,
     preorder,
 )
@@ -189,17 +190,7 @@ def find_reached(costs: Costs, folded: Folded) -> Bools:
 def _heaviest(folded: Folded, costly: Ints, ranks: Floats, limit: int) -> Ints:
     """Return the `limit` contexts with the highest inclusive cost, each with everything above it. Where the first of
     them lies too deep, what is above it stays, from the root on."""
-    kept: set[int] = set()
-    for context in costly[np.lexsort((costly, -ranks[costly]))].tolist():
-        chain = []
-        while context >= 0 and context not in kept:
-            chain.append(context)
-            context = int(folded.parent[context])
-        if len(kept) + len(chain) > limit:
-            kept.update([] if kept else chain[len(chain) - limit :])
-            break
-        kept.update(chain)
-    return np.array(sorted(kept), np.int64)
+    return first_with_parents(costly[np.lexsort((costly, -ranks[costly]))], folded.parent, limit)
 
 
 def _walk_tree(folded: Folded, chosen: Ints, ranks: Floats) -> Ints:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from callgrove.arrays import Array, Bools
+from callgrove.arrays import Array, Bools, first_with_parents
 from callgrove.errors import UsageError
 from callgrove.model.table import Column, Table
 from callgrove.patterns.conditions import Condition, NumberColumn, TextColumn
@@ -134,19 +134,10 @@ def limit_tree(table: Table, sizes: Array, limit: int) -> Table:
     them lies too deep, what is above it stays, from the root on."""
     if len(table) <= limit:
         return table
-    parents = _parents(table["depth"])
-    kept: set[int] = set()
-    for row in np.argsort(-sizes, kind="stable").tolist():
-        chain = []
-        while row >= 0 and row not in kept:
-            chain.append(row)
-            row = parents[row]
-        if len(kept) + len(chain) > limit:
-            kept.update([] if kept else chain[len(chain) - limit :])
-            break
-        kept.update(chain)
+    parents = np.array(_parents(table["depth"]), np.int32)
+    kept = first_with_parents(np.argsort(-sizes, kind="stable"), parents, limit)
     chosen = np.zeros(len(table), np.bool_)
-    chosen[sorted(kept)] = True
+    chosen[kept] = True
     return replace(take_rows(table, chosen), left=table.left + len(table) - len(kept))
 
 
