@@ -95,11 +95,13 @@ class InternedTexts:
 
 @dataclass(frozen=True)
 class SequenceClock:
-    """A clock that a sequence defines; `last` is what it showed, in the units of nanoseconds."""
+    """A clock that a sequence defines; `last` is what it showed, in nanoseconds, and `snapshot` the number of the
+    snapshot that says so: a later one may set it back."""
 
     multiplier: int
     is_incremental: bool
     last: int
+    snapshot: int
 
 
 @dataclass
@@ -320,7 +322,7 @@ class _Clocks:
     """Snapshots of clocks, and times by them."""
 
     target: int = BOOTTIME
-    _values: dict[Key, list[tuple[int, int]]] = field(default_factory=dict)  # what it showed, number of the snapshot
+    _values: dict[Key, list[tuple[int, int]]] = field(default_factory=dict)  # of the machine: what it showed, snapshot
     _snapshots: list[dict[Key, int]] = field(default_factory=list)
 
     def add(self, state: State, fields: list[tuple[int, int, int, bytes]]) -> State:
@@ -340,9 +342,12 @@ class _Clocks:
             key = (state.sequence if clock in SEQUENCE_CLOCKS else 0, clock)
             shown[key] = time
             if clock in SEQUENCE_CLOCKS:
-                clocks[clock] = SequenceClock(multiplier, bool(about.get(Clock.IS_INCREMENTAL, 0)), time)
+                clocks[clock] = SequenceClock(
+                    multiplier, bool(about.get(Clock.IS_INCREMENTAL, 0)), time, len(self._snapshots)
+                )
         for key, time in shown.items():
-            insort(self._values.setdefault(key, []), (time, len(self._snapshots)))
+            if key[1] not in SEQUENCE_CLOCKS:
+                insort(self._values.setdefault(key, []), (time, len(self._snapshots)))
         self._snapshots.append(shown)
         return replace(state, clocks=clocks)
 
@@ -358,25 +363,26 @@ class _Clocks:
         return out
 
     def _of_one_clock(self, time: Ints, clock: int, state: State) -> Ints:
-        key = (0, clock)
+        """Return times of one clock on that of the trace; `MISSING` where no snapshot has both."""
         if clock in SEQUENCE_CLOCKS:
-            key = (state.sequence, clock)
-            about = state.clocks.get(clock)
-            if about is None:
-                return np.full(len(time), MISSING, np.int64)
-            time = time * about.multiplier
-            if about.is_incremental:
-                time = np.cumsum(time) + about.last
-                state.clocks[clock] = replace(about, last=int(time[-1]))
-        return self._to_target(time, key)
-
-    def _to_target(self, time: Ints, key: Key) -> Ints:
-        """Return times of a clock on that of the trace; `MISSING` where no snapshot has both."""
-        usable = [(value, offset) for value, snapshot in self._values.get(key, ()) for offset in self._offset(key, snapshot)]
+            return self._of_sequence_clock(time, clock, state)
+        key = (0, clock)
+        usable = [(value, offset) for value, number in self._values.get(key, ()) for offset in self._offset(key, number)]
         if not usable:
             return np.full(len(time), MISSING, np.int64)
         values, offsets = (np.array(column, np.int64) for column in zip(*usable, strict=True))
         return time + offsets[np.maximum(np.searchsorted(values, time, side="right") - 1, 0)]
+
+    def _of_sequence_clock(self, time: Ints, clock: int, state: State) -> Ints:
+        about = state.clocks.get(clock)
+        offset = next(self._offset((state.sequence, clock), about.snapshot), None) if about is not None else None
+        if about is None or offset is None:
+            return np.full(len(time), MISSING, np.int64)
+        time = time * about.multiplier
+        if about.is_incremental:
+            time = np.cumsum(time) + about.last
+            state.clocks[clock] = replace(about, last=int(time[-1]))
+        return time + offset
 
     def _offset(self, key: Key, snapshot: int) -> Iterator[int]:
         """Yield what a time at a snapshot has to be moved by, if the snapshot shows the clock of the trace, or another
