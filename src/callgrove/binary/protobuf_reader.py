@@ -17,7 +17,20 @@ import numpy.typing as npt
 
 from callgrove.arrays import Array, Bools, Ints
 
-__all__ = ["FIXED32", "FIXED64", "LENGTH", "PADDING", "VARINT", "Fields", "NotProtobuf", "Words", "read_fields", "read_varint", "scalar_fields", "skip_field"]
+__all__ = [
+    "FIXED32",
+    "FIXED64",
+    "LENGTH",
+    "PADDING",
+    "VARINT",
+    "Fields",
+    "NotProtobuf",
+    "Words",
+    "read_fields",
+    "read_varint",
+    "scalar_fields",
+    "skip_field",
+]
 
 VARINT, FIXED64, LENGTH, FIXED32 = 0, 1, 2, 5  # types on the wire
 PADDING = 16  # bytes after the data, so that every number can be read as two words
@@ -76,7 +89,9 @@ class Fields:
         message, value = self.message[rows], self.value[rows]
         owner, start, end = self.contents(number)
         if len(owner):
-            parts = [_unpack(data, first, last, type_) for first, last in zip(start.tolist(), end.tolist(), strict=True)]
+            parts = [
+                _unpack(data, first, last, type_) for first, last in zip(start.tolist(), end.tolist(), strict=True)
+            ]
             message = np.append(message, np.repeat(owner, [len(part) for part in parts]))
             value = np.concatenate([value, *parts])
         order = np.argsort(message, kind="stable")
@@ -159,7 +174,8 @@ def _join(steps: Sequence[tuple[Array, ...]], broken: Bools) -> Fields:
     if broken.any():
         whole = ~broken[columns[0]]
         columns = [column[whole] for column in columns]
-    return Fields(*columns, len(broken), broken)  # type: ignore[arg-type]
+    message, number, type_, value, start = columns
+    return Fields(message, number, type_, value, start, len(broken), broken)
 
 
 def _unpack(data: Array, start: int, end: int, type_: int) -> Words:

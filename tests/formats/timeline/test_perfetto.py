@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from callgrove.formats.interface import LossReport, WriteOptions
 from callgrove.formats.registry import writer_of
 from callgrove.formats.timeline.content import LONGEST
-from callgrove.formats.timeline.perfetto import FORMAT
+from callgrove.formats.perfetto.format import FORMAT
 from callgrove.formats.writing.transfer import transfer, write_experiment
 from callgrove.model.experiment import Experiment
 from callgrove.model.traces.events import SpanKind

@@ -1,8 +1,8 @@
 """Begins and ends that are recorded apart, as spans: on each track, an end closes what began last and is still open.
 
-    track 0    B  B  E  E     B  E  E           partners   3  2  1  0      5  4 -1
-                  |__|                          an end that nothing is open for stands alone, and so does
-               |________|     |__|              a begin that nothing closes
+track 0    B  B  E  E     B  E  E           partners   3  2  1  0      5  4 -1
+              |__|                          an end that nothing is open for stands alone, and so does
+           |________|     |__|              a begin that nothing closes
 """
 
 from __future__ import annotations

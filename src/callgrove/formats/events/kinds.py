@@ -25,7 +25,10 @@ RULES: tuple[tuple[SpanKind, str], ...] = (  # the first one that fits
     (SpanKind.OVERHEAD, r"overhead"),
     (SpanKind.REGION, r"region|host_region|user_region"),
     (SpanKind.MARKER, r"marker|marker_.*|.*_marker|nvtx.*|roctx.*|user_annotation|gpu_user_annotation"),
-    (SpanKind.API, r"api|hip_.*|hsa_.*|cuda_.*|.*_api|.*_api_ext|rocclr.*|ompt|rocdecode.*|rocjpeg.*|(cuda|xpu|mtia)_runtime"),
+    (
+        SpanKind.API,
+        r"api|hip_.*|hsa_.*|cuda_.*|.*_(api|api_ext|runtime|driver)|rocclr.*|ompt|rocdecode.*|rocjpeg.*",
+    ),
 )
 
 

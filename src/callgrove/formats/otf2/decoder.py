@@ -132,8 +132,27 @@ DEFINITIONS: dict[str, tuple[Any, ...]] = {  # what the library says of each, af
     "Attribute": (u32, u32, u8),  # name, description, type
     "SystemTreeNode": (u32, u32, u32),  # name, class, parent
     "LocationGroup": (u32, u8, u32, u32),  # name, type, node, created by
-    "Region": (u32, u32, u32, u8, u8, u32, u32, u32, u32),  # name, canonical name, description, role, paradigm, flags, file, lines
-    "MetricMember": (u32, u32, u8, u8, u8, u8, i64, u32),  # name, description, type, mode, value type, base, exponent, unit
+    "Region": (
+        u32,
+        u32,
+        u32,
+        u8,
+        u8,
+        u32,
+        u32,
+        u32,
+        u32,
+    ),  # name, canonical name, description, role, paradigm, flags, file, lines
+    "MetricMember": (
+        u32,
+        u32,
+        u8,
+        u8,
+        u8,
+        u8,
+        i64,
+        u32,
+    ),  # name, description, type, mode, value type, base, exponent, unit
     "MetricInstance": (u32, u64, u8, u64),  # class, recorder, scope, scope number
     "Comm": (u32, u32, u32, u32),  # name, group, parent, flags
     "InterComm": (u32, u32, u32, u32, u32),  # name, groups, common communicator, flags
@@ -301,7 +320,16 @@ class Events:
             add = self._tables[Frame.MESSAGES].extend
 
             def note(
-                location: int, time: int, at: int, user: Any, given: Any, peer: int, comm: int, tag: int, n: int, request: int = 0
+                location: int,
+                time: int,
+                at: int,
+                user: Any,
+                given: Any,
+                peer: int,
+                comm: int,
+                tag: int,
+                n: int,
+                request: int = 0,
             ) -> int:
                 add((self._place(), kind, time, peer, comm, tag, n, request))
                 return 0
@@ -313,7 +341,16 @@ class Events:
             return 0
 
         def collective(
-            location: int, time: int, at: int, user: Any, given: Any, operation: int, comm: int, root: int, sent: int, got: int
+            location: int,
+            time: int,
+            at: int,
+            user: Any,
+            given: Any,
+            operation: int,
+            comm: int,
+            root: int,
+            sent: int,
+            got: int,
         ) -> int:
             self._tables[Frame.COLLECTIVES].extend((self._place(), time, operation, comm, root, sent, got))
             return 0
@@ -393,7 +430,13 @@ class Events:
                 n_events += n_read.value
                 self._send_block(location)
             library.call("OTF2_Reader_CloseEvtReader", reader, events)
-        about = {"code": code, "has_events": bool(events), "read": n_events, "program": self._program, "counts": self._counts}
+        about = {
+            "code": code,
+            "has_events": bool(events),
+            "read": n_events,
+            "program": self._program,
+            "counts": self._counts,
+        }
         send_json(Frame.COUNTS, location, about)
         self._counts.clear()
         self._program = []

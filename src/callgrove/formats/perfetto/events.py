@@ -17,13 +17,12 @@ import numpy as np
 from callgrove.arrays import ABSENT, MISSING, Array, Bools, Floats, Ids, Ints, Names
 from callgrove.binary.protobuf_reader import FIXED64, LENGTH, Fields, NotProtobuf, Words, read_fields, scalar_fields
 from callgrove.formats.perfetto.fields import (
+    NEEDS_STATE,
     DebugAnnotation,
     EventType,
     InternedData,
     LegacyEvent,
-    NEEDS_STATE,
     NestedValue,
-    OTHER_PACKETS,
     Packet,
     SourceLocation,
     TrackEvent,
@@ -158,7 +157,13 @@ class _BlockReader:
         fields, losses = self._fields, self._losses
         type_ = np.minimum(fields.numbers(TrackEvent.TYPE), np.uint64(15)).astype(np.int32)
         end = np.full(len(type_), MISSING, np.int64)
-        columns = {"name": self._name(), "category": self._category(), "track": self._track(), "type": type_, "end_ns": end}
+        columns: dict[str, Array] = {
+            "name": self._name(),
+            "category": self._category(),
+            "track": self._track(),
+            "type": type_,
+            "end_ns": end,
+        }
         arguments = self._arguments()
         legacy = self._legacy(columns)
         has_time = self._time >= 0
@@ -210,7 +215,9 @@ class _BlockReader:
         event, number = np.append(event, inline), np.append(number, texts)
         out = np.full(len(self._packet), ABSENT, np.int32)
         out[event] = number
-        several = np.flatnonzero(np.bincount(event, minlength=len(out)) > 1) if len(event) > len(np.unique(event)) else ()
+        several = (
+            np.flatnonzero(np.bincount(event, minlength=len(out)) > 1) if len(event) > len(np.unique(event)) else ()
+        )
         for one in several:
             words = [self._names.all[k] for k in number[event == one].tolist() if k >= 0]
             out[one] = self._names(",".join(words))
@@ -219,7 +226,7 @@ class _BlockReader:
     def _track(self) -> Ids:
         rows = self._fields.rows(TrackEvent.TRACK_UUID, 0)
         defaults = [self._tracks.default_of(state) for state in self._epochs.states]
-        out = np.array(defaults or [0], np.int32)[self._epochs.epoch[self._packet]]
+        out: Ids = np.array(defaults or [0], np.int32)[self._epochs.epoch[self._packet]]
         out[self._fields.message[rows]] = self._tracks.numbers(self._fields.value[rows])
         return out
 
@@ -280,7 +287,8 @@ class _BlockReader:
         rows = self._fields.rows(TrackEvent.SOURCE_LOCATION_IID, 0)
         event = self._fields.message[rows]
         place = self._epochs.resolve(InternedData.SOURCE_LOCATIONS, self._packet[event], self._fields.value[rows])
-        out = [self._place(e, *_split_place(self._names.all[p])) for e, p in zip(event.tolist(), place.tolist(), strict=True) if p >= 0]
+        known = zip(event.tolist(), place.tolist(), strict=True)
+        out = [self._place(one, *_split_place(self._names.all[text])) for one, text in known if text >= 0]
         event, start, end = self._fields.contents(TrackEvent.SOURCE_LOCATION)
         for one, first, last in zip(event.tolist(), start.tolist(), end.tolist(), strict=True):
             content = self._block.content(first, last)
@@ -446,7 +454,9 @@ class _BlockReader:
         columns["type"][event] = PHASES[phase]
         if phase == "X":
             columns["end_ns"][event] = self._time[event] + about.get(LegacyEvent.DURATION_US, 0) * 1000
-        ids = [(k, about[k]) for k in (LegacyEvent.UNSCOPED_ID, LegacyEvent.LOCAL_ID, LegacyEvent.GLOBAL_ID) if k in about]
+        ids = [
+            (k, about[k]) for k in (LegacyEvent.UNSCOPED_ID, LegacyEvent.LOCAL_ID, LegacyEvent.GLOBAL_ID) if k in about
+        ]
         if phase in "benSTpF" and ids:
             category = self._names.all[columns["category"][event]] if columns["category"][event] >= 0 else ""
             columns["track"][event] = self._tracks.asynchronous(int(columns["track"][event]), category, *ids[0])

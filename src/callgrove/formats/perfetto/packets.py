@@ -18,7 +18,16 @@ import numpy as np
 
 from callgrove.arrays import Array, Ints
 from callgrove.binary.archives import GZIP, engine
-from callgrove.binary.protobuf_reader import LENGTH, PADDING, Fields, NotProtobuf, read_fields, read_varint, scalar_fields, skip_field
+from callgrove.binary.protobuf_reader import (
+    LENGTH,
+    PADDING,
+    Fields,
+    NotProtobuf,
+    read_fields,
+    read_varint,
+    scalar_fields,
+    skip_field,
+)
 from callgrove.formats.perfetto.fields import PACKET, Packet
 
 __all__ = ["Block", "PacketFile", "first_packets", "split_packets"]

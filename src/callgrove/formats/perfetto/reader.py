@@ -8,14 +8,14 @@ put in order then. Spans are numbered as they begin in the file.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-from callgrove.arrays import ABSENT, MISSING, Array, Ids, Ints, bundles
+from callgrove.arrays import ABSENT, MISSING, Array, Bools, Ids, Ints, bundles
 from callgrove.formats.events.begin_end import find_partners
 from callgrove.formats.events.columns import ColumnData, Columns, ColumnStore
 from callgrove.formats.events.dataset import Lane, Process
@@ -31,14 +31,14 @@ from callgrove.model.traces.events import Device, FlowDirection, SideTable, Span
 __all__ = ["read_trace"]
 
 ROWS_AT_ONCE = 1 << 21  # events of whole tracks that are put in order at a time
-EVENT = {
+EVENT: Mapping[str, type[np.generic]] = {
     **dict.fromkeys(("time_ns", "end_ns", "correlation"), np.int64),
     **dict.fromkeys(("track", "name", "category"), np.int32),
     "type": np.int8,
 }
-ARGUMENT = {"event": np.int64, "key": np.int32, "type": np.int8, "bits": np.uint64}
-FLOW_ROW = {"event": np.int64, "id": np.uint64, "ends": np.bool_}
-POINT = {"track": np.int32, "time_ns": np.int64, "value": np.float64}
+ARGUMENT: Mapping[str, type[np.generic]] = {"event": np.int64, "key": np.int32, "type": np.int8, "bits": np.uint64}
+FLOW_ROW: Mapping[str, type[np.generic]] = {"event": np.int64, "id": np.uint64, "ends": np.bool_}
+POINT: Mapping[str, type[np.generic]] = {"track": np.int32, "time_ns": np.int64, "value": np.float64}
 TYPE_WORDS = ("bool", "int", "uint", "double", "string", "pointer")  # by `ValueType`
 
 
@@ -55,6 +55,49 @@ class _Spans:
     end_ns: Ints  # by span
     n_open: int = 0
     n_stray: int = 0
+
+
+@dataclass(frozen=True)
+class _FlowEnds:
+    """Where flows leave spans and arrive at spans."""
+
+    span: Ints
+    id: Ints
+    ends: Bools
+
+    def sources(self) -> tuple[Ints, Ints]:
+        """Return where flows arrive, as rows, and the span that each of them left; -1 where none did."""
+        leaves = np.flatnonzero(~self.ends)
+        leaves = leaves[np.argsort(self.id[leaves], kind="stable")]
+        arrives = np.flatnonzero(self.ends)
+        place = np.searchsorted(self.id[leaves], self.id[arrives])
+        place = np.minimum(place, max(len(leaves) - 1, 0))
+        if not len(leaves):
+            return arrives, np.full(len(arrives), ABSENT, np.int64)
+        matches = self.id[leaves][place] == self.id[arrives]
+        return arrives, np.where(matches, self.span[leaves][place], ABSENT)
+
+
+def _correlate(flows: _FlowEnds, kinds: Array, correlation: Ints) -> None:
+    """Give operations of devices, and the calls that flows lead to them from, the number of the call as correlation."""
+    arrives, source = flows.sources()
+    span = flows.span[arrives]
+    launched = np.flatnonzero((source >= 0) & np.isin(kinds[span], ON_DEVICE))
+    correlation[span[launched]] = source[launched]
+    correlation[source[launched]] = source[launched]
+
+
+def _is_launch(flows: _FlowEnds, kinds: Array, correlation: Ints) -> Bools:
+    """Return which ends of flows only say what correlations say: that a call launched an operation."""
+    out = np.zeros(len(flows.span), np.bool_)
+    arrives, source = flows.sources()
+    span = flows.span[arrives]
+    same = (source >= 0) & (correlation[span] >= 0) & (correlation[source] == correlation[span])
+    launched = np.flatnonzero(same & np.isin(kinds[span], ON_DEVICE))
+    out[arrives[launched]] = True
+    others = np.delete(flows.id[arrives], launched)
+    out |= ~flows.ends & np.isin(flows.id, flows.id[arrives[launched]]) & ~np.isin(flows.id, others)
+    return out
 
 
 class _Reading:
@@ -81,11 +124,12 @@ class _Reading:
         spans = self._pair()
         lanes = _Lanes(self._tracks, self._data, self._used_tracks())
         self._append_spans(spans, lanes.lane)
-        self._append_flows(spans)
         self._append_points(lanes)
         if len(self._arguments):
             self._append_sizes(spans)
-            self._data.add_lazy_side("argument", partial(_arguments, self._arguments, spans.span_of, self._data.names.all))
+            self._data.add_lazy_side(
+                "argument", partial(_arguments, self._arguments, spans.span_of, self._data.names.all)
+            )
         self._warn(spans)
         return self._data
 
@@ -144,31 +188,51 @@ class _Reading:
         out.n_stray += int((~begins & (partner < 0)).sum())
 
     def _append_spans(self, spans: _Spans, lane: Ids) -> None:
+        """Append all spans, and the flows that say more than correlations do."""
         names = self._data.names
+        kinds, correlation = self._kinds(), self._correlations()
+        flows = self._flow_ends(spans)
+        if not (correlation >= 0).any():
+            _correlate(flows, kinds, correlation)
         for block in self._events.blocks(list(EVENT)):
             rows = np.flatnonzero(block["type"] != EventType.SLICE_END)
-            category = block["category"][rows]
-            kind = kinds_of_categories(category, names.all)
-            kind = np.where((block["type"][rows] == EventType.INSTANT) & (kind == SpanKind.REGION), SpanKind.MARKER, kind)
-            name = block["name"][rows]
+            name, span = block["name"][rows], spans.span_of[block["row"][rows]]
             self._data.append(
-                kind=kind,
-                category=category,
+                kind=kinds[span],
+                category=block["category"][rows],
                 name=np.where(name < 0, names(""), name),
                 start_ns=block["time_ns"][rows],
-                end_ns=spans.end_ns[spans.span_of[block["row"][rows]]],
+                end_ns=spans.end_ns[span],
                 lane=lane[block["track"][rows]],
-                correlation=block["correlation"][rows],
+                correlation=correlation[span],
             )
+        kept = np.flatnonzero(~_is_launch(flows, kinds, correlation))
+        direction = np.where(flows.ends[kept], FlowDirection.IN, FlowDirection.OUT)
+        self._data.append_flows(flows.span[kept], flows.id[kept], direction)
+
+    def _kinds(self) -> Array:
+        """Return the kind of every span. What takes no time and is of no kind is a marker."""
+        parts = [np.empty(0, np.int8)]
+        for block in self._events.blocks(("type", "category")):
+            rows = np.flatnonzero(block["type"] != EventType.SLICE_END)
+            kind = kinds_of_categories(block["category"][rows], self._data.names.all)
+            is_marker = (block["type"][rows] == EventType.INSTANT) & (kind == SpanKind.REGION)
+            parts.append(np.where(is_marker, SpanKind.MARKER, kind).astype(np.int8))
+        return np.concatenate(parts)
+
+    def _correlations(self) -> Ints:
+        blocks = self._events.blocks(("type", "correlation"))
+        parts = [block["correlation"][block["type"] != EventType.SLICE_END] for block in blocks]
+        return np.concatenate([*parts, np.empty(0, np.int64)])
+
+    def _flow_ends(self, spans: _Spans) -> _FlowEnds:
+        rows = self._flows.whole(list(FLOW_ROW))
+        span = spans.span_of[rows["event"]].astype(np.int64)
+        kept = np.flatnonzero(span >= 0)
+        flow = (rows["id"][kept] & np.uint64(2**63 - 1)).astype(np.int64)
+        return _FlowEnds(span[kept], flow, rows["ends"][kept])
 
     # -- what spans have beside
-
-    def _append_flows(self, spans: _Spans) -> None:
-        for block in self._flows.blocks(list(FLOW_ROW)):
-            span = spans.span_of[block["event"]]
-            kept = np.flatnonzero(span >= 0)
-            direction = np.where(block["ends"], FlowDirection.IN, FlowDirection.OUT)
-            self._data.append_flows(span[kept], (block["id"] & np.uint64(2**63 - 1)).astype(np.int64)[kept], direction[kept])
 
     def _append_sizes(self, spans: _Spans) -> None:
         """Append the bytes of copies and allocations, where arguments tell them."""
@@ -183,10 +247,12 @@ class _Reading:
                 chosen = np.flatnonzero((span >= 0) & np.isin(kind[span], kinds))
                 absent = np.full(len(chosen), ABSENT, np.int64)
                 about: dict[str, Array] = (
-                    {"source": absent, "destination": absent} if table == "copy" else {"address": absent, "device": absent}
+                    {"source": absent, "destination": absent}
+                    if table == "copy"
+                    else {"address": absent, "device": absent}
                 )
                 sizes = block["bits"][rows[chosen]].astype(np.int64)
-                self._data.append_side(table, span[chosen], bytes=sizes, **about)
+                self._data.append_side(table, span[chosen], (), bytes=sizes, **about)
 
     def _append_points(self, lanes: _Lanes) -> None:
         tracks, names = self._tracks.all, self._data.names
@@ -209,27 +275,26 @@ class _Reading:
 
     def _warn(self, spans: _Spans) -> None:
         data, losses, file = self._data, self._losses, self._file
-        data.version = "track events"
         for problem in dict.fromkeys(file.problems):
             data.warn(Severity.DAMAGE, problem)
-        for n, text in (
-            (losses.broken, "packets or events that are no messages; they are left out"),
-            (self._tracks.n_broken, "descriptors of tracks that are no messages; they are left out"),
-            (file.n_nested, "compressed packets inside of others, which are not read"),
-            (losses.uninterned, "names of events or arguments that were never interned; they are empty"),
-            (losses.without_time, "events without a time, or with one that no clock of the trace shows; they are left out"),
+        for n, text, more in (
+            (losses.broken, "packets or events that are no messages", "left out"),
+            (self._tracks.n_broken, "descriptors of tracks that are no messages", "left out"),
+            (file.n_nested, "compressed packets inside of others", "left out"),
+            (losses.uninterned, "names of events or arguments that were never interned", "empty"),
+            (losses.without_time, "events without a time, or with one that no clock of the trace shows", "left out"),
         ):
             if n:
-                data.warn(Severity.DAMAGE, f"{n} {text}")
-        for n, text in (
-            (losses.needs_state, "events whose sequence begins before the recording; their names are not known, and they are left out"),
-            (spans.n_open, "slices that never end; they last until the last event of their track"),
-            (spans.n_stray, "ends of slices that nothing began"),
-            (losses.without_type, "events of a type, or counters with a value, that is not known; they are left out"),
-            (losses.dropped, "gaps in which the recorder lost packets"),
+                data.warn(Severity.DAMAGE, f"{text}: {n:,} ({more})")
+        for n, text, more in (
+            (losses.needs_state, "events whose names came before the recording", "left out"),
+            (spans.n_open, "slices that never end", "they last until the last event of their track"),
+            (spans.n_stray, "ends of slices that nothing began", "left out"),
+            (losses.without_type, "events of a type, or counters with a value, that is not known", "left out"),
+            (losses.dropped, "gaps in which the recorder lost packets", "as it says"),
         ):
             if n:
-                data.warn(Severity.NOTE, f"{n} {text}")
+                data.warn(Severity.NOTE, f"{text}: {n:,} ({more})")
         others = [f"{n} {OTHER_PACKETS.get(number, f'field {number}')}" for number, n in sorted(losses.packets.items())]
         if others:
             data.warn(Severity.NOTE, f"packets that hold no events of tracks are not read: {', '.join(others)}")
@@ -275,7 +340,9 @@ def _texts(type_: Array, bits: Array, names: Array) -> Array:
         elif kind == ValueType.POINTER:
             out[rows] = [hex(value) for value in values.tolist()]
         else:
-            numbers = values if kind == ValueType.UINT else values.view(np.float64 if kind == ValueType.DOUBLE else np.int64)
+            numbers = (
+                values if kind == ValueType.UINT else values.view(np.float64 if kind == ValueType.DOUBLE else np.int64)
+            )
             out[rows] = [str(value) for value in numbers.tolist()]
     return out
 

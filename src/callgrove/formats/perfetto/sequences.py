@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from callgrove.arrays import ABSENT, MISSING, Array, Ids, Ints, Names
-from callgrove.binary.protobuf_reader import LENGTH, Words, NotProtobuf, scalar_fields
+from callgrove.binary.protobuf_reader import LENGTH, NotProtobuf, Words, scalar_fields
 from callgrove.formats.perfetto.fields import (
     BOOTTIME,
     CLEARED,
@@ -29,7 +29,6 @@ from callgrove.formats.perfetto.fields import (
     ClockSnapshot,
     Interned,
     InternedData,
-    NEEDS_STATE,
     Packet,
     PacketDefaults,
     SourceLocation,
@@ -49,6 +48,15 @@ KINDS = (
     InternedData.SOURCE_LOCATIONS,
     InternedData.DEBUG_ANNOTATION_STRING_VALUES,
 )
+
+
+RawField = tuple[int, int, int, bytes]  # number, type, value, bytes
+
+
+def fields_with_bytes(content: bytes) -> Iterator[RawField]:
+    """Yield the fields of a message with the bytes of those that have some."""
+    for number, type_, value, start in scalar_fields(content):
+        yield number, type_, value, content[start : start + value] if type_ == LENGTH else b""
 
 
 def decode_text(content: bytes) -> str:
@@ -166,7 +174,9 @@ class Sequences:
         cleared = (fields.numbers(Packet.SEQUENCE_FLAGS) & np.uint64(CLEARED)) != 0
         cleared |= fields.numbers(Packet.INCREMENTAL_STATE_CLEARED) != 0
         states: list[State] = []
-        starts: dict[int, tuple[list[int], list[int]]] = {}  # by sequence: packets from which epochs hold, their numbers
+        starts: dict[
+            int, tuple[list[int], list[int]]
+        ] = {}  # by sequence: packets from which epochs hold, their numbers
 
         def begin(state: State, packet: int) -> State:
             firsts, numbers = starts.setdefault(state.sequence, ([], []))
@@ -200,7 +210,9 @@ class Sequences:
             yield state
         for number, content in contents:
             try:
-                fields = [(n, t, v, content[s : s + v] if t == LENGTH else b"") for n, t, v, s in scalar_fields(content)]
+                fields = [
+                    (n, t, v, content[s : s + v] if t == LENGTH else b"") for n, t, v, s in scalar_fields(content)
+                ]
             except NotProtobuf:
                 continue
             if number == Packet.INTERNED_DATA:
@@ -215,7 +227,7 @@ class Sequences:
                 state = changed
                 yield state
 
-    def _intern(self, state: State, fields: list[tuple[int, int, int, bytes]], packet: int) -> State:
+    def _intern(self, state: State, fields: list[RawField], packet: int) -> State:
         """Add texts. One that changes its meaning begins an epoch, with tables of its own."""
         for kind, _, _, content in fields:
             if kind not in state.texts:
@@ -285,15 +297,16 @@ def _entry(kind: int, content: bytes) -> tuple[int | None, str]:
     return iid, decode_text(text) + place
 
 
-def _with_defaults(state: State, fields: list[tuple[int, int, int, bytes]]) -> State:
+def _with_defaults(state: State, fields: list[RawField]) -> State:
     """Return the state with the defaults of a packet, which replace those before."""
-    clock, tracks = ABSENT, {number: [] for number in TrackEventDefaults}
+    clock = ABSENT
+    tracks: dict[TrackEventDefaults, list[int]] = {number: [] for number in TrackEventDefaults}
     for number, type_, value, content in fields:
         if number == PacketDefaults.TIMESTAMP_CLOCK_ID and type_ != LENGTH:
             clock = value
         elif number == PacketDefaults.TRACK_EVENT_DEFAULTS and type_ == LENGTH:
             for inner, inner_type, uuid, _ in scalar_fields(content):
-                if inner in tracks and inner_type != LENGTH:
+                if inner in set(TrackEventDefaults) and inner_type != LENGTH:
                     tracks[TrackEventDefaults(inner)].append(uuid)
     return replace(
         state,
@@ -304,7 +317,7 @@ def _with_defaults(state: State, fields: list[tuple[int, int, int, bytes]]) -> S
     )
 
 
-def _thread(fields: list[tuple[int, int, int, bytes]]) -> tuple[int, int, str]:
+def _thread(fields: list[RawField]) -> tuple[int, int, str]:
     numbers = {number: value for number, type_, value, _ in fields if type_ != LENGTH}
     names = [content for number, type_, _, content in fields if number == ThreadDescriptor.THREAD_NAME and content]
     pid, tid = numbers.get(ThreadDescriptor.PID, 0), numbers.get(ThreadDescriptor.TID, 0)
@@ -325,7 +338,7 @@ class _Clocks:
     _values: dict[Key, list[tuple[int, int]]] = field(default_factory=dict)  # of the machine: what it showed, snapshot
     _snapshots: list[dict[Key, int]] = field(default_factory=list)
 
-    def add(self, state: State, fields: list[tuple[int, int, int, bytes]]) -> State:
+    def add(self, state: State, fields: list[RawField]) -> State:
         """Take in a snapshot; return the state with the clocks of the sequence that it sets."""
         shown: dict[Key, int] = {}
         clocks = dict(state.clocks)
@@ -367,7 +380,9 @@ class _Clocks:
         if clock in SEQUENCE_CLOCKS:
             return self._of_sequence_clock(time, clock, state)
         key = (0, clock)
-        usable = [(value, offset) for value, number in self._values.get(key, ()) for offset in self._offset(key, number)]
+        usable = [
+            (value, offset) for value, number in self._values.get(key, ()) for offset in self._offset(key, number)
+        ]
         if not usable:
             return np.full(len(time), MISSING, np.int64)
         values, offsets = (np.array(column, np.int64) for column in zip(*usable, strict=True))

@@ -11,7 +11,6 @@ its own. What a track is shows in what it and those above it are called:
 
 from __future__ import annotations
 
-import re
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 
@@ -30,7 +29,7 @@ from callgrove.formats.perfetto.sequences import State, decode_text
 
 __all__ = ["ProcessOfTracks", "Track", "Tracks"]
 
-UNITS = {Unit.TIME_NS: "ns", Unit.COUNT: "", Unit.BYTES: "bytes"}
+UNITS: dict[int, str] = {Unit.TIME_NS: "ns", Unit.COUNT: "", Unit.BYTES: "bytes"}
 
 
 @dataclass
