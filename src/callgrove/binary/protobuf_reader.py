@@ -168,7 +168,7 @@ def _read_rest(data: Array, active: Ints, position: Ints, limit: Ints, broken: B
 def _join(steps: Sequence[tuple[Array, ...]], broken: Bools) -> Fields:
     dtypes = (np.int64, np.int64, np.uint8, np.uint64, np.int64)
     if not steps:
-        columns = [np.empty(0, dtype) for dtype in dtypes]
+        columns: list[Array] = [np.empty(0, dtype) for dtype in dtypes]
     else:
         columns = [np.concatenate(column) for column in zip(*steps, strict=True)]
     if broken.any():

@@ -224,7 +224,7 @@ FORMATS: tuple[Entry, ...] = (
     Entry(
         "perfetto",
         "Perfetto trace (protocol buffers)",
-        "callgrove.formats.perfetto.format:FORMAT",
+        "callgrove.formats.timeline.perfetto.format:FORMAT",
         read_options=EVENT_OPTIONS,
         opens_many=True,
         usual_names=(".pftrace", ".perfetto-trace", ".proto"),
@@ -246,7 +246,7 @@ FORMATS: tuple[Entry, ...] = (
     Entry(
         "otf2",
         "OTF2 archive (a folder) for Vampir and the tools of Score-P",
-        "callgrove.formats.timeline.otf2:FORMAT",
+        "callgrove.formats.timeline.otf2.writer:FORMAT",
         reads=False,
         writes=True,
         holds_only_traces=True,

@@ -18,14 +18,14 @@ import numpy as np
 
 from callgrove.arrays import ABSENT, Ids
 from callgrove.binary.protobuf_reader import LENGTH, NotProtobuf, Words, scalar_fields
-from callgrove.formats.perfetto.fields import (
+from callgrove.formats.timeline.perfetto.fields import (
     CounterDescriptor,
     ProcessDescriptor,
     ThreadDescriptor,
     TrackDescriptor,
     Unit,
 )
-from callgrove.formats.perfetto.sequences import State, decode_text
+from callgrove.formats.timeline.perfetto.sequences import State, decode_text
 
 __all__ = ["ProcessOfTracks", "Track", "Tracks"]
 

@@ -20,10 +20,10 @@ from callgrove.formats.events.begin_end import find_partners
 from callgrove.formats.events.columns import ColumnData, Columns, ColumnStore
 from callgrove.formats.events.dataset import Lane, Process
 from callgrove.formats.events.kinds import kinds_of_categories
-from callgrove.formats.perfetto.events import COMPLETE, Losses, ValueType, event_chunks
-from callgrove.formats.perfetto.fields import OTHER_PACKETS, EventType
-from callgrove.formats.perfetto.packets import PacketFile
-from callgrove.formats.perfetto.tracks import ProcessOfTracks, Track, Tracks
+from callgrove.formats.timeline.perfetto.events import COMPLETE, Losses, ValueType, event_chunks
+from callgrove.formats.timeline.perfetto.fields import OTHER_PACKETS, EventType
+from callgrove.formats.timeline.perfetto.packets import PacketFile
+from callgrove.formats.timeline.perfetto.tracks import ProcessOfTracks, Track, Tracks
 from callgrove.model.experiment import Severity
 from callgrove.model.profiles import ProfileKind
 from callgrove.model.traces.events import Device, FlowDirection, SideTable, SpanKind
@@ -39,6 +39,17 @@ EVENT: Mapping[str, type[np.generic]] = {
 ARGUMENT: Mapping[str, type[np.generic]] = {"event": np.int64, "key": np.int32, "type": np.int8, "bits": np.uint64}
 FLOW_ROW: Mapping[str, type[np.generic]] = {"event": np.int64, "id": np.uint64, "ends": np.bool_}
 POINT: Mapping[str, type[np.generic]] = {"track": np.int32, "time_ns": np.int64, "value": np.float64}
+KIND_OF_WORD = {kind.word: kind for kind in SpanKind}
+CONSUMED: Mapping[str, Sequence[SpanKind]] = {  # arguments that are stored elsewhere, for spans of these kinds
+    "corr": tuple(SpanKind),
+    "kind": tuple(SpanKind),
+    "stream": (SpanKind.KERNEL, SpanKind.COPY, SpanKind.MEMSET),
+    "grid": (SpanKind.KERNEL,),
+    "block": (SpanKind.KERNEL,),
+    "bytes": (SpanKind.COPY, SpanKind.MEMSET),
+}
+OUR_ARGUMENTS = "arg."  # how our writers begin the names of arguments
+TRIPLE = re.compile(r"\d{1,18},\d{1,18},\d{1,18}")
 TYPE_WORDS = ("bool", "int", "uint", "double", "string", "pointer")  # by `ValueType`
 
 
@@ -125,11 +136,6 @@ class _Reading:
         lanes = _Lanes(self._tracks, self._data, self._used_tracks())
         self._append_spans(spans, lanes.lane)
         self._append_points(lanes)
-        if len(self._arguments):
-            self._append_sizes(spans)
-            self._data.add_lazy_side(
-                "argument", partial(_arguments, self._arguments, spans.span_of, self._data.names.all)
-            )
         self._warn(spans)
         return self._data
 
@@ -190,7 +196,7 @@ class _Reading:
     def _append_spans(self, spans: _Spans, lane: Ids) -> None:
         """Append all spans, and the flows that say more than correlations do."""
         names = self._data.names
-        kinds, correlation = self._kinds(), self._correlations()
+        kinds, correlation = self._kinds(spans), self._correlations()
         flows = self._flow_ends(spans)
         if not (correlation >= 0).any():
             _correlate(flows, kinds, correlation)
@@ -206,11 +212,12 @@ class _Reading:
                 lane=lane[block["track"][rows]],
                 correlation=correlation[span],
             )
+        self._append_about(spans, kinds)
         kept = np.flatnonzero(~_is_launch(flows, kinds, correlation))
         direction = np.where(flows.ends[kept], FlowDirection.IN, FlowDirection.OUT)
         self._data.append_flows(flows.span[kept], flows.id[kept], direction)
 
-    def _kinds(self) -> Array:
+    def _kinds(self, spans: _Spans) -> Array:
         """Return the kind of every span. What takes no time and is of no kind is a marker."""
         parts = [np.empty(0, np.int8)]
         for block in self._events.blocks(("type", "category")):
@@ -218,7 +225,20 @@ class _Reading:
             kind = kinds_of_categories(block["category"][rows], self._data.names.all)
             is_marker = (block["type"][rows] == EventType.INSTANT) & (kind == SpanKind.REGION)
             parts.append(np.where(is_marker, SpanKind.MARKER, kind).astype(np.int8))
-        return np.concatenate(parts)
+        kinds = np.concatenate(parts)
+        for span, word in self._texts_of("kind", spans):
+            if word in KIND_OF_WORD:
+                kinds[span] = KIND_OF_WORD[word]
+        return kinds
+
+    def _texts_of(self, key: str, spans: _Spans) -> Iterator[tuple[Ints, str]]:
+        """Yield the different texts of an argument, with the spans that have it."""
+        word = self._data.names(key)
+        for block in self._arguments.blocks(list(ARGUMENT)):
+            rows = np.flatnonzero((block["key"] == word) & (block["type"] == ValueType.TEXT))
+            span, text = spans.span_of[block["event"][rows]].astype(np.int64), block["bits"][rows]
+            for number in np.unique(text).tolist():
+                yield span[(text == number) & (span >= 0)], self._data.names.all[number]
 
     def _correlations(self) -> Ints:
         blocks = self._events.blocks(("type", "correlation"))
@@ -234,25 +254,47 @@ class _Reading:
 
     # -- what spans have beside
 
-    def _append_sizes(self, spans: _Spans) -> None:
-        """Append the bytes of copies and allocations, where arguments tell them."""
-        kind = np.concatenate([block["kind"] for block in self._data.events(("kind",))] or [np.empty(0, np.int32)])
-        word = self._data.names(BYTES)
+    def _append_about(self, spans: _Spans, kinds: Array) -> None:
+        """Append what arguments tell of operations in the words that our own writers use; the others stay arguments."""
+        self._append_grids(spans, kinds)
+        address = {
+            int(one): int(text, 16) for span, text in self._texts_of("address", spans) for one in span if _is_hex(text)
+        }
+        word = self._data.names("bytes")
         for block in self._arguments.blocks(list(ARGUMENT)):
-            is_size = (block["key"] == word) & ((block["type"] == ValueType.INT) | (block["type"] == ValueType.UINT))
-            is_size &= block["bits"] < 2**63
-            rows = np.flatnonzero(is_size)
+            is_number = (block["type"] == ValueType.INT) | (block["type"] == ValueType.UINT)
+            rows = np.flatnonzero((block["key"] == word) & is_number & (block["bits"] < 2**63))
             span = spans.span_of[block["event"][rows]].astype(np.int64)
-            for table, kinds in (("copy", (SpanKind.COPY, SpanKind.MEMSET)), ("alloc", (SpanKind.ALLOC,))):
-                chosen = np.flatnonzero((span >= 0) & np.isin(kind[span], kinds))
-                absent = np.full(len(chosen), ABSENT, np.int64)
-                about: dict[str, Array] = (
-                    {"source": absent, "destination": absent}
-                    if table == "copy"
-                    else {"address": absent, "device": absent}
-                )
-                sizes = block["bits"][rows[chosen]].astype(np.int64)
-                self._data.append_side(table, span[chosen], (), bytes=sizes, **about)
+            sizes = block["bits"][rows].astype(np.int64)
+            copies = np.flatnonzero((span >= 0) & np.isin(kinds[span], (SpanKind.COPY, SpanKind.MEMSET)))
+            absent = np.full(len(copies), ABSENT, np.int64)
+            self._data.append_side("copy", span[copies], bytes=sizes[copies], source=absent, destination=absent)
+            where = np.array([address.get(one, ABSENT) for one in span.tolist()], np.int64)
+            known = np.flatnonzero((where != ABSENT) & (span >= 0) & (kinds[span] == SpanKind.ALLOC))
+            absent = np.full(len(known), ABSENT, np.int64)
+            self._data.append_side("alloc", span[known], bytes=sizes[known], address=where[known], device=absent)
+        if len(self._arguments):
+            consumed = {self._data.names(key): CONSUMED[key] for key in CONSUMED}
+            arguments = partial(_arguments, self._arguments, spans.span_of, self._data.names.all, kinds, consumed)
+            self._data.add_lazy_side("argument", arguments)
+
+    def _append_grids(self, spans: _Spans, kinds: Array) -> None:
+        columns: dict[str, Array] = {}
+        n = len(kinds) if SpanKind.KERNEL in kinds else 0
+        for key, word in (("grid", "grid"), ("block", "workgroup")) if n else ():
+            for span, text in self._texts_of(key, spans):
+                if TRIPLE.fullmatch(text):
+                    for axis, number in zip("xyz", text.split(","), strict=True):
+                        column = columns.setdefault(f"{word}_{axis}", np.full(n, ABSENT, np.int64))
+                        column[span] = int(number)
+        if columns:
+            told = np.logical_or.reduce([column >= 0 for column in columns.values()]) & (kinds == SpanKind.KERNEL)
+            rows = np.flatnonzero(told)
+            absent = np.full(len(rows), ABSENT, np.int64)
+            every = {f"{word}_{axis}": absent for word in ("grid", "workgroup") for axis in "xyz"}
+            self._data.append_side(
+                "kernel", rows, (), **every | {name: column[rows] for name, column in columns.items()}
+            )
 
     def _append_points(self, lanes: _Lanes) -> None:
         tracks, names = self._tracks.all, self._data.names
@@ -303,26 +345,30 @@ class _Reading:
             data.warn(Severity.NOTE, f"events of Chrome's older phases are not read: {letters}")
 
 
-def _arguments(arguments: Columns, span_of: Ids, strings: Sequence[str]) -> Iterator[SideTable]:
-    """Yield the arguments of events as texts."""
+def _arguments(
+    arguments: Columns, span_of: Ids, strings: Sequence[str], kinds: Array, consumed: Mapping[int, Sequence[SpanKind]]
+) -> Iterator[SideTable]:
+    """Yield the arguments of events as texts; those that are stored elsewhere are left out."""
+    names = np.array([text.removeprefix(OUR_ARGUMENTS) for text in strings], np.object_)
+    texts = np.array(strings, np.object_)
     for block in arguments.blocks(list(ARGUMENT)):
         span = span_of[block["event"]].astype(np.int64)
-        kept = np.flatnonzero(span >= 0)
-        if not len(kept):
+        kept = span >= 0
+        for key, of_kinds in consumed.items():
+            kept &= (block["key"] != key) | ~np.isin(kinds[span], of_kinds)
+        rows = np.flatnonzero(kept)
+        rows = rows[np.argsort(span[rows], kind="stable")]
+        if not len(rows):
             continue
-        span, type_, bits = span[kept], block["type"][kept], block["bits"][kept]
-        order = np.argsort(span, kind="stable")
-        span, type_, bits = span[order], type_[order], bits[order]
-        names = np.array(strings, np.object_)
-        first = np.flatnonzero(np.diff(span, prepend=ABSENT))
-        position = np.arange(len(span)) - np.repeat(first, np.diff(first, append=len(span)))
+        first = np.flatnonzero(np.diff(span[rows], prepend=ABSENT))
+        position = np.arange(len(rows)) - np.repeat(first, np.diff(first, append=len(rows)))
         yield SideTable(
-            span,
+            span[rows],
             {
                 "position": position,
-                "type": np.array(TYPE_WORDS, np.object_)[type_],
-                "name": names[block["key"][kept][order]],
-                "value": _texts(type_, bits, names),
+                "type": np.array(TYPE_WORDS, np.object_)[block["type"][rows]],
+                "name": names[block["key"][rows]],
+                "value": _texts(block["type"][rows], block["bits"][rows], texts),
             },
         )
 
@@ -352,7 +398,6 @@ def _texts(type_: Array, bits: Array, names: Array) -> Array:
 # of the same name where its slices overlap; these are one lane again.
 
 
-BYTES = "bytes"
 RANK = re.compile(r"\brank[ _:-]?(\d{1,9})\b", re.IGNORECASE)
 HOST, PID = re.compile(r"^host (.+)$"), re.compile(r"^pid (\d{1,18})$")
 DEVICE = re.compile(r"\b(?:GPU|Agent|Device)\b[^\[\d]{0,40}\[?(\d{1,9})\]?", re.IGNORECASE)
@@ -430,6 +475,10 @@ class _Lanes:
             about = self._tracks.processes.get(pid or 0) if pid is not None else None
             self._processes[pid] = self._data.add_process(_process(about or ProcessOfTracks(pid or 0), self._data.path))
         return self._processes[pid]
+
+
+def _is_hex(text: str) -> bool:
+    return re.fullmatch(r"0x[0-9a-fA-F]{1,15}", text) is not None
 
 
 def _names(track: Track) -> list[str]:

@@ -21,7 +21,7 @@ import numpy as np
 
 from callgrove.arrays import ABSENT, MISSING, Array, Ids, Ints, Names
 from callgrove.binary.protobuf_reader import LENGTH, NotProtobuf, Words, scalar_fields
-from callgrove.formats.perfetto.fields import (
+from callgrove.formats.timeline.perfetto.fields import (
     BOOTTIME,
     CLEARED,
     SEQUENCE_CLOCKS,
@@ -35,7 +35,7 @@ from callgrove.formats.perfetto.fields import (
     ThreadDescriptor,
     TrackEventDefaults,
 )
-from callgrove.formats.perfetto.packets import Block
+from callgrove.formats.timeline.perfetto.packets import Block
 
 __all__ = ["Epochs", "InternedTexts", "Sequences", "State", "decode_text"]
 

@@ -18,7 +18,7 @@ from callgrove.formats.events.checks import find_problems
 from callgrove.formats.events.columns import ColumnData, ColumnStore
 from callgrove.formats.events.experiment import experiment_of
 from callgrove.formats.interface import Field, Grade, Match, Problem, ReadOptions, WriteOptions
-from callgrove.formats.perfetto.fields import (
+from callgrove.formats.timeline.perfetto.fields import (
     OTHER_PACKETS,
     PACKET,
     ClockSnapshot,
@@ -30,9 +30,9 @@ from callgrove.formats.perfetto.fields import (
     TrackDescriptor,
     TrackEvent,
 )
-from callgrove.formats.perfetto.packets import PacketFile, split_packets
-from callgrove.formats.perfetto.reader import read_trace
-from callgrove.formats.perfetto.sequences import decode_text
+from callgrove.formats.timeline.perfetto.packets import PacketFile, split_packets
+from callgrove.formats.timeline.perfetto.reader import read_trace
+from callgrove.formats.timeline.perfetto.sequences import decode_text
 from callgrove.model.experiment import Experiment, InputWarning, Severity
 
 if TYPE_CHECKING:
@@ -66,12 +66,12 @@ def is_trace(head: bytes, size: int) -> bool:
         start, end, used, wanted = split_packets(head)
     except NotProtobuf:
         return False
-    if not head or head[0] != PACKET << 3 | LENGTH or used + wanted > size:
+    if not head or head[0] != PACKET << 3 | LENGTH:
         return False
     packets = [head[first:last] for first, last in zip(start[:FIRST_PACKETS].tolist(), end.tolist(), strict=False)]
     try:
         if not packets:
-            return _begins_like_packet(head)
+            return used + wanted <= size and _begins_like_packet(head)
         fields = [(number, type_) for packet in packets for number, type_, _, _ in scalar_fields(packet)]
     except (NotProtobuf, IndexError):
         return False
@@ -179,7 +179,7 @@ class PerfettoFormat:
             yield from _dump(path)
 
     def open_writer(self, target: Path, options: WriteOptions) -> TimelineWriter:
-        from callgrove.formats.timeline.perfetto import open_writer
+        from callgrove.formats.timeline.perfetto.writer import open_writer
 
         return open_writer(target, options)
 

@@ -23,7 +23,17 @@ from callgrove.binary.protobuf import (
     width_of,
 )
 from callgrove.formats.interface import WriteOptions
-from callgrove.formats.perfetto.fields import (
+from callgrove.formats.timeline.content import (
+    CounterPoints,
+    Note,
+    ProcessTracks,
+    Slices,
+    Texts,
+    Track,
+    TrackKind,
+    Value,
+)
+from callgrove.formats.timeline.perfetto.fields import (
     CLEARED,
     EXPLICIT,
     NEEDS_STATE,
@@ -39,16 +49,6 @@ from callgrove.formats.perfetto.fields import (
     TrackDescriptor,
     TrackEvent,
     Unit,
-)
-from callgrove.formats.timeline.content import (
-    CounterPoints,
-    Note,
-    ProcessTracks,
-    Slices,
-    Texts,
-    Track,
-    TrackKind,
-    Value,
 )
 from callgrove.formats.timeline.writer import TimelineWriter
 

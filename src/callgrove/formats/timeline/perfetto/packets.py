@@ -28,7 +28,7 @@ from callgrove.binary.protobuf_reader import (
     scalar_fields,
     skip_field,
 )
-from callgrove.formats.perfetto.fields import PACKET, Packet
+from callgrove.formats.timeline.perfetto.fields import PACKET, Packet
 
 __all__ = ["Block", "PacketFile", "first_packets", "split_packets"]
 

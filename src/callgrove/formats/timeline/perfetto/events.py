@@ -16,7 +16,7 @@ import numpy as np
 
 from callgrove.arrays import ABSENT, MISSING, Array, Bools, Floats, Ids, Ints, Names
 from callgrove.binary.protobuf_reader import FIXED64, LENGTH, Fields, NotProtobuf, Words, read_fields, scalar_fields
-from callgrove.formats.perfetto.fields import (
+from callgrove.formats.timeline.perfetto.fields import (
     NEEDS_STATE,
     DebugAnnotation,
     EventType,
@@ -27,9 +27,9 @@ from callgrove.formats.perfetto.fields import (
     SourceLocation,
     TrackEvent,
 )
-from callgrove.formats.perfetto.packets import Block, PacketFile
-from callgrove.formats.perfetto.sequences import LOCATION, Epochs, Sequences, decode_text
-from callgrove.formats.perfetto.tracks import Tracks
+from callgrove.formats.timeline.perfetto.packets import Block, PacketFile
+from callgrove.formats.timeline.perfetto.sequences import LOCATION, Epochs, Sequences, decode_text
+from callgrove.formats.timeline.perfetto.tracks import Tracks
 
 __all__ = ["COMPLETE", "Arguments", "EventChunk", "Flows", "Points", "ValueType", "event_chunks"]
 
