@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import lru_cache
 
 import numpy as np
 
@@ -32,7 +31,6 @@ RULES: tuple[tuple[SpanKind, str], ...] = (  # the first one that fits
 )
 
 
-@lru_cache(maxsize=4096)
 def kind_of_category(category: str) -> SpanKind:
     """Return the kind of spans of a category; a region where it says nothing."""
     word = category.lower()

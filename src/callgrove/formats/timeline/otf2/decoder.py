@@ -45,7 +45,7 @@ class Frame:
 
 
 WIDTH = {
-    Frame.MESSAGES: 8,  # place, kind (0 send, 1 receive, 2 a receive that was posted), time, peer, comm, tag, bytes, request
+    Frame.MESSAGES: 8,  # place, kind (0 sent, 1 received, 2 posted to receive), time, peer, comm, tag, bytes, request
     Frame.COLLECTIVES: 7,  # place, time, operation, comm, root, bytes sent, bytes received
     Frame.ATTRIBUTES: 4,  # place (of the event itself where it is an enter event), attribute, type, value
     Frame.PARAMETERS: 4,  # place, parameter, type, value
