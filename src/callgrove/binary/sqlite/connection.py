@@ -124,6 +124,7 @@ def connect(path: Path, live: bool, copies: PrivateCopies) -> tuple[sqlite3.Conn
     with SqliteErrors(path, OPENING):
         if not live:
             return _connect(path, "ro&immutable=1"), None
+        _refuse_special(path)
         if not is_left_behind(path):
             try:
                 return _connect(path, "ro"), None
@@ -132,6 +133,13 @@ def connect(path: Path, live: bool, copies: PrivateCopies) -> tuple[sqlite3.Conn
                     raise
         copy = copies.copy(path)
         return _connect(copy.path, "rw"), copy
+
+
+def _refuse_special(path: Path) -> None:
+    """Raise an error where a log or a journal is no regular file: SQLite would wait for the writer of a pipe."""
+    for beside in (_with_suffix(path.resolve(), suffix) for suffix in BESIDE):
+        if beside.exists() and not beside.is_file():
+            raise InputError(f"{beside}: cannot be read: not a regular file; move it away to read the database")
 
 
 def _connect(path: Path, mode: str) -> sqlite3.Connection:
