@@ -102,8 +102,6 @@ OTHERS = {
     "formats/writing/targets.py": "the system's number of this boot",
     "formats/timeline/otf2.py": "the archive in the making",
     "formats/columnar/folder.py": "a table that open_regular has looked at",
-    "formats/gpu/spans.py": "the option align",
-    "formats/events/clocks.py": "the option align",
     "formats/events/spans.py": "the option align",
     "model/experiment.py": "a copy of a source that is a file",
     "prof/second_pass.py": "our spool",
