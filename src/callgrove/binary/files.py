@@ -386,8 +386,9 @@ class Source:
             return self._heads[path][:size]
         spent = sum(len(head) for other, head in self._heads.items() if other != path)
         self._heads[path], self._asked[path] = b"", wanted
-        # a folder, a pipe, or not ours to read: no head, so no format claims it
-        with suppress(OSError), open_regular(path, 0) as file:
+        if path == self.path and self.is_folder:
+            return b""
+        with suppress(OSError), open_regular(path, 0) as file:  # what may not be read has no head: no format claims it
             self._heads[path] = file.read(max(0, min(wanted, HEAD_BUDGET - spent)))
         return self._heads[path][:size]
 
