@@ -178,12 +178,6 @@ def _describe_by_head(source: Source) -> str:
     return next((text for mark, text in OTHERS.items() if re.match(mark, head)), "")
 
 
-def _is_otf2(source: Source) -> bool:
-    if not source.is_folder:
-        return source.head(6)[1:] == b"BOTF2"
-    return any(path.suffix == ".otf2" for path in source.path.iterdir())
-
-
 Known = tuple[tuple[Callable[[Source], bool], str], ...]
 
 PACKED: Known = (
@@ -197,7 +191,6 @@ PACKED: Known = (
 OF_CUBE = (".cubex", ".cube.gz")  # they are packed as well, and their reader tells what is wrong with them
 UNSUPPORTED: Known = (
     (_is_chrome, f"is a Chrome trace (JSON), {WRITTEN}, or look at it on ui.perfetto.dev"),
-    (_is_otf2, f"is an OTF2 archive, {WRITTEN}, or look at it with Vampir or otf2-print"),
     (lambda source: CSV_HEADER.match(source.head(64)) is not None, f"is a CSV file of rocprofv3, {WRITTEN}; {ROCPD}"),
     (_begins(b"PERFILE2"), "is a recording of Linux perf, which callgrove does not read"),
     (

@@ -245,9 +245,10 @@ FORMATS: tuple[Entry, ...] = (
     ),
     Entry(
         "otf2",
-        "OTF2 archive (a folder) for Vampir and the tools of Score-P",
-        "callgrove.formats.timeline.otf2.writer:FORMAT",
-        reads=False,
+        "OTF2 archive (a folder) of Score-P, for Vampir and its like",
+        "callgrove.formats.timeline.otf2.format:FORMAT",
+        read_options=EVENT_OPTIONS,
+        usual_names=(".otf2",),
         writes=True,
         holds_only_traces=True,
         write_options=OTF2_OPTIONS,

@@ -16,6 +16,7 @@ import numpy as np
 
 from callgrove.arrays import ABSENT, MISSING, Array, Bools, Floats, Ids, Ints, Names
 from callgrove.binary.protobuf_reader import FIXED64, LENGTH, Fields, NotProtobuf, Words, read_fields, scalar_fields
+from callgrove.formats.events.arguments import ValueType
 from callgrove.formats.timeline.perfetto.fields import (
     NEEDS_STATE,
     DebugAnnotation,
@@ -31,17 +32,11 @@ from callgrove.formats.timeline.perfetto.packets import Block, PacketFile
 from callgrove.formats.timeline.perfetto.sequences import LOCATION, Epochs, Sequences, decode_text
 from callgrove.formats.timeline.perfetto.tracks import Tracks
 
-__all__ = ["COMPLETE", "Arguments", "EventChunk", "Flows", "Points", "ValueType", "event_chunks"]
+__all__ = ["COMPLETE", "Arguments", "EventChunk", "Flows", "Points", "event_chunks"]
 
 COMPLETE = 5  # beside the types of events that the format has: one that knows its end
 DEEPEST = 32  # levels of arguments that nest
 HANDLED = frozenset(Packet)
-
-
-class ValueType:
-    """How the value of an argument is stored."""
-
-    BOOL, INT, UINT, DOUBLE, TEXT, POINTER = range(6)
 
 
 @dataclass(frozen=True)

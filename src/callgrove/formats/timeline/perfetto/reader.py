@@ -16,11 +16,12 @@ from pathlib import Path
 import numpy as np
 
 from callgrove.arrays import ABSENT, MISSING, Array, Bools, Ids, Ints, bundles
+from callgrove.formats.events.arguments import ARGUMENT_TYPES, ValueType, render_values
 from callgrove.formats.events.begin_end import find_partners
 from callgrove.formats.events.columns import ColumnData, Columns, ColumnStore
 from callgrove.formats.events.dataset import Lane, Process
 from callgrove.formats.events.kinds import kinds_of_categories
-from callgrove.formats.timeline.perfetto.events import COMPLETE, Losses, ValueType, event_chunks
+from callgrove.formats.timeline.perfetto.events import COMPLETE, Losses, event_chunks
 from callgrove.formats.timeline.perfetto.fields import OTHER_PACKETS, EventType
 from callgrove.formats.timeline.perfetto.packets import PacketFile
 from callgrove.formats.timeline.perfetto.tracks import ProcessOfTracks, Track, Tracks
@@ -50,7 +51,6 @@ CONSUMED: Mapping[str, Sequence[SpanKind]] = {  # arguments that are stored else
 }
 OUR_ARGUMENTS = "arg."  # how our writers begin the names of arguments
 TRIPLE = re.compile(r"\d{1,18},\d{1,18},\d{1,18}")
-TYPE_WORDS = ("bool", "int", "uint", "double", "string", "pointer")  # by `ValueType`
 
 
 def read_trace(path: Path, store: ColumnStore) -> ColumnData:
@@ -366,31 +366,11 @@ def _arguments(
             span[rows],
             {
                 "position": position,
-                "type": np.array(TYPE_WORDS, np.object_)[block["type"][rows]],
+                "type": np.array(ARGUMENT_TYPES, np.object_)[block["type"][rows]],
                 "name": names[block["key"][rows]],
-                "value": _texts(block["type"][rows], block["bits"][rows], texts),
+                "value": render_values(block["type"][rows], block["bits"][rows], texts),
             },
         )
-
-
-def _texts(type_: Array, bits: Array, names: Array) -> Array:
-    """Return values of arguments as texts."""
-    out = np.empty(len(type_), np.object_)
-    for kind in np.unique(type_).tolist():
-        rows = np.flatnonzero(type_ == kind)
-        values = bits[rows]
-        if kind == ValueType.TEXT:
-            out[rows] = names[values.astype(np.int64)]
-        elif kind == ValueType.BOOL:
-            out[rows] = np.where(values != 0, "true", "false").astype(np.object_)
-        elif kind == ValueType.POINTER:
-            out[rows] = [hex(value) for value in values.tolist()]
-        else:
-            numbers = (
-                values if kind == ValueType.UINT else values.view(np.float64 if kind == ValueType.DOUBLE else np.int64)
-            )
-            out[rows] = [str(value) for value in numbers.tolist()]
-    return out
 
 
 # -- lanes -------------------------------------------------------------------------------------------------------------
