@@ -11,5 +11,5 @@ The modules, in the order to read them:
     summaries.py     kernels, copies, calls and how busy devices were; models of a study
     static/          ES modules and the style; they draw data objects and know nothing of the page that holds them
 
-A new panel is a maker here (one line in report.MAKERS) and a module there (one line in static/main.js).
+A new panel is a maker here (one line in report.MAKERS) and a module there (one line in static/panels.js).
 """

@@ -9,6 +9,8 @@
  * @property {string} tab  the title of the one that is open
  * @property {{ start: string, length: number } | null} window  ns: what the timeline shows, by the clock of the traces
  * @property {number | null} model  that is plotted
+ * @property {string[]} derive  definitions of metrics that the user typed
+ * @property {string} filter  a pattern of call paths, empty for all
  *
  * @typedef {(name: string) => boolean} Fits  does a search find a name?
  */
