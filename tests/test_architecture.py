@@ -43,9 +43,9 @@ DIRECTLY_BELOW: dict[str, set[str]] = {
     "query": {"analysis"},
     "frames": {"analysis"},
     "render": {"analysis", "modeling"},
-    "viewer": {"render"},
     "explore": {"render", "algebra"},
-    "callgrove": {"viewer", "explore", "prof", "examples", "algebra", "query", "frames"},
+    "viewer": {"explore"},  # the server shows the rows of the terminal's views
+    "callgrove": {"viewer", "prof", "examples", "algebra", "query", "frames"},
     "cli": {"callgrove"},
     "__main__": {"cli"},
 }

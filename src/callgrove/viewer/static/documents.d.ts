@@ -64,6 +64,8 @@ export interface Look {
 
 /** What can be asked for, with its parameters and its answer. */
 export interface Requests {
+  /** Whether a look makes sense, and the metrics that it has. */
+  look: { parameters: Look; answer: { metrics: string[] } };
   tab: { parameters: Look & { tab: string }; answer: { panels: Panel[] } };
 }
 

@@ -13,6 +13,7 @@
  * @property {HTMLElement} panel
  * @property {string} drawn  the look that it shows
  * @property {AbortController} asked  ends a request that nobody waits for any more
+ * @property {Store | null} view  of the panels that are drawn
  */
 
 /**
@@ -156,6 +157,21 @@ export class Tabs {
   }
 
   /**
+   * Offer other metrics, and show one of them.
+   * @param {string[]} names
+   * @param {string} metric
+   */
+  setMetrics(names, metric) {
+    const made = this.metricChoice(names, metric);
+    made.hidden = this.metric.hidden;
+    this.metric.replaceWith(made);
+    this.metric = made;
+    this.view.set("metrics", names);
+    this.view.set("metric", metric);
+    this.shown();
+  }
+
+  /**
    * @param {TabOutline} outline
    * @param {number} i
    * @returns {Tab}
@@ -169,7 +185,7 @@ export class Tabs {
       on: { click: () => this.open(i) },
     });
     const panel = element("div", { class: `panel ${id}`, attributes: { role: "tabpanel", id, hidden: "" } });
-    return { name, hasMetric, tab, panel, drawn: "", asked: new AbortController() };
+    return { name, hasMetric, tab, panel, drawn: "", asked: new AbortController(), view: null };
   }
 
   /** @param {Bar} [below] */
@@ -224,6 +240,7 @@ export class Tabs {
     view.watch("search", (text) => {
       if (search.value !== text) search.value = text;
     });
+    view.watch("metric", () => this.provider.live && this.shown());
     view.watch("tab", (name) => this.open(this.tabs.findIndex((one) => one.name === name)));
   }
 
@@ -286,8 +303,11 @@ export class Tabs {
    */
   draw(tab, panels) {
     tab.panel.replaceChildren();
+    tab.view?.dismiss();
+    const view = this.view.branch();
+    tab.view = view;
     const place = tab.name === OVERVIEW ? this.overviewOf(tab.panel, panels) : tab.panel;
-    for (const panel of panels) this.drawPanel(place, panel);
+    for (const panel of panels) this.drawPanel(place, panel, view);
     const notes = [...new Set(panels.flatMap((panel) => panel.notes))].map((text) => element("p", { text }));
     if (notes.length) tab.panel.append(element("div", { class: "notes" }, notes));
   }
@@ -296,9 +316,10 @@ export class Tabs {
    * @template {Kind} K
    * @param {HTMLElement} place
    * @param {Panel<K>} panel
+   * @param {Store} view
    */
-  drawPanel(place, panel) {
-    this.drawers[panel.kind](place, panel.data, this.view, this.provider);
+  drawPanel(place, panel, view) {
+    this.drawers[panel.kind](place, panel.data, view, this.provider);
   }
 
   /**

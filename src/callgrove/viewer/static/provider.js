@@ -27,10 +27,11 @@ export class InlinedProvider {
    * @param {Requests[N]["parameters"]} parameters
    * @returns {Promise<Requests[N]["answer"]>}
    */
-  async get(name, { input, tab }) {
-    if (name !== "tab") throw new Error(`a report has no answer to ${name}`);
-    const { panels } = this.report.sections[input];
-    return { panels: panels.filter((panel) => panel.title === tab) };
+  async get(name, parameters) {
+    if (name !== "tab" || !("tab" in parameters)) throw new Error(`a report has no answer to ${name}`);
+    const { panels } = this.report.sections[parameters.input];
+    const answer = { panels: panels.filter((panel) => panel.title === parameters.tab) };
+    return /** @type {Requests[N]["answer"]} */ (answer);
   }
 }
 

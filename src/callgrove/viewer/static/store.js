@@ -17,13 +17,29 @@
 
 /** The state of a section, and who wants to know of its changes. */
 export class Store {
-  /** @type {{ name: keyof State, tell: () => void }[]} */
+  /** @type {{ by: Store, name: keyof State, tell: () => void }[]} */
   #watchers = [];
   #state;
+  /** @type {Store} */
+  #root;
 
-  /** @param {State} state */
-  constructor(state) {
+  /**
+   * @param {State} state
+   * @param {Store} [root]
+   */
+  constructor(state, root) {
     this.#state = state;
+    this.#root = root ?? this;
+  }
+
+  /** Return a store of the same state, whose watchers can be dismissed together. */
+  branch() {
+    return new Store(this.#state, this.#root);
+  }
+
+  /** Tell those who watched by this store nothing more. */
+  dismiss() {
+    this.#root.#watchers = this.#root.#watchers.filter(({ by }) => by !== this);
   }
 
   /**
@@ -42,7 +58,7 @@ export class Store {
   set(name, value) {
     if (this.#state[name] === value) return;
     this.#state[name] = value;
-    for (const { tell } of this.#watchers.filter((one) => one.name === name)) tell();
+    for (const { tell } of this.#root.#watchers.filter((one) => one.name === name)) tell();
   }
 
   /**
@@ -52,7 +68,7 @@ export class Store {
    * @param {(value: State[N]) => void} watcher
    */
   watch(name, watcher) {
-    this.#watchers.push({ name, tell: () => watcher(this.#state[name]) });
+    this.#root.#watchers.push({ by: this, name, tell: () => watcher(this.#state[name]) });
   }
 }
 
