@@ -173,6 +173,7 @@ NAMING_FLAGS = {
     *("analysis/__init__.py", "examples.py", "execute/engines.py", "formats/gpu/nsight/extrap.py"),
     *("formats/detection.py", "render/facts.py", "render/facts.py", "viewer/summaries.py"),
     *("viewer/comparison.py", "viewer/profile.py", "viewer/summaries.py", "viewer/timeline/maker.py"),
+    "viewer/server/guard.py",
 }
 
 
