@@ -13,7 +13,7 @@ import pytest
 
 from callgrove.cli.main import main
 from callgrove.errors import UnsupportedVersion
-from callgrove.formats.gpu.spans import DataSetSpans
+from callgrove.formats.events.spans import DataSetSpans
 from callgrove.model.experiment import Experiment, Severity
 from tests.formats.gpu.gpu_databases import Run, execute, suffix_of, write_rocpd
 from tests.formats.gpu.gpu_truth import everything, expected_gpu_time, extras, gpu_time, opened, spans, totals
@@ -241,10 +241,10 @@ def test_merging_writes_schema_3_with_all_that_was_read(tmp_path: Path, capsys: 
     for side in ("kernel", "copy", "alloc", "stack"):
         assert side_columns(merged, side) == side_columns(apart, side), side
     with closing(sqlite3.connect(target)) as database:
-        kernels = database.execute("SELECT count(*), sum(duration), min(tid) FROM kernels").fetchone()
+        copies = database.execute("SELECT count(*), sum(duration), min(tid) FROM memory_copies").fetchone()
         categories = {name for (name,) in database.execute("SELECT DISTINCT category FROM regions")}
-    events = [event for k in (1, 2) for event in run_of(k).events if event.kind == "kernel"]
-    assert kernels == (len(events), sum(event.length for event in events), min(RUN.tids))
+    events = [event for k in (1, 2) for event in run_of(k).events if event.kind == "copy"]
+    assert copies == (len(events), sum(event.length for event in events), min(RUN.tids))
     assert categories == {"HIP_RUNTIME_API_EXT", "MARKER_CORE_API"}
 
 
