@@ -26,6 +26,7 @@ import sys
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 __all__ = ["CONTEXTS", "HEAD", "WIDTH", "Frame", "main"]
@@ -33,7 +34,8 @@ __all__ = ["CONTEXTS", "HEAD", "WIDTH", "Frame", "main"]
 HEAD = struct.Struct("<BQQ")
 CONTEXTS = 1 << 33  # references of calling contexts begin here
 BLOCK = 1 << 16  # events that are read at a time
-PATIENCE = 8.0  # seconds of processor time without a frame: the library hangs
+PATIENCE = 1.0  # seconds of processor time without a frame, which has at most so many events: the library hangs
+BYTES_PER_SECOND = 250_000  # of definitions, which come in one frame, at least
 MOST_MEMORY = 8 << 30
 NO_ATTRIBUTES = 0
 
@@ -471,7 +473,9 @@ def main(path: str, anchor: str, what: str) -> None:
     _, most = resource.getrlimit(resource.RLIMIT_AS)
     limit = MOST_MEMORY if most == resource.RLIM_INFINITY else min(MOST_MEMORY, most)
     resource.setrlimit(resource.RLIMIT_AS, (limit, most))
-    signal.setitimer(signal.ITIMER_PROF, PATIENCE)
+    definitions = Path(anchor).with_suffix(".def")
+    size = definitions.stat().st_size if what == "definitions" and definitions.is_file() else 0
+    signal.setitimer(signal.ITIMER_PROF, PATIENCE + size / BYTES_PER_SECOND)
     library = Library(path, anchor)
     if what == "definitions":
         read_definitions(library)

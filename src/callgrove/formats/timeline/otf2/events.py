@@ -21,6 +21,7 @@ from callgrove.formats.timeline.otf2.decoder import WIDTH, Frame
 
 __all__ = ["LocationEvents", "Task", "read_locations"]
 
+MOST_FAILURES = 3  # of the library at locations that one worker reads: then it gives up the others
 Table = Array  # rows of unsigned 64-bit numbers
 
 
@@ -54,16 +55,19 @@ class Task:
 def read_locations(task: Task) -> list[LocationEvents]:
     """Return the events of some locations. Where the library fails at one, those after it are read by themselves."""
     out: list[LocationEvents] = []
-    waiting = list(task.locations)
+    waiting, n_failures = list(task.locations), 0
     while waiting:
         done, problem = _read_some(task.anchor, waiting)
         out += done
+        waiting = waiting[len(done) :]
         if not problem:
             break
-        failed = len(done)
-        if failed < len(waiting):
-            out.append(_empty(waiting[failed][0], problem))
-        waiting = waiting[failed + 1 :]
+        n_failures += 1
+        if waiting and not (done and done[-1].problem == problem):
+            out.append(_empty(waiting.pop(0)[0], problem))
+        if n_failures == MOST_FAILURES:
+            out += [_empty(location, "not read, since the library failed at others") for location, _ in waiting]
+            break
     return out
 
 
@@ -84,7 +88,6 @@ def _read_some(anchor: Path, locations: Sequence[tuple[int, int]]) -> tuple[list
             number = locations[len(out)][0]
             out.append(_location(number, parts, {"code": 0, "counts": {}, "has_events": True}, 0))
             out[-1].problem = str(failure)
-            return out, "" if len(out) == len(locations) else str(failure)
         return out, str(failure)
     return out, ""
 
