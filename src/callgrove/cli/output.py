@@ -129,13 +129,13 @@ def replacing(target: Path) -> Iterator[Path]:
 
     What is no regular file (/dev/null, a pipe) is written directly. A link keeps pointing where it did.
     """
-    from callgrove.formats.writing.targets import make_hidden_place, remove_leftovers
+    from callgrove.formats.writing.targets import make_hidden_place, recover
 
     final = Path(os.path.realpath(target))
     if final.exists() and not final.is_file():
         yield from _write_directly(final, target)
         return
-    remove_leftovers(final.parent, final.name)
+    recover(final.parent, final.name)
     beside = make_hidden_place(final.parent, final.name)
     try:
         yield beside
