@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -44,7 +45,7 @@ def innermost(spans: Sequence[tuple[int, int, str]]) -> list[Piece]:
     """Return to whom each moment belongs: of what is open, to what started last; spans are by start, -end and row."""
     edges = sorted({edge for start, end, _ in spans for edge in (start, end)})
     out = []
-    for low, high in zip(edges, edges[1:], strict=False):
+    for low, high in itertools.pairwise(edges):
         inside = [
             (start, place, name) for place, (start, end, name) in enumerate(spans) if start <= low and end >= high
         ]
@@ -79,7 +80,7 @@ def moments_of(experiment: Experiment, depth: int | None = None) -> Moments:
         if metric < 0 and len(samples):
             times, contexts = samples.time_ns.tolist(), samples.context.tolist()
             order = sorted(range(len(times)), key=times.__getitem__)
-            line = [(times[a], times[b], contexts[a]) for a, b in zip(order, order[1:], strict=False)]
+            line = [(times[a], times[b], contexts[a]) for a, b in itertools.pairwise(order)]
             pieces[profile, LineKind.SAMPLES] = [
                 (a, b, f"{FUNCTION[c]}/{'entry' if c == 0 else 'function'}") for a, b, c in line if c in FUNCTION
             ]

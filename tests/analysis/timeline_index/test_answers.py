@@ -101,7 +101,7 @@ def check_picture(index: TimelineIndex, moments: Moments, window: tuple[int, int
                     assert abs(int(picture.busy[line, cell]) - 255 * sum(exact.values()) / width) <= 0.51
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(nested(), st.lists(st.tuples(st.integers(-5, 60), st.integers(-5, 60)).map(sorted), min_size=1, max_size=3))
 def test_spans_of_any_shape(spans: list[Span], windows: list[list[int]]) -> None:
     experiment = spanned(spans)
@@ -110,7 +110,7 @@ def test_spans_of_any_shape(spans: list[Span], windows: list[list[int]]) -> None
         assert index.n_left_out == sum(end < start for *_, start, end in spans)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(nested(), st.integers(1, 3))
 def test_calls_deeper_than_asked_for_belong_to_their_callers(spans: list[Span], depth: int) -> None:
     experiment = spanned(spans)
@@ -126,7 +126,7 @@ def check_legends(index: TimelineIndex, moments: Moments, windows: list[tuple[in
 SAMPLES = st.lists(st.tuples(st.integers(0, 60), st.integers(-1, 9)), max_size=40)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(SAMPLES, SAMPLES, st.integers(-5, 60), st.integers(0, 60))
 def test_samples_with_idle_time(one: list[Any], other: list[Any], low: int, length: int) -> None:
     experiment = sampled(one, other)
@@ -140,7 +140,7 @@ def touches(span: Span, window: tuple[int, int]) -> bool:
     return span[3] < window[1] and (span[4] > window[0] or span[3] >= window[0])
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(nested(), st.integers(-2, 45), st.integers(0, 45), st.integers(1, 50))
 def test_spans_in_a_window_by_row(spans: list[Span], low: int, length: int, limit: int) -> None:
     window = low, low + length
@@ -159,7 +159,7 @@ def test_spans_in_a_window_by_row(spans: list[Span], low: int, length: int, limi
         assert few.row.tolist() == rows.row.tolist()[:limit]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(nested(), st.integers(-2, 60))
 def test_the_stack_at_a_time(spans: list[Span], time: int) -> None:
     """The innermost span is that of the pieces; each lies in the one before, as far as both count."""
@@ -177,7 +177,7 @@ def test_the_stack_at_a_time(spans: list[Span], time: int) -> None:
                 assert (np.diff(stack.start_ns) >= 0).all()
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(nested(), st.integers(-2, 45), st.booleans())
 def test_the_next_span_of_a_name(spans: list[Span], time: int, forward: bool) -> None:
     with small_sizes(), build(spanned(spans)) as index:
