@@ -80,9 +80,9 @@ def moments_of(experiment: Experiment, depth: int | None = None) -> Moments:
         if metric < 0 and len(samples):
             times, contexts = samples.time_ns.tolist(), samples.context.tolist()
             order = sorted(range(len(times)), key=times.__getitem__)
-            line = [(times[a], times[b], contexts[a]) for a, b in itertools.pairwise(order)]
+            steps = [(times[a], times[b], contexts[a]) for a, b in itertools.pairwise(order)]
             pieces[profile, LineKind.SAMPLES] = [
-                (a, b, f"{FUNCTION[c]}/{'entry' if c == 0 else 'function'}") for a, b, c in line if c in FUNCTION
+                (a, b, f"{FUNCTION[c]}/{'entry' if c == 0 else 'function'}") for a, b, c in steps if c in FUNCTION
             ]
     return Moments(pieces)
 

@@ -33,7 +33,7 @@ from callgrove.arrays import ABSENT, Array, Bools, Ids, Ints, bundles, distinct
 
 __all__ = ["PictureReader", "level_for"]
 
-FINE_ITEMS = 60_000  # that cells of a picture are made of, instead of showing wider ones
+FINE_ITEMS = 24_000  # that cells of a picture are made of, instead of showing wider ones
 CELLS_AT_ONCE = 1 << 21  # of lines that are merged
 MERGED_CELLS = 1 << 23  # of lines that are merged in a picture; beyond that cells are wider
 
@@ -101,7 +101,7 @@ class PictureReader:
                 begin, end = first >> above, ((first + n_cells - 1) >> above) + 1
                 place = ((first + np.arange(n_cells)) >> above) - begin
                 cells = self._pages(line[rows], one, begin, end - begin)
-                out[rows] = cells if not above else cells[:, place]
+                out[rows] = np.take(cells, place, axis=1) if above else cells
         return out, coarse
 
     def _pages(self, line: Ints, level: int, first: int, n: int) -> Array:
