@@ -32,7 +32,7 @@ def made(n: int = 60) -> Experiment:
     """Some calls, and what runs on a device."""
     spans: list[Span] = [(0, SpanKind.REGION, k % 5, 10 * k, 10 * k + 7 + 13 * (k % 3)) for k in range(n)]
     spans.append((0, SpanKind.REGION, 8, 0, 20 * n))
-    spans += [(0, SpanKind.REGION, 7, 300 + k, 320) for k in range(9)] * 40
+    spans += [(0, SpanKind.REGION, 7, 3 * k % 600, 3 * k % 600 + 2) for k in range(400)]
     return spanned([*spans, *((1, SpanKind.KERNEL, k % 7, 9 * k, 9 * k + 15) for k in range(n))])
 
 
