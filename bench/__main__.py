@@ -33,6 +33,7 @@ from bench.cases import (
     sql,
     startup,
     timeline,
+    timeline_index,
     values,
     windows,
 )
@@ -60,6 +61,7 @@ BENCHES: dict[str, Callable[[Conditions], Iterator[Finding]]] = {
     "prof": prof.run,
     "traces": timeline.run,
     "windows": windows.run,
+    "timeline index": timeline_index.run,
     "sql": sql.run,
     "columnar": columnar.run,
     "report": report.run,

@@ -39,6 +39,7 @@ from bench.cases import (
     report,
     sql,
     timeline,
+    timeline_index,
     values,
     windows,
 )
@@ -471,3 +472,13 @@ def test_our_own_folders_are_measured(tmp_path: Path) -> None:
 def test_benches_are_named_in_the_page() -> None:
     page = as_markdown([], 1, "8 profiles")
     assert [name for name in BENCHES if f"`{name}`" not in page] == []
+
+
+def test_timeline_indexes_are_measured(tmp_path: Path) -> None:
+    findings = list(timeline_index.run(Conditions(tmp_path, (Fraction(1, 1024),), 1)))
+    assert {f.bench for f in findings} == {"timeline index"}
+    assert [f.what for f in findings if f.unit == "MB"] == [
+        "peak memory of building, one track",
+        "peak memory of building, 4 tracks",
+    ]
+    assert not list((tmp_path / "timeline-index").iterdir())

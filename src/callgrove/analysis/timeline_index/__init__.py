@@ -11,6 +11,7 @@ The modules, in the order to read them:
     index.py     an index: opened or built, and asked while it is built
     cache.py     where indexes are kept, their keys, and which go
     builder.py   how one is built: names and times first, then line by line
+    sources.py   names as numbers, samples in order, spans by track
     spool.py     spans from file order to tracks, in bounded memory
     nested.py    spans that nest: what is innermost when
     levels.py    stretches of time added up into cells and histograms, level by level

@@ -18,20 +18,25 @@ from pathlib import Path
 
 import numpy as np
 
-from callgrove.analysis.timeline.items import Frames
-from callgrove.analysis.timeline.stretches import Plan
 from callgrove.analysis.timeline_index.answers import IndexOptions, LineKind
 from callgrove.analysis.timeline_index.items import Items, ItemWriter, OpenLine
 from callgrove.analysis.timeline_index.layout import IndexState, IndexWriter
 from callgrove.analysis.timeline_index.levels import Levels, Stretches, base_level
 from callgrove.analysis.timeline_index.nested import FOREVER, Nested, nest
+from callgrove.analysis.timeline_index.sources import (
+    KIND_OF_TRACK,
+    N_CLASSES,
+    NameNumbers,
+    SampledProfile,
+    SampleNames,
+    sample_ends,
+    sampled_profiles,
+    spans_by_track,
+)
 from callgrove.analysis.timeline_index.spool import Spool, TrackSpans
-from callgrove.arrays import ABSENT, Array, Bools, Ints, distinct
+from callgrove.arrays import ABSENT, Array, Ints, distinct
 from callgrove.errors import CallgroveError
-from callgrove.model.contexts import ContextKind
 from callgrove.model.experiment import Experiment
-from callgrove.model.traces.events import LABEL, Samples, SpanBackend, SpanKind
-from callgrove.model.traces.intervals import LATEST, usable
 from callgrove.model.traces.span_order import Lanes
 
 __all__ = ["Stopped", "build"]
@@ -39,12 +44,6 @@ __all__ = ["Stopped", "build"]
 BATCH = 1 << 16  # spans or samples that are looked at together: arrays of these stay in the cache of a core
 CELLS_AT_ONCE = 1 << 20  # of a large track
 COMMIT_SEC = 0.25
-N_CLASSES = 3  # of tracks of one profile: calls, device, profiler
-CLASS_OF = np.full(len(SpanKind), 0)
-CLASS_OF[[SpanKind.KERNEL, SpanKind.COPY, SpanKind.MEMSET]] = 1
-CLASS_OF[SpanKind.OVERHEAD] = 2
-KINDS = (LineKind.CALLS, LineKind.DEVICE, LineKind.PROFILER)
-COLUMNS = ("profile", "kind", LABEL, "start_ns", "end_ns")
 LARGEST_NARROW = 65_534  # names that 16 bits hold, beside the one that stands for none
 
 Report = Callable[[IndexState], None]
@@ -61,71 +60,6 @@ def build(
     and may raise Stopped."""
     with Spool(folder) as spool:
         return _Build(experiment, options, folder, key, spool, report or (lambda state: None)).run()
-
-
-# -- names -------------------------------------------------------------------------------------------------------------
-
-
-class _Names:
-    """Numbers for pairs of a text and a kind, in the order of first use."""
-
-    def __init__(self) -> None:
-        self._numbers: dict[tuple[str, str], int] = {}
-        self._of_span = np.empty(0, np.int64)  # by (number of the text + 1) * number of kinds + kind
-
-    def __len__(self) -> int:
-        return len(self._numbers)
-
-    def number(self, text: str, kind: str) -> int:
-        return self._numbers.setdefault((text, kind), len(self._numbers))
-
-    def of_spans(self, kind: Array, label: Array, backend: SpanBackend) -> Ints:
-        """Return the names of spans: by the text of each or, where there is none, its kind."""
-        keys = (np.maximum(label.astype(np.int64), ABSENT) + 1) * len(SpanKind) + kind
-        most = int(keys.max(initial=-1)) + 1
-        if most > len(self._of_span):
-            self._of_span = np.append(self._of_span, np.full(2 * most - len(self._of_span), ABSENT))
-        out = self._of_span[keys]
-        if (out < 0).any():
-            texts = backend.strings
-            for key in distinct(keys[out < 0]).tolist():
-                text, number = divmod(key, len(SpanKind))
-                word = SpanKind(number).word
-                self._of_span[key] = self.number(texts[text - 1] if text else word, word)
-            out = self._of_span[keys]
-        numbers: Ints = out
-        return numbers
-
-    @property
-    def tables(self) -> tuple[list[str], list[str]]:
-        """Return texts and kinds by number."""
-        return [text for text, _ in self._numbers], [kind for _, kind in self._numbers]
-
-
-class _SampleNames:
-    """The names of samples by context: the function that each lies in."""
-
-    def __init__(self, experiment: Experiment, depth: int | None, names: _Names) -> None:
-        self._tree, self._depth, self._names = experiment.contexts, depth, names
-        self._frames = Frames(self._tree)
-        self._number = np.full(len(self._tree) + 1, ABSENT - 1, np.int64)
-        self._number[-1] = ABSENT
-        self._number[:-1][self._tree.idle] = ABSENT
-
-    def of(self, contexts: Array) -> Ints:
-        """Return the name of each sample, -1 where nothing ran."""
-        n = len(self._tree)
-        if len(contexts) and (int(contexts.min()) < ABSENT or int(contexts.max()) >= n):
-            contexts = np.where((contexts >= 0) & (contexts < n), contexts, ABSENT)
-        out = self._number[contexts]
-        if (out < ABSENT).any():
-            new = distinct(contexts[out < ABSENT])
-            frames = self._frames.cut(new, self._depth)
-            for context, frame in zip(new.tolist(), frames.tolist(), strict=True):
-                word = ContextKind(int(self._tree.kind[frame])).word
-                self._number[context] = self._names.number(self._tree.name(frame), word)
-            out = self._number[contexts]
-        return out
 
 
 # -- what levels make --------------------------------------------------------------------------------------------------
@@ -168,19 +102,13 @@ class _Sink:
 # -- building ---------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _SampledProfile:
-    profile: int
-    samples: Samples
-
-
 class _Build:
     def __init__(
         self, experiment: Experiment, options: IndexOptions, folder: Path, key: str, spool: Spool, report: Report
     ) -> None:
         self._experiment, self._options, self._folder, self._spool = experiment, options, folder, spool
         self._report = report
-        self._names = _Names()
+        self._names = NameNumbers()
         self._state = IndexState(key)
         self._n_lines = 0
         self._reported = 0.0
@@ -222,43 +150,30 @@ class _Build:
 
     # -- the first pass
 
-    def _sample_lines(self) -> Iterator[_SampledProfile]:
-        for profile, samples in Plan(self._experiment).lines():
-            time_ns = samples.time_ns.astype(np.int64, copy=False)
-            kept = (time_ns >= 0) & (time_ns <= LATEST)
-            if not kept.all():
-                samples = Samples(time_ns[kept], samples.context[kept], samples.until_ns)
-            if len(samples):
-                yield _SampledProfile(profile, samples)
-
     def _look_at_samples(self) -> Ints:
         """Return the profiles with samples, give numbers to their names, and see from when to when they are."""
-        profiles, n_kept = [], 0
+        profiles = []
         self._first, self._last = 2**62, 0
-        self._sample_names = _SampleNames(self._experiment, self._options.depth, self._names)
-        for line in self._sample_lines():
+        self._sample_names = SampleNames(self._experiment, self._options.depth, self._names)
+        for line in sampled_profiles(self._experiment):
+            self._leave_out(line.n_left_out)
+            if not len(line.samples):
+                continue
             profiles.append(line.profile)
-            n_kept += len(line.samples)
             self._sample_names.of(distinct(line.samples.context))
             self._first = min(self._first, int(line.samples.time_ns[0]))
-            self._last = max(self._last, int(_ends(line.samples)[-1]))
+            self._last = max(self._last, int(sample_ends(line.samples)[-1]))
             self._advance(len(line.samples))
         return np.array(profiles, np.int64)
 
     def _put_spans_away(self) -> None:
-        traces = self._experiment.traces
-        for chunk in traces.spans(COLUMNS):
-            backend = traces.spans_backend
-            assert backend is not None
-            kept = usable(chunk["start_ns"], chunk["end_ns"])
-            n_wrong = int(len(kept) - np.count_nonzero(kept))
-            rows: Bools | slice = kept if n_wrong else slice(None)
-            kind, profile = chunk["kind"][rows].astype(np.int64), chunk["profile"][rows].astype(np.int64)
-            name = self._names.of_spans(kind, chunk[LABEL][rows], backend)
-            start, end, span = (chunk[column][rows].astype(np.int64) for column in ("start_ns", "end_ns", "span"))
-            self._spool.add(TrackSpans(profile * N_CLASSES + CLASS_OF[kind], start, end, name, span))
-            self._state = replace(self._state, n_left_out=self._state.n_left_out + n_wrong)
-            self._advance(len(kept))
+        for spans, n_wrong in spans_by_track(self._experiment, self._names):
+            self._spool.add(spans)
+            self._leave_out(n_wrong)
+            self._advance(len(spans) + n_wrong)
+
+    def _leave_out(self, n: int) -> None:
+        self._state = replace(self._state, n_left_out=self._state.n_left_out + n)
 
     def _settle_clock(self, sampled: Ints, tracks: Ints) -> None:
         first, last = min(self._first, self._spool.first_ns), max(self._last, self._spool.last_ns)
@@ -281,9 +196,11 @@ class _Build:
     # -- samples
 
     def _build_samples(self) -> None:
-        waiting: list[_SampledProfile] = []
+        waiting: list[SampledProfile] = []
         n_waiting = 0
-        for line in self._sample_lines():
+        for line in sampled_profiles(self._experiment):
+            if not len(line.samples):
+                continue
             if waiting and n_waiting + len(line.samples) > BATCH:
                 self._add_sampled(waiting)
                 waiting, n_waiting = [], 0
@@ -295,13 +212,13 @@ class _Build:
         if waiting:
             self._add_sampled(waiting)
 
-    def _add_sampled(self, sampled: list[_SampledProfile]) -> None:
+    def _add_sampled(self, sampled: list[SampledProfile]) -> None:
         """Add lines of samples that are in memory."""
         first = self._n_lines
         length = np.array([len(one.samples) for one in sampled])
         line = np.repeat(np.arange(len(sampled)) + first, length)
         start = np.concatenate([one.samples.time_ns for one in sampled]).astype(np.int64) - self._state.origin
-        end = np.concatenate([_ends(one.samples) for one in sampled]) - self._state.origin
+        end = np.concatenate([sample_ends(one.samples) for one in sampled]) - self._state.origin
         name = self._sample_names.of(np.concatenate([one.samples.context for one in sampled]))
         stretches = _join_equal(Stretches(line, start, end, name))
         base = self._bases(stretches, first, len(sampled))
@@ -310,10 +227,10 @@ class _Build:
         self._add_stretches(stretches, lines, first, base)
         self._finish(lines, int(length.sum()), len(sampled))
 
-    def _add_long_samples(self, sampled: _SampledProfile) -> None:
+    def _add_long_samples(self, sampled: SampledProfile) -> None:
         """Add a line of samples part by part."""
         number, samples, origin = self._n_lines, sampled.samples, self._state.origin
-        start, end = samples.time_ns, _ends(samples)
+        start, end = samples.time_ns, sample_ends(samples)
         base = np.array([base_level((int(end[-1]) - int(start[0])) / len(start), self._state.top)])
         lines = {number: OpenLine(sampled.profile, LineKind.SAMPLES, 0, int(base[0]))}
         for low, high, until in _time_parts(start, end, CELLS_AT_ONCE << int(base[0])):
@@ -348,59 +265,43 @@ class _Build:
     def _add_tracks(self, tracks: Ints) -> None:
         """Add the lines of some tracks, all spans of which are in memory."""
         spans = self._spool.read(int(tracks[0]), int(tracks[-1]))
-        n_read = len(spans)
         track = np.searchsorted(tracks, spans.track)
-        is_call = tracks % N_CLASSES == 0
-        nests = is_call[track]
-        calls, shift = _side_by_side(spans.take(np.flatnonzero(nests)), track[nests], len(tracks))
-        nested, kept = self._nest(calls.start, calls.end, FOREVER, 0)
-        calls, called = calls.take(kept), track[nests][kept]
+        nests = (tracks % N_CLASSES == 0)[track]
+        calls = self._nest_tracks(spans.take(np.flatnonzero(nests)), track[nests], len(tracks))
         others, other = spans.take(np.flatnonzero(~nests)), track[~nests]
         lane = Lanes().of(other, np.zeros(len(other), np.bool_), others.start, others.end)
         n_lanes = np.ones(len(tracks), np.int64)
         np.maximum.at(n_lanes, other, lane + 1)
         first_line = self._n_lines + np.cumsum(n_lanes) - n_lanes
-        line_of_other = first_line[other] + lane
-        order = np.argsort(line_of_other, kind="stable")
-        others, line_of_other = others.take(order), line_of_other[order]
+        line = first_line[other] + lane
+        order = np.argsort(line, kind="stable")
+        others, line = others.take(order), line[order]
+        start, end = others.start - self._state.origin, others.end - self._state.origin
 
-        origin = self._state.origin
-        pieces = Stretches(
-            first_line[called[nested.piece_of]],
-            nested.piece_start - shift[called[nested.piece_of]] - origin,
-            nested.piece_end - shift[called[nested.piece_of]] - origin,
-            calls.name[nested.piece_of],
-        )
-        flat = Stretches(line_of_other, others.start - origin, others.end - origin, others.name)
-        stretches = _join_lines(pieces, flat)
-        n_lines = int(n_lanes.sum())
-        base = self._bases(stretches, self._n_lines, n_lines)
-        of_line = np.repeat(np.arange(len(tracks)), n_lanes)
-        lanes = np.arange(n_lines) - (first_line - self._n_lines)[of_line]
-        lines = {
-            self._n_lines + k: OpenLine(int(t) // N_CLASSES, KINDS[int(t) % N_CLASSES], int(lanes[k]), int(base[k]))
-            for k, t in enumerate(tracks[of_line].tolist())
-        }
-        start, end = nested.start - shift[called] - origin, nested.end - shift[called] - origin
-        whole = calls.end - shift[called] - origin
-        parents = calls.name[nested.parent] if len(calls) else nested.parent
-        self._items.add(
-            Items(
-                first_line[called],
-                *(start, end, whole, calls.name),
-                self._rows(calls),
-                nested.parent,
-                np.where(nested.parent >= 0, parents, ABSENT),
-                nested.depth,
-            ),
-            lines,
-        )
-        start, end = others.start - origin, others.end - origin
-        self._items.add(Items(line_of_other, start, end, end, others.name, self._rows(others)), lines)
+        stretches = _join_lines(calls.pieces(first_line), Stretches(line, start, end, others.name))
+        base = self._bases(stretches, self._n_lines, int(n_lanes.sum()))
+        lines = self._open_lines(tracks, n_lanes, base)
+        self._items.add(calls.items(first_line, self._rows(calls.spans)), lines)
+        self._items.add(Items(line, start, end, end, others.name, self._rows(others)), lines)
         self._add_stretches(stretches, lines, self._n_lines, base)
-        self._finish(lines, n_read, len(tracks))
+        self._finish(lines, len(spans), len(tracks))
 
-    def _nest(self, start: Ints, end: Ints, until: int, n_open: int) -> tuple[Nested, Ints]:
+    def _nest_tracks(self, calls: TrackSpans, track: Ints, n_tracks: int) -> _TrackCalls:
+        """Nest the calls of several tracks at once."""
+        moved, shift = _side_by_side(calls, track, n_tracks)
+        nested, kept = self._nest(moved.start, moved.end, FOREVER)
+        return _TrackCalls(calls.take(kept), track[kept], nested, shift + self._state.origin, self._state.origin)
+
+    def _open_lines(self, tracks: Ints, n_lanes: Ints, base: Ints) -> Lined:
+        """Return the lines of tracks, by number."""
+        track = np.repeat(tracks, n_lanes).tolist()
+        lane = (np.arange(len(base)) - np.repeat(np.cumsum(n_lanes) - n_lanes, n_lanes)).tolist()
+        return {
+            self._n_lines + k: OpenLine(track[k] // N_CLASSES, KIND_OF_TRACK[track[k] % N_CLASSES], lane[k], level)
+            for k, level in enumerate(base.tolist())
+        }
+
+    def _nest(self, start: Ints, end: Ints, until: int) -> tuple[Nested, Ints]:
         """Return spans nested, and which of them; those that are too deep are left out."""
         nested = nest(start, end, until)
         kept = np.arange(len(start))
@@ -437,7 +338,7 @@ class _Build:
         """Add a part of a track, with what was open before; return what is open after it."""
         n, origin = len(opened), self._state.origin
         start = np.append(np.full(n, low), spans.start - origin)
-        nested, kept = self._nest(start, np.append(opened.end, spans.end - origin), until, n)
+        nested, kept = self._nest(start, np.append(opened.end, spans.end - origin), until)
         for place in np.flatnonzero(nested.end[:n] < opened.end).tolist():
             begin = int(opened.start[place])
             self._items.cut(
@@ -472,7 +373,7 @@ class _Build:
         """Add the lines of a device that is too long for memory: one for each lane."""
         first, origin = self._n_lines, self._state.origin
         level = base_level(self._state.length / count, self._state.top)
-        kind = KINDS[track % N_CLASSES]
+        kind = KIND_OF_TRACK[track % N_CLASSES]
         lines: Lined = {}
         lanes = Lanes()
         for spans, high in _with_next(self._spool.merge(track)):
@@ -554,11 +455,29 @@ class _Opened:
         return cls(*(np.empty(0, np.int64) for _ in range(5)))
 
 
-def _ends(samples: Samples) -> Ints:
-    """Return until when samples hold: the last one not at all, or as long as is known."""
-    last = int(samples.time_ns[-1])
-    until = last if samples.until_ns is None else min(max(last, samples.until_ns), LATEST)
-    return np.append(samples.time_ns[1:].astype(np.int64, copy=False), until)
+@dataclass(frozen=True)
+class _TrackCalls:
+    """Calls of several tracks, nested with their times moved: by `shift` of each track, which includes the origin."""
+
+    spans: TrackSpans
+    track: Ints
+    nested: Nested
+    shift: Ints
+    origin: int
+
+    def pieces(self, first_line: Ints) -> Stretches:
+        """Return what was innermost when, on the line of each track."""
+        track, nested = self.track[self.nested.piece_of], self.nested
+        back, name = self.shift[track], self.spans.name[nested.piece_of]
+        return Stretches(first_line[track], nested.piece_start - back, nested.piece_end - back, name)
+
+    def items(self, first_line: Ints, rows: Ints) -> Items:
+        """Return the calls as items."""
+        start, end = self.spans.start - self.origin, self.nested.end - self.shift[self.track]
+        parent = self.nested.parent
+        parents = np.where(parent >= 0, self.spans.name[parent], ABSENT) if len(parent) else parent
+        columns = start, end, self.spans.end - self.origin, self.spans.name, rows
+        return Items(first_line[self.track], *columns, parent, parents, self.nested.depth)
 
 
 def _join_equal(stretches: Stretches) -> Stretches:

@@ -45,7 +45,7 @@ class DetailReader:
 
     def _touching(self, blocks: BlockRange, crossed: WindowItems, low: int, high: int) -> tuple[WindowItems, Array]:
         """Return items of one line and its blocks, and which of them touch a window."""
-        items = self._items.read(blocks)
+        items = self._items.read_all(blocks)
         new = ~np.isin(crossed.item, items.item)
         columns = ("owner", "item", "start", "end")
         items = WindowItems(*(np.concatenate([getattr(crossed, name)[new], getattr(items, name)]) for name in columns))
@@ -61,7 +61,7 @@ class DetailReader:
         inside = self._columns.gather("block_n", np.arange(first + 1, last - 1)).sum()
         second = int(self._columns.gather("block_item", np.array([first + 1]))[0])
         early = crossed.take(np.flatnonzero(crossed.item < second))
-        after = self._items.read(end, with_stacks=False)
+        after = self._items.read(end)
         n_first = np.count_nonzero(self._touching(begin, early, low, high)[1])
         return int(n_first + inside + np.count_nonzero(after.start < high))
 
@@ -92,7 +92,7 @@ class DetailReader:
         """Return what is open on a line at a time, from the outside in, as far as it counts; or only what comes before
         an item."""
         one = np.array([line])
-        items = self._items.read(self._items.blocks(one, np.array([time]), np.array([time + 1])))
+        items = self._items.read_all(self._items.blocks(one, np.array([time]), np.array([time + 1])))
         kept = (items.start <= time) & (items.end > time)
         if before is not None:
             kept &= items.item < before
@@ -158,7 +158,7 @@ class DetailReader:
 
     def _occurrences(self, line: int, name: int, low: int, high: int, begin: int) -> tuple[Ints, Ints]:
         """Return items of a name in blocks of a line; of samples, those before which there was another name."""
-        items = self._items.read(BlockRange(np.array([low]), np.array([high])), with_stacks=False)
+        items = self._items.read(BlockRange(np.array([low]), np.array([high])))
         is_name = self._items.names(items.item) == name
         if self._kind[line] == LineKind.SAMPLES:
             before = self._items.names(items.item[:1] - 1) == name if low > begin else np.array([False])

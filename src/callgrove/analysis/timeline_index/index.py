@@ -156,6 +156,14 @@ class TimelineIndex:
             index.wait()
         return index
 
+    @classmethod
+    def of_folder(cls, experiment: Experiment, folder: Path) -> TimelineIndex:
+        """Return the complete index that lies in a folder, whatever its experiment was read from."""
+        index = cls(experiment, (), "", IndexOptions(), IndexCache(folder.parent), None)
+        index.key = folder.name
+        index._start()
+        return index
+
     _temporary: tempfile.TemporaryDirectory[str] | None = None
 
     def __enter__(self) -> TimelineIndex:

@@ -4,7 +4,7 @@
       state.json      what there is: version, key, clock, sizes of columns; written anew, by renaming, as lines are done
       names.json      names by number
       checks          CRC-32 of every MiB of every column, in the order of COLUMNS; when the index is complete
-      lines           a record for each line (LINE)
+      lines           a record for each line (LINE)                            tracks      profiles of tracks, in order
       page_key        line (26 bits) | level (6) | number (32), ascending      page_at     where the page lies
       pages           64 cells each
       hist_key        as page_key, with cell numbers                           hist_first, hist_n   its entries
@@ -237,6 +237,7 @@ class Columns:
         self._arrays = {name: self._map(name, sizes.get(name, 0)) for name in COLUMNS}
         self._checks: dict[str, Array] = {}
         self._unchecked: dict[str, Bools] = {}
+        self._n_unchecked: dict[str, int] = {}
         if state.is_complete:
             self._read_checks()
 
@@ -264,6 +265,7 @@ class Columns:
             n = -(-array.nbytes // CHECK_BYTES)
             self._checks[name], checks = checks[:n], checks[n:]
             self._unchecked[name] = np.ones(n, np.bool_)
+            self._n_unchecked[name] = n
 
     def names(self) -> tuple[list[str], list[str]]:
         """Return texts and kinds of names."""
@@ -291,7 +293,7 @@ class Columns:
     def gather(self, name: str, rows: Ints) -> Array:
         """Return some entries of a column."""
         array = self._arrays[name]
-        if len(rows) and name in self._unchecked:
+        if len(rows) and self._n_unchecked.get(name):
             size = array.nbytes // len(array)
             blocks = rows * size // CHECK_BYTES
             todo = self._unchecked[name][blocks]
@@ -310,3 +312,4 @@ class Columns:
             if zlib.crc32(data[block * CHECK_BYTES : (block + 1) * CHECK_BYTES]) != self._checks[name][block]:
                 raise DamagedIndex(f"{self.folder / name}: damaged in its MiB number {block}")
             self._unchecked[name][block] = False
+        self._n_unchecked[name] = int(np.count_nonzero(self._unchecked[name]))

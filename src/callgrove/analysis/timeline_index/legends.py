@@ -18,7 +18,7 @@ from callgrove.analysis.timeline_index.answers import Legend
 from callgrove.analysis.timeline_index.items import BLOCK
 from callgrove.analysis.timeline_index.layout import Columns
 from callgrove.analysis.timeline_index.levels import FIRST_HISTOGRAM, HISTOGRAM_STEP, NUMBER_BITS, keys_of
-from callgrove.analysis.timeline_index.windows import BlockRange, ItemReader, join_ranges
+from callgrove.analysis.timeline_index.windows import BlockRange, ItemReader, WindowItems, join_ranges
 from callgrove.arrays import Array, Ints, bundles
 
 __all__ = ["LegendReader"]
@@ -92,10 +92,10 @@ class LegendReader:
         for first, last in bundles(((blocks.last - blocks.first) * BLOCK).tolist(), ITEMS_AT_ONCE):
             some = slice(first, last)
             part = BlockRange(blocks.first[some], blocks.last[some])
-            self._add_items(line[some], low[some], high[some], part, sums)
+            for items in (self._items.read(part), self._items.read_open(part)):
+                self._add_items(line[some], low[some], high[some], items, sums)
 
-    def _add_items(self, line: Ints, low: Ints, high: Ints, blocks: BlockRange, sums: Ints) -> None:
-        items = self._items.read(blocks)
+    def _add_items(self, line: Ints, low: Ints, high: Ints, items: WindowItems, sums: Ints) -> None:
         begin, end = low[items.owner], high[items.owner]
         ns = np.minimum(items.end, end) - np.maximum(items.start, begin)
         kept = np.flatnonzero(ns > 0)

@@ -33,7 +33,8 @@ from callgrove.arrays import ABSENT, Array, Bools, Ids, Ints, bundles, distinct
 
 __all__ = ["PictureReader", "level_for"]
 
-FINE_ITEMS = 24_000  # that cells of a picture are made of, instead of showing wider ones
+FINE_ITEMS = 16_000  # that cells of a picture are made of, instead of showing wider ones
+ROWS_CELLS = 1 << 18  # cells that are copied at a time
 CELLS_AT_ONCE = 1 << 21  # of lines that are merged
 MERGED_CELLS = 1 << 23  # of lines that are merged in a picture; beyond that cells are wider
 
@@ -64,15 +65,27 @@ class PictureReader:
                 break
         first = low >> level
         n_cells = ((high - 1) >> level) - first + 1
-        if is_merged:
-            name, share, busy, coarse = self._merge(rows, n_lines, level, first, n_cells)
-        else:
-            line = np.concatenate([np.empty(0, np.int64), *rows])
-            raw, coarse = self._cells(line, level, first, n_cells)
-            name, share, busy = self._decode(raw)
-            if len(line) < len(rows):  # rows without lines
-                name, share, busy, coarse = (_spread(part, n_lines) for part in (name, share, busy, coarse))
+        is_fine = self._has_few_items(np.concatenate([np.empty(0, np.int64), *rows]), level, first, n_cells)
+        draw = self._merge if is_merged else self._rows
+        name, share, busy, coarse = draw(rows, n_lines, level, first, n_cells, is_fine)
         return Picture(first << level, 1 << level, name, share, busy, coarse, is_merged)
+
+    def _rows(
+        self, rows: Sequence[Ints], n_lines: Ints, level: int, first: int, n_cells: int, is_fine: bool
+    ) -> tuple[Ids, Array, Array, Ints]:
+        """Return the cells of rows of one line each, some rows at a time: what is copied then stays in the cache of a
+        core, and its memory is used again."""
+        name = np.full((len(rows), n_cells), ABSENT, np.int32)
+        share, busy = (np.zeros((len(rows), n_cells), np.uint8) for _ in range(2))
+        coarse = np.ones(len(rows), np.int64)
+        line, place = np.concatenate([np.empty(0, np.int64), *rows]), np.flatnonzero(n_lines)
+        step = max(1, ROWS_CELLS // n_cells)
+        for begin in range(0, len(line), step):
+            raw, wider = self._cells(line[begin : begin + step], level, first, n_cells, is_fine)
+            some = place[begin : begin + step]
+            coarse[some] = wider
+            name[some], share[some], busy[some] = self._decode(raw)
+        return name, share, busy, coarse
 
     def _decode(self, raw: Array) -> tuple[Ids, Array, Array]:
         """Return names, shares and busy shares of cells."""
@@ -83,7 +96,7 @@ class PictureReader:
         name -= 1
         return name, parts[..., size], parts[..., size + 1]
 
-    def _cells(self, line: Ints, level: int, first: int, n_cells: int) -> tuple[Array, Ints]:
+    def _cells(self, line: Ints, level: int, first: int, n_cells: int, is_fine: bool) -> tuple[Array, Ints]:
         """Return the cells of lines as they are stored, and how many cells of the level each one covers."""
         type_ = self._columns.state.dtype("pages")
         own = np.maximum(self._base[line], level)
@@ -92,7 +105,7 @@ class PictureReader:
             return self._pages(line, level, first, n_cells), np.ones(len(line), np.int64)
         out = np.zeros((len(line), n_cells), type_)
         coarse = 1 << (own - level)
-        fine = self._add_fine(line, own > level, level, first, n_cells, out)
+        fine = self._add_fine(line, (own > level) & is_fine, level, first, n_cells, out)
         coarse[fine] = 1
         for one in levels:
             rows = np.flatnonzero((own == one) & ~fine)
@@ -101,7 +114,7 @@ class PictureReader:
                 begin, end = first >> above, ((first + n_cells - 1) >> above) + 1
                 place = ((first + np.arange(n_cells)) >> above) - begin
                 cells = self._pages(line[rows], one, begin, end - begin)
-                out[rows] = np.take(cells, place, axis=1) if above else cells
+                out[rows] = cells[:, place] if above else cells
         return out, coarse
 
     def _pages(self, line: Ints, level: int, first: int, n: int) -> Array:
@@ -128,13 +141,21 @@ class PictureReader:
         out[np.repeat(np.arange(len(line)), high - low), number] = pages
         return out.reshape(len(line), n * PAGE)
 
+    def _has_few_items(self, line: Ints, level: int, first: int, n_cells: int) -> bool:
+        """Tell whether lines whose cells are wider than asked for have so few items that finer ones can be made."""
+        coarse = line[self._base[line] > level]
+        low, high = np.full(len(coarse), first << level), np.full(len(coarse), (first + n_cells) << level)
+        if len(coarse) * BLOCK > FINE_ITEMS:
+            return False
+        blocks = self._items.blocks(coarse, low, high)
+        return int((blocks.last - blocks.first).sum()) * BLOCK <= FINE_ITEMS
+
     def _add_fine(self, line: Ints, wanted: Bools, level: int, first: int, n_cells: int, out: Array) -> Bools:
-        """Make cells of items where these are few; return the rows for which that was done."""
+        """Make cells of items; return the rows for which that was done."""
         rows = np.flatnonzero(wanted)
+        if not len(rows):
+            return wanted
         low, high = first << level, (first + n_cells) << level
-        blocks = self._items.blocks(line[rows], np.full(len(rows), low), np.full(len(rows), high))
-        if int((blocks.last - blocks.first).sum()) * BLOCK > FINE_ITEMS:
-            return np.zeros(len(line), np.bool_)
         ordered = distinct(line[rows])
         stretches = self._items.stretches(ordered, low, high)
         owner, cell, raw = dominant_cells(stretches, level, self._name_bits, 8 * self._field_bytes)
@@ -146,20 +167,21 @@ class PictureReader:
     # -- rows of several lines
 
     def _merge(
-        self, rows: Sequence[Ints], n_lines: Ints, level: int, first: int, n_cells: int
+        self, rows: Sequence[Ints], n_lines: Ints, level: int, first: int, n_cells: int, is_fine: bool
     ) -> tuple[Ids, Array, Array, Ints]:
         """Return for each row and cell the name with the largest sum of shares."""
         parts = [
-            self._merge_rows(rows[begin:end], n_lines[begin:end], level, first, n_cells)
+            self._merge_rows(rows[begin:end], n_lines[begin:end], level, first, n_cells, is_fine)
             for begin, end in bundles((n_lines * n_cells).tolist(), CELLS_AT_ONCE)
         ]
         name, share, busy, coarse = (np.concatenate(column) for column in zip(*parts, strict=True))
         return name, share, busy, coarse
 
     def _merge_rows(
-        self, rows: Sequence[Ints], n_lines: Ints, level: int, first: int, n_cells: int
+        self, rows: Sequence[Ints], n_lines: Ints, level: int, first: int, n_cells: int, is_fine: bool
     ) -> tuple[Ids, Array, Array, Ints]:
-        raw, coarse_lines = self._cells(np.concatenate([np.empty(0, np.int64), *rows]), level, first, n_cells)
+        line = np.concatenate([np.empty(0, np.int64), *rows])
+        raw, coarse_lines = self._cells(line, level, first, n_cells, is_fine)
         names, shares, busies = self._decode(raw)
         owner = np.repeat(np.arange(len(rows)), n_lines)
         name = np.full((len(rows), n_cells), ABSENT, np.int32)
@@ -167,14 +189,14 @@ class PictureReader:
         np.add.at(busy, owner, busies)
         coarse = np.ones(len(rows), np.int64)
         np.maximum.at(coarse, owner, coarse_lines)
-        line, cell = np.nonzero(names >= 0)
-        if len(line):
-            group = owner[line] * n_cells + cell
-            order = np.lexsort((names[line, cell], group))
-            line, cell, group = line[order], cell[order], group[order]
-            met = names[line, cell]
+        busy_line, cell = np.nonzero(names >= 0)
+        if len(cell):
+            group = owner[busy_line] * n_cells + cell
+            order = np.lexsort((names[busy_line, cell], group))
+            busy_line, cell, group = busy_line[order], cell[order], group[order]
+            met = names[busy_line, cell]
             at = np.flatnonzero(np.append(True, (group[1:] != group[:-1]) | (met[1:] != met[:-1])))
-            total = np.add.reduceat(shares[line, cell].astype(np.int64), at)
+            total = np.add.reduceat(shares[busy_line, cell].astype(np.int64), at)
             best = np.lexsort((met[at], -total, group[at]))
             best = best[np.append(True, group[at][best][1:] != group[at][best][:-1])]
             name.reshape(-1)[group[at][best]] = met[at][best]
@@ -186,10 +208,3 @@ class PictureReader:
             ((busy + whole // 2) // whole).astype(np.uint8),
             coarse,
         )
-
-
-def _spread(part: Array, n_lines: Ints) -> Array:
-    """Return rows of a picture with empty ones where a row has no line."""
-    out = np.full((len(n_lines), *part.shape[1:]), ABSENT if part.dtype == np.int32 else 0, part.dtype)
-    out[n_lines > 0] = part
-    return out

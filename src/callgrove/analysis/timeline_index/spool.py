@@ -140,6 +140,7 @@ class Spool:
             if at < len(chunk.track) and chunk.track[at] == track:
                 runs.append(_Run(chunk, int(chunk.bounds[at]), int(chunk.bounds[at + 1])))
         size = max(LEAST_BLOCK, self._merged // max(1, len(runs)))
+        ready: list[TrackSpans] = []
         while runs:
             for run in runs:
                 if not len(run.held):
@@ -148,12 +149,17 @@ class Spool:
             bound = min((int(run.held.start[-1]) for run in behind), default=2**63 - 1)
             parts = [part for run in runs if len(part := run.give_before(bound))]
             if parts:
-                yield TrackSpans.concatenate(parts).sort()
+                ready.append(TrackSpans.concatenate(parts).sort())
+                if sum(map(len, ready)) >= self._merged // 2:
+                    yield TrackSpans.concatenate(ready)
+                    ready = []
             else:  # a whole block starts at one time
                 for run in behind:
                     if int(run.held.start[-1]) == bound:
                         self._refill(run, track, size)
             runs = [run for run in runs if len(run.held) or run.first < run.last]
+        if ready:
+            yield TrackSpans.concatenate(ready)
 
     def _refill(self, run: _Run, track: int, size: int) -> None:
         n = min(size, run.last - run.first)

@@ -89,24 +89,29 @@ class ItemReader:
             high = np.where(open_ & ~goes_up, middle, high)
         return low
 
-    def read(self, blocks: BlockRange, *, with_stacks: bool = True) -> WindowItems:
-        """Return all items of blocks, those that are open when the first of them begins in front."""
+    def read(self, blocks: BlockRange) -> WindowItems:
+        """Return all items of blocks."""
         n = blocks.last - blocks.first
         block = join_ranges(blocks.first, n)
         count = self._columns.gather("block_n", block).astype(np.int64)
         item = join_ranges(self._columns.gather("block_item", block).astype(np.int64), count)
-        base = np.repeat(self._columns.gather("block_start", block), count)
         owner = np.repeat(np.repeat(np.arange(len(n)), n), count)
-        start = base + self._columns.gather("item_start", item)
-        out = WindowItems(owner, item, start, start + self.lengths(item))
-        if not with_stacks:
-            return out
-        some = np.flatnonzero(n > 0)
-        opened = self._stacks(blocks.first[some], some)
+        start = np.repeat(self._columns.gather("block_start", block), count)
+        start += self._columns.gather("item_start", item)
+        return WindowItems(owner, item, start, start + self.lengths(item))
+
+    def read_open(self, blocks: BlockRange) -> WindowItems:
+        """Return what is open when the first block of each range begins, from the outside in."""
+        some = np.flatnonzero(blocks.last > blocks.first)
+        return self._stacks(blocks.first[some], some)
+
+    def read_all(self, blocks: BlockRange) -> WindowItems:
+        """Return all items of blocks, those that are open when the first of them begins in front."""
+        opened, inside = self.read_open(blocks), self.read(blocks)
         if not len(opened):
-            return out
+            return inside
         columns = ("owner", "item", "start", "end")
-        both = WindowItems(*(np.concatenate([getattr(opened, name), getattr(out, name)]) for name in columns))
+        both = WindowItems(*(np.concatenate([getattr(opened, name), getattr(inside, name)]) for name in columns))
         return both.take(np.argsort(both.owner, kind="stable"))
 
     def _stacks(self, block: Ints, owner: Ints) -> WindowItems:
@@ -206,7 +211,7 @@ class ItemReader:
     def stretches(self, line: Ints, low: int, high: int) -> Stretches:
         """Return what went on when in a window of lines, which rise, by line and time."""
         n = len(line)
-        items = self.read(self.blocks(line, np.full(n, low), np.full(n, high)))
+        items = self.read_all(self.blocks(line, np.full(n, low), np.full(n, high)))
         name = self.names(items.item)
         calls = np.flatnonzero(self.nests(line)[items.owner])
         flat = np.flatnonzero(~self.nests(line)[items.owner] & (name >= 0))
