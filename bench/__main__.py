@@ -33,6 +33,7 @@ from bench.cases import (
     sql,
     startup,
     timeline,
+    trust,
     values,
     windows,
 )
@@ -52,6 +53,7 @@ BENCHES: dict[str, Callable[[Conditions], Iterator[Finding]]] = {
     "derived": derived.run,
     "gate": gate.run,
     "modeling": modeling.run,
+    "trust": trust.run,
     "gpu": gpu.run,
     "freed memory": freed_memory.run,
     "convert": convert.run,
