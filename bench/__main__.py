@@ -34,6 +34,7 @@ from bench.cases import (
     startup,
     timeline,
     timeline_index,
+    trust,
     values,
     windows,
 )
@@ -53,6 +54,7 @@ BENCHES: dict[str, Callable[[Conditions], Iterator[Finding]]] = {
     "derived": derived.run,
     "gate": gate.run,
     "modeling": modeling.run,
+    "trust": trust.run,
     "gpu": gpu.run,
     "freed memory": freed_memory.run,
     "convert": convert.run,

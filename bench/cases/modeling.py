@@ -21,7 +21,7 @@ from callgrove.model.study.series import Study
 from callgrove.modeling.fitting import Models, model_study
 from callgrove.modeling.model_tables import function_text
 
-__all__ = ["PYTHON", "run", "same_models"]
+__all__ = ["PYTHON", "ask", "run", "same_models"]
 
 PYTHON = ROOT / ".peers" / "extrap" / "bin" / "python"
 SCRIPT = ROOT / "bench" / "peers" / "model_with_extrap.py"
@@ -48,7 +48,7 @@ def run(conditions: Conditions) -> Iterator[Finding]:
             yield Finding("modeling", what, float("nan"), at_least=limit, note="run `make peers` first")
             continue
         study = study_of(shape)
-        peer = _ask(study)
+        peer = ask(study)
         differing = same_models(model_study(study), peer)
         if differing:
             raise AssertionError(f"Extra-P has another model: {differing}")
@@ -62,7 +62,7 @@ def _work(study: Study) -> Work:
     return partial(model_study, study)
 
 
-def _ask(study: Study) -> Peer:
+def ask(study: Study) -> Peer:
     """In a process of its own; only the modelling is timed."""
     with TemporaryDirectory() as place:
         given, out = Path(place) / "series.npz", Path(place) / "models.json"

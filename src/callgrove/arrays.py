@@ -4,7 +4,7 @@ number.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -33,6 +33,7 @@ __all__ = [
     "distinct_rows",
     "first_with_parents",
     "freeze",
+    "group_alike",
     "in_order",
     "levels",
     "nearest_above",
@@ -144,6 +145,20 @@ def pack_columns(*columns: Array, far: int = FAR) -> Ints | None:
         digits = column if low == 0 and column.dtype == np.int64 else column.astype(np.int64) - low
         out = digits if out is None else out * (high - low + 1) + digits
     return np.zeros(len(columns[0]), np.int64) if out is None else out
+
+
+def group_alike(marks: Bools) -> Iterator[tuple[Bools, Ints]]:
+    """Yield rows with the same marks: these, and the numbers of the rows."""
+    if marks.all():
+        yield np.ones(marks.shape[1], np.bool_), np.arange(len(marks))
+        return
+    packed = np.packbits(marks, axis=1)
+    keys = packed.view([("", packed.dtype)] * packed.shape[1]).reshape(-1)
+    _, first, back = np.unique(keys, return_index=True, return_inverse=True)
+    order = np.argsort(back.reshape(-1), kind="stable")
+    bounds = np.searchsorted(back.reshape(-1)[order], np.arange(len(first) + 1))
+    for number, one in enumerate(first.tolist()):
+        yield marks[one], order[bounds[number] : bounds[number + 1]]
 
 
 def distinct_rows(*columns: Array) -> tuple[Ints, Ints]:

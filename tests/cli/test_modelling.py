@@ -16,7 +16,7 @@ from callgrove.cli.main import main
 from callgrove.cli.messages import ProgressCallback
 from callgrove.model.study.series import Study
 from callgrove.modeling.fitting import model_study
-from callgrove.modeling.prediction import with_models
+from callgrove.modeling.stored_models import with_models
 from callgrove.render import Look
 from tests.cli.commands import Capture, header, rows, run, said
 from tests.modeling.series import X, grid, study_of_many
@@ -47,7 +47,8 @@ def test_json_is_the_contract(capsys: Capture, opened: Study) -> None:
 
 def test_tables_for_people_are_short(capsys: Capture, opened: Study) -> None:
     text = run(capsys, "model", "study")
-    assert text.splitlines()[0].split() == ["callpath", "metric", "function", "order", "smape", "ar2"]
+    judged = ["run_share", "trust", "reason"]
+    assert text.splitlines()[0].split() == ["callpath", "metric", "function", "order", "smape", "ar2", *judged]
     assert "1 + 2 * p^(1)" in text
     assert run(capsys, "model", "study", "--format", "markdown").startswith("| callpath | metric | function | order |")
     assert header(run(capsys, "model", "study", "--format", "csv"))[:5] == [
@@ -165,7 +166,7 @@ def test_predictions(capsys: Capture, opened: Study) -> None:
     assert found[1]["speedup"] == pytest.approx(32 * 9 / 257)
     assert found[1]["efficiency"] == pytest.approx(9 / 257)
     text = run(capsys, "predict", "study", "--at", "p=128", "--limit", "1")
-    assert text.splitlines()[0].split()[:4] == ["callpath", "metric", "prediction", "share"]
+    assert text.splitlines()[0].split()[:4] == ["callpath", "metric", "prediction", "low"]
 
 
 @pytest.mark.parametrize("at", ["p", "p=", "=4", "p=x", "p=nan", "p=1,p=2", ""])

@@ -14,17 +14,9 @@ from callgrove.model.study.series import Study
 from callgrove.modeling.fitting import Models, model_study
 from callgrove.modeling.model_tables import function_text, model_tables, order_text, subtree_sums
 from callgrove.modeling.options import ModelOptions
-from callgrove.modeling.prediction import (
-    curves_of,
-    far_from,
-    predict,
-    read_stored_models,
-    runner_ups,
-    target_of,
-    to_stored,
-    with_models,
-)
+from callgrove.modeling.prediction import curves_of, far_from, predict, runner_ups, target_of
 from callgrove.modeling.scaling import along, falling_parameters, total_cost
+from callgrove.modeling.stored_models import read_stored_models, to_stored, with_models
 from tests.modeling.series import X, close, grid, model_of, study_of, terms_of
 
 PQ = grid(X, (10, 20, 30, 40, 50))

@@ -17,12 +17,14 @@ from callgrove.model.study.fill_missing_points import fill_missing_points
 from callgrove.model.study.from_runs import of_scaling
 from callgrove.model.study.series import Study
 from callgrove.modeling.fitting import model_study
+from callgrove.modeling.judgement import far_target
 from callgrove.modeling.model_tables import model_tables
 from callgrove.modeling.options import ModelOptions
-from callgrove.modeling.prediction import Target, predict, with_models
+from callgrove.modeling.prediction import Target, predict
+from callgrove.modeling.stored_models import with_models
 from callgrove.viewer.page import Choice, Detail, Limits, Panel
 from callgrove.viewer.report import Input, report
-from callgrove.viewer.summaries import far_target, scaling_maker
+from callgrove.viewer.summaries import scaling_maker
 from tests.viewer.pages import two_runs
 
 

@@ -9,9 +9,17 @@ The modules, in the order to read them:
     refining.py       one parameter: exponents found by bisection
     multi.py          several parameters: sums of products of the single terms
     least_squares.py  fits for many series at once; error measures
-    prediction.py     models, stored or new; at a scale that was not measured, ranked; near equals; curves
+    repetitions.py    the noise of series, and whether it only ever adds
+    evidence.py       the improved method: what speaks for every function of one parameter
+    evidence_grid.py  the same for two parameters
+    intervals.py      where a curve lies, from all functions that something speaks for
+    improved.py       series of a study through these four
+    near_equals.py    what functions that fit nearly as well say at a point
+    judgement.py      how far a model is to be trusted there, and what is noise
+    prediction.py     models at a scale that was not measured, ranked; near equals; curves
+    stored_models.py  models as a study stores them
     scaling.py        strong scaling, speed-up, efficiency
     model_tables.py   models as tables; sums along the call tree; functions as text
 
-Models are those of Extra-P 4.2.5: the same terms, coefficients and errors.
+Models are those of Extra-P 4.2.5: the same terms, coefficients and errors, unless the improved method is asked for.
 """

@@ -8,14 +8,15 @@ from enum import IntFlag
 
 import numpy as np
 
-from callgrove.arrays import Array, Bools, Floats, Ids, Ints
+from callgrove.arrays import Array, Bools, Floats, Ids, Ints, group_alike
 from callgrove.errors import Parameter, UsageError, compose_text
 from callgrove.model.study.series import Study
 from callgrove.model.table import Table, first_rows
 from callgrove.modeling.functions import Factor, FunctionBuilder, Functions, Piece, logs_are_possible
+from callgrove.modeling.improved import can_weigh, fit_improved, match_points, observe_series, pooled_skew
 from callgrove.modeling.least_squares import Costs
 from callgrove.modeling.multi import ParameterFits, combine
-from callgrove.modeling.options import ModelOptions
+from callgrove.modeling.options import DETECTED, ModelOptions
 from callgrove.modeling.refining import fit_refining
 from callgrove.modeling.scaling import Line, lines_of
 from callgrove.modeling.single import POINTS_FOR_SEGMENTS, SegmentedFits, SingleFits, Split, fit_segmented, fit_series
@@ -45,6 +46,9 @@ class Caution(IntFlag):
     FEW_FOR_SEGMENTS = 256
     NOISE = 512
     POOR = 1024
+    UNDISTURBED = 2048
+    LACK_OF_FIT = 4096
+    NOT_IMPROVED = 8192
 
 
 _TEXTS = {
@@ -61,6 +65,12 @@ _TEXTS = {
     Caution.FEW_FOR_SEGMENTS: "fewer than 9 points, too few to find a change of behaviour",
     Caution.NOISE: f"repetitions differ by more than {NOISY:.0%}",
     Caution.POOR: f"the model is off by more than {POOR_FIT:.0f}% (SMAPE)",
+    Caution.UNDISTURBED: "noise only ever adds here, so the model is of the undisturbed value, below the mean",
+    Caution.LACK_OF_FIT: "values scatter more around every function than repetitions around their mean",
+    Caution.NOT_IMPROVED: (
+        "the improved method needs values above 0 and one or two parameters with three points on a line, so this is "
+        "Extra-P's model"
+    ),
 }
 
 
@@ -96,6 +106,7 @@ class Models:
     n_points: Ints
     noise: Floats  # mean over the points of (maximum - minimum) / mean; NaN: unknown
     cautions: Ints  # bits of Caution
+    probability: Floats | None = None  # with the improved method: the part of the evidence that speaks for the term
 
     def __len__(self) -> int:
         return len(self.series)
@@ -110,7 +121,8 @@ class Models:
 
     def take(self, rows: Array) -> Models:
         """Return some of the models."""
-        kept = (self.n_points[rows], self.noise[rows], self.cautions[rows])
+        probability = None if self.probability is None else self.probability[rows]
+        kept = (self.n_points[rows], self.noise[rows], self.cautions[rows], probability)
         return Models(
             self.study, self.options, self.series[rows], self.functions.take(rows), self.costs.take(rows), *kept
         )
@@ -156,9 +168,11 @@ class _Fitting:
 
     def __init__(self, study: Study, options: ModelOptions, series: Ints) -> None:
         self.study, self.options, self.series = study, options, series
-        self.values = study.measure(options.measure)
+        self.values = study.measure(options.statistic)
         n, n_parameters = len(series), len(study.parameters)
         most_terms = 1 if n_parameters == 1 else max(3, n_parameters)
+        self.probability = np.full(n, np.nan)
+        self.skew = pooled_skew(study) if options.measure == DETECTED else None
         self.out = FunctionBuilder(study.parameters, n, most_terms)
         self.costs, self.noise = Costs.make_unknown(n), np.full(n, np.nan)
         self.n_points, self.cautions = np.zeros(n, np.int64), np.zeros(n, np.int64)
@@ -179,6 +193,7 @@ class _Fitting:
             self.n_points,
             self.noise,
             self.cautions,
+            self.probability if self.options.is_improved else None,
         )
 
     def _block(self, rows: Ints) -> None:
@@ -189,7 +204,7 @@ class _Fitting:
         self._caution(rows, Caution.MISSING, ~present.all(axis=1))
         self._caution(rows, Caution.NOT_FINITE, (present & ~usable).any(axis=1))
         self.noise[rows] = _noise(self.study, numbers, usable)
-        for pattern, members in _group_alike(usable):
+        for pattern, members in group_alike(usable):
             if not pattern.any():
                 self.cautions[rows[members]] |= Caution.NOTHING
                 continue
@@ -205,6 +220,12 @@ class _Fitting:
     def _fit(self, rows: Ints, points: Floats, y: Floats) -> None:
         """Fit series (series x points) that were measured at the same points."""
         self._caution(rows, Caution.FEW_POINTS, len(points) < FEWEST_POINTS)
+        if self.options.is_improved:
+            rest = self._fit_improved(rows, points, y)
+            rows, y = rows[rest], y[rest]
+            self._caution(rows, Caution.NOT_IMPROVED, True)
+        if not len(rows):
+            return
         if points.shape[1] == 1:
             self._caution_of_line(rows, points[:, 0])
             self._fit_one_parameter(rows, points[:, 0], y)
@@ -216,6 +237,25 @@ class _Fitting:
         costs, failed = combine(rows, points, y, fits, self.options, self.out)
         self.costs.put(rows, costs)
         self.cautions[rows[failed]] |= Caution.NO_FIT
+
+    def _fit_improved(self, rows: Ints, points: Floats, y: Floats) -> Bools:
+        """Fit the series that the improved method can fit; return which ones are left."""
+        possible: Bools = np.asarray((y > 0).all(axis=1)) & can_weigh(points)
+        if not possible.any():
+            return ~possible
+        chosen = np.flatnonzero(possible)
+        series = self.series[rows[chosen]]
+        columns = match_points(self.study, points)
+        observed = observe_series(self.study, series, columns, self.options.measure, self.skew)
+        for part, fits in fit_improved(points, observed, self.out):
+            here = chosen[part]
+            fits.put(rows[here], self.out)
+            self.costs.put(rows[here], fits.costs(np.ascontiguousarray(y[here].T)))
+            self.probability[rows[here]] = fits.probability
+            self._caution(rows[here], Caution.UNDISTURBED, fits.one_sided & fits.is_known)
+            self._caution(rows[here], Caution.LACK_OF_FIT, fits.lacks_fit & fits.is_known)
+            possible[here] = fits.is_known
+        return ~possible
 
     def _caution_of_line(self, rows: Ints, x: Floats) -> None:
         wanted = self.options.logarithms or bool(self.options.logs)
@@ -268,20 +308,6 @@ def _piece(fits: SingleFits, k: int, start: float, end: float) -> Piece:
     term = int(fits.term[k])
     terms = ((float(fits.c1[k]), fits.terms[term]),) if term >= 0 else ()
     return Piece(start, end, float(fits.c0[k]), terms)
-
-
-def _group_alike(usable: Bools) -> Iterator[tuple[Bools, Ints]]:
-    """Yield series with the same points: which points, and the numbers of the series."""
-    if usable.all():
-        yield np.ones(usable.shape[1], np.bool_), np.arange(len(usable))
-        return
-    packed = np.packbits(usable, axis=1)
-    keys = packed.view([("", packed.dtype)] * packed.shape[1]).reshape(-1)
-    _, first, back = np.unique(keys, return_index=True, return_inverse=True)
-    order = np.argsort(back.reshape(-1), kind="stable")
-    bounds = np.searchsorted(back.reshape(-1)[order], np.arange(len(first) + 1))
-    for number, one in enumerate(first.tolist()):
-        yield usable[one], order[bounds[number] : bounds[number + 1]]
 
 
 def _noise(study: Study, numbers: Ints, usable: Bools) -> Floats:

@@ -31,8 +31,10 @@ __all__ = [
     "Piece",
     "TermOf",
     "candidates",
+    "improved_terms",
     "logs_are_possible",
     "term_values",
+    "usual_terms",
 ]
 
 
@@ -94,6 +96,16 @@ def candidates(x: Floats, options: ModelOptions) -> tuple[Exponents, ...]:
     if logs_are_possible(x, options):
         return terms
     return tuple(term for term in terms if not term.logarithm)
+
+
+def usual_terms(x: Floats) -> tuple[Exponents, ...]:
+    """Return the terms that grow, without logarithms where a coordinate is below 1."""
+    return _usual(bool((x >= 1).all()), False)
+
+
+def improved_terms(x: Floats) -> tuple[Exponents, ...]:
+    """Return the terms that the improved method weighs: the usual ones, and plain powers that fall."""
+    return usual_terms(x) + tuple(Exponents(-power, log) for power, log in _usual(False, False))
 
 
 def term_values(terms: Sequence[Exponents], x: Floats) -> Floats:

@@ -12,12 +12,13 @@ from math import inf, isfinite
 
 import numpy as np
 
-from callgrove.arrays import Ids, Ints
+from callgrove.arrays import Floats, Ids, Ints
 from callgrove.errors import UsageError
 from callgrove.model.study.series import bounds_text, factor_texts
 from callgrove.model.table import MOST_ROWS, Column, Table
 from callgrove.modeling.fitting import Models, texts
 from callgrove.modeling.functions import FLAT, Exponents, Factor, Functions, Piece, TermOf
+from callgrove.modeling.judgement import Judgements, Trust, far_target, judge
 from callgrove.modeling.least_squares import Costs
 
 __all__ = [
@@ -242,6 +243,8 @@ class Subtrees:
     metrics: tuple[str, ...]
     functions: Functions
     n_models: Ints  # how many models were added up
+    owner: Ints  # sum owner[k] has model member[k] in it
+    member: Ints
 
 
 def subtree_sums(models: Models) -> Subtrees:
@@ -261,7 +264,7 @@ def subtree_sums(models: Models) -> Subtrees:
     owner, member = np.array(owners, np.int64), np.array(members, np.int64)
     functions = _add_functions(models.functions, owner, member, len(known))
     count = np.bincount(owner, minlength=len(known))
-    return Subtrees(tuple(p for p, _ in known), tuple(m for _, m in known), functions, count)
+    return Subtrees(tuple(p for p, _ in known), tuple(m for _, m in known), functions, count, owner, member)
 
 
 def _prefixes(callpath: str) -> Iterator[str]:
@@ -289,16 +292,45 @@ def _add_functions(functions: Functions, owner: Ints, member: Ints, n: int) -> F
 
 
 ROWS_AT_ONCE = 16_384
-IN_NOTEBOOKS = ("callpath", "metric", "function", "order", "smape", "ar2")
+IN_NOTEBOOKS = ("callpath", "metric", "function", "order", "smape", "ar2", "trust", "reason")
 Json = dict[str, object]
 
 
-def model_tables(models: Models, styles: Sequence[str] = ()) -> Iterator[Table]:
+def model_tables(
+    models: Models, styles: Sequence[str] = (), at: Floats | None = None, beside: Models | None = None
+) -> Iterator[Table]:
     """Yield tables of callpath, metric, function, constant, terms, error measures, points, noise, order, warnings;
-    `segments` where any model is in pieces; and one column for each further notation."""
+    `segments` where any model is in pieces; one column for each further notation; and how far to trust each model at a
+    point (by default, four times the processes that were measured). `beside` are models of another method."""
+    at = far_target(models.study) if at is None else at
     in_pieces = any(factor.pieces for factor in models.functions.factors) and len(models.study.parameters) == 1
     for start in range(0, max(len(models), 1), ROWS_AT_ONCE):
-        yield _table(models, range(start, min(start + ROWS_AT_ONCE, len(models))), styles, in_pieces)
+        rows = range(start, min(start + ROWS_AT_ONCE, len(models)))
+        table = _table(models, rows, styles, in_pieces)
+        chosen = np.arange(rows.start, rows.stop)
+        columns = _judgement_columns(judge(models.take(chosen), at))
+        if models.probability is not None:
+            columns.append(Column("probability", models.probability[chosen], np.nan))
+        if beside is not None:
+            style = "short" if "short" in styles else "extrap"
+            functions = [function_text(beside.functions, n, style) for n in rows]
+            columns.append(Column(f"function_{beside.options.method}", functions))
+        yield Table((*table.columns, *columns))
+
+
+def _judgement_columns(judged: Judgements) -> list[Column]:
+    numbers = range(len(judged.trust))
+    return [
+        Column("run_share", judged.share, np.nan),
+        Column("distance", judged.distance),
+        Column("prediction", judged.prediction, np.nan),
+        Column("low", judged.low, np.nan),
+        Column("high", judged.high, np.nan),
+        Column("spread_low", judged.spread_low, np.nan),
+        Column("spread_high", judged.spread_high, np.nan),
+        Column("trust", [Trust(judged.trust[n]).word for n in numbers]),
+        Column("reason", [judged.reason(n) for n in numbers]),
+    ]
 
 
 def _table(models: Models, rows: range, styles: Sequence[str], in_pieces: bool) -> Table:

@@ -10,18 +10,21 @@ from fractions import Fraction
 from callgrove.errors import UsageError
 from callgrove.model.study.series import MEASURES
 
-__all__ = ["MODELERS", "SELECTIONS", "ModelOptions", "parse_exponents"]
+__all__ = ["DETECTED", "METHODS", "MODELERS", "SELECTIONS", "ModelOptions", "parse_exponents"]
 
 MODELERS = ("default", "refining", "segmented")
+METHODS = ("extrap", "improved")
 SELECTIONS = ("auto", "all", "smallest")
+DETECTED = "detected"  # a measure of the improved method: the mean, or the undisturbed value where noise is one-sided
 
 
 @dataclass(frozen=True)
 class ModelOptions:
-    """What Extra-P offers for its modellers.
+    """What Extra-P offers for its modellers, and which method finds the functions.
 
+    method             extrap: Extra-P's functions. improved: those that most of the evidence speaks for
     modeler            default: all terms of a list. refining: terms found by bisection. segmented: may split in two
-    measure            what is modelled of the values at a point
+    measure            what is modelled of the values at a point; `detected`, with the improved method, chooses by noise
     logarithms         are terms with log2 allowed
     negative           are terms with negative exponents (falling costs) searched as well
     powers, logs       own exponents instead of the usual list; `retain` keeps the list, `combined` takes only products
@@ -34,6 +37,7 @@ class ModelOptions:
 
     modeler: str = "default"
     measure: str = "mean"
+    method: str = "extrap"
     logarithms: bool = True
     negative: bool = False
     powers: tuple[Fraction, ...] = field(default=())
@@ -48,10 +52,23 @@ class ModelOptions:
 
     def __post_init__(self) -> None:
         _one_of("modeler", self.modeler, MODELERS)
-        _one_of("measure", self.measure, MEASURES)
+        _one_of("method", self.method, METHODS)
+        _one_of("measure", self.measure, (*MEASURES, DETECTED) if self.is_improved else MEASURES)
         _one_of("point selection", self.selection, SELECTIONS)
         if not (math.isfinite(self.contribution) and self.contribution >= 0):
             raise UsageError(f"the least contribution of a term is a number from 0 on, not {self.contribution}")
+        if self.is_improved and self.modeler != "default":
+            raise UsageError(f"the improved method searches in its own way; the modeler {self.modeler!r} is Extra-P's")
+
+    @property
+    def is_improved(self) -> bool:
+        """Whether functions are those of the improved method."""
+        return self.method == "improved"
+
+    @property
+    def statistic(self) -> str:
+        """The statistic of repetitions that stands for a point in plots and errors."""
+        return "mean" if self.measure == DETECTED else self.measure
 
 
 def parse_exponents(text: str) -> tuple[Fraction, ...]:

@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields, replace
-from fractions import Fraction
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from callgrove.arrays import Bools, Floats, Ints
 from callgrove.errors import Parameter, UsageError
-from callgrove.model.study.series import Segment, StoredModel, Study, Term
+from callgrove.model.study.series import Study
 from callgrove.model.table import Column, Table
 from callgrove.modeling.fitting import Models, Progress, model_study
-from callgrove.modeling.functions import Exponents, Factor, FunctionBuilder, Functions, Piece, TermOf, candidates
-from callgrove.modeling.least_squares import Costs, design
-from callgrove.modeling.model_tables import function_text, order_text, piece_text, subtree_sums
+from callgrove.modeling.functions import Factor, FunctionBuilder, Functions, candidates
+from callgrove.modeling.improved import quantiles_at
+from callgrove.modeling.judgement import FAR, Apart, Judgements, Trust, judge, set_apart
+from callgrove.modeling.least_squares import design
+from callgrove.modeling.model_tables import function_text, order_text, subtree_sums
+from callgrove.modeling.near_equals import NEARLY
 from callgrove.modeling.options import ModelOptions
 from callgrove.modeling.scaling import along as only_along
 from callgrove.modeling.scaling import efficiency, process_parameter, total_cost
 from callgrove.modeling.single import all_scores, constants
+from callgrove.modeling.stored_models import read_stored_models
 
 __all__ = [
     "FAR",
-    "NAME",
     "NEARLY",
     "Curve",
     "Curves",
@@ -31,21 +33,16 @@ __all__ = [
     "choose_series",
     "curves_of",
     "far_from",
+    "fit_beside",
     "models_of",
     "predict",
     "prepare",
-    "read_stored_models",
     "runner_ups",
     "target_of",
-    "to_stored",
-    "with_models",
 ]
 
 
 # -- prediction --------------------------------------------------------------------------------------------------------
-
-
-FAR = 4.0  # times the largest value measured: beyond, terms that fit equally well part ways
 
 
 @dataclass(frozen=True)
@@ -85,25 +82,47 @@ def far_from(study: Study, target: Target) -> list[str]:
     return sentences
 
 
-def predict(models: Models, target: Target, subtrees: bool = False, processes: str | None = None) -> Table:
-    """Return all models at a target, the largest first: prediction, share of the metric's total, growth since the base
-    point, speed-up and efficiency (where a parameter counts processes), order and function. What does not add up is no
-    share of anything, and neither quick nor efficient."""
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """What a row of predictions is of: one model, or those of a subtree."""
+
+    callpaths: tuple[str, ...]
+    metrics: tuple[str, ...]
+    functions: Functions
+    low: Floats
+    high: Floats
+    trust: Ints
+    apart: Ints
+    measured: Floats  # share of the run at the largest point: what stands apart is ranked by it
+    reasons: Callable[[int], str]
+    extra: tuple[Column, ...] = ()  # of single models
+
+
+def predict(
+    models: Models,
+    target: Target,
+    subtrees: bool = False,
+    processes: str | None = None,
+    noise_floor: float | None = None,
+    beside: Models | None = None,
+) -> Table:
+    """Return all models at a target, the largest first: prediction with its interval of 90 %, share of the metric's
+    total, growth since the base point, speed-up and efficiency (where a parameter counts processes), order, function,
+    and how far to trust it. What is not to be trusted, or is noise, comes last, by what was measured of it, and has no
+    share. What does not add up is no share of anything, and neither quick nor efficient. `beside` are models of
+    another method, to compare with."""
     study = models.study
-    if subtrees:
-        sums = subtree_sums(models)
-        callpaths, metrics, functions = sums.callpaths, sums.metrics, sums.functions
-    else:
-        numbers = range(len(models))
-        callpaths = tuple(models.callpath(n) for n in numbers)
-        metrics, functions = tuple(models.metric(n) for n in numbers), models.functions
-    values = functions.evaluate(np.stack([target.at, target.base]))
-    at, base = values[:, 0], values[:, 1]
-    totals = _totals(models, target.at)
+    judgements = judge(models, target.at)
+    apart = set_apart(models, judgements, noise_floor)
+    rows = _of_subtrees(models, judgements, apart) if subtrees else _of_models(models, judgements, apart, beside)
+    metrics = rows.metrics
+    at, base = rows.functions.evaluate(np.stack([target.at, target.base])).T
+    totals = _totals(models, target.at, apart == Apart.NO)
     total = np.array([totals.get(metric, np.nan) for metric in metrics])
-    ranked = _rank_rows(at, metrics, study)
+    ranked = _rank_rows(np.where(rows.apart == Apart.NO, at, rows.measured), metrics, rows.apart, study)
     with np.errstate(all="ignore"):
-        columns = {"prediction": at, "share": at / total * 100, "base": base}
+        share = np.where(rows.apart == Apart.NO, at / total * 100, np.nan)
+        columns = {"prediction": at, "low": rows.low, "high": rows.high, "share": share, "base": base}
         ratios = {"growth": at / base} | _compute_efficiencies(study, target, base, at, processes)
     adds_up = np.array([metric not in study.ratios for metric in metrics], np.bool_)
     for name in ("speedup", "efficiency"):
@@ -112,16 +131,78 @@ def predict(models: Models, target: Target, subtrees: bool = False, processes: s
     columns["share"] = np.where(adds_up, columns["share"], np.nan)
     sound = (base > 0) & (at >= 0)  # a function may fall below 0 at small points, where nothing can be compared with it
     columns |= {name: np.where(sound, ratio, np.nan) for name, ratio in ratios.items()}
-    order, absent = ranked.tolist(), {*ratios, *(() if adds_up.all() else ("share",))}
+    order = ranked.tolist()
+    absent: dict[str, float | None] = {"prediction": None, "base": None}
     return Table(
         (
-            Column("callpath", [callpaths[n] for n in order]),
+            Column("callpath", [rows.callpaths[n] for n in order]),
             Column("metric", [metrics[n] for n in order]),
-            *(Column(name, column[ranked], np.nan if name in absent else None) for name, column in columns.items()),
-            Column("order", [order_text(functions, n) for n in order]),
-            Column("function", [function_text(functions, n) for n in order]),
+            *(Column(name, values[ranked], absent.get(name, np.nan)) for name, values in columns.items()),
+            Column("order", [order_text(rows.functions, n) for n in order]),
+            Column("function", [function_text(rows.functions, n) for n in order]),
+            Column("trust", [Trust(rows.trust[n]).word for n in order]),
+            Column("reason", [rows.reasons(n) for n in order]),
+            Column("apart", [APART[int(rows.apart[n])] for n in order]),
+            *(replace(column, values=np.asarray(column.values)[ranked]) for column in rows.extra),
         )
     )
+
+
+APART = {int(Apart.NO): None, int(Apart.UNTRUSTED): "not trusted", int(Apart.NOISE): "noise"}
+
+
+def _of_models(models: Models, judged: Judgements, apart: Ints, beside: Models | None) -> _Rows:
+    numbers = range(len(models))
+    extra = [
+        Column("noise", models.noise, np.nan),
+        Column("run_share", judged.share, np.nan),
+        Column("distance", judged.distance),
+        Column("spread_low", judged.spread_low, np.nan),
+        Column("spread_high", judged.spread_high, np.nan),
+    ]
+    if beside is not None:
+        extra.insert(0, Column(f"prediction_{beside.options.method}", beside.predict(judged.at)[:, 0], np.nan))
+    return _Rows(
+        tuple(models.callpath(n) for n in numbers),
+        tuple(models.metric(n) for n in numbers),
+        models.functions,
+        judged.low,
+        judged.high,
+        judged.trust,
+        apart,
+        judged.share,
+        judged.reason,
+        tuple(extra),
+    )
+
+
+MATTERS = 0.1  # part of a subtree's prediction, from which on a model decides how far the sum is trusted
+
+
+def _of_subtrees(models: Models, judged: Judgements, apart: Ints) -> _Rows:
+    """Return sums over subtrees. Their bounds are the sums of the bounds, which is wider than need be; trust is that of
+    the least trusted model that makes up a tenth or more."""
+    sums = subtree_sums(models)
+    owner, member, n = sums.owner, sums.member, len(sums.callpaths)
+    total = sums.functions.evaluate(judged.at[None])[:, 0]
+    with np.errstate(all="ignore"):
+        matters = ~(np.abs(judged.prediction[member]) < MATTERS * np.abs(total[owner]))
+    trust, standing = np.full(n, int(Trust.GOOD)), np.full(n, int(Apart.NO))
+    np.minimum.at(trust, owner[matters], judged.trust[member][matters])
+    np.maximum.at(standing, owner[matters], apart[member][matters])
+    low, high = (
+        np.bincount(owner, bound[member], minlength=n).astype(np.float64) for bound in (judged.low, judged.high)
+    )
+    measured = np.bincount(owner, np.nan_to_num(judged.share)[member], minlength=n).astype(np.float64)
+    worst = np.full(n, -1)
+    decisive = matters & (judged.trust[member] == trust[owner])
+    worst[owner[decisive]] = member[decisive]
+
+    def reason(number: int) -> str:
+        part = int(worst[number])
+        return f"{models.callpath(part).rsplit('->', 1)[-1]}: {judged.reason(part)}" if part >= 0 else ""
+
+    return _Rows(sums.callpaths, sums.metrics, sums.functions, low, high, trust, standing, measured, reason)
 
 
 def _compute_efficiencies(
@@ -137,28 +218,26 @@ def _compute_efficiencies(
     return {"speedup": gained.speedup, "efficiency": gained.efficiency}
 
 
-def _totals(models: Models, at: Floats) -> dict[str, float]:
-    """Return the sum of the predictions of each metric; what is predicted below 0 counts as nothing."""
+def _totals(models: Models, at: Floats, counted: Bools) -> dict[str, float]:
+    """Return the sum of the predictions of each metric that count; what is predicted below 0 counts as nothing."""
     values = models.functions.evaluate(at[None])[:, 0]
-    positive = np.where(values > 0, values, 0.0)
+    positive = np.where((values > 0) & counted, values, 0.0)
     sums = np.bincount(models.study.series_metric[models.series], positive, minlength=len(models.study.metrics))
     return {name: float(total) if total > 0 else np.nan for name, total in zip(models.study.metrics, sums, strict=True)}
 
 
-def _rank_rows(at: Floats, metrics: tuple[str, ...], study: Study) -> Ints:
-    """Return the order: metric by metric as in the study, the largest prediction first; what is undefined last."""
+def _rank_rows(size: Floats, metrics: tuple[str, ...], apart: Ints, study: Study) -> Ints:
+    """Return the order: metric by metric as in the study, the largest first; then what stands apart, and what is
+    undefined last."""
     position = {name: number for number, name in enumerate(study.metrics)}
     place = np.array([position[metric] for metric in metrics], np.int64)
-    size = np.where(np.isnan(at), -np.inf, at)
-    ranked: Ints = np.lexsort([-size, place])
+    size = np.where(np.isnan(size), -np.inf, size)
+    ranked: Ints = np.lexsort([-size, place, apart != Apart.NO])
     return ranked
 
 
 # -- models that fit nearly as well as the chosen one ------------------------------------------------------------------
 # Where they differ, a prediction is a guess.
-
-
-NEARLY = 1.5  # times the error of the best
 
 
 def runner_ups(models: Models, number: int, at: Floats | None = None) -> Table:
@@ -168,7 +247,7 @@ def runner_ups(models: Models, number: int, at: Floats | None = None) -> Table:
     if len(study.parameters) > 1 or models.options.modeler != "default":
         known = "runner-ups are known for the default modeler and one parameter; use "
         raise UsageError(known, Parameter("along"), " to choose one")
-    values = study.measure(models.options.measure)[series]
+    values = study.measure(models.options.statistic)[series]
     usable = study.present[series] & np.isfinite(values)
     x, y = study.points[usable, 0], values[usable]
     target = np.array([[x.max(initial=1.0)]]) if at is None else at.reshape(1, 1)
@@ -215,6 +294,8 @@ class Curve:
     measured_y: Floats
     low: Floats
     high: Floats
+    band_low: Floats  # interval of 90 % at x; NaN where there is none
+    band_high: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -232,7 +313,7 @@ def curves_of(models: Models, number: int, at: Floats | None = None) -> Curves:
     """Return the curves to plot. One parameter: one curve. Several: a curve over the first for each value of the second
     (at most eight), the rest at the values of the first point. `at` is a point that the curves should reach."""
     study, series = models.study, int(models.series[number])
-    usable = study.present[series] & np.isfinite(study.measure(models.options.measure)[series])
+    usable = study.present[series] & np.isfinite(study.measure(models.options.statistic)[series])
     points = study.points[usable]
     if not len(points):
         points = study.points
@@ -243,7 +324,8 @@ def curves_of(models: Models, number: int, at: Floats | None = None) -> Curves:
         there = np.column_stack([x, np.tile(fixed, (len(x), 1))])
         y = models.functions.take(np.array([number])).evaluate(there)[0]
         here = usable & (study.points[:, 1:] == fixed).all(axis=1)
-        curves.append(_curve(models, series, here, x, y, _label(study.parameters, fixed)))
+        band = quantiles_at(study, models.series[[number]], there, models.options.measure)[:, 0]
+        curves.append(_curve(models, series, here, x, y, _label(study.parameters, fixed), band))
     text = function_text(models.functions, number, "short")
     title = models.callpath(number)
     metric = models.metric(number)
@@ -273,142 +355,12 @@ def _label(parameters: tuple[str, ...], fixed: Floats) -> str:
     return ", ".join(f"{name} = {value:g}" for name, value in zip(parameters[1:], fixed.tolist(), strict=True))
 
 
-def _curve(models: Models, series: int, here: Bools, x: Floats, y: Floats, label: str) -> Curve:
+def _curve(models: Models, series: int, here: Bools, x: Floats, y: Floats, label: str, band: Floats) -> Curve:
     study = models.study
-    value = study.measure(models.options.measure)[series, here]
+    value = study.measure(models.options.statistic)[series, here]
     low, high = study.minimum[series, here], study.maximum[series, here]
-    return Curve(label, x, y, study.points[here, 0], value, np.fmin(low, value), np.fmax(high, value))
-
-
-# -- stored models, or new ones ----------------------------------------------------------------------------------------
-
-
-NAME = "callgrove"  # of a set of models that was made here
-
-
-def read_stored_models(study: Study, name: str | None = None) -> Models:
-    """Return the models that a study was stored with: those of one set, the last one without a name."""
-    names = list(dict.fromkeys(model.name for model in study.models))
-    if not names:
-        raise UsageError(f"{study.path or study.title or 'the study'}: has no stored models; fit some")
-    if name is not None and name not in names:
-        raise UsageError(f"there is no set of models {name!r}; there are {', '.join(map(repr, names))}")
-    chosen = [model for model in study.models if model.name == (names[-1] if name is None else name)]
-    builder = FunctionBuilder(study.parameters, len(chosen), max(1, *(len(m.terms) for m in chosen)))
-    costs = Costs.make_unknown(len(chosen))
-    series = np.empty(len(chosen), np.int64)
-    for number, model in enumerate(chosen):
-        series[number] = _number(study, model)
-        _put(builder, number, model, study.parameters)
-        for field in fields(Costs):
-            getattr(costs, field.name)[number] = model.statistics.get(field.name, np.nan)
-    n_points, noise = study.present[series].sum(axis=1), np.full(len(chosen), np.nan)
-    cautions = np.zeros(len(chosen), np.int64)
-    return Models(study, ModelOptions(), series, builder.build(), costs, n_points, noise, cautions)
-
-
-def _number(study: Study, model: StoredModel) -> int:
-    number = study.find(model.callpath, model.metric)
-    assert number is not None  # an invariant of studies
-    return number
-
-
-def _put(builder: FunctionBuilder, number: int, model: StoredModel, parameters: tuple[str, ...]) -> None:
-    row = np.array([number])
-    if model.segments:
-        pieces = tuple(Piece(s.start, s.end, s.constant, _exponents_of(s.terms)) for s in model.segments)
-        table = np.full((1, 1, len(parameters)), -1)
-        table[0, 0, 0] = builder.factor_number(Factor(pieces=pieces))
-        builder.put(row, np.zeros(1), np.ones((1, 1)), table)
-        return
-    table = np.full((1, len(model.terms), len(parameters)), -1)
-    for k, term in enumerate(model.terms):
-        for parameter, (power, log) in term.exponents.items():
-            factor = Factor(Exponents(Fraction(power), Fraction(log)))
-            table[0, k, parameters.index(parameter)] = builder.factor_number(factor)
-    builder.put(row, np.array([model.constant]), np.array([[term.coefficient for term in model.terms]]), table)
-
-
-def _exponents_of(terms: Iterable[Term]) -> tuple[tuple[float, Exponents], ...]:
-    """Return the terms of the one parameter that a function in pieces has."""
-    return tuple(
-        (term.coefficient, Exponents(Fraction(power), Fraction(log)))
-        for term in terms
-        for power, log in term.exponents.values()
-    )
-
-
-def to_stored(models: Models, name: str = NAME) -> tuple[StoredModel, ...]:
-    """Return models as a study stores them. Left out: series without a model, and functions of several parameters with
-    a part in pieces, for which files have no place."""
-    all_models = (_as_stored(models, number, name) for number in range(len(models)))
-    return tuple(model for model in all_models if model is not None)
-
-
-def with_models(study: Study, models: Models, name: str = NAME) -> Study:
-    """Return the study with these models instead of what it stored under that name."""
-    kept = [model for model in study.models if model.name != name]
-    modelers: dict[str, Mapping[str, object]] = {**study.modelers, name: _modeler(models)}
-    return replace(study, models=(*kept, *to_stored(models, name)), modelers=modelers)
-
-
-def _modeler(models: Models) -> dict[str, object]:
-    """Return the options under Extra-P's names."""
-    options = models.options
-    options_of_all: dict[str, object] = {
-        "use_measure": options.measure.upper(),
-        "compare_with_RSS": options.compare_with_rss,
-    }
-    if len(models.study.parameters) == 1:
-        return {
-            **options_of_all,
-            "allow_log_terms": options.logarithms,
-            "use_crossvalidation": options.cross_validation,
-        }
-    return {
-        **options_of_all,
-        "single_parameter_point_selection": options.selection,
-        "allow_combinations_of_sums_and_products": options.mixed,
-    }
-
-
-def _as_stored(models: Models, number: int, name: str) -> StoredModel | None:
-    functions = models.functions
-    constant = float(functions.constant[number])
-    if np.isnan(constant):
-        return None
-    terms = tuple(functions.terms(number))
-    statistics = {field.name: float(getattr(models.costs, field.name)[number]) for field in fields(Costs)}
-    segments = tuple(_segments(functions, terms))
-    if not segments and any(factor.pieces for term in terms for _, factor in term.factors):
-        return None
-    return StoredModel(
-        models.callpath(number),
-        models.metric(number),
-        function_text(functions, number),
-        constant,
-        () if segments else tuple(_term(functions, term) for term in terms),
-        statistics,
-        name,
-        segments,
-    )
-
-
-def _term(functions: Functions, term: TermOf) -> Term:
-    exponents = {
-        functions.parameters[p]: (str(factor.exponents.power), str(factor.exponents.logarithm))
-        for p, factor in term.factors
-    }
-    return Term(term.coefficient, exponents)
-
-
-def _segments(functions: Functions, terms: tuple[TermOf, ...]) -> Iterable[Segment]:
-    if len(functions.parameters) > 1 or len(terms) != 1:
-        return
-    parameter = functions.parameters[0]
-    for piece in terms[0].factors[0][1].pieces:
-        piece_terms = tuple(Term(c, {parameter: (str(e.power), str(e.logarithm))}) for c, e in piece.terms)
-        yield Segment(piece.start, piece.end, piece_text(piece, parameter), piece.constant, piece_terms)
+    measured = (study.points[here, 0], value, np.fmin(low, value), np.fmax(high, value))
+    return Curve(label, x, y, *measured, band[0], band[1])
 
 
 # -- models as a caller asks for them ----------------------------------------------------------------------------------
@@ -435,6 +387,14 @@ def models_of(
     models = read_stored_models(study, stored)
     rows = np.flatnonzero(np.isin(models.series, choose_series(models.study, metric, callpath)))
     return models if len(rows) == len(models) else models.take(rows)
+
+
+def fit_beside(models: Models, progress: Progress | None = None) -> Models | None:
+    """Return Extra-P's models of the same series, to show beside those of the improved method; None beside its own."""
+    if not models.options.is_improved:
+        return None
+    options = replace(models.options, method="extrap", measure=models.options.statistic)
+    return model_study(models.study, options, models.series, progress)
 
 
 def choose_series(study: Study, metric: str | None, callpath: str | None) -> Ints:

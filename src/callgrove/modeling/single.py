@@ -44,6 +44,7 @@ __all__ = [
     "fit_segmented",
     "fit_series",
     "score_chosen",
+    "score_terms",
 ]
 
 
@@ -168,7 +169,7 @@ def chunks(n_series: int, cells: int) -> Iterator[slice]:
 def _fit_chunk(made: Design, y: Floats, options: ModelOptions) -> SingleFits:
     """Return the best term of each series, with its coefficients and errors; `y` is (points x series)."""
     mean, constant = constant_costs(y)
-    scores = _score(made, y, options)
+    scores = score_terms(made, y, options)
     slope = made.full[:, 1] @ y if options.cross_validation else scores.c1
     best = choose(made, slope, scores, y, constant, options)
     c0, c1, costs = fit_chosen(made, np.maximum(best, 0), y, constant, options)
@@ -178,7 +179,7 @@ def _fit_chunk(made: Design, y: Floats, options: ModelOptions) -> SingleFits:
     )
 
 
-def _score(made: Design, y: Floats, options: ModelOptions) -> Scores:
+def score_terms(made: Design, y: Floats, options: ModelOptions) -> Scores:
     """Return the errors of every term."""
     if not options.cross_validation:
         coefficients = (made.full.reshape(-1, made.n_points) @ y).reshape(len(made.terms), 2, -1)
@@ -194,7 +195,7 @@ def _score(made: Design, y: Floats, options: ModelOptions) -> Scores:
 
 def all_scores(made: Design, y: Floats, options: ModelOptions) -> tuple[Floats, Floats, Floats]:
     """Return SMAPE, c0 and c1 of every term, of one series (points x 1)."""
-    scores = _score(made, y, options)
+    scores = score_terms(made, y, options)
     if not options.cross_validation:
         return scores.smape[:, 0], scores.c0[:, 0], scores.c1[:, 0]
     coefficients = made.full @ y[:, 0]

@@ -99,7 +99,7 @@ def model_plot(plot: Curves) -> str:
     curves = plot.curves
     x = axis_for([v for c in curves for v in (*c.x.tolist(), *c.measured_x.tolist())], LEFT, RIGHT)
     heights = [v for c in curves for v in (*c.y.tolist(), *c.low.tolist(), *c.high.tolist(), *c.measured_y.tolist())]
-    y = axis_for(heights, BOTTOM, TOP)
+    y = axis_for(heights + _band_heights(curves), BOTTOM, TOP)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{HEIGHT}" viewBox="0 0 {WIDTH} {HEIGHT}" '
         'font-family="sans-serif" font-size="12">',
@@ -110,8 +110,12 @@ def model_plot(plot: Curves) -> str:
         *_frame(x, y, plot.parameter, plot.metric),
     ]
     for number, curve in enumerate(curves):
+        parts += _band(curve, x, y, COLOURS[number % len(COLOURS)])
+    for number, curve in enumerate(curves):
         parts += _curve(curve, x, y, COLOURS[number % len(COLOURS)])
     parts += _legend(curves)
+    if any(np.isfinite(curve.band_low).any() for curve in curves):
+        parts.append(_label(RIGHT, TOP - 8, "shaded: where the curve lies, about 90 %", "end", 'fill="#777"'))
     return "\n".join([*parts, "</svg>", ""])
 
 
@@ -142,6 +146,31 @@ def _curve(curve: Curve, x: Axis, y: Axis, colour: str) -> Iterator[str]:
         if low < high:
             yield f'<path d="M{place:.1f} {y.place(low):.1f}V{y.place(high):.1f}" stroke="{colour}"/>'
         yield f'<circle cx="{place:.1f}" cy="{y.place(value):.1f}" r="3.5" fill="{colour}"/>'
+
+
+MOST_OF_A_BAND = 100.0  # times the curve and the values, up to which the axis makes room for a band
+
+
+def _band_heights(curves: Sequence[Curve]) -> list[float]:
+    """Return the bounds of bands that an axis should show: those that are not far from everything else."""
+    heights = []
+    for curve in curves:
+        with np.errstate(all="ignore"):
+            near = (curve.band_high < MOST_OF_A_BAND * curve.y) & (curve.band_low * MOST_OF_A_BAND > curve.y)
+        heights += [*curve.band_low[near].tolist(), *curve.band_high[near].tolist()]
+    return heights
+
+
+def _band(curve: Curve, x: Axis, y: Axis, colour: str) -> Iterator[str]:
+    known = np.isfinite(curve.band_low) & np.isfinite(curve.band_high)
+    if known.sum() < 2:
+        return
+    at = [x.place(a) for a in curve.x[known].tolist()]
+    upper = [y.place(v) for v in curve.band_high[known].tolist()]
+    lower = [y.place(v) for v in curve.band_low[known].tolist()]
+    outline = [*zip(at, upper, strict=True), *reversed(list(zip(at, lower, strict=True)))]
+    points = " ".join(f"{a:.1f},{min(max(b, TOP), BOTTOM):.1f}" for a, b in outline)
+    yield f'<polygon points="{points}" fill="{colour}" fill-opacity="0.15"/>'
 
 
 def _runs(curve: Curve, y: Axis) -> Iterator[list[tuple[float, float]]]:

@@ -24,9 +24,11 @@ from callgrove.model.study.series import Study
 from callgrove.model.table import Column, Table
 from callgrove.modeling.fitting import Models, count_cautions, model_study
 from callgrove.modeling.functions import Factor, Functions
+from callgrove.modeling.improved import quantiles_at
+from callgrove.modeling.judgement import FAR, Apart, Trust, far_target, judge, set_apart
 from callgrove.modeling.model_tables import function_text, order_text
-from callgrove.modeling.prediction import FAR, read_stored_models
-from callgrove.modeling.scaling import falling_parameters, process_parameter
+from callgrove.modeling.scaling import falling_parameters
+from callgrove.modeling.stored_models import read_stored_models
 from callgrove.viewer.page import Choice, Detail, Limits, Panel, PanelMaker, Texts, Unavailable
 
 __all__ = [
@@ -35,7 +37,6 @@ __all__ = [
     "MetricTreeMaker",
     "ScalingMaker",
     "efficiency_maker",
-    "far_target",
     "gpu_maker",
     "metric_tree_maker",
     "scaling_maker",
@@ -303,15 +304,16 @@ class ScalingMaker:
         present = study.present[series]
         measured = {
             name: np.where(present, study.measure(column)[series], np.nan)
-            for name, column in (("value", models.options.measure), ("low", "minimum"), ("high", "maximum"))
+            for name, column in (("value", models.options.statistic), ("low", "minimum"), ("high", "maximum"))
         }
+        judged = judge(models, self._target)
         return {
             "parameters": list(study.parameters),
             "points": study.points,
             "target": self._target,
             "rest": self._rest(rows)[used],
             "far": FAR,
-            "measure": models.options.measure,
+            "measure": models.options.statistic,
             "metric_names": [study.metrics[m] for m in used],
             "adds_up": [study.metrics[m] not in study.ratios for m in used],
             "units": [_unit(study, m) for m in used],
@@ -327,6 +329,13 @@ class ScalingMaker:
             "noise": models.noise,
             "cautions": [{"text": text, "models": rows_} for _, text, rows_ in count_cautions(models.cautions)],
             "functions": _functions(models.functions),
+            "trust": Texts([Trust(trust).word for trust in judged.trust.tolist()]),
+            "reason": Texts([judged.reason(n) for n in numbers]),
+            "apart": set_apart(models, judged) != Apart.NO,
+            "run_share": judged.share,
+            "interval_low": judged.low,
+            "interval_high": judged.high,
+            "bands": _bands(models, self._target),
             **measured,
         }
 
@@ -358,6 +367,30 @@ class ScalingMaker:
             )
 
 
+MOST_BANDS = 200  # models whose intervals are in a page, those with the largest share
+N_SAMPLES = 13  # of a band along each parameter
+
+
+def _bands(models: Models, target: Floats) -> dict[str, Any]:
+    """Return intervals of 90 % along each parameter up to the target, the others at their largest values: `models` are
+    the numbers of those that have any, x is [P, K], low and high are [models, P, K]."""
+    study = models.study
+    chosen = np.sort(_rank_models(models, target)[:MOST_BANDS])
+    largest, smallest = study.points.max(axis=0), study.points.min(axis=0)
+    places = []
+    for p in range(len(study.parameters)):
+        last = max(float(target[p]), float(largest[p]))
+        spaced = np.geomspace if smallest[p] > 0 and np.isfinite(last) else np.linspace
+        line = np.tile(largest, (N_SAMPLES, 1))
+        with np.errstate(all="ignore"):
+            line[:, p] = spaced(smallest[p], last, N_SAMPLES)
+        places.append(line)
+    at = np.concatenate(places)
+    low, high = quantiles_at(study, models.series[chosen], at, models.options.measure)
+    x = np.concatenate([line[:, p] for p, line in enumerate(places)])
+    return {"models": chosen, "samples": N_SAMPLES, "x": x, "low": low, "high": high}
+
+
 def _unit(study: Study, metric: int) -> str:
     unit = study.units.get(study.metrics[metric], "")
     return "" if unit == NO_UNIT else unit
@@ -370,15 +403,6 @@ def _first_metric(study: Study, wanted: str | None) -> int:
         if name in names:
             return names.index(name)
     return 0
-
-
-def far_target(study: Study) -> Floats:
-    """Return a point worth predicting: the largest values measured, with four times the processes (or the first
-    parameter)."""
-    at: Floats = study.points.max(axis=0)
-    with np.errstate(over="ignore"):
-        at[process_parameter(study) or 0] *= FAR
-    return at
 
 
 def _rank_models(models: Models, at: Floats) -> Ints:

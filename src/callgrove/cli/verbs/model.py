@@ -25,7 +25,7 @@ from callgrove.cli.parser import Command
 
 if TYPE_CHECKING:
     from callgrove.arrays import Floats
-    from callgrove.model.table import Table
+    from callgrove.model.table import Column, Table
     from callgrove.modeling.fitting import Models
     from callgrove.modeling.options import ModelOptions
 
@@ -37,7 +37,7 @@ __all__ = ["ScalingOptions", "add_model_options", "fit_models", "parse_point", "
 
 MODELERS = ("default", "refining", "segmented")
 MEASURES = ("mean", "median", "minimum", "maximum")
-METHODS = ("extrap",)
+METHODS = ("extrap", "improved")
 SELECTIONS = ("auto", "all", "smallest")
 
 
@@ -52,7 +52,7 @@ class ScalingOptions(InputOptions, MetricNames):
     refit: bool
     stored: str | None
     modeler: str
-    measure: str
+    measure: str | None
     method: str
     no_logarithms: bool
     negative_exponents: bool
@@ -78,11 +78,12 @@ class ScalingOptions(InputOptions, MetricNames):
 
     def model_options(self) -> ModelOptions:
         """Return what the modeller takes."""
-        from callgrove.modeling.options import ModelOptions, parse_exponents
+        from callgrove.modeling.options import DETECTED, ModelOptions, parse_exponents
 
         return ModelOptions(
             modeler=self.modeler,
-            measure=self.measure,
+            measure=self.measure or (DETECTED if self.method == "improved" else "mean"),
+            method=self.method,
             logarithms=not self.no_logarithms,
             negative=self.negative_exponents,
             powers=parse_exponents(self.powers),
@@ -133,8 +134,13 @@ def _add_fit_options(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--refit", action="store_true", help="make new models even if the input has some")
     group.add_argument("--stored", metavar="NAME", help="which of the stored sets of models (default: the last)")
     group.add_argument("--modeler", choices=MODELERS, default="default", help="how to search for terms")
-    group.add_argument("--measure", choices=MEASURES, default="mean", help="what is modelled (default: mean)")
-    group.add_argument("--method", choices=METHODS, default="extrap", help="extrap: the same models as Extra-P")
+    group.add_argument("--measure", choices=MEASURES, help="what is modelled (default: mean)")
+    group.add_argument(
+        "--method",
+        choices=METHODS,
+        default="extrap",
+        help="extrap: the same models as Extra-P; improved: those that most evidence speaks for, beside Extra-P's",
+    )
     group.add_argument("--no-logarithms", action="store_true", help="do not try terms with log2")
     group.add_argument("--negative-exponents", action="store_true", help="also try terms that fall")
     group.add_argument(
@@ -228,7 +234,7 @@ def add_model_arguments(parser: argparse.ArgumentParser) -> None:
         "--runner-ups", action="store_true", help="show all functions that fit one series nearly as well"
     )
     shown.add_argument(
-        "--at", type=parse_point, metavar="P=4096", help="the point up to which runner-ups and plots should reach"
+        "--at", type=parse_point, metavar="P=4096", help="the point at which models are judged, and that plots reach"
     )
     shown.add_argument(
         "--expression", choices=EXPRESSIONS, action="append", default=[], help="add a column with the function as code"
@@ -253,11 +259,24 @@ def run_model(options: ModelVerbOptions) -> int:
         return _plot(models, options.plot, options)
     if options.format == "extrap":
         return _print_report(models, options)
+    if not options.runner_ups and not options.subtrees:
+        _say_target(models, options)
     if options.runner_ups or options.subtrees or options.limit is None:
         emit(_make_tables(models, options), options)
     else:  # thousands of functions are not written out for a few rows
         emit(_make_tables(_take_first(models, options.limit + 1), options), options, len(models))
     return 0
+
+
+def _say_target(models: Models, options: ModelVerbOptions) -> None:
+    """Say where models are judged."""
+    from callgrove.cli.messages import note
+    from callgrove.modeling.judgement import far_target
+
+    at = _at(models, options)
+    where = far_target(models.study) if at is None else at
+    point = ", ".join(f"{name} = {x:g}" for name, x in zip(models.study.parameters, where.tolist(), strict=True))
+    note(f"trust is that of predictions at {point}{'' if options.at else '; --at chooses another point'}")
 
 
 def _take_first(models: Models, n: int) -> Models:
@@ -268,13 +287,14 @@ def _take_first(models: Models, n: int) -> Models:
 
 def _make_tables(models: Models, options: ModelVerbOptions) -> Table | Iterable[Table]:
     from callgrove.modeling.model_tables import model_tables, subtree_sums, subtree_table
-    from callgrove.modeling.prediction import runner_ups
+    from callgrove.modeling.prediction import fit_beside, runner_ups
 
     if options.runner_ups:
         return _keep_whole(runner_ups(models, _only(models, "--runner-ups"), _at(models, options)))
     if options.subtrees:
         return _format_table(subtree_table(subtree_sums(models), _choose_styles(options)), options)
-    return (_format_table(table, options) for table in model_tables(models, _choose_styles(options)))
+    tables = model_tables(models, _choose_styles(options), _at(models, options), fit_beside(models))
+    return (_format_table(table, options) for table in tables)
 
 
 def _choose_styles(options: ModelVerbOptions) -> list[str]:
@@ -305,8 +325,26 @@ def _format_table(table: Table, options: ModelVerbOptions) -> Table:
         columns.append(Whole("function", table.column("short").values))
     columns += [Whole(style, table.column(style).values) for style in dict.fromkeys(options.expression)]
     columns.append(Whole("order", table.column("order").values))
-    columns += [table.column(name) for name in ("smape", "ar2", "models") if name in table.names]
+    columns += [table.column(name) for name in ("probability", "smape", "ar2", "models") if name in table.names]
+    columns += [Whole(name, table.column(name).values) for name in table.names if name.startswith("function_")]
+    columns += format_judgement(table)
     return Table(tuple(columns), table.left)
+
+
+def format_judgement(table: Table) -> list[Column]:
+    """Return, for people, the noise, the measured share, and how far to trust a row, which is never left out."""
+    from callgrove.render.text_formats import Graded, Whole
+
+    marks = {"good": "good", "fair": "fair !", "poor": "poor !!"}
+    columns: list[Column] = []
+    for name, factor in (("noise", 100.0), ("run_share", 1.0)):
+        if name in table.names and any(value is not None for value in table.column(name).plain()):
+            shares = table.column(name).plain()
+            columns.append(Whole(name, ["" if v is None else f"{v * factor:.3g} %" for v in shares]))
+    if "trust" in table.names:
+        columns.append(Graded("trust", [marks[word] for word in table["trust"]]))
+        columns.append(Whole("reason", table["reason"]))
+    return columns
 
 
 def _keep_whole(table: Table) -> Table:
@@ -390,7 +428,7 @@ def _save(models: Models, target: str, overwrite: bool) -> None:
     from callgrove.formats.interface import WriteOptions
     from callgrove.formats.registry import format_for_target, writer_of
     from callgrove.formats.writing.transfer import write_experiment
-    from callgrove.modeling.prediction import NAME, with_models
+    from callgrove.modeling.stored_models import NAME, with_models
 
     study = with_models(models.study, models, NAME)
     format_ = writer_of(format_for_target(target, series=True))
@@ -412,6 +450,7 @@ class PredictOptions(ScalingOptions, TableOutput):
     at: dict[str, float]
     subtrees: bool
     processes: str | None
+    noise_floor: float | None
 
 
 def add_predict_arguments(parser: argparse.ArgumentParser) -> None:
@@ -423,21 +462,52 @@ def add_predict_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--processes", metavar="PARAMETER", help="the parameter that counts processes (default: known by its name)"
     )
+    parser.add_argument(
+        "--noise-floor",
+        type=parse_percent,
+        metavar="PERCENT",
+        help="set apart what stays below this part of the run (default: what repetitions differ by)",
+    )
     add_table_output(parser, limit=20)
+
+
+def parse_percent(text: str) -> float:
+    """Parse `0.5` or `0.5%`."""
+    try:
+        number = float(text.removesuffix("%"))
+    except ValueError:
+        number = math.nan
+    if not 0 <= number <= 100:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a part of a run in percent, like 0.5")
+    return number
 
 
 def run_predict(options: PredictOptions) -> int:
     from callgrove.cli.messages import note
-    from callgrove.modeling.prediction import far_from, predict, target_of
+    from callgrove.modeling.prediction import far_from, fit_beside, predict, target_of
 
     models = fit_models(options)
     target = target_of(models.study, options.at)
     say_cautions(models)
     for text in far_from(models.study, target):
         note(f"{text}: functions that fit equally well part ways there (see model --runner-ups)")
-    table = predict(models, target, options.subtrees, options.processes)
+    table = predict(models, target, options.subtrees, options.processes, options.noise_floor, fit_beside(models))
+    _say_apart(table, options)
     emit(_format_predictions(table, options), options)
     return 0
+
+
+def _say_apart(table: Table, options: PredictOptions) -> None:
+    """Say how many rows come last because nothing should be concluded from them."""
+    from callgrove.cli.messages import note
+
+    apart = table["apart"]
+    noise, untrusted = apart.count("noise"), apart.count("not trusted")
+    if noise:
+        floor = "the noise floor" if options.noise_floor is None else f"{options.noise_floor:g} % of the run"
+        note(f"{noise} of {len(apart)} rows are set apart: they stay below {floor}")
+    if untrusted:
+        note(f"{untrusted} of {len(apart)} rows are set apart, after the others and without a share: not to be trusted")
 
 
 def _format_predictions(table: Table, options: PredictOptions) -> Table:
@@ -447,12 +517,13 @@ def _format_predictions(table: Table, options: PredictOptions) -> Table:
 
     if not options.is_for_people:
         return table
-    names = ("prediction", "share", "growth", "speedup", "efficiency")
+    names = ("prediction", "low", "high", "prediction_extrap", "share", "growth", "speedup", "efficiency")
     columns = [
         Column("callpath", table.column("callpath").values),
         Column("metric", [name or "<default>" for name in table.column("metric").plain()]),
         *(table.column(name) for name in names if name in table.names),
         Whole("order", table.column("order").values),
+        *format_judgement(table),
     ]
     return Table(tuple(columns), table.left)
 

@@ -310,10 +310,11 @@ def _function(constant: float, terms: Sequence[Term], parameters: Sequence[str])
 def _simple(term: Term, parameter: str) -> list[Json]:
     power, logarithm = term.exponents.get(parameter, ("0", "0"))
     terms: list[Json] = []
-    if power != "0":
-        terms.append({"term_type": "polynomial", "exponent": power})
-    if logarithm != "0":
-        terms.append({"term_type": "logarithm", "exponent": logarithm if "/" in logarithm else float(logarithm)})
+    for kind, exponent in (("polynomial", power), ("logarithm", logarithm)):
+        if exponent != "0":  # with a slash always: Extra-P makes a float of what has none, and shows p^(2.0)
+            terms.append(
+                {"term_type": kind, "exponent": f"{exponent}/1" if exponent.lstrip("-").isdigit() else exponent}
+            )
     return terms
 
 

@@ -73,14 +73,17 @@ class StudyMethods(SharedMethods):
         *,
         subtrees: bool = False,
         processes: str | None = None,
+        noise_floor: float | None = None,
         limit: int | None = None,
         **model: Any,
     ) -> Table:
-        """Return what models say about a point that was not measured, the largest cost first.
+        """Return what models say about a point that was not measured, the largest cost first, with intervals and how
+        far to trust them; what is not to be trusted, or is noise, comes last.
 
         at             a value for every parameter: {"p": 4096, "n": 1e6}
         subtrees       each call path with all below it
         processes      the parameter that counts processes (default: by its name)
+        noise_floor    percent of a run below which series are noise (default: what repetitions differ by)
 
         metric, callpath and further keywords are those of `model`.
 
@@ -88,12 +91,13 @@ class StudyMethods(SharedMethods):
         """
         from dataclasses import replace
 
-        from callgrove.modeling.prediction import far_from, predict, target_of
+        from callgrove.modeling.prediction import far_from, fit_beside, predict, target_of
 
         models = self.model(metric, callpath, **model)
         target = target_of(models.study, at)
         notes = [f"{text}: functions that fit equally well part ways there" for text in far_from(models.study, target)]
-        return replace(predict(models, target, subtrees, processes).head(limit), notes=tuple(notes))
+        table = predict(models, target, subtrees, processes, noise_floor, fit_beside(models))
+        return replace(table.head(limit), notes=tuple(notes))
 
     def export(self, table: str = "series") -> Table:
         """Return one of the tables that a study consists of: its series, or the parameters of its points."""

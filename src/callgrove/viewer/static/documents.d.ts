@@ -426,6 +426,18 @@ export interface ScalingData {
   noise: Numbers;
   cautions: { text: string; models: Numbers }[];
   functions: Functions;
+  /** How far to trust each model at the target: good, fair or poor, and why. */
+  trust: string[];
+  reason: string[];
+  /** Models that nothing should be concluded from, at the target: they have no share, and come last. */
+  apart: Numbers | boolean[];
+  /** Percent of the metric at the largest point measured. */
+  run_share: Numbers;
+  /** Where the curve lies at the target, with a probability of 90 %; not a number where that is unknown. */
+  interval_low: Numbers;
+  interval_high: Numbers;
+  /** The same along each parameter, the others at their largest values: x is [P, K], low and high [models, P, K]. */
+  bands: { models: Numbers; samples: number; x: Numbers; low: Numbers; high: Numbers };
   value: Numbers;
   low: Numbers;
   high: Numbers;

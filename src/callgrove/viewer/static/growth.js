@@ -90,7 +90,7 @@ class Growth {
     const ofMetric = Array.from(callpath, (_, m) => m).filter((m) => metric[m] === this.metric);
     const positive = ofMetric
       .map((m) => ({ m, now: valueAt(functions, m, this.largest), then: valueAt(functions, m, target) }))
-      .filter((one) => one.then > 0);
+      .filter((one) => one.then > 0 && !this.data.apart[one.m]);
     const total = positive.reduce((sum, one) => sum + one.then, rest[this.metric]);
     return positive.map((one) => ({
       ...one,
@@ -111,7 +111,7 @@ class Growth {
         key: "then",
         fits: () => true,
         words: (one) => `${this.amount(one.then)}  ${percent(one.share)}`.trimEnd(),
-        empty: "no model has a value above 0 there",
+        empty: "no model that can be trusted has a value above 0 there",
       },
       {
         name: "growing",
@@ -169,7 +169,7 @@ class Growth {
    * @returns {Bar}
    */
   bar(one, value, text) {
-    const { callpath, metric_names: names, target, order, short } = this.data;
+    const { callpath, metric_names: names, target, order, short, trust, reason } = this.data;
     const share = Number.isFinite(one.share) ? ` (${percent(one.share)})` : "";
     return {
       name: lastOf(callpath[one.m]),
@@ -185,6 +185,7 @@ class Growth {
           ["metric", names[this.metric]],
           [`at ${this.pointText(this.largest, this.moved)}`, this.amount(one.now)],
           [`at ${this.pointText(target, this.moved)}`, this.amount(one.then) + share],
+          ["trust", `${trust[one.m]}: ${reason[one.m]}`],
           ["growth", notation(order[one.m])],
           ["function", notation(short[one.m])],
         ],

@@ -6,6 +6,8 @@
  *
  * @typedef {{ x: number, y: number, low: number, high: number, details: Details }} Measured
  *
+ * @typedef {{ x: number, low: number, high: number }} Band
+ *
  * @typedef {Object} PlotData
  * @property {string} xTitle
  * @property {string} yTitle
@@ -16,6 +18,7 @@
  * @property {(y: number) => string} yText
  * @property {Point[]} curve
  * @property {number} beyond  where the curve leaves what was measured
+ * @property {Band[]} band  where the curve lies, with a probability of 90 %
  * @property {Measured[]} points
  * @property {{ x: number, y: number, text: string } | null} target
  * @property {string} empty  what to say where there is nothing to draw
@@ -119,6 +122,7 @@ export class Plot {
         size: 12,
         anchor: "middle",
       });
+    drawBand(surface, plot, frame);
     drawCurve(surface, plot, frame);
     drawTarget(surface, plot, frame);
     const focused = document.activeElement === this.#picture.canvas;
@@ -208,6 +212,25 @@ function drawCurve(surface, plot, { x, y, bottom, theme }) {
       surface.line(inside, theme.accent, 2.5, beyond);
     }
   }
+}
+
+/**
+ * Where the curve lies with a probability of 90 %: its bounds, and lines between them.
+ * @param {Surface} surface
+ * @param {PlotData} plot
+ * @param {Frame} frame
+ */
+function drawBand(surface, { band }, { x, y, bottom, theme }) {
+  /** @param {number} value */
+  const inside = (value) => Math.min(Math.max(y.place(value), TOP), bottom);
+  const drawn = band.filter((one) => Number.isFinite(y.place(one.low)) && Number.isFinite(y.place(one.high)));
+  for (const bound of /** @type {("low" | "high")[]} */ (["low", "high"])) {
+    /** @type {Point[]} */
+    const line = drawn.map((one) => [x.place(one.x), inside(one[bound])]);
+    if (line.length > 1) surface.line(line, theme.muted, 1, true);
+  }
+  for (const one of drawn)
+    drawLine(surface, [x.place(one.x), inside(one.low)], [x.place(one.x), inside(one.high)], theme.faint);
 }
 
 /**

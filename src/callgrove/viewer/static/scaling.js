@@ -3,7 +3,7 @@
  *
  * @import { Point } from "./canvas.js"
  * @import { Fact, ScalingData } from "./documents.js"
- * @import { Measured, PlotData } from "./plot.js"
+ * @import { Band, Measured, PlotData } from "./plot.js"
  * @import { Store } from "./store.js"
  */
 
@@ -18,6 +18,7 @@ import { Table } from "./table.js";
 
 const SAMPLES = 160; // of a curve
 const MOST_MARKS = 16;
+const TRUST = ["poor", "fair", "good"];
 const WIDE = 8; // the largest value by the smallest, from which on an axis begins logarithmic
 
 /**
@@ -42,6 +43,8 @@ class Scaling {
   values = []; // of models at the target
   /** @type {number[]} */
   shares = [];
+  /** @type {number[]} */
+  places = []; // of models by cost; those that stand apart come last, by what was measured of them
   along = 0; // the parameter of the plot; the others are fixed
   logY = false;
   sortBy = "share";
@@ -146,6 +149,13 @@ class Scaling {
           hint: () => "mean difference between model and measurement, in percent of both",
         },
         {
+          key: "trust",
+          title: "trust",
+          width: "minmax(76px, 0.7fr)",
+          text: (m) => `${data.trust[m]}: ${data.reason[m]}`,
+          hint: (m) => `${data.trust[m]} at ${this.pointText(data.target)}: ${data.reason[m]}`,
+        },
+        {
           key: "share",
           title: "share at target",
           width: "150px",
@@ -225,17 +235,24 @@ class Scaling {
     this.values = this.every.map((m) => valueAt(functions, m, this.target));
     const first = this.target.every((value, p) => value === this.data.target[p]);
     const total = names.map((_, m) => (first ? this.data.rest[m] : 0)); // of models that are not in this page
+    const { adds_up: addsUp, apart, run_share: runShare } = this.data;
     this.values.forEach((value, m) => {
-      if (value > 0) total[metric[m]] += value;
+      if (value > 0 && !apart[m]) total[metric[m]] += value;
     });
-    const { adds_up: addsUp } = this.data;
-    this.shares = this.values.map((value, m) => (addsUp[metric[m]] ? value / (total[metric[m]] || NaN) : NaN));
+    this.shares = this.values.map((value, m) =>
+      addsUp[metric[m]] && !apart[m] ? value / (total[metric[m]] || NaN) : NaN,
+    );
+    const size = this.values.map((value, m) => orLeast(apart[m] ? runShare[m] : value));
+    const ranked = [...this.every].sort(
+      (a, b) => Number(apart[a]) - Number(apart[b]) || (size[a] < size[b] ? 1 : size[a] > size[b] ? -1 : a - b),
+    );
+    ranked.forEach((m, place) => (this.places[m] = place));
   }
 
-  /** The model with the largest prediction. */
+  /** The model with the largest prediction of those that can be trusted. */
   best() {
     const own = this.every.filter((m) => this.data.metric[m] === this.metric);
-    return own.reduce((a, b) => (a < 0 || this.values[b] > this.values[a] ? b : a), -1);
+    return own.reduce((a, b) => (a < 0 || this.places[b] < this.places[a] ? b : a), -1);
   }
 
   // -- what is shown --------------------------------------------------------------------------------------------------
@@ -300,12 +317,13 @@ class Scaling {
    * @returns {(m: number) => string | number}
    */
   sortKey() {
-    const { callpath, order, short, smape } = this.data;
+    const { callpath, order, short, smape, trust } = this.data;
     if (this.sortBy === "callpath") return (m) => callpath[m];
     if (this.sortBy === "order") return (m) => order[m];
     if (this.sortBy === "short") return (m) => short[m];
-    const numbers = this.sortBy === "smape" ? smape : this.values; // as shares are: all of one metric
-    return (m) => (Number.isFinite(numbers[m]) ? numbers[m] : -Infinity);
+    if (this.sortBy === "trust") return (m) => TRUST.indexOf(trust[m]);
+    if (this.sortBy === "share") return (m) => -this.places[m];
+    return (m) => orLeast(smape[m]);
   }
 
   /**
@@ -403,6 +421,7 @@ class Scaling {
       empty: has ? "" : "there is no model to show",
       curve: has ? this.curve([...stepsOf(ends, logX), last]) : [],
       beyond: last,
+      band: has ? this.band() : [],
       points,
       caption: name && others ? `${name}, at ${others}` : name,
       said: has && !points.length ? `nothing was measured at ${others}` : "",
@@ -434,6 +453,23 @@ class Scaling {
     return xs.sort((a, b) => a - b).map((x) => [x, this.valueAt(x)]);
   }
 
+  /**
+   * Where the curve of the chosen model lies, with a probability of 90 %: known where the other parameters have their
+   * largest values.
+   * @returns {Band[]}
+   */
+  band() {
+    const { bands, parameters } = this.data;
+    const row = Array.from(bands.models).indexOf(this.chosen);
+    const atLargest = parameters.every((_, p) => p === this.along || this.fixed[p] === this.valuesOf(p).at(-1));
+    if (row < 0 || !atLargest) return [];
+    const n = bands.samples;
+    return Array.from({ length: n }, (_, k) => {
+      const at = (row * parameters.length + this.along) * n + k;
+      return { x: bands.x[this.along * n + k], low: bands.low[at], high: bands.high[at] };
+    }).filter((one) => Number.isFinite(one.low) && Number.isFinite(one.high));
+  }
+
   /** What was measured of the chosen series where the other parameters are as they are fixed. */
   measuredPoints() {
     const { data, along, chosen, nPoints } = this;
@@ -459,7 +495,19 @@ class Scaling {
 
   saveCsv() {
     const { data } = this;
-    const header = ["callpath", "metric", "function", "order", "smape", "ar2", "re", "prediction", "share"];
+    const header = [
+      "callpath",
+      "metric",
+      "function",
+      "order",
+      "smape",
+      "ar2",
+      "re",
+      "prediction",
+      "share",
+      "trust",
+      "reason",
+    ];
     const rows = this.shown.map((m) => [
       data.callpath[m],
       data.metric_names[this.metric],
@@ -470,6 +518,8 @@ class Scaling {
       data.re[m],
       this.values[m],
       Number.isFinite(this.shares[m]) ? 100 * this.shares[m] : null,
+      data.trust[m],
+      data.reason[m],
     ]);
     save("models.csv", new Blob([csv(header, rows)], { type: "text/csv" }));
   }
@@ -487,6 +537,8 @@ function stepsOf(ends, logarithmic) {
   );
 }
 
+/** @param {number} value */
+const orLeast = (value) => (Number.isFinite(value) ? value : -Infinity);
 /** @param {number[]} values */
 const isWide = (values) => values[0] > 0 && values[values.length - 1] / values[0] > WIDE;
 /** @param {number} value */

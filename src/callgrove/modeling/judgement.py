@@ -1,0 +1,282 @@
+"""How far a model is to be trusted at a point: its interval, what nearly equal functions say there, noise and distance.
+
+    good   the interval of 90 % stays within 12 % of the prediction, and functions that fit nearly as well agree
+    fair   it stays within a factor of 2
+    poor   it does not, or there is a reason to expect nothing of the model
+
+The rule was set on simulated series of one set of seeds and checked on another (`bench trust`): docs/modeling.md.
+Intervals are those of the improved method, whichever method found the function.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+
+from callgrove.arrays import Bools, Floats, Ints, group_alike
+from callgrove.model.study.series import Study
+from callgrove.modeling.fitting import FEWEST_POINTS, POOR_FIT, Caution, Models
+from callgrove.modeling.improved import quantiles_at
+from callgrove.modeling.near_equals import spread_at
+from callgrove.modeling.repetitions import repetitions_of
+
+__all__ = [
+    "FAR",
+    "Apart",
+    "Judgements",
+    "Trust",
+    "far_target",
+    "judge",
+    "measured_shares",
+    "noise_floors",
+    "set_apart",
+]
+
+FAR = 4.0  # times the largest value measured: beyond, terms that fit equally well part ways
+CLOSE, ROUGH = 1.12, 2.0  # the interval by the prediction: good, fair
+AGREEING, DISAGREEING = 1.2, 2.0  # the spread of near equals by the prediction
+SERIES_AT_ONCE = 8_192
+
+
+class Trust(IntEnum):
+    """How far to trust a prediction."""
+
+    POOR = 0
+    FAIR = 1
+    GOOD = 2
+
+    @property
+    def word(self) -> str:
+        """The name in tables."""
+        return self.name.lower()
+
+
+class Reason(IntEnum):
+    """Why; the first that applies counts."""
+
+    NO_MODEL = 0
+    BELOW_ZERO = 1
+    POOR_FIT = 2
+    UNPREDICTABLE = 3
+    OUTSIDE = 4
+    UNLIKE = 5
+    FAR_WITHOUT_INTERVAL = 6
+    FEW_POINTS = 7
+    NO_INTERVAL = 8
+    ROUGH = 9
+    UNSURE = 10
+    SURE = 11
+
+
+class Apart(IntEnum):
+    """Whether a prediction stands apart from those that costs are ranked by."""
+
+    NO = 0
+    UNTRUSTED = 1
+    NOISE = 2
+
+
+@dataclass(frozen=True, eq=False)
+class Judgements:
+    """What to think of M models at one point."""
+
+    at: Floats
+    prediction: Floats
+    low: Floats  # interval of 90 %; NaN: there is none
+    high: Floats
+    spread_low: Floats  # least and largest prediction of functions that fit nearly as well
+    spread_high: Floats
+    share: Floats  # percent of the metric at the largest point measured; NaN where it was not measured there
+    distance: Floats  # the point by the largest (or smallest) value measured; 1 inside
+    trust: Ints
+    why: Ints  # Reason
+    smape: Floats
+    n_points: Ints
+
+    def text(self, number: int) -> str:
+        """Return the judgement of one model in words: `poor: not predictable: 0.1 to 9`."""
+        return f"{Trust(self.trust[number]).word}: {self.reason(number)}"
+
+    def reason(self, number: int) -> str:
+        """Return why a model is trusted so far."""
+        numbers = (self.prediction, self.low, self.high, self.spread_low, self.spread_high)
+        value, low, high, least, most = (float(column[number]) for column in numbers)
+        match Reason(self.why[number]):
+            case Reason.NO_MODEL:
+                return "there is no model"
+            case Reason.BELOW_ZERO:
+                return "falls below 0 there"
+            case Reason.POOR_FIT:
+                return f"misses its measurements by {self.smape[number]:.0f} %"
+            case Reason.UNPREDICTABLE:
+                return f"not predictable: {low:.3g} to {high:.3g}"
+            case Reason.OUTSIDE:
+                return f"what else fits: {low:.3g} to {high:.3g}"
+            case Reason.UNLIKE | Reason.UNSURE:
+                return f"near equals: {least:.3g} to {most:.3g}"
+            case Reason.FAR_WITHOUT_INTERVAL:
+                return f"no interval, {self.distance[number]:.3g} times beyond"
+            case Reason.FEW_POINTS:
+                return f"only {self.n_points[number]} points"
+            case Reason.NO_INTERVAL:
+                return "no interval"
+            case Reason.ROUGH:
+                return f"{low:.3g} to {high:.3g}"
+            case _:
+                return f"within {max(high / value, value / low) - 1:.1%}" if value else "0 everywhere"
+
+
+def judge(models: Models, at: Floats) -> Judgements:
+    """Return what to think of models at a point, from their own measurements."""
+    study, series = models.study, models.series
+    prediction = models.functions.evaluate(at[None])[:, 0]
+    low, high = quantiles_at(study, series, at[None], models.options.measure)[:, :, 0]
+    if len(study.parameters) > 1:  # surfaces that fall are not among those that intervals are made of
+        low[_has_falling_term(models)], high[_has_falling_term(models)] = np.nan, np.nan
+    least, most = _spread(models, at)
+    with np.errstate(all="ignore"):
+        least, most = np.fmin(least, prediction), np.fmax(most, prediction)
+    distance = _distance(study, series, at)
+    why = _find_reasons(models, prediction, (low, high), (least, most), distance)
+    trust = np.where(why == Reason.SURE, Trust.GOOD, np.where(why >= Reason.FEW_POINTS, Trust.FAIR, Trust.POOR))
+    share = measured_shares(study)[series]
+    return Judgements(
+        at, prediction, low, high, least, most, share, distance, trust, why, models.costs.smape, models.n_points
+    )
+
+
+def _has_falling_term(models: Models) -> Bools:
+    falls: Bools = np.bincount(models.functions.owner, models.functions.coefficient < 0, minlength=len(models)) > 0
+    return falls
+
+
+def _find_reasons(
+    models: Models,
+    prediction: Floats,
+    interval: tuple[Floats, Floats],
+    spread: tuple[Floats, Floats],
+    distance: Floats,
+) -> Ints:
+    """Return the first reason that applies to each model."""
+    low, high = interval
+    with np.errstate(all="ignore"):
+        positive = prediction > 0
+        reach = np.maximum(high / prediction, prediction / low)
+        outside = np.maximum(low / prediction, prediction / high) > CLOSE
+        agreement = np.where(spread[0] > 0, np.maximum(spread[1] / prediction, prediction / spread[0]), np.inf)
+        known = np.isfinite(low) & np.isfinite(high)
+        few = (models.n_points < FEWEST_POINTS) | ((models.cautions & Caution.FEW_ON_A_LINE) != 0)
+        all_zero = (prediction == 0) & (models.costs.rss == 0)
+        tests: dict[Reason, Bools] = {
+            Reason.NO_MODEL: ~np.isfinite(prediction),
+            Reason.BELOW_ZERO: ~positive & ~all_zero,
+            Reason.POOR_FIT: models.costs.smape > POOR_FIT,
+            Reason.UNPREDICTABLE: known & (high > ROUGH**2 * low),
+            Reason.OUTSIDE: known & ((reach > ROUGH) | outside),
+            Reason.UNLIKE: ~known & ~all_zero & (agreement > DISAGREEING),
+            Reason.FAR_WITHOUT_INTERVAL: ~known & ~all_zero & (distance > FAR),
+            Reason.FEW_POINTS: few,
+            Reason.NO_INTERVAL: ~known & ~all_zero,
+            Reason.ROUGH: known & (reach > CLOSE),
+            Reason.UNSURE: known & (agreement > AGREEING),
+        }
+    return np.select(list(tests.values()), [int(reason) for reason in tests], int(Reason.SURE))
+
+
+def _spread(models: Models, at: Floats) -> tuple[Floats, Floats]:
+    """Return the least and largest prediction of near equals of each model."""
+    study, series = models.study, models.series
+    low, high = np.full(len(series), np.nan), np.full(len(series), np.nan)
+    values = study.measure(models.options.statistic)
+    for start in range(0, len(series), SERIES_AT_ONCE):
+        block = np.arange(start, min(start + SERIES_AT_ONCE, len(series)))
+        usable = study.present[series[block]] & np.isfinite(values[series[block]])
+        for pattern, members in group_alike(usable):
+            if pattern.any():
+                columns, rows = np.flatnonzero(pattern), block[members]
+                y = values[np.ix_(series[rows], columns)]
+                low[rows], high[rows] = spread_at(study.points[columns], y, at, models.options)
+    return low, high
+
+
+def _distance(study: Study, series: Ints, at: Floats) -> Floats:
+    """Return how many times a point lies beyond what was measured of each series, in the parameter where it is most."""
+    distance = np.ones(len(series))
+    for pattern, rows in group_alike(study.present[series]):
+        if pattern.any():
+            largest, smallest = study.points[pattern].max(axis=0), study.points[pattern].min(axis=0)
+            with np.errstate(all="ignore"):
+                beyond, below = np.where(largest > 0, at / largest, 1.0), np.where(at > 0, smallest / at, 1.0)
+            distance[rows] = max(1.0, float(beyond.max()), float(below.max()))
+    return distance
+
+
+# -- the run as a whole ------------------------------------------------------------------------------------------------
+
+
+def far_target(study: Study) -> Floats:
+    """Return a point worth predicting: the largest values measured, with four times the processes (or the first
+    parameter)."""
+    from callgrove.modeling.scaling import process_parameter
+
+    at: Floats = study.points.max(axis=0)
+    with np.errstate(over="ignore"):
+        at[process_parameter(study) or 0] *= FAR
+    return at
+
+
+def _sum_by_metric(study: Study, values: Floats) -> Floats:
+    """Return (metrics x points): sums over the series of each metric; what was not measured counts as nothing."""
+    total = np.zeros((len(study.metrics), study.n_points))
+    np.add.at(total, study.series_metric, np.where(study.present & np.isfinite(values), values, 0.0))
+    return total
+
+
+def measured_shares(study: Study) -> Floats:
+    """Return the percent that each series makes up of its metric at the largest point; NaN where it was not measured
+    there, or where the metric does not add up."""
+    largest = int(np.lexsort([*study.points.T[::-1], study.points.prod(axis=1)])[-1])
+    total = _sum_by_metric(study, study.mean)[:, largest]
+    ratios = np.isin(np.array(study.metrics, object), np.array(study.ratios, object))
+    total = np.where(ratios | (total <= 0), np.nan, total)
+    share: Floats = study.mean[:, largest] / total[study.series_metric] * 100
+    return share
+
+
+def noise_floors(study: Study) -> Floats:
+    """Return for each metric the percent of a run that repetitions differ by: the scatter of all series together by
+    their sum, at the median point; 0 where nothing was repeated."""
+    variance, total = np.zeros((len(study.metrics), study.n_points)), np.zeros((len(study.metrics), study.n_points))
+    for start in range(0, len(study), SERIES_AT_ONCE):
+        series = np.arange(start, min(start + SERIES_AT_ONCE, len(study)))
+        known = repetitions_of(study, series)
+        repeated = known.count > 1
+        np.add.at(variance, study.series_metric[series], np.where(repeated, known.std**2, 0.0))
+        np.add.at(total, study.series_metric[series], np.where(known.count > 0, np.abs(known.mean), 0.0))
+    with np.errstate(all="ignore"):
+        part = np.where(total > 0, np.sqrt(variance) / total, 0.0) * 100
+    floors: Floats = np.nan_to_num(np.median(part, axis=1))
+    return floors
+
+
+def below_floor(study: Study, series: Ints, floors: Floats) -> Bools:
+    """Return which series stay below a part (percent, by metric) of their metric's total wherever they were
+    measured."""
+    total = _sum_by_metric(study, study.mean)[study.series_metric[series]]
+    limit = total * (floors[study.series_metric[series]] / 100)[:, None]
+    with np.errstate(invalid="ignore"):
+        small: Bools = (study.mean[series] < limit) | ~study.present[series]
+    return np.asarray(small.all(axis=1))
+
+
+def set_apart(models: Models, judgements: Judgements, floor: float | None = None) -> Ints:
+    """Return what stands apart: models that are not to be trusted, and series that stay below the noise floor (percent
+    of the run; by default what repetitions differ by, for what is not trusted well)."""
+    floors = noise_floors(models.study) if floor is None else np.full(len(models.study.metrics), floor)
+    noise = below_floor(models.study, models.series, floors)
+    if floor is None:
+        noise &= judgements.trust < Trust.GOOD
+    apart = np.where(judgements.trust == Trust.POOR, int(Apart.UNTRUSTED), int(Apart.NO))
+    return np.where(noise, int(Apart.NOISE), apart)

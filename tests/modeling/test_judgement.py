@@ -1,0 +1,122 @@
+"""How far models are trusted: on series with planted behaviour and noise, and in the tables of predictions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from bench.simulation import disturb, plant, study_of_values
+from callgrove.arrays import Floats
+from callgrove.model.study.series import Study
+from callgrove.modeling.fitting import model_study
+from callgrove.modeling.judgement import Trust, judge, noise_floors
+from callgrove.modeling.near_equals import spread_at
+from callgrove.modeling.options import ModelOptions
+from callgrove.modeling.prediction import predict, runner_ups, target_of
+from tests.modeling.series import X, grid, study_of, study_of_many
+
+AT = np.array([256.0])
+
+
+@pytest.mark.parametrize("noise", [0.01, 0.05, 0.2])
+def test_what_is_called_good_predicts_well(noise: float) -> None:
+    """At four times the largest scale 95 % are within 20 %, on seeds that the rule was not set on."""
+    rng = np.random.default_rng(2718)
+    good, right = 0, 0
+    for generator in (1, 2):
+        planted = plant(generator, 150, rng)
+        study = study_of_values(disturb(planted.at(np.array(X, float)), noise, "uniform", 5, rng))
+        judged = judge(model_study(study), AT)
+        trusted = judged.trust == Trust.GOOD
+        good += int(trusted.sum())
+        right += int((np.abs(judged.prediction / planted.at(AT)[:, 0] - 1) <= 0.2)[trusted].sum())
+    assert right >= 0.95 * good
+    assert good >= {0.01: 220, 0.05: 110, 0.2: 25}[noise]
+
+
+def noisy_program() -> Study:
+    """A solver that grows and a wait that grows faster, both repeated; and ten tiny functions that are only noise."""
+    rng = np.random.default_rng(5)
+    clean = np.array([[10 + 0.5 * p for p in X], [0.01 * p**1.5 for p in X]])
+    noise = np.full((10, len(X)), 2e-5)[:, :, None] * rng.exponential(1.0, (10, len(X), 3))
+    values = np.concatenate([clean[:, :, None] * rng.normal(1, 0.01, (2, len(X), 3)), noise])
+    return study_of_values(values)
+
+
+def test_noise_is_never_ranked_first() -> None:
+    study = noisy_program()
+    models = model_study(study)
+    table = predict(models, target_of(study, {"p": 1024}))
+    assert table["callpath"][:2] == ["f0", "f1"]
+    assert sum(table["share"][:2]) == pytest.approx(100)
+    assert set(table["apart"][2:]) <= {"noise", "not trusted"}
+    assert table["share"][2:] == [None] * 10
+    everything = predict(models, target_of(study, {"p": 1024}), noise_floor=100.0)
+    assert set(everything["apart"]) == {"noise"}
+    assert noise_floors(study)[0] == pytest.approx(0.7, abs=0.5)
+
+
+def test_subtrees_are_as_good_as_what_they_consist_of() -> None:
+    study = Study.from_values(
+        ["p"],
+        [[x] for x in X],
+        [
+            (path, "time", k, [value(x) * (1 + e) for e in (-0.01, 0, 0.01)])
+            for path, value in (("main", lambda x: 3.0), ("main->f", lambda x: 2.0 * x))
+            for k, x in enumerate(X)
+        ],
+    )
+    table = predict(model_study(study), target_of(study, {"p": 256}), subtrees=True)
+    assert table["callpath"] == ["main", "main->f"]
+    assert table["prediction"][0] == pytest.approx(515)
+    assert table["low"][0] < 515 < table["high"][0]
+    assert table["trust"] == ["good", "good"]
+
+
+@pytest.mark.parametrize(
+    ("values", "word", "reason"),
+    [
+        ([9, 17, 33, 65, 129], "good", "within 0.0%"),
+        ([10 - x / 8 for x in X], "poor", "falls below 0 there"),
+        ([0.0] * 5, "good", "0 everywhere"),
+        ([5.0, 1.0, 7.0, 0.5, 9.0], "poor", "misses its measurements by"),
+        ([10.2, 14.1, 22.5], "poor", ""),
+        ([None] * 5, "poor", "there is no model"),
+    ],
+)
+def test_reasons(values: list[float | None], word: str, reason: str) -> None:
+    judged = judge(model_study(study_of(values)), AT)
+    assert judged.text(0).startswith(f"{word}: {reason}")
+
+
+def test_the_spread_is_that_of_the_runner_ups() -> None:
+    values = [10.2, 14.1, 22.5, 38.0, 70.6]
+    models = model_study(study_of(values))
+    listed = runner_ups(models, 0, AT)["prediction"]
+    low, high = spread_at(models.study.points, np.array([values]), AT, ModelOptions())
+    assert (low[0], high[0]) == pytest.approx((min(listed), max(listed)))
+
+
+def spread_of_surface(values: Floats, parameters: tuple[str, ...], points: list[tuple[float, ...]]) -> float:
+    low, high = spread_at(np.array(points), values[None], np.array([256.0] * len(parameters)), ModelOptions())
+    return float(high[0] / low[0])
+
+
+@pytest.mark.parametrize("n_parameters", [2, 3])
+def test_several_parameters_have_a_spread_that_grows_with_noise(n_parameters: int) -> None:
+    points = grid(*[(4.0, 8.0, 16.0, 32.0, 64.0)] * n_parameters)
+    clean = np.array([3 + np.prod(point) ** 0.5 for point in points])
+    rng = np.random.default_rng(3)
+    noisy = clean * rng.normal(1, 0.1, len(clean))
+    names = ("p", "q", "r")[:n_parameters]
+    assert spread_of_surface(clean, names, points) == pytest.approx(1, abs=1e-6)
+    assert spread_of_surface(noisy, names, points) > 1.02
+
+
+def test_three_parameters_are_trusted_no_further_than_fair() -> None:
+    points = grid((4, 8, 16, 32, 64), (1, 2, 3, 4, 5), (1, 2, 3, 4, 5))
+    study = study_of_many([[p + q * r for p, q, r in points]], points, ("p", "q", "r"))
+    judged = judge(model_study(study), np.array([128.0, 5.0, 5.0]))
+    assert judged.text(0) == "fair: no interval"
+    far = judge(model_study(study), np.array([1024.0, 5.0, 5.0]))
+    assert far.text(0) == "poor: no interval, 16 times beyond"
