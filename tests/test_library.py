@@ -22,7 +22,6 @@ from callgrove.errors import CallgroveError, Parameter, UsageError, Wording, com
 from callgrove.examples import example, gpu_example
 from callgrove.formats.interface import WriteKeywords, WriteOptions
 from callgrove.model.experiment import Experiment
-from callgrove.model.methods import ExperimentMethods, StudyMethods
 from callgrove.model.study.series import Study
 from callgrove.model.table import Table
 from tests.cli.commands import Capture, rows, run, said
@@ -58,7 +57,7 @@ def test_write_and_open_again(tmp_path: Path) -> None:
 def test_keywords_of_writing_are_its_options() -> None:
     fields = get_type_hints(WriteOptions)
     assert get_type_hints(WriteKeywords) == fields
-    for function in (callgrove.write, ExperimentMethods.write):
+    for function in (callgrove.write, Experiment.write):
         assert inspect.signature(function).parameters["options"].annotation == "Unpack[WriteKeywords]"
     documented = re.findall(r"^(\w+)  +\w", inspect.getdoc(callgrove.write) or "", re.MULTILINE)
     assert sorted(documented) == sorted(["to_format", *fields])
@@ -111,9 +110,8 @@ def test_help_and_completion_know_every_public_name() -> None:
 def public_docs() -> dict[str, str]:
     """The documentation of all that a user calls: functions, and methods that mirror verbs."""
     functions = [getattr(callgrove, name) for name in callgrove.__all__ if name[0].islower()]
-    methods = [
-        member for one in (ExperimentMethods, StudyMethods) for _, member in inspect.getmembers(one, inspect.isfunction)
-    ]
+    of_classes = (inspect.getmembers(one, inspect.isfunction) for one in (Experiment, Study))
+    methods = [one for members in of_classes for _, one in members if ".model.methods." in one.__module__]
     found = [one for one in (*functions, *methods) if not one.__name__.startswith("_")]
     return {one.__qualname__: inspect.getdoc(one) or "" for one in found}
 

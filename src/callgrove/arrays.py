@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 __all__ = [
     "ABSENT",
+    "MISSING",
     "NO_OFFSET",
     "Array",
     "Bools",
@@ -45,6 +46,7 @@ __all__ = [
 
 
 ABSENT = -1
+MISSING = int(np.iinfo(np.int64).min)  # an absent integer where -1 is a value; no time, size or id is that small
 NO_OFFSET = np.uint64(2**64 - 1)  # offsets are unsigned: kernel addresses exceed 2**63
 
 Array = npt.NDArray[Any]

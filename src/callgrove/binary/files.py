@@ -26,7 +26,7 @@ import numpy.typing as npt
 
 from callgrove.errors import CorruptFile, InputError, UsageError
 
-__all__ = ["HEAD_BUDGET", "FileBytes", "FilePart", "IdMap", "Record", "Source"]
+__all__ = ["HEAD_BUDGET", "FileBytes", "FilePart", "IdMap", "Record", "Source", "size_of"]
 
 
 # -- one read-only file ------------------------------------------------------------------------------------------------
@@ -399,3 +399,11 @@ def _existing(path: str | Path) -> Path:
     if not stat.S_ISDIR(mode) and not stat.S_ISREG(mode):  # a pipe would be waited for, a device may never end
         raise InputError(f"{where}: is a device, a pipe or the like; save what comes out of it, and open that file")
     return where
+
+
+def size_of(path: Path) -> int:
+    """Return the size of a file in bytes; 0 if it is gone."""
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0

@@ -14,7 +14,7 @@ The modules, in the order to read them:
     hpcrun/       HPCToolkit measurements, traces and structure files
     cube/         Cube 4 of Score-P, Scalasca and CubeLib
     extrap/       Extra-P's files of series
-    runs/         folders of runs in any of these formats
+    events/       recorded events of any tool: data sets -> experiment
     gpu/          GPU traces in SQLite: rocpd, its draft, RPD, Nsight Systems
     timeline/     traces for viewers: Perfetto, Chrome, OTF2
     stacks/       costs of call stacks: folded, perf script; for viewers speedscope, pprof, Graphviz

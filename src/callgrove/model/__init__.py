@@ -11,7 +11,7 @@ The modules, in the order to read them:
     computed_values.py  values in scopes that are not stored; matrices; values of several runs as one
     traces/             samples, spans and counters over time
     experiment.py       all of that together, and what it must satisfy
-    methods.py          the methods of experiments and studies that mirror verbs: the door to the layers above
+    methods/            the methods of experiments and studies that mirror verbs: the door to the layers above
     table.py            the result that all layers share
     builder.py          the only way to make an experiment, its contexts and regions
     joining.py          several executions as one experiment

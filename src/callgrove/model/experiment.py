@@ -16,7 +16,11 @@ from callgrove.errors import CallgroveError, InputError, RefusedInput, UsageErro
 from callgrove.model.computed_values import matrices, recipe
 from callgrove.model.contexts import ContextKind, ContextTree, Regions, Relation
 from callgrove.model.derived import ProfileCells, TotalCells
-from callgrove.model.methods import ExperimentMethods
+from callgrove.model.methods.exports import ExportMethods
+from callgrove.model.methods.parts import PartMethods
+from callgrove.model.methods.shared import SharedMethods
+from callgrove.model.methods.traces import TraceMethods
+from callgrove.model.methods.views import ViewMethods
 from callgrove.model.metrics import Aggregation, Metrics, Scope
 from callgrove.model.profiles import ProfileKind, Profiles, System
 from callgrove.model.runs import Run
@@ -105,7 +109,7 @@ class Sources:
 
 
 @dataclass(frozen=True)
-class Experiment(ExperimentMethods):
+class Experiment(ViewMethods, TraceMethods, PartMethods, ExportMethods, SharedMethods):
     """One or more runs, and everything measured in them: what `callgrove.open` returns.
 
     title, format, version, path    what it is, and where it was read from

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from callgrove.errors import MissingExtra
-from callgrove.model.methods import TableMethods
+from callgrove.model.methods.shared import TableMethods
 
 if TYPE_CHECKING:
     from callgrove.arrays import Array

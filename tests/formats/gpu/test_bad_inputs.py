@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from callgrove.errors import CallgroveError, CorruptFile, InputError, NotRecognised, UnsupportedVersion
-from callgrove.formats.gpu.spans import DataSetSpans
+from callgrove.formats.events.spans import DataSetSpans
 from callgrove.formats.registry import open_path
 from callgrove.model.experiment import Experiment, InputWarning, Severity
 from tests.cli.commands import Capture, rows, run, said

@@ -13,10 +13,10 @@ import pytest
 from callgrove.analysis.tables import export
 from callgrove.errors import CallgroveError
 from callgrove.execute import Engine, Workers, executor
-from callgrove.formats.gpu import experiment as gpu_experiment
+from callgrove.formats.events import experiment as event_experiment
+from callgrove.formats.events.spans import DataSetSpans
 from callgrove.formats.gpu import formats
 from callgrove.formats.gpu.rocpd.reader import RocpdData
-from callgrove.formats.gpu.spans import DataSetSpans
 from callgrove.formats.interface import ReadOptions
 from callgrove.formats.registry import open_paths
 from callgrove.model.experiment import Experiment
@@ -53,7 +53,7 @@ def columns(part: Table, *names: str) -> Iterator[tuple[Any, ...]]:
 def one_by_one(files: list[Path], monkeypatch: pytest.MonkeyPatch) -> Experiment:
     with monkeypatch.context() as patch:
         patch.setattr(formats, "BUNDLE_BYTES", 0)
-        patch.setattr(gpu_experiment, "BUNDLE_BYTES", 0)
+        patch.setattr(event_experiment, "BUNDLE_BYTES", 0)
         return folded(files)
 
 
@@ -68,7 +68,7 @@ def test_some_at_a_time_are_as_one_by_one(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_on_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = made(tmp_path)
-    monkeypatch.setattr(gpu_experiment, "BUNDLE_BYTES", 2 * files[0].stat().st_size)
+    monkeypatch.setattr(event_experiment, "BUNDLE_BYTES", 2 * files[0].stat().st_size)
     here = folded(files)
     with executor(Engine(jobs=2)) as workers:
         there = folded(files, workers)

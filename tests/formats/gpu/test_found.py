@@ -21,7 +21,7 @@ from callgrove.binary.sqlite.cells import Type
 from callgrove.binary.sqlite.database import SqliteCache, SqliteFile
 from callgrove.binary.sqlite.pages import Pages
 from callgrove.binary.sqlite.tables import Room, Runs, Starts
-from callgrove.formats.gpu.dataset import TableData
+from callgrove.formats.gpu.event_tables import TableData
 from tests.formats.gpu.gpu_databases import execute, suffix_of
 from tests.formats.gpu.test_joined import joined, made, opened, process, rows, same
 

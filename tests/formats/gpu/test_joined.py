@@ -23,14 +23,15 @@ from callgrove.binary.sqlite.cells import Type
 from callgrove.binary.sqlite.database import SqliteCache, SqliteFile
 from callgrove.binary.sqlite.plan import Slow
 from callgrove.errors import CallgroveError, InputError
+from callgrove.formats.events.experiment import JoinedSpans
+from callgrove.formats.events.spans import DataSetSpans
 from callgrove.formats.gpu import formats
-from callgrove.formats.gpu.experiment import JoinedSpans
 from callgrove.formats.gpu.files import read_ahead
 from callgrove.formats.gpu.rocpd import lookups
+from callgrove.formats.gpu.rocpd.events import RocpdEvents
 from callgrove.formats.gpu.rocpd.lookups import ByOwner
 from callgrove.formats.gpu.rocpd.places import join_files, read_together
 from callgrove.formats.gpu.rocpd.tables import LISTED
-from callgrove.formats.gpu.spans import DataSetSpans
 from callgrove.formats.interface import ReadOptions
 from callgrove.formats.registry import open_paths
 from callgrove.model.experiment import Experiment
@@ -389,6 +390,7 @@ def test_memory_is_given_back_and_read_again(tmp_path: Path) -> None:
     backend = joined(opened(made(tmp_path)))
     assert backend.joined is not None
     found = rows(backend)
+    assert isinstance(backend.joined, RocpdEvents)
     files = backend.joined._files
     backend.release()
     assert files._buffer is None

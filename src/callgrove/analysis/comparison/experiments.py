@@ -23,7 +23,7 @@ from callgrove.analysis.comparison.sides import Question, find_factors, join_val
 from callgrove.arrays import Array, Bools, Floats, Ints
 from callgrove.errors import Parameter, UsageError
 from callgrove.model.experiment import Experiment
-from callgrove.model.methods import ComparisonMethods
+from callgrove.model.methods.shared import ComparisonMethods
 from callgrove.model.metrics import Aggregation, Metric, Scope
 from callgrove.model.table import Column, Table
 

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from callgrove.arrays import Array, Directory, Floats, Ids, Ints
+from callgrove.arrays import MISSING, Array, Directory, Floats, Ids, Ints
 from callgrove.binary.sqlite.tables import PageRows
 from callgrove.errors import CorruptFile
 
@@ -37,8 +37,6 @@ __all__ = [
     "text_column",
 ]
 
-
-MISSING = int(np.iinfo(np.int64).min)  # an absent integer; no time, size or id is that small
 
 Cells = Mapping[str, Array]
 TEXTUAL = {str, type(None)}

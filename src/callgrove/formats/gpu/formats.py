@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from callgrove.arrays import ABSENT, Ints, bundles
-from callgrove.binary.files import Source
+from callgrove.binary.files import Source, size_of
 from callgrove.binary.sqlite.database import SqliteCache, SqliteFile
 from callgrove.binary.sqlite.plan import BUNDLE_BYTES
 from callgrove.binary.sqlite.schema import HEADER_BYTES, MAGIC, header_problem
 from callgrove.errors import InputError, NotRecognised, Parameter, UsageError
 from callgrove.execute import IN_PROCESS
-from callgrove.formats.gpu.dataset import TableData
-from callgrove.formats.gpu.experiment import experiment_of
-from callgrove.formats.gpu.files import ENDINGS, INDEX, candidates, databases, names_of_files, read_ahead, size_of
-from callgrove.formats.gpu.spans import HOST_KINDS
+from callgrove.formats.events.experiment import experiment_of
+from callgrove.formats.events.spans import HOST_KINDS
+from callgrove.formats.gpu.event_tables import TableData
+from callgrove.formats.gpu.files import ENDINGS, INDEX, candidates, databases, names_of_files, read_ahead
 from callgrove.formats.interface import Field, Grade, Match, Problem, ReadOptions, WriteOptions
 from callgrove.model.experiment import Experiment, InputWarning, Severity
 from callgrove.model.study.series import Study

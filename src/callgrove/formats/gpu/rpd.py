@@ -36,16 +36,8 @@ import numpy as np
 from callgrove.arrays import ABSENT, Array, Bools, Ids, Ints
 from callgrove.binary.sqlite.cells import MISSING, Cells, Lookup, Type
 from callgrove.binary.sqlite.database import SqliteFile
-from callgrove.formats.gpu.dataset import (
-    OVERHEAD,
-    CounterRows,
-    EventTable,
-    LaneList,
-    Process,
-    Recorded,
-    TableData,
-    or_absent,
-)
+from callgrove.formats.events.dataset import OVERHEAD, CounterRows, LaneList, Process, Recorded
+from callgrove.formats.gpu.event_tables import EventTable, TableData, or_absent
 from callgrove.model.experiment import Severity
 from callgrove.model.profiles import ProfileKind
 from callgrove.model.traces.events import Device, SideTable, SpanKind

@@ -26,7 +26,7 @@ import numpy as np
 from callgrove.arrays import Bools, Floats, Ids, Ints
 from callgrove.errors import UsageError
 from callgrove.model.experiment import InputWarning
-from callgrove.model.methods import StudyMethods
+from callgrove.model.methods.studies import StudyMethods
 from callgrove.model.table import Column, Table
 
 __all__ = [

@@ -14,7 +14,7 @@ from callgrove.arrays import ABSENT, Array, Bools, Ids, Ints
 from callgrove.binary.sqlite.cells import MISSING, Cells, Lookup, Type, json_strings
 from callgrove.binary.sqlite.database import SqliteFile
 from callgrove.errors import CorruptFile
-from callgrove.formats.gpu.dataset import EventTable, Lane, LaneList, Process, Recorded, TableData
+from callgrove.formats.events.dataset import Lane, LaneList, Process, Recorded
 from callgrove.formats.gpu.draft.schema import (
     COUNTERS,
     INFO,
@@ -29,6 +29,7 @@ from callgrove.formats.gpu.draft.schema import (
     parse_list,
     whole_number,
 )
+from callgrove.formats.gpu.event_tables import EventTable, TableData
 from callgrove.model.profiles import ProfileKind
 from callgrove.model.traces.events import Device, SpanKind
 

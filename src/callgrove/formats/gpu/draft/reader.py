@@ -24,7 +24,7 @@ import numpy as np
 from callgrove.arrays import ABSENT, Array, Bools, Ids, Ints
 from callgrove.binary.sqlite.cells import MISSING, Cells, Lookup, Type
 from callgrove.binary.sqlite.database import SqliteFile
-from callgrove.formats.gpu.dataset import CounterRows, EventTable, Extra, Stacks, or_absent
+from callgrove.formats.events.dataset import CounterRows, Stacks
 from callgrove.formats.gpu.draft.lanes import DraftLanes
 from callgrove.formats.gpu.draft.schema import (
     COUNTERS,
@@ -39,6 +39,7 @@ from callgrove.formats.gpu.draft.schema import (
     Infos,
     others_info,
 )
+from callgrove.formats.gpu.event_tables import EventTable, Extra, or_absent
 from callgrove.model.experiment import Severity
 from callgrove.model.traces.events import SideTable, SpanKind
 from callgrove.model.traces.intervals import enclosing

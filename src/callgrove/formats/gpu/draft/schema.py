@@ -13,7 +13,8 @@ import numpy as np
 
 from callgrove.arrays import ABSENT, Array, Bools, Ints
 from callgrove.binary.sqlite.cells import json_object
-from callgrove.formats.gpu.dataset import OVERHEAD, EventTable
+from callgrove.formats.events.dataset import OVERHEAD
+from callgrove.formats.gpu.event_tables import EventTable
 from callgrove.model.traces.events import SpanKind
 
 __all__ = [

@@ -22,9 +22,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from callgrove.errors import UsageError
+from callgrove.formats.events.spans import refuse_input_as
 from callgrove.formats.gpu.draft.rows import IN_COLUMNS, DraftPlaces, SpanRows, Strings
 from callgrove.formats.gpu.draft.schema import insert, statements
-from callgrove.formats.gpu.spans import refuse_input_as
 from callgrove.formats.interface import Chunk, SampleChunk, WriteOptions
 from callgrove.formats.writing.targets import SqliteTarget
 from callgrove.formats.writing.writer import TargetWriter, losses_of_runs, losses_of_sides, losses_of_tables

@@ -16,7 +16,8 @@ import numpy as np
 from callgrove.arrays import ABSENT
 from callgrove.binary.sqlite.cells import MISSING, Lookup, Type
 from callgrove.binary.sqlite.database import SqliteFile
-from callgrove.formats.gpu.dataset import UTC_CLOCK, LaneList, Process, Recorded, TableData
+from callgrove.formats.events.dataset import UTC_CLOCK, LaneList, Process, Recorded
+from callgrove.formats.gpu.event_tables import TableData
 from callgrove.formats.gpu.nsight.tables import START_END, STREAM, TID_BITS
 from callgrove.model.profiles import ProfileKind
 from callgrove.model.traces.events import Device

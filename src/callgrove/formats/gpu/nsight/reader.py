@@ -32,7 +32,8 @@ import numpy as np
 from callgrove.arrays import ABSENT, Array, Bools, Ids, Ints
 from callgrove.binary.sqlite.cells import MISSING, Cells, Type
 from callgrove.binary.sqlite.database import SqliteFile
-from callgrove.formats.gpu.dataset import EventTable, Stacks, or_absent
+from callgrove.formats.events.dataset import Stacks
+from callgrove.formats.gpu.event_tables import EventTable, or_absent
 from callgrove.formats.gpu.nsight.places import NsightPlaces
 from callgrove.formats.gpu.nsight.tables import (
     ARROW,

@@ -13,7 +13,8 @@ import numpy as np
 from callgrove.arrays import ABSENT, Ids, Ints, Names, distinct
 from callgrove.binary.sqlite.cells import MISSING, Type
 from callgrove.binary.sqlite.database import SqliteFile
-from callgrove.formats.gpu.dataset import OVERHEAD, EventTable
+from callgrove.formats.events.dataset import OVERHEAD
+from callgrove.formats.gpu.event_tables import EventTable
 from callgrove.model.traces.events import SpanKind
 from callgrove.model.traces.pairing import strip_version
 

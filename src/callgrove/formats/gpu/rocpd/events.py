@@ -18,7 +18,8 @@ from callgrove.arrays import ABSENT, Array, Bools, Ids, Ints, Names
 from callgrove.binary.sqlite.batch import JoinedFiles, OwnedRows
 from callgrove.binary.sqlite.cells import MISSING, Lookup, Type, is_json, json_strings
 from callgrove.binary.sqlite.plan import Slow
-from callgrove.formats.gpu.dataset import Events, EventTable, or_absent
+from callgrove.formats.events.dataset import Events
+from callgrove.formats.gpu.event_tables import EventTable, or_absent
 from callgrove.formats.gpu.rocpd.lookups import Lookups, OwnedTables
 from callgrove.formats.gpu.rocpd.places import RocpdPlaces, device_of
 from callgrove.formats.gpu.rocpd.tables import AGENT_COLUMNS, TABLES

@@ -19,7 +19,8 @@ from callgrove.binary.sqlite.cells import MISSING, Cells, Lookup, Type, json_sca
 from callgrove.binary.sqlite.database import SqliteFile
 from callgrove.binary.sqlite.plan import Slow
 from callgrove.errors import UnsupportedVersion
-from callgrove.formats.gpu.dataset import Lane, LaneList, Process, TableData
+from callgrove.formats.events.dataset import Lane, LaneList, Process
+from callgrove.formats.gpu.event_tables import TableData
 from callgrove.formats.gpu.rocpd.tables import (
     AGENT_COLUMNS,
     AGENT_NUMBERS,

@@ -20,13 +20,14 @@ from functools import cached_property, partial
 
 import numpy as np
 
-from callgrove.arrays import Array, Ints
+from callgrove.arrays import Array, Ints, Names
 from callgrove.binary.sqlite.batch import OwnedRows
 from callgrove.binary.sqlite.cells import Cells, Lookup, Type
 from callgrove.binary.sqlite.database import SqliteFile
 from callgrove.errors import CorruptFile
-from callgrove.formats.gpu.dataset import CounterRows, Events, EventTable, Extra
-from callgrove.formats.gpu.rocpd.events import EventChunk
+from callgrove.formats.events.dataset import CounterRows, DataSet, Events
+from callgrove.formats.gpu.event_tables import EventTable, Extra
+from callgrove.formats.gpu.rocpd.events import EventChunk, RocpdEvents
 from callgrove.formats.gpu.rocpd.lookups import Lookups, OwnedTables, choose_names
 from callgrove.formats.gpu.rocpd.places import ReadBefore, RocpdPlaces, suffixes
 from callgrove.formats.gpu.rocpd.span_attributes import (
@@ -97,6 +98,12 @@ class RocpdData(RocpdPlaces):
         if missing := choose_names(texts, which).count(""):
             text = f"{missing} kernel symbols have no {which} name; their kernels go by the usual one"
             self.warn(Severity.NOTE, f"{self.table_name('info_kernel_symbol')}: {text}")
+
+    def join(self, datasets: Sequence[DataSet], names: Names) -> RocpdEvents | None:
+        """Return the events of several data sets, read at once, if all are of rocprofv3 and each has its own file."""
+        members = [dataset for dataset in datasets if isinstance(dataset, RocpdData)]
+        files = {dataset.path for dataset in members}
+        return RocpdEvents(members, names) if len(members) == len(files) == len(datasets) else None
 
     # -- events ------------------------------------------------------------------------------------------------------
 

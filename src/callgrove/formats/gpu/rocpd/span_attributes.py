@@ -9,7 +9,8 @@ import numpy as np
 
 from callgrove.arrays import ABSENT, Array, Ints
 from callgrove.binary.sqlite.cells import MISSING, Cells, Lookup, Type, json_object, json_scalars
-from callgrove.formats.gpu.dataset import CounterRows, Extra, or_absent
+from callgrove.formats.events.dataset import CounterRows
+from callgrove.formats.gpu.event_tables import Extra, or_absent
 from callgrove.formats.gpu.rocpd.tables import LATER, columns_of
 from callgrove.model.traces.events import SideTable
 

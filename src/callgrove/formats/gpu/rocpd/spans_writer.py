@@ -28,6 +28,7 @@ import numpy as np
 
 from callgrove.arrays import ABSENT, Ints
 from callgrove.errors import UsageError
+from callgrove.formats.events.spans import DataSetSpans, refuse_input_as
 from callgrove.formats.gpu.draft.rows import process_times, thread_ids
 from callgrove.formats.gpu.rocpd.reader import RocpdData
 from callgrove.formats.gpu.rocpd.tables import (
@@ -39,7 +40,6 @@ from callgrove.formats.gpu.rocpd.tables import (
     quote_with,
 )
 from callgrove.formats.gpu.rocpd.writer import RocpdWriter, create_data_views
-from callgrove.formats.gpu.spans import DataSetSpans, refuse_input_as
 from callgrove.formats.interface import Chunk, LossReport, SampleChunk, WriteOptions
 from callgrove.formats.writing.targets import SqliteTarget, refuse_existing
 from callgrove.formats.writing.writer import (

@@ -10,7 +10,7 @@ import numpy as np
 from callgrove.arrays import Ints
 from callgrove.binary.sqlite.cells import MISSING, Lookup, Type, json_object
 from callgrove.binary.sqlite.database import SqliteFile
-from callgrove.formats.gpu.dataset import EventTable
+from callgrove.formats.gpu.event_tables import EventTable
 from callgrove.model.table import Column, Table
 from callgrove.model.traces.events import SpanKind
 

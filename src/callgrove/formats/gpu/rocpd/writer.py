@@ -22,9 +22,9 @@ from pathlib import Path
 
 from callgrove.binary.sqlite.database import totals_of
 from callgrove.errors import Parameter, UsageError, compose_text
+from callgrove.formats.events.spans import DataSetSpans, refuse_input_as
 from callgrove.formats.gpu.rocpd.reader import RocpdData
 from callgrove.formats.gpu.rocpd.tables import COLUMNS, LATER, columns_of, create_table, create_view, quote_with
-from callgrove.formats.gpu.spans import DataSetSpans, refuse_input_as
 from callgrove.formats.interface import Chunk, LossReport, WriteOptions
 from callgrove.formats.writing.targets import SqliteTarget
 from callgrove.formats.writing.writer import TargetWriter

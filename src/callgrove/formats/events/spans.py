@@ -15,10 +15,9 @@ from pathlib import Path
 
 import numpy as np
 
-from callgrove.arrays import ABSENT, Array, Ids, Ints, Names, Translation, bundles
-from callgrove.binary.sqlite.cells import MISSING
+from callgrove.arrays import ABSENT, MISSING, Array, Ids, Ints, Names, Translation, bundles
 from callgrove.errors import Parameter, UsageError, compose_text
-from callgrove.formats.gpu.dataset import CounterRows, DataSet, Events, Lane, Process, Stacks
+from callgrove.formats.events.dataset import CounterRows, DataSet, Events, Lane, Process, Stacks
 from callgrove.model.experiment import Experiment, InputWarning, Severity
 from callgrove.model.table import Table
 from callgrove.model.traces.events import (
@@ -350,6 +349,10 @@ class Shifted:
     @property
     def live(self) -> bool:
         return self._dataset.live
+
+    @property
+    def is_shareable(self) -> bool:
+        return self._dataset.is_shareable
 
     def count(self) -> int:
         return self._dataset.count()

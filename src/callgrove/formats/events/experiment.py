@@ -11,20 +11,18 @@ from dataclasses import replace
 from functools import partial
 from itertools import accumulate, pairwise
 from pathlib import Path
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from callgrove.arrays import ABSENT, Array, Ids, Ints, bundles
-from callgrove.binary.sqlite.cells import MISSING
-from callgrove.binary.sqlite.plan import BUNDLE_BYTES
+from callgrove.arrays import ABSENT, MISSING, Array, Ids, Ints, Names, bundles
+from callgrove.binary.files import size_of
 from callgrove.errors import UsageError
 from callgrove.execute import IN_PROCESS
-from callgrove.formats.gpu.dataset import DataSet, Process, Stacks
-from callgrove.formats.gpu.files import Runs, size_of, split_into_runs
-from callgrove.formats.gpu.places import add_places, process_and_device, tables_beside
-from callgrove.formats.gpu.rocpd.events import RocpdEvents
-from callgrove.formats.gpu.rocpd.reader import RocpdData
-from callgrove.formats.gpu.spans import DataSetSpans, align_clocks, select_events
+from callgrove.formats.events.dataset import DataSet, Events, Process, Stacks
+from callgrove.formats.events.places import add_places, process_and_device, tables_beside
+from callgrove.formats.events.runs import Runs, split_into_runs
+from callgrove.formats.events.spans import DataSetSpans, align_clocks, select_events
 from callgrove.formats.interface import ReadOptions
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.contexts import ContextKind
@@ -45,6 +43,40 @@ __all__ = ["JoinedSpans", "StackSamples", "experiment_of"]
 
 SIZES = ("copy", "alloc")
 STACK = "stack"
+BUNDLE_BYTES = 8 << 20  # of small files whose events are read at once
+
+
+class JoinedEvents(Protocol):
+    """The events of several data sets, read at once: chunks mix data sets, span numbers run through all of them."""
+
+    @property
+    def obstacle(self) -> str:
+        """Return why each data set has to be read by itself after all; empty where nothing hinders."""
+
+    @property
+    def has_samples(self) -> bool:
+        """Return whether a data set may have quantities over time."""
+
+    @property
+    def has_stacks(self) -> bool:
+        """Return whether a data set may have the side table `stack`."""
+
+    def count(self) -> int: ...
+    def events(self, columns: Sequence[str]) -> Sequence[Events]: ...
+
+    def sizes(self, name: str) -> SideTable | None:
+        """Return the side table `copy` or `alloc` of all data sets."""
+
+    def give_back(self) -> None:
+        """Release the memory of what was read."""
+
+
+@runtime_checkable
+class JoinsDataSets(Protocol):
+    """A data set that knows how to read several of its kind at once."""
+
+    def join(self, datasets: Sequence[DataSet], names: Names) -> JoinedEvents | None:
+        """Return the events of these data sets with names numbered in `names`; None where some are of another kind."""
 
 
 class JoinedSpans(DataSetSpans):
@@ -52,14 +84,12 @@ class JoinedSpans(DataSetSpans):
 
     def __init__(self, datasets: Sequence[DataSet], profiles: Sequence[Ids]) -> None:
         super().__init__(datasets, profiles)
-        rocpd = [dataset for dataset in datasets if isinstance(dataset, RocpdData)]
-        files = {dataset.path for dataset in rocpd}
         # both ways of reading number the same list of names: one may follow the other
-        is_rocpd = len(rocpd) == len(files) == len(datasets)
-        self._events = RocpdEvents(rocpd, self._names) if is_rocpd else None
+        first = datasets[0]
+        self._events = first.join(datasets, self._names) if isinstance(first, JoinsDataSets) else None
 
     @property
-    def joined(self) -> RocpdEvents | None:
+    def joined(self) -> JoinedEvents | None:
         """Return the reader of all data sets at once; None where each has to be read by itself."""
         return None if self._events is None or self._events.obstacle else self._events
 
@@ -275,7 +305,7 @@ def _experiment_of(
         spans=spans,
         counters=_counters(datasets, profiles) if options.fold else partial(_counters, datasets, profiles),
         time_range=time_range,
-        split=None if any(dataset.live for dataset in datasets) else partial(_part, datasets),
+        split=partial(_part, datasets) if all(dataset.is_shareable for dataset in datasets) else None,
         tables=tables_beside(datasets),
         part_sizes=_sizes(datasets),
     )
@@ -302,7 +332,7 @@ def _fold(
         bundle = slice(firsts[first], firsts[end])
         lanes = np.concatenate(profiles[first:end])
         parts.append(Part(_part(datasets, first, end), lanes, process[bundle], device[bundle]))
-    workers = IN_PROCESS if any(dataset.live for dataset in datasets) else options.workers
+    workers = options.workers if all(dataset.is_shareable for dataset in datasets) else IN_PROCESS
     folding = Folding(builder)
     for folded in workers.map(fold, parts, label="folding events", progress=options.progress):
         if folded is not None:

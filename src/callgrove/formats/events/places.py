@@ -17,10 +17,9 @@ from pathlib import Path, PurePath
 
 import numpy as np
 
-from callgrove.arrays import ABSENT, Ids, Ints
-from callgrove.binary.sqlite.cells import MISSING
+from callgrove.arrays import ABSENT, MISSING, Ids, Ints
 from callgrove.errors import Parameter, UsageError
-from callgrove.formats.gpu.dataset import DataSet, Lane, Process
+from callgrove.formats.events.dataset import DataSet, Lane, Process
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.experiment import Severity
 from callgrove.model.profiles import DEFAULT_ID_NAMES, Identifier, Interpretation, ProfileKind, System

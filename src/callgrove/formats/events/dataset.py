@@ -1,0 +1,230 @@
+"""What the reader of recorded events gives: a data set with its processes, devices, lanes and events.
+
+    processes   uid, pid, host, machine, ...                one data set of rocpd has one; RPD and Nsight may have more
+    devices     GPUs and CPUs of a process
+    lanes       threads, streams, queues: where events happen; they become profiles
+    events      chunks of columns in file order; `span` numbers them from 0 over all tables of the data set
+
+An event's `name`, `label` (a marker's text where its name is only that of a call) and `category` number the data set's
+own `strings`, its `lane` the data set's `lanes`. Events whose
+end comes before their start are kept as they are: who adds up durations leaves them out and counts them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from callgrove.arrays import ABSENT, MISSING, Array, Floats, Ids, Ints
+from callgrove.model.experiment import InputWarning
+from callgrove.model.profiles import ProfileKind
+from callgrove.model.table import Table
+from callgrove.model.traces.events import Device, SideTable
+
+__all__ = [
+    "OVERHEAD",
+    "UTC_CLOCK",
+    "CounterRows",
+    "DataSet",
+    "Events",
+    "Lane",
+    "LaneList",
+    "Process",
+    "Recorded",
+    "Stacks",
+]
+
+
+# -- data sets ---------------------------------------------------------------------------------------------------------
+
+
+UTC_CLOCK = "UTC"
+OVERHEAD = "overhead"  # the category of what the profiler itself did, in every family
+Events = Mapping[str, Array]
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """The time from when to when something was recorded. `clock` is that of a machine, UTC_CLOCK, or empty where the
+    file names no machine; `is_life` says that it is the lifetime of the processes, not the time that the profiler chose
+    to record."""
+
+    clock: str
+    start_ns: int
+    end_ns: int
+    is_life: bool = False
+
+    @classmethod
+    def around(cls, windows: Sequence[Recorded]) -> Recorded:
+        """Return the window that contains all of some, which are on one clock."""
+        start, end = min(window.start_ns for window in windows), max(window.end_ns for window in windows)
+        return cls(windows[0].clock, start, end, all(window.is_life for window in windows))
+
+
+@dataclass(frozen=True)
+class Process:
+    """A process. Processes with equal `machine` share a clock; `rank` is -1 unless the data itself tells it. Processes
+    with equal `session` were recorded at once; `recorded` says when, where start and end of processes do not."""
+
+    uid: str
+    pid: int
+    host: str = ""
+    machine: str = ""
+    command: str = ""
+    rank: int = ABSENT
+    start_ns: int = MISSING
+    end_ns: int = MISSING
+    environment: Mapping[str, str] = field(default_factory=dict, repr=False)  # may hold secrets: never shown
+    node: int = ABSENT  # the number of its node, where the data itself says it
+    session: str = ""
+    recorded: Recorded | None = None
+
+    @property
+    def lasted(self) -> bool:
+        """Return whether start and end are known. The end of a process that was killed may be 0."""
+        return MISSING not in (self.start_ns, self.end_ns) and self.start_ns <= self.end_ns
+
+    @property
+    def window(self) -> Recorded | None:
+        """Return when it was recorded, by a clock that others may share; None where the file does not say."""
+        if self.recorded is not None or not self.lasted or not self.machine:
+            return self.recorded
+        return Recorded(self.machine, self.start_ns, self.end_ns, is_life=True)
+
+
+@dataclass(frozen=True)
+class Lane:
+    """A place where events happen: a thread, or a stream or queue of a device. `number` is the file's own (tid, stream
+    id)."""
+
+    process: int
+    kind: ProfileKind
+    number: int
+    name: str = ""
+    device: int = ABSENT  # number of a `Device`
+
+
+@dataclass(frozen=True)
+class CounterRows:
+    """Measured quantities over time; `name` numbers `names`."""
+
+    lane: Ids
+    name: Ids
+    time_ns: Ints
+    value: Floats
+    names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Stacks:
+    """Samples of call stacks: sample k has the frames [bounds[k], bounds[k + 1]), the outermost first.
+
+    `function` and `file` number the data set's strings, -1 where they are not known.
+    """
+
+    lane: Ids
+    time_ns: Ints
+    bounds: Ints
+    function: Ids
+    file: Ids
+    line: Ints
+
+
+class LaneList:
+    """A list of lanes that grows; each is known by its process, kind, device and number."""
+
+    def __init__(self) -> None:
+        self.all: list[Lane] = []
+        self._number: dict[tuple[int, ProfileKind, int, int], int] = {}
+
+    def add(self, process: int, kind: ProfileKind, number: int, name: str = "", device: int = ABSENT) -> int:
+        key = (process, kind, device, number)
+        if key not in self._number:
+            self._number[key] = len(self.all)
+            self.all.append(Lane(process, kind, number, name, device))
+        return self._number[key]
+
+    def append(self, lane: Lane) -> int:
+        """Add a lane that the file lists, even if an equal one was added before."""
+        self._number.setdefault((lane.process, lane.kind, lane.device, lane.number), len(self.all))
+        self.all.append(lane)
+        return len(self.all) - 1
+
+    def add_unknown(self, process: int) -> int:
+        """Return the lane of a process for events whose thread is not known."""
+        return self.add(process, ProfileKind.OTHER, 0, "unknown thread")
+
+
+class DataSet(Protocol):
+    """The interface of a data set: one set of tables with events, and the places where these happened."""
+
+    @property
+    def path(self) -> Path: ...
+    @property
+    def version(self) -> str: ...
+    @property
+    def processes(self) -> Sequence[Process]: ...
+    @property
+    def devices(self) -> Sequence[Device]: ...
+    @property
+    def lanes(self) -> Sequence[Lane]: ...
+    @property
+    def warnings(self) -> Sequence[InputWarning]: ...
+
+    @property
+    def strings(self) -> Sequence[str]:
+        """Return the texts that events refer to; the list may grow while chunks are read."""
+
+    @property
+    def live(self) -> bool:
+        """Return whether another process is still writing the file."""
+
+    @property
+    def is_shareable(self) -> bool:
+        """Return whether a worker that it is pickled for can read it."""
+
+    def count(self) -> int:
+        """Return the number of events."""
+
+    def events(self, columns: Sequence[str]) -> Iterator[Events]:
+        """Yield chunks of `span` and the columns asked for, in file order. Columns are kind, category, name, label,
+        start_ns, end_ns, lane, correlation and parent_correlation."""
+
+    def side(self, name: str) -> SideTable | None:
+        """Return a table of what only some events have; `span` is the number of an event in this data set.
+
+        kernel    grid_x, grid_y, grid_z (work-items), workgroup_x, ..., lds, scratch, vgpr, accum_vgpr, sgpr, dispatch,
+                  short_name, demangled_name (where events have both)
+        copy      bytes (-1 unknown), source, destination (numbers of devices, -1 unknown)
+        alloc     bytes, address, level, device
+        argument  position, type, name, value
+        counter   name, value, value_type, pmc (the row of `pmc_info`)
+        flow      id, direction (`FlowDirection`), name: spans with one id are joined, in order of time
+        stack     frames: names of the functions that led to a call, the outermost first
+        extra     name, value: columns of event tables that the reader does not know
+        event, event_text, region     of rocprofv3: event_id and correlation_id; extdata, call_stack and line_info; the
+                  range that an operation is said to belong to
+        """
+
+    def has_side(self, name: str) -> bool:
+        """Return whether there is such a side table."""
+
+    def side_chunks(self, name: str) -> Iterator[SideTable]:
+        """Yield a side table in pieces by rising numbers of events; memory holds one of them where that is possible."""
+
+    def counters(self) -> CounterRows | None:
+        """Return quantities over time that belong to no event."""
+
+    def stacks(self) -> Stacks | None:
+        """Return samples of what threads executed."""
+
+    def choose_kernel_names(self, which: str) -> None:
+        """Say which name of a kernel counts, where there are several: `short` or `demangled`."""
+
+    def tables(self) -> Mapping[str, Callable[[], Table]]:
+        """Return what the file says of queues, kernel_symbols, ... (see `Traces.tables`), without the process."""
+
+    def close(self) -> None:
+        """Close the file."""
