@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from callgrove.arrays import ABSENT, Array, distinct_rows
-from callgrove.binary.files import HEAD_BUDGET, Source
+from callgrove.binary.files import HEAD_BUDGET, Source, open_regular
 from callgrove.errors import CorruptFile, InputError
 from callgrove.formats.interface import Problem, ReadOptions
 from callgrove.model.builder import ExperimentBuilder
@@ -62,7 +62,7 @@ def text_blocks(path: Path, cut: Callable[[bytes], int] = after_last_line, size:
     is left, also without the end of a line."""
     offset, rest = 0, b""
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             while data := file.read(size):
                 rest += data
                 end = cut(rest)
