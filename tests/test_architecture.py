@@ -57,7 +57,9 @@ DOOR = "callgrove.model.methods"
 BEHIND_THE_DOOR = {"algebra", "analysis", "formats", "frames", "modeling", "patterns", "query", "render", "viewer"}
 
 # The modules of `formats` that belong to no format. They import no format, and are all that formats have in common.
-SHARED_BY_FORMATS = {"", "detection", "events", "interface", "folders", "plugins", "registry", "run_names", "writing"}
+SHARED_BY_FORMATS = {
+    *("", "detection", "events", "interface", "folders", "plugins", "registry", "run_names", "text_profiles", "writing")
+}
 
 
 LARGEST_FOLDER = 20  # modules, its `__init__` included: a reader takes in about twenty at a glance

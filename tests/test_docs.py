@@ -2,8 +2,9 @@
 that are shown below it; so is every ```python block run, but for those that name files of the reader, and every
 ```sql block.
 
-The commands of one document run in order in one folder, which holds what `callgrove demo --keep .` writes there; its
-Python blocks are one program, which runs after them. Pages of docs/contributing/ change the package: these are followed
+The commands of one document run in order in one folder, which holds what `callgrove demo --keep .` writes there, and
+the files that the document shows: a line "`name`:" with a ```text block below it. Its Python blocks are one program,
+which runs after them. Pages of docs/contributing/ change the package: these are followed
 by test_contributing.py.
 """
 
@@ -29,6 +30,7 @@ DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("ben
 # Python that cannot run as it stands: an outline, other programs' code, or measurements that the demo does not make.
 SKETCHES = ("design.md", "peers.md", "hpcrun.md", "hpcstruct.md", "hpctrace.md")
 SHELL_OPERATORS = frozenset("();<>|&")
+SHOWN_FILE = re.compile(r"^`([\w.-]+(?:/[\w.-]+)*)`:\n\n```text\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -116,6 +118,9 @@ def test_documented_commands_and_programs_succeed(
     copytree(demo, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
     text = document.read_text("utf-8")
+    for name, content in SHOWN_FILE.findall(text):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(content, "utf-8")
     for command in commands(text):
         status = main(command.arguments)
         out, err = capsys.readouterr()

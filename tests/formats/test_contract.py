@@ -11,7 +11,10 @@ from tests.formats.samples import COPIED, CORPUS, Sample, samples
 from tests.golden import GOLDENS, assert_golden
 
 every_sample = pytest.mark.parametrize("sample", samples(), ids=str)
-writable = [sample for sample in samples() if contract.can_write(sample.format) and not sample.part]
+DECIMALS = "shared/own/folded/quirks.folded"  # folded stacks are written in whole numbers, multiplied if need be
+writable = [
+    sample for sample in samples() if contract.can_write(sample.format) and not sample.part and sample.name != DECIMALS
+]
 
 
 @every_sample

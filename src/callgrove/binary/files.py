@@ -386,11 +386,13 @@ class Source:
         if self._asked.get(path, -1) >= wanted:  # a shorter file has no more
             return self._heads[path][:size]
         spent = sum(len(head) for other, head in self._heads.items() if other != path)
-        self._heads[path], self._asked[path] = b"", wanted
+        known = self._heads.setdefault(path, b"")
+        self._asked[path] = wanted
         if path == self.path and self.is_folder:
             return b""
         with suppress(OSError), open_regular(path, 0) as file:  # what may not be read has no head: no format claims it
-            self._heads[path] = file.read(max(0, min(wanted, HEAD_BUDGET - spent)))
+            file.seek(len(known))
+            self._heads[path] = known + file.read(max(0, min(wanted, HEAD_BUDGET - spent) - len(known)))
         return self._heads[path][:size]
 
     def bytes(self, name: str = "") -> FileBytes:

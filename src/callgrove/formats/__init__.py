@@ -7,6 +7,7 @@ The modules, in the order to read them:
     detection.py  which format a path holds, and files that are not supported
     run_names.py  names of runs that say their parameters; the one input in a folder
     plugins.py    formats that other packages bring
+    text_profiles.py  what readers of text profiles share: blocks of lines, call paths, what was left out
     runs.py       folders of runs at several parameter points, in any format that holds an execution
     writing/      from an experiment to a target
     hpctoolkit/   HPCToolkit databases: pre-release, released and legacy
@@ -16,7 +17,7 @@ The modules, in the order to read them:
     events/       recorded events of any tool: data sets -> experiment
     gpu/          GPU traces in SQLite: rocpd, its draft, RPD, Nsight Systems
     timeline/     traces for viewers: Perfetto, Chrome, OTF2
-    stacks/       costs of call stacks for viewers: folded, speedscope, pprof, Graphviz
+    stacks/       costs of call stacks: folded, perf script; for viewers speedscope, pprof, Graphviz
     rocprof_csv/  the CSV files of rocprofv3
     columnar/     our own folder of Parquet tables
 """

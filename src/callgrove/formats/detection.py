@@ -192,7 +192,7 @@ OF_CUBE = (".cubex", ".cube.gz")  # they are packed as well, and their reader te
 UNSUPPORTED: Known = (
     (_is_chrome, f"is a Chrome trace (JSON), {WRITTEN}, or look at it on ui.perfetto.dev"),
     (lambda source: CSV_HEADER.match(source.head(64)) is not None, f"is a CSV file of rocprofv3, {WRITTEN}; {ROCPD}"),
-    (_begins(b"PERFILE2"), "is a recording of Linux perf, which callgrove does not read"),
+    (_begins(b"PERFILE2"), "is a recording of Linux perf; print its samples first: perf script -i FILE > samples.txt"),
     (
         lambda source: source.path.name.endswith(NSYS_REPORTS),
         "is a report of Nsight Systems; export it first: nsys export --type sqlite",

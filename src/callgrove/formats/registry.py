@@ -269,11 +269,17 @@ FORMATS: tuple[Entry, ...] = (
     ),
     Entry(
         "folded",
-        "folded call stacks (a;b;c 12) for flamegraph.pl, inferno, speedscope",
+        "folded call stacks (a;b;c 12) of flamegraph.pl, inferno, speedscope",
         "callgrove.formats.stacks.folded:FORMAT",
-        reads=False,
+        usual_names=(".folded",),
         writes=True,
         suffixes=(".folded", ".folded.gz"),
+    ),
+    Entry(
+        "perf-script",
+        "samples of Linux perf, as `perf script` prints them",
+        "callgrove.formats.stacks.perf_script:FORMAT",
+        usual_names=(".script", ".perf"),
     ),
     Entry(
         "speedscope",

@@ -307,6 +307,7 @@ KEYWORDS = ("PARAMETER", "POINTS", "METRIC", "REGION", "DATA")
 
 _STRING = re.compile(r'"((?:[^"\\]|\\.)*)"?', re.DOTALL)
 _INTEREST = re.compile(r'["{}\[\]:]')
+_OBJECT = re.compile(r'\{\s*(?:["}]|$)')  # a name in braces is the frame of a call stack
 
 
 def sniff(source: Source) -> tuple[str, Match] | None:
@@ -337,7 +338,7 @@ def _text(head: bytes) -> tuple[str, Match] | None:
     text = head.removeprefix(BOM).decode("utf-8", "replace")
     lines = (line.strip() for line in re.split(r"[\r\n]+", text))
     first = next((line for line in lines if line and not line.startswith("#")), "")
-    if first.startswith("{"):
+    if _OBJECT.match(first):
         return _json(top_level(text[text.index(first) :] if "#" in text else text))
     word = first.split(None, 1)[0] if first else ""
     if word.upper() in KEYWORDS:

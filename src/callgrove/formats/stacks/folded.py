@@ -3,24 +3,172 @@
     main;solve;kernel 20000000000
     main;solve;MPI_Allreduce 12000000000
 
-Specification: the input of flamegraph.pl, which many tools read. One metric; numbers are whole. A `;` in a name would
-be a further frame, and becomes a `:`; a line end is written as \\n. Stacks that read the same are one line.
+Specification: the input of flamegraph.pl, which many tools read.
+
+Writing: one metric; numbers are whole. A `;` in a name would be a further frame, and becomes a `:`; a line end is
+written as \\n. Stacks that read the same are one line.
+
+Reading: the number stands behind the last blank and may have decimals; equal stacks add up. Where every line ends in
+two numbers, as those of difffolded.pl do, they are two metrics. Lines that begin with `#` are comments. Suffixes of
+frames (`_[k]` kernel, `_[i]` inlined, `_[j]` compiled at run time) become roles, and stay in the name.
 """
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from callgrove.arrays import Ints
-from callgrove.formats.interface import WriteOptions
+import numpy as np
+
+from callgrove.arrays import Array, Ints
+from callgrove.binary.files import Source
+from callgrove.errors import InputError
+from callgrove.formats.interface import Field, Grade, Match, ReadOptions, WriteOptions
 from callgrove.formats.stacks.costs import choose_metric, choose_scale, exclusive_costs, round_costs
 from callgrove.formats.stacks.frames import Frames, Labels, clean_name, merge_stacks, owners
 from callgrove.formats.stacks.writer import StackWriter, in_pieces
-from callgrove.formats.writing.writer import WrittenOnly
+from callgrove.formats.text_profiles import (
+    CheckedByReading,
+    ContextsByPath,
+    LeftOut,
+    TextBlock,
+    add_up_values,
+    head_lines,
+    text_blocks,
+)
+from callgrove.model.builder import ExperimentBuilder
+from callgrove.model.contexts import ContextKind
 from callgrove.model.experiment import Experiment
+from callgrove.model.metrics import Metric, Scope
+from callgrove.model.profiles import ProfileKind
 
 __all__ = ["FORMAT", "FoldedWriter"]
+
+
+# -- reading -----------------------------------------------------------------------------------------------------------
+
+
+NUMBER = re.compile(rb"[+-]?(?:(\d{1,18})|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)")
+TOLERATED = 10  # one line in so many may be broken, and the file is still recognised
+MOST_NUMBERS = 1 << 16  # texts of numbers that are remembered
+ROLES = {"_[k]": "kernel", "_[i]": "inlined", "_[j]": "jit"}
+SAMPLES = ("samples", "samples 2")
+NO_NUMBER = "lines that do not end in a blank and a number"
+
+
+def parse_number(text: bytes) -> int | float | None:
+    """Return a finite number; None where the text is none."""
+    match = NUMBER.fullmatch(text)
+    if match is None:
+        return None
+    if match[1] is not None:
+        return int(text)
+    number = float(text)
+    return number if math.isfinite(number) else None
+
+
+@dataclass
+class _Numbers:
+    """Numbers by their text; most of them occur again and again."""
+
+    known: dict[bytes, int | float | None] = field(default_factory=dict)
+
+    def parse(self, text: bytes) -> int | float | None:
+        if text in self.known:
+            return self.known[text]
+        number = parse_number(text)
+        if len(self.known) < MOST_NUMBERS:
+            self.known[text] = number
+        return number
+
+
+@dataclass
+class _Stacks:
+    """Sums by stack. `lines` counts the lines of each while every line seen so far ends in two numbers: the first of
+    the two is then the end of the stack's text."""
+
+    left_out: LeftOut = field(default_factory=LeftOut)
+    sums: dict[bytes, int | float] = field(default_factory=dict)
+    lines: dict[bytes, int] | None = field(default_factory=dict)
+
+    def read(self, blocks: Iterator[TextBlock]) -> None:
+        """Add up the lines of a file."""
+        numbers = _Numbers()
+        for block in blocks:
+            for stack, value in self._split(block.data, numbers):
+                self.sums[stack] = self.sums.get(stack, 0) + value
+                if self.lines is not None:
+                    self._count(stack, numbers)
+
+    def _split(self, data: bytes, numbers: _Numbers) -> Iterator[tuple[bytes, int | float]]:
+        for line in data.split(b"\n"):
+            parts = line.rsplit(None, 1)
+            if len(parts) == 2 and (value := numbers.parse(parts[1])) is not None and not line.startswith(b"#"):
+                yield parts[0].strip(), value
+            elif parts and not line.startswith(b"#"):
+                self.left_out.damage(NO_NUMBER, line)
+
+    def _count(self, stack: bytes, numbers: _Numbers) -> None:
+        assert self.lines is not None
+        parts = stack.rsplit(None, 1)
+        if len(parts) == 2 and numbers.parse(parts[1]) is not None:
+            self.lines[stack] = self.lines.get(stack, 0) + 1
+        else:
+            self.lines = None
+
+    def columns(self) -> tuple[list[bytes], list[list[int | float]]]:
+        """Return the stacks, and their numbers: one list, or two where every line has two."""
+        if not self.lines:
+            return list(self.sums), [list(self.sums.values())]
+        split = [stack.rsplit(None, 1) for stack in self.sums]
+        first = [
+            (parse_number(text) or 0) * self.lines[stack] for stack, (_, text) in zip(self.sums, split, strict=True)
+        ]
+        return [head for head, _ in split], [first, list(self.sums.values())]
+
+
+def _as_array(numbers: list[int | float]) -> Array:
+    """Return integers as such, where all are and each fits."""
+    if all(isinstance(number, int) and abs(number) < 2**63 for number in numbers):
+        return np.array(numbers, np.int64)
+    return np.array(numbers, np.float64)
+
+
+def _add_stacks(builder: ExperimentBuilder, stacks: list[bytes]) -> list[int]:
+    """Add the contexts of stacks, and return that of each."""
+    names: list[str] = []
+    number_of: dict[bytes, int] = {}
+
+    def add(parent: int, frame: int) -> int:
+        name = names[frame]
+        region = builder.region(ContextKind.FUNCTION, name, role=ROLES.get(name[-4:], ""))
+        return builder.add_context(parent, ContextKind.FUNCTION, region)
+
+    contexts, out = ContextsByPath(add), []
+    for stack in stacks:
+        frames = stack.split(b";")
+        for frame in frames:
+            if frame not in number_of:
+                number_of[frame] = len(names)
+                names.append(frame.decode("utf-8", "backslashreplace"))
+        out.append(contexts.descend(map(number_of.__getitem__, frames)))
+    return out
+
+
+def _look_folded(lines: list[bytes]) -> bool:
+    """Return whether lines end in a number, comments aside, and some are stacks of several frames. Where a few lines do
+    not, as in a damaged file, half of the others must be such stacks."""
+    split = [line.rsplit(None, 1) for line in lines if line.strip() and not line.startswith(b"#")]
+    stacks = [parts[0] for parts in split if len(parts) == 2 and parse_number(parts[1]) is not None]
+    n_paths = sum(b";" in stack for stack in stacks)
+    n_others = len(split) - len(stacks)
+    return n_paths > 0 if not n_others else TOLERATED * n_others <= len(split) and 2 * n_paths >= len(stacks)
+
+
+# -- writing -----------------------------------------------------------------------------------------------------------
 
 
 class FoldedWriter(StackWriter):
@@ -51,7 +199,9 @@ class FoldedWriter(StackWriter):
         self._say_metrics(tables, name)
         if len(tables.profiles.measured) > 1:
             self._report.add(f"which of {len(tables.profiles.measured):,} profiles: their costs are added up")
-        self._report.add("source files, lines and modules: a stack is made of names")
+        regions = tables.contexts.regions
+        if any(bool((column >= 0).any()) for column in (regions.file, regions.line, regions.module)):
+            self._report.add("source files, lines and modules: a stack is made of names")
         self._say_losses(tables)
 
 
@@ -66,14 +216,61 @@ def _lines(frames: Frames, names: list[str], numbers: Ints) -> Iterator[str]:
             yield f"{';'.join(stack)} {number}\n"
 
 
-class FoldedFormat(WrittenOnly):
+# -- the format --------------------------------------------------------------------------------------------------------
+
+
+class FoldedFormat(CheckedByReading):
     """Folded stacks."""
 
     name = "folded"
-    title = "folded call stacks (a;b;c 12) for flamegraph.pl, inferno, speedscope"
+    title = "folded call stacks (a;b;c 12) of flamegraph.pl, inferno, speedscope"
+
+    def match(self, source: Source) -> Match | None:
+        if _look_folded(head_lines(source)):
+            return Match(Grade.WEAK, "its lines are stacks, frames joined by ;, with a number each")
+        return None
+
+    def read(self, source: Source, options: ReadOptions) -> Experiment:
+        """Return one profile with the sums of all stacks."""
+        builder = ExperimentBuilder(self.name, title=source.name, path=str(source.path))
+        read = _Stacks()
+        read.read(text_blocks(source.path))
+        if not read.sums:
+            raise InputError(f"{source.path}: no line holds a stack and a number, as in a;b;c 12")
+        stacks, columns = read.columns()
+        contexts = _add_stacks(builder, stacks)
+        profile = builder.add_profile(ProfileKind.AGGREGATE)
+        for name, numbers in zip(SAMPLES, columns, strict=False):
+            values = _as_array(numbers)
+            kind = "double" if values.dtype.kind == "f" else "int64"
+            metric = builder.add_metric(Metric(name, Scope.EXCLUSIVE, dtype=kind))
+            add_up_values(builder, profile, contexts, metric, values)
+        read.left_out.report(builder, source.path)
+        return builder.build()
+
+    def dump(self, source: Source) -> Iterator[Field]:
+        """Yield the stack and the number of every line."""
+        index = 0
+        for block in text_blocks(source.path):
+            at = block.offset
+            for line in block.data.splitlines(keepends=True):
+                stack, number = _fields_of(line)
+                for name, value in (("stack", stack), ("number", number)):
+                    if value:
+                        yield Field(source.path.name, "lines", index, at, name, value)
+                at, index = at + len(line), index + 1
 
     def open_writer(self, target: Path, options: WriteOptions) -> FoldedWriter:
         return FoldedWriter(target, options)
 
 
 FORMAT = FoldedFormat()
+
+
+def _fields_of(line: bytes) -> tuple[str, str]:
+    """Return the stack and the number of a line as text; the number is empty where there is none."""
+    parts = line.rsplit(None, 1)
+    if len(parts) != 2 or line.startswith(b"#") or parse_number(parts[1]) is None:
+        parts = [line.rstrip(), b""]
+    stack, number = (part.decode("utf-8", "backslashreplace") for part in parts)
+    return stack, number
