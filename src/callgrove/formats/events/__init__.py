@@ -8,6 +8,7 @@ A reader of traces gives data sets; everything else is here. The modules, in the
     spans.py       events of any number of data sets as the spans of one experiment, on one clock
     runs.py        which processes are of which run
     experiment.py  data sets -> experiment
+    checking.py    what `check` says about them
 
 A row is known by its data set and its id, never by process or thread numbers: these repeat on every node.
 """
