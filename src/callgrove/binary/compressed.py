@@ -25,6 +25,7 @@ from types import ModuleType
 from typing import IO, Any, Protocol
 
 from callgrove.binary.archives import GZIP, engine
+from callgrove.binary.files import open_regular
 from callgrove.errors import CorruptFile, InputError, MissingExtra, RefusedInput
 
 __all__ = ["InflatedCopy", "Stream", "compression_of", "inflate_copy", "inflate_head", "open_stream"]
@@ -139,7 +140,7 @@ class Stream:
     def __init__(self, path: Path) -> None:
         self.path, self.problem = path, ""
         try:
-            self._file: IO[bytes] = path.open("rb")
+            self._file: IO[bytes] = open_regular(path)
             self._size = path.stat().st_size
         except OSError as error:
             raise InputError(f"{path}: {error.strerror or error}") from error

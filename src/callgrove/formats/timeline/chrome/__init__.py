@@ -1,4 +1,4 @@
-"""Chrome traces, read: those of PyTorch (Kineto), viztracer, and our own. `chrome_json.py` beside writes them.
+"""Chrome traces, read: those of PyTorch (Kineto), viztracer, and our own.
 
 Specification: more-inputs.md 1. The modules, in the order to read them:
 
