@@ -19,7 +19,7 @@ from callgrove.binary.sqlite.plan import BUNDLE_BYTES
 from callgrove.binary.sqlite.schema import HEADER_BYTES, MAGIC, header_problem
 from callgrove.errors import InputError, NotRecognised, Parameter, UsageError
 from callgrove.execute import IN_PROCESS
-from callgrove.formats.events.checking import problems
+from callgrove.formats.events.checks import find_problems
 from callgrove.formats.events.experiment import experiment_of
 from callgrove.formats.gpu.event_tables import TableData
 from callgrove.formats.gpu.files import ENDINGS, INDEX, candidates, databases, names_of_files, read_ahead
@@ -180,7 +180,7 @@ class GpuFormat:
     def check(self, source: Source, options: ReadOptions) -> Iterator[Problem]:
         """Read everything, and yield the warnings of opening and the problems of events."""
 
-        return problems(self._experiment(source, options))
+        return find_problems(self._experiment(source, options))
 
     def write_index(self, source: Source, target: Path, options: WriteOptions) -> int:
         """Write an index of databases, all of which must be of this format."""

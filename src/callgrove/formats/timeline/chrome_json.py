@@ -388,9 +388,9 @@ class ChromeJsonFormat:
 
     def check(self, source: Source, options: ReadOptions) -> Iterator[Problem]:
         """Read everything, and yield the warnings of decoding and the problems of events."""
-        from callgrove.formats.events.checking import problems
+        from callgrove.formats.events.checks import find_problems
 
-        return problems(self.read(source, options))
+        return find_problems(self.read(source, options))
 
     def dump(self, source: Source) -> Iterator[Field]:
         from callgrove.formats.timeline.chrome.reading import dump_events

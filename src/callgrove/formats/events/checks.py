@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 
 from callgrove.arrays import ABSENT, Ints
-from callgrove.formats.events.spans import HOST_KINDS, DataSetSpans
+from callgrove.formats.events.spans import HOST_KINDS
 from callgrove.formats.interface import Problem
 from callgrove.model.experiment import Experiment, Severity
 from callgrove.model.traces.events import PLACES, SpanChunk, SpanKind
 from callgrove.model.traces.intervals import usable
 from callgrove.model.traces.pairing import launch_calls
 
-__all__ = ["problems"]
+__all__ = ["find_problems"]
 
 ON_DEVICE = (SpanKind.KERNEL, SpanKind.COPY, SpanKind.MEMSET)
 COLUMNS = ("profile", "kind", "start_ns", "end_ns", "correlation")
 
 
-def problems(experiment: Experiment) -> Iterator[Problem]:
+def find_problems(experiment: Experiment) -> Iterator[Problem]:
     """Yield warnings first, then the numbers of flagged events and of operations without a call."""
-    backend = experiment.traces.spans_backend
-    files = {str(dataset.path) for dataset in backend.datasets} if isinstance(backend, DataSetSpans) else set()
     for warning in experiment.warnings:
         file, _, text = warning.text.partition(": ")
-        about_file = file in files
+        about_file = text and (Path(file).suffix or file == experiment.path)
         yield Problem(warning.severity, *((file, "", text) if about_file else (experiment.path, "", warning.text)))
     events = _Events(experiment)
     for chunk in experiment.traces.spans(COLUMNS):
