@@ -7,6 +7,7 @@ three digits after the point, or are whole; others, with exponents or fractions 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from decimal import ROUND_HALF_EVEN, Decimal, InvalidOperation
 from typing import Any
@@ -19,13 +20,14 @@ __all__ = ["read_numbers", "read_spans", "read_times"]
 
 LIMIT = 1 << 62  # nanoseconds: a base may be added to them
 MOST_DIGITS = 17  # before the point, of microseconds
+POINT = frozenset(".")
+DIGITS = re.compile(r"-?(?:\d{1,18}|[1-4]\d{18})(?: -?(?:\d{1,18}|[1-4]\d{18}))*")
 
 
 def read_times(cells: Sequence[object]) -> tuple[Ints, Bools]:
     """Return times in ns, and which of the cells are times."""
-    try:
-        times = np.array([_fast(cell) for cell in cells], np.int64)
-    except (ValueError, TypeError, OverflowError):
+    times = _read_usual(cells)
+    if times is None:
         times = np.array([_whole(_exact(cell)) for cell in cells], np.int64)
     return times, _are_times(times)
 
@@ -33,10 +35,8 @@ def read_times(cells: Sequence[object]) -> tuple[Ints, Bools]:
 def read_spans(starts: Sequence[object], durations: Sequence[object]) -> tuple[Ints, Ints, Bools, Bools]:
     """Return starts and ends in ns, which rows have usable times, and which have no duration: these end at once. The
     end is that of the exact sum."""
-    try:
-        start = np.array([_fast(cell) for cell in starts], np.int64)
-        lasts = np.array([_fast(cell) for cell in durations], np.int64)
-    except (ValueError, TypeError, OverflowError):
+    start, lasts = _read_usual(starts), _read_usual(durations)
+    if start is None or lasts is None:
         return _read_spans_exactly(starts, durations)
     good = _are_times(start) & _are_times(lasts)
     return start, start + np.where(good, lasts, 0), good, np.zeros(len(start), np.bool_)
@@ -55,6 +55,21 @@ def _read_spans_exactly(starts: Sequence[object], durations: Sequence[object]) -
 def _are_times(times: Ints) -> Bools:
     good: Bools = (times < LIMIT) & (times > -LIMIT)
     return good
+
+
+def _read_usual(cells: Sequence[Any]) -> Ints | None:
+    """Return ns of whole numbers and of texts with three digits after the point; None where any cell is another one."""
+    try:
+        if {cell[-4:-3] for cell in cells} == POINT:  # the digits of all at once
+            text = " ".join(cells).replace(".", "")
+            if DIGITS.fullmatch(text):
+                return np.fromstring(text, np.int64, sep=" ")
+    except TypeError:  # whole numbers have no last digits
+        pass
+    try:
+        return np.array([_fast(cell) for cell in cells], np.int64)
+    except (ValueError, TypeError, OverflowError):
+        return None
 
 
 def _fast(cell: Any) -> int:
