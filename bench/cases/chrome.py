@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -91,12 +92,12 @@ def run(conditions: Conditions) -> Iterator[Finding]:
         yield Finding("chrome", "memory of a longer trace / of the trace", large / small, at_most=2, note=note)
 
 
-def _parser() -> tuple[Work, str]:
+def _parser() -> tuple[Callable[[bytes], object], str]:
     try:
-        import orjson
+        loads: Callable[[bytes], object] = importlib.import_module("orjson").loads
     except ImportError:
         return json.loads, "json.loads"
-    return orjson.loads, "orjson.loads"
+    return loads, "orjson.loads"
 
 
 if __name__ == "__main__":
