@@ -39,6 +39,7 @@ The parts of the package, for readers of its code:
     arrays.py    array types and passes over columns that every layer uses
     examples.py  made-up experiments for the demo, the documentation and tests
     errors.py    every error raised on purpose
+    rocpd.py     `python -m callgrove.rocpd`: ROCm's command in its own words
 """
 
 from __future__ import annotations

@@ -183,6 +183,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "callgrove remap stencil.d stencil.cubex  # classified by the names of functions and libraries",
     ),
     "common": ("callgrove common before.d after.d both.d",),
+    "rocpd": (
+        "callgrove rocpd convert -i train.db -f pftrace csv -d traces -o run",
+        "callgrove rocpd summary -i train.db --domain-summary",
+        'callgrove rocpd query -i train.db --query "SELECT * FROM top_kernels LIMIT 5"',
+    ),
     "dump": ("callgrove dump stencil.d --section ProfileInfos", "callgrove dump stencil.m --tree"),
     "check": ("callgrove check stencil.d",),
     "completion": ("callgrove completion bash  # its first line says where it goes",),

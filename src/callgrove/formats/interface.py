@@ -459,8 +459,8 @@ class ChoosesTargets(Protocol):
 class Indexes(Protocol):
     """A format of which many files are one run, and a list of them opens like the files themselves."""
 
-    def write_index(self, source: Source, target: Path, options: WriteOptions) -> int:
-        """Write a list of the files behind a source, and return how many it names. Nothing is copied."""
+    def write_index(self, source: Source, target: Path, options: WriteOptions, *, copies: bool = False) -> int:
+        """Write a list of the files behind a source, and return how many it names. Copies are made if wanted."""
 
 
 @runtime_checkable

@@ -187,15 +187,16 @@ class GpuFormat:
 
         return problems(self._experiment(source, options))
 
-    def write_index(self, source: Source, target: Path, options: WriteOptions) -> int:
-        """Write an index of databases, all of which must be of this format."""
+    def write_index(self, source: Source, target: Path, options: WriteOptions, *, copies: bool = False) -> int:
+        """Write an index of databases, all of which must be of this format, and copies of them if wanted."""
         from callgrove.formats.gpu.files import FOLDER, write_index
 
-        FOLDER.refuse_others(target)
+        if target.resolve() != Path.cwd():
+            FOLDER.refuse_others(target)
         files = databases(source.paths)
         for path in files:
             self._open(path, _cache_of(source))
-        write_index(files, target, options.overwrite)
+        write_index(files, target, options.overwrite, copies=copies)
         return len(files)
 
     def dump(self, source: Source) -> Iterator[Field]:
