@@ -26,7 +26,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from callgrove.cli.parser import Command, Parser
+from callgrove.cli.parser import Command, Parser, RefuseOption
 from callgrove.errors import UsageError
 
 if TYPE_CHECKING:
@@ -142,11 +142,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="true: what lies inside (default); false: what touches the window",
     )
     _add_questions(parser)
-    for word in INSTEAD:
-        n_values = 0 if word in NO_VALUE else None
-        parser.add_argument(
-            word, action=_Refuse, nargs=n_values, help=argparse.SUPPRESS, dest="_", default=argparse.SUPPRESS
-        )
+    for word, instead in INSTEAD.items():
+        parser.add_argument(word, action=RefuseOption, nargs=0 if word in NO_VALUE else None, const=instead)
 
 
 def _add_traces(group: argparse._ArgumentGroup) -> None:
@@ -175,15 +172,6 @@ def _add_questions(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("package")
     group.add_argument("-c", "--consolidate", action="store_true", help="put databases into the folder (with --copy)")
     group.add_argument("--copy", action="store_true", help="copy them; callgrove never moves an input")
-
-
-class _Refuse(argparse.Action):
-    """Refuses an option by name, with what to use instead."""
-
-    def __call__(
-        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: object, option: str | None = None
-    ) -> None:
-        raise UsageError(f"{option}: {INSTEAD[option or '']}")
 
 
 # -- what they mean ----------------------------------------------------------------------------------------------------

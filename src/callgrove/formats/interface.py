@@ -126,6 +126,7 @@ class WriteOptions:
     keep_partial: bool = False
     limit: int | None = 80
     workers: Workers = IN_PROCESS
+    in_place: bool = False  # write where the target will be, so that others read what was flushed: `open_writer`
 
 
 class WriteKeywords(TypedDict, total=False):

@@ -53,7 +53,7 @@ HPCRUN_TRACES = "hpcrun records them with -t"
 RELEASED = (("meta.db", b"HPCTOOLKIT"),)  # what no database of another generation has
 OTF2_OPTIONS = ("annotations", "track_names", "by_queue", "kernel_rename", "agent_index")
 GPU_OPTIONS = ("align", "rank_env", "kernel_names")
-VIEWER_OPTIONS = (*OTF2_OPTIONS, "real_pids", "keep_partial")
+VIEWER_OPTIONS = (*OTF2_OPTIONS, "real_pids", "keep_partial", "in_place")
 
 
 FORMATS: tuple[Entry, ...] = (
@@ -191,6 +191,7 @@ FORMATS: tuple[Entry, ...] = (
         "callgrove.formats.gpu.formats:ROCPD",
         read_options=GPU_OPTIONS,
         usual_names=(".db", "index.yaml"),
+        write_options=("in_place",),
         writes=True,
         opens_many=True,
     ),
@@ -200,6 +201,7 @@ FORMATS: tuple[Entry, ...] = (
         "callgrove.formats.gpu.formats:DRAFT",
         read_options=GPU_OPTIONS,
         usual_names=(".db", "index.yaml"),
+        write_options=("in_place",),
         writes=True,
         opens_many=True,
     ),

@@ -341,7 +341,7 @@ class DraftFormat(GpuFormat):
     def open_writer(self, target: Path, options: WriteOptions) -> DraftWriter:
         from callgrove.formats.gpu.draft.writer import DraftWriter
 
-        return DraftWriter(target, options)
+        return DraftWriter(target, options, in_place=options.in_place)
 
 
 def _draft_datasets(file: SqliteFile) -> Sequence[TableData]:
