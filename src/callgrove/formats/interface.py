@@ -144,6 +144,7 @@ class WriteKeywords(TypedDict, total=False):
     keep_partial: bool
     limit: int | None
     workers: Workers
+    in_place: bool
 
 
 class Format(Protocol):

@@ -10,6 +10,7 @@ import sys
 import textwrap
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -56,10 +57,10 @@ def read(path: Path, format_: str) -> Rows:
     if format_ == "chrome-json":
         events = [event for event in _events(path.read_text()) if event["ph"] == "X"]
         return sorted((e["name"], round(e["ts"] * 1000), round((e["ts"] + e["dur"]) * 1000)) for e in events)
-    return sorted(spans(opened(path), "name", "start_ns", "end_ns"))  # type: ignore[arg-type]
+    return sorted(spans(opened(path), "name", "start_ns", "end_ns"))
 
 
-def _events(text: str) -> list[dict[str, object]]:  # type: ignore[type-arg]
+def _events(text: str) -> list[dict[str, Any]]:
     """Events of a file that may end anywhere."""
     body = text.partition('"traceEvents":[')[2].rstrip()
     return json.loads("[" + body.removesuffix("]}").rstrip().rstrip(",") + "]")  # type: ignore[no-any-return]
@@ -160,7 +161,7 @@ def test_misuse_is_said(tmp_path: Path) -> None:
         ((thread, "kernel", ["a", "b", "c"], [1, 2], [2, 3]), "another length"),
     ):
         with pytest.raises(UsageError, match=said):
-            trace.write(*arguments)  # type: ignore[arg-type]
+            trace.write(*arguments)
     with pytest.raises(UsageError, match="nothing was written"):
         trace.close()
     trace.write(thread, "region", "solve", 5, 9)
