@@ -48,6 +48,7 @@ DIRECTLY_BELOW: dict[str, set[str]] = {
     "callgrove": {"viewer", "prof", "examples", "algebra", "query", "frames"},
     "cli": {"callgrove"},
     "__main__": {"cli"},
+    "rocpd": {"cli"},
 }
 OPEN_TO_ALL = {"errors", "_version", "arrays"}
 

@@ -39,6 +39,7 @@ The parts of the package, for readers of its code:
     arrays.py    array types and passes over columns that every layer uses
     examples.py  made-up experiments for the demo, the documentation and tests
     errors.py    every error raised on purpose
+    rocpd.py     `python -m callgrove.rocpd`: ROCm's command in its own words
 """
 
 from __future__ import annotations
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
     from callgrove.analysis.gate.decision import gate
     from callgrove.formats.registry import check
     from callgrove.formats.registry import open_path as open
+    from callgrove.formats.writing.streaming import TraceStream, open_writer
     from callgrove.formats.writing.transfer import write
     from callgrove.frames.from_frames import from_pandas
     from callgrove.frames.graph_frames import from_hatchet
@@ -81,6 +83,7 @@ __all__ = [
     "Scope",
     "Study",
     "Table",
+    "TraceStream",
     "UsageError",
     "__version__",
     "check",
@@ -94,6 +97,7 @@ __all__ = [
     "merge",
     "model_study",
     "open",
+    "open_writer",
     "part",
     "sql",
     "write",
@@ -109,6 +113,7 @@ _LAZY = {
     "Study": ("callgrove.model.study.series", "Study"),
     "check": ("callgrove.formats.registry", "check"),
     "Table": ("callgrove.model.table", "Table"),
+    "TraceStream": ("callgrove.formats.writing.streaming", "TraceStream"),
     "common": ("callgrove.algebra.cutting", "common"),
     "cut": ("callgrove.algebra.cutting", "cut"),
     "diff": ("callgrove.algebra.operations", "diff"),
@@ -119,6 +124,7 @@ _LAZY = {
     "merge": ("callgrove.algebra.operations", "merge"),
     "model_study": ("callgrove.modeling.fitting", "model_study"),
     "open": ("callgrove.formats.registry", "open_path"),
+    "open_writer": ("callgrove.formats.writing.streaming", "open_writer"),
     "part": ("callgrove.algebra.cutting", "part"),
     "sql": ("callgrove.query.sql", "sql"),
     "write": ("callgrove.formats.writing.transfer", "write"),

@@ -11,6 +11,7 @@ belong to each other.
     output.py     tables to stdout or a file, and how tables of costs look
     spread_tables.py  tables over ranks, threads, ...: what fits on a terminal, and heat strips
     comparing.py  how comparisons are told: sentences, tables of what both sides have and of what one has alone
+    rocpd.py      ROCm's command in its words, translated into verbs
     messages.py   notes, failures and progress on stderr; errors and signals -> exit codes
 
 stdout is data, everything else goes to stderr.

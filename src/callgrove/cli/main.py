@@ -63,6 +63,13 @@ VERBS = (
     _verb("part", "an experiment with some of its ranks, threads or runs only", "algebra", WRITE),
     _verb("common", "several experiments on the call tree that all of them have", "algebra", WRITE),
     _verb("remap", "time divided by what contexts do, as Scalasca does: mpi, omp_time, ...", "algebra", WRITE),
+    Verb(
+        "rocpd",
+        "ROCm's command in its words: convert, merge, package, query, summary",
+        "callgrove.cli.rocpd",
+        DATA,
+        "ROCPD",
+    ),
     _verb("dump", "the raw structure of a file as text", "dump", DATA),
     _verb("check", "validate an input, and list all damage", "dump", DATA),
     _verb("completion", "a script for bash, zsh or fish that completes verbs, options, metrics", "completion", BEGIN),

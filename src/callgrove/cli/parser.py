@@ -9,7 +9,7 @@ from typing import Any, Generic, NamedTuple, NoReturn, TypeVar
 
 from callgrove.errors import UsageError
 
-__all__ = ["EXAMPLES", "Command", "JoinValues", "Parser", "did_you_mean"]
+__all__ = ["EXAMPLES", "Command", "JoinValues", "Parser", "RefuseOption", "did_you_mean"]
 
 
 T = TypeVar("T")
@@ -72,6 +72,19 @@ class JoinValues(argparse.Action):
     ) -> None:
         before = getattr(namespace, self.dest)
         setattr(namespace, self.dest, values if before is None else before | values)
+
+
+class RefuseOption(argparse.Action):
+    """Refuses an option that another tool has; `const` says what to use instead. The help does not list it."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, **about: Any) -> None:
+        super().__init__(option_strings, argparse.SUPPRESS, **{**about, "default": argparse.SUPPRESS})
+        self.help = argparse.SUPPRESS
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option: str | None = None
+    ) -> None:
+        raise UsageError(f"{option}: {self.const}")
 
 
 def _mark_plain_words(arguments: Sequence[str]) -> list[str]:
@@ -187,6 +200,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "callgrove remap stencil.d stencil.cubex  # classified by the names of functions and libraries",
     ),
     "common": ("callgrove common before.d after.d both.d",),
+    "rocpd": (
+        "callgrove rocpd convert -i train.db -f pftrace csv -d traces -o run",
+        "callgrove rocpd summary -i train.db --domain-summary",
+        'callgrove rocpd query -i train.db --query "SELECT * FROM top_kernels LIMIT 5"',
+    ),
     "dump": ("callgrove dump stencil.d --section ProfileInfos", "callgrove dump stencil.m --tree"),
     "check": ("callgrove check stencil.d",),
     "completion": ("callgrove completion bash  # its first line says where it goes",),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from callgrove.cli.contexts import ContextOptions, refuse_contexts
 from callgrove.cli.options import MetricNames, ProfileOptions, add_derive, add_profiles, add_run, add_window
@@ -21,7 +21,29 @@ if TYPE_CHECKING:
     from callgrove.model.traces.events import Window
     from callgrove.model.traces.windows import TimeWindow
 
-__all__ = ["CuttingOptions", "add_cutting", "cut_costs", "is_cut", "select_part"]
+__all__ = [
+    "CuttingOptions",
+    "WindowOptions",
+    "add_cutting",
+    "add_window_mode",
+    "choose_window",
+    "cut_costs",
+    "is_cut",
+    "select_part",
+]
+
+WINDOW_MODES = ("touch", "inside")
+
+
+class WindowOptions(Protocol):
+    """Which window of traces is wanted."""
+
+    @property
+    def window(self) -> TimeWindow | None: ...
+    @property
+    def start_marker(self) -> str: ...
+    @property
+    def end_marker(self) -> str: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +55,7 @@ class CuttingOptions(MetricNames, ProfileOptions, ContextOptions):
     window: TimeWindow | None
     start_marker: str
     end_marker: str
+    window_mode: str
     category: Sequence[str]
     keep_contexts: bool
 
@@ -59,10 +82,7 @@ def add_cutting(parser: argparse.ArgumentParser) -> None:
     traces = group.add_mutually_exclusive_group()
     traces.add_argument("--no-traces", action="store_true", help="leave traces out")
     add_window(traces, "only this part of traces")
-    for side, word in (("start", "from the first"), ("end", "until the last")):
-        group.add_argument(
-            f"--{side}-marker", metavar="NAME", default="", help=f"only the part of traces {word} marker of that name"
-        )
+    add_window_mode(group)
     group.add_argument(
         "--category",
         metavar="NAME",
@@ -71,6 +91,20 @@ def add_cutting(parser: argparse.ArgumentParser) -> None:
         help="only spans of this category, like HIP or HIP_RUNTIME_API; may be repeated",
     )
     group.add_argument("--keep-contexts", action="store_true", help="keep contexts that the selection does not use")
+
+
+def add_window_mode(group: argparse._ActionsContainer) -> None:
+    """Add the options that choose a window by markers, and what belongs to a window."""
+    for side, word in (("start", "from the first"), ("end", "until the last")):
+        group.add_argument(
+            f"--{side}-marker", metavar="NAME", default="", help=f"only the part of traces {word} marker of that name"
+        )
+    group.add_argument(
+        "--window-mode",
+        choices=WINDOW_MODES,
+        default=WINDOW_MODES[0],
+        help="of a window, spans that touch it (default), or lie inside it",
+    )
 
 
 def is_cut(options: CuttingOptions) -> bool:
@@ -108,7 +142,8 @@ def select_part(experiment: Experiment, options: CuttingOptions) -> Experiment:
         gpus=options.gpu,
         streams=options.stream,
         metrics=metrics if not options.contexts else None,  # conditions may ask for others
-        window=_choose_window(experiment, options),
+        window=choose_window(experiment, options),
+        window_mode=options.window_mode,
         traces=not options.no_traces,
         kinds=options.span_kinds or None,
         categories=options.category or None,
@@ -166,14 +201,15 @@ def cut_costs(experiment: Experiment, options: CuttingOptions) -> Experiment:
     from callgrove.algebra.window_costs import WHOLE_RUN, costs_in_window
     from callgrove.cli.messages import note
 
-    window = _choose_window(experiment, options)
+    window = choose_window(experiment, options)
     if window is None:
         return experiment
     note(WHOLE_RUN)
     return costs_in_window(experiment, window)
 
 
-def _choose_window(experiment: Experiment, options: CuttingOptions) -> Window | None:
+def choose_window(experiment: Experiment, options: WindowOptions) -> Window | None:
+    """Return the window of traces that was asked for, in ns; None where none was."""
     from callgrove.model.selection import choose_window
     from callgrove.render.units import duration_ns
 

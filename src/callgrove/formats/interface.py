@@ -126,6 +126,7 @@ class WriteOptions:
     keep_partial: bool = False
     limit: int | None = 80
     workers: Workers = IN_PROCESS
+    in_place: bool = False  # write where the target will be, so that others read what was flushed: `open_writer`
 
 
 class WriteKeywords(TypedDict, total=False):
@@ -143,6 +144,7 @@ class WriteKeywords(TypedDict, total=False):
     keep_partial: bool
     limit: int | None
     workers: Workers
+    in_place: bool
 
 
 class Format(Protocol):
@@ -461,8 +463,8 @@ class ChoosesTargets(Protocol):
 class Indexes(Protocol):
     """A format of which many files are one run, and a list of them opens like the files themselves."""
 
-    def write_index(self, source: Source, target: Path, options: WriteOptions) -> int:
-        """Write a list of the files behind a source, and return how many it names. Nothing is copied."""
+    def write_index(self, source: Source, target: Path, options: WriteOptions, *, copies: bool = False) -> int:
+        """Write a list of the files behind a source, and return how many it names. Copies are made if wanted."""
 
 
 @runtime_checkable

@@ -55,7 +55,7 @@ RELEASED = (("meta.db", b"HPCTOOLKIT"),)  # what no database of another generati
 OTF2_OPTIONS = ("annotations", "track_names", "by_queue", "kernel_rename", "agent_index")
 EVENT_OPTIONS = ("align",)
 GPU_OPTIONS = (*EVENT_OPTIONS, "rank_env", "kernel_names")
-VIEWER_OPTIONS = (*OTF2_OPTIONS, "real_pids", "keep_partial")
+VIEWER_OPTIONS = (*OTF2_OPTIONS, "real_pids", "keep_partial", "in_place")
 
 
 FORMATS: tuple[Entry, ...] = (
@@ -193,6 +193,7 @@ FORMATS: tuple[Entry, ...] = (
         "callgrove.formats.gpu.formats:ROCPD",
         read_options=GPU_OPTIONS,
         usual_names=(".db", "index.yaml"),
+        write_options=("in_place",),
         writes=True,
         opens_many=True,
     ),
@@ -202,6 +203,7 @@ FORMATS: tuple[Entry, ...] = (
         "callgrove.formats.gpu.formats:DRAFT",
         read_options=GPU_OPTIONS,
         usual_names=(".db", "index.yaml"),
+        write_options=("in_place",),
         writes=True,
         opens_many=True,
     ),

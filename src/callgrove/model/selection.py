@@ -42,7 +42,7 @@ from callgrove.model.traces.selected import ALL_SPANS, SpanChoice, TraceSelectio
 from callgrove.model.traces.windows import TimeWindow, marker_window
 from callgrove.model.values import ValueBackend, Values
 
-__all__ = ["Kept", "choose_window", "select", "span_choice", "take_part", "time_span"]
+__all__ = ["WINDOW_MODES", "Kept", "choose_window", "select", "span_choice", "take_part", "time_span"]
 
 LOST_STATISTICS = "lost: statistics of stored summaries"
 
@@ -289,14 +289,26 @@ def choose_window(
     return bounds
 
 
-def span_choice(kinds: Collection[str] | None, categories: Collection[str] | None) -> SpanChoice:
-    """Return which spans are meant by the words for their kinds and by their categories; None is all."""
+WINDOW_MODES = ("touch", "inside")  # which spans belong to a window: those with any time in it, or with all of it
+
+
+def span_choice(
+    kinds: Collection[str] | None,
+    categories: Collection[str] | None,
+    window: Window | None = None,
+    window_mode: str = WINDOW_MODES[0],
+) -> SpanChoice:
+    """Return which spans are meant by the words for their kinds and by their categories; None is all. Of a window, the
+    mode `inside` chooses spans that lie wholly in it."""
+    if window_mode not in WINDOW_MODES:
+        raise UsageError(f"{window_mode!r} says nothing of a window; there are {' and '.join(WINDOW_MODES)}")
     known = {kind.name.lower(): kind for kind in SpanKind}
     for kind in kinds or ():
         if kind not in known:
             raise UsageError(f"{kind!r} is no kind of span; there are {', '.join(known)}")
     wanted = None if kinds is None else frozenset(known[kind] for kind in kinds)
-    return SpanChoice(wanted, frozenset(categories) if categories else None)
+    inside = window if window_mode == "inside" else None
+    return SpanChoice(wanted, frozenset(categories) if categories else None, inside)
 
 
 def time_span(traces: Traces) -> Window | None:

@@ -10,15 +10,26 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from callgrove.cli.options import InputOptions, TableOutput, add_derive, add_input, add_remap, add_run, add_table_output
+from callgrove.cli.options import (
+    InputOptions,
+    TableOutput,
+    add_derive,
+    add_input,
+    add_remap,
+    add_run,
+    add_table_output,
+    add_window,
+)
 from callgrove.cli.output import emit
 from callgrove.cli.parser import Command
+from callgrove.cli.selecting import add_window_mode, choose_window
 from callgrove.errors import CallgroveError, InputError, UsageError
 
 if TYPE_CHECKING:
     from callgrove.model.experiment import Experiment
     from callgrove.model.study.series import Study
     from callgrove.model.table import Table
+    from callgrove.model.traces.windows import TimeWindow
 
 ENGINES = ("duckdb", "sqlite")
 LARGEST_QUERY = 1 << 20  # bytes
@@ -29,6 +40,10 @@ FOLDED = frozenset({"contexts", "metrics", "samples", "series", "values"})
 @dataclass(frozen=True, kw_only=True)
 class Options(InputOptions, TableOutput):
     file: str
+    window: TimeWindow | None
+    start_marker: str
+    end_marker: str
+    window_mode: str
     tables: bool
     engine: str
 
@@ -37,6 +52,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_input(parser, many=True)
     parser.usage = 'callgrove sql PATH... "SELECT ..." [options]'
     add_run(parser)
+    traces = parser.add_argument_group("traces: ask about a window of time")
+    add_window(traces, "only this part of traces")
+    add_window_mode(traces)
     add_remap(parser)
     add_derive(parser)
     group = parser.add_argument_group("query")
@@ -104,7 +122,19 @@ def _open_inputs(options: Options, fold: bool) -> list[Experiment | Study]:
     """Open databases of one family together, as one experiment, and everything else one by one."""
     from callgrove.cli.opening import open_any
 
-    return [open_any(replace(options, paths=group), fold=fold) for group in _group_paths(options)]
+    inputs = [open_any(replace(options, paths=group), fold=fold) for group in _group_paths(options)]
+    return [_cut_window(one, options) for one in inputs]
+
+
+def _cut_window(opened: Experiment | Study, options: Options) -> Experiment | Study:
+    """Return the part of an input in the window that was asked for."""
+    from callgrove.model.experiment import Experiment
+
+    if not (options.window or options.start_marker or options.end_marker):
+        return opened
+    if not isinstance(opened, Experiment):
+        raise UsageError(f"{options.input_name}: holds series over parameters, which have no window of time")
+    return opened.select(window=choose_window(opened, options), window_mode=options.window_mode)
 
 
 def _group_paths(options: Options) -> list[Sequence[str]]:

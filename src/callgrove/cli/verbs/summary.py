@@ -127,7 +127,7 @@ def run(options: Options) -> int:
         experiment = open_experiment(options, fold=False, workers=workers)
         if experiment.traces.n_spans:
             say_added_up(experiment)
-        window = _choose_window(experiment, options)
+        window = choose_window(experiment, options)
         by_spans, by_messages = _split_divisions(options.by)
         profiles = choose_profiles(experiment, options.rank, options.thread)
         by, mode, sections = (
@@ -198,7 +198,8 @@ def _format_side(section: str, made: Table, columns: By, options: Options) -> Ta
     return fit_beside(named[:at], named[at:], made.columns[at:], f"{columns.value}s", made.left, options)
 
 
-def _choose_window(experiment: Experiment, options: Options) -> Window | None:
+def choose_window(experiment: Experiment, options: Options) -> Window | None:
+    """Return the window of time that was asked for, in ns; None where none was."""
     from callgrove.errors import UsageError
     from callgrove.model.selection import time_span
     from callgrove.model.traces.windows import TimeWindow, marker_window

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
@@ -15,7 +17,7 @@ from pathlib import Path
 
 from callgrove.binary.files import open_regular
 from callgrove.errors import InputError, UsageError
-from callgrove.formats.writing.targets import FolderKind, PendingFolder
+from callgrove.formats.writing.targets import FolderKind, PendingFile, PendingFolder
 
 __all__ = [
     "ENDINGS",
@@ -115,27 +117,60 @@ def _files_in_index(index: Path) -> Iterator[Path]:
 #
 #     rocprofiler-sdk:
 #       rocpd:
-#         path: ..                the folder that the names start from, relative to the index
+#         rocpd_package_version: '1.0'
+#         path: .                 the folder that names start from; ROCm's command knows no other
 #         files:
-#           - node1/1000.db
+#           - ../node1/1000.db
 #
-# Nothing is copied. The folder and the databases can be moved together.
+# Nothing is copied, unless that is asked for. The folder and the databases can be moved together.
 
 
+FIRST_LINE = "rocprofiler-sdk:"
 FOLDER = FolderKind("an index of databases", lambda folder: (folder / INDEX).is_file())
 _SAFE = re.compile(r"""[^"'#\[\],:\s][^"'#\[\],\n\r]*""")
 
 
-def write_index(files: Sequence[Path], target: Path, overwrite: bool = False) -> None:
-    """Write an index of these databases; an existing file is replaced only if it is such an index."""
-    below = Path(os.path.commonpath([file.resolve().parent for file in files]))
-    names = [str(file.resolve().relative_to(below)) for file in files]
+def write_index(files: Sequence[Path], target: Path, overwrite: bool = False, *, copies: bool = False) -> None:
+    """Write a folder with an index of these databases, or with copies of them as well. What is there is replaced only
+    if it is such an index; into the current folder the index alone is written."""
+    if target.resolve() == Path.cwd():
+        text = _index_text(files, _names_from(files, target))
+        index = target / INDEX
+        if index.exists() and not index.read_text(encoding="utf-8", errors="replace").startswith(FIRST_LINE):
+            raise UsageError(f"{index}: exists already, and is no index of databases; name a folder for this one")
+        file = PendingFile(index, overwrite)
+        with file.or_nothing():
+            file.place.write_text(text, encoding="utf-8")
+            file.complete()
+        return
+    names = _names_of_copies(files) if copies else _names_from(files, target)
+    text, pending = _index_text(files, names), PendingFolder(target, overwrite, FOLDER)
+    with pending.or_nothing():
+        for file_, name in zip(files, names, strict=True) if copies else ():
+            shutil.copy2(file_, pending.place / name)
+        (pending.place / INDEX).write_text(text, encoding="utf-8")
+        pending.complete()
+
+
+def _names_from(files: Sequence[Path], folder: Path) -> list[str]:
+    return [os.path.relpath(file.resolve(), folder.resolve()) for file in files]
+
+
+def _names_of_copies(files: Sequence[Path]) -> list[str]:
+    """Return the names of files in one folder, where each must be another one."""
+    names = [file.name for file in files]
+    for name, n in Counter(names).items():
+        if n > 1:
+            several = ", ".join(str(file) for file in files if file.name == name)
+            raise UsageError(
+                f"{several}: have one name, and would be one file; rename them, or list them without copies"
+            )
+    return names
+
+
+def _index_text(files: Sequence[Path], names: Sequence[str]) -> str:
     for file, name in zip(files, names, strict=True):
         if not _SAFE.fullmatch(name) or not name.endswith(ENDINGS):
             raise UsageError(f"{file}: an index cannot hold this name; names in it end in {', '.join(ENDINGS)}")
-    pending = PendingFolder(target, overwrite, FOLDER)
-    with pending.or_nothing():
-        start = os.path.relpath(below, target.resolve())
-        lines = ["rocprofiler-sdk:", "  rocpd:", f"    path: {start}", "    files:", *(f"      - {n}" for n in names)]
-        (pending.place / INDEX).write_text("\n".join(lines) + "\n", encoding="utf-8")
-        pending.complete()
+    about = ["  rocpd:", "    rocpd_package_version: '1.0'", "    path: .", "    files:"]
+    return "\n".join([FIRST_LINE, *about, *(f"      - {name}" for name in names)]) + "\n"

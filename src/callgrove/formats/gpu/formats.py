@@ -182,15 +182,16 @@ class GpuFormat:
 
         return find_problems(self._experiment(source, options))
 
-    def write_index(self, source: Source, target: Path, options: WriteOptions) -> int:
-        """Write an index of databases, all of which must be of this format."""
+    def write_index(self, source: Source, target: Path, options: WriteOptions, *, copies: bool = False) -> int:
+        """Write an index of databases, all of which must be of this format, and copies of them if wanted."""
         from callgrove.formats.gpu.files import FOLDER, write_index
 
-        FOLDER.refuse_others(target)
+        if target.resolve() != Path.cwd():
+            FOLDER.refuse_others(target)
         files = databases(source.paths)
         for path in files:
             self._open(path, _cache_of(source))
-        write_index(files, target, options.overwrite)
+        write_index(files, target, options.overwrite, copies=copies)
         return len(files)
 
     def dump(self, source: Source) -> Iterator[Field]:
@@ -333,7 +334,7 @@ class DraftFormat(GpuFormat):
     def open_writer(self, target: Path, options: WriteOptions) -> DraftWriter:
         from callgrove.formats.gpu.draft.writer import DraftWriter
 
-        return DraftWriter(target, options)
+        return DraftWriter(target, options, in_place=options.in_place)
 
 
 def _draft_datasets(file: SqliteFile) -> Sequence[TableData]:

@@ -325,7 +325,7 @@ class ChromeWriter(TimelineWriter):
     """A file in the making. When it begins, the times of all events must be known: these are read once more."""
 
     def __init__(self, target: Path, options: WriteOptions) -> None:
-        output = _Closed(target, options.overwrite, options.keep_partial)
+        output = _Closed(target, options.overwrite, options.keep_partial, in_place=options.in_place)
         super().__init__(target, options, ChromeEncoder(), output)
         self._lasts_too_long = False
 

@@ -117,6 +117,12 @@ class SliceMaker:
             yield from self.of(chunk)
         yield from self.rest()
 
+    def make_so_far(self) -> Iterator[Slices | CounterPoints]:
+        """Yield what was added until now, and begin anew; lanes and memory in use go on."""
+        for chunk in self.source.chunks():
+            yield from self.of(chunk)
+        self.source.begin_anew()
+
     def of(self, chunk: SpanChunk) -> Iterator[Slices | CounterPoints]:
         """Yield the slices of a chunk as the source gives it."""
         if not len(chunk["span"]):

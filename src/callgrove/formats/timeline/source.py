@@ -74,6 +74,13 @@ class Launches:
     def __init__(self, process: Ints) -> None:
         self._process = process
         self._of: dict[int, _ProcessLaunches] = {}
+        self._before: Counter[int] = Counter()  # numbers that were given before, by process
+
+    def begin_anew(self) -> Launches:
+        """Return launches for what follows, whose numbers follow those that were given."""
+        following = Launches(self._process)
+        following._before = self._before + Counter({process: len(own.rank) for process, own in self._of.items()})
+        return following
 
     def number_operations(self, chunk: SpanChunk) -> Ints:
         """Return the number of each operation in its process, -1 for other spans. Chunks come in file order."""
@@ -111,6 +118,9 @@ class Launches:
         first, n = np.full(len(flow), ABSENT, np.int64), np.zeros(len(flow), np.int64)
         calls = np.flatnonzero(IS_CALL[chunk["kind"]] & (chunk["correlation"] != ABSENT))
         first[calls], n[calls] = launches.find_launches(chunk["correlation"][calls], chunk["span"][calls])
+        if before := self._before[process]:
+            flow[flow >= 0] += before
+            first[first >= 0] += before
         return {FLOW: flow, LAUNCHED: first, N_LAUNCHED: n}
 
     def _by_process(self, chunk: SpanChunk) -> Iterator[tuple[int, Ints]]:
@@ -339,6 +349,10 @@ class OrderedSpans:
                 yield {**chunk, **self._launches.of(process, chunk[OPERATION], chunk)}
         finally:
             self.close()
+
+    def begin_anew(self) -> None:
+        """Begin anew after all that was added has been read by `chunks`."""
+        self._launches, self._order = self._launches.begin_anew(), SpanOrder(self.process)
 
     def close(self) -> None:
         """Give back the temporary file."""

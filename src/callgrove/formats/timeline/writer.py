@@ -53,6 +53,9 @@ __all__ = ["Encoder", "PartEncoder", "TimelineWriter"]
 # -- the writer --------------------------------------------------------------------------------------------------------
 
 
+LAUNCHES_OF_PARTS = "arrows lead from calls to operations that were written between the same two flushes"
+
+
 class PartEncoder(Protocol):
     """Encodes one part. It begins anew: nothing that other parts have said is known to the reader at its place. Tracks
     that were made meanwhile (`ProcessTracks.undescribed`) are described before they are used."""
@@ -101,7 +104,11 @@ def _encode_part(task: _Task) -> tuple[Path, Losses]:
 
 
 def _bytes_of(maker: SliceMaker, encoder: PartEncoder, losses: Losses) -> Iterator[Data]:
-    for item in maker.make():
+    yield from _encode(maker.make(), encoder, losses)
+
+
+def _encode(items: Iterator[Slices | CounterPoints], encoder: PartEncoder, losses: Losses) -> Iterator[Data]:
+    for item in items:
         if isinstance(item, Slices):
             yield from encoder.slices(item)
             _count_slices(item, losses.written)
@@ -144,7 +151,8 @@ class TimelineWriter(TargetWriter[Output, Experiment]):
     kept: ClassVar[Mapping[str, Collection[str]]] = {}  # columns of these that they say
 
     def __init__(self, target: Path, options: WriteOptions, encoder: Encoder, output: Output | None = None) -> None:
-        super().__init__(output or FileOutput(target, options.overwrite, options.keep_partial))
+        in_place = options.in_place
+        super().__init__(output or FileOutput(target, options.overwrite, options.keep_partial, in_place=in_place))
         self._encoder, self._options = encoder, options
         annotations = Annotations(options.annotations)
         self._slice_options = SliceOptions(
@@ -152,7 +160,7 @@ class TimelineWriter(TargetWriter[Output, Experiment]):
         )
         self.columns = (*COLUMNS, PARENT) if annotations is Annotations.ALL else COLUMNS
         self._losses = Losses()
-        self._n_opening = 0
+        self._n_opening = self._n_flushed = 0
         self._places = Places.none()
         self._parts: Sequence[Ints] = []
         self._part_of: Ints = np.empty(0, np.int64)
@@ -292,7 +300,13 @@ class TimelineWriter(TargetWriter[Output, Experiment]):
     # -- the end -------------------------------------------------------------------------------------------------------
 
     def _store(self, tables: Experiment) -> None:
-        """Give what was encoded so far to the system."""
+        """Give what was encoded so far to the system; of a file that others read meanwhile, all that was pushed."""
+        if self._options.in_place and self._pushed is not None:
+            _, maker = self._pushed
+            self._put(_encode(maker.make_so_far(), self._encoder.part(), self._losses))
+            if self._n_flushed == 1:
+                self._report.hint(LAUNCHES_OF_PARTS)
+            self._n_flushed += 1
         self._pending.flush()
 
     def _finish(self, tables: Experiment) -> None:

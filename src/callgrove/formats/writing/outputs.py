@@ -14,7 +14,7 @@ from glob import escape
 from pathlib import Path
 from typing import IO, NoReturn
 
-from callgrove.formats.writing.targets import Pending, PendingFile
+from callgrove.formats.writing.targets import Pending, PendingFile, refuse_existing
 
 __all__ = ["Data", "FileOutput", "Output"]
 
@@ -46,11 +46,22 @@ class Output(Pending):
 class FileOutput(Output):
     """A file in the making, or stdout."""
 
-    def __init__(self, target: Path, overwrite: bool, keep_partial: bool = False, *, compressed: bool = False) -> None:
+    def __init__(
+        self,
+        target: Path,
+        overwrite: bool,
+        keep_partial: bool = False,
+        *,
+        compressed: bool = False,
+        in_place: bool = False,
+    ) -> None:
+        """Make an output. In place, others read what was flushed, and what was written stays after a failure."""
         super().__init__(target)
-        self._keep = keep_partial
+        self._keep, self._in_place = keep_partial, in_place
+        if in_place:
+            refuse_existing(target, overwrite)
         self._compressed = compressed or target.name.endswith(".gz")
-        self._pending = None if str(target) == STDOUT else PendingFile(target, overwrite)
+        self._pending = None if str(target) == STDOUT or in_place else PendingFile(target, overwrite)
         self._file: IO[bytes] | None = None
         self._raw: IO[bytes] | None = None
         self._n_bytes = 0
@@ -64,6 +75,11 @@ class FileOutput(Output):
             raise error  # whoever reads has seen enough
         super()._refuse(error)
 
+    def _open_raw(self) -> IO[bytes]:
+        if self._pending is not None:
+            return self._pending.place.open("wb")
+        return self.target.open("wb") if self._in_place else sys.stdout.buffer
+
     def _what_stays(self) -> str:
         if self._pending is None:
             return ""
@@ -74,7 +90,7 @@ class FileOutput(Output):
         return self.target.with_name(self.target.name + ".part")
 
     def open(self) -> None:
-        self._raw = sys.stdout.buffer if self._pending is None else self._pending.place.open("wb")
+        self._raw = self._open_raw()
         # no name and no time in the header: the same input gives the same bytes
         self._file = gzip.GzipFile("", "wb", 6, self._raw, mtime=0) if self._compressed else self._raw  # type: ignore[assignment]
 
@@ -108,7 +124,7 @@ class FileOutput(Output):
         if self._file is not None and self._file is not self._raw:
             self._file.close()
         if self._raw is not None:
-            if self._pending is None:
+            if self._pending is None and not self._in_place:
                 self._raw.flush()
             else:
                 self._raw.close()

@@ -247,6 +247,7 @@ def write(
     agent_index     how devices are numbered: absolute, relative, type-relative (default: relative where names
                     are those of rocprofv3)
     keep_partial    keep what was written before an interruption, as OUT.part (default: False)
+    in_place        write where the target will be, so that others can read it meanwhile (default: False)
 
     of graphs:
     limit           at most so many nodes, None is all (default: 80)

@@ -35,6 +35,7 @@ class PartMethods:
         window: Window | str | None = None,
         start_marker: str = "",
         end_marker: str = "",
+        window_mode: str = "touch",
         traces: bool = True,
         kinds: Collection[str] | None = None,
         categories: Collection[str] | None = None,
@@ -54,6 +55,7 @@ class PartMethods:
         ranks, threads, nodes, gpus, streams, runs    as in `top`; `profiles` are ids that `profiles.where(...)` returns
         window         of traces: (start, end) in ns of their clock, or a text such as "250ms:1.5s" or "10%:20%"
         start_marker, end_marker    of traces, from the first marker of a name to the last one of another
+        window_mode    spans that "touch" the window (default), or lie wholly "inside" it
         metrics        only these; traces=False leaves out all traces
         kinds, categories    of spans alone: kernel, copy, api, ...; HIP_RUNTIME_API, ...
         drop_unused    leave out contexts that the part has nothing to say about; `invert`: take all other profiles
@@ -69,15 +71,16 @@ class PartMethods:
 
         e, ids = cast("Experiment", self), None if profiles is None else {int(profile) for profile in profiles}
         chosen = choose_profiles(e, ranks, threads, runs, ids, invert, nodes=nodes, gpus=gpus, streams=streams)
+        bounds = find_window(e, window, start_marker, end_marker)
         return select_part(
             e,
             ContextSelection.of(**contexts),
             profiles=chosen,
             metrics=metrics,
-            window=find_window(e, window, start_marker, end_marker),
+            window=bounds,
             traces=traces,
             drop_unused=drop_unused,
-            spans=span_choice(kinds, categories),
+            spans=span_choice(kinds, categories, bounds, window_mode),
         )
 
     def query(self, pattern: str | Sequence[object], rest: str = "path") -> Experiment:

@@ -38,16 +38,18 @@ __all__ = ["ALL_SPANS", "KeptTables", "SelectedSpans", "SpanChoice", "TraceSelec
 
 @dataclass(frozen=True)
 class SpanChoice:
-    """Which spans: of some kinds, and of some categories; None is all. A category is named in full or by its first
-    words: HIP stands for HIP_RUNTIME_API as well. Case does not matter."""
+    """Which spans: of some kinds, of some categories, and those that lie wholly inside a window of time; None is all. A
+    category is named in full or by its first words: HIP stands for HIP_RUNTIME_API as well. Case does not matter."""
 
     kinds: frozenset[SpanKind] | None = None
     categories: frozenset[str] | None = None
+    inside: Window | None = None
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns that it looks at."""
-        return (*(("kind",) if self.kinds is not None else ()), *(("category",) if self.categories is not None else ()))
+        wanted = {"kind": self.kinds, "category": self.categories, "start_ns": self.inside, "end_ns": self.inside}
+        return tuple(name for name, choice in wanted.items() if choice is not None)
 
     def of(self, chunk: SpanChunk, strings: Sequence[str]) -> Bools | None:
         """Return the chosen ones of a chunk; None: all."""
@@ -59,6 +61,9 @@ class SpanChoice:
             wanted = np.array([k >= 0 and self._names(strings[k]) for k in different.tolist()], np.bool_)
             named = wanted[number.reshape(-1)]
             chosen = named if chosen is None else chosen & named
+        if self.inside is not None:
+            within = (chunk["start_ns"] >= self.inside[0]) & (chunk["end_ns"] <= self.inside[1])
+            chosen = within if chosen is None else chosen & within
         return chosen
 
     def _names(self, category: str) -> bool:

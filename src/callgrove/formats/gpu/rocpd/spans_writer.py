@@ -116,6 +116,7 @@ class _Process:
     threads: set[int] = field(default_factory=set)
     queues: set[int] = field(default_factory=lambda: {0})
     n_rows: Counter[str] = field(default_factory=Counter)
+    n_strings: int = 0  # that were written
 
     @property
     def suffix(self) -> str:
@@ -151,7 +152,7 @@ class RocpdSpansWriter(TargetWriter[SqliteTarget, Experiment]):
     holds_only_traces = True
 
     def __init__(self, target: Path, options: WriteOptions) -> None:
-        super().__init__(SqliteTarget(target, options.overwrite))
+        super().__init__(SqliteTarget(target, options.overwrite, in_place=options.in_place))
         self._database: sqlite3.Connection = self._pending.database
 
     def _begin(self, tables: Experiment) -> None:
@@ -494,11 +495,21 @@ class RocpdSpansWriter(TargetWriter[SqliteTarget, Experiment]):
         for loss, n in self._lost.items():
             self._report.add(f"{loss}: {n:,}")
 
-    def _finish_process(self, process: _Process) -> None:
-        """Write what is known only at the end: names, symbols, streams, when the process ran, and which thread launched
-        what."""
+    def _store(self, tables: Experiment) -> None:
+        """Commit what was written, with all that its rows refer to: others may read it."""
+        for process in self._processes:
+            self._write_names(process)
+        self._database.execute("COMMIT")
+        self._database.execute("BEGIN")
+
+    def _write_names(self, process: _Process) -> None:
+        """Write what rows refer to: names, symbols, streams and queues, as far as they are known."""
         where = {"nid": process.nid, "pid": process.pid, "extdata": "{}"}
-        self._insert(process, "string", id=list(process.strings.values()), string=list(process.strings))
+        new = list(process.strings)[process.n_strings :]
+        self._insert(process, "string", id=[process.strings[text] for text in new], string=new)
+        process.n_strings = len(process.strings)
+        for base in ("info_code_object", "info_kernel_symbol", "info_stream", "info_queue"):  # few, and they change
+            self._database.execute(f"DELETE FROM {quote_with(process.table(base))}")
         if process.kernels:
             self._insert_row(process, "info_code_object", {"id": 1, **where})
         for name, symbol in process.kernels.items():
@@ -509,6 +520,10 @@ class RocpdSpansWriter(TargetWriter[SqliteTarget, Experiment]):
         for queue in sorted(process.queues):
             name = f"Queue {queue}" if queue else "Default Queue"
             self._insert_row(process, "info_queue", {"id": queue, "name": name, **where})
+
+    def _finish_process(self, process: _Process) -> None:
+        """Write what is known only at the end: names, when the process ran, and which thread launched what."""
+        self._write_names(process)
         times = (process.first_ns, process.last_ns)
         self._database.execute(
             f'UPDATE {quote_with(process.table("info_process"))} SET init = ?, fini = ?, start = ?, "end" = ?',
