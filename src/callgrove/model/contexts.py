@@ -222,7 +222,7 @@ class ContextTree:
         return replace(
             self,
             parent=freeze(parent),
-            subtree_end=freeze(subtree_ends(parent)),
+            subtree_end=freeze(self._ends_among(contexts, parent)),
             kind=freeze(self.kind[contexts]),
             relation=freeze(self.relation[contexts]),
             region=freeze(self.region[contexts]),
@@ -233,6 +233,15 @@ class ContextTree:
             parameters={int(new[c]): v for c, v in self.parameters.items() if new[c] >= 0},
             attributes={int(new[c]): v for c, v in self.attributes.items() if new[c] >= 0},
         )
+
+    def _ends_among(self, contexts: Ints, parent: Ids) -> Ids:
+        """Return where subtrees end once only some contexts are left: where so many of these come before the old end;
+        counted anew where the parent of one is not left."""
+        if ((parent < 0) & (self.parent[contexts] >= 0)).any():
+            return subtree_ends(parent)
+        n_before = np.zeros(len(self) + 1, np.int32)
+        n_before[contexts + 1] = 1
+        return np.cumsum(n_before, dtype=np.int32)[self.subtree_end[contexts]]
 
     @cached_property
     def n_listed(self) -> int:
