@@ -250,6 +250,8 @@ class _Chooser:
 
     def _remove(self, stays: Bools) -> Bools:
         """Return which contexts stay without those that are pruned, folded or below a leaf, in this order."""
+        if not (self.selection.prune or self.selection.callers_of or any(self._removing)):
+            return stays
         found = self._find("prune")
         lone = found & (self._next_above(stays) < 0)
         self._unmoved = np.flatnonzero(lone & stays)

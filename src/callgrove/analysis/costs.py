@@ -446,12 +446,11 @@ class Groups:
 
 def nearest(tree: ContextTree, anchors: Bools) -> Ids:
     """Return the closest anchor at or above every context of the tree; roots are anchors always."""
-    if anchors.all():
-        return np.arange(len(anchors), dtype=np.int32)
-    owner: list[int] = []
-    for context, (above, anchor) in enumerate(zip(tree.parent[: len(anchors)].tolist(), anchors.tolist(), strict=True)):
-        owner.append(context if anchor or above < 0 else owner[above])
-    return np.array(owner, np.int32)
+    owner = np.arange(len(anchors), dtype=np.int32)
+    if not anchors.all():
+        for level in tree.levels[1:]:
+            owner[level] = np.where(anchors[level], level, owner[tree.parent[level]])
+    return owner
 
 
 def functions_of(tree: ContextTree) -> Ids:
