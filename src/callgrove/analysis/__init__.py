@@ -22,4 +22,5 @@ The modules, in the order to read them:
     summary_parts.py     the summary of one part of a trace
     devices.py           how devices were used: busy, overlapping, idle and why
     timeline/            what went on in a window of time, exactly: `timeline`
+    timeline_index/      an index of timelines on disk, for pictures and exact sums of any window
 """

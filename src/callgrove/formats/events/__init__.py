@@ -3,6 +3,7 @@
 A reader of traces gives data sets; everything else is here. The modules, in the order to read them:
 
     dataset.py     what a reader gives: processes, lanes, devices, and events in chunks of columns
+    columns.py     a data set for readers that decode a file once into columns, in bounded memory
     places.py      hosts, processes with ranks, devices and lanes of all data sets, as profiles and a system tree
     spans.py       events of any number of data sets as the spans of one experiment, on one clock
     runs.py        which processes are of which run

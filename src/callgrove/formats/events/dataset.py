@@ -181,6 +181,10 @@ class DataSet(Protocol):
     def live(self) -> bool:
         """Return whether another process is still writing the file."""
 
+    @property
+    def is_shareable(self) -> bool:
+        """Return whether a worker that it is pickled for can read it."""
+
     def count(self) -> int:
         """Return the number of events."""
 
@@ -197,6 +201,7 @@ class DataSet(Protocol):
         alloc     bytes, address, level, device
         argument  position, type, name, value
         counter   name, value, value_type, pmc (the row of `pmc_info`)
+        flow      id, direction (`FlowDirection`), name: spans with one id are joined, in order of time
         stack     frames: names of the functions that led to a call, the outermost first
         extra     name, value: columns of event tables that the reader does not know
         event, event_text, region     of rocprofv3: event_id and correlation_id; extdata, call_stack and line_info; the

@@ -305,7 +305,7 @@ def _experiment_of(
         spans=spans,
         counters=_counters(datasets, profiles) if options.fold else partial(_counters, datasets, profiles),
         time_range=time_range,
-        split=None if any(dataset.live for dataset in datasets) else partial(_part, datasets),
+        split=partial(_part, datasets) if all(dataset.is_shareable for dataset in datasets) else None,
         tables=tables_beside(datasets),
         part_sizes=_sizes(datasets),
     )
@@ -332,7 +332,7 @@ def _fold(
         bundle = slice(firsts[first], firsts[end])
         lanes = np.concatenate(profiles[first:end])
         parts.append(Part(_part(datasets, first, end), lanes, process[bundle], device[bundle]))
-    workers = IN_PROCESS if any(dataset.live for dataset in datasets) else options.workers
+    workers = options.workers if all(dataset.is_shareable for dataset in datasets) else IN_PROCESS
     folding = Folding(builder)
     for folded in workers.map(fold, parts, label="folding events", progress=options.progress):
         if folded is not None:

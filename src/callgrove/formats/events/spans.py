@@ -350,6 +350,10 @@ class Shifted:
     def live(self) -> bool:
         return self._dataset.live
 
+    @property
+    def is_shareable(self) -> bool:
+        return self._dataset.is_shareable
+
     def count(self) -> int:
         return self._dataset.count()
 

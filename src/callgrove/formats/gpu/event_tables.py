@@ -132,6 +132,10 @@ class TableData(ABC):
         return self._file.live
 
     @property
+    def is_shareable(self) -> bool:
+        return not self.live
+
+    @property
     def strings(self) -> Sequence[str]:
         return self._names.all
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from callgrove.model.experiment import InputWarning
 
 __all__ = [
+    "FLOW",
     "LABEL",
     "PARENT",
     "PLACES",
@@ -36,6 +37,7 @@ __all__ = [
     "Counters",
     "Device",
     "FindsLater",
+    "FlowDirection",
     "KnowsSides",
     "ListsDevices",
     "SampleBackend",
@@ -124,9 +126,10 @@ def touch_window(start: Ints, end: Ints, window: Window) -> Bools:
 SPAN_COLUMNS = ("profile", "kind", "category", "name", "start_ns", "end_ns", "depth", "correlation", "context")
 LABEL = "label"  # a further column that may be asked for: a marker's text where its name is only that of a call
 PARENT = "parent_correlation"  # another one: the correlation of the call that a call was made by
+FLOW = "flow"  # the side table of ends of flows: id, direction (`FlowDirection`), name
 PLACES = "places"  # of `Traces.tables`: the one with a row per profile
 SIDE_TABLES = (  # what spans may have beside
-    *("kernel", "copy", "alloc", "argument", "counter", "flow", "stack", "extra"),
+    *("kernel", "copy", "alloc", "argument", "counter", FLOW, "stack", "extra"),
     *("event", "event_text", "region"),
 )
 SpanChunk = Mapping[str, Array]
@@ -148,6 +151,15 @@ class SpanKind(IntEnum):
     @property
     def word(self) -> str:
         return self.name.lower()
+
+
+class FlowDirection(IntEnum):
+    """What a span is to a flow, which joins spans that are no call and its operation: spans with one id, in order of
+    time, such as a message that is sent and received."""
+
+    OUT = 0
+    STEP = 1
+    IN = 2
 
 
 @dataclass(frozen=True)
