@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from callgrove.cli.contexts import ContextOptions, refuse_contexts
+from callgrove.cli.contexts import ContextOptions, refuse_rest
 from callgrove.cli.options import MetricNames, ProfileOptions, add_derive, add_profiles, add_run, add_window
 from callgrove.errors import UsageError
 
@@ -99,7 +99,7 @@ def select_part(experiment: Experiment, options: CuttingOptions) -> Experiment:
         raise UsageError("--no-traces leaves out all traces, so no part of them can be chosen")
     if not is_cut(options):
         return experiment
-    refuse_contexts(experiment, options)
+    refuse_rest(options)
     metrics = list(_match_quantities(experiment, options.metric)) or None
     part = experiment.select(
         ranks=options.rank,
