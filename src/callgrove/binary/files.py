@@ -10,6 +10,8 @@ around: they are made plain before anything is computed with them. `bytes_viewed
 
 from __future__ import annotations
 
+import errno
+import io
 import mmap
 import os
 import stat
@@ -19,14 +21,14 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, BinaryIO, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from callgrove.errors import CorruptFile, InputError, UsageError
 
-__all__ = ["HEAD_BUDGET", "FileBytes", "FilePart", "IdMap", "Record", "Source", "size_of"]
+__all__ = ["HEAD_BUDGET", "FileBytes", "FilePart", "IdMap", "Record", "Source", "open_regular", "size_of"]
 
 
 # -- one read-only file ------------------------------------------------------------------------------------------------
@@ -149,21 +151,32 @@ class FileBytes:
         return self._buffer
 
 
+def open_regular(path: Path, buffering: int = -1) -> io.BufferedReader:
+    """Return a file of an input, open for reading; raise an OSError where it is no regular file. A pipe would be waited
+    for without an end, and a device may never end."""
+    file = os.open(path, OPENING)
+    try:
+        mode = os.fstat(file).st_mode
+        if not stat.S_ISREG(mode):
+            raise OSError(errno.EINVAL, "Is a directory" if stat.S_ISDIR(mode) else "not a regular file", str(path))
+        return cast(io.BufferedReader, os.fdopen(file, "rb", buffering))
+    except BaseException:
+        os.close(file)
+        raise
+
+
 def _open(path: Path) -> Buffer:
     try:
-        file = os.open(path, OPENING)
-        try:
-            about = os.fstat(file)
-            if not stat.S_ISREG(about.st_mode):
-                raise ValueError("Is a directory" if stat.S_ISDIR(about.st_mode) else "not a regular file")
-            if about.st_size <= SMALL:
-                return os.read(file, about.st_size)
-            return mmap.mmap(file, 0, access=mmap.ACCESS_READ)
-        finally:
-            os.close(file)
+        with open_regular(path, 0) as file:
+            size = os.fstat(file.fileno()).st_size
+            return os.read(file.fileno(), size) if size <= SMALL else _map(file.fileno())
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise InputError(f"{path}: cannot be read: {reason}") from error
+
+
+def _map(file: int) -> mmap.mmap:
+    return mmap.mmap(file, 0, access=mmap.ACCESS_READ)
 
 
 # -- parts of files ----------------------------------------------------------------------------------------------------
@@ -373,10 +386,10 @@ class Source:
             return self._heads[path][:size]
         spent = sum(len(head) for other, head in self._heads.items() if other != path)
         self._heads[path], self._asked[path] = b"", wanted
-        with suppress(OSError):  # a folder, a pipe, or not ours to read: no head, so no format claims it
-            if path.is_file():
-                with path.open("rb") as file:
-                    self._heads[path] = file.read(max(0, min(wanted, HEAD_BUDGET - spent)))
+        if path == self.path and self.is_folder:
+            return b""
+        with suppress(OSError), open_regular(path, 0) as file:  # what may not be read has no head: no format claims it
+            self._heads[path] = file.read(max(0, min(wanted, HEAD_BUDGET - spent)))
         return self._heads[path][:size]
 
     def bytes(self, name: str = "") -> FileBytes:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import BinaryIO
 from xml.parsers import expat
 
+from callgrove.binary.files import open_regular
 from callgrove.errors import CorruptFile, InputError, RefusedInput
 
 __all__ = ["new_parser", "parse", "pieces", "readable"]
@@ -65,7 +66,7 @@ def _errors(path: Path | str) -> Iterator[None]:
 def readable(path: Path) -> Iterator[BinaryIO]:
     """Yield the file, open for reading; one that is not ours to read is an input that cannot be used."""
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             yield file
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error

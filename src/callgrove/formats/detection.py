@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from callgrove.binary.files import Source
+from callgrove.binary.files import Source, open_regular
 from callgrove.errors import InputError, NotRecognised, Parameter
 from callgrove.formats.interface import Format, Grade, Match
 
@@ -106,7 +106,7 @@ def _explain_unrecognised(source: Source) -> str:
         names = _readable(source.path, lambda: sorted(p.name for p in source.path.iterdir())[:5])
         inside = f"it holds {', '.join(names)}" + (", ..." if len(names) == 5 else "") if names else "it is empty"
         return f"{source.path}: no performance data was recognised in this folder: {inside}"
-    _readable(source.path, lambda: source.path.open("rb").close())
+    _readable(source.path, lambda: open_regular(source.path).close())
     head = source.head(16)
     begins = f"it begins with {repr(head).removeprefix('b')}" if head else "it is empty"
     return f"{source.path}: not recognised as performance data: {begins}"

@@ -28,6 +28,7 @@ import numpy as np
 
 from callgrove._version import __version__
 from callgrove.arrays import ABSENT, Offsets
+from callgrove.binary.files import open_regular
 from callgrove.errors import CallgroveError, CorruptFile, MissingExtra
 from callgrove.formats.hpcrun.regions import readable
 from callgrove.prof.binary_names import (
@@ -95,7 +96,7 @@ class NameCache:
         """Return what is known about a binary: nothing where there is no file, or none that can be used."""
         path = self._path(key)
         try:
-            with path.open("rb") as file:
+            with open_regular(path) as file:
                 content = file.read(LARGEST_CACHE_FILE + 1)
         except OSError:
             return BinaryNames()
@@ -251,7 +252,7 @@ def binary_chains(
 def _elf(path: Path) -> Iterator[Any]:
     """Yield an open binary, or None where there is none."""
     try:
-        file = path.open("rb")
+        file = open_regular(path)
     except OSError:  # not ours to read
         yield None
         return
@@ -310,7 +311,7 @@ def _key(elf: Any, path: Path, debug: _Debug) -> dict[str, str]:
     about = path.stat()
     key = {"build id": _build_id(elf), "size": str(about.st_size), "debugging information": debug.word}
     if not key["build id"]:
-        content = path.open("rb") if about.st_size < LARGEST else None
+        content = open_regular(path) if about.st_size < LARGEST else None
         if content is None:
             key["file"] = f"{path.resolve()} {about.st_mtime_ns}"
         else:

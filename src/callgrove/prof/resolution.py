@@ -23,7 +23,7 @@ from xml.sax.saxutils import unescape
 import numpy as np
 
 from callgrove.arrays import ABSENT, NO_OFFSET, Ids, Offsets
-from callgrove.binary.files import FileBytes
+from callgrove.binary.files import FileBytes, open_regular
 from callgrove.errors import CallgroveError, CorruptFile, MissingExtra
 from callgrove.execute import Progress, silent
 from callgrove.formats.hpcrun.hpcstruct import ScopeKind, Structure, read_structure
@@ -241,7 +241,7 @@ class Structures:
 
 def _module_names(file: Path) -> list[str]:
     """Return the modules that a file describes, without parsing it."""
-    with file.open("rb") as opened:
+    with open_regular(file) as opened:
         if not opened.seek(0, 2):
             return []
         with mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as content:

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from callgrove.arrays import Ids, Ints, Offsets
-from callgrove.binary.files import FileBytes
+from callgrove.binary.files import FileBytes, open_regular
 from callgrove.errors import CallgroveError, CorruptFile, InputError, Parameter, UsageError
 from callgrove.formats.hpcrun import primitives as rec
 from callgrove.formats.hpcrun.files import SUFFIX, TRACE_SUFFIX, measurement_files, read_tables, sort_key
@@ -359,9 +359,7 @@ class Inputs:
         for folder in self.folders:
             told = folder / ORIGINAL_PATH
             try:
-                if not told.is_file():  # most have none, and a pipe would be waited for
-                    continue
-                with told.open("rb") as file:
+                with open_regular(told) as file:
                     text = os.fsdecode(file.read(LONGEST_PATH)).strip()
             except OSError:
                 continue

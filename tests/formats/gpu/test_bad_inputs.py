@@ -6,7 +6,7 @@ import hashlib
 import os
 import sqlite3
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -358,12 +358,11 @@ def test_rows_in_a_write_ahead_log_are_read_and_the_database_stays_as_it_is(path
         writer.close()
 
 
-def left_behind(path: Path, folder: Path, beside: str, *statements: str) -> Path:
-    """What a writer that is killed after some statements leaves: a copy of what lies there, without an index of the
-    log."""
+def left_behind(path: Path, folder: Path, beside: Sequence[str], *statements: str) -> Path:
+    """What a writer that is killed after some statements leaves: a copy of what lies there."""
     writer = begun(path, *statements)
     folder.mkdir()
-    for suffix in ("", beside):
+    for suffix in ("", *beside):
         (folder / f"r.db{suffix}").write_bytes(path.with_name(path.name + suffix).read_bytes())
     writer.close()
     return folder / "r.db"
@@ -383,10 +382,11 @@ def read_without_a_trace(path: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: 
     return experiment
 
 
+@pytest.mark.parametrize("beside", [["-wal"], ["-wal", "-shm"]], ids=["log", "log and its index"])
 def test_a_log_without_a_writer_is_read_and_nothing_is_left_beside(
-    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    path: Path, beside: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    copy = left_behind(path, tmp_path / "copy", "-wal", *DELETED_IN_LOG)
+    copy = left_behind(path, tmp_path / "copy", beside, *DELETED_IN_LOG)
     experiment = read_without_a_trace(copy, monkeypatch, tmp_path)
     assert experiment.traces.n_spans == len([e for e in RUN.events if e.kind not in ("api", "marker")])
     assert any("did not finish" in w.text for w in experiment.warnings)
@@ -397,7 +397,7 @@ def test_a_journal_without_a_writer_is_rolled_back_elsewhere(
 ) -> None:
     """What was not committed is not read, and the input keeps both."""
     changes = (f"UPDATE rocpd_event{TAIL} SET extdata = randomblob(3000)", f"DELETE FROM rocpd_region{TAIL}")
-    copy = left_behind(path, tmp_path / "copy", "-journal", "PRAGMA cache_size=1", "BEGIN", *changes)
+    copy = left_behind(path, tmp_path / "copy", ["-journal"], "PRAGMA cache_size=1", "BEGIN", *changes)
     experiment = read_without_a_trace(copy, monkeypatch, tmp_path)
     assert experiment.traces.n_spans == len(RUN.events)
     assert gpu_time(experiment) == expected_gpu_time(RUN)

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from callgrove.arrays import ABSENT, Array, Ints
+from callgrove.binary.files import open_regular
 from callgrove.binary.sqlite.cells import MISSING, Cells, Type, absent, text_column
 from callgrove.binary.sqlite.database import CHANGED, SqliteFile, Version, version_of
 from callgrove.binary.sqlite.pages import DEEPEST, INTERIOR, LEAF, PageError, PageFormat, Pages, check
@@ -343,7 +344,7 @@ class JoinedFiles:
 def _fill(path: Path, part: Array, head: bytes) -> str:
     """Read all bytes of a file, which must begin with `head`; return what went wrong, or an empty text."""
     try:
-        with path.open("rb", buffering=0) as stream:
+        with open_regular(path, 0) as stream:
             n_read = stream.readinto(part.data)
     except OSError as error:
         return str(error)

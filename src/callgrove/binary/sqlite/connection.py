@@ -4,6 +4,7 @@ did not finish.
 
 from __future__ import annotations
 
+import os
 import shutil
 import sqlite3
 import tempfile
@@ -28,11 +29,27 @@ BESIDE = ("-wal", "-journal")
 State = tuple[tuple[int, int] | None, ...]
 
 
+LOCKS = Path("/proc/locks")
+
+
 def is_left_behind(path: Path) -> bool:
-    """Return whether there is a log, but no process that has the database open: such a process keeps an index of the
-    log beside it."""
+    """Return whether there is a log, but no process that has the database open, as far as the system tells. Such a
+    process keeps an index of the log beside it (-shm) and a lock on that; where it was killed, the index stays, and
+    opening the database in place would change it."""
     really = path.resolve()
-    return _with_suffix(really, "-wal").exists() and not _with_suffix(really, "-shm").exists()
+    return _with_suffix(really, "-wal").exists() and not _is_locked(_with_suffix(really, "-shm"))
+
+
+def _is_locked(path: Path) -> bool:
+    """Return whether a process has a lock on a file. The system's list is asked: a lock that we tried by ourselves
+    would, when given back, take away those that this very process has on the file (POSIX)."""
+    try:
+        about = path.stat()
+        locks = LOCKS.read_text()
+    except OSError:  # no such file, or a system without such a list
+        return False
+    place = f"{os.major(about.st_dev):02x}:{os.minor(about.st_dev):02x}:{about.st_ino}"
+    return any(place in line.split() for line in locks.splitlines())
 
 
 class PrivateCopy:
@@ -107,6 +124,7 @@ def connect(path: Path, live: bool, copies: PrivateCopies) -> tuple[sqlite3.Conn
     with SqliteErrors(path, OPENING):
         if not live:
             return _connect(path, "ro&immutable=1"), None
+        _refuse_special(path)
         if not is_left_behind(path):
             try:
                 return _connect(path, "ro"), None
@@ -115,6 +133,13 @@ def connect(path: Path, live: bool, copies: PrivateCopies) -> tuple[sqlite3.Conn
                     raise
         copy = copies.copy(path)
         return _connect(copy.path, "rw"), copy
+
+
+def _refuse_special(path: Path) -> None:
+    """Raise an error where a log or a journal is no regular file: SQLite would wait for the writer of a pipe."""
+    for beside in (_with_suffix(path.resolve(), suffix) for suffix in BESIDE):
+        if beside.exists() and not beside.is_file():
+            raise InputError(f"{beside}: cannot be read: not a regular file; move it away to read the database")
 
 
 def _connect(path: Path, mode: str) -> sqlite3.Connection:

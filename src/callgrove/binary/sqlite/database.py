@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from callgrove.arrays import Array, distinct_rows
-from callgrove.binary.files import FileBytes
+from callgrove.binary.files import FileBytes, open_regular
 from callgrove.binary.sqlite.cells import MISSING, CellReader, Cells, Type, absent
 from callgrove.binary.sqlite.connection import PrivateCopies, PrivateCopy, SqliteErrors, connect
 from callgrove.binary.sqlite.pages import LAST_ROWID, Pages
@@ -251,7 +251,8 @@ class SqliteFile:
             return self._given, None
         try:
             if facts.size <= SMALL_FILE:
-                data, mapped = np.fromfile(self.path, np.uint8), None
+                with open_regular(self.path, 0) as file:
+                    data, mapped = np.fromfile(file, np.uint8), None
             else:
                 mapped = FileBytes(self.path)
                 data = mapped.array(np.uint8, mapped.size, 0, "SQLite pages")
@@ -445,7 +446,7 @@ def _next_piece(pieces: Iterator[Piece]) -> Piece:
 
 def _read_head(path: Path) -> tuple[Version, bytes]:
     """Return the version of a file, and its first bytes."""
-    with path.open("rb", buffering=0) as file:
+    with open_regular(path, 0) as file:
         return _version_of(os.fstat(file.fileno())), file.read(HEADER_BYTES)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import weakref
 from collections import deque
@@ -16,6 +17,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from callgrove.arrays import ABSENT, Array, Ids, Ints
+from callgrove.binary.files import open_regular
 from callgrove.errors import CallgroveError, CorruptFile, InputError, NotRecognised, UnsupportedVersion
 from callgrove.formats.columnar.schema import (
     FORMAT_MINOR,
@@ -141,11 +143,10 @@ class _Json:
 
 def _parse_json(path: Path) -> Any:
     try:
-        if path.exists() and not path.is_file():
-            raise InputError(f"{path}: is no file")
-        if path.stat().st_size > LARGEST:
-            raise InputError(f"{path}: is larger than any manifest ({path.stat().st_size:,} bytes)")
-        return json.loads(path.read_bytes())
+        with open_regular(path) as file:
+            if (size := os.fstat(file.fileno()).st_size) > LARGEST:
+                raise InputError(f"{path}: is larger than any manifest ({size:,} bytes)")
+            return json.loads(file.read())
     except OSError as error:
         raise InputError(f"{path}: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
@@ -280,6 +281,7 @@ class StoredTable:
         if len(RECENT) > MOST_OPEN and (oldest := RECENT.popleft()()) is not None:
             oldest.__dict__.pop("_file", None)
         with self.reading("footer"):
+            open_regular(self.path).close()  # pyarrow would wait for the writer of a pipe, and not be interrupted
             mapped = arrow().memory_map(bytes(self.path))  # as text, only names in UTF-8 are taken
             file = parquet().ParquetFile(mapped, page_checksum_verification=True)
             self._check(file)

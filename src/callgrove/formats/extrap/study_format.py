@@ -17,7 +17,7 @@ from typing import IO
 import numpy as np
 
 from callgrove.arrays import Bools, Ints
-from callgrove.binary.files import Source
+from callgrove.binary.files import Source, open_regular
 from callgrove.errors import CorruptFile, InputError, InvalidExperiment, Parameter, RefusedInput, UsageError
 from callgrove.formats.interface import Grade, LossReport, Match, Problem, ReadOptions, WriteOptions
 from callgrove.formats.writing.targets import PendingFile
@@ -88,7 +88,7 @@ def line_blocks(path: Path, size: int = BLOCK) -> Iterator[tuple[int, list[str]]
     """Yield (number of the first line, from 1; lines without their ends) of block after block."""
     number, offset, rest = 1, 0, bytearray()
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             while data := file.read(size):
                 cut = data.rfind(b"\n") + 1
                 if cut == 0:  # a line that is longer than a block

@@ -13,6 +13,7 @@ from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
+from callgrove.binary.files import open_regular
 from callgrove.errors import InputError, UsageError
 from callgrove.formats.writing.targets import FolderKind, PendingFolder
 
@@ -86,7 +87,7 @@ def _is_of_hpctoolkit(file: Path) -> bool:
     if file.name not in OTHERS:
         return False
     try:
-        with file.open("rb") as opened:
+        with open_regular(file) as opened:
             return opened.read(len(OTHERS_MAGIC)) == OTHERS_MAGIC
     except OSError:  # whoever opens it says why
         return False
@@ -98,7 +99,8 @@ def _files_in_index(index: Path) -> Iterator[Path]:
     They lie in the folder that its `path` names, if that is one, else beside the index.
     """
     try:
-        text = index.read_text(encoding="utf-8", errors="replace")
+        with open_regular(index) as file:
+            text = file.read().decode("utf-8", "replace")
     except OSError as error:
         raise InputError(f"{index}: cannot be read: {error.strerror or error}") from error
     told = _FOLDER.search(text)

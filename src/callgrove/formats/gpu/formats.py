@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from callgrove.arrays import ABSENT, Ints, bundles
-from callgrove.binary.files import Source, size_of
+from callgrove.binary.files import Source, open_regular, size_of
 from callgrove.binary.sqlite.database import SqliteCache, SqliteFile
 from callgrove.binary.sqlite.plan import BUNDLE_BYTES
 from callgrove.binary.sqlite.schema import HEADER_BYTES, MAGIC, header_problem
@@ -219,9 +219,7 @@ def _warn_named_again(names: Sequence[Path]) -> InputWarning:
 
 def _is_sqlite(path: Path) -> bool:
     try:
-        if not path.is_file():  # a pipe would be waited for
-            return False
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             return file.read(len(MAGIC)) == MAGIC
     except OSError:  # not ours to read
         return False

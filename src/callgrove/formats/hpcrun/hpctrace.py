@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from callgrove.arrays import Array, Ids, Ints, distinct
-from callgrove.binary.files import FileBytes
+from callgrove.binary.files import FileBytes, open_regular
 from callgrove.errors import (
     CallgroveError,
     CorruptFile,
@@ -220,11 +220,11 @@ def _version_beside(path: Path) -> str:
     """Return the version of the .hpcrun file of the same name; empty where there is none."""
     profile = path.with_suffix(".hpcrun")
     try:
-        if path.suffix != ".hpctrace" or not profile.is_file():
+        if path.suffix != ".hpctrace":
             return ""
-        with profile.open("rb") as file:
+        with open_regular(profile) as file:
             start = file.read(START)
-    except OSError:  # not ours to read: the times themselves decide
+    except OSError:  # none, or not ours to read: the times themselves decide
         return ""
     version = start[len(MAGIC) : len(MAGIC) + 5]
     return version.decode("ascii") if start.startswith(PROFILE_MAGIC) and version[:2].isdigit() else ""

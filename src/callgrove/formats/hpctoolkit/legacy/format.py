@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from callgrove.arrays import ABSENT, Array, Bools, Floats, Ids, Ints
-from callgrove.binary.files import FileBytes, IdMap, Source
+from callgrove.binary.files import FileBytes, IdMap, Source, open_regular
 from callgrove.errors import CallgroveError, CorruptFile, InvalidExperiment
 from callgrove.execute import Progress, silent
 from callgrove.formats.hpctoolkit.check import problems_of_samples
@@ -397,7 +397,7 @@ def _traces(experiment: Experiment) -> Iterator[Problem]:
 
 def fields_of(path: Path) -> Iterator[Field]:
     """Yield the fields of one file, by what it begins with."""
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         head = file.read(18)
     if head == rec.METRIC_DB_MAGIC:
         yield from _metric_db(path)

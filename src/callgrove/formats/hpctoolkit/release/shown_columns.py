@@ -34,6 +34,7 @@ from functools import reduce
 from pathlib import Path
 from typing import TypeAlias
 
+from callgrove.binary.files import open_regular
 from callgrove.errors import CorruptFile
 from callgrove.formats.hpctoolkit.release import yaml_subset
 from callgrove.formats.hpctoolkit.release.files import COMBINATIONS
@@ -323,7 +324,8 @@ def add_columns(builder: ExperimentBuilder, path: Path, metrics: tuple[RawMetric
     if (size := path.stat().st_size) > LARGEST:
         raise CorruptFile(path, "file", expected=f"at most {LARGEST} bytes", found=f"{size} bytes")
     try:
-        described = read_columns(path.read_text("utf-8", "replace"))
+        with open_regular(path) as file:
+            described = read_columns(file.read().decode("utf-8", "replace"))
     except ValueError as error:
         raise CorruptFile(path, "columns", expected="METRICS version 0", found=str(error)) from error
     stored = {(m.name, s.scope.name, s.formula, s.combine): s.id for m in metrics for s in m.summaries}
