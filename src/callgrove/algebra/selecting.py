@@ -203,21 +203,26 @@ class _SpanNames:
         return out
 
 
+def _explain(field: str, error: CallgroveError | str, spelling: Mapping[str, Parameter] | None = None) -> UsageError:
+    """Return an error that begins with the parameter it is about."""
+    return UsageError((spelling or {}).get(field, Parameter(field)), ": ", error)
+
+
 def choose_spans(experiment: Experiment, selection: ContextSelection) -> Experiment:
     """Return the experiment with the spans of the names and kinds that a selection asks for. All else that it may ask
     is about contexts, and refused."""
     for field in (one.name for one in fields(selection) if one.name not in ("name", "kind", "rest")):
         if getattr(selection, field):
             others = "; choose them by name, kind, window, rank, thread and stream"
-            raise UsageError(Parameter(field), f": spans of a trace have no contexts{others}")
+            raise _explain(field, f"spans of a trace have no contexts{others}")
     for word in selection.kind:
         if word not in SPAN_KINDS:
-            raise UsageError(Parameter("kind"), f": {word!r} is no kind of span; there are {', '.join(SPAN_KINDS)}")
+            raise _explain("kind", f"{word!r} is no kind of span; there are {', '.join(SPAN_KINDS)}")
     for text in selection.name:
         try:
             match_texts(parse_name(text), text, ())
         except UsageError as error:
-            raise UsageError(Parameter("name"), ": ", error) from None
+            raise _explain("name", error) from None
     names = _SpanNames(tuple(selection.name)) if selection.name else None
     return select(experiment, spans=span_choice(selection.kind or None, None, names))
 
@@ -245,7 +250,7 @@ def refuse_no_spans(whole: Experiment, selection: ContextSelection) -> NoReturn:
     names = [strings[code] for code in used if code >= 0]
     for text in selection.name:
         if not _SpanNames((text,))(names, strings).any():
-            raise UsageError(Parameter("name"), f": there is no span {text!r}{find_nearest(text, names)}")
+            raise _explain("name", f"there is no span {text!r}{find_nearest(text, names)}")
     there = ", ".join(SpanKind(kind).name.lower() for kind in sorted(kinds))
     raise UsageError(f"no span fulfils all that was asked for; there are {there or 'none'}")
 
@@ -407,7 +412,7 @@ class _Chooser:
 
     def _explain(self, field: str, error: CallgroveError | str) -> UsageError:
         """Return an error that begins with the parameter it is about."""
-        return UsageError(self._spelling.get(field, Parameter(field)), ": ", error)
+        return _explain(field, error, self._spelling)
 
     def _match(self, field: str, column: TextColumn) -> Bools:
         """Return the contexts whose text in a column fits one of the globs or regular expressions of a field."""
