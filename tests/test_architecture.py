@@ -43,9 +43,9 @@ DIRECTLY_BELOW: dict[str, set[str]] = {
     "query": {"analysis"},
     "frames": {"analysis"},
     "render": {"analysis", "modeling"},
-    "viewer": {"render"},
     "explore": {"render", "algebra"},
-    "callgrove": {"viewer", "explore", "prof", "examples", "algebra", "query", "frames"},
+    "viewer": {"explore"},  # the server shows the rows of the terminal's views
+    "callgrove": {"viewer", "prof", "examples", "algebra", "query", "frames"},
     "cli": {"callgrove"},
     "__main__": {"cli"},
 }
@@ -173,6 +173,7 @@ NAMING_FLAGS = {
     *("analysis/__init__.py", "examples.py", "execute/engines.py", "formats/gpu/nsight/extrap.py"),
     *("formats/detection.py", "render/facts.py", "render/facts.py", "viewer/summaries.py"),
     *("viewer/comparison.py", "viewer/profile.py", "viewer/summaries.py", "viewer/timeline/maker.py"),
+    "viewer/server/guard.py",
 }
 
 

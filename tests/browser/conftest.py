@@ -8,23 +8,29 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Error, Page, Request, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Error, Page, ViewportSize, sync_playwright
 
 from callgrove.cli.main import main
 from callgrove.examples import example
-from callgrove.viewer.report import Input, report
+from callgrove.viewer.report import Input as ReportInput
+from callgrove.viewer.report import report
+from callgrove.viewer.server.inputs import Input
 from tests.requirements import ROOT, need
 from tests.timing import HANG_SEC
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 SCREENSHOTS = ROOT / "build" / "screenshots"
 WITHIN = ("file:", "data:", "blob:", "about:")
-SIZE = {"width": 1280, "height": 720}
+SIZE: ViewportSize = {"width": 1280, "height": 720}
+
+REFUSALS = (409, 422)
 
 OpenPage = Callable[..., Page]
+OpenView = Callable[..., Page]
 Screenshot = Callable[[Page, str], None]
 
 # a browser asks before a page saves more than ten files
@@ -54,20 +60,8 @@ def open_page(browser: Browser) -> Iterator[OpenPage]:
     problems: list[str] = []
 
     def opened(path: Path, *, dark: bool = False, scale: float = 1) -> Page:
-        context = browser.new_context(
-            viewport=SIZE,  # type: ignore[arg-type]
-            offline=True,
-            accept_downloads=True,
-            color_scheme="dark" if dark else "light",
-            device_scale_factor=scale,
-        )
+        context, page = _new_page(browser, problems, WITHIN, dark=dark, scale=scale, offline=True)
         contexts.append(context)
-        page = context.new_page()
-        page.set_default_timeout(1000 * HANG_SEC)
-        page.on("console", lambda said: problems.append(said.text) if said.type in ("error", "warning") else None)
-        page.on("pageerror", lambda error: problems.append(str(error)))
-        page.on("dialog", lambda dialog: problems.append(f"a dialog: {dialog.message}"))
-        page.on("request", lambda request: problems.append(request.url) if _outside(request) else None)
         page.goto(path.resolve().as_uri())
         page.wait_for_selector("html[data-ready]", state="attached")
         return page
@@ -78,8 +72,59 @@ def open_page(browser: Browser) -> Iterator[OpenPage]:
     assert problems == []
 
 
-def _outside(request: Request) -> bool:
-    return not request.url.startswith(WITHIN)
+@pytest.fixture
+def open_view(browser: Browser) -> Iterator[OpenView]:
+    """Gives `open_view(input, ..., dark=False)`: the page of a viewer of these inputs once it is drawn, which may ask
+    its server and nobody else."""
+    pytest.importorskip("starlette", reason="the extra `viewer` is not installed")
+    from tests.viewer.serving import serving
+
+    with ExitStack() as ending:
+        problems: list[str] = []
+
+        def opened(*inputs: Input, dark: bool = False, size: ViewportSize = SIZE) -> Page:
+            viewer = ending.enter_context(serving(*inputs))
+            ours = (f"http://127.0.0.1:{viewer.address.port}/", "data:", "blob:")
+            context, page = _new_page(browser, problems, ours, dark=dark, size=size)
+            ending.callback(context.close)
+            page.goto(viewer.address.url)
+            page.wait_for_selector("html[data-ready]", state="attached")
+            return page
+
+        yield opened
+    assert problems == []
+
+
+def _new_page(
+    browser: Browser,
+    problems: list[str],
+    within: tuple[str, ...],
+    *,
+    dark: bool,
+    scale: float = 1,
+    offline: bool = False,
+    size: ViewportSize = SIZE,
+) -> tuple[BrowserContext, Page]:
+    """A page that notes what goes wrong."""
+    context = browser.new_context(
+        viewport=size,
+        offline=offline,
+        accept_downloads=True,
+        color_scheme="dark" if dark else "light",
+        device_scale_factor=scale,
+    )
+    page = context.new_page()
+    page.set_default_timeout(1000 * HANG_SEC)
+    page.on("console", lambda said: problems.append(said.text) if _is_problem(said) else None)
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    page.on("dialog", lambda dialog: problems.append(f"a dialog: {dialog.message}"))
+    page.on("request", lambda request: None if request.url.startswith(within) else problems.append(request.url))
+    return context, page
+
+
+def _is_problem(said: ConsoleMessage) -> bool:
+    """Browsers say it when a server refuses something, as the viewer's does with wrong formulas and stale files."""
+    return said.type in ("error", "warning") and not any(f"status of {status} " in said.text for status in REFUSALS)
 
 
 @pytest.fixture
@@ -108,5 +153,5 @@ def written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Callable[...,
 @pytest.fixture(scope="session")
 def stencil(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("report") / "stencil.html"
-    path.write_text(report([Input(example(), ["stencil.d"])]), encoding="utf-8")
+    path.write_text(report([ReportInput(example(), ["stencil.d"])]), encoding="utf-8")
     return path

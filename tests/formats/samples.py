@@ -23,6 +23,7 @@ from callgrove.formats.registry import FORMATS, detect, open_path
 from callgrove.formats.writing.transfer import transfer, write_experiment
 from callgrove.model.experiment import Experiment
 from tests.formats.gpu.gpu_databases import Run, write_nsight, write_rocpd, write_rpd
+from tests.formats.gpu.rocpd4_databases import write_rocpd4
 from tests.requirements import ROOT, SHARED
 
 CORPUS = ROOT / "tests" / "corpus"
@@ -159,6 +160,7 @@ def _made() -> Iterator[Sample]:
         write_rocpd(several / f"r{k}.db", [own])
     yield Sample("made/rocpd", several / "r0.db", "rocpd")
     yield Sample("made/rocpd-folder", several, "rocpd")
+    yield Sample("made/rocpd4", write_rocpd4(folder / "rocpd4.db", [run.without("memset")], "4.0.0"), "rocpd")
     yield Sample("made/rpd", write_rpd(folder / "run.rpd", run, monitor=((3, "1500"),)), "rpd")
     yield Sample("made/nsight", write_nsight(folder / "run.sqlite", run), "nsight")
     opened = open_path(several)

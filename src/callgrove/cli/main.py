@@ -52,6 +52,7 @@ VERBS = (
     _verb("summary", "GPU runs: kernels, calls, copies, overlap, busy and idle time", "summary", LOOK),
     _verb("timeline", "traces: exact times in any window, a picture of it, phases that repeat", "timeline", LOOK),
     _verb("report", "one HTML page: flame graph, call tree, spread, timeline, scaling", "report", LOOK),
+    _verb("view", "a page in a browser that asks a local server: any size, panes coupled", "report", LOOK),
     _verb("export", "one table in full: contexts, values, profiles, samples, spans, ...", "export", DATA),
     _verb("sql", "SQL over the tables of any input, and over rocprofv3's view names", "sql", DATA),
     _verb("convert", "write an experiment in another format", "convert", WRITE),

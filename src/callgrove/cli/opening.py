@@ -49,15 +49,16 @@ def open_any(
     fold: bool = True,
     contexts: bool = True,
     workers: Workers | None = None,
+    watch: ProgressCallback | None = None,
 ) -> Experiment | Study:
     """Open the experiment or study at PATH, or the runs of --point. `notes`: say what there is to know about it; not
     for a verb that prints all of that. `series`: refuse runs whose names disagree on parameters, as nothing but series
     of them is wanted. `fold`: of events, make a calling-context profile as well. `contexts`: heed the options that
     choose places and contexts. `workers`: those that the verb has; else there are processes as the user says, once
-    there is something for them to do."""
+    there is something for them to do. `watch`: hears of progress, beside the terminal."""
     window = options.window if contexts and isinstance(options, SelectionOptions) else None
     fold = fold and window is None  # costs of a window are made of events later
-    opened = _choose_runs(_open_input(options, fold, workers), options, fold, workers)
+    opened = _choose_runs(_open_input(options, fold, workers, watch), options, fold, workers)
     if window is not None:
         opened = _cut_time(opened, window, options)
     opened = _derive(_remap(opened, options), options)
@@ -181,14 +182,22 @@ def _select_notes(warnings: Iterable[InputWarning]) -> list[InputWarning]:
     return [warning for warning in warnings if warning.severity == Severity.NOTE]
 
 
-def _open_input(options: InputOptions, fold: bool, workers: Workers | None) -> Experiment | Study:
+def _open_input(
+    options: InputOptions, fold: bool, workers: Workers | None, watch: ProgressCallback | None = None
+) -> Experiment | Study:
     paths, points = options.paths, options.points
     if bool(points) == bool(paths):
         wanted = "either PATH or --point, not both" if points else "a PATH"
         raise UsageError(f"name {wanted}; see --help")
     if "-" in options.inputs:
         raise UsageError("-: inputs cannot be read from a pipe, as they are not read in order; save this one to a file")
-    with progress() as report, _workers(options, workers) as ready:
+    with progress() as shown, _workers(options, workers) as ready:
+
+        def report(label: str, done: int, total: int | None) -> None:
+            shown(label, done, total)
+            if watch is not None:
+                watch(label, done, total)
+
         how = _read_options(options, report, fold, ready)
         if options.extrap_compat:
             return _open_as_extra_p(options, how)

@@ -143,6 +143,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "callgrove explore stencil.d  # ? shows the keys, q ends",
         "callgrove explore before.d after.d -m CPUTIME  # left, right and their difference",
     ),
+    "view": (
+        "callgrove view stencil.d  # opens a browser where there is a screen, and prints the address",
+        "callgrove view before.d after.d --port 8123 --no-browser  # side by side, on a login node",
+    ),
     "diff": (
         "callgrove diff before.d after.d --limit 10",
         "callgrove diff run.cubex run.d --flat -m time=CPUTIME  # of two profilers, by function",

@@ -1,4 +1,4 @@
-"""Pictures of experiments and studies: one page with its data inside.
+"""Pictures of experiments and studies: one page with its data inside, or one that asks a local server.
 
 The modules, in the order to read them:
 
@@ -9,7 +9,8 @@ The modules, in the order to read them:
     comparison.py    two experiments side by side: call paths, functions, timelines
     timeline/        what profiles did over time, in a bounded number of boxes
     summaries.py     kernels, copies, calls and how busy devices were; models of a study
+    server/          the page of `callgrove view`, and who answers it
     static/          ES modules and the style; they draw data objects and know nothing of the page that holds them
 
-A new panel is a maker here (one line in report.MAKERS) and a module there (one line in static/main.js).
+A new panel is a maker here (one line in report.MAKERS) and a module there (one line in static/panels.js).
 """

@@ -346,7 +346,7 @@ class Detail:
 
 @dataclass(frozen=True)
 class Panel:
-    """One view: `kind` says who draws it (static/main.js), `data` is what `page.encode` takes. Panels of one title
+    """One view: `kind` says who draws it (static/panels.js), `data` is what `page.encode` takes. Panels of one title
     share a tab, the first of which is Overview. `notes` are sentences to show with it, such as what was left out."""
 
     kind: str

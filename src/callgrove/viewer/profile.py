@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from callgrove.model.metrics import Scope
 from callgrove.model.profiles import choose_profiles
 from callgrove.model.runs import Run
 from callgrove.model.study.series import Study
+from callgrove.model.table import Table
 from callgrove.viewer.page import Choice, Detail, Limits, Panel, Texts, process_numbers
 from callgrove.viewer.profile_tree import (
     GROUPS,
@@ -383,35 +385,81 @@ class ProfileMaker:
     """The hot path, the flame graph, the call tree, and the spread over profiles."""
 
     def __init__(self, experiment: Experiment, shown_costs: ShownCosts, choice: Choice, limits: Limits) -> None:
-        self._experiment, self._shown, self._limits = experiment, shown_costs, limits
-        self._tree = CallTree(shown_costs.metrics)
-        self._flat = {by: FlatTable(shown_costs.metrics, by) for by in GROUPS}
-        self._paths = [None if c.is_ratio or c.has_missing else hot_path(c) for c in shown_costs.metrics]
-        chosen = choose_profiles(experiment, choice.ranks, choice.threads)
-        profiles = experiment.profiles.measured if chosen is None else chosen
-        self._n_runs = len(np.unique(experiment.profiles.run[profiles]))
-        self._spread = spread_of(experiment, shown_costs.metrics, self._flat["function"], choice, limits)
+        self._experiment, self._shown, self._choice, self._limits = experiment, shown_costs, choice, limits
         self.differences: tuple[str, ...] = ()
+
+    # What a panel needs is computed when one that needs it is made: a server makes them one by one.
+
+    @cached_property
+    def _tree(self) -> CallTree:
+        return CallTree(self._shown.metrics)
+
+    @cached_property
+    def _functions(self) -> FlatTable:
+        return FlatTable(self._shown.metrics, GROUPS[0])
+
+    @cached_property
+    def _flat(self) -> list[FlatTable]:
+        return [self._functions, *(FlatTable(self._shown.metrics, by) for by in GROUPS[1:])]
+
+    @cached_property
+    def _paths(self) -> list[Table | None]:
+        return [None if c.is_ratio or c.has_missing else hot_path(c) for c in self._shown.metrics]
+
+    @cached_property
+    def _n_runs(self) -> int:
+        chosen = choose_profiles(self._experiment, self._choice.ranks, self._choice.threads)
+        profiles = self._experiment.profiles.measured if chosen is None else chosen
+        return len(np.unique(self._experiment.profiles.run[profiles]))
+
+    @cached_property
+    def _spread(self) -> Spread | None:
+        return spread_of(self._experiment, self._shown.metrics, self._functions, self._choice, self._limits)
 
     def panels(self, detail: Detail) -> Iterator[Panel]:
         labels = Labels(self._experiment.contexts)
         metrics = self._shown.metrics
         tree = self._tree.cut(detail.of(len(self._tree), self._limits.contexts), labels)
-        flat = [self._flat[by].data(labels, detail, self._limits.rows) for by in GROUPS]
-        paths = [rows_of(path, labels) for path in self._paths]
+        flat = [table.data(labels, detail, self._limits.rows) for table in self._flat]
         bottom_up = [callers(costs, labels, detail, self._limits.rows) for costs in metrics]
+        overview = self._glance(labels, flat[0])
         spread = self._spread.data(labels, detail) if self._spread is not None else None
-        shared: dict[str, Any] = {"labels": labels.data, "metrics": [describe_metric(costs) for costs in metrics]}
-        notes = self._notes(tree)
+        shared, notes = self._share(labels), self._notes(tree)
         self.differences = tuple(self._compare(tree.data, flat, bottom_up))
-        imbalance = self._spread.imbalance() if self._spread is not None else {}
-        glance = {"imbalance": imbalance, "n_runs": self._n_runs, "has_spread": spread is not None}
-        yield Panel("hotspots", "Overview", {**shared, "paths": paths, "top": flat[0], **glance}, notes)
+        yield Panel("hotspots", "Overview", {**shared, **overview}, notes)
         if any(costs.is_additive and not costs.has_missing for costs in metrics):
             yield Panel("flame", "Flame graph", {**shared, "tree": tree.data}, notes)
         yield Panel("calltree", "Call tree", {**shared, "tree": tree.data, "flat": flat, "callers": bottom_up}, notes)
         if spread is not None:
             yield Panel("spread", "Spread", {**shared, **spread[0]}, spread[1])
+
+    def overview_panel(self, detail: Detail) -> Panel:
+        """Return the hot path and the costliest functions alone."""
+        labels = Labels(self._experiment.contexts)
+        overview = self._glance(labels, self._functions.data(labels, detail, self._limits.rows))
+        return Panel("hotspots", "Overview", {**self._share(labels), **overview}, self._notes())
+
+    def spread_panel(self, detail: Detail) -> Panel | None:
+        """Return the spread over profiles alone; None where there is only one."""
+        if self._spread is None:
+            return None
+        labels = Labels(self._experiment.contexts)
+        data, notes = self._spread.data(labels, detail)
+        return Panel("spread", "Spread", {**self._share(labels), **data}, notes)
+
+    def _glance(self, labels: Labels, top: dict[str, Any]) -> dict[str, Any]:
+        """Return what the overview shows beside the costliest functions."""
+        return {
+            "paths": [rows_of(path, labels) for path in self._paths],
+            "top": top,
+            "imbalance": self._spread.imbalance() if self._spread is not None else {},
+            "n_runs": self._n_runs,
+            "has_spread": self._spread is not None,
+        }
+
+    def _share(self, labels: Labels) -> dict[str, Any]:
+        """Return what all panels have, once everything has its label."""
+        return {"labels": labels.data, "metrics": [describe_metric(costs) for costs in self._shown.metrics]}
 
     def _compare(
         self, tree: dict[str, Any], flat: list[dict[str, Any]], callers_of: list[dict[str, Any] | None]
@@ -429,7 +477,7 @@ class ProfileMaker:
                 if abs(total - costs.total) > CLOSE * max(abs(costs.whole), abs(costs.total)):
                     yield f"{costs.metric.name}: the {name} adds up to {total:g}, the total is {costs.total:g}"
 
-    def _notes(self, tree: CutTree) -> tuple[str, ...]:
+    def _notes(self, tree: CutTree | None = None) -> tuple[str, ...]:
         notes = []
         if self._n_runs > 1:
             where = "Spread shows them side by side, " if self._spread is not None else ""
@@ -440,7 +488,7 @@ class ProfileMaker:
                 f"{these} are differences: some are below zero. What is larger changed more, whichever way; shares "
                 "are of all changes by their sizes, so that more and less do not cancel out."
             )
-        if tree.n_folded:
+        if tree is not None and tree.n_folded:
             notes.append(
                 f"To keep this page small, {tree.n_folded:,} of {tree.n_kept + tree.n_folded:,} contexts are folded "
                 f"into rows that say how many they stand for: each has at most {_percent(tree.share)} of the cost in "
@@ -449,7 +497,7 @@ class ProfileMaker:
         if self._shown.left_out:
             n_shown, left = len(self._shown.metrics), self._shown.left_out
             notes.append(f"{n_shown} metrics are shown, {left} more are not; -m chooses which one comes first.")
-        if names := self._flat["function"].without_values:
+        if names := self._functions.without_values:
             lacks = f"{', '.join(names)}: a formula of single call paths has no value where a row stands for several:"
             notes.append(f"{lacks} see the call tree.")
         if n := self._shown.unavailable:

@@ -78,7 +78,7 @@ def test_databases_of_others_are_refused_by_name(tables: list[str], words: str, 
         open_path(tmp_path / "x.db")
 
 
-@pytest.mark.parametrize("version", ["4", "4.1.0", "2"])
+@pytest.mark.parametrize("version", ["5", "5.1.0", "2"])
 def test_an_unknown_schema_is_refused_with_its_number(version: str, tmp_path: Path) -> None:
     path = write_rocpd(tmp_path / "r.db", [RUN], version=version)
     execute(path, f"CREATE TABLE rocpd_novelty{TAIL} (id)")

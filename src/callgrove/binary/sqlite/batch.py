@@ -234,6 +234,11 @@ class JoinedFiles:
         """Return columns of all rows of a table."""
         return decode(self._table(key), lambda table: table.rows(columns))
 
+    def has(self, key: str, column: str) -> bool:
+        """Return whether a table has a column in any file."""
+        names = (self._table_name(key, k) for k in range(len(self.files)))
+        return any(column in file.tables.get(name, ()) for file, name in zip(self.files, names, strict=True))
+
     def texts(self, key: str, column: str, rows: Ints) -> Array | Slow:
         """Return a column of texts for some rows of a table."""
         return decode(self._table(key), lambda table: text_column(table.texts(column, rows)))

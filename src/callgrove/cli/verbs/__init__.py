@@ -6,6 +6,7 @@
     info.py     info, formats
     dump.py     dump, check
     gate.py     diff --left --right, of diff
+    report.py   report, view
 
 A verb module has a dataclass of options, which inherits the groups of options that the verb shares with others,
 `add_arguments(parser)`, which declares them, `run(options) -> int`, and a `Command` of these three, which has the

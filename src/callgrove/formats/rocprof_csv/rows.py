@@ -377,7 +377,13 @@ def _name_cell(text: str) -> bytes:
 
 
 def _operation(prefix: str) -> Callable[[str], bytes]:
-    return lambda text: quote(prefix + (text if prefix == "SCRATCH_MEMORY_" else RENAMED.get(text, text)))
+    """Return the function that names an operation as rocprofv3 does; names of rocpd 4 begin with the prefix already."""
+
+    def name(text: str) -> bytes:
+        word = text.removeprefix(prefix)
+        return quote(prefix + (word if prefix == "SCRATCH_MEMORY_" else RENAMED.get(word, word)))
+
+    return name
 
 
 class Words:

@@ -4,8 +4,6 @@
  *     {"$a": [type, offset, length]}   numbers, as a typed array
  *     {"$t": [type, offset, length]}   texts, by their number among the strings of the document
  *
- * @import { Report } from "./documents.js"
- *
  * @typedef {keyof typeof TYPES} Type
  * @typedef {[type: Type, offset: number, length: number]} Place
  * @typedef {{ bytes: Uint8Array, strings: string[], known: Map<string, unknown> }} Source  known: columns by place
@@ -24,14 +22,14 @@ const TYPES = {
 
 /**
  * @param {string} text
- * @returns {Promise<Report>}
+ * @returns {Promise<unknown>}
  */
 export async function unpack(text) {
   const { blob, strings: place, ...packed } = JSON.parse(text);
   const bytes = await inflated(blob);
   const [at, size] = place;
   const strings = JSON.parse(new TextDecoder().decode(bytes.subarray(at, at + size)));
-  return /** @type {Report} */ (filled(packed, { bytes, strings, known: new Map() }));
+  return filled(packed, { bytes, strings, known: new Map() });
 }
 
 /** @param {string} base64 */

@@ -27,6 +27,60 @@ export interface Section {
   panels: Panel[];
 }
 
+// -- the contract between a page and its data -------------------------------------------------------------------------
+// A page asks a provider by name, with parameters. That of a report has everything at hand (provider.js), that of the
+// viewer asks its server for a little at a time (server/answers.py). Names of properties are those of Python.
+
+/** A page before anything of it is drawn. */
+export interface Outline {
+  title: string;
+  by: string;
+  sections: SectionOutline[];
+}
+
+/** One input, and the names of its tabs. */
+export interface SectionOutline extends Omit<Section, "panels"> {
+  tabs: TabOutline[];
+  /** Names of the metrics to choose from, and the one shown first. */
+  metrics: string[];
+  first_metric: string;
+  /** Whether formulas and patterns can be typed. */
+  has_contexts: boolean;
+}
+
+export interface TabOutline {
+  title: string;
+  /** Whether what it shows depends on the metric. */
+  has_metric: boolean;
+}
+
+/** What of an input is looked at: a metric, metrics that the user defined, and a pattern of call paths. */
+export interface Look {
+  input: number;
+  metric: string;
+  derive: string[];
+  filter: string;
+}
+
+/** What can be asked for, with its parameters and its answer. */
+export interface Requests {
+  /** Whether a look makes sense, and the metrics that it has. */
+  look: { parameters: Look; answer: { metrics: string[] } };
+  tab: { parameters: Look & { tab: string }; answer: { panels: Panel[] } };
+}
+
+export interface Provider {
+  /** Whether data come from a server, so that looks can be typed. */
+  readonly live: boolean;
+  outline(): Promise<Outline>;
+  /** Answers what was asked, or throws an error whose message is a sentence for the reader. */
+  get<N extends keyof Requests>(
+    name: N,
+    parameters: Requests[N]["parameters"],
+    signal?: AbortSignal,
+  ): Promise<Requests[N]["answer"]>;
+}
+
 /** The data of every kind of panel. */
 export interface PanelData {
   hotspots: HotspotsData;
@@ -48,6 +102,9 @@ export interface PanelData {
 }
 
 export type Kind = keyof PanelData;
+
+/** Kinds of panels whose data may lie in the page. */
+export type ReportKind = Kind;
 
 export type Panel<K extends Kind = Kind> = {
   [P in K]: { kind: P; title: string; data: PanelData[P]; notes: string[] };

@@ -1,14 +1,14 @@
 /**
  * What was opened: facts, warnings, and commands to go on with.
  *
- * @import { Fact, Section } from "./documents.js"
+ * @import { Fact, SectionOutline } from "./documents.js"
  */
 
 import { button, element } from "./dom.js";
 
 /**
  * @param {HTMLElement} place
- * @param {Section} section
+ * @param {SectionOutline} section
  */
 export function drawFacts(place, section) {
   const rows = section.facts.flatMap(([word, text]) => [

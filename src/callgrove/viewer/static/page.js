@@ -1,42 +1,57 @@
 /**
- * The page around panels: a title, sections, tabs, and what all panels of a section agree on.
+ * The page around panels: a title, sections, tabs, and what all panels of a section agree on. What a tab shows is asked
+ * for when it is first opened.
  *
- * @import { Kind, Panel, PanelData, Report, Section } from "./documents.js"
+ * @import { Kind, Outline, Panel, PanelData, Provider, SectionOutline, TabOutline } from "./documents.js"
  *
- * @typedef {{ [K in Kind]: (place: HTMLElement, data: PanelData[K], view: Store) => void }} Drawers  of panels
+ * @typedef {(section: Tabs) => HTMLElement} Bar  what a section has below its tabs
  *
- * @typedef {{ name: string, tab: HTMLElement, panel: HTMLElement, panels: Panel[], drawn: boolean }} Tab
+ * @typedef {Object} Tab
+ * @property {string} name
+ * @property {boolean} hasMetric
+ * @property {HTMLElement} tab
+ * @property {HTMLElement} panel
+ * @property {string} drawn  the look that it shows
+ * @property {AbortController} asked  ends a request that nobody waits for any more
+ * @property {Store | null} view  of the panels that are drawn
+ */
+
+/**
+ * Who draws panels.
+ * @template {Kind} [N=Kind]
+ * @typedef {{ [K in N]: (place: HTMLElement, data: PanelData[K], view: Store, provider: Provider) => void }} Drawers
  */
 
 import { button, choice, element } from "./dom.js";
 import { drawFacts } from "./facts.js";
+import { OVERVIEW } from "./provider.js";
 import { Store } from "./store.js";
 import { tooltip } from "./tooltip.js";
 
-const OVERVIEW = "Overview";
-
 /**
  * @param {HTMLElement} body
- * @param {Report} report
+ * @param {Provider} provider
  * @param {Drawers} drawers
+ * @param {Bar} [bar]
  */
-export function drawPage(body, report, drawers) {
+export async function drawPage(body, provider, drawers, bar) {
   const main = element("main");
-  const sections = report.sections.map((section) => new Tabs(section, drawers));
+  const outline = await provider.outline();
+  const sections = outline.sections.map((section, input) => new Tabs(section, input, provider, drawers, bar));
   /** @param {number} number */
   const show = (number) => {
     tooltip.hide();
     main.replaceChildren(sections[number].root);
-    sections[number].shown();
+    return sections[number].shown();
   };
-  body.append(headerOf(body, report, show), main);
+  body.append(headerOf(body, outline, show), main);
   document.addEventListener("keydown", (event) => pressed(event, body, sections));
-  if (sections.length) show(0);
+  if (sections.length) await show(0);
 }
 
 /**
  * @param {HTMLElement} body
- * @param {Report} report
+ * @param {Outline} outline
  * @param {(number: number) => void} show  a section
  */
 function headerOf(body, { title, sections }, show) {
@@ -77,7 +92,7 @@ function pressed(event, body, sections) {
 }
 
 /**
- * @param {Section} section
+ * @param {SectionOutline} section
  * @param {number} i
  */
 function nameOf(section, i) {
@@ -85,31 +100,8 @@ function nameOf(section, i) {
   return `${i + 1}: ${section.title || path}`;
 }
 
-/**
- * Does a panel show a metric? Others show times, whichever is chosen.
- * @param {Panel} panel
- */
-function hasMetrics({ data }) {
-  return "metrics" in data || "metric_names" in data;
-}
-
-/**
- * Names of the metrics to choose from, and the one shown first: those of contexts, or else those of models.
- * @param {Panel[]} panels
- */
-function metricsOf(panels) {
-  for (const { data } of panels) {
-    if (!("metrics" in data)) continue;
-    const names = data.metrics.map((one) => one.name);
-    return { names, first: names[0] ?? "" };
-  }
-  for (const { data } of panels)
-    if ("metric_names" in data) return { names: data.metric_names, first: data.first_metric };
-  return { names: [], first: "" };
-}
-
 /** One input: its tabs, each drawn when first opened. */
-class Tabs {
+export class Tabs {
   root = element("div", { class: "section" });
   search = element("input", {
     attributes: {
@@ -121,26 +113,32 @@ class Tabs {
   });
 
   /**
-   * @param {Section} section
+   * @param {SectionOutline} section
+   * @param {number} input  its number
+   * @param {Provider} provider
    * @param {Drawers} drawers
+   * @param {Bar} [bar]
    */
-  constructor(section, drawers) {
-    const { names, first } = metricsOf(section.panels);
+  constructor(section, input, provider, drawers, bar) {
+    const { metrics, first_metric } = section;
     this.section = section;
+    this.input = input;
+    this.provider = provider;
     this.drawers = drawers;
     this.view = new Store({
-      metrics: names,
-      metric: first,
+      metrics,
+      metric: first_metric,
       search: "",
       step: null,
       tab: OVERVIEW,
       window: null,
       model: null,
+      derive: [],
+      filter: "",
     });
-    this.metric = this.metricChoice(names, first);
-    const titles = new Set([OVERVIEW, ...section.panels.map((panel) => panel.title)]);
-    this.tabs = [...titles].map((name, i) => this.tabOf(name, i));
-    this.build();
+    this.metric = this.metricChoice(metrics, first_metric);
+    this.tabs = section.tabs.map((tab, i) => this.tabOf(tab, i));
+    this.build(bar);
     this.listen();
   }
 
@@ -159,11 +157,26 @@ class Tabs {
   }
 
   /**
-   * @param {string} name
+   * Offer other metrics, and show one of them.
+   * @param {string[]} names
+   * @param {string} metric
+   */
+  setMetrics(names, metric) {
+    const made = this.metricChoice(names, metric);
+    made.hidden = this.metric.hidden;
+    this.metric.replaceWith(made);
+    this.metric = made;
+    this.view.set("metrics", names);
+    this.view.set("metric", metric);
+    this.shown();
+  }
+
+  /**
+   * @param {TabOutline} outline
    * @param {number} i
    * @returns {Tab}
    */
-  tabOf(name, i) {
+  tabOf({ title: name, has_metric: hasMetric }, i) {
     const id = `panel-${name.toLowerCase().replace(/\W+/g, "-")}`;
     const tab = element("button", {
       class: "tab",
@@ -172,11 +185,11 @@ class Tabs {
       on: { click: () => this.open(i) },
     });
     const panel = element("div", { class: `panel ${id}`, attributes: { role: "tabpanel", id, hidden: "" } });
-    const panels = this.section.panels.filter((one) => one.title === name);
-    return { name, tab, panel, panels, drawn: false };
+    return { name, hasMetric, tab, panel, drawn: "", asked: new AbortController(), view: null };
   }
 
-  build() {
+  /** @param {Bar} [below] */
+  build(below) {
     const { section } = this;
     const bar = element(
       "div",
@@ -195,8 +208,9 @@ class Tabs {
         this.damageButton(),
         element("span", { class: "gap" }),
         this.metric,
-        section.panels.length ? this.search : null,
+        section.tabs.length > 1 || section.metrics.length ? this.search : null,
       ]),
+      ...(below && section.has_contexts ? [below(this)] : []),
       ...this.tabs.map((one) => one.panel),
     );
   }
@@ -226,13 +240,14 @@ class Tabs {
     view.watch("search", (text) => {
       if (search.value !== text) search.value = text;
     });
+    view.watch("metric", () => this.provider.live && this.shown());
     view.watch("tab", (name) => this.open(this.tabs.findIndex((one) => one.name === name)));
   }
 
   /** Draw the open tab, or the first. */
   shown() {
     const at = this.tabs.findIndex((one) => !one.panel.hidden);
-    this.open(Math.max(0, at));
+    return this.open(Math.max(0, at));
   }
 
   focusSearch() {
@@ -253,18 +268,47 @@ class Tabs {
       one.tab.tabIndex = one === opened ? 0 : -1;
       one.panel.hidden = one !== opened;
     }
-    this.metric.hidden = !opened.panels.some(hasMetrics);
+    this.metric.hidden = !opened.hasMetric;
     if (focus) opened.tab.focus();
     this.view.set("tab", opened.name);
-    if (!opened.drawn) this.draw(opened);
+    return this.refresh(opened);
   }
 
-  /** @param {Tab} tab */
-  draw(tab) {
-    tab.drawn = true;
-    const place = tab.name === OVERVIEW ? this.overviewOf(tab.panel) : tab.panel;
-    for (const panel of tab.panels) this.drawPanel(place, panel);
-    const notes = [...new Set(tab.panels.flatMap((panel) => panel.notes))].map((text) => element("p", { text }));
+  /**
+   * Draw a tab, unless it shows already what is looked at.
+   * @param {Tab} tab
+   */
+  async refresh(tab) {
+    const { input, provider, view } = this;
+    const look = { input, metric: view.get("metric"), derive: view.get("derive"), filter: view.get("filter") };
+    const shows = provider.live ? JSON.stringify(look) : "everything";
+    if (tab.drawn === shows) return;
+    tab.drawn = shows;
+    tab.asked.abort();
+    tab.asked = new AbortController();
+    const { signal } = tab.asked;
+    try {
+      const { panels } = await provider.get("tab", { ...look, tab: tab.name }, signal);
+      if (!signal.aborted) this.draw(tab, panels);
+    } catch (error) {
+      if (signal.aborted) return;
+      tab.drawn = "";
+      this.draw(tab, [{ kind: "unavailable", title: tab.name, data: { reason: messageOf(error) }, notes: [] }]);
+    }
+  }
+
+  /**
+   * @param {Tab} tab
+   * @param {Panel[]} panels
+   */
+  draw(tab, panels) {
+    tab.panel.replaceChildren();
+    tab.view?.dismiss();
+    const view = this.view.branch();
+    tab.view = view;
+    const place = tab.name === OVERVIEW ? this.overviewOf(tab.panel, panels) : tab.panel;
+    for (const panel of panels) this.drawPanel(place, panel, view);
+    const notes = [...new Set(panels.flatMap((panel) => panel.notes))].map((text) => element("p", { text }));
     if (notes.length) tab.panel.append(element("div", { class: "notes" }, notes));
   }
 
@@ -272,25 +316,32 @@ class Tabs {
    * @template {Kind} K
    * @param {HTMLElement} place
    * @param {Panel<K>} panel
+   * @param {Store} view
    */
-  drawPanel(place, panel) {
-    this.drawers[panel.kind](place, panel.data, this.view);
+  drawPanel(place, panel, view) {
+    this.drawers[panel.kind](place, panel.data, view, this.provider);
   }
 
   /**
    * Facts, and where panels are drawn beside them.
    * @param {HTMLElement} panel
+   * @param {Panel[]} panels
    */
-  overviewOf(panel) {
+  overviewOf(panel, panels) {
     const facts = element("div", { class: "overview-facts" });
     const side = element("div", { class: "overview-main" });
     panel.append(element("div", { class: "overview" }, [facts, side]));
     drawFacts(facts, this.section);
     const text = "There is nothing to draw: no context has a cost, and nothing was traced.";
-    if (!this.section.panels.length)
+    if (!panels.length && this.tabs.length === 1)
       side.append(element("section", { class: "card" }, [element("p", { class: "reason", text })]));
     return side;
   }
+}
+
+/** @param {unknown} error */
+function messageOf(error) {
+  return error instanceof Error ? error.message : String(error);
 }
 
 function toggleTheme() {

@@ -9,19 +9,37 @@
  * @property {string} tab  the title of the one that is open
  * @property {{ start: string, length: number } | null} window  ns: what the timeline shows, by the clock of the traces
  * @property {number | null} model  that is plotted
+ * @property {string[]} derive  definitions of metrics that the user typed
+ * @property {string} filter  a pattern of call paths, empty for all
  *
  * @typedef {(name: string) => boolean} Fits  does a search find a name?
  */
 
 /** The state of a section, and who wants to know of its changes. */
 export class Store {
-  /** @type {{ name: keyof State, tell: () => void }[]} */
+  /** @type {{ by: Store, name: keyof State, tell: () => void }[]} */
   #watchers = [];
   #state;
+  /** @type {Store} */
+  #root;
 
-  /** @param {State} state */
-  constructor(state) {
+  /**
+   * @param {State} state
+   * @param {Store} [root]
+   */
+  constructor(state, root) {
     this.#state = state;
+    this.#root = root ?? this;
+  }
+
+  /** Return a store of the same state, whose watchers can be dismissed together. */
+  branch() {
+    return new Store(this.#state, this.#root);
+  }
+
+  /** Tell those who watched by this store nothing more. */
+  dismiss() {
+    this.#root.#watchers = this.#root.#watchers.filter(({ by }) => by !== this);
   }
 
   /**
@@ -40,7 +58,7 @@ export class Store {
   set(name, value) {
     if (this.#state[name] === value) return;
     this.#state[name] = value;
-    for (const { tell } of this.#watchers.filter((one) => one.name === name)) tell();
+    for (const { tell } of this.#root.#watchers.filter((one) => one.name === name)) tell();
   }
 
   /**
@@ -50,7 +68,7 @@ export class Store {
    * @param {(value: State[N]) => void} watcher
    */
   watch(name, watcher) {
-    this.#watchers.push({ name, tell: () => watcher(this.#state[name]) });
+    this.#root.#watchers.push({ by: this, name, tell: () => watcher(this.#state[name]) });
   }
 }
 

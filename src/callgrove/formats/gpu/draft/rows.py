@@ -348,7 +348,7 @@ class SpanRows:
         names = [self._text(number) for number in chunk["name"].tolist()]
         is_copy = (chunk["kind"] == SpanKind.COPY).tolist()
         types = [
-            "COPY" if copy else "FREE" if (name or "").upper() == "FREE" else "ALLOC"
+            "COPY" if copy else "FREE" if "FREE" in (name or "").upper() else "ALLOC"
             for copy, name in zip(is_copy, names, strict=True)
         ]
         sizes, of_alloc = self._side(chunk, "copy", "bytes"), self._side(chunk, "alloc", "bytes")

@@ -22,7 +22,7 @@ from callgrove.formats.events.dataset import Events
 from callgrove.formats.gpu.event_tables import EventTable, or_absent
 from callgrove.formats.gpu.rocpd.lookups import Lookups, OwnedTables
 from callgrove.formats.gpu.rocpd.places import RocpdPlaces, device_of
-from callgrove.formats.gpu.rocpd.tables import AGENT_COLUMNS, TABLES
+from callgrove.formats.gpu.rocpd.tables import AGENT_COLUMNS, TABLES, TRACK
 from callgrove.model.experiment import Severity
 from callgrove.model.traces.events import SideTable, SpanKind
 
@@ -112,12 +112,19 @@ class EventChunk:
             return self._look_up_names(self._lookups.kernels, "kernel_id", "kernel")
         if self._base == "memory_allocate":
             types = self._cells.get("type", [None] * int(self._n.sum()))
-            return self._lookups.names.numbers(list(types))
+            return self._or_given_name(self._lookups.names.numbers(list(types)))
         if self._base == "sample":
             tracks = self._lookups.tracks
-            track = tracks.name.take(tracks.rows(self._n, self._ids("track_id")))
-            return np.where(track >= 0, track, self._category_names)
+            track = tracks.name.take(tracks.rows(self._n, self._ids(TRACK)))
+            return self._or_given_name(np.where(track >= 0, track, self._category_names))
         return self._look_up_names(self._lookups.strings, "name_id", "string")
+
+    def _or_given_name(self, names: Ids) -> Ids:
+        """Return names; where rows have one of their own, as in schema 4, that one."""
+        if "name_id" not in self._lookups.columns[self._base]:
+            return names
+        given, no_text = self._look_up_names(self._lookups.strings, "name_id", "string"), self._lookups.names("")
+        return np.where((given >= 0) & (given != no_text), given, names)
 
     def _look_up_names(self, lookup: Callable[[Ints, Ints], Ids], column: str, kind: str) -> Ids:
         """Return names by id; an id without a name gets one that says so."""
@@ -132,7 +139,7 @@ class EventChunk:
 
     @cached_property
     def _category_names(self) -> Ids:
-        return self._lookups.strings(self._n, self._of_event("category_id"))
+        return self._lookups.categories(self._n, self._of_event("category_id"))
 
     def _category(self) -> Ids:
         """Return the names of categories; ids that refer to no string are counted."""
@@ -191,27 +198,53 @@ class EventChunk:
 
     def _lane(self) -> Ids:
         if "stream_id" in self._table.needs["lane"]:
-            devices = device_of([self._devices(name) for name in AGENT_COLUMNS], self._lookups.is_gpu)
-            lanes = self._lookups.streams(self._n, devices, self._ids("stream_id"))
+            of_track = self._track_devices() if self._is_on_tracks else None
+            devices = device_of([self._devices(name) for name in AGENT_COLUMNS], self._lookups.is_gpu, of_track)
+            lanes = self._lookups.streams(self._n, devices, self._complete("stream_id"))
         else:
-            lanes = self._track_lanes() if self._base == "sample" else self._thread_lanes()
+            lanes = self._thread_lanes()
             if len(lanes) and int(lanes.min()) < 0:
                 lanes = np.where(lanes < 0, np.repeat(self._lookups.unknown_lanes, self._n), lanes)
         return self._lookups.require_lanes(self._n, lanes)
 
     def _thread_lanes(self) -> Ints:
-        lanes = self._lookups.threads(self._n, self._ids("tid"))
+        """Return the lanes of threads, which rows name themselves or by their track."""
+        ids = self._ids("tid")
+        lanes = self._lookups.threads(self._n, ids)
         self._find_lost("tid", lanes)
-        return lanes
+        return np.where(ids == MISSING, self._track_lanes(), lanes) if self._is_on_tracks else lanes
+
+    @property
+    def _is_on_tracks(self) -> bool:
+        """Return whether rows name the track that they are on: samples do, and in schema 4 all events."""
+        return TRACK in self._lookups.columns[self._base]
+
+    @cached_property
+    def _track_rows(self) -> Ints:
+        return self._lookups.tracks.rows(self._n, self._ids(TRACK))
 
     def _track_lanes(self) -> Ints:
         """Return the lanes of tracks. Tracks of a device or of the whole process have none, and do not count as
         lost."""
-        tracks, ids = self._lookups.tracks, self._ids("track_id")
-        rows = tracks.rows(self._n, ids)
-        lanes = tracks.lane.take(rows)
-        self._count("track_id", (lanes < 0) & (ids != MISSING) & ~tracks.is_of_no_thread.take(rows))
+        tracks, ids = self._lookups.tracks, self._ids(TRACK)
+        lanes = tracks.lane.take(self._track_rows)
+        self._count(TRACK, (lanes < 0) & (ids != MISSING) & ~tracks.is_of_no_thread.take(self._track_rows))
         return lanes
+
+    def _track_devices(self) -> Ints:
+        """Return the devices of tracks; -1 where a track names none."""
+        agents = self._lookups.tracks.ids["agent_id"].take(self._track_rows)
+        devices = self._lookups.agents(self._n, agents)
+        is_lost = (self._track_rows < 0) & (self._ids(TRACK) != MISSING) | (devices < 0) & (agents != MISSING)
+        self._count(TRACK, is_lost)
+        return devices
+
+    def _complete(self, column: str) -> Ints:
+        """Return a column of ids, with what tracks say where rows say nothing themselves."""
+        ids = self._ids(column)
+        if not self._is_on_tracks:
+            return ids
+        return np.where(ids == MISSING, self._lookups.tracks.ids[column].take(self._track_rows), ids)
 
     def _devices(self, column: str) -> Ints:
         """Return the devices that a column of agents names; -1 where it names none."""
@@ -293,7 +326,9 @@ class RocpdEvents:
     @property
     def has_stacks(self) -> bool:
         """Return whether any event may carry the functions that led to it."""
-        return self._files.is_everywhere("event", "call_stack", NO_JSON) is not True
+        rows = self._files.n_rows("call_stack")  # a table of schema 4
+        has_rows = isinstance(rows, Slow) or bool(rows.any())
+        return has_rows or self._files.is_everywhere("event", "call_stack", NO_JSON) is not True
 
     def sizes(self, name: str) -> SideTable | None:
         """Return the bytes of copies or of allocations."""

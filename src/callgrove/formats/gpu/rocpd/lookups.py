@@ -24,7 +24,7 @@ from callgrove.binary.sqlite.database import version_of
 from callgrove.binary.sqlite.plan import Slow
 from callgrove.errors import InputError
 from callgrove.formats.gpu.rocpd.places import RocpdPlaces
-from callgrove.formats.gpu.rocpd.tables import TABLES, kind_of_category
+from callgrove.formats.gpu.rocpd.tables import CATEGORIES, TABLES, TRACK_COLUMNS, kind_of_category
 
 __all__ = ["ByOwner", "EventRows", "Lookups", "OwnedTables", "Tracks", "choose_names"]
 
@@ -208,12 +208,14 @@ def _join(parts: Sequence[Array]) -> Array:
 
 @dataclass(frozen=True)
 class Tracks:
-    """The tracks that samples are on: rows by id, and of each row its lane, its name and whether it has no thread."""
+    """The tracks that samples, and in schema 4 all events, are on: rows by id, and of each row its lane, its name,
+    whether it has no thread, and the ids of its agent, queue and stream. The last row stands for no track."""
 
     rows: ByOwner
     lane: Ints
     name: Ids
     is_of_no_thread: Bools
+    ids: Mapping[str, Ints]
 
 
 class Lookups:
@@ -296,6 +298,26 @@ class Lookups:
         return numbers.take(rows)
 
     @cached_property
+    def _categories(self) -> tuple[ByOwner, Ids]:
+        known, rows = self._read_ids(CATEGORIES, name=TEXT)
+        return known, np.append(self.names.numbers(rows.cells["name"].tolist()), np.int32(ABSENT))
+
+    @cached_property
+    def _has_categories(self) -> Bools:
+        """Return which data sets list categories in a table of their own, as schema 4 does."""
+        return np.array([d.table_name(CATEGORIES) in d.file.tables for d in self.datasets], np.bool_)
+
+    def categories(self, n: Ints, ids: Ints) -> Ids:
+        """Return the names of categories; -1 for ids that have none."""
+        if not self._has_categories.any():
+            return self.strings(n, ids)
+        known, numbers = self._categories
+        names, is_listed = numbers.take(known(n, ids)), np.repeat(self._has_categories, n)
+        return (
+            names if is_listed.all() else np.where(is_listed, names, self.strings(n, np.where(is_listed, MISSING, ids)))
+        )
+
+    @cached_property
     def _symbols(self) -> tuple[ByOwner, Ids]:
         chosen = [dataset.kernel_names for dataset in self.datasets]
         columns = ("display_name", "kernel_name", *(["extdata"] if any(chosen) else []))
@@ -337,10 +359,11 @@ class Lookups:
 
     @cached_property
     def tracks(self) -> Tracks:
-        known, rows = self._read_ids("track", tid=INTEGER, name_id=INTEGER)
+        known, rows = self._read_ids("track", name_id=INTEGER, **dict.fromkeys(TRACK_COLUMNS, INTEGER))
         lane, name = self.threads(rows.n, rows.cells["tid"]), self.strings(rows.n, rows.cells["name_id"])
         no_thread = np.append(rows.cells["tid"] == MISSING, False)
-        return Tracks(known, np.append(lane, ABSENT), np.append(name, np.int32(ABSENT)), no_thread)
+        ids = {column: np.append(rows.cells[column], MISSING) for column in TRACK_COLUMNS}
+        return Tracks(known, np.append(lane, ABSENT), np.append(name, np.int32(ABSENT)), no_thread, ids)
 
     @cached_property
     def unknown_lanes(self) -> Ints:

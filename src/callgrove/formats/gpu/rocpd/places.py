@@ -1,6 +1,6 @@
 """Where things happen according to rocprofv3 databases: processes, agents, lanes, of one database or of many at once.
 
-Specification: gpu-traces.md sections 3.2 and 3.3.
+Specifications: gpu-traces.md sections 3.2 and 3.3; more-inputs.md 7 for schema 4, where tracks say what happened where.
 """
 
 from __future__ import annotations
@@ -26,9 +26,12 @@ from callgrove.formats.gpu.rocpd.tables import (
     AGENT_NUMBERS,
     COLUMNS,
     LISTED,
+    NEWER,
     ON_DEVICE,
     ON_THREADS,
     PLACE_COLUMNS,
+    TRACK,
+    TRACK_COLUMNS,
     tables_of,
 )
 from callgrove.model.experiment import Severity
@@ -37,6 +40,7 @@ from callgrove.model.traces.events import Device
 
 __all__ = [
     "AgentWords",
+    "OnTracks",
     "ReadBefore",
     "RocpdPlaces",
     "UsedPlaces",
@@ -80,7 +84,8 @@ class AgentWords(Mapping[str, str]):
 
 
 METADATA = re.compile(r"rocpd_metadata([0-9A-Za-z_]*)")
-NEWEST = "3.0.5"  # of the schemas that are known
+NEWEST = {3: "3.0.5", 4: "4.1.0"}  # of the schemas that are known
+VERSION = re.compile(r"\d+(\.\d+)*")
 INTEGER = Type.INTEGER
 
 
@@ -93,7 +98,7 @@ def suffixes(file: SqliteFile) -> list[str]:
 @dataclass(frozen=True)
 class UsedPlaces:
     """Where the events of one set of tables happened, each place once or a few times: the columns of `PLACE_COLUMNS` of
-    what ran on devices, the tracks of samples, and the threads of everything else."""
+    what ran on devices, then the track; threads and tracks of everything else; the tracks of samples."""
 
     on_device: Sequence[Ints]
     threads: Ints
@@ -130,19 +135,22 @@ class RocpdPlaces(TableData):
             self.has_samples = len(used.tracks) > 0
 
     def _refuse_unknown(self) -> None:
-        if not re.fullmatch(r"3(\.\d+)*", self.version):
-            known = {f"rocpd_{base}{self.suffix}" for base in COLUMNS}
+        numbers = list(map(int, self.version.split("."))) if VERSION.fullmatch(self.version) else [0]
+        if numbers[0] not in NEWEST:
+            known = {f"rocpd_{base}{self.suffix}" for base in (*COLUMNS, *NEWER)}
             others = ", ".join(name for name in self._file.tables if name not in known)
             raise UnsupportedVersion(
-                f"{self.path}: a rocpd database of schema {self.version}; schema 3, up to {NEWEST}, can be read: "
-                f"write it as that, or use a newer callgrove{f'; unknown tables: {others}' * bool(others)}"
+                f"{self.path}: a rocpd database of schema {self.version}; schemas up to {NEWEST[3]} and {NEWEST[4]} "
+                "can be read: write it as one of these, or use a newer callgrove"
+                f"{f'; unknown tables: {others}' * bool(others)}"
             )
         if compression := self.metadata.get("compression"):
             raise UnsupportedVersion(
                 f"{self.path}: its columns are compressed ({compression}), which cannot be read; write it uncompressed"
             )
-        if [int(number) for number in self.version.split(".")] > [int(number) for number in NEWEST.split(".")]:
-            text = f"schema {self.version} is newer than {NEWEST}: what it has beyond that is not known"
+        newest = NEWEST[numbers[0]]
+        if numbers > list(map(int, newest.split("."))):
+            text = f"schema {self.version} is newer than {newest}: what it has beyond that is not known"
             self.warn(Severity.NOTE, text)
 
     # -- the small tables --------------------------------------------------------------------------------------------
@@ -230,23 +238,38 @@ class RocpdPlaces(TableData):
         return tuple(lanes.all)
 
     def _find_used_places(self) -> UsedPlaces:
-        places = [self._file.distinct(self.table_name(base), *PLACE_COLUMNS) for base in ON_DEVICE]
-        on_device = [np.array(sorted(rows), np.int64).reshape(-1, len(PLACE_COLUMNS)).T for rows in places]
-        threads = [id_ for base in ON_THREADS for (id_,) in self._file.distinct(self.table_name(base), "tid")]
-        tracks = [id_ for (id_,) in self._file.distinct(self.table_name("sample"), "track_id")]
-        return UsedPlaces(on_device, np.array(threads, np.int64), np.array(tracks, np.int64))
+        on_device = [self._find_distinct(base, *PLACE_COLUMNS, TRACK) for base in ON_DEVICE]
+        threads = [self._find_distinct(base, "tid", TRACK) for base in ON_THREADS]
+        return UsedPlaces(on_device, np.concatenate(threads, axis=1), self._find_distinct("sample", TRACK)[0])
+
+    def _find_distinct(self, base: str, *columns: str) -> Ints:
+        """Return the different combinations of some columns of a table, one row for each column."""
+        rows = sorted(self._file.distinct(self.table_name(base), *columns))
+        return np.array(rows, np.int64).reshape(-1, len(columns)).T
 
     def _streams_used(self, used: UsedPlaces) -> set[tuple[int, int]]:
         rows = np.concatenate(used.on_device, axis=1)
-        cells = dict(zip(PLACE_COLUMNS, rows, strict=True))
-        devices = device_of([self._agents[cells[name]] for name in AGENT_COLUMNS], self._is_gpu)
-        return set(zip(devices.tolist(), cells["stream_id"].tolist(), strict=True))
+        cells, track = dict(zip(PLACE_COLUMNS, rows, strict=False)), rows[-1]
+        agents = [self._agents[cells[name]] for name in AGENT_COLUMNS]
+        streams, of_track = cells["stream_id"], None
+        if (track != MISSING).any():
+            of_track = self._agents[self.tracks.column("agent_id", track)]
+            streams = self.tracks.complete("stream_id", streams, track)
+        return set(zip(device_of(agents, self._is_gpu, of_track).tolist(), streams.tolist(), strict=True))
 
     def _has_homeless_rows(self, used: UsedPlaces) -> bool:
         """Return whether there are rows whose thread is not listed."""
-        if (self._threads[used.threads] < 0).any():
+        threads, track = used.threads
+        if (track != MISSING).any():
+            threads = self.tracks.complete("tid", threads, track)
+        if (self._threads[threads] < 0).any():
             return True
         return len(used.tracks) > 0 and bool((self._track_lanes[used.tracks] < 0).any())
+
+    @cached_property
+    def tracks(self) -> OnTracks:
+        """Return what tracks say of the events on them."""
+        return OnTracks(self.small("track", id=INTEGER, **dict.fromkeys(TRACK_COLUMNS, INTEGER)))
 
     @cached_property
     def _track_lanes(self) -> Lookup:
@@ -262,13 +285,31 @@ class RocpdPlaces(TableData):
         return np.where(lane >= 0, lane, self.unknown_lane).astype(np.int32)
 
 
-def device_of(agents: Sequence[Array], is_gpu: Bools) -> Array:
+class OnTracks:
+    """What the rows of the track table say of the events that name them."""
+
+    def __init__(self, rows: Cells) -> None:
+        self._rows = Lookup(rows["id"], np.arange(len(rows["id"])))
+        self._columns = {name: np.append(rows[name], MISSING) for name in TRACK_COLUMNS}
+
+    def column(self, name: str, tracks: Ints) -> Ints:
+        """Return a column for tracks by id; absent where there is no such track."""
+        return self._columns[name][self._rows[tracks]]
+
+    def complete(self, name: str, cells: Ints, tracks: Ints) -> Ints:
+        """Return a column of events with what their tracks say where they say nothing themselves."""
+        return np.where(cells == MISSING, self.column(name, tracks), cells)
+
+
+def device_of(agents: Sequence[Array], is_gpu: Bools, of_track: Array | None = None) -> Array:
     """Return the device that events ran on, from those of `AGENT_COLUMNS`: the agent's, or for copies the GPU at either
-    end. `is_gpu` has an entry for every device, and a last one for no device, which is -1."""
+    end, or else that of the track. `is_gpu` has an entry for every device, and a last one for no device, which is
+    -1."""
     agent, to, origin = agents
     if len(agent) and int(agent.min()) >= 0:
         return agent
-    return np.where(agent >= 0, agent, np.where(is_gpu[to], to, np.where(is_gpu[origin], origin, to)))
+    otherwise = to if of_track is None else np.where(of_track >= 0, of_track, to)
+    return np.where(agent >= 0, agent, np.where(is_gpu[to], to, np.where(is_gpu[origin], origin, otherwise)))
 
 
 # What opening takes, of many small rocpd databases at once: the tables that list things, and where events happened.
@@ -315,9 +356,9 @@ def _split(rows: OwnedRows) -> list[Cells]:
 def _read_used_places(joined: JoinedFiles) -> Sequence[UsedPlaces | None]:
     """Read where the events of each file happened; None where each file has to be read by itself."""
     wanted = {
-        **dict.fromkeys(ON_DEVICE, PLACE_COLUMNS),
-        **dict.fromkeys(ON_THREADS, ("tid",)),
-        "sample": ("track_id",),
+        **dict.fromkeys(ON_DEVICE, (*PLACE_COLUMNS, TRACK)),
+        **dict.fromkeys(ON_THREADS, ("tid", TRACK)),
+        "sample": (TRACK,),
     }
     used: dict[str, list[Ints]] = {}
     for base, columns in wanted.items():
@@ -325,12 +366,15 @@ def _read_used_places(joined: JoinedFiles) -> Sequence[UsedPlaces | None]:
         if isinstance(rows, Slow):
             return [None] * len(joined.files)
         owner = np.repeat(np.arange(len(rows.n)), rows.n)
-        distinct, _ = distinct_rows(owner, *(rows.cells[name] for name in columns))
-        used[base] = np.split(distinct[1:], np.searchsorted(distinct[0], np.arange(1, len(rows.n))), axis=1)
+        stored = [name for name in columns if joined.has(base, name)]  # an absent column has one value
+        distinct, _ = distinct_rows(owner, *(rows.cells[name] for name in stored))
+        cells = dict(zip(stored, distinct[1:], strict=True))
+        every = np.stack([cells.get(name, np.full(distinct.shape[1], MISSING)) for name in columns])
+        used[base] = np.split(every, np.searchsorted(distinct[0], np.arange(1, len(rows.n))), axis=1)
     return [
         UsedPlaces(
             [used[base][k] for base in ON_DEVICE],
-            np.concatenate([used[base][k][0] for base in ON_THREADS]),
+            np.concatenate([used[base][k] for base in ON_THREADS], axis=1),
             used["sample"][k][0],
         )
         for k in range(len(joined.files))

@@ -1,11 +1,13 @@
-"""The database of rocprofv3 (rocpd, schema 3): one set of suffixed tables per process, several in a file.
+"""The database of rocprofv3 (rocpd, schemas 3 and 4): one set of suffixed tables per process, several in a file.
 
-Specification: gpu-traces.md section 3.
+Specifications: gpu-traces.md section 3; more-inputs.md section 7 for schema 4.
 
     rocpd_metadata<suffix>     schema_version, uuid, guid; its name tells the suffix, nothing else does
     rocpd_info_*<suffix>       node, process, thread, agent, queue, stream, pmc, code_object, kernel_symbol
     rocpd_event<suffix>        category and correlation (stack_id) of what refers to it
     rocpd_region, _kernel_dispatch, _memory_copy, _memory_allocate, _sample<suffix>      what happened
+    rocpd_track<suffix>        of samples, and in schema 4 of all events: thread, agent, queue, stream
+    rocpd_call_stack, _line_info, _info_pc, _info_source_code, _info_category<suffix>    schema 4
 
 All look-ups stay inside one suffix. Event ids rise with the rows that refer to them, so a chunk needs a range of the
 event table, not all of it.
@@ -38,8 +40,9 @@ from callgrove.formats.gpu.rocpd.span_attributes import (
     region_names,
     side_pieces,
     side_table,
+    unusual_phases,
 )
-from callgrove.formats.gpu.rocpd.tables import COLUMNS, INFO_TABLES, columns_of, info_table
+from callgrove.formats.gpu.rocpd.tables import COLUMNS, INFO_TABLES, NEWER, info_table, known_columns
 from callgrove.model.experiment import Severity
 from callgrove.model.table import Table
 from callgrove.model.traces.events import SideTable
@@ -48,7 +51,9 @@ __all__ = ["RocpdData", "datasets"]
 
 
 STRAY = re.compile(r"rocpd_(region|kernel_dispatch|memory_copy|memory_allocate|sample|info_\w+?)")
+READ = (*COLUMNS, *(base for base in NEWER if base != "info_address_range"))
 UNREAD = {
+    "info_address_range": "ranges of addresses",
     "graph_launch": "launches of graphs",
     "hip_event": "waits and signals of HIP events",
     "event_operation": "waits and signals of HIP events",
@@ -60,7 +65,7 @@ def datasets(file: SqliteFile, before: ReadBefore | None = None) -> list[RocpdDa
     """Return the data set of every process of a file. Tables whose suffix no metadata table has are left out with a
     warning. `before` is what was read already; it is used where there is one process."""
     known = suffixes(file)
-    owned = {f"rocpd_{base}{suffix}" for suffix in known for base in (*COLUMNS, *UNREAD)}
+    owned = {f"rocpd_{base}{suffix}" for suffix in known for base in (*READ, *UNREAD)}
     stray = [name for name in file.tables if STRAY.match(name) and name not in owned]
     if not known:
         raise CorruptFile(
@@ -69,7 +74,7 @@ def datasets(file: SqliteFile, before: ReadBefore | None = None) -> list[RocpdDa
     out = [RocpdData(file, suffix, before if len(known) == 1 else None) for suffix in known]
     for view in sorted(owned & file.schema.views):
         out[0].warn(Severity.DAMAGE, f"{view}: is a view, and SQL of a file is never run; its rows are left out")
-    read = {f"rocpd_{base}{suffix}" for suffix in known for base in COLUMNS}
+    read = {f"rocpd_{base}{suffix}" for suffix in known for base in READ}
     unread = [name for name in file.tables if name not in read and name not in stray]
     meanings = {f"rocpd_{base}{suffix}": meaning for base, meaning in UNREAD.items() for suffix in known}
     out[0].name_unread(unread, meanings)
@@ -125,12 +130,14 @@ class RocpdData(RocpdPlaces):
         return table.name.removeprefix("rocpd_").removesuffix(self.suffix)
 
     def find_known_columns(self, table: EventTable) -> Collection[str]:
-        return columns_of(self._base(table))
+        return known_columns(self._base(table))
 
     def extras(self) -> Iterator[Extra]:
-        """Yield the cells of unknown columns, the region names of operations, and other contents of the event table."""
+        """Yield the cells of unknown columns, the region names of operations, unusual phases, and other contents of the
+        event table and of what refers to it."""
         yield from super().extras()
         yield from region_names(self)
+        yield from unusual_phases(self)
         yield from event_extras(self)
 
     def side(self, name: str) -> SideTable | None:

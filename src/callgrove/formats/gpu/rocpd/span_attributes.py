@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial, reduce
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,13 +12,22 @@ from callgrove.arrays import ABSENT, Array, Ints
 from callgrove.binary.sqlite.cells import MISSING, Cells, Lookup, Type, json_object, json_scalars
 from callgrove.formats.events.dataset import CounterRows
 from callgrove.formats.gpu.event_tables import Extra, or_absent
-from callgrove.formats.gpu.rocpd.tables import LATER, columns_of
+from callgrove.formats.gpu.rocpd.tables import LATER, PHASES, TRACK, columns_of
 from callgrove.model.traces.events import SideTable
 
 if TYPE_CHECKING:
     from callgrove.formats.gpu.rocpd.reader import RocpdData
 
-__all__ = ["FROM_EVENTS", "OF_EVENTS", "counter_rows", "event_extras", "region_names", "side_pieces", "side_table"]
+__all__ = [
+    "FROM_EVENTS",
+    "OF_EVENTS",
+    "counter_rows",
+    "event_extras",
+    "region_names",
+    "side_pieces",
+    "side_table",
+    "unusual_phases",
+]
 
 INTEGER, REAL, TEXT = Type.INTEGER, Type.REAL, Type.TEXT
 KERNEL_COLUMNS = {
@@ -49,6 +59,7 @@ ALLOCATION_COLUMNS = {
     "stream": "stream_id",
     "flags": "extdata",
 }
+PLACES = {"thread": "tid", "agent": "agent_id", "device": "agent_id", "queue": "queue_id", "stream": "stream_id"}
 TEXTS = ("level", "extdata")
 OF_EVENTS = {  # side tables that are columns of event tables
     "kernel": ("kernel_dispatch", KERNEL_COLUMNS),
@@ -65,6 +76,9 @@ OF_SYMBOLS = {  # what a kernel has of its symbol
     "static_scratch": "private_segment_size",
 }
 EVENT_JSON = ("call_stack", "line_info", "extdata")  # `{}` in all that rocprofv3 itself wrote so far, but for markers
+REGION_NAMES = ("kernel_dispatch", "memory_copy", "memory_allocate")  # tables that may name a range
+PHASE_NAMES = {1: "begin", 2: "end"}
+UNKNOWN = "[unknown]"
 Finish = Callable[[SideTable], SideTable]
 
 
@@ -106,16 +120,49 @@ def _columns_of(data: RocpdData, name: str) -> tuple[str, Mapping[str, str]]:
     exist."""
     base, columns = OF_EVENTS[name]
     has_graphs = data.file.has(data.table_name(base), *GRAPH_COLUMNS.values())
-    return base, {**columns, **(GRAPH_COLUMNS if has_graphs else {})}
+    is_on_tracks = data.file.has(data.table_name(base), TRACK)
+    return base, {**columns, **(GRAPH_COLUMNS if has_graphs else {}), **({TRACK: TRACK} if is_on_tracks else {})}
 
 
 def _finishing(data: RocpdData, name: str) -> Finish:
     """Return the function that converts cells of the file to those of the side table."""
+    _, columns = _columns_of(data, name)
+    steps: list[Finish] = [partial(_with_tracks, data)] if TRACK in columns else []
+    if "thread" in columns:
+        steps.append(_with_numbers_of_threads(data))
     if name == "kernel":
-        return _with_symbols(data)
-    if name == "copy":
-        return lambda table: _with_devices(data, table, "source", "destination")
-    return lambda table: _with_devices(data, _with_flags(table), "device")
+        steps.append(_with_symbols(data))
+    elif name == "copy":
+        steps.append(lambda table: _with_devices(data, table, "source", "destination"))
+    else:
+        steps.append(lambda table: _with_devices(data, _with_flags(table), "device"))
+    return lambda table: reduce(lambda made, step: step(made), steps, table)
+
+
+def _with_tracks(data: RocpdData, table: SideTable) -> SideTable:
+    """Return the table without its column of tracks, and with what these say where rows say nothing themselves."""
+    cells = {name: np.asarray(column) for name, column in table.columns.items()}
+    tracks = cells.pop(TRACK)
+    for name, raw in PLACES.items():
+        if name in cells:
+            cells[name] = np.where(cells[name] == ABSENT, or_absent(data.tracks.column(raw, tracks)), cells[name])
+    return SideTable(table.span, cells)
+
+
+def _with_numbers_of_threads(data: RocpdData) -> Finish:
+    """Return the function that replaces ids of threads by the numbers that these have in their process. In rocprofv3's
+    files of schema 3 both are equal."""
+    threads = data.small("info_thread", id=INTEGER, tid=INTEGER)
+    if (threads["id"] == threads["tid"]).all():
+        return lambda table: table
+    known, tids = Lookup(threads["id"], np.arange(len(threads["id"]))), np.append(or_absent(threads["tid"]), ABSENT)
+
+    def finish(table: SideTable) -> SideTable:
+        ids = np.asarray(table.columns["thread"])
+        number = tids[known[ids]]
+        return SideTable(table.span, {**table.columns, "thread": np.where(number == ABSENT, ids, number)})
+
+    return finish
 
 
 def _with_symbols(data: RocpdData) -> Finish:
@@ -236,19 +283,67 @@ def _counter_texts(data: RocpdData, ids: Ints) -> tuple[Array, Array]:
 
 
 def _stacks(data: RocpdData) -> SideTable | None:
-    """Return the callers of events, where events tell them: `{"0": {"name": "main", ...}, "1": ...}`."""
-    spans, frames = [np.empty(0, np.int64)], list[tuple[str, ...]]()
-    for cells in data.file.chunks(
-        data.table_name("event"), {"id": INTEGER, "call_stack": TEXT}, unlike=("call_stack", "{}")
-    ):
-        span = data.span_of_event[cells["id"]].astype(np.int64)
-        known = span >= 0
-        spans.append(span[known])
-        frames += [tuple(stack_frames(text)) for text in cells["call_stack"][known].tolist()]
-    every = np.concatenate(spans)
-    if not any(frames):
+    """Return the callers of events, where events tell them, or where schema 4 has a table of them."""
+    parts = [*_stacks_in_json(data), *_listed_stacks(data)]
+    every, frames = np.concatenate([np.empty(0, np.int64), *(spans for spans, _ in parts)]), [f for _, f in parts]
+    stacks = [stack for some in frames for stack in some]
+    if not stacks:
         return None
-    return SideTable(every, {"frames": tuple(_above(frames, data.names_of_spans(every)))})
+    return SideTable(every, {"frames": tuple(_above(stacks, data.names_of_spans(every)))})
+
+
+def _stacks_in_json(data: RocpdData) -> Iterator[tuple[Ints, Sequence[tuple[str, ...]]]]:
+    """Yield spans with the frames in the JSON of their events: `{"0": {"name": "main", ...}, "1": ...}`."""
+    table = data.table_name("event")
+    if not data.file.has(table, "call_stack"):
+        return
+    for cells in data.file.chunks(table, {"id": INTEGER, "call_stack": TEXT}, unlike=("call_stack", "{}")):
+        span = data.span_of_event[cells["id"]].astype(np.int64)
+        stacks = [tuple(stack_frames(text)) for text in cells["call_stack"].tolist()]
+        known = [k for k, frames in enumerate(stacks) if frames and span[k] >= 0]
+        yield span[known], [stacks[k] for k in known]
+
+
+def _listed_stacks(data: RocpdData) -> Iterator[tuple[Ints, Sequence[tuple[str, ...]]]]:
+    """Yield spans with the frames of schema 4's table of call stacks, the outermost first; its depth 0 is the innermost
+    frame. A frame whose place in the program is not listed is `[unknown]`."""
+    rows = data.small("call_stack", event_id=INTEGER, pc_id=INTEGER, depth=INTEGER)
+    span = data.span_of_event[rows["event_id"]].astype(np.int64)
+    order = np.lexsort((-rows["depth"], span))
+    order = order[span[order] >= 0]
+    if len(order):
+        spans, firsts = np.unique(span[order], return_index=True)
+        functions, _, _ = _places_in_program(data, rows["pc_id"][order])
+        parts = np.split(functions, firsts[1:])
+        yield spans, [tuple(name or UNKNOWN for name in part.tolist()) for part in parts]
+
+
+def _places_in_program(data: RocpdData, ids: Ints) -> tuple[Array, Array, Array]:
+    """Return function, file and line of program counters by id."""
+    rows = data.small("info_pc", id=INTEGER, function=TEXT, file=TEXT, line=INTEGER)
+    place = Lookup(rows["id"], np.arange(len(rows["id"])))[ids]
+    function, file = (np.append(rows[name], [None])[place] for name in ("function", "file"))
+    return function, file, np.append(rows["line"], MISSING)[place]
+
+
+def _lines_of_events(data: RocpdData) -> Iterator[Extra]:
+    """Yield where in the source code events come from, according to schema 4's table of it."""
+    rows = data.small("line_info", event_id=INTEGER, source_code_id=INTEGER, pc_id=INTEGER)
+    span = data.span_of_event[rows["event_id"]].astype(np.int64)
+    known = np.flatnonzero(span >= 0)
+    if not len(known):
+        return
+    sources = data.small("info_source_code", id=INTEGER, file=TEXT, line_number=INTEGER)
+    place = Lookup(sources["id"], np.arange(len(sources["id"])))[rows["source_code_id"][known]]
+    _, pc_file, pc_line = _places_in_program(data, rows["pc_id"][known])
+    file, line = np.append(sources["file"], [None])[place], np.append(sources["line_number"], MISSING)[place]
+    cells = zip(file.tolist(), line.tolist(), pc_file.tolist(), pc_line.tolist(), strict=True)
+    texts = [_line_text(*((f, n) if f is not None else (pf, pn))) for f, n, pf, pn in cells]
+    yield Extra("event.line_info", span[known], np.array(texts, object))
+
+
+def _line_text(file: str | None, line: int) -> str | None:
+    return file if file is None or line == MISSING else f"{file}:{line}"
 
 
 def stack_frames(text: str | None) -> list[str]:
@@ -274,22 +369,39 @@ def region_names(data: RocpdData) -> Iterator[Extra]:
     """Yield the names that rocprofv3 shows instead of the kernel's when it is told to rename; most are empty."""
     strings = data.small("string", id=INTEGER, string=TEXT)
     known, texts = Lookup(strings["id"], np.arange(len(strings["id"]))), np.append(strings["string"], [None])
-    for base in ("kernel_dispatch", "memory_copy"):
+    for base in REGION_NAMES:
+        if not data.file.has(data.table_name(base), "region_name_id"):
+            continue
         for piece in data.side_pieces(data.table_name(base), {"region_name": "region_name_id"}):
             yield Extra("region_name", piece.span, texts[known[np.asarray(piece.columns["region_name"])]])
+
+
+def unusual_phases(data: RocpdData) -> Iterator[Extra]:
+    """Yield what 4.0.0 says of the beginning and the end of events, where it is not that they begin and end; of
+    samples, where they are one of the two."""
+    for table in data.event_tables:
+        names = [name for name in PHASES if data.file.has(table, name)]
+        for piece in data.side_pieces(table, {name: name for name in names}) if names else ():
+            for name in names:
+                phase = np.asarray(piece.columns[name])
+                rows = np.flatnonzero((phase > 0) & (phase != PHASES[name]))
+                texts = [PHASE_NAMES.get(number, str(number)) for number in phase[rows].tolist()]
+                yield Extra(name, piece.span[rows], np.array(texts, object))
 
 
 def event_extras(data: RocpdData) -> Iterator[Extra]:
     """Yield the JSON of events, unless it is empty or only a marker's text, and unknown columns of the event table."""
     table = data.table_name("event")
-    unknown = [name for name in data.file.tables.get(table, ()) if name not in columns_of("event")]
-    for column in (*EVENT_JSON, *unknown):
+    columns = data.file.tables.get(table, ())
+    unknown = [name for name in columns if name not in columns_of("event")]
+    for column in (*(name for name in EVENT_JSON if name in columns), *unknown):
         for cells in data.file.chunks(table, {"id": INTEGER, column: TEXT}, unlike=(column, "{}")):
             span, value = data.span_of_event[cells["id"]].astype(np.int64), cells[column]
             if column == "extdata":
                 only_text = {text for text in set(value.tolist()) if set(json_object(text)) == {"message"}}
                 value = np.array([None if text in only_text else text for text in value.tolist()], object)
             yield Extra(f"event.{column}", span[span >= 0], value[span >= 0])
+    yield from _lines_of_events(data)
 
 
 def counter_rows(data: RocpdData) -> CounterRows | None:

@@ -1,4 +1,9 @@
-"""The tables of rocprofv3's schema 3: events, what describes things, and all of them as we write them."""
+"""The tables of rocprofv3's schemas 3 and 4: events, what describes things, and those of schema 3 as we write them.
+
+Specifications: gpu-traces.md 3.3, more-inputs.md 7. In schema 3 a row of an event table says itself which thread,
+agent, queue and stream it belongs to. In schema 4 it names a track, whose row says so. Columns decide, not the version:
+what a row does not say itself is looked up in its track.
+"""
 
 from __future__ import annotations
 
@@ -17,19 +22,25 @@ from callgrove.model.traces.events import SpanKind
 __all__ = [
     "AGENT_COLUMNS",
     "AGENT_NUMBERS",
+    "CATEGORIES",
     "COLUMNS",
     "INFO_TABLES",
     "LATER",
     "LISTED",
+    "NEWER",
     "ON_DEVICE",
     "ON_THREADS",
+    "PHASES",
     "PLACE_COLUMNS",
     "TABLES",
+    "TRACK",
+    "TRACK_COLUMNS",
     "columns_of",
     "create_table",
     "create_view",
     "info_table",
     "kind_of_category",
+    "known_columns",
     "quote_with",
     "tables_of",
 ]
@@ -50,6 +61,9 @@ ON_DEVICE = ("kernel_dispatch", "memory_copy")
 ON_THREADS = ("region", "memory_allocate")
 AGENT_COLUMNS = ("agent_id", "dst_agent_id", "src_agent_id")
 PLACE_COLUMNS = (*AGENT_COLUMNS, "stream_id")
+TRACK = "track_id"
+TRACK_COLUMNS = ("tid", "agent_id", "queue_id", "stream_id")  # what a track says of the events on it
+CATEGORIES = "info_category"  # the table of schema 4; in schema 3 categories are strings
 AGENT_NUMBERS = ("absolute_index", "logical_index")
 
 
@@ -74,20 +88,20 @@ TIMES: Needs = {"start_ns": ("start",), "end_ns": ("end",)}
 INSTANT: Needs = {"start_ns": ("timestamp",), "end_ns": ("timestamp",)}
 HOST: Needs = {"kind": ("event_id",), "label": ("name_id", "event_id")}
 TABLES: Mapping[str, tuple[SpanKind, Needs, frozenset[str]]] = {  # kind, needs, columns of text
-    "region": (SpanKind.REGION, {**EVENT, **TIMES, **HOST, "name": ("name_id",), "lane": ("tid",)}, frozenset()),
+    "region": (SpanKind.REGION, {**EVENT, **TIMES, **HOST, "name": ("name_id",), "lane": ("tid", TRACK)}, frozenset()),
     "kernel_dispatch": (
         SpanKind.KERNEL,
-        {**EVENT, **TIMES, "name": ("kernel_id",), "label": ("kernel_id",), "lane": PLACE_COLUMNS},
+        {**EVENT, **TIMES, "name": ("kernel_id",), "label": ("kernel_id",), "lane": (*PLACE_COLUMNS, TRACK)},
         frozenset(),
     ),
     "memory_copy": (
         SpanKind.COPY,
-        {**EVENT, **TIMES, "name": ("name_id",), "label": ("name_id",), "lane": PLACE_COLUMNS},
+        {**EVENT, **TIMES, "name": ("name_id",), "label": ("name_id",), "lane": (*PLACE_COLUMNS, TRACK)},
         frozenset(),
     ),
     "memory_allocate": (
         SpanKind.ALLOC,
-        {**EVENT, **TIMES, "name": ("type",), "label": ("type",), "lane": ("tid",)},
+        {**EVENT, **TIMES, **dict.fromkeys(("name", "label"), ("type", "name_id")), "lane": ("tid", TRACK)},
         frozenset({"type"}),
     ),
     "sample": (
@@ -96,8 +110,8 @@ TABLES: Mapping[str, tuple[SpanKind, Needs, frozenset[str]]] = {  # kind, needs,
             **EVENT,
             **INSTANT,
             **HOST,
-            **dict.fromkeys(("name", "label"), ("event_id", "track_id")),
-            "lane": ("track_id",),
+            **dict.fromkeys(("name", "label"), ("event_id", "name_id", TRACK)),
+            "lane": (TRACK,),
         },
         frozenset(),
     ),
@@ -161,6 +175,22 @@ LATER: dict[str, tuple[str, ...]] = {  # columns of 3.0.2 to 3.0.5: made where a
     "pmc_event": ("sample_id", "xcc", "shader_engine", "instance", "shader_array", "wgp"),
     "info_pmc": ("spm_support",),
 }
+NEWER: dict[str, str] = {  # tables that schema 4 adds
+    CATEGORIES: "name TEXT, extdata TEXT",
+    "info_address_range": "nid, pid, address_base, address_low, address_high, extdata TEXT",
+    "info_source_code": "nid, pid, address_id, file TEXT, line_number, lines TEXT, instructions TEXT, extdata TEXT",
+    "info_pc": "nid, pid, function TEXT, address_id, file TEXT, line, extdata TEXT",
+    "call_stack": "event_id, pc_id, depth, extdata TEXT",
+    "line_info": "event_id, source_code_id, pc_id, extdata TEXT",
+}
+PHASES = {"start_phase": 1, "end_phase": 2, "phase": 0}  # columns of 4.0.0 alone, and what they hold as a rule
+OF_SCHEMA_4: dict[str, tuple[str, ...]] = {  # columns that event tables have there, and not in schema 3
+    "region": (TRACK, *PHASES),
+    "sample": ("name_id", *PHASES),
+    "kernel_dispatch": (TRACK, *PHASES),
+    "memory_copy": (TRACK, *PHASES),
+    "memory_allocate": (TRACK, "name_id", "region_name_id", *PHASES),
+}
 
 
 QUOTE = "'"
@@ -168,14 +198,21 @@ MOST_TERMS = 400  # of one UNION; SQLite takes 500
 
 
 def columns_of(base: str) -> dict[str, str]:
-    """Return name and type of every column that schema 3 begins with; empty for tables that it does not have."""
-    if base not in COLUMNS:
+    """Return name and type of every column that schema 3 begins with, or of a table that schema 4 adds; empty for other
+    tables."""
+    columns = COLUMNS.get(base) or NEWER.get(base)
+    if columns is None:
         return {}
     out = {"id": "INTEGER PRIMARY KEY"} | ({} if base == "metadata" else {"guid": "TEXT"})
-    for column in COLUMNS[base].split(","):
+    for column in columns.split(","):
         name, _, type_ = column.strip().partition(" ")
         out[name] = type_ or "INTEGER"
     return out
+
+
+def known_columns(base: str) -> set[str]:
+    """Return the columns of a table that the reader knows, of schema 3 or 4."""
+    return {*columns_of(base), *OF_SCHEMA_4.get(base, ())}
 
 
 def create_table(table: str, base: str, columns: Collection[str], guid: str) -> str:

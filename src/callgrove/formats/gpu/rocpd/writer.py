@@ -3,8 +3,9 @@
 Specification: gpu-traces.md 3.7. The schema is ours (tables.py), never that of an input: no SQL of a file is run.
 Rows are copied as they are, some at a time. Tables of a process that schema 3 does not know are copied with the columns
 that they have; of one table, all processes get the same columns. When all rows are there, they are added up: there must
-be as many in each table as in the inputs, with the same times, bytes and counters. Other traces are written by
-spans_writer.py.
+be as many in each table as in the inputs, with the same times, bytes and counters. Databases of schema 4 become those
+of schema 3, which the views are of: events get the columns of their tracks, and categories become strings. Other traces
+are written by spans_writer.py.
 
     rocpd_region_018f...   rocpd_region_019a...      one table per process
     rocpd_region                                     a view: both
@@ -24,7 +25,19 @@ from callgrove.binary.sqlite.database import totals_of
 from callgrove.errors import Parameter, UsageError, compose_text
 from callgrove.formats.events.spans import DataSetSpans, refuse_input_as
 from callgrove.formats.gpu.rocpd.reader import RocpdData
-from callgrove.formats.gpu.rocpd.tables import COLUMNS, LATER, columns_of, create_table, create_view, quote_with
+from callgrove.formats.gpu.rocpd.tables import (
+    CATEGORIES,
+    COLUMNS,
+    LATER,
+    NEWER,
+    TABLES,
+    TRACK,
+    TRACK_COLUMNS,
+    columns_of,
+    create_table,
+    create_view,
+    quote_with,
+)
 from callgrove.formats.interface import Chunk, LossReport, WriteOptions
 from callgrove.formats.writing.targets import SqliteTarget
 from callgrove.formats.writing.writer import TargetWriter
@@ -339,6 +352,7 @@ AMOUNTS: Mapping[str, Sequence[tuple[SpanKind | str, str, str]]] = {
 }
 Totals = Callable[[Sequence[str]], Sequence[float]]  # computes some expressions over all rows of a table
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+VERSION = "3"  # of the schema that is written
 NAMES_AS_STORED = compose_text(
     Parameter("kernel_names"),
     ": changes nothing here, as tables are copied with every name; give it when this is read",
@@ -381,7 +395,8 @@ class RocpdWriter(TargetWriter[SqliteTarget, Experiment]):
         for name, statement in create_data_views(columns):
             self._database.execute(statement)
             written.add(name)
-        for name in sorted(set().union(*(dataset.file.schema.views for dataset in datasets)) - written):
+        theirs = set().union(*(dataset.file.schema.views for dataset in datasets))
+        for name in sorted(theirs - written - {f"rocpd_{CATEGORIES}"}):
             self._report.add(f"view {name}: no view of rocprofv3 that is known here; its tables are written")
 
     def _choose_data_sets(self, tables: Experiment) -> dict[str, RocpdData]:
@@ -413,6 +428,47 @@ class RocpdWriter(TargetWriter[SqliteTarget, Experiment]):
                 self._copy(dataset, tables[base], table, names)
                 known = dataset.file.tables[tables[base]]
                 add_up(partial(dataset.file.totals, tables[base]), base, known, self._ledgers.given)
+        on_tracks = [base for base in TABLES if base in tables and dataset.file.has(tables[base], TRACK)]
+        for base in on_tracks:
+            self._copy_from_tracks(dataset, tables[base], base, suffix)
+        if dataset.table_name(CATEGORIES) in dataset.file.tables:
+            self._make_strings_of_categories(dataset, suffix)
+        if dataset.version.startswith("4"):
+            self._database.execute(
+                f"UPDATE {quote_with(f'rocpd_metadata{suffix}')} SET value = ? WHERE tag = 'schema_version'", (VERSION,)
+            )
+            self._report.hint(f"{dataset.path}: schema {dataset.version} is written as schema {VERSION}")
+
+    def _copy_from_tracks(self, dataset: RocpdData, origin: str, base: str, suffix: str) -> None:
+        """Fill the columns of schema 3 that say where an event happened with what its track says."""
+        wanted = ("nid", "pid", *TRACK_COLUMNS)
+        names = [name for name in wanted if name in columns_of(base) and not dataset.file.has(origin, name)]
+        if names:
+            table, track = quote_with(f"rocpd_{base}{suffix}"), quote_with(f"rocpd_track{suffix}")
+            cells = f"SELECT {', '.join(f'T.{name}' for name in names)} FROM {track} T WHERE T.id = {table}.{TRACK}"
+            self._database.execute(f"UPDATE {table} SET ({', '.join(names)}) = ({cells})")
+
+    def _make_strings_of_categories(self, dataset: RocpdData, suffix: str) -> None:
+        """Add the names of categories to the strings, and let events refer to these."""
+        strings, events = (quote_with(f"rocpd_{base}{suffix}") for base in ("string", "event"))
+        ids = dict(self._database.execute(f"SELECT string, min(id) FROM {strings} GROUP BY string"))
+        last = max(ids.values(), default=0)
+        guid, renamed, added = dataset.processes[0].uid, list[tuple[int, int]](), list[tuple[int, str, str]]()
+        for rows in dataset.file.rows(dataset.table_name(CATEGORIES), ("id", "name")):
+            for id_, name in rows:
+                if name not in ids:
+                    ids[name] = last = last + 1
+                    added.append((last, guid, str(name)))
+                renamed.append((int(str(id_)), ids[name]))
+        self._database.executemany(f"INSERT INTO {strings} (id, guid, string) VALUES (?, ?, ?)", added)
+        self._ledgers.given.amount("rows of rocpd_string").enter(len(added), 0, 0)
+        self._database.execute("CREATE TEMP TABLE renamed (old INTEGER PRIMARY KEY, new INTEGER)")
+        self._database.executemany("INSERT OR IGNORE INTO renamed VALUES (?, ?)", renamed)
+        query = f"SELECT count(category_id) FROM {events} WHERE category_id NOT IN (SELECT old FROM renamed)"
+        if n := self._database.execute(query).fetchone()[0]:
+            self._report.add(f"{dataset.path}: categories of {n:,} events, which are not listed")
+        self._database.execute(f"UPDATE {events} SET category_id = (SELECT new FROM renamed WHERE old = category_id)")
+        self._database.execute("DROP TABLE temp.renamed")
 
     def _copy(self, dataset: RocpdData, origin: str, table: str, columns: list[str]) -> None:
         have = [name for name in columns if dataset.file.has(origin, name)]
@@ -442,7 +498,7 @@ class RocpdWriter(TargetWriter[SqliteTarget, Experiment]):
 def _tables(dataset: RocpdData) -> dict[str, str]:
     """Return the tables of a data set by base name."""
     if not dataset.suffix:
-        return {base: f"rocpd_{base}" for base in COLUMNS if f"rocpd_{base}" in dataset.file.tables}
+        return {base: f"rocpd_{base}" for base in (*COLUMNS, *NEWER) if f"rocpd_{base}" in dataset.file.tables}
     names = [t for t in dataset.file.tables if t.startswith("rocpd_") and t.endswith(dataset.suffix)]
     return {base: table for table in names if NAME.fullmatch(base := table[len("rocpd_") : -len(dataset.suffix)])}
 
@@ -469,6 +525,8 @@ def _columns_of_all(datasets: dict[str, RocpdData], report: LossReport) -> dict[
     out: dict[str, list[str]] = {base: list(columns_of(base)) for base in COLUMNS}
     for dataset in datasets.values():
         for base, table in _tables(dataset).items():
+            if base == CATEGORIES:  # they become strings
+                continue
             known = out.setdefault(base, [])
             later = [name for name in LATER.get(base, ()) if dataset.file.has(table, name)]
             for name in (*later, *dataset.file.tables[table]):

@@ -1,0 +1,197 @@
+"""The application: the page, its modules, and answers, each computed on a thread of which there are only so many.
+
+GET /                 the page; its own address is unknown behind a proxy, so every address in it is relative
+GET static/NAME       a module or the style: files of the package, by their names
+GET api/status        how far opening is
+GET api/outline       the page before anything of it is drawn
+GET api/NAME?...      the answer to a request (answers.py)
+POST api/open?input=K open an input again
+"""
+
+from __future__ import annotations
+
+import asyncio
+import html
+import threading
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from callgrove._version import __version__
+from callgrove.errors import CallgroveError, InputError, compose_text
+from callgrove.model.table import visible
+from callgrove.viewer.page import encode, modules, style
+from callgrove.viewer.server.answers import answer, outline
+from callgrove.viewer.server.inputs import Input, StaleInput
+from callgrove.viewer.server.parameters import BadRequest, Parameters
+
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+__all__ = ["Busy", "Work", "make_app"]
+
+T = TypeVar("T")
+
+THREADS = 4
+MOST_WAITING = 400  # requests; more of them are refused at once
+STYLE = "theme.css"
+CLOSED = 499  # nobody reads it: the client has gone
+
+_PAGE = """\
+<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="generator" content="callgrove {version}">
+<title>{title}</title>
+<link rel="icon" href="data:,">
+<link rel="stylesheet" href="static/theme.css">
+<script type="module" src="static/serve.js"></script>
+</head>
+<body>
+<noscript>This page draws its pictures with JavaScript, which is switched off here.</noscript>
+</body>
+</html>
+"""
+
+
+class Busy(CallgroveError):
+    """More requests wait than a page ever makes."""
+
+
+class Abandoned(CallgroveError):
+    """Whoever asked has gone."""
+
+
+# -- work --------------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Work:
+    """Threads that compute answers. A request whose client went away while it waited is not computed. Threads are
+    daemons, so that the program ends when it is asked to, whatever it computes."""
+
+    n_threads: int = THREADS
+    most_waiting: int = MOST_WAITING
+    n_waiting: int = 0
+    _turn: asyncio.Semaphore | None = field(default=None, repr=False)
+
+    async def run(self, request: Request, compute: Callable[[], T]) -> T:
+        """Return what a function returns, once there is a thread for it."""
+        if self.n_waiting >= self.most_waiting:
+            raise Busy("the viewer is busy with other requests; try again in a moment")
+        self._turn = self._turn or asyncio.Semaphore(self.n_threads)
+        self.n_waiting += 1
+        try:
+            async with self._turn:
+                if await request.is_disconnected():
+                    raise Abandoned("the client has gone")
+                return await _on_thread(compute)
+        finally:
+            self.n_waiting -= 1
+
+
+async def _on_thread(compute: Callable[[], T]) -> T:
+    """Return what a function returns on a thread of its own."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[T] = loop.create_future()
+
+    def settle(result: T | None, error: BaseException | None) -> None:
+        if done.cancelled():
+            return
+        if error is not None:
+            done.set_exception(error)
+        else:
+            done.set_result(result)  # type: ignore[arg-type]
+
+    def run() -> None:
+        try:
+            result, error = compute(), None
+        except Exception as problem:
+            loop.call_soon_threadsafe(settle, None, problem)
+            return
+        loop.call_soon_threadsafe(settle, result, error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return await asyncio.shield(done)
+
+
+# -- answers -----------------------------------------------------------------------------------------------------------
+
+
+def make_app(inputs: Sequence[Input], title: str, work: Work, complain: Callable[[str], None]) -> Starlette:
+    """Return the application for some inputs. `complain` hears of errors that are ours."""
+    from starlette.applications import Starlette
+    from starlette.responses import HTMLResponse, JSONResponse, Response
+    from starlette.routing import Route
+
+    page = _PAGE.format(version=__version__, title=html.escape(visible(title)))
+    texts = {**modules(), STYLE: style()}
+
+    async def send_page(request: Request) -> Response:
+        return HTMLResponse(page)
+
+    async def send_module(request: Request) -> Response:
+        name = request.path_params["name"]
+        if name not in texts:
+            return JSONResponse({"error": "there is no such file"}, 404)
+        kind = "text/css" if name == STYLE else "text/javascript"
+        return Response(texts[name], media_type=kind)
+
+    async def send_status(request: Request) -> Response:
+        return JSONResponse({"inputs": [one.status for one in inputs]})
+
+    async def send_answer(request: Request) -> Response:
+        def compute() -> str:
+            parameters = Parameters.parse(request.scope["query_string"])
+            name = request.path_params["name"]
+            return encode(outline(inputs, __version__) if name == "outline" else answer(inputs, name, parameters))
+
+        try:
+            text = await work.run(request, compute)
+        except Exception as error:
+            status, problem = _describe(error, complain)
+            return JSONResponse(problem, status)
+        return Response(text, media_type="application/json")
+
+    async def open_again(request: Request) -> Response:
+        try:
+            number = Parameters.parse(request.scope["query_string"]).integer("input", 0, len(inputs) - 1)
+        except BadRequest as error:
+            return JSONResponse({"error": compose_text(error)}, 400)
+        if inputs[number].settled.is_set():
+            inputs[number].start()
+        return JSONResponse({"inputs": [one.status for one in inputs]})
+
+    return Starlette(
+        routes=[
+            Route("/", send_page),
+            Route("/static/{name}", send_module),
+            Route("/api/status", send_status),
+            Route("/api/open", open_again, methods=["POST"]),
+            Route("/api/{name}", send_answer),
+        ]
+    )
+
+
+def _describe(error: Exception, complain: Callable[[str], None]) -> tuple[int, dict[str, Any]]:
+    """Return the status and what to say of an error; texts that were typed say where they are wrong."""
+    if not isinstance(error, CallgroveError):
+        complain("".join(traceback.format_exception(error)))
+        return 500, {"error": f"this is a bug in callgrove: {type(error).__name__}: {error}"}
+    problem: dict[str, Any] = {"error": compose_text(error)}
+    text, position = getattr(error, "text", None), getattr(error, "position", None)
+    if isinstance(text, str) and isinstance(position, int):
+        problem |= {"text": text, "position": position}
+    statuses: tuple[tuple[type[CallgroveError], int], ...] = (
+        (BadRequest, 400),
+        (Busy, 503),
+        (Abandoned, CLOSED),
+        (StaleInput, 409),
+        (InputError, 409),
+    )
+    return next((status for kind, status in statuses if isinstance(error, kind)), 422), problem

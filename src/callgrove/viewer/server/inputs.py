@@ -1,0 +1,171 @@
+"""What was opened: how far opening is, and whether its files are still those that were opened.
+
+Inputs are opened on a thread while the page shows how far it is. Before every answer the files are looked at again, at
+most once a second: numbers of a file that was replaced, removed or is still being written would be those of no file at
+all, so that such an input answers nothing until it is opened again.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Event, RLock, Thread
+from time import monotonic
+
+from callgrove.errors import CallgroveError, InputError, compose_text
+from callgrove.model.experiment import Experiment
+from callgrove.model.study.series import Study
+from callgrove.viewer.page import Choice
+from callgrove.viewer.server.looks import Looks
+
+__all__ = ["Input", "Progress", "StaleInput", "Wanted"]
+
+MOST_FILES = 2_000  # of a folder that are looked at again
+LOOK_AGAIN_S = 1.0
+RECENT_S = 10.0  # a file that changed so lately is probably still written
+
+Opened = Experiment | Study
+Progress = Callable[[str, int, int | None], None]
+
+
+class StaleInput(InputError):
+    """The files of an input are not those that were opened."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Something to open: its paths, and how; and what of it is shown first."""
+
+    paths: tuple[str, ...]
+    open: Callable[[Progress], Opened]
+    choice: Choice = field(default_factory=Choice)
+
+
+# -- files as they were ------------------------------------------------------------------------------------------------
+
+FileState = tuple[int, int, int]  # inode, bytes, time of the last change in ns
+
+
+def look_at_files(paths: Sequence[str]) -> dict[str, FileState]:
+    """Return the state of some files, and of what lies in folders among them: the first two levels of these."""
+    states: dict[str, FileState] = {}
+    for path in paths:
+        for place, status in _walk(path, 2):
+            states[place] = (status.st_ino, status.st_size, status.st_mtime_ns)
+            if len(states) >= MOST_FILES:
+                return states
+    return states
+
+
+def _walk(path: str, levels: int) -> Iterator[tuple[str, os.stat_result]]:
+    try:
+        status = os.stat(path)  # noqa: PTH116 - many files of Lustre: no objects
+    except OSError:
+        return
+    if not stat.S_ISDIR(status.st_mode):
+        yield path, status
+    elif levels:
+        try:
+            names = sorted(os.listdir(path))  # noqa: PTH208
+        except OSError:
+            return
+        for name in names[:MOST_FILES]:
+            yield from _walk(f"{path}/{name}", levels - 1)
+
+
+def say_difference(before: dict[str, FileState], now: dict[str, FileState], since: float) -> str:
+    """Return what happened to files; empty where nothing did. `since` is the time of now in seconds."""
+    for path, state in before.items():
+        if path not in now:
+            return f"{path}: was removed since it was opened"
+        if now[path] != state:
+            if now[path][0] != state[0]:
+                return f"{path}: was replaced since it was opened"
+            recent = since - now[path][2] / 1e9 < RECENT_S
+            return f"{path}: {'is still being written' if recent else 'was changed since it was opened'}"
+    if added := now.keys() - before.keys():
+        return f"{min(added)}: was added since the input was opened"
+    return ""
+
+
+# -- an input ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Input:
+    """One input of a viewer. Whoever computes something of it holds its lock: readers of files are not made for several
+    threads at once."""
+
+    wanted: Wanted
+    spell: Callable[[str], str] = str  # how parameters that errors name are called here
+    lock: RLock = field(default_factory=RLock)
+    settled: Event = field(default_factory=Event)
+    error: CallgroveError | None = None
+    looks: Looks | None = None
+    _progress: tuple[str, int, int | None] = ("opening", 0, None)
+    _files: dict[str, FileState] = field(default_factory=dict)
+    _looked: float = 0.0
+    _difference: str = ""
+
+    def start(self) -> None:
+        """Open the input on a thread of its own."""
+        self.settled.clear()
+        Thread(target=self._open, daemon=True, name=f"open {self.name}").start()
+
+    def _open(self) -> None:
+        with self.lock:
+            self.error, self.looks, self._difference = None, None, ""
+            try:
+                self._files = look_at_files(self.wanted.paths)
+                opened = self.wanted.open(self._report)
+                self.looks = Looks(opened, self.wanted.paths, self.spell, self.wanted.choice)
+            except CallgroveError as error:
+                self.error = error
+            except Exception as error:  # of a thread: whoever asks hears of it
+                self.error = InputError(f"{self.name}: this is a bug in callgrove: {type(error).__name__}: {error}")
+            finally:
+                self.settled.set()
+
+    def _report(self, label: str, done: int, total: int | None) -> None:
+        self._progress = (label, done, total)
+
+    @property
+    def name(self) -> str:
+        first, *more = self.wanted.paths
+        return f"{Path(first).name} and {len(more)} more" if more else Path(first).name
+
+    @property
+    def status(self) -> dict[str, object]:
+        """How far opening is, for the page to show."""
+        label, done, total = self._progress
+        state = "opening" if not self.settled.is_set() else "failed" if self.error is not None else "ready"
+        return {
+            "name": self.name,
+            "state": state,
+            "doing": label,
+            "done": done,
+            "total": total,
+            "error": self.spell(compose_text(self.error)) if self.error is not None else "",
+        }
+
+    def demand(self) -> Looks:
+        """Return the input once it is open; refuse where it could not be opened, or is not what it was."""
+        if not self.settled.is_set():
+            raise InputError(f"{self.name}: is still being opened")
+        if self.error is not None:
+            raise self.error
+        self._check_files()
+        assert self.looks is not None
+        return self.looks
+
+    def _check_files(self) -> None:
+        if monotonic() - self._looked > LOOK_AGAIN_S:
+            from time import time
+
+            self._difference = say_difference(self._files, look_at_files(self.wanted.paths), time())
+            self._looked = monotonic()
+        if self._difference:
+            raise StaleInput(f"{self._difference}; numbers would be those of neither file, so open it again")

@@ -1,0 +1,205 @@
+"""Tabs of an input: which it has is known at once, what they show is made when one is opened.
+
+Panels are those of the report, made for one look. A maker of the report that is not named here, such as one that
+somebody added, is asked right away which panels it has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from callgrove.model.experiment import Experiment
+from callgrove.model.study.series import Study
+from callgrove.viewer.page import Choice, Detail, Limits, Panel, PanelMaker
+from callgrove.viewer.profile import ProfileMaker, profile_maker
+from callgrove.viewer.profile_tree import ShownCosts
+from callgrove.viewer.report import MAKERS, summary_of
+from callgrove.viewer.server.looks import Look, Looks, Opened
+from callgrove.viewer.summaries import (
+    FEWEST_LOCATIONS,
+    FEWEST_POINTS,
+    efficiency_maker,
+    gpu_maker,
+    metric_tree_maker,
+    scaling_maker,
+)
+from callgrove.viewer.timeline.maker import timeline_maker
+
+__all__ = ["make_tab", "outline_section", "panel_document"]
+
+LIMITS = Limits()
+DETAIL = Detail()
+OVERVIEW = "Overview"
+Make = Callable[[Opened, Choice, Limits], PanelMaker | None]
+
+
+@dataclass(frozen=True)
+class _Tab:
+    """A title, whether the metric matters, which inputs have it, and its panels."""
+
+    title: str
+    has_metric: bool
+    fits: Callable[[Looks], bool]
+    panels: Callable[[Looks, Look], Iterable[Panel]]
+
+
+# -- which inputs have what --------------------------------------------------------------------------------------------
+
+
+def has_costs(looks: Looks) -> bool:
+    """Return whether contexts have any metric."""
+    return isinstance(looks.opened, Experiment) and len(looks.opened.contexts) > 0 and bool(looks.first_metric)
+
+
+def _has_several_profiles(looks: Looks) -> bool:
+    return has_costs(looks) and isinstance(looks.opened, Experiment) and len(looks.opened.values.known) > 1
+
+
+def _has_metric_tree(looks: Looks) -> bool:
+    return isinstance(looks.opened, Experiment) and any(metric.parent >= 0 for metric in looks.opened.metrics)
+
+
+def _has_efficiencies(looks: Looks) -> bool:
+    opened = looks.opened
+    if isinstance(opened, Study) or not has_costs(looks):
+        return False
+    n_profiles = len(opened.profiles.measured)
+    return n_profiles >= FEWEST_LOCATIONS and len(opened.contexts) * n_profiles <= LIMITS.values
+
+
+def has_events(looks: Looks) -> bool:
+    """Return whether anything says when it happened."""
+    opened = looks.opened
+    return isinstance(opened, Experiment) and (opened.traces.samples is not None or bool(opened.traces.n_spans))
+
+
+def _has_spans(looks: Looks) -> bool:
+    return isinstance(looks.opened, Experiment) and bool(looks.opened.traces.n_spans)
+
+
+def _has_points(looks: Looks) -> bool:
+    opened = looks.opened
+    if isinstance(opened, Study):
+        return True
+    return len(opened.runs) >= FEWEST_POINTS and any(run.parameters for run in opened.runs)
+
+
+# -- what they show ----------------------------------------------------------------------------------------------------
+
+
+def _profile(looks: Looks, look: Look) -> ProfileMaker:
+    """Return the maker of panels of the metric that is looked at."""
+
+    def make() -> ProfileMaker:
+        shown = ShownCosts((looks.costs(look),), 0, 0)
+        return ProfileMaker(looks.experiment(look), shown, replace(looks.choice, metric=look.metric), LIMITS)
+
+    return looks.others.get(("profile", replace(look, metric=looks.metric(look))), make)
+
+
+def _made(make: Make, looks: Looks, look: Look) -> list[Panel]:
+    """Return the panels of a maker of the report, which are made once for a look."""
+
+    def panels() -> list[Panel]:
+        opened = looks.experiment(look) if isinstance(looks.opened, Experiment) else looks.opened
+        maker = make(opened, replace(looks.choice, metric=look.metric or looks.choice.metric), LIMITS)
+        return list(maker.panels(DETAIL)) if maker is not None else []
+
+    return looks.others.get((make, look), panels)
+
+
+def _overview(looks: Looks, look: Look) -> Iterator[Panel]:
+    if has_costs(looks):
+        yield _profile(looks, look).overview_panel(DETAIL)
+    rest = replace(look, metric="")
+    for make, fits in ((gpu_maker, _has_spans), (scaling_maker, _has_points)):
+        if fits(looks):
+            yield from _named(_made(make, looks, look if make is scaling_maker else rest), OVERVIEW)
+
+
+def _profile_tab(title: str) -> Callable[[Looks, Look], Iterable[Panel]]:
+    return lambda looks, look: _named(_profile(looks, look).panels(DETAIL), title)
+
+
+def _spread(looks: Looks, look: Look) -> Iterator[Panel]:
+    panel = _profile(looks, look).spread_panel(DETAIL)
+    if panel is not None:
+        yield panel
+
+
+def _of(make: Make, *titles: str, has_metric: bool = False) -> Callable[[Looks, Look], Iterable[Panel]]:
+    def panels(looks: Looks, look: Look) -> Iterable[Panel]:
+        return _named(_made(make, looks, look if has_metric else replace(look, metric="")), *titles)
+
+    return panels
+
+
+def _efficiency(looks: Looks, look: Look) -> Iterable[Panel]:
+    make = gpu_maker if _has_spans(looks) else efficiency_maker
+    return _named(_made(make, looks, replace(look, metric="")), "Efficiency")
+
+
+def _named(panels: Iterable[Panel], *titles: str) -> Iterator[Panel]:
+    return (panel for panel in panels if panel.title in titles)
+
+
+TABS = (
+    _Tab(OVERVIEW, True, lambda looks: True, _overview),
+    _Tab("Flame graph", True, has_costs, _profile_tab("Flame graph")),
+    _Tab("Call tree", True, has_costs, _profile_tab("Call tree")),
+    _Tab("Spread", True, _has_several_profiles, _spread),
+    _Tab("Metrics", False, _has_metric_tree, _of(metric_tree_maker, "Metrics")),
+    _Tab("Efficiency", False, _has_efficiencies, _efficiency),
+    _Tab("Timeline", False, has_events, _of(timeline_maker, "Timeline")),
+    _Tab("GPU", False, _has_spans, _of(gpu_maker, "GPU", "Calls")),
+    _Tab("Scaling", True, _has_points, _of(scaling_maker, "Scaling", has_metric=True)),
+)
+NAMED = {profile_maker, metric_tree_maker, efficiency_maker, timeline_maker, gpu_maker, scaling_maker}
+
+
+def _tabs(looks: Looks) -> Iterator[_Tab]:
+    """Yield the tabs of an input, those of further makers last."""
+    yield from (tab for tab in TABS if tab.fits(looks))
+    for make in MAKERS:
+        if make not in NAMED:
+            titles = dict.fromkeys(panel.title for panel in _made(make, looks, Look()))
+            yield from (_Tab(title, False, lambda looks: True, _of(make, title)) for title in titles)
+
+
+def outline_section(looks: Looks) -> dict[str, Any]:
+    """Return the words about an input, and the names of its tabs."""
+    summary = summary_of(looks.opened, looks.paths)
+    tabs = list(_tabs(looks))
+    if isinstance(looks.opened, Study):
+        metrics, first = list(looks.opened.metrics), looks.opened.metrics[0] if looks.opened.metrics else ""
+    else:
+        metrics, first = looks.metrics(Look()), looks.first_metric
+    return {
+        "title": summary.title,
+        **summary.data,
+        "warnings": tuple((word, looks.spell(text)) for word, text in summary.warnings),
+        "tabs": [{"title": tab.title, "has_metric": tab.has_metric and bool(metrics)} for tab in tabs],
+        "metrics": metrics,
+        "first_metric": first,
+        "has_contexts": has_costs(looks),
+    }
+
+
+def make_tab(looks: Looks, look: Look, title: str) -> list[Panel]:
+    """Return what a tab shows; a view that the input cannot give says so."""
+    for tab in _tabs(looks):
+        if tab.title == title:
+            panels = list(tab.panels(looks, look))
+            missing = Panel("unavailable", title, {"reason": f"This input has nothing to show as {title.lower()}."})
+            return panels or ([] if title == OVERVIEW else [missing])
+    return [Panel("unavailable", title, {"reason": "This input has no such view."})]
+
+
+def panel_document(panel: Panel, spell: Callable[[str], str]) -> dict[str, Any]:
+    """Return a panel as a page takes it."""
+    data = panel.data
+    if panel.kind == "unavailable":
+        data = {**data, "reason": spell(data["reason"])}
+    return {"kind": panel.kind, "title": panel.title, "data": data, "notes": [*map(spell, panel.notes)]}

@@ -1,0 +1,118 @@
+/**
+ * The provider of the viewer: asks the server that the page came from. All addresses are relative, as a proxy may have
+ * put the page anywhere.
+ *
+ * @import { Outline, Provider, Requests } from "./documents.js"
+ *
+ * @typedef {Object} InputStatus  how far opening an input is
+ * @property {string} name
+ * @property {"opening" | "failed" | "ready"} state
+ * @property {string} doing
+ * @property {number} done
+ * @property {number | null} total
+ * @property {string} error
+ */
+
+import { unpack } from "./data.js";
+
+const STALE = 409; // status of answers to questions about files that changed
+
+/** What the server answers where it gives no data; `position` is where a text that was typed is wrong. */
+export class Refused extends Error {
+  /**
+   * @param {string} message
+   * @param {number} status
+   * @param {number | null} position
+   */
+  constructor(message, status, position) {
+    super(message);
+    this.status = status;
+    this.position = position;
+  }
+}
+
+/** @implements {Provider} */
+export class ServedProvider {
+  live = true;
+  /**
+   * Called where the files of an input are no longer those that were opened.
+   * @type {(input: number, message: string) => void}
+   */
+  onStale = () => {};
+
+  /** @returns {Promise<Outline>} */
+  async outline() {
+    return /** @type {Outline} */ (await unpack(await asked("api/outline")));
+  }
+
+  /**
+   * @template {keyof Requests} N
+   * @param {N} name
+   * @param {Requests[N]["parameters"]} parameters
+   * @param {AbortSignal} [signal]
+   * @returns {Promise<Requests[N]["answer"]>}
+   */
+  async get(name, parameters, signal) {
+    try {
+      const text = await asked(`api/${name}?${queryOf(parameters)}`, { signal });
+      return /** @type {Requests[N]["answer"]} */ (await unpack(text));
+    } catch (error) {
+      if (error instanceof Refused && error.status === STALE) this.onStale(parameters.input, error.message);
+      throw error;
+    }
+  }
+
+  /** @returns {Promise<InputStatus[]>} */
+  async status() {
+    return JSON.parse(await asked("api/status")).inputs;
+  }
+
+  /**
+   * Have an input opened again.
+   * @param {number} input
+   */
+  async open(input) {
+    await asked(`api/open?input=${input}`, { method: "POST" });
+  }
+}
+
+/**
+ * Parameters as the query of an address; lists are given item by item.
+ * @param {object} parameters  texts, numbers, lists of texts
+ */
+export function queryOf(parameters) {
+  const query = new URLSearchParams();
+  for (const [name, value] of Object.entries(parameters))
+    for (const one of Array.isArray(value) ? value : [value]) query.append(name, String(one));
+  return query.toString();
+}
+
+/**
+ * @param {string} address
+ * @param {RequestInit} [how]
+ */
+async function asked(address, how = {}) {
+  let answer;
+  try {
+    answer = await fetch(address, { ...how, credentials: "same-origin" });
+  } catch (error) {
+    if (how.signal?.aborted) throw error;
+    throw new Refused("The viewer does not answer: it has ended, or the connection is gone.", 0, null);
+  }
+  const text = await answer.text();
+  if (answer.ok) return text;
+  throw refusal(text, answer.status);
+}
+
+/**
+ * @param {string} text
+ * @param {number} status
+ */
+function refusal(text, status) {
+  try {
+    const { error, position } = JSON.parse(text);
+    return new Refused(error, status, position ?? null);
+  } catch {
+    return new Refused(text.trim() || `the viewer answered ${status}`, status, null);
+  }
+}

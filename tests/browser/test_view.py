@@ -1,0 +1,96 @@
+"""The page of `callgrove view` as a reader meets it: opened, filtered, with metrics typed, with files that change."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from callgrove.analysis.costs import costs
+from callgrove.analysis.views import top
+from callgrove.examples import example, gpu_example, study_example
+from callgrove.formats.writing.transfer import write
+from callgrove.model.experiment import Experiment
+from callgrove.render.units import amount
+from tests.browser.conftest import OpenView, Screenshot
+from tests.browser.made import EVIL, spans_of
+from tests.browser.reading import open_tab, picked, shown_panel
+from tests.viewer.serving import made_input, path_input
+
+
+def typed(page: Page, label: str, text: str) -> None:
+    """Type a text into one of the boxes below the tabs, and Enter."""
+    page.get_by_label(label, exact=True).fill(text)
+    page.get_by_label(label, exact=True).press("Enter")
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_every_tab_of_every_kind_is_drawn(open_view: OpenView, screenshot: Screenshot, dark: bool) -> None:
+    page = open_view(made_input(example()), made_input(gpu_example()), made_input(study_example()), dark=dark)
+    assert "token" not in page.url, "nobody needs to read it over a shoulder"
+    for number, name in enumerate(("stencil", "gpu", "study")):
+        page.locator("label.choice", has_text="Input").locator("select").select_option(str(number))
+        for tab in page.locator("main .tab").all_inner_texts():
+            open_tab(page, tab)
+            expect(shown_panel(page).locator("canvas, .table, .card, table").first).to_be_visible()
+            expect(shown_panel(page).get_by_text("There is nothing to show here")).to_have_count(0)
+            screenshot(page, f"view-{name}-{tab.lower().replace(' ', '-')}{'-dark' if dark else ''}")
+
+
+def test_a_metric_is_asked_for_when_it_is_chosen(open_view: OpenView) -> None:
+    page = open_view(made_input(example()))
+    for metric in ("cycles", "CPUTIME (sec)"):
+        picked(page, "Metric", metric)
+        one = costs(example(), metric)
+        total = amount(one.metric.unit)(one.total)
+        expect(shown_panel(page).get_by_text(f"{metric} in total")).to_be_visible()
+        expect(shown_panel(page).get_by_text(total, exact=True).first).to_be_visible()
+
+
+def test_a_filter_and_a_formula(open_view: OpenView) -> None:
+    page = open_view(made_input(example()))
+    typed(page, "Define", "ghz = cycles / nothing")
+    expect(page.get_by_role("alert")).to_contain_text("there is no metric 'nothing' at character 16")
+    selection = page.evaluate("() => [document.activeElement.selectionStart, document.activeElement.selectionEnd]")
+    assert selection == [15, 16], "the character is marked"
+    typed(page, "Define", "twice = 2 * cycles")
+    expect(shown_panel(page).get_by_text("twice in total")).to_be_visible()
+    expect(page.get_by_role("alert")).to_have_text("")
+    typed(page, "Filter", "** -> MPI_*")
+    names = [name for name in top(costs(example())).column("name").plain() if name.startswith("MPI_")]
+    open_tab(page, "Call tree")
+    page.get_by_role("radio", name="Flat").click()
+    rows = shown_panel(page).locator(".row")
+    expect(rows.filter(has_text=names[0])).to_have_count(1)
+    expect(rows.filter(has_text="kernel")).to_have_count(0)
+    page.get_by_role("button", name="Clear").click()
+    page.get_by_role("radio", name="Flat").click()
+    expect(shown_panel(page).locator(".row", has_text="kernel")).to_have_count(1)
+    page.get_by_role("button", name="twice = 2 * cycles").click()
+    expect(page.locator("label.choice:visible", has_text="Metric").locator("option", has_text="twice")).to_have_count(0)
+
+
+def test_a_file_that_was_replaced_is_opened_again(open_view: OpenView, tmp_path: Path) -> None:
+    path = tmp_path / "made.cubex"
+    write(example(), path)
+    page = open_view(path_input(path))
+    other = tmp_path / "other"
+    other.write_bytes(path.read_bytes())
+    other.replace(path)
+    page.wait_for_timeout(1100)  # files are looked at once a second
+    with page.expect_response(lambda answer: answer.status == 409):
+        open_tab(page, "Flame graph")
+    expect(page.locator(".stale")).to_contain_text("was replaced since it was opened")
+    page.get_by_role("button", name="Open again").click()
+    page.wait_for_selector("html[data-ready]", state="attached")
+    expect(page.locator(".stale")).to_have_count(0)
+
+
+def test_script_in_names_is_shown_as_text(open_view: OpenView) -> None:
+    made: Experiment = spans_of(2, 10, (EVIL, "</script><script>alert(2)</script>"))
+    page = open_view(made_input(made, f"{EVIL}.d"))
+    for tab in page.locator("main .tab").all_inner_texts():
+        open_tab(page, tab)
+        expect(shown_panel(page).locator("canvas, .table, .card").first).to_be_visible()
+    assert page.locator("img").count() == 0
