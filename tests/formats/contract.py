@@ -17,6 +17,7 @@ import csv
 import hashlib
 import io
 import json
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,7 +30,7 @@ from callgrove.analysis.tables import TABLES, Selection, export
 from callgrove.binary.files import HEAD_BUDGET, FileBytes, Source
 from callgrove.errors import UsageError
 from callgrove.formats.interface import Checks, Problem, ReadOptions, WriteOptions, Writes, WritesStudies
-from callgrove.formats.registry import FORMATS, detect, load, open_path
+from callgrove.formats.registry import FORMATS, detect, entry_of, load, open_path
 from callgrove.formats.writing.transfer import transfer
 from callgrove.model.experiment import Experiment, Severity, problems_of_experiment
 from callgrove.model.metrics import Scope
@@ -287,6 +288,9 @@ def round_trip(found: Opened, target: Path) -> None:
     if isinstance(found, Study):
         _study_round_trip(found, target)
         return
+    if entry_of(found.format).holds_only_traces:
+        _trace_round_trip(found, target)
+        return
     format_ = load(found.format)
     assert isinstance(format_, Writes)
     assert transfer(found, format_.open_writer(target, WriteOptions())).losses == []
@@ -310,6 +314,45 @@ def _study_round_trip(found: Study, target: Path) -> None:
     assert sorted(again.table().rows(), key=repr) == sorted(found.table().rows(), key=repr)
     assert (again.parameters, again.models, again.units) == (found.parameters, found.models, found.units)
     assert problems(target) == []
+
+
+def _trace_round_trip(found: Experiment, target: Path) -> None:
+    """What happened is the same, on the same ranks, threads and streams. Profiles may come in another order, and what
+    was made of events is made anew."""
+    transfer(found, load_writer(found.format).open_writer(target, WriteOptions()))
+    again = open_path(target)
+    assert isinstance(again, Experiment)
+    assert not again.damage
+    assert happened(again) == happened(found)
+    for table in ("copy", "kernel", "flow"):
+        assert side_rows(again, table) == side_rows(found, table), table
+    old, new = (e.traces.counters for e in (found, again))
+    assert (new is None) == (old is None)
+    if old is not None and new is not None:
+        assert sorted(new.value.tolist()) == sorted(old.value.tolist())
+
+
+def happened(found: Experiment) -> Counter[tuple[Any, ...]]:
+    """The spans by rank, thread, device and stream."""
+    columns = ("rank", "thread", "gpu_device", "gpu_stream")
+    places = list(zip(*(found.profiles.identity_list(name) for name in columns), strict=True))
+    names = ("profile", "kind", "category", "name", "start_ns", "end_ns", "depth", "correlation")
+    return Counter(
+        (places[row[0]], *row[1:])
+        for chunk in export(found, "spans")
+        for row in zip(*(chunk.column(name).plain() for name in names), strict=True)
+    )
+
+
+def side_rows(found: Experiment, name: str) -> int:
+    table = found.traces.side(name)
+    return 0 if table is None else len(table.span)
+
+
+def load_writer(format_name: str) -> Writes:
+    format_ = load(format_name)
+    assert isinstance(format_, Writes)
+    return format_
 
 
 def _rows(found: Experiment, name: str) -> list[tuple[Any, ...]]:
