@@ -99,3 +99,9 @@ def test_no_order_of_questions_reads_more(
         assert len(head) >= min(size, longest.get(name, 0)), "what was seen once is not forgotten"
         longest[name] = max(longest.get(name, 0), len(head))
     assert sum(longest.values()) <= HEAD_BUDGET
+
+
+def test_a_missing_input_that_was_being_replaced_is_named(tmp_path: Path) -> None:
+    (tmp_path / ".run.d.00000000-12-0a1b2c3d.old").mkdir()
+    with pytest.raises(InputError, match=r"No such file.*killed while it replaced it.*-0a1b2c3d\.old"):
+        Source.of(tmp_path / "run.d")

@@ -12,6 +12,7 @@ import pytest
 
 from callgrove.cli.options import TABLE_FORMATS, TableOutput
 from callgrove.cli.output import emit, replacing, stdout_look
+from callgrove.errors import UsageError
 from callgrove.model.table import UNCOUNTED, Table, first_rows
 from callgrove.render import Look
 
@@ -191,3 +192,37 @@ def test_the_look_of_an_old_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdout", FakeTerminal())
     monkeypatch.setattr(FakeTerminal, "encoding", "ISO-8859-1")
     assert not stdout_look().unicode
+
+
+HOSTILE = "clear\x1b[2J\x1b]0;title\x07"
+
+
+@pytest.mark.parametrize("format", ["csv", "json", "jsonl", "markdown", "latex", "html", "table"])
+def test_names_do_nothing_to_a_terminal(
+    format: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = Table.from_rows(["name", "n"], [(HOSTILE, 1)])
+    formats = (*TABLE_FORMATS, "jsonl")
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    emit(table, TableOutput(formats=formats, given_format=format, output=None))
+    shown = capsys.readouterr().out
+    assert "\x1b" not in shown
+    assert "\x07" not in shown
+    assert "clear" in shown
+
+
+def test_files_and_pipes_get_names_as_they_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = Table.from_rows(["name", "n"], [(HOSTILE, 1)])
+    emit(table, to())
+    assert capsys.readouterr().out == f"name,n\n{HOSTILE},1\n"
+    emit(table, to(str(tmp_path / "t.csv")))
+    assert (tmp_path / "t.csv").read_text("utf-8") == f"name,n\n{HOSTILE},1\n"
+
+
+def test_csv_for_spreadsheets(capsys: pytest.CaptureFixture[str]) -> None:
+    safe = TableOutput(formats=TABLE_FORMATS, given_format="csv", output=None, safe_csv=True)
+    emit(Table.from_rows(["name"], [("=cmd()",)]), safe)
+    assert capsys.readouterr().out == "name\n'=cmd()\n"
+    with pytest.raises(UsageError, match="--safe-csv is for CSV, and this is json"):
+        TableOutput(formats=TABLE_FORMATS, given_format="json", output=None, safe_csv=True)

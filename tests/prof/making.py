@@ -33,10 +33,18 @@ def opened(path: Path) -> Experiment:
     return found
 
 
-def experiment_of(*paths: Path, flavour: Flavour | None = None, attribution: Attribution | None = None) -> Experiment:
+def experiment_of(
+    *paths: Path,
+    flavour: Flavour | None = None,
+    attribution: Attribution | None = None,
+    inputs: Inputs | None = None,
+) -> Experiment:
     """Measurements as an experiment, without a database."""
     request = Request(
-        Inputs(paths, is_foreign=True), attribution or Attribution(), flavour or Flavour(), wants_traces=True
+        inputs or Inputs(paths, is_foreign=True),
+        attribution or Attribution(),
+        flavour or Flavour(),
+        wants_traces=True,
     )
     with executor(Engine(1)) as workers:
         return prepare(request, survey_of(request, workers)).experiment

@@ -127,6 +127,58 @@ def test_structure_of_a_module_that_has_moved(tmp_path: Path) -> None:
     assert names(experiment_of(tmp_path)) == ["main thread", "kernel", "k.cu:6"]
 
 
+def measure_source(folder: Path, source: Path, program: str = "/bin/app") -> None:
+    """Write a measurement whose structure file says that the program was made of a source."""
+    body = f'<LM i="2" n="/bin/app" has-calls="0" v="{{}}"><F i="3" n="{source}">'
+    body += '<P i="4" n="main" l="1" v="{[0x0-0x1)}"><S i="5" l="2" v="{[0x0-0x40)}"/></P></F></LM>'
+    structure(folder, "app", body)
+    tree = nodes((14, 12, 0, MAIN, 1), (16, 14, 1, 0x10, 1))
+    header = (("program-name", "app"), ("program-path", program), ("mpi-rank", "0"))
+    measured(folder, File04(tree, values=(), header=header))
+
+
+def prepare(folder: Path, source_dirs: tuple[Path, ...] = (), rules: tuple[PathRule, ...] = ()) -> Experiment:
+    """Return the experiment of a measurement whose sources and binaries may lie anywhere."""
+    return experiment_of(attribution=Attribution(source_dirs=source_dirs), inputs=Inputs((folder,), rules))
+
+
+@pytest.mark.parametrize(
+    ("place", "program", "folder", "rule", "is_copied"),
+    [
+        ("m/app.c", "", "", "", True),
+        ("elsewhere/secret.txt", "", "", "", False),
+        ("elsewhere/secret.txt", "", "elsewhere", "", True),
+        ("elsewhere/secret.txt", "", "", "elsewhere", True),
+        ("build/src/app.c", "build/app", "", "", True),
+        ("build/.git/config", "build/app", "", "", False),
+        ("secret.txt", "build/app", "", "", False),
+    ],
+)
+def test_sources_are_copied_from_folders_that_the_user_means(
+    place: str, program: str, folder: str, rule: str, is_copied: bool, tmp_path: Path
+) -> None:
+    source = tmp_path / place
+    for path in (source, tmp_path / program):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    if program:
+        (tmp_path / program).write_bytes(b"\x7fELF")
+    measure_source(tmp_path / "m", source, str(tmp_path / program) if program else "/bin/app")
+    source.write_text("text\n")
+    rules = (PathRule.parse(f"/nowhere={tmp_path / rule}"),) if rule else ()
+    made = prepare(tmp_path / "m", (tmp_path / folder,) if folder else (), rules)
+    assert bool(made.sources.copies) == is_copied
+    said = [str(warning.text) for warning in made.warnings if "source file lies" in str(warning.text)]
+    assert len(said) == (not is_copied)
+    assert all(str(source) in text for text in said)
+
+
+def test_a_link_does_not_lead_out_of_such_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "secret.txt").write_text("secret\n")
+    measure_source(tmp_path / "m", tmp_path / "m" / "app.c")
+    (tmp_path / "m" / "app.c").symlink_to(tmp_path / "secret.txt")
+    assert not prepare(tmp_path / "m").sources.copies
+
+
 def test_sources_go_with_the_experiment(tmp_path: Path) -> None:
     source = tmp_path / "m" / "app.c"
     body = f'<LM i="2" n="/bin/app" has-calls="0" v="{{}}"><F i="3" n="{source}">'

@@ -100,3 +100,12 @@ def test_round_trip(case: tuple[list[str], list[list[Sequence[Any]]]]) -> None:
     header, *rows = read(written(tables_of(columns, chunks)))
     assert header == columns
     assert rows == [[expected_text(cell) for cell in row] for chunk in chunks for row in chunk]
+
+
+def test_formulas_are_marked_for_spreadsheets_only() -> None:
+    rows = [("=1+1", -2), ("+x", 3), ("-y", 4), ("@z", 5), ("\t=a", 6), ("a=b", 7)]
+    table = Table.from_rows(["name", "=n"], rows)
+    text = "".join(csv_text([table], for_spreadsheets=True))
+    assert [row[0] for row in read(text)] == ["name", "'=1+1", "'+x", "'-y", "'@z", "'\t=a", "a=b"]
+    assert [row[1] for row in read(text)] == ["'=n", "-2", "3", "4", "5", "6", "7"]
+    assert [tuple(row) for row in read("".join(csv_text([table])))][1:] == [(name, str(n)) for name, n in rows]

@@ -11,6 +11,7 @@ around: they are made plain before anything is computed with them. `bytes_viewed
 from __future__ import annotations
 
 import errno
+import glob
 import io
 import mmap
 import os
@@ -397,6 +398,14 @@ class Source:
         return FileBytes(self.path / name if name else self.path)
 
 
+def _set_aside(path: Path) -> str:
+    """Return a hint where a program was killed while it replaced what is missing now (formats/writing/targets.py)."""
+    with suppress(OSError, ValueError):
+        for place in sorted(path.parent.glob(f".{glob.escape(path.name)}.*.old")):
+            return f"; a program was killed while it replaced it, and what was there before is {place}"
+    return ""
+
+
 def _existing(path: str | Path) -> Path:
     if not str(path):  # as of a shell variable that nobody set; it would mean the current folder
         raise UsageError("the name of an input is empty; name a file or folder")
@@ -406,7 +415,7 @@ def _existing(path: str | Path) -> Path:
         if stat.S_ISDIR(mode):
             os.scandir(where).close()  # may we look into it?
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
-        raise InputError(f"{where}: {getattr(error, 'strerror', None) or error}") from error
+        raise InputError(f"{where}: {getattr(error, 'strerror', None) or error}{_set_aside(where)}") from error
     if not stat.S_ISDIR(mode) and not stat.S_ISREG(mode):  # a pipe would be waited for, a device may never end
         raise InputError(f"{where}: is a device, a pipe or the like; save what comes out of it, and open that file")
     return where

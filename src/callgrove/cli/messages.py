@@ -123,6 +123,7 @@ FLAGS = {
     "salvage": "--salvage",
     "scaling": "--scaling",
     "scope": "--scope",
+    "source_dirs": "--source-dir",
     "specification": "--spec",
     "strict": "--strict",
     "system": "--system",

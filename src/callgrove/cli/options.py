@@ -212,12 +212,15 @@ class TableOutput(FileOutput):
     given_format: str
     limit: int | None = None
     where: Sequence[str] = ()
+    safe_csv: bool = False
 
     def __post_init__(self) -> None:
         if self.format not in self.formats:
             raise UsageError(
                 f"{self.output}: this verb does not write {self.format}; --format is {', '.join(self.formats)}"
             )
+        if self.safe_csv and self.format != "csv":
+            raise UsageError(f"--safe-csv is for CSV, and this is {self.format}; add --format csv or leave it out")
 
     @property
     def format(self) -> str:
@@ -473,6 +476,9 @@ def add_format(group: argparse._ActionsContainer, formats: Sequence[str] = TABLE
     `formats`."""
     told = f"default: by the ending of FILE, else {formats[0]}"
     group.add_argument("--format", dest="given_format", choices=formats, default="", help=told)
+    if "csv" in formats:
+        told = "in CSV, mark texts that a spreadsheet would take for formulas (=, +, -, @) by an apostrophe"
+        group.add_argument("--safe-csv", action="store_true", help=told)
     group.set_defaults(formats=tuple(formats))
 
 

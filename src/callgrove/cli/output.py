@@ -19,10 +19,10 @@ from callgrove.cli.opening import say_added_up
 from callgrove.cli.options import CostOptions
 from callgrove.errors import InputError, UsageError
 from callgrove.model.experiment import Experiment, Severity
-from callgrove.model.table import UNCOUNTED, Column, Table, first_rows
+from callgrove.model.table import UNCOUNTED, Column, Table, first_rows, visible
 from callgrove.render import PLAIN, Look, render
 from callgrove.render.cost_texts import amount_of, format_place, indent_name, write_unit
-from callgrove.render.text_formats import Amounts, Signed, Whole, align_right, reading_float
+from callgrove.render.text_formats import Amounts, Signed, Whole, align_right, csv_text, reading_float
 from callgrove.render.units import amount, bar, percent, printf, signed_bar
 
 if TYPE_CHECKING:
@@ -67,8 +67,7 @@ def emit(tables: Table | Iterable[Table], options: TableOutput, n_rows: int | No
         stream = first_rows(stream, options.limit, n_rows)
     cut: list[int] = []
     look = PLAIN if options.output else stdout_look()
-    pieces = render(_count_cut(stream, cut), _text_format(options), look)
-    emit_text(pieces, options.output)
+    emit_text(_render(_count_cut(stream, cut), options, look), options.output)
     if cut and not options.is_for_people:  # data has no place to say so
         note(f"{'' if UNCOUNTED in cut else f'{sum(cut):,} '}more rows were left out by --limit")
 
@@ -76,12 +75,25 @@ def emit(tables: Table | Iterable[Table], options: TableOutput, n_rows: int | No
 def emit_each(tables: Iterable[Table], options: TableOutput) -> None:
     """Print tables that have different columns one after the other, for people."""
     look = PLAIN if options.output else stdout_look()
-    emit_text(_separate(render([table], _text_format(options), look) for table in tables), options.output)
+    emit_text(_separate(_render([table], options, look) for table in tables), options.output)
 
 
-def _text_format(options: TableOutput) -> TableFormat:
-    """Return the format of a verb that prints text; verbs that write other files have further formats."""
-    return cast("TableFormat", options.format)
+def _render(tables: Iterable[Table], options: TableOutput, look: Look) -> Iterator[str]:
+    """Return a table as text. Verbs that write other files have further formats, which do not come here."""
+    if options.format == "table":
+        return render(tables, "table", look)
+    pieces = (
+        csv_text(tables, for_spreadsheets=True)
+        if options.safe_csv
+        else render(tables, cast("TableFormat", options.format), look)
+    )
+    return pieces if options.output or not sys.stdout.isatty() else _make_harmless(pieces)
+
+
+def _make_harmless(pieces: Iterable[str]) -> Iterator[str]:
+    """Yield data as a terminal may show it: escape sequences in names are made visible. Files get them as they are."""
+    for piece in pieces:
+        yield "\n".join(map(visible, piece.split("\n")))
 
 
 def _separate(texts: Iterable[Iterable[str]]) -> Iterator[str]:
@@ -129,13 +141,13 @@ def replacing(target: Path) -> Iterator[Path]:
 
     What is no regular file (/dev/null, a pipe) is written directly. A link keeps pointing where it did.
     """
-    from callgrove.formats.writing.targets import make_hidden_place, remove_leftovers
+    from callgrove.formats.writing.targets import make_hidden_place, recover
 
     final = Path(os.path.realpath(target))
     if final.exists() and not final.is_file():
         yield from _write_directly(final, target)
         return
-    remove_leftovers(final.parent, final.name)
+    recover(final.parent, final.name)
     beside = make_hidden_place(final.parent, final.name)
     try:
         yield beside

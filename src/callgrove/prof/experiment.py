@@ -111,7 +111,8 @@ MOST_NAMED = 4  # binaries in a message
 
 @dataclass(frozen=True)
 class Attribution:
-    """What names come from, and what is shown. `cache` is the folder of names that were looked up before."""
+    """What names come from, and what is shown. `cache` is the folder of names that were looked up before; `source_dirs`
+    are folders from which source files may be copied, besides those of the measurement and of its program."""
 
     structure_files: tuple[Path, ...] = ()
     uses_structures: bool = True
@@ -119,6 +120,7 @@ class Attribution:
     title: str = ""
     views: tuple[str, ...] = ("sum",)
     cache: Path | None = None
+    source_dirs: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -248,20 +250,50 @@ class _Preparation:
         final = np.append(np.int32(ABSENT), self.builder.order())
         return final, final[np.where(elided, contexts.parent, np.arange(len(contexts)))]
 
+    # A measurement or a structure file from elsewhere may name any file of this machine as a source. What the user did
+    # not mean to give away is not copied.
+
     def _add_sources(self) -> None:
         """Add source files that are here to the experiment."""
         if not self.attribution.copies_sources:
             return
-        copies = {}
+        named, of_program = self._named_folders(), self._program_folders()
+        copies, elsewhere = {}, []
         for path in list(self.builder.files):
-            where = self.inputs.locate(path) if path and not path.startswith("[") else None
-            if where is not None and not os.access(where, os.R_OK):
+            where = self.inputs.locate(path) if path.startswith("/") else None
+            real = None if where is None else Path(os.path.realpath(where))
+            if where is None or real is None:
+                continue
+            if not _is_below(real, named) and not _is_plainly_below(real, of_program):
+                elsewhere.append(str(where))
+            elif not os.access(where, os.R_OK):
                 self._note([f"{where}: cannot be read; the source file is not copied"])
-            elif where is not None and path.startswith("/"):
-                copies[path] = str(PurePosixPath(where.resolve()).relative_to("/"))
+            else:
+                copies[path] = str(PurePosixPath(real).relative_to("/"))
         for path, place in copies.items():
             self.builder.file(path, place)
         self.builder.sources = Sources(Path("/"))
+        self._say_what_lies_elsewhere(elsewhere)
+
+    def _named_folders(self) -> list[Path]:
+        """Return the folders that the user named: the measurements, where paths are looked for, those of sources."""
+        rules = [Path(rule.to) for rule in self.inputs.rules if rule.to]
+        return [Path(os.path.realpath(f)) for f in (*self.inputs.folders, *rules, *self.attribution.source_dirs)]
+
+    def _program_folders(self) -> list[Path]:
+        """Return the folders that measured programs lie in; none that also holds the user's home."""
+        programs = {file.program_path for file in self.files if file.program_path.startswith("/")}
+        places = [where for path in sorted(programs) if (where := self.inputs.locate(path)) is not None]
+        folders = {Path(os.path.realpath(where)).parent for where in places}
+        home = Path(os.path.realpath(Path("~").expanduser()))
+        return sorted(folder for folder in folders if not home.is_relative_to(folder) and folder != Path("/"))
+
+    def _say_what_lies_elsewhere(self, paths: Sequence[str]) -> None:
+        if paths:
+            lie = "files lie" if len(paths) > 1 else "file lies"
+            text = f"{len(paths):,} source {lie} neither with the measurements nor with the program: {_first(paths)}"
+            folder = Parameter("source_dirs", str(Path(paths[0]).parent))
+            self._note([compose_text(f"{text}; not copied (", folder, " copies what is in a folder)")])
 
     def _add_traces(self, plan: Plan) -> None:
         rows = [(p, file) for p, file in enumerate(self.files) if file.trace is not None and file.trace.n_samples]
@@ -269,6 +301,16 @@ class _Preparation:
             ranges = [file.trace.time_range for _, file in rows if file.trace is not None and file.trace.time_range]
             low, high = min(r[0] for r in ranges), max(r[1] for r in ranges)
             self.builder.set_traces(ProfSamples(plan, rows), time_range=(low, high))
+
+
+def _is_below(path: Path, folders: Sequence[Path]) -> bool:
+    return any(path.is_relative_to(folder) for folder in folders)
+
+
+def _is_plainly_below(path: Path, folders: Sequence[Path]) -> bool:
+    """Return whether a path lies in one of the folders, and nothing between them is hidden (.git, .env)."""
+    rests = [path.relative_to(folder) for folder in folders if path.is_relative_to(folder)]
+    return any(not any(part.startswith(".") for part in rest.parts) for rest in rests)
 
 
 def _first(paths: Sequence[str]) -> str:

@@ -229,7 +229,9 @@ def _json_writers() -> CellWriters:
 # By RFC 4180 with "\n" line ends: a header, then one line per row; an absent cell is empty.
 #
 # Numbers survive a round trip: floats are the shortest text that reads back equal, `nan` and `inf` included. Cells are
-# data and are written as they are: a name that a spreadsheet would take for a formula stays what it was in the file.
+# data and are written as they are: a name that a spreadsheet would take for a formula stays what it was in the file,
+# unless the table is written for spreadsheets. Then a text that begins like a formula gets an apostrophe before it,
+# which spreadsheets take for "what follows is text". Numbers stay as they are.
 #
 # Python's csv.writer is not used: with "\n" line ends it leaves a lone "\r" unquoted (before Python 3.13), which its
 # own reader then refuses, and it is slower by a third than joining columns.
@@ -237,20 +239,22 @@ def _json_writers() -> CellWriters:
 
 _EMPTY = '""'
 _NEEDS_QUOTES = re.compile(r'[,"\r\n]').search
+_FORMULA_BEGINS = ("=", "+", "-", "@", "\t", "\r")
 
 
-def csv_text(tables: Iterable[Table]) -> Iterator[str]:
+def csv_text(tables: Iterable[Table], *, for_spreadsheets: bool = False) -> Iterator[str]:
     header_written = False
+    quote, writers = (_disarm, _SPREADSHEET_WRITERS) if for_spreadsheets else (_quote, _CSV_WRITERS)
     for table in chunks(tables):
         if not header_written:
-            yield ",".join(map(_quote, table.names)) + "\n"
+            yield ",".join(map(quote, table.names)) + "\n"
             header_written = True
         if len(table):
-            yield _lines(table)
+            yield _lines(table, writers)
 
 
-def _lines(table: Table) -> str:
-    columns = [cell_texts(column, _CSV_WRITERS) for column in table.columns]
+def _lines(table: Table, writers: CellWriters) -> str:
+    columns = [cell_texts(column, writers) for column in table.columns]
     if len(columns) == 1:  # an empty line is no row to a reader: a lone empty cell needs its quotes
         return "".join(f"{cell or _EMPTY}\n" for cell in columns[0])
     return "\n".join(map(",".join, zip(*columns, strict=True))) + "\n"
@@ -258,6 +262,10 @@ def _lines(table: Table) -> str:
 
 def _quote(text: str) -> str:
     return '"' + text.replace('"', '""') + '"' if _NEEDS_QUOTES(text) else text
+
+
+def _disarm(text: str) -> str:
+    return _quote(f"'{text}" if text.startswith(_FORMULA_BEGINS) else text)
 
 
 def _nothing(_: None) -> str:
@@ -287,6 +295,19 @@ _CSV_WRITERS = CellWriters(
         list: _composite,
         tuple: _composite,
         object: _other,
+    }
+)
+_SPREADSHEET_WRITERS = CellWriters(
+    {
+        type(None): _nothing,
+        bool: _csv_truth,
+        int: int.__repr__,
+        float: float.__repr__,
+        str: _disarm,
+        dict: _composite,
+        list: _composite,
+        tuple: _composite,
+        object: lambda value: _disarm(str(value)),
     }
 )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -161,3 +162,16 @@ def test_many_points_and_values(tmp_path: Path) -> None:
     assert study.mean.sum() == n * (n - 1) / 2 + 0.5 * n
     study = read(tmp_path, f"PARAMETER p\nPOINTS 1\nREGION f\nDATA {' '.join(map(str, range(n)))}\n")
     assert (study.repetitions.tolist(), study.mean.tolist()) == ([[n]], [[(n - 1) / 2]])
+
+
+@pytest.mark.parametrize("line", ["POINTS" + " 1" * 1_500_000, "POINTS 1\nREGION r\nDATA" + "\t1" * 1_500_000])
+def test_lines_of_millions_of_numbers_are_refused_in_little_memory(line: str, tmp_path: Path) -> None:
+    path = tmp_path / "many.txt"
+    path.write_text(f"PARAMETER p\n{line}\n")
+    tracemalloc.start()
+    try:
+        with pytest.raises(CorruptFile, match=r"at most 1,000,000 numbers in a line, found 1,500,000"):
+            open_path(path, "extrap-text")
+        assert tracemalloc.get_traced_memory()[1] < 20 * path.stat().st_size
+    finally:
+        tracemalloc.stop()

@@ -47,6 +47,8 @@ def test_a_source_that_climbs_out(
     assert SECRET not in out + err
     assert code == 3
     assert "lies outside of the folder" in err
+    assert main(["check", str(path)]) == 3
+    assert "lies outside of the folder" in capsys.readouterr().out
 
 
 def test_a_source_that_is_a_link_to_elsewhere(
@@ -58,6 +60,8 @@ def test_a_source_that_is_a_link_to_elsewhere(
     code, out, err = show_sources(path, capsys)
     assert SECRET not in out + err
     assert code == 3
+    assert main(["check", str(path)]) == 3
+    assert "lies outside of the folder" in capsys.readouterr().out
 
 
 def test_a_folder_of_sources_that_is_a_link_to_elsewhere(

@@ -56,7 +56,7 @@ class LineKind(IntEnum):
 class IndexOptions:
     """What is indexed.
 
-    depth       calls deeper than this belong to what called them: 0 shows the outermost ones, None the innermost
+    depth       calls below this level belong to what called them: 1 shows the outermost ones, None the innermost
     with_rows   whether the number of every span in its source is kept, by which its arguments can be read
     """
 

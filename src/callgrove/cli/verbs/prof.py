@@ -35,6 +35,7 @@ class Options(ExecutionOptions):
     only_exe: Sequence[str]
     no_traces: bool
     no_source: bool
+    source_dirs: Sequence[str]
     views: Sequence[str]
     structs: Sequence[str]
     ignore_structs: bool
@@ -69,6 +70,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--no-traces", action="store_true", help="leave out traces")
     parser.add_argument("--no-source", action="store_true", help="do not copy source files")
+    parser.add_argument(
+        "--source-dir",
+        dest="source_dirs",
+        metavar="DIR",
+        action="append",
+        default=[],
+        help="copy source files below this folder as well; may be repeated (default: those in the folders of the"
+        " measurements, of the program and of -R)",
+    )
     parser.add_argument(
         "-M",
         "--metric-statistics",
@@ -190,6 +200,9 @@ def _make_request(options: Options, format_name: str) -> tuple[Request, Path]:
         if not path.is_file():
             problem = "this is a folder, not a structure file" if path.is_dir() else "there is no such structure file"
             raise InputError(f"{path}: {problem} (-S)")
+    for folder in options.source_dirs:
+        if not Path(folder).is_dir():
+            raise InputError(f"{folder}: there is no such folder (--source-dir)")
     attribution = Attribution(
         tuple(Path(path).resolve() for path in options.structs),
         not options.ignore_structs,
@@ -197,6 +210,7 @@ def _make_request(options: Options, format_name: str) -> tuple[Request, Path]:
         options.title,
         tuple(dict.fromkeys(options.views or ("sum",))),
         None if options.no_cache or options.foreign else default_folder(),
+        tuple(Path(folder).absolute() for folder in options.source_dirs),
     )
     is_early = format_name == "hpctoolkit-prerelease"
     inputs = Inputs(tuple(paths), tuple(map(PathRule.parse, options.rules)), options.foreign)

@@ -236,6 +236,8 @@ def _flatten(values: list[float] | list[list[float]]) -> list[float]:
 
 NO_REGION = "<root>"
 MOST_PARAMETERS = 4  # that Extra-P takes in this format
+MOST_WORDS = 1_000_000  # in a line; measured studies have up to some thousand points
+BLANKS = " \t"
 
 
 class TextFormat(StudyFormat):
@@ -286,11 +288,19 @@ class _Reader:
                 while end < len(lines) and lines[end].startswith("DATA "):
                     end += 1
                 if end > at:
-                    self._data([line.split() for line in lines[at:end]], first + at)
+                    self._data([self._split(line, first + at) for line in lines[at:end]], first + at)
                 else:
-                    self._line(first + at, lines[at].split())
+                    self._line(first + at, self._split(lines[at], first + at))
                 at = max(end, at + 1)
         return finish_study(self.builder, self.path, self.strict)
+
+    def _split(self, line: str, number: int) -> list[str]:
+        """Return the words of a line. As texts they take a hundred times the room of the line: very many are refused
+        before they are made."""
+        if len(line) > MOST_WORDS and (n := sum(map(line.count, BLANKS))) > MOST_WORDS:
+            keyword = line[:20].split(None, 1)[0]
+            raise self._bad(number, keyword, f"at most {MOST_WORDS:,} numbers in a line", f"{n:,}")
+        return line.split()
 
     def _line(self, number: int, words: list[str]) -> None:
         if words and words[0] == "DATA":

@@ -6,6 +6,7 @@ summary == threads          sums per context, at loops by the rule of `statistic
 tree                        inclusive at the roots == the file's root, also in the summary == computed exclusive over
                             the tree
 traces                      time order, contexts that exist, the announced first and last time
+sources                     copies that are no links to files outside of the database
 """
 
 from __future__ import annotations
@@ -195,6 +196,16 @@ def problems(experiment: Experiment, source: Source, progress: Progress = silent
         yield from _values(experiment, values, progress)
     progress("checking traces", 0, 1)
     yield from _run_check(_traces, experiment, values)
+    yield from _check_sources(experiment)
+
+
+def _check_sources(experiment: Experiment) -> Iterator[Problem]:
+    """Yield copies of sources that lie, or lead by links, outside of the database: they are never read."""
+    for file in experiment.sources.copies:
+        try:
+            experiment.sources.path(file)
+        except CallgroveError as error:
+            yield Problem(Severity.DAMAGE, experiment.path, "sources", str(error))
 
 
 Check = Callable[[Experiment, Any], Iterator[Problem]]

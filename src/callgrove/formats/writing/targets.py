@@ -6,12 +6,14 @@ removed.
         ... target.place / "meta.db" ...
         target.complete()                                  what was there before goes only now
 
-A crash, a full disk or an interruption leaves what was there before, or nothing; of a process that is killed a hidden
-file or folder may stay, until the same target is written again (`remove_leftovers`).
+A crash, a full disk or an interruption leaves what was there before, or nothing. A process that is killed leaves what
+was there before or the new target, and perhaps something hidden, until the same target is written again (`recover`).
 """
 
 from __future__ import annotations
 
+import ctypes
+import errno
 import hashlib
 import os
 import re
@@ -22,7 +24,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import NoReturn
 
@@ -38,11 +40,11 @@ __all__ = [
     "PendingTogether",
     "SqliteTarget",
     "make_hidden_place",
+    "recover",
     "refuse_existing",
     "refuse_folder",
     "refuse_stdout",
     "remove",
-    "remove_leftovers",
 ]
 
 
@@ -54,13 +56,17 @@ __all__ = [
 #
 # A process that is killed on the spot (SIGKILL, a node without memory) cannot take back what it began. Whoever writes
 # the same target next does it, if there is no doubt: WHERE is a number for this boot of this machine and its space of
-# process ids (those of containers are others), the process is gone, and the file is ours. A place with something set
-# aside (.old) is left alone: the process died while it renamed, and both may be wanted.
+# process ids (those of containers are others), the process is gone, and the file is ours.
+#
+# A folder is replaced by exchanging two names in one step, where the system can (renameat2 of Linux, renamex_np of
+# macOS; not on every file system). Elsewhere it takes two renames, and a process that is killed between them leaves
+# both hidden. What was set aside shows that the new one was complete: whoever comes next finishes the replacement.
 
 
 LONGEST = 200  # bytes of a name that is shown in the hidden one: file systems allow 255 in all
 UNKNOWN = "00000000"
 PARTIAL, OLD = ".partial", ".old"
+LIST_OF_NEW = ".new"  # in a folder of files that were set aside: the names of those that replace them
 
 
 def make_hidden_place(folder: Path, name: str) -> Path:
@@ -68,24 +74,31 @@ def make_hidden_place(folder: Path, name: str) -> Path:
     return folder / f".{_shorten(name)}.{_where()}-{os.getpid()}-{secrets.token_hex(4)}{PARTIAL}"
 
 
-def remove_leftovers(folder: Path, name: str) -> None:
-    """Remove what processes that no longer exist left beside a target. What cannot be removed stays."""
+def recover(folder: Path, name: str, finish: Callable[[Path, Path], None] | None = None) -> None:
+    """Finish what a process that no longer exists began to replace, and remove what else such processes left beside a
+    target. What cannot be moved or removed stays. `finish` is given the place of the new one and what was set aside."""
     if _where() == UNKNOWN:
         return
     with suppress(OSError):  # a folder that may be written to but not be read
-        for place in list(_leftovers(folder, name)):
+        left = list(_leftovers(folder, name))
+        for old in (place for place in left if place.suffix == OLD):
+            (finish or partial(_finish, folder / name))(old.with_suffix(PARTIAL), old)
+        for place in left:
             remove(place)
 
 
+def _finish(target: Path, new: Path, old: Path) -> None:
+    """Move a complete target into place, or what was there before where there is none."""
+    if not target.is_symlink() and not target.exists():
+        (new if new.exists() else old).rename(target)
+
+
 def _leftovers(folder: Path, name: str) -> Iterator[Path]:
-    pattern = re.compile(
-        rf"(\.{re.escape(_shorten(name))}\.{_where()}-([1-9]\d{{0,9}})-[0-9a-f]{{8}})(\.\d+)?{PARTIAL}"
-    )
-    names = {entry.name for entry in os.scandir(folder)}
-    for match in filter(None, map(pattern.fullmatch, sorted(names))):
-        place = folder / match[0]
-        if match[1] + OLD not in names and not _is_alive(int(match[2])) and _is_ours(place):
-            yield place
+    hidden = rf"\.{re.escape(_shorten(name))}\.{_where()}-([1-9]\d{{0,9}})-[0-9a-f]{{8}}"
+    pattern = re.compile(rf"{hidden}((\.\d+)?{re.escape(PARTIAL)}|{re.escape(OLD)})")
+    for match in filter(None, map(pattern.fullmatch, sorted(entry.name for entry in os.scandir(folder)))):
+        if not _is_alive(int(match[1])) and _is_ours(folder / match[0]):
+            yield folder / match[0]
 
 
 def _is_alive(pid: int) -> bool:
@@ -104,6 +117,25 @@ def _is_ours(place: Path) -> bool:
         return place.lstat().st_uid == os.geteuid()
     except OSError:  # gone meanwhile
         return False
+
+
+EXCHANGE = 2  # RENAME_EXCHANGE of Linux, RENAME_SWAP of macOS
+AT_FDCWD = -100
+NO_EXCHANGE = (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EPERM)
+
+
+def exchange(one: Path, other: Path) -> bool:
+    """Exchange what two names stand for, in one step; return False where the system or the file system cannot."""
+    system = ctypes.CDLL(None, use_errno=True)
+    if hasattr(system, "renameat2"):
+        failed = system.renameat2(AT_FDCWD, os.fsencode(one), AT_FDCWD, os.fsencode(other), EXCHANGE)
+    elif hasattr(system, "renamex_np"):
+        failed = system.renamex_np(os.fsencode(one), os.fsencode(other), EXCHANGE)
+    else:
+        return False
+    if failed and (number := ctypes.get_errno()) not in NO_EXCHANGE:
+        raise OSError(number, os.strerror(number), str(one), None, str(other))
+    return not failed
 
 
 def remove(path: Path) -> None:
@@ -179,14 +211,13 @@ class PendingTarget(Pending):
     def __init__(self, target: Path, overwrite: bool) -> None:
         super().__init__(target)
         self._overwrite = overwrite
+        self._recover()
         self.refuse_existing()
-        self.place = self._new_place(target.parent, target.name)
+        self.place = make_hidden_place(target.parent, target.name)
 
-    @staticmethod
-    def _new_place(folder: Path, name: str) -> Path:
-        """Return a new hidden place, after removing what killed processes left of the same target: it may be large."""
-        remove_leftovers(folder, name)
-        return make_hidden_place(folder, name)
+    def _recover(self) -> None:
+        """Finish or remove what killed processes left of the same target: it may be large."""
+        recover(self.target.parent, self.target.name)
 
     @property
     def exists(self) -> bool:
@@ -204,20 +235,25 @@ class PendingTarget(Pending):
         raise NotImplementedError
 
     def complete(self) -> None:
-        """Rename into place. What is there already goes aside first, and comes back if that fails."""
+        """Rename into place, in one step where the system can exchange two names."""
         self.refuse_existing()
-        old = self.place.with_suffix(".old")
-        there = self.exists
-        if there:
-            self.target.rename(old)
+        if not self.exists:
+            self.place.rename(self.target)
+        elif exchange(self.place, self.target):
+            remove(self.place)  # what was there before
+        else:
+            self._replace_in_two_steps()
+
+    def _replace_in_two_steps(self) -> None:
+        """Set aside what is there already, which comes back if the other rename fails."""
+        old = self.place.with_suffix(OLD)
+        self.target.rename(old)
         try:
             self.place.rename(self.target)
         except BaseException:
-            if there:
-                old.rename(self.target)
+            old.rename(self.target)
             raise
-        if there:
-            remove(old)
+        remove(old)
 
     def discard(self) -> None:
         remove(self.place)
@@ -324,9 +360,28 @@ class PendingFiles(PendingTarget):
         self._folder, prefix = (target, "") if target.is_dir() else (target.parent, f"{target.name}_")
         self._targets = {name: self._folder / f"{prefix}{name}" for name in names}
         super().__init__(target, overwrite)
-        self.place = self._new_place(self._folder, target.name or "files")
+        self.place = make_hidden_place(self._folder, self._name)
         with self.or_nothing():
             self.place.mkdir()
+
+    @property
+    def _name(self) -> str:
+        return self.target.name or "files"
+
+    def _recover(self) -> None:
+        recover(self._folder, self._name, self._finish)
+
+    def _finish(self, new: Path, old: Path) -> None:
+        """Move the rest of a complete set into place; what is not in the set and was not moved yet goes."""
+        listed = old / LIST_OF_NEW
+        if not listed.is_file():  # nothing was moved yet
+            return
+        names = listed.read_text("utf-8").split("\n")
+        for name, path in self._targets.items():
+            if (new / name).exists():
+                (new / name).replace(path)
+            elif name not in names and path.is_file():
+                path.unlink()
 
     def refuse_existing(self) -> None:
         there = [path for path in self._targets.values() if path.is_symlink() or path.exists()]
@@ -338,10 +393,11 @@ class PendingFiles(PendingTarget):
     def complete(self) -> None:
         """Move all of them; if one cannot be moved, everything is as it was before."""
         self.refuse_existing()
-        old = self.place.with_suffix(".old")  # not in `place`: what could not be brought back must not go with it
+        old = self.place.with_suffix(OLD)  # not in `place`: what could not be brought back must not go with it
         old.mkdir()
         moved: list[tuple[Path, Path]] = []
         try:
+            self._list_new(old / LIST_OF_NEW)
             for name, path in self._targets.items():
                 if path.is_symlink() or path.exists():
                     path.rename(old / name)
@@ -352,10 +408,18 @@ class PendingFiles(PendingTarget):
         except BaseException:
             for before, now in reversed(moved):
                 now.rename(before)
+            with suppress(OSError):
+                (old / LIST_OF_NEW).unlink()
             old.rmdir()
             raise
         remove(old)
         remove(self.place)
+
+    def _list_new(self, place: Path) -> None:
+        """Write down which files there are in the new set, for whoever comes after a process that was killed."""
+        begun = place.with_suffix(PARTIAL)
+        begun.write_text("\n".join(name for name in self._targets if (self.place / name).exists()), "utf-8")
+        begun.rename(place)
 
     def discard(self) -> None:
         part = self.place.parent / f"{self.target.name or 'files'}.part"
