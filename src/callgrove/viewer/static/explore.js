@@ -183,6 +183,7 @@ class Explore {
     this.frame.replaceChildren(this.table.root);
     this.update(false);
     this.choose(-1);
+    if (this.view.get("search").trim()) await this.search();
   }
 
   /** @param {boolean} [stay] */
@@ -279,6 +280,7 @@ class Explore {
   async search() {
     const text = this.view.get("search").trim();
     [this.hit, this.paths] = [-1, []];
+    if (!this.rows.roots.length) return; // it is searched when the first rows are there
     if (!text || this.shape.view !== "tree") {
       this.update();
       return;
