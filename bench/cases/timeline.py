@@ -28,7 +28,7 @@ from bench.timing import Work, best_seconds
 from callgrove.formats.interface import ReadOptions, WriteOptions
 from callgrove.formats.registry import open_paths, writer_of
 from callgrove.formats.timeline.content import Losses, Places, Slices, Value
-from callgrove.formats.timeline.perfetto import FLOW_BITS, TRACK_BITS, PerfettoPart
+from callgrove.formats.timeline.perfetto.writer import FLOW_BITS, TRACK_BITS, PerfettoPart
 from callgrove.formats.timeline.slices import SliceMaker, SliceOptions
 from callgrove.formats.timeline.source import Annotations
 from callgrove.formats.writing.transfer import write_experiment

@@ -20,7 +20,7 @@ import pytest
 
 from callgrove.cli.main import main
 from callgrove.cli.verbs.convert import main as merge
-from callgrove.formats.timeline.perfetto import PerfettoPart
+from callgrove.formats.timeline.perfetto.writer import PerfettoPart
 from tests.cli.commands import Capture, run, said
 from tests.formats.gpu.gpu_databases import Event, Run, suffix_of, write_nsight, write_rocpd, write_rpd
 from tests.formats.hpctoolkit.test_release_writer_failures import full_disk

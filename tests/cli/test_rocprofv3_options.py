@@ -15,7 +15,7 @@ import pytest
 from callgrove.cli.main import main
 from callgrove.cli.verbs.convert import main as merge
 from callgrove.formats.interface import WriteOptions
-from callgrove.formats.timeline.perfetto import FORMAT as PERFETTO
+from callgrove.formats.timeline.perfetto.format import FORMAT as PERFETTO
 from tests.cli.commands import Capture, run, said
 from tests.formats.gpu.gpu_databases import Run, execute, suffix_of, write_nsight, write_rocpd, write_rpd
 from tests.formats.gpu.gpu_truth import opened

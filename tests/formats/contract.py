@@ -17,6 +17,7 @@ import csv
 import hashlib
 import io
 import json
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,11 +27,13 @@ import numpy as np
 import pytest
 
 from callgrove.analysis.tables import TABLES, Selection, export
+from callgrove.binary import files
 from callgrove.binary.files import HEAD_BUDGET, FileBytes, Source
 from callgrove.errors import UsageError
 from callgrove.formats.interface import Checks, Problem, ReadOptions, WriteOptions, Writes, WritesStudies
-from callgrove.formats.registry import FORMATS, detect, load, open_path
+from callgrove.formats.registry import FORMATS, detect, entry_of, load, open_path
 from callgrove.formats.writing.transfer import transfer
+from callgrove.formats.writing.writer import SIDES
 from callgrove.model.experiment import Experiment, Severity, problems_of_experiment
 from callgrove.model.metrics import Scope
 from callgrove.model.study.series import Study
@@ -89,10 +92,13 @@ def counted_reading(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     """The numbers of bytes that are read through paths, or viewed in mapped files, while the context is open."""
     counts: list[int] = []
     mapped: list[FileBytes] = []
-    open_really, map_really = Path.open, FileBytes.__init__
+    open_really, map_really, regular_really = Path.open, FileBytes.__init__, files.open_regular
 
     def open_counted(self: Path, *args: Any, **options: Any) -> Any:
         return _CountedFile(open_really(self, *args, **options), counts)
+
+    def regular_counted(path: Path, buffering: int = -1) -> Any:
+        return _CountedFile(regular_really(path, buffering), counts)
 
     def map_counted(self: FileBytes, path: Path) -> None:
         with monkeypatch.context() as inner:
@@ -102,6 +108,7 @@ def counted_reading(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
 
     with monkeypatch.context() as patch:
         patch.setattr(Path, "open", open_counted)
+        patch.setattr(files, "open_regular", regular_counted)
         patch.setattr(FileBytes, "__init__", map_counted)
         yield counts
     counts.extend(file.bytes_viewed for file in mapped)
@@ -287,6 +294,9 @@ def round_trip(found: Opened, target: Path) -> None:
     if isinstance(found, Study):
         _study_round_trip(found, target)
         return
+    if entry_of(found.format).holds_only_traces:
+        _trace_round_trip(found, target)
+        return
     format_ = load(found.format)
     assert isinstance(format_, Writes)
     assert transfer(found, format_.open_writer(target, WriteOptions())).losses == []
@@ -310,6 +320,45 @@ def _study_round_trip(found: Study, target: Path) -> None:
     assert sorted(again.table().rows(), key=repr) == sorted(found.table().rows(), key=repr)
     assert (again.parameters, again.models, again.units) == (found.parameters, found.models, found.units)
     assert problems(target) == []
+
+
+def _trace_round_trip(found: Experiment, target: Path) -> None:
+    """What happened is the same, on the same ranks, threads and streams. Profiles may come in another order, and what
+    was made of events is made anew."""
+    lost = " ".join(transfer(found, load_writer(found.format).open_writer(target, WriteOptions())).losses)
+    again = open_path(target)
+    assert isinstance(again, Experiment)
+    assert not again.damage
+    assert happened(again) == happened(found)
+    for table in ("copy", "kernel", "flow"):
+        assert SIDES[table] in lost or side_rows(again, table) == side_rows(found, table), table
+    old, new = (e.traces.counters for e in (found, again))
+    assert (new is None) == (old is None)
+    if old is not None and new is not None:
+        assert sorted(new.value.tolist()) == sorted(old.value.tolist())
+
+
+def happened(found: Experiment) -> Counter[tuple[Any, ...]]:
+    """The spans by rank, thread, device and stream."""
+    columns = ("rank", "thread", "gpu_device", "gpu_stream")
+    places = list(zip(*(found.profiles.identity_list(name) for name in columns), strict=True))
+    names = ("profile", "kind", "category", "name", "start_ns", "end_ns", "depth", "correlation")
+    return Counter(
+        (places[row[0]], *row[1:])
+        for chunk in export(found, "spans")
+        for row in zip(*(chunk.column(name).plain() for name in names), strict=True)
+    )
+
+
+def side_rows(found: Experiment, name: str) -> int:
+    table = found.traces.side(name)
+    return 0 if table is None else len(table.span)
+
+
+def load_writer(format_name: str) -> Writes:
+    format_ = load(format_name)
+    assert isinstance(format_, Writes)
+    return format_
 
 
 def _rows(found: Experiment, name: str) -> list[tuple[Any, ...]]:

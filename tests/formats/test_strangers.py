@@ -24,13 +24,10 @@ def database(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("target", "format_name", "opened", "words"),
     [
-        ("o.pftrace", "perfetto", "o.pftrace", "is a Perfetto trace, which callgrove writes and does not read"),
         ("o.json", "chrome-json", "o.json", "is a Chrome trace (JSON), which callgrove writes and does not read"),
         ("o", "rocprof-csv", "o_kernel_trace.csv", "is a CSV file of rocprofv3"),
         ("o", "rocprof-csv", "o_hip_api_trace.csv", "is a CSV file of rocprofv3"),
         ("o", "rocprof-csv", "o_agent_info.csv", "is a CSV file of rocprofv3"),
-        ("o.otf2", "otf2", "o.otf2", "is an OTF2 archive"),
-        ("o.otf2", "otf2", "o.otf2/traces.otf2", "is an OTF2 archive"),
     ],
 )
 def test_what_is_only_written_says_so(

@@ -18,6 +18,7 @@ The modules, in the order to read them:
     tables.py            an experiment's tables, streamed: `export`
     method_results.py    what the library's methods return: tables with titles and notes
     summary.py           what a traced run did: `summary`
+    messages.py          messages between processes, and collective operations
     summary_sections.py  what a summary is made of: sections, divisions, sums, statistics of durations
     summary_parts.py     the summary of one part of a trace
     devices.py           how devices were used: busy, overlapping, idle and why

@@ -13,9 +13,10 @@ import numpy as np
 from callgrove.analysis.columns import ShownColumns, columns_to_show
 from callgrove.analysis.comparison import Comparison
 from callgrove.analysis.costs import Costs, costs
+from callgrove.analysis.messages import MESSAGE_DIVISIONS, sum_up_messages
 from callgrove.analysis.spread.summary_columns import find_left_out, side_by_side
 from callgrove.analysis.summary import memory_peaks, sections_of, summarise, table
-from callgrove.analysis.summary_sections import SECTIONS, By, WindowMode
+from callgrove.analysis.summary_sections import OF_MESSAGES, SECTIONS, By, WindowMode
 from callgrove.analysis.tables import Selection, export, n_rows
 from callgrove.arrays import Ints
 from callgrove.errors import InputError, Parameter, UsageError, compose_text
@@ -139,7 +140,7 @@ def summary_of_run(
     """Return the summary of a traced run as one table; its notes say what could not be divided, and damage."""
     for word, given, known in (
         ("section", sections, SECTIONS),
-        ("division", [*by, *filter(None, [columns])], tuple(By)),
+        ("division", [*by, *filter(None, [columns])], (*tuple(By), *MESSAGE_DIVISIONS)),
         ("window mode", [mode], tuple(WindowMode)),
     ):
         if unknown := [one for one in given if one not in known]:
@@ -147,7 +148,7 @@ def summary_of_run(
     profiles, chosen = choose_profiles(experiment, ranks), tuple(sections) or SECTIONS
     summary = summarise(
         experiment,
-        [By(one) for one in dict.fromkeys((*by, *filter(None, [columns])))],
+        [By(one) for one in dict.fromkeys((*by, *filter(None, [columns]))) if one not in MESSAGE_DIVISIONS],
         window,
         WindowMode(mode),
         profiles,
@@ -156,6 +157,8 @@ def summary_of_run(
     )
     if "memory" in sections:  # it takes all events once more
         summary.memory = memory_peaks(experiment, profiles, window)
+    if not set(OF_MESSAGES).isdisjoint(chosen):
+        summary.messages = sum_up_messages(experiment, by, profiles, window)
     undivided = summary.find_undivided(sections_of(summary, chosen)).items()
     notes = [
         f"{' and '.join(names)} cannot be divided by {one.value}: these rows are of all"

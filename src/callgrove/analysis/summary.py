@@ -15,10 +15,12 @@ from typing import Any
 
 import numpy as np
 
+from callgrove.analysis.messages import MessageSums
 from callgrove.analysis.summary_parts import Task, of_part
 from callgrove.analysis.summary_sections import (
     DEVICE_SECTIONS,
     DIVIDES,
+    OF_MESSAGES,
     SECTIONS,
     By,
     DeviceSums,
@@ -125,8 +127,9 @@ LAST_COLUMNS = (
     *("p95_ns", "bytes", "bytes_per_second", "without_size", "span_ns", "process_percent", "most_at_once", "start_ns"),
     *("peak_bytes", "left_bytes", "unknown_frees"),
     *("value_mean", "value_min", "value_max"),
+    *("sender", "receiver", "communicator", "tag"),
 )
-LISTED = ("busy", "longest-gaps", "memory")  # sections whose rows come in their order
+LISTED = ("busy", "longest-gaps", "memory", *OF_MESSAGES)  # sections whose rows come in their order
 SIZED = ("copies", "allocations")  # sections whose spans have a size
 Row = dict[str, Any]
 
@@ -205,6 +208,7 @@ def _rows(summary: Summary) -> Iterator[Row]:
     yield from _overlap_rows(summary)
     yield from (_make_gap_row(gap) for gap in summary.longest_gaps)
     yield from (_memory_row(peak) for peak in summary.memory)
+    yield from map(_message_row, summary.messages)
     for (name, division), (count, value, low, high) in summary.counters.items():
         row = {"section": "counters", "name": name, "count": int(count), **_division_cells(summary, division)}
         yield row | {"value_mean": value / count, "value_min": low, "value_max": high}
@@ -296,6 +300,19 @@ def _memory_row(peak: MemoryPeak) -> Row:
         "left_bytes": peak.left_bytes,
         "start_ns": peak.peak_ns,
         "unknown_frees": peak.n_unknown or None,
+    }
+
+
+def _message_row(sums: MessageSums) -> Row:
+    return {
+        "section": "collectives" if sums.operation else "messages",
+        "name": sums.name,
+        "sender": sums.sender if sums.sender >= 0 else None,
+        "receiver": sums.receiver if sums.receiver >= 0 else None,
+        "communicator": sums.communicator,
+        "tag": sums.tag,
+        "count": sums.count,
+        "bytes": sums.n_bytes,
     }
 
 

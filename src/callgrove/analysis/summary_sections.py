@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from callgrove.analysis.messages import MessageSums
 from callgrove.arrays import ABSENT, Array, Bools, Floats, Ids, Ints, distinct_rows
 from callgrove.model.experiment import Experiment
 from callgrove.model.traces.events import SpanKind
@@ -19,6 +20,7 @@ from callgrove.model.traces.events import SpanKind
 __all__ = [
     "DEVICE_SECTIONS",
     "DIVIDES",
+    "OF_MESSAGES",
     "ON_DEVICE",
     "SECTIONS",
     "SECTION_OF",
@@ -278,7 +280,8 @@ SECTION_OF = {
     SpanKind.OVERHEAD: "overhead",
 }
 SPAN_SECTIONS = ("kernels", "copies", "api", "sync", "allocations", "markers", "regions", "overhead")
-SECTIONS = (*SPAN_SECTIONS, "counters", "busy", "overlap", "gaps", "longest-gaps", "latency", "memory")
+OF_MESSAGES = ("messages", "collectives")
+SECTIONS = (*SPAN_SECTIONS, "counters", "busy", "overlap", "gaps", "longest-gaps", "latency", "memory", *OF_MESSAGES)
 DEVICE_SECTIONS = frozenset(("busy", "overlap", "gaps", "longest-gaps", "latency"))
 N_LONGEST = 10  # gaps that are listed one by one
 ON_DEVICE = (SpanKind.KERNEL, SpanKind.COPY, SpanKind.MEMSET)
@@ -309,6 +312,7 @@ DIVIDES = {  # sections that not everything divides; a stream alone is never idl
     **dict.fromkeys(("busy", "overlap", "gaps", "longest-gaps"), OF_DEVICES),
     "counters": frozenset((By.RANK, By.AGENT, By.STREAM)),
     "memory": frozenset((By.RANK,)),
+    **dict.fromkeys(OF_MESSAGES, frozenset[By]()),  # they have ranks of both ends in any case
 }
 
 
@@ -388,6 +392,7 @@ class Summary:
     devices: list[DeviceSums] = field(default_factory=list)
     longest_gaps: list[Gap] = field(default_factory=list)  # of all devices, the longest first
     memory: list[MemoryPeak] = field(default_factory=list)  # where somebody looked (summary.py: memory_peaks)
+    messages: list[MessageSums] = field(default_factory=list)  # likewise (messages.py: sum_up_messages)
     counters: dict[tuple[str, Division], list[float]] = field(default_factory=dict)  # count, sum, minimum, maximum
     n_read: int = 0
     n_shown: int = 0

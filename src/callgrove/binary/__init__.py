@@ -7,6 +7,7 @@ The modules, in the order to read them:
     xml.py        XML as a stream, entities refused
     text_rows.py  rows of text made of columns, many at once
     protobuf.py   protocol buffers, written
+    protobuf_reader.py  protocol buffers, read: the fields of many messages at once
     sqlite/       a SQLite file: pages, records, tables, many files at once, and SQLite's own way to it
 
 Nothing here trusts a number that it read.

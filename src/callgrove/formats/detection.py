@@ -128,8 +128,6 @@ def _readable(path: Path, look: Callable[[], T]) -> T:
 
 
 LOOKED_AT = 16 << 10  # bytes
-MOST_PACKETS = 8
-PACKET = 0x0A  # tag of Perfetto's Trace.packet
 CSV_HEADER = re.compile(
     rb'"(Guid|Kind|Domain|Pid|Node_Id|Correlation_Id)","'
     rb'(Kind|Domain|Node_Id|Correlation_Id|Operation|Agent_Id|Direction|Function|Logical_Node_Id|Dispatch_Id)"'
@@ -152,24 +150,6 @@ OTHERS = {  # how files of other tools begin
     rb"\xff\xfe|\xfe\xff": "is text in UTF-16; convert it with iconv -f UTF-16 -t UTF-8",
 }
 WRITTEN = "which callgrove writes and does not read; open what it was made of"
-
-
-def _is_perfetto(source: Source) -> bool:
-    """Tell whether packets follow each other: a tag, a length of variable size, that many bytes."""
-    data, at, n = source.head(LOOKED_AT), 0, 0
-    if data.isascii():  # a text that begins with an empty line
-        return False
-    while n < MOST_PACKETS and at < len(data):
-        if data[at] != PACKET:
-            return False
-        length, shift, at = 0, 0, at + 1
-        while at < len(data) and shift < 35:
-            byte = data[at]
-            length, shift, at = length | (byte & 0x7F) << shift, shift + 7, at + 1
-            if byte < 0x80:
-                break
-        at, n = at + length, n + 1
-    return n > 1
 
 
 def _is_chrome(source: Source) -> bool:
@@ -198,12 +178,6 @@ def _describe_by_head(source: Source) -> str:
     return next((text for mark, text in OTHERS.items() if re.match(mark, head)), "")
 
 
-def _is_otf2(source: Source) -> bool:
-    if not source.is_folder:
-        return source.head(6)[1:] == b"BOTF2"
-    return any(path.suffix == ".otf2" for path in source.path.iterdir())
-
-
 Known = tuple[tuple[Callable[[Source], bool], str], ...]
 
 PACKED: Known = (
@@ -217,7 +191,6 @@ PACKED: Known = (
 OF_CUBE = (".cubex", ".cube.gz")  # they are packed as well, and their reader tells what is wrong with them
 UNSUPPORTED: Known = (
     (_is_chrome, f"is a Chrome trace (JSON), {WRITTEN}, or look at it on ui.perfetto.dev"),
-    (_is_otf2, f"is an OTF2 archive, {WRITTEN}, or look at it with Vampir or otf2-print"),
     (lambda source: CSV_HEADER.match(source.head(64)) is not None, f"is a CSV file of rocprofv3, {WRITTEN}; {ROCPD}"),
     (_begins(b"PERFILE2"), "is a recording of Linux perf, which callgrove does not read"),
     (
@@ -228,7 +201,6 @@ UNSUPPORTED: Known = (
         lambda source: source.path.name.endswith(".ncu-rep"),
         f"is a report of Nsight Compute, {NOT_READ}; Nsight Systems records whole runs",
     ),
-    (_is_perfetto, f"is a Perfetto trace, {WRITTEN}, or look at it on ui.perfetto.dev"),
 )
 
 

@@ -52,7 +52,8 @@ HPCTOOLKIT_PARTS = ("profile.db", "cct.db", "trace.db", "meta.db")
 HPCRUN_TRACES = "hpcrun records them with -t"
 RELEASED = (("meta.db", b"HPCTOOLKIT"),)  # what no database of another generation has
 OTF2_OPTIONS = ("annotations", "track_names", "by_queue", "kernel_rename", "agent_index")
-GPU_OPTIONS = ("align", "rank_env", "kernel_names")
+EVENT_OPTIONS = ("align",)
+GPU_OPTIONS = (*EVENT_OPTIONS, "rank_env", "kernel_names")
 VIEWER_OPTIONS = (*OTF2_OPTIONS, "real_pids", "keep_partial")
 
 
@@ -223,8 +224,10 @@ FORMATS: tuple[Entry, ...] = (
     Entry(
         "perfetto",
         "Perfetto trace (protocol buffers)",
-        "callgrove.formats.timeline.perfetto:FORMAT",
-        reads=False,
+        "callgrove.formats.timeline.perfetto.format:FORMAT",
+        read_options=EVENT_OPTIONS,
+        opens_many=True,
+        usual_names=(".pftrace", ".perfetto-trace", ".proto"),
         writes=True,
         holds_only_traces=True,
         write_options=VIEWER_OPTIONS,
@@ -242,9 +245,10 @@ FORMATS: tuple[Entry, ...] = (
     ),
     Entry(
         "otf2",
-        "OTF2 archive (a folder) for Vampir and the tools of Score-P",
-        "callgrove.formats.timeline.otf2:FORMAT",
-        reads=False,
+        "OTF2 archive (a folder) of Score-P, for Vampir and its like",
+        "callgrove.formats.timeline.otf2.format:FORMAT",
+        read_options=EVENT_OPTIONS,
+        usual_names=(".otf2",),
         writes=True,
         holds_only_traces=True,
         write_options=OTF2_OPTIONS,

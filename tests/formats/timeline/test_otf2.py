@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 
 from callgrove.errors import CallgroveError, MissingExtra, UsageError
 from callgrove.formats.interface import WriteOptions
-from callgrove.formats.timeline import otf2 as otf2_archive
-from callgrove.formats.timeline.otf2 import FORMAT, OpenSlices
+from callgrove.formats.timeline.otf2 import writer as otf2_archive
+from callgrove.formats.timeline.otf2.format import FORMAT
+from callgrove.formats.timeline.otf2.writer import OpenSlices
 from callgrove.formats.writing.transfer import transfer
 from callgrove.model.traces.span_order import Lanes
 from tests.cli.commands import Capture, run, said

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from callgrove.formats.interface import LossReport, WriteOptions
 from callgrove.formats.registry import writer_of
 from callgrove.formats.timeline.content import LONGEST
-from callgrove.formats.timeline.perfetto import FORMAT
+from callgrove.formats.timeline.perfetto.format import FORMAT
 from callgrove.formats.writing.transfer import transfer, write_experiment
 from callgrove.model.experiment import Experiment
 from callgrove.model.traces.events import SpanKind
@@ -365,7 +365,7 @@ def test_impossible_spans_are_counted_and_strange_names_written(tmp_path: Path) 
 
 
 def test_more_names_than_a_table_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("callgrove.formats.timeline.perfetto.MOST_INTERNED", 20)
+    monkeypatch.setattr("callgrove.formats.timeline.perfetto.writer.MOST_INTERNED", 20)
     monkeypatch.setattr("callgrove.model.traces.span_order.GIVEN", 8)
     spans = [Span(0, SpanKind.API, f"name {k % 270}", 10 * k, 10 * k + 5) for k in range(600)]
     data, _ = converted(made(spans, chunk_rows=16), tmp_path / "t.pftrace")

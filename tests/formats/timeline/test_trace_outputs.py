@@ -103,7 +103,7 @@ def test_csv_has_what_it_has_files_for(run_folder: Path, tmp_path: Path) -> None
     [
         ("chrome-json", "callgrove.formats.timeline.chrome_json.points_text"),
         ("rocprof-csv", "callgrove.formats.rocprof_csv.format.agent_rows"),
-        ("otf2", "callgrove.formats.timeline.otf2._is_float"),
+        ("otf2", "callgrove.formats.timeline.otf2.writer._is_float"),
     ],
 )
 def test_an_interruption_leaves_what_was_there(

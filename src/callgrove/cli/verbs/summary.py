@@ -32,9 +32,10 @@ if TYPE_CHECKING:
 
 SECTIONS = (
     *("kernels", "copies", "api", "sync", "allocations", "markers", "regions", "overhead"),
-    *("counters", "busy", "overlap", "gaps", "longest-gaps", "latency", "memory"),
+    *("counters", "busy", "overlap", "gaps", "longest-gaps", "latency", "memory", "messages", "collectives"),
 )
 DIVISIONS = ("rank", "agent", "stream", "domain", "marker")
+OF_MESSAGES = ("communicator", "tag")  # what messages can be divided by
 MODES = ("inside", "touch", "clip")
 WORK = ("callgrove.analysis.summary_parts", "callgrove.formats.gpu.formats")  # what workers run, as a rule
 FOR_PEOPLE = 20  # rows of each section that a table shows; data for programs are whole
@@ -62,7 +63,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--section", action="append", default=[], choices=SECTIONS, help="only this section; may be repeated"
     )
     group.add_argument(
-        "--by", action="append", default=[], choices=DIVISIONS, help="divide rows by this; may be repeated"
+        "--by",
+        action="append",
+        default=[],
+        choices=(*DIVISIONS, *OF_MESSAGES),
+        help="divide rows by this; may be repeated",
     )
     group.add_argument(
         "--columns", choices=DIVISIONS, help="total times side by side: a column for each rank, agent, ..."
@@ -107,6 +112,7 @@ def _inclusive(text: str) -> str:
 
 
 def run(options: Options) -> int:
+    from callgrove.analysis.messages import sum_up_messages
     from callgrove.analysis.summary import memory_peaks, sections_of, summarise, table, tables
     from callgrove.analysis.summary_sections import By, WindowMode
     from callgrove.cli.messages import note
@@ -122,15 +128,18 @@ def run(options: Options) -> int:
         if experiment.traces.n_spans:
             say_added_up(experiment)
         window = _choose_window(experiment, options)
+        by_spans, by_messages = _split_divisions(options.by)
         profiles = choose_profiles(experiment, options.rank, options.thread)
         by, mode, sections = (
-            [By(word) for word in dict.fromkeys((*options.by, *filter(None, [options.columns])))],
+            [By(word) for word in dict.fromkeys((*by_spans, *filter(None, [options.columns])))],
             WindowMode(options.window_mode),
             options.section or SECTIONS,
         )
         summary = summarise(experiment, by, window, mode, profiles, workers, sections, options.ignore_digits)
     if "memory" in options.section:  # it takes all events once more
         summary.memory = memory_peaks(experiment, profiles, window)
+    if not {"messages", "collectives"}.isdisjoint(sections):
+        summary.messages = sum_up_messages(experiment, by_messages, profiles, window)
     limit = (FOR_PEOPLE if options.is_for_people else None) if options.limit == UNSAID else options.limit
     if options.where:
         _emit_rows(table(summary, sections), options)
@@ -148,6 +157,11 @@ def run(options: Options) -> int:
     for text in _describe_quality(summary, experiment):
         note(text)
     return say_damage_met(experiment, options)
+
+
+def _split_divisions(by: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return what divides spans, and what divides messages."""
+    return [word for word in by if word not in OF_MESSAGES], [word for word in by if word in OF_MESSAGES]
 
 
 def _emit_rows(made: Table, options: Options) -> None:
@@ -232,7 +246,7 @@ def _format_for_people(made: Table) -> Table:
         if column.name.endswith(("_ns", "percent")) or column.name.endswith(("bytes", "bytes_per_second")):
             cells = [None if cell is None else write_number(column.name, cell) for cell in column.plain()]
             columns.append(Amounts(column.name.removesuffix("_ns"), cells))
-        elif column.name in DIVISIONS:
+        elif column.name in (*DIVISIONS, *OF_MESSAGES, "sender", "receiver"):
             columns.append(Identifier(column.name, column.values, column.absent))
         else:
             columns.append(column)

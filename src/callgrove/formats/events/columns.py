@@ -51,7 +51,7 @@ from callgrove.model.experiment import InputWarning, Severity
 from callgrove.model.table import Table
 from callgrove.model.traces.events import FLOW, LABEL, PARENT, Device, SideTable
 
-__all__ = ["BLOCK_ROWS", "ColumnData", "ColumnStore", "Columns"]
+__all__ = ["BLOCK_ROWS", "ColumnData", "ColumnStore", "Columns", "RegionFacts"]
 
 IN_MEMORY = 192 << 20  # bytes of all columns of one input; a file takes what is beyond
 BLOCK_ROWS = 1 << 16
@@ -201,6 +201,16 @@ def _length(n: int) -> dict[str, Array]:
 # -- the data set ------------------------------------------------------------------------------------------------------
 
 
+class RegionFacts(NamedTuple):
+    """What a trace says of a region, beyond its name; lines are -1 where they are not known."""
+
+    file: str = ""
+    line: int = ABSENT
+    end_line: int = ABSENT
+    role: str = ""
+    paradigm: str = ""
+
+
 class ColumnData:
     """A data set made of decoded columns; the module says how it is filled."""
 
@@ -215,6 +225,7 @@ class ColumnData:
         self.warnings: list[InputWarning] = []
         self.base_ns = 0
         self.texts: dict[str, set[str]] = {FLOW: {"name"}}  # by side table: columns that hold numbers of names
+        self.regions: dict[str, RegionFacts] = {}  # by the name of spans
         self.about: dict[str, Callable[[], Table]] = {}  # what the file says beside (`DataSet.tables`)
         self._store = ColumnStore() if store is None else store
         self._events = Columns(self._store, EVENT_COLUMNS)

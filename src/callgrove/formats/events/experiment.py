@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import accumulate, pairwise
@@ -19,6 +19,7 @@ from callgrove.arrays import ABSENT, MISSING, Array, Ids, Ints, Names, bundles
 from callgrove.binary.files import size_of
 from callgrove.errors import UsageError
 from callgrove.execute import IN_PROCESS
+from callgrove.formats.events.columns import RegionFacts
 from callgrove.formats.events.dataset import DataSet, Events, Process, Stacks
 from callgrove.formats.events.places import add_places, process_and_device, tables_beside
 from callgrove.formats.events.runs import Runs, split_into_runs
@@ -333,12 +334,36 @@ def _fold(
         lanes = np.concatenate(profiles[first:end])
         parts.append(Part(_part(datasets, first, end), lanes, process[bundle], device[bundle]))
     workers = options.workers if all(dataset.is_shareable for dataset in datasets) else IN_PROCESS
-    folding = Folding(builder)
+    folding = Folding(builder, partial(_region, builder, _regions_of(datasets)))
     for folded in workers.map(fold, parts, label="folding events", progress=options.progress):
         if folded is not None:
             folding.add(folded)
     folding.finish()
     return folding
+
+
+def _regions_of(datasets: Sequence[DataSet]) -> dict[str, RegionFacts]:
+    """Return what data sets say of regions, by their names."""
+    facts: dict[str, RegionFacts] = {}
+    for dataset in datasets:
+        facts |= getattr(dataset, "regions", {})
+    return facts
+
+
+def _region(builder: ExperimentBuilder, known: Mapping[str, RegionFacts], kind: ContextKind, name: str) -> int:
+    facts = known.get(name)
+    if facts is None:
+        return builder.region(kind, name)
+    file = builder.file(facts.file) if facts.file else ABSENT
+    return builder.region(
+        kind,
+        name,
+        file=file,
+        line=facts.line,
+        end_line=facts.end_line,
+        role=facts.role.lower(),
+        paradigm=facts.paradigm.lower(),
+    )
 
 
 def _again(datasets: Sequence[DataSet]) -> list[InputWarning]:

@@ -64,7 +64,9 @@ RANK_VARIABLES = (
     "ALPS_APP_PE",
     "PMI_ID",
 )
-FILE_NUMBERS = tuple(map(re.compile, (r"rank[_-]?(\d+)", r"\.r(\d+)\.", r"_(\d+)\.db$")))
+FILE_NUMBERS = tuple(
+    map(re.compile, (r"rank[_-]?(\d+)", r"\.r(\d+)\.", r"[_-](\d+)\.(?:db|proto|pftrace|perfetto-trace)$"))
+)
 
 Claims = list[int]
 

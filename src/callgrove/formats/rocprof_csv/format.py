@@ -244,7 +244,7 @@ class RocprofCsvWriter(TargetWriter[PendingFiles, Experiment]):
             if n:
                 more = ("; ", Parameter("dialect", "extended"), " adds it") if what == "bytes of copies" else ()
                 self._report.add(compose_text(f"{what}: {n:,} are left out; {NO_COLUMN}", *more))
-        for text in losses_of_sides(tables.traces, ("argument", "stack", "flow", "extra"), NO_COLUMN):
+        for text in losses_of_sides(tables.traces, ("argument", "stack", "flow", "message", "extra"), NO_COLUMN):
             self._report.add(text)
         if self._region_names is not None and not self._region_names.n_renamed:
             self._report.hint(NOTHING_RENAMED)

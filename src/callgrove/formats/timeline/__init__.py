@@ -11,9 +11,9 @@ The modules, in the order to read them:
     slices.py       slices on tracks and lanes: of spans and of sampled call stacks; points of counters
     notes.py        what slices say about themselves
     content.py      what encoders are given: processes, tracks, slices, points; what no trace can hold is counted
-    perfetto.py     Perfetto's packets, many messages at once
+    perfetto/       Perfetto's packets, many messages at once: written and read
     chrome_json.py  Chrome's trace events
-    otf2.py         OTF2 archives
+    otf2/           OTF2 archives
 
 A format brings an encoder, which turns tracks, slices and points into bytes and knows nothing of where they come from.
 The parts of a trace, such as the databases of many processes, are encoded independently of each other, here or by other

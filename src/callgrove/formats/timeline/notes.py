@@ -15,6 +15,7 @@ from functools import cached_property
 import numpy as np
 
 from callgrove.arrays import ABSENT, Array, Bools, Floats, Ids, Ints, Names, distinct_rows
+from callgrove.formats.events.kinds import kinds_of_categories
 from callgrove.formats.timeline.content import INSTANCES, OF_LOST, OF_OTHERS, Losses, Note, Places, Value, clean
 from callgrove.formats.timeline.source import IS_OPERATION, Annotations, side_of, sizes_of
 from callgrove.model.books import COUNTED
@@ -83,6 +84,12 @@ class NoteMaker:
 
     def _everywhere(self, rows: SpanChunk) -> Iterator[Note]:
         yield _integers("corr", rows["correlation"])
+        if (
+            self._level is not Annotations.ALL and self._traces.spans_backend is not None
+        ):  # of `all`, every span says it
+            told = kinds_of_categories(rows["category"], self._traces.spans_backend.strings)
+            untold = (rows["category"] >= 0) & (told != rows["kind"])  # without a category, the kind is written as one
+            yield _texts("kind", untold, rows["kind"], lambda kind: SpanKind(kind).word)
 
     def _operations(self, rows: SpanChunk) -> Iterator[Note]:
         on_device = IS_OPERATION[rows["kind"]]

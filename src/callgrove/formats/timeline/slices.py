@@ -220,13 +220,15 @@ class SliceMaker:
     # -- counters ------------------------------------------------------------------------------------------------------
 
     def _memory_points(self, tracks: ProcessTracks, rows: SpanChunk) -> Iterator[CounterPoints]:
-        allocations = np.flatnonzero(rows["kind"] == SpanKind.ALLOC)
+        columns = [side_of(SpanKind.ALLOC, name, self.wanted) or "" for name in ("bytes", "device", "address", "level")]
+        size, _, address, _ = (rows[name] for name in columns)
+        is_known = (size >= 0) | (address != ABSENT)  # of nothing that is known, there is no curve
+        allocations = np.flatnonzero((rows["kind"] == SpanKind.ALLOC) & is_known)
         memory = self._memory.get(tracks.process.index)
         if not len(allocations) and memory is None:
             return
         if memory is None:
             memory = self._memory[tracks.process.index] = MemoryInUse()
-        columns = [side_of(SpanKind.ALLOC, name, self.wanted) or "" for name in ("bytes", "device", "address", "level")]
         nameless = np.zeros(len(allocations), np.int32)
         operation = Texts.of(rows[LABEL][allocations], self.source.labels, ["alloc"], nameless, self._losses)
         memory.add(

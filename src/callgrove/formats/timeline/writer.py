@@ -140,7 +140,7 @@ class TimelineWriter(TargetWriter[Output, Experiment]):
 
     takes_spans = True
     holds_only_traces = True
-    left_out: ClassVar[tuple[str, ...]] = ("stack", "flow")  # side tables that slices say nothing of
+    left_out: ClassVar[tuple[str, ...]] = ("stack", "flow", "message")  # side tables that slices say nothing of
     kept: ClassVar[Mapping[str, Collection[str]]] = {}  # columns of these that they say
 
     def __init__(self, target: Path, options: WriteOptions, encoder: Encoder, output: Output | None = None) -> None:

@@ -307,6 +307,7 @@ SIDES = {  # side tables, as a sentence names their rows
     "stack": "call chains of calls",
     "counter": "counters of kernels",
     "flow": "flows that the input names",
+    "message": "messages that calls send and receive",
     "extra": "values that no reader here knows (extras)",
     "event": "further columns of events",
     "event_text": "further texts of events",

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = [
     "FLOW",
     "LABEL",
+    "MESSAGE",
     "PARENT",
     "PLACES",
     "SIDE_TABLES",
@@ -40,6 +41,7 @@ __all__ = [
     "FlowDirection",
     "KnowsSides",
     "ListsDevices",
+    "MessageDirection",
     "SampleBackend",
     "Samples",
     "Seen",
@@ -127,9 +129,12 @@ SPAN_COLUMNS = ("profile", "kind", "category", "name", "start_ns", "end_ns", "de
 LABEL = "label"  # a further column that may be asked for: a marker's text where its name is only that of a call
 PARENT = "parent_correlation"  # another one: the correlation of the call that a call was made by
 FLOW = "flow"  # the side table of ends of flows: id, direction (`FlowDirection`), name
+MESSAGE = (
+    "message"  # that of messages: direction (`MessageDirection`), peer (a rank), communicator, tag, bytes, operation
+)
 PLACES = "places"  # of `Traces.tables`: the one with a row per profile
 SIDE_TABLES = (  # what spans may have beside
-    *("kernel", "copy", "alloc", "argument", "counter", FLOW, "stack", "extra"),
+    *("kernel", "copy", "alloc", "argument", "counter", FLOW, MESSAGE, "stack", "extra"),
     *("event", "event_text", "region"),
 )
 SpanChunk = Mapping[str, Array]
@@ -160,6 +165,14 @@ class FlowDirection(IntEnum):
     OUT = 0
     STEP = 1
     IN = 2
+
+
+class MessageDirection(IntEnum):
+    """What a span has to do with a message."""
+
+    SENT = 0
+    RECEIVED = 1
+    COLLECTIVE = 2  # it took part in an operation of all processes of a communicator
 
 
 @dataclass(frozen=True)

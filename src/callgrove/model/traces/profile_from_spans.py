@@ -21,7 +21,7 @@ occurred.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -103,6 +103,7 @@ class Folding:
     """Puts what parts became into a builder; equal contexts are one."""
 
     builder: ExperimentBuilder
+    region_of: Callable[[ContextKind, str], int] | None = None  # who makes regions, where more than names is known
     time_range: Window | None = None
     warnings: list[InputWarning] = field(default_factory=list)
     _contexts: dict[Node, int] = field(default_factory=dict)
@@ -114,7 +115,8 @@ class Folding:
             above = ABSENT if parent < 0 else int(number[parent])
             key = (above, kind, name)
             if key not in self._contexts:
-                self._contexts[key] = self.builder.add_context(above, kind, self.builder.region(kind, name))
+                region = (self.region_of or self.builder.region)(kind, name)
+                self._contexts[key] = self.builder.add_context(above, kind, region)
             number[k] = self._contexts[key]
         self._parts.append(replace(part, nodes=(), context=number[part.context]))
         self.warnings += part.warnings

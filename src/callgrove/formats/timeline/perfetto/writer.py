@@ -1,10 +1,9 @@
-"""The format `perfetto`: tracks, slices and points of counters as packets of protocol buffers."""
+"""Perfetto traces, written: tracks, slices and points of counters as packets of protocol buffers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from enum import IntEnum
 from pathlib import Path
 
 import numpy as np
@@ -34,117 +33,26 @@ from callgrove.formats.timeline.content import (
     TrackKind,
     Value,
 )
+from callgrove.formats.timeline.perfetto.fields import (
+    CLEARED,
+    EXPLICIT,
+    NEEDS_STATE,
+    PACKET,
+    CounterDescriptor,
+    DebugAnnotation,
+    EventType,
+    Interned,
+    InternedData,
+    Packet,
+    ProcessDescriptor,
+    ThreadDescriptor,
+    TrackDescriptor,
+    TrackEvent,
+    Unit,
+)
 from callgrove.formats.timeline.writer import TimelineWriter
-from callgrove.formats.writing.writer import WrittenOnly
 
-__all__ = [
-    "FORMAT",
-    "CounterDescriptor",
-    "DebugAnnotation",
-    "EventType",
-    "Interned",
-    "InternedData",
-    "Packet",
-    "PerfettoEncoder",
-    "ProcessDescriptor",
-    "ThreadDescriptor",
-    "TrackDescriptor",
-    "TrackEvent",
-    "Unit",
-]
-
-
-# -- field numbers ---------------------------------------------------------------------------------------------------
-# Names are those of Perfetto's .proto files.
-
-
-PACKET = 1  # Trace.packet
-
-
-class Packet(IntEnum):
-    TIMESTAMP = 8
-    TRUSTED_PACKET_SEQUENCE_ID = 10
-    TRACK_EVENT = 11
-    INTERNED_DATA = 12
-    SEQUENCE_FLAGS = 13
-    TRACK_DESCRIPTOR = 60
-
-
-CLEARED, NEEDS_STATE = 1, 2  # Packet.SEQUENCE_FLAGS
-
-
-class TrackDescriptor(IntEnum):
-    UUID = 1
-    NAME = 2
-    PROCESS = 3
-    THREAD = 4
-    PARENT_UUID = 5
-    COUNTER = 8
-    CHILD_ORDERING = 11
-    SIBLING_ORDER_RANK = 12
-
-
-EXPLICIT = 3  # TrackDescriptor.CHILD_ORDERING: by rank
-
-
-class ProcessDescriptor(IntEnum):
-    PID = 1
-    CMDLINE = 2
-    PROCESS_NAME = 6
-    PROCESS_LABELS = 8
-
-
-class ThreadDescriptor(IntEnum):
-    PID = 1
-    TID = 2
-    THREAD_NAME = 5
-
-
-class CounterDescriptor(IntEnum):
-    UNIT = 3
-    UNIT_NAME = 6
-
-
-class Unit(IntEnum):
-    BYTES = 3
-
-
-class TrackEvent(IntEnum):
-    CATEGORY_IIDS = 3
-    DEBUG_ANNOTATIONS = 4
-    TYPE = 9
-    NAME_IID = 10
-    TRACK_UUID = 11
-    COUNTER_VALUE = 30
-    DOUBLE_COUNTER_VALUE = 44
-    FLOW_IDS = 47
-    TERMINATING_FLOW_IDS = 48
-
-
-class EventType(IntEnum):
-    SLICE_BEGIN = 1
-    SLICE_END = 2
-    COUNTER = 4
-
-
-class DebugAnnotation(IntEnum):
-    NAME_IID = 1
-    BOOL_VALUE = 2
-    INT_VALUE = 4
-    DOUBLE_VALUE = 5
-    STRING_VALUE_IID = 17
-
-
-class InternedData(IntEnum):
-    EVENT_CATEGORIES = 1
-    EVENT_NAMES = 2
-    DEBUG_ANNOTATION_NAMES = 3
-    DEBUG_ANNOTATION_STRING_VALUES = 29
-
-
-class Interned(IntEnum):
-    IID = 1
-    TEXT = 2
+__all__ = ["PerfettoEncoder", "PerfettoPart", "open_writer"]
 
 
 # -- packets -----------------------------------------------------------------------------------------------------------
@@ -428,17 +336,9 @@ def _iids(tables: _Tables, table: dict[str, int], kind: InternedData, texts: Tex
     return tables.intern(table, kind, texts.all)[texts.index]
 
 
-# -- the format --------------------------------------------------------------------------------------------------------
+# -- the writer --------------------------------------------------------------------------------------------------------
 
 
-class PerfettoFormat(WrittenOnly):
-    """Traces for ui.perfetto.dev and its trace processor."""
-
-    name = "perfetto"
-    title = "Perfetto trace (protocol buffers)"
-
-    def open_writer(self, target: Path, options: WriteOptions) -> TimelineWriter:
-        return TimelineWriter(target, options, PerfettoEncoder())
-
-
-FORMAT = PerfettoFormat()
+def open_writer(target: Path, options: WriteOptions) -> TimelineWriter:
+    """Return a writer of traces for ui.perfetto.dev and its trace processor."""
+    return TimelineWriter(target, options, PerfettoEncoder())

@@ -32,15 +32,15 @@ from callgrove.errors import CallgroveError, MissingExtra, Parameter, UsageError
 from callgrove.formats.interface import LossReport, WriteOptions
 from callgrove.formats.registry import paradigm_of
 from callgrove.formats.timeline.content import CounterPoints, Note, ProcessTracks, Slices, Track, TrackKind
+from callgrove.formats.timeline.otf2.archive import ABSOLUTE_TIMES
 from callgrove.formats.timeline.source import Annotations
 from callgrove.formats.timeline.writer import TimelineWriter
 from callgrove.formats.writing.outputs import Data, Output
 from callgrove.formats.writing.targets import FolderKind, PendingFolder, refuse_stdout
-from callgrove.formats.writing.writer import WrittenOnly
 from callgrove.model.experiment import Experiment
 from callgrove.model.traces.events import SpanKind
 
-__all__ = ["FORMAT", "Events", "Locations", "OpenSlices", "Otf2Writer", "Regions"]
+__all__ = ["FOLDER", "Events", "Locations", "OpenSlices", "Otf2Writer", "Regions"]
 
 
 # -- definitions: where events happen, and what is entered -------------------------------------------------------------
@@ -287,6 +287,7 @@ CHUNK_BYTES = 1 << 18  # of events: what the library keeps of each location
 CHUNK_NUMBERS = 2  # where a chunk says which events it has
 END = b"\x02\x01"  # of files
 ATTRIBUTES = ("corr", "bytes")
+KIND = "kind"  # a further attribute, where the category does not tell it
 ID_BYTES = 8
 
 
@@ -320,6 +321,7 @@ class Archive(Output):
     def open(self) -> None:
         options = {"timer_resolution": NS, "chunk_size_events": CHUNK_BYTES}
         self.trace = self.library.writer.Writer(str(self._folder.place), ARCHIVE, **options)
+        self._calls.Archive_SetProperty(self.trace._handle, ABSOLUTE_TIMES, "true", True)
 
     def write(self, data: Data) -> None:
         """Do nothing: encoders of archives give no bytes."""
@@ -407,7 +409,7 @@ class Otf2Encoder:
         self._locations = Locations(self._archive.trace)
         self._regions = Regions(definitions, self.paradigm)
         otf2 = self._archive.library
-        kinds = {"category": otf2.Type.STRING, **dict.fromkeys(ATTRIBUTES, otf2.Type.UINT64)}
+        kinds = {**dict.fromkeys(("category", KIND), otf2.Type.STRING), **dict.fromkeys(ATTRIBUTES, otf2.Type.UINT64)}
         self._attributes = {name: definitions.attribute(name, type=kind) for name, kind in kinds.items()}
         self._open: dict[int, OpenSlices] = {}
         self._processes: dict[int, ProcessTracks] = {}
@@ -441,14 +443,14 @@ class Otf2Encoder:
         words = [{category: text} for text in slices.category.all]
         out = [dict(words[k]) for k in slices.category.index.tolist()]
         for note in slices.notes:
-            if note.key in ATTRIBUTES:
+            if note.key in (*ATTRIBUTES, KIND):
                 self._note(note, out)
         return out
 
     def _note(self, note: Note, out: list[dict[Any, Any]]) -> None:
         attribute = self._attributes[note.key]
         for row, value in zip(note.rows.tolist(), note.values.tolist(), strict=True):
-            out[row][attribute] = value
+            out[row][attribute] = note.texts[value] if note.key == KIND else value
 
     def _write(
         self, tracks: ProcessTracks, track: int, events: Events, attributes: Sequence[dict[Any, Any] | None]
@@ -492,7 +494,7 @@ def _refuse_other_names(target: Path) -> None:
 class Otf2Writer(TimelineWriter):
     """An archive in the making. Events have a category, a correlation and bytes; nothing else fits."""
 
-    left_out = ("kernel", "copy", "alloc", "counter", "argument", "stack", "flow", "extra")
+    left_out = ("kernel", "copy", "alloc", "counter", "argument", "stack", "flow", "message", "extra")
     kept: ClassVar[Mapping[str, Collection[str]]] = {"copy": ("bytes",), "alloc": ("bytes",)}
 
     def __init__(self, target: Path, options: WriteOptions) -> None:
@@ -521,19 +523,3 @@ class Otf2Writer(TimelineWriter):
                 )
             )
         return report
-
-
-class Otf2Format(WrittenOnly):
-    """Archives for Vampir."""
-
-    name = "otf2"
-    title = "OTF2 archive (a folder) for Vampir and the tools of Score-P"
-
-    def open_writer(self, target: Path, options: WriteOptions) -> Otf2Writer:
-        return Otf2Writer(target, options)
-
-    def refuse_target(self, target: Path) -> None:
-        FOLDER.refuse_others(target)
-
-
-FORMAT = Otf2Format()
