@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
 
 from callgrove.analysis.costs import costs
-from callgrove.analysis.views import top
+from callgrove.analysis.views import top, top_down
 from callgrove.examples import example, gpu_example, study_example
 from callgrove.formats.writing.transfer import write
 from callgrove.model.experiment import Experiment
 from callgrove.render.units import amount
 from tests.browser.conftest import OpenView, Screenshot
 from tests.browser.made import EVIL, spans_of
-from tests.browser.reading import open_tab, picked, shown_panel
+from tests.browser.reading import downloaded, open_tab, picked, shown_panel
 from tests.viewer.serving import made_input, path_input
 
 
@@ -59,14 +60,13 @@ def test_a_filter_and_a_formula(open_view: OpenView) -> None:
     expect(page.get_by_role("alert")).to_have_text("")
     typed(page, "Filter", "** -> MPI_*")
     names = [name for name in top(costs(example())).column("name").plain() if name.startswith("MPI_")]
-    open_tab(page, "Call tree")
+    open_tab(page, "Explore")
     page.get_by_role("radio", name="Flat").click()
     rows = shown_panel(page).locator(".row")
     expect(rows.filter(has_text=names[0])).to_have_count(1)
     expect(rows.filter(has_text="kernel")).to_have_count(0)
     page.get_by_role("button", name="Clear").click()
-    page.get_by_role("radio", name="Flat").click()
-    expect(shown_panel(page).locator(".row", has_text="kernel")).to_have_count(1)
+    expect(rows.filter(has_text="kernel")).to_have_count(1)
     page.get_by_role("button", name="twice = 2 * cycles").click()
     expect(page.locator("label.choice:visible", has_text="Metric").locator("option", has_text="twice")).to_have_count(0)
 
@@ -94,3 +94,94 @@ def test_script_in_names_is_shown_as_text(open_view: OpenView) -> None:
         open_tab(page, tab)
         expect(shown_panel(page).locator("canvas, .table, .card").first).to_be_visible()
     assert page.locator("img").count() == 0
+
+
+# -- coupled panes -----------------------------------------------------------------------------------------------------
+
+
+def test_rows_open_and_couple_to_the_system(open_view: OpenView, screenshot: Screenshot) -> None:
+    page = open_view(made_input(example()))
+    open_tab(page, "Explore")
+    rows = shown_panel(page).locator(".row")
+    expect(rows).to_have_count(2)
+    page.get_by_role("button", name="Hot path").click()
+    table = top_down(costs(example()))
+    write = amount("sec")
+    costs_of = dict(zip(table.column("name").plain(), table.column("inclusive").plain(), strict=True))
+    row = rows.filter(has_text="solve").first
+    expect(row.locator(".cell-text").nth(1)).to_have_text(write(costs_of["solve"]))
+    row.click()
+    system = page.get_by_label("System")
+    expect(system.get_by_role("heading")).to_have_text("solve")
+    expect(system.get_by_role("status")).to_contain_text("inclusive CPUTIME (sec) over 4 ranks")
+    for way in ("Box plot", "Map", "Bars"):
+        page.get_by_role("radio", name=way).click()
+        expect(system.get_by_role("status")).to_contain_text("imbalance")
+    picked(page, "over", "thread")
+    expect(system.get_by_role("status")).to_contain_text("over 8 threads")
+    expect(page.get_by_label("Source")).to_contain_text("no copy of this file is at hand")
+    screenshot(page, "view-explore-chosen")
+    page.get_by_label("Column of cycles").check()
+    expect(page.get_by_role("columnheader", name="cycles inclusive")).to_be_visible()
+    page.get_by_title("Show cycles").click()
+    expect(page.get_by_title("Show cycles")).to_have_attribute("aria-selected", "true")
+    page.get_by_role("radio", name="Callers").click()
+    expect(rows.first).to_contain_text(top(costs(example(), "cycles")).column("name").plain()[0])
+
+
+def test_rows_by_the_keyboard(open_view: OpenView) -> None:
+    page = open_view(made_input(example()))
+    open_tab(page, "Explore")
+    rows = shown_panel(page).locator(".row")
+    expect(rows).to_have_count(2)
+    page.locator(".table:visible").focus()
+    page.keyboard.press("ArrowRight")
+    expect(rows).to_have_count(3)
+    page.keyboard.press("ArrowDown")
+    expect(page.get_by_label("System").get_by_role("heading")).to_have_text("main")
+
+
+def test_a_search_opens_the_way_to_what_it_finds(open_view: OpenView) -> None:
+    page = open_view(made_input(example()))
+    open_tab(page, "Explore")
+    page.get_by_role("searchbox").fill("MPI_")
+    expect(page.get_by_text("“MPI_”: 3 calls, 21.7% of CPUTIME (sec)")).to_be_visible()
+    expect(shown_panel(page).locator(".row.found")).to_contain_text("MPI_Waitall")
+    page.get_by_role("searchbox").press("Enter")
+    expect(shown_panel(page).locator(".row.found")).to_contain_text("MPI_Sendrecv")
+    open_tab(page, "Flame graph")
+    expect(page.get_by_text("“MPI_”: 21.7% of CPUTIME (sec) in 3 calls")).to_be_visible()
+
+
+# -- links -------------------------------------------------------------------------------------------------------------
+
+
+def test_the_address_holds_what_is_seen(open_view: OpenView) -> None:
+    page = open_view(made_input(example()), made_input(gpu_example()))
+    open_tab(page, "Explore")
+    picked(page, "Metric", "cycles")
+    typed(page, "Filter", "** -> MPI_*")
+    expect(page).to_have_url(re.compile(r"tab=Explore&metric=cycles&filter="))
+    address = page.url
+    page.reload()
+    page.wait_for_selector("html[data-ready]", state="attached")
+    expect(page.get_by_role("tab", name="Explore")).to_have_attribute("aria-selected", "true")
+    expect(page.get_by_label("Filter", exact=True)).to_have_value("** -> MPI_*")
+    expect(page.get_by_title("Show cycles")).to_have_attribute("aria-selected", "true")
+    assert page.url == address
+    open_tab(page, "Spread")
+    page.go_back()
+    expect(page.get_by_role("tab", name="Explore")).to_have_attribute("aria-selected", "true")
+    page.go_forward()
+    expect(page.get_by_role("tab", name="Spread")).to_have_attribute("aria-selected", "true")
+
+
+def test_what_is_seen_as_a_command_and_as_a_report(open_view: OpenView, tmp_path: Path) -> None:
+    page = open_view(made_input(example(), "my runs/stencil.d"))
+    open_tab(page, "Explore")
+    typed(page, "Filter", "** -> MPI_*")
+    page.get_by_role("button", name="Command").click()
+    expected = "callgrove tree 'my runs/stencil.d' -m 'CPUTIME (sec)' --query '** -> MPI_*'"
+    expect(page.locator(".lookbar code")).to_have_text(expected)
+    saved = downloaded(page, page.get_by_role("button", name="Save report"), tmp_path)
+    assert "<!DOCTYPE html>" in saved.read_text("utf-8")

@@ -18,7 +18,7 @@ from callgrove.model.values import has_fillers
 from callgrove.render.cost_texts import amount_of
 from callgrove.render.units import heat, percent
 
-__all__ = ["SourceLines", "Spread", "draw_histogram", "read_source", "spread_of", "write_spread"]
+__all__ = ["SourceLines", "Spread", "draw_histogram", "read_source", "read_values", "spread_of", "write_spread"]
 
 
 # -- source lines ------------------------------------------------------------------------------------------------------
@@ -84,11 +84,12 @@ def spread_of(view: View, node: int) -> list[Spread]:
         entities = choose_entities(costs.experiment, None, costs.profiles)
         demand_spread(costs, entities)
         context = view.context(node) if isinstance(view, CallTree) else None
-        out.append(Spread(costs, entities, _read_values(costs, entities, members, context, view.scope), view.scope))
+        out.append(Spread(costs, entities, read_values(costs, entities, members, context, view.scope), view.scope))
     return out
 
 
-def _read_values(costs: Costs, entities: Entities, members: Bools, context: int | None, scope: Scope) -> Floats:
+def read_values(costs: Costs, entities: Entities, members: Bools, context: int | None, scope: Scope) -> Floats:
+    """Return what some contexts cost in each entity; of a context whose cost is stored, only that is read."""
     values = costs.experiment.values
     if context is not None and costs.metric.derivation is None and not has_fillers(values.backend):
         way = recipe(costs.experiment.metrics, costs.metric.name, scope)

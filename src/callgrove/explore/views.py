@@ -23,6 +23,7 @@ from callgrove.analysis.views import (
     plan_callers,
 )
 from callgrove.arrays import Array, Bools, Floats, Ids, Ints
+from callgrove.errors import UsageError
 from callgrove.explore.measures import Measures, Pairs
 from callgrove.model.metrics import Scope
 from callgrove.model.table import Column
@@ -72,6 +73,10 @@ class View(ABC):
     @abstractmethod
     def parent(self, node: int) -> int:
         """Return the node right above a node."""
+
+    def has_row(self, node: int) -> bool:
+        """Return whether a node is a row somewhere."""
+        return node in self.children(ABOVE)
 
     @abstractmethod
     def pairs(self, nodes: Ints) -> Pairs:
@@ -150,6 +155,9 @@ class CallTree(View):
         has: Bools = self._bounds[nodes + 2] > self._bounds[nodes + 1]
         return has
 
+    def has_row(self, node: int) -> bool:
+        return 0 <= node < len(self.shown) and bool(self.shown[node])
+
     def parent(self, node: int) -> int:
         return int(self._parent[node])
 
@@ -207,6 +215,11 @@ class FlatView(View):
 
     def context(self, node: int) -> int:
         return int(self._groups.first[node])
+
+    @property
+    def rows(self) -> tuple[Ints, Ints]:
+        """All rows, and a context that stands for each."""
+        return self._shown, self._groups.first[self._shown]
 
 
 # -- callers -----------------------------------------------------------------------------------------------------------
@@ -303,3 +316,17 @@ class CallerView(View):
     def context(self, node: int) -> int:
         batch, row = self._locate(node)
         return int(self._first[batch.group[row]])
+
+    def group(self, node: int) -> int:
+        """Return the number of the function that a row is of."""
+        batch, row = self._locate(node)
+        return int(batch.group[row])
+
+    def find(self, groups: Sequence[int]) -> int:
+        """Return the row of a function, of its caller, of the caller of that one, and so on."""
+        node = ABOVE
+        for group_ in groups:
+            node = next((child for child in self.children(node).tolist() if self.group(child) == group_), ABOVE)
+            if node == ABOVE:
+                raise UsageError("no function has these callers")
+        return node

@@ -439,6 +439,13 @@ class ProfileMaker:
         overview = self._glance(labels, self._functions.data(labels, detail, self._limits.rows))
         return Panel("hotspots", "Overview", {**self._share(labels), **overview}, self._notes())
 
+    def flame_data(self, context: int, share: float) -> tuple[dict[str, Any], int]:
+        """Return the tree of a flame graph around a call without boxes that are narrower than a share of its width, and
+        how many are folded for that."""
+        labels = Labels(self._experiment.contexts)
+        tree = self._tree.cut_around(context, share, labels)
+        return {**self._share(labels), "tree": tree.data}, tree.n_folded
+
     def spread_panel(self, detail: Detail) -> Panel | None:
         """Return the spread over profiles alone; None where there is only one."""
         if self._spread is None:

@@ -258,7 +258,29 @@ class CallTree:
 
     def cut(self, n_contexts: int, labels: Labels) -> CutTree:
         """Return the largest contexts, and rows for what lies below them."""
-        cut = cut_rows(self._parent, self._size, n_contexts)
+        return self._describe(cut_rows(self._parent, self._size, n_contexts), labels)
+
+    def cut_around(self, context: int, share: float, labels: Labels) -> CutTree:
+        """Return the contexts with at least a share of the whole, those below a context with at least that share of it,
+        and what lies above it; a context below 0 stands above all."""
+        kept = self._size >= share
+        at = int(np.searchsorted(self._contexts, context))
+        if context >= 0:
+            if at >= len(self._contexts) or self._contexts[at] != context:
+                raise UsageError("there is no such call")
+            kept |= self._is_below(at) & (self._size >= share * self._size[at])
+            while at >= 0:
+                kept[at] = True
+                at = int(self._parent[at])
+        return self._describe(fold_rows(self._parent, self._size, kept), labels)
+
+    def _is_below(self, at: int) -> Bools:
+        """Return which contexts, by position, are one or lie below it."""
+        end = self.metrics[0].tree.subtree_end[self._contexts[at]]
+        below: Bools = (self._contexts >= self._contexts[at]) & (self._contexts < end)
+        return below
+
+    def _describe(self, cut: Cut, labels: Labels) -> CutTree:
         chosen = self._contexts[cut.kept]
         data = {
             "context": chosen,
@@ -316,7 +338,12 @@ def cut_rows(parent: Ids, size: Floats, n_kept: int) -> Cut:
     order = np.argsort(-size, kind="stable")  # of equal ones the first, so that parents come first
     kept = np.zeros(len(parent), np.bool_)
     kept[order[:n_kept]] = True
-    share = float(size[order[n_kept]]) if n_kept < len(parent) else 0.0
+    return fold_rows(parent, size, kept)
+
+
+def fold_rows(parent: Ids, size: Floats, kept: Bools) -> Cut:
+    """Keep some rows of a tree, with all that lie above them, and fold the others."""
+    share = float(size[~kept].max()) if not kept.all() else 0.0
     above = _nearest_kept(parent, kept)
     dropped = np.flatnonzero(~kept)
     holders, row = np.unique(above[dropped], return_inverse=True)

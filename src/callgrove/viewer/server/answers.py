@@ -7,16 +7,21 @@ The other half of the contract is `Requests` in static/documents.d.ts. A new req
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from callgrove.errors import CallgroveError, compose_text
+from callgrove.model.study.series import Study
+from callgrove.viewer.report import Input as ReportInput
+from callgrove.viewer.report import report
 from callgrove.viewer.server.inputs import Input
 from callgrove.viewer.server.looks import LOOK, Look, Looks
 from callgrove.viewer.server.parameters import BadRequest, Parameters
-from callgrove.viewer.server.tabs import OVERVIEW, make_tab, outline_section, panel_document
+from callgrove.viewer.server.rows import NODE, answer_path, answer_rows, answer_search, find_node, make_view
+from callgrove.viewer.server.system import answer_grid, answer_source, answer_spread
+from callgrove.viewer.server.tabs import OVERVIEW, flame_document, make_tab, outline_section, panel_document
 
-__all__ = ["ANSWERS", "answer", "outline"]
+__all__ = ["ANSWERS", "answer", "outline", "save_report"]
 
 Document = dict[str, Any]
 
@@ -40,9 +45,22 @@ def _answer_tab(looks: Looks, look: Look, parameters: Parameters) -> Document:
     return {"panels": [panel_document(panel, looks.spell) for panel in panels]}
 
 
+def _answer_flame(looks: Looks, look: Look, parameters: Parameters) -> Document:
+    """Return the tree of the flame graph around a call."""
+    view = make_view(looks, look, "tree")
+    return flame_document(looks, look, find_node(view, parameters.text("node", "")))
+
+
 ANSWERS: Mapping[str, Answer] = {
     "look": Answer(_answer_look),
     "tab": Answer(_answer_tab, ("tab",)),
+    "rows": Answer(answer_rows, (*NODE, "sort", "down", "first", "count", "columns")),
+    "path": Answer(answer_path, ("node",)),
+    "search": Answer(answer_search, ("text",)),
+    "flame": Answer(_answer_flame, ("node",)),
+    "spread": Answer(answer_spread, (*NODE, "over")),
+    "grid": Answer(answer_grid, NODE),
+    "source": Answer(answer_source, NODE),
 }
 
 
@@ -55,6 +73,18 @@ def answer(inputs: Sequence[Input], name: str, parameters: Parameters) -> Docume
     look = Look.of(parameters)
     with one.lock:
         return ANSWERS[name].make(one.demand(), look, parameters)
+
+
+def save_report(inputs: Sequence[Input], parameters: Parameters) -> str:
+    """Return one page of what is looked at, as `callgrove report` makes it."""
+    parameters.refuse_unknown(LOOK)
+    one = inputs[parameters.integer("input", 0, len(inputs) - 1)]
+    look = Look.of(parameters)
+    with one.lock:
+        looks = one.demand()
+        opened = looks.opened if isinstance(looks.opened, Study) else looks.experiment(look)
+        choice = replace(looks.choice, metric=look.metric or looks.choice.metric)
+        return report([ReportInput(opened, looks.paths)], choice, wording=looks.spell)
 
 
 def outline(inputs: Sequence[Input], version: str) -> Document:

@@ -22,7 +22,7 @@ from callgrove._version import __version__
 from callgrove.errors import CallgroveError, InputError, compose_text
 from callgrove.model.table import visible
 from callgrove.viewer.page import encode, modules, style
-from callgrove.viewer.server.answers import answer, outline
+from callgrove.viewer.server.answers import answer, outline, save_report
 from callgrove.viewer.server.inputs import Input, StaleInput
 from callgrove.viewer.server.parameters import BadRequest, Parameters
 
@@ -38,6 +38,7 @@ T = TypeVar("T")
 THREADS = 4
 MOST_WAITING = 400  # requests; more of them are refused at once
 STYLE = "theme.css"
+AS_FILE = 'attachment; filename="report.html"'
 CLOSED = 499  # nobody reads it: the client has gone
 
 _PAGE = """\
@@ -146,9 +147,13 @@ def make_app(inputs: Sequence[Input], title: str, work: Work, complain: Callable
         return JSONResponse({"inputs": [one.status for one in inputs]})
 
     async def send_answer(request: Request) -> Response:
+        name = request.path_params["name"]
+        is_report = name == "report"
+
         def compute() -> str:
             parameters = Parameters.parse(request.scope["query_string"])
-            name = request.path_params["name"]
+            if is_report:
+                return save_report(inputs, parameters)
             return encode(outline(inputs, __version__) if name == "outline" else answer(inputs, name, parameters))
 
         try:
@@ -156,6 +161,10 @@ def make_app(inputs: Sequence[Input], title: str, work: Work, complain: Callable
         except Exception as error:
             status, problem = _describe(error, complain)
             return JSONResponse(problem, status)
+        if is_report:
+            return Response(
+                text, media_type="text/html", headers={"content-disposition": 'attachment; filename="report.html"'}
+            )
         return Response(text, media_type="application/json")
 
     async def open_again(request: Request) -> Response:

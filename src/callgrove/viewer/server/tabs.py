@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from callgrove.analysis.metric_tree import metric_tree
+from callgrove.explore.views import ABOVE
 from callgrove.model.experiment import Experiment
 from callgrove.model.study.series import Study
 from callgrove.viewer.page import Choice, Detail, Limits, Panel, PanelMaker
@@ -20,6 +22,7 @@ from callgrove.viewer.server.looks import Look, Looks, Opened
 from callgrove.viewer.summaries import (
     FEWEST_LOCATIONS,
     FEWEST_POINTS,
+    MetricTreeMaker,
     efficiency_maker,
     gpu_maker,
     metric_tree_maker,
@@ -27,11 +30,12 @@ from callgrove.viewer.summaries import (
 )
 from callgrove.viewer.timeline.maker import timeline_maker
 
-__all__ = ["make_tab", "outline_section", "panel_document"]
+__all__ = ["flame_document", "make_tab", "outline_section", "panel_document"]
 
 LIMITS = Limits()
 DETAIL = Detail()
 OVERVIEW = "Overview"
+NARROWEST = 1 / 8_000  # of the width of a flame graph: less than a pixel of the widest screens
 Make = Callable[[Opened, Choice, Limits], PanelMaker | None]
 
 
@@ -57,16 +61,14 @@ def _has_several_profiles(looks: Looks) -> bool:
     return has_costs(looks) and isinstance(looks.opened, Experiment) and len(looks.opened.values.known) > 1
 
 
-def _has_metric_tree(looks: Looks) -> bool:
-    return isinstance(looks.opened, Experiment) and any(metric.parent >= 0 for metric in looks.opened.metrics)
-
-
 def _has_efficiencies(looks: Looks) -> bool:
     opened = looks.opened
-    if isinstance(opened, Study) or not has_costs(looks):
+    if isinstance(opened, Study):
         return False
+    if opened.traces.n_spans:
+        return _has_devices(looks)
     n_profiles = len(opened.profiles.measured)
-    return n_profiles >= FEWEST_LOCATIONS and len(opened.contexts) * n_profiles <= LIMITS.values
+    return has_costs(looks) and n_profiles >= FEWEST_LOCATIONS and len(opened.contexts) * n_profiles <= LIMITS.values
 
 
 def has_events(looks: Looks) -> bool:
@@ -77,6 +79,13 @@ def has_events(looks: Looks) -> bool:
 
 def _has_spans(looks: Looks) -> bool:
     return isinstance(looks.opened, Experiment) and bool(looks.opened.traces.n_spans)
+
+
+def _has_devices(looks: Looks) -> bool:
+    profiles = looks.opened.profiles if isinstance(looks.opened, Experiment) else None
+    return (
+        _has_spans(looks) and profiles is not None and any(n is not None for n in profiles.identity_list("gpu_device"))
+    )
 
 
 def _has_points(looks: Looks) -> bool:
@@ -119,8 +128,21 @@ def _overview(looks: Looks, look: Look) -> Iterator[Panel]:
             yield from _named(_made(make, looks, look if make is scaling_maker else rest), OVERVIEW)
 
 
-def _profile_tab(title: str) -> Callable[[Looks, Look], Iterable[Panel]]:
-    return lambda looks, look: _named(_profile(looks, look).panels(DETAIL), title)
+def _flame(looks: Looks, look: Look) -> Iterator[Panel]:
+    """Yield the flame graph of everything; what is too narrow to be seen is asked for when somebody zooms there."""
+    costs = looks.costs(look)
+    if not costs.is_additive or costs.has_missing:
+        name = costs.metric.name
+        why = "lacks values, so that nothing adds up" if costs.is_additive else "has no parts that add up"
+        yield Panel("unavailable", "Flame graph", {"reason": f"{name} {why}; choose another metric."})
+        return
+    yield Panel("liveflame", "Flame graph", flame_document(looks, look, ABOVE))
+
+
+def flame_document(looks: Looks, look: Look, context: int) -> dict[str, Any]:
+    """Return the tree of a flame graph around a call, as finely as a screen can show it."""
+    data, n_folded = _profile(looks, look).flame_data(context, NARROWEST)
+    return {**data, "n_folded": n_folded}
 
 
 def _spread(looks: Looks, look: Look) -> Iterator[Panel]:
@@ -145,15 +167,25 @@ def _named(panels: Iterable[Panel], *titles: str) -> Iterator[Panel]:
     return (panel for panel in panels if panel.title in titles)
 
 
+def _explore(looks: Looks, look: Look) -> Iterator[Panel]:
+    """Yield what the coupled panes begin with: the tree of metrics. Everything else is asked for."""
+    experiment = looks.experiment(look)
+    key = ("metrics", look.derive, look.filter)
+    table = looks.others.get(key, lambda: metric_tree(experiment, limit=LIMITS.rows))
+    (panel,) = MetricTreeMaker(table).panels(DETAIL)
+    has_callers = looks.costs(look).is_additive
+    yield Panel("explore", "Explore", {"metric_tree": panel.data, "has_callers": has_callers}, panel.notes)
+
+
 TABS = (
     _Tab(OVERVIEW, True, lambda looks: True, _overview),
-    _Tab("Flame graph", True, has_costs, _profile_tab("Flame graph")),
-    _Tab("Call tree", True, has_costs, _profile_tab("Call tree")),
+    _Tab("Explore", True, has_costs, _explore),
+    _Tab("Flame graph", True, has_costs, _flame),
     _Tab("Spread", True, _has_several_profiles, _spread),
-    _Tab("Metrics", False, _has_metric_tree, _of(metric_tree_maker, "Metrics")),
     _Tab("Efficiency", False, _has_efficiencies, _efficiency),
     _Tab("Timeline", False, has_events, _of(timeline_maker, "Timeline")),
-    _Tab("GPU", False, _has_spans, _of(gpu_maker, "GPU", "Calls")),
+    _Tab("GPU", False, _has_devices, _of(gpu_maker, "GPU", "Calls")),
+    _Tab("Calls", False, lambda looks: _has_spans(looks) and not _has_devices(looks), _of(gpu_maker, "GPU", "Calls")),
     _Tab("Scaling", True, _has_points, _of(scaling_maker, "Scaling", has_metric=True)),
 )
 NAMED = {profile_maker, metric_tree_maker, efficiency_maker, timeline_maker, gpu_maker, scaling_maker}

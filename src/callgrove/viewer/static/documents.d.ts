@@ -67,6 +67,107 @@ export interface Requests {
   /** Whether a look makes sense, and the metrics that it has. */
   look: { parameters: Look; answer: { metrics: string[] } };
   tab: { parameters: Look & { tab: string }; answer: { panels: Panel[] } };
+  /** Rows right below one, in order; the empty node stands above all. */
+  rows: {
+    parameters: Look & View & { node: string; down: number; first: number; count: number; columns: string[] };
+    answer: RowsData;
+  };
+  /** The rows above one of the call tree, and itself. */
+  path: { parameters: Look & { node: string }; answer: RowsData };
+  /** The costliest rows of the call tree whose names have a text. */
+  search: { parameters: Look & { text: string }; answer: HitsData };
+  /** The flame graph around a call, without what is too narrow to be seen there. */
+  flame: { parameters: Look & { node: string }; answer: LiveFlameData };
+  spread: { parameters: Look & View & { node: string; over: string }; answer: EntitiesData };
+  grid: { parameters: Look & View & { node: string }; answer: CellsData };
+  source: { parameters: Look & View & { node: string }; answer: SourceData };
+}
+
+/** Which rows there are: contexts, functions with their callers, or groups of contexts. */
+export interface View {
+  view: "tree" | "callers" | "flat";
+  by: string;
+}
+
+/** Rows with their costs; the first metric is the one that is looked at. */
+export interface RowsData {
+  key: string[];
+  name: string[];
+  kind: string[];
+  file: string[];
+  line: Numbers;
+  module: string[];
+  opens: Numbers;
+  /** How many siblings there are. */
+  n: number;
+  metrics: (Metric & { exclusive: Numbers; inclusive: Numbers })[];
+}
+
+export interface HitsData extends RowsData {
+  /** Of the whole cost; null where nothing is a part of it. */
+  share: Finite;
+  /** Keys from the outermost row on. */
+  paths: string[][];
+}
+
+/** Costs by rank, thread, ...; those of neighbours together where there are too many. NaN is no value. */
+export interface EntitiesData {
+  over: string;
+  /** Of which there are several. */
+  kinds: string[];
+  n: number;
+  scope: string;
+  metric: Metric;
+  name: string[];
+  mean: Numbers;
+  low: Numbers;
+  high: Numbers;
+  n_joined: number;
+  /** Of all of them; null where nothing has a value. */
+  statistics: {
+    min: Finite;
+    p25: number;
+    median: number;
+    p75: number;
+    max: Finite;
+    mean: Finite;
+    std: Finite;
+    sum: number;
+    imbalance: Finite;
+    none: number;
+  } | null;
+}
+
+/** Costs by rank and thread. */
+export interface CellsData {
+  metric: Metric;
+  grid: GridData;
+  mean: Numbers;
+  low: Numbers;
+  high: Numbers;
+}
+
+/** Lines around a place, and what they cost in the whole run; NaN is no cost. */
+export interface SourceData {
+  file: string;
+  line: number;
+  first: number;
+  text: string[];
+  /** Why there are none. */
+  missing: string;
+  metric: Metric;
+  exclusive: Numbers;
+}
+
+/** A flame graph without its narrowest boxes, which are asked for when somebody zooms there. */
+export interface LiveFlameData extends FlameData {
+  n_folded: number;
+}
+
+/** What the coupled panes begin with. */
+export interface ExploreData {
+  metric_tree: MetricTreeData;
+  has_callers: boolean;
 }
 
 export interface Provider {
@@ -82,7 +183,13 @@ export interface Provider {
 }
 
 /** The data of every kind of panel. */
-export interface PanelData {
+export interface PanelData extends ReportPanels {
+  explore: ExploreData;
+  liveflame: LiveFlameData;
+}
+
+/** Those whose data may lie in the page. */
+export interface ReportPanels {
   hotspots: HotspotsData;
   flame: FlameData;
   calltree: CallTreeData;
@@ -103,8 +210,7 @@ export interface PanelData {
 
 export type Kind = keyof PanelData;
 
-/** Kinds of panels whose data may lie in the page. */
-export type ReportKind = Kind;
+export type ReportKind = keyof ReportPanels;
 
 export type Panel<K extends Kind = Kind> = {
   [P in K]: { kind: P; title: string; data: PanelData[P]; notes: string[] };

@@ -50,11 +50,20 @@ const COLOURINGS = [
  * @param {Store} view
  */
 export function drawFlame(place, data, view) {
+  new FlameGraph(place, subjectOf(data), view).refresh();
+}
+
+/**
+ * What a flame graph of some data is of.
+ * @param {FlameData} data
+ * @returns {Subject}
+ */
+export function subjectOf(data) {
   const tree = treeOf(data.tree, data.labels);
   const signed = data.metrics.some((one) => one.signed);
   /** @type {Option[]} */
   const withChange = [["change", "change"], ...COLOURINGS];
-  const subject = {
+  return {
     tree,
     metricOf: (/** @type {string} */ name) => chosenMetric(tree.metrics, name),
     colourings: (/** @type {number} */ metric) =>
@@ -64,7 +73,6 @@ export function drawFlame(place, data, view) {
     width: (/** @type {number} */ metric) => `inclusive ${tree.metrics[metric].name}`,
     controls: [],
   };
-  new FlameGraph(place, subject, view).refresh();
 }
 
 /** What is in sight is a part of the whole, from `from` to `to`; `focus` is the call that was zoomed to, -1 is none. */

@@ -2,12 +2,50 @@
  * What of an input is looked at, to be typed: a pattern of call paths, and metrics computed of others. The server says
  * where a text is wrong; what was shown before stays until it is right.
  *
+ * @import { Look } from "./documents.js"
  * @import { Tabs } from "./page.js"
  * @import { ServedProvider } from "./served.js"
  */
 
 import { button, element } from "./dom.js";
+import { save } from "./saving.js";
 import { Refused } from "./served.js";
+
+const COMMAND_MS = 20_000; // that a command stays in sight
+/** @type {Record<string, string>} */
+const VERBS = {
+  Overview: "top",
+  Explore: "tree",
+  "Flame graph": "tree",
+  Spread: "imbalance",
+  Efficiency: "pop",
+  Timeline: "timeline",
+  GPU: "summary",
+  Calls: "summary",
+  Scaling: "model",
+};
+const PLAIN = ["pop", "summary", "timeline"]; // verbs that take no filter here
+
+/** @param {string} text */
+const quoted = (text) => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'"'"'`)}'`);
+
+/**
+ * The command that prints what a tab shows.
+ * @param {string} tab
+ * @param {string} path
+ * @param {Look} look
+ */
+export function commandOf(tab, path, { metric, derive, filter }) {
+  const verb = VERBS[tab] ?? "info";
+  const words = ["callgrove", verb, quoted(path)];
+  if (PLAIN.includes(verb) || verb === "info") return words.join(" ");
+  if (metric) words.push("-m", quoted(metric));
+  if (verb !== "model") {
+    for (const text of derive) words.push("--derive", quoted(text));
+    if (filter) words.push("--query", quoted(filter));
+  }
+  return words.join(" ");
+}
 
 /**
  * @param {Tabs} section
@@ -22,13 +60,7 @@ class LookBar {
   formula = textBox("Define", "a metric like  ipc = instructions / cycles", "A metric of others; Enter adds it");
   said = element("span", { class: "problem", attributes: { role: "alert" } });
   typed = element("span", { class: "typed" });
-  root = element("div", { class: "lookbar" }, [
-    this.filter.root,
-    button("Clear", "Show all call paths again", () => this.setFilter("")),
-    this.formula.root,
-    this.typed,
-    this.said,
-  ]);
+  root = element("div", { class: "lookbar" });
 
   /**
    * @param {Tabs} section
@@ -37,6 +69,20 @@ class LookBar {
   constructor(section, provider) {
     this.section = section;
     this.provider = provider;
+    this.root.append(
+      ...(section.section.has_contexts
+        ? [
+            this.filter.root,
+            button("Clear", "Show all call paths again", () => this.setFilter("")),
+            this.formula.root,
+            this.typed,
+          ]
+        : []),
+      this.said,
+      element("span", { class: "gap" }),
+      button("Command", "Copy the command that prints what is seen", () => this.copyCommand()),
+      button("Save report", "Save what is looked at as one page to mail", () => this.saveReport()),
+    );
     this.filter.input.addEventListener("keydown", (event) => {
       if (event.key === "Enter") this.setFilter(this.filter.input.value.trim());
     });
@@ -99,6 +145,35 @@ class LookBar {
         input.setSelectionRange(error.position, error.position + 1);
       }
       return null;
+    }
+  }
+
+  /** What every request says. */
+  look() {
+    const { view, input } = this.section;
+    return { input, metric: view.get("metric"), derive: view.get("derive"), filter: view.get("filter") };
+  }
+
+  async copyCommand() {
+    const { view, section, tabs } = this.section;
+    const path = section.facts.find(([word]) => word === "opened")?.[1] ?? "PATH";
+    const tab = tabs.find(({ name }) => name === view.get("tab"));
+    const command = commandOf(view.get("tab"), path, tab?.hasMetric ? this.look() : { ...this.look(), metric: "" });
+    await navigator.clipboard?.writeText(command).catch(() => {});
+    this.said.textContent = "";
+    this.typed.replaceChildren(element("code", { text: command, attributes: { role: "status" } }));
+    if (!this.typed.isConnected) this.said.before(this.typed);
+    setTimeout(() => this.list(), COMMAND_MS);
+  }
+
+  /** Save the report of what is looked at, which the server writes. */
+  async saveReport() {
+    this.said.textContent = "Writing the report …";
+    try {
+      save("report.html", await this.provider.report(this.look()));
+      this.said.textContent = "";
+    } catch (error) {
+      this.said.textContent = error instanceof Error ? error.message : String(error);
     }
   }
 

@@ -6,6 +6,12 @@
  *
  * @typedef {(section: Tabs) => HTMLElement} Bar  what a section has below its tabs
  *
+ * @typedef {Object} Page
+ * @property {Tabs[]} sections
+ * @property {number} shown  which of them
+ * @property {(number: number) => Promise<void>} show
+ * @property {() => void} onShow  called when another one is shown
+ *
  * @typedef {Object} Tab
  * @property {string} name
  * @property {boolean} hasMetric
@@ -31,22 +37,32 @@ import { tooltip } from "./tooltip.js";
 /**
  * @param {HTMLElement} body
  * @param {Provider} provider
- * @param {Drawers} drawers
+ * @param {Partial<Drawers>} drawers
  * @param {Bar} [bar]
  */
 export async function drawPage(body, provider, drawers, bar) {
   const main = element("main");
   const outline = await provider.outline();
   const sections = outline.sections.map((section, input) => new Tabs(section, input, provider, drawers, bar));
-  /** @param {number} number */
-  const show = (number) => {
-    tooltip.hide();
-    main.replaceChildren(sections[number].root);
-    return sections[number].shown();
+  /** @type {Page} */
+  const page = {
+    sections,
+    shown: 0,
+    onShow: () => {},
+    show: async (number) => {
+      tooltip.hide();
+      page.shown = number;
+      header.choose(number);
+      main.replaceChildren(sections[number].root);
+      await sections[number].shown();
+      page.onShow();
+    },
   };
-  body.append(headerOf(body, outline, show), main);
+  const header = headerOf(body, outline, page.show);
+  body.append(header.root, main);
   document.addEventListener("keydown", (event) => pressed(event, body, sections));
-  if (sections.length) await show(0);
+  if (sections.length) await page.show(0);
+  return page;
 }
 
 /**
@@ -56,22 +72,22 @@ export async function drawPage(body, provider, drawers, bar) {
  */
 function headerOf(body, { title, sections }, show) {
   const format = sections[0]?.facts.find(([word]) => word === "format")?.[1] ?? "";
-  const inputs = () =>
-    choice(
-      "Input",
-      sections.map((section, i) => [String(i), nameOf(section, i)]),
-      "0",
-      (value) => show(Number(value)),
-    ).root;
-  return element("header", { class: "top" }, [
+  const inputs = choice(
+    "Input",
+    sections.map((section, i) => [String(i), nameOf(section, i)]),
+    "0",
+    (value) => show(Number(value)),
+  );
+  const root = element("header", { class: "top" }, [
     element("span", { class: "brand", text: "callgrove" }),
     element("h1", { text: title }),
     sections.length === 1 ? element("span", { class: "chip", text: format }) : null,
-    sections.length > 1 ? inputs() : null,
+    sections.length > 1 ? inputs.root : null,
     element("span", { class: "gap" }),
     button("Keys", "Which keys do what (?)", () => toggleHelp(body)),
     button("Theme", "Light or dark", toggleTheme),
   ]);
+  return { root, choose: (/** @type {number} */ number) => inputs.set(String(number)) };
 }
 
 /**
@@ -116,7 +132,7 @@ export class Tabs {
    * @param {SectionOutline} section
    * @param {number} input  its number
    * @param {Provider} provider
-   * @param {Drawers} drawers
+   * @param {Partial<Drawers>} drawers
    * @param {Bar} [bar]
    */
   constructor(section, input, provider, drawers, bar) {
@@ -126,6 +142,7 @@ export class Tabs {
     this.provider = provider;
     this.drawers = drawers;
     this.view = new Store({
+      input,
       metrics,
       metric: first_metric,
       search: "",
@@ -135,6 +152,8 @@ export class Tabs {
       model: null,
       derive: [],
       filter: "",
+      rows: { view: "tree", by: "function" },
+      columns: [],
     });
     this.metric = this.metricChoice(metrics, first_metric);
     this.tabs = section.tabs.map((tab, i) => this.tabOf(tab, i));
@@ -210,7 +229,7 @@ export class Tabs {
         this.metric,
         section.tabs.length > 1 || section.metrics.length ? this.search : null,
       ]),
-      ...(below && section.has_contexts ? [below(this)] : []),
+      ...(below ? [below(this)] : []),
       ...this.tabs.map((one) => one.panel),
     );
   }
@@ -319,7 +338,7 @@ export class Tabs {
    * @param {Store} view
    */
   drawPanel(place, panel, view) {
-    this.drawers[panel.kind](place, panel.data, view, this.provider);
+    this.drawers[panel.kind]?.(place, panel.data, view, this.provider);
   }
 
   /**

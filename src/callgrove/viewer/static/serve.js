@@ -1,6 +1,9 @@
 /** Where the page of the viewer begins: shows how far opening is, then draws what the server gives. */
 
+import { followAddress } from "./address.js";
 import { button, element } from "./dom.js";
+import { drawExplore } from "./explore.js";
+import { drawLiveFlame } from "./live_flame.js";
 import { lookBar } from "./lookbar.js";
 import { drawPage } from "./page.js";
 import { PANELS } from "./panels.js";
@@ -73,7 +76,9 @@ async function start() {
   provider.onStale = (input, message) => sayStale(provider, input, message);
   try {
     await opened(provider);
-    await drawPage(document.body, provider, PANELS, (section) => lookBar(section, provider));
+    const drawers = { ...PANELS, explore: drawExplore, liveflame: drawLiveFlame };
+    const page = await drawPage(document.body, provider, drawers, (section) => lookBar(section, provider));
+    await followAddress(page);
     document.documentElement.dataset.ready = "true";
   } catch (error) {
     const text = error instanceof Error ? error.message : String(error);

@@ -2,7 +2,7 @@
  * The provider of the viewer: asks the server that the page came from. All addresses are relative, as a proxy may have
  * put the page anywhere.
  *
- * @import { Outline, Provider, Requests } from "./documents.js"
+ * @import { Look, Outline, Provider, Requests } from "./documents.js"
  *
  * @typedef {Object} InputStatus  how far opening an input is
  * @property {string} name
@@ -60,6 +60,14 @@ export class ServedProvider {
       if (error instanceof Refused && error.status === STALE) this.onStale(parameters.input, error.message);
       throw error;
     }
+  }
+
+  /**
+   * One page of what is looked at, to keep.
+   * @param {Look} look
+   */
+  async report(look) {
+    return new Blob([await asked(`api/report?${queryOf(look)}`)], { type: "text/html" });
   }
 
   /** @returns {Promise<InputStatus[]>} */

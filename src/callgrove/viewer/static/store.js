@@ -1,7 +1,10 @@
 /**
  * What panels of a section agree on.
  *
+ * @import { View } from "./documents.js"
+ *
  * @typedef {Object} State
+ * @property {number} input  of the section
  * @property {string[]} metrics  names of those to choose from
  * @property {string} metric
  * @property {string} search  its text
@@ -11,6 +14,8 @@
  * @property {number | null} model  that is plotted
  * @property {string[]} derive  definitions of metrics that the user typed
  * @property {string} filter  a pattern of call paths, empty for all
+ * @property {View} rows  which rows the coupled panes show
+ * @property {string[]} columns  metrics that they show beside the chosen one
  *
  * @typedef {(name: string) => boolean} Fits  does a search find a name?
  */

@@ -24,6 +24,7 @@
  * @property {(row: number) => number} [depth]
  * @property {(row: number) => boolean | null} [opened]  null: nothing below it
  * @property {(row: number) => void} [onToggle]
+ * @property {(row: number) => void} [onSelect]  where rows are chosen; then only their marks open them with the mouse
  * @property {(row: number) => string} [rowClass]
  */
 
@@ -185,6 +186,7 @@ export class Table {
     if (top < root.scrollTop) root.scrollTop = top;
     else if (top + ROW > root.scrollTop + room) root.scrollTop = top + ROW - room;
     this.redraw();
+    this.#options.onSelect?.(this.#rows[this.#cursor]);
   }
 
   /** @param {KeyboardEvent} event */
@@ -229,7 +231,10 @@ export class Table {
     const at = Math.floor((event.clientY - this.#spacer.getBoundingClientRect().top) / ROW);
     if (at < 0 || at >= this.#rows.length) return;
     this.#cursor = at;
-    if (this.#opened(at) !== null) this.#options.onToggle?.(this.#rows[at]);
+    const { onSelect, onToggle } = this.#options;
+    onSelect?.(this.#rows[at]);
+    const onMark = event.target instanceof HTMLElement && event.target.classList.contains("twist");
+    if (this.#opened(at) !== null && (!onSelect || onMark || event.detail > 1)) onToggle?.(this.#rows[at]);
     else this.redraw();
   }
 }
