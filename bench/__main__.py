@@ -13,6 +13,7 @@ from pathlib import Path
 from bench.cases import (
     algebra,
     books,
+    chrome,
     columnar,
     convert,
     cube,
@@ -58,6 +59,7 @@ BENCHES: dict[str, Callable[[Conditions], Iterator[Finding]]] = {
     "books": books.run,
     "exports": exports.run,
     "prof": prof.run,
+    "chrome": chrome.run,
     "traces": timeline.run,
     "windows": windows.run,
     "sql": sql.run,
