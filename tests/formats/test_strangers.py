@@ -78,8 +78,6 @@ def test_archives(kind: str, words: str, database: Path, tmp_path: Path, capsys:
         ('"Kind","Agent_Id","Queue_Id","Stream_Id"\n', "is a CSV file of rocprofv3"),
         ('"Domain","Function","Process_Id"\n', "is a CSV file of rocprofv3"),
         ('"Index","KernelName","gpu-id"\n', "is a CSV file of the first rocprof"),
-        ("4 templated_functions_MULTI_TIME\n# Name Calls\n", "is a profile of TAU"),
-        ("__rec=node,id=12,attr=10\n", "is a Caliper file"),
         ("# callgrind format\nversion: 1\n", "is a profile of Callgrind"),
         ("version: 1\ncreator: callgrind-3.19.0\n", "is a profile of Callgrind"),
         ("gmon\1\0\0\0\0\0\0", "is a profile for gprof"),

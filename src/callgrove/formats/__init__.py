@@ -17,6 +17,8 @@ The modules, in the order to read them:
     events/       recorded events of any tool: data sets -> experiment
     gpu/          GPU traces in SQLite: rocpd, its draft, RPD, Nsight Systems
     timeline/     traces for viewers: Perfetto, Chrome, OTF2
+    caliper/      records and JSON-split of Caliper
+    tau.py        profiles of TAU
     stacks/       costs of call stacks: folded, perf script; for viewers speedscope, pprof, Graphviz
     rocprof_csv/  the CSV files of rocprofv3
     columnar/     our own folder of Parquet tables

@@ -141,8 +141,6 @@ ROCPD = "rocprofv3 --output-format rocpd records what it reads"
 OTHERS = {  # how files of other tools begin
     rb'\s*\{\s*"rocprofiler-sdk-tool"': f"is a JSON file of rocprofv3, {NOT_READ}; {ROCPD}",
     rb'"Index","KernelName"': f"is a CSV file of the first rocprof, {NOT_READ}; {ROCPD}",
-    rb"\d+ templated_functions": f"is a profile of TAU, {NOT_READ}",
-    rb"__rec=": f"is a Caliper file, {NOT_READ}",
     rb"(# callgrind format|version: 1\s+creator: callgrind)": f"is a profile of Callgrind, {NOT_READ}",
     rb"gmon\x01\x00\x00\x00": f"is a profile for gprof, {NOT_READ}",
     rb"#Paraver ": f"is a Paraver trace, {NOT_READ}",

@@ -288,6 +288,18 @@ FORMATS: tuple[Entry, ...] = (
         usual_names=(".script", ".perf"),
     ),
     Entry(
+        "caliper",
+        "Caliper records (.cali), or JSON-split of cali-query; also folders of them",
+        "callgrove.formats.caliper.format:FORMAT",
+        usual_names=(".cali",),
+        opens_many=True,
+    ),
+    Entry(
+        "tau",
+        "TAU profiles (profile.N.C.T), a file or a folder of them, or folders MULTI__METRIC",
+        "callgrove.formats.tau:FORMAT",
+    ),
+    Entry(
         "speedscope",
         "speedscope file: profiles and traces (JSON)",
         "callgrove.formats.stacks.speedscope:FORMAT",

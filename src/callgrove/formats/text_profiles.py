@@ -9,6 +9,7 @@ or breaks off is damage; both are counted, and said once each with the place whe
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,6 +32,7 @@ __all__ = [
     "TextBlock",
     "add_up_values",
     "head_lines",
+    "is_private",
     "text_blocks",
 ]
 
@@ -123,6 +125,18 @@ class LeftOut:
             builder.warn(severity, f"{path}: left out: {n:,} {reason}{shown}")
 
 
+PRIVATE = re.compile(
+    r"user|uid|owner|account|e-?mail|host|node|cluster|machine|home|path|cwd|dir|cmdline|command|executable|librar|environ"
+    r"|job.?id|launch|date|day|timestamp|address",
+    re.IGNORECASE,
+)
+
+
+def is_private(name: str) -> bool:
+    """Return whether a fact about a run may name people, machines or places on their disks: it stays in the file."""
+    return PRIVATE.search(name) is not None
+
+
 class CheckedByReading:
     """A format that knows all that is wrong with an input once it has read it."""
 
@@ -161,9 +175,15 @@ class ContextsByPath:
 
 
 def add_up_values(
-    builder: ExperimentBuilder, profile: ArrayLike, context: ArrayLike, metric: ArrayLike, value: Array
+    builder: ExperimentBuilder,
+    profile: ArrayLike,
+    context: ArrayLike,
+    metric: ArrayLike,
+    value: Array,
+    combine: np.ufunc = np.add,
 ) -> None:
-    """Add values to a builder, those of one cell as their sum. Integers stay such unless their sum is too large."""
+    """Add values to a builder, those of one cell as their sum, or as another combination. Integers stay such unless
+    their sum is too large."""
     columns = [np.broadcast_to(np.asarray(column, np.int64), len(value)) for column in (profile, context, metric)]
     if not len(value):
         return
@@ -171,6 +191,18 @@ def add_up_values(
         value = value.astype(np.float64)
     cells, cell = distinct_rows(*columns)
     sums = np.zeros(cells.shape[1], value.dtype)
-    with np.errstate(over="ignore", invalid="ignore"):
-        np.add.at(sums, cell, value)
+    sums[cell] = value
+    if cells.shape[1] < len(value):
+        _combine_cells(sums, cell, value, combine)
     builder.add_values(cells[0], cells[1], cells[2], sums)
+
+
+def _combine_cells(out: Array, cell: Array, value: Array, combine: np.ufunc) -> None:
+    """Combine the values of each cell, one of which is there already."""
+    first = np.full(len(out), -1, np.int64)
+    first[cell[::-1]] = np.arange(len(cell))[::-1]
+    out[:] = value[first]
+    others = np.ones(len(cell), np.bool_)
+    others[first] = False
+    with np.errstate(over="ignore", invalid="ignore"):
+        combine.at(out, cell[others], value[others])

@@ -152,6 +152,11 @@ def _as_signed(values: Array) -> Array:
     return values.astype(np.int64 if fits else np.float64)
 
 
+def _adds_up(metric: Metric) -> bool:
+    """Return whether values of one scope make those of another: a mean of means is nothing that was measured."""
+    return metric.aggregation != Aggregation.NONE or metric.composite is not None
+
+
 def recipe(metrics: Metrics, quantity: str, scope: Scope) -> Recipe:
     """Return the best way to a quantity in a scope. Raises NotEvaluated where it is a formula that nothing
     evaluates."""
@@ -168,7 +173,7 @@ def recipe(metrics: Metrics, quantity: str, scope: Scope) -> Recipe:
         return Recipe(row, metrics[row], scope)
     for candidate in SOURCES[scope]:
         index = metrics.find(quantity, candidate)
-        if index is not None:
+        if index is not None and (candidate == scope or _adds_up(metrics[index])):
             return Recipe(index, metrics[index], scope)
     if metrics.first(quantity).derivation is not None:
         raise UsageError(f"{quantity} is computed from sums and does not add up itself: it has no stored values")

@@ -55,7 +55,10 @@ def of_scaling(scaling: str) -> Combination:
 
 
 def combination_for(experiment: Experiment, scaling: str = "") -> Combination:
-    """Return what a scaling means; without a word, `device` where runs have GPU streams, else `weak`."""
+    """Return what a scaling means; without a word, `device` where runs have GPU streams, `strong` where only what all
+    profiles of a run have together is known, else `weak`."""
+    if not scaling and len(experiment.profiles.aggregates) == len(experiment.profiles.measured) > 0:
+        return of_scaling("strong")
     return of_scaling(scaling or ("device" if len(devices_of(experiment)) else "weak"))
 
 

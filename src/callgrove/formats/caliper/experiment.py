@@ -1,0 +1,400 @@
+"""From the records of Caliper files to one experiment; every file is a run.
+
+path                  contexts: functions, and regions of other nested attributes
+labels                contexts below the path, unless all records of a file have the same one
+no path               the root `[no region]`
+mpi.rank, threads     profiles; without them one for each run, of kind aggregate where it stands for several ranks
+other numbers         metrics; those of time series are counters
+globals               parameters of runs (mpi.world.size is p) and attributes; what names people, hosts or places on
+                      their disks stays in the file
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from callgrove.arrays import ABSENT, Array, Bools, Ids, Ints, distinct_rows
+from callgrove.formats.caliper.records import Attribute, Labels, PathTrie, Records, RecordTable
+from callgrove.formats.text_profiles import ContextsByPath, LeftOut, add_up_values, is_private
+from callgrove.model.builder import ExperimentBuilder
+from callgrove.model.contexts import LAST_LINE, ContextKind, Relation
+from callgrove.model.experiment import Severity
+from callgrove.model.metrics import Aggregation, Metric, Scope
+from callgrove.model.profiles import DEFAULT_ID_NAMES, Identifier, Interpretation, ProfileKind
+from callgrove.model.runs import PARAMETERS_DIFFER, Run
+from callgrove.model.traces.events import Counters
+
+__all__ = ["CaliperExperiment"]
+
+
+# -- metrics -----------------------------------------------------------------------------------------------------------
+
+
+RANKS = ("mpi.rank", "rank")
+THREADS = ("omp.thread.id", "pthread.id", "thread")
+SERIES = ("timeseries.snapshot", "block")  # numbers that tell the parts of a time series apart
+START = "timeseries.starttime"  # seconds since the epoch
+NO_METRICS = re.compile(
+    r"(mpi\.rank|rank|omp\.thread\.id|pthread\.id|thread|block|aggregate\.slot|cali\..*"
+    r"|iteration#.*|loop\.start_iteration|timeseries\.(snapshot|starttime))"
+)
+AGGREGATIONS = {
+    "min": Aggregation.MINIMUM,
+    "max": Aggregation.MAXIMUM,
+    "avg": Aggregation.NONE,
+    "mean": Aggregation.NONE,
+}
+NANOSECONDS = ".ns"  # names that end so say their unit
+OF_TREE = "regionprofile"  # the value of spot.channel of records that are no time series
+
+
+def describe_metric(attribute: Attribute, *, is_integer: bool) -> Metric:
+    """Return the metric that the numbers of an attribute are."""
+    name = attribute.name
+    scope = Scope.INCLUSIVE if "inclusive#" in name else Scope.EXCLUSIVE
+    rule = AGGREGATIONS.get(name.partition("#")[0], Aggregation.SUM)
+    unit = attribute.fact("attribute.unit") or ("ns" if name.endswith(NANOSECONDS) else "")
+    kind = "int64" if is_integer else "double"
+    return Metric(name, scope, unit, kind, rule, description=attribute.fact("attribute.alias"))
+
+
+# -- contexts ----------------------------------------------------------------------------------------------------------
+
+
+ROOT = "", "[no region]", ""
+FUNCTIONS = {"function": "", "mpi.function": "mpi", "source.function": "", "cupti.runtimeAPI": "cuda"}
+KERNELS = ("cupti.kernel.name", "rocm.kernel.name")
+SOURCE, MODULE = "sourceloc#", "module#"
+PLACE = re.compile(r"(.+):(\d{1,9})")
+NOT_LABELS = ("cali.", "spot.channel")  # attributes that tell how a file was made
+Frame = tuple[str, str, str]  # what it is, its name, and its module
+
+
+class CaliperContexts:
+    """Contexts of a builder by paths and labels, the same for all files."""
+
+    def __init__(self, builder: ExperimentBuilder) -> None:
+        self._builder = builder
+        self._frames: dict[Frame, int] = {}
+        self._list: list[Frame] = []
+        self._contexts = ContextsByPath(self._add)
+
+    def of_heads(self, records: Records, heads: Ints, constant: Mapping[str, str]) -> Ids:
+        """Return the contexts of all heads, -1 for those that are not asked for; labels that are the same in all
+        records are left out."""
+        known = {ABSENT: ABSENT}
+        out = np.full(len(records.heads), ABSENT, np.int32)
+        for number in heads.tolist():
+            path, labels = records.heads[number]
+            context = self._of_path(records.paths, path, known) if path >= 0 else self._below(ABSENT, ROOT)
+            for frame in _frames_of(labels, constant):
+                context = self._below(context, frame)
+            out[number] = context
+        return out
+
+    def _of_path(self, trie: PathTrie, path: int, known: dict[int, int]) -> int:
+        """Return the context of a path; `known` are those of the same file so far."""
+        steps = []
+        while path not in known:
+            steps.append(path)
+            path = trie.parent[path]
+        context = known[path]
+        for step in reversed(steps):
+            context = known[step] = self._below(context, (trie.attribute[step], trie.value[step], ""))
+        return context
+
+    def _below(self, context: int, frame: Frame) -> int:
+        number = self._frames.setdefault(frame, len(self._list))
+        if number == len(self._list):
+            self._list.append(frame)
+        return self._contexts.descend((number,), context)
+
+    def _add(self, parent: int, number: int) -> int:
+        what, name, module = self._list[number]
+        builder, in_module = self._builder, self._builder.module(module)
+        if what == SOURCE and (place := PLACE.fullmatch(name)):
+            line = min(int(place[2]), LAST_LINE)
+            region = builder.region(ContextKind.LINE, file=builder.file(place[1]), line=line, module=in_module)
+            return builder.add_context(parent, ContextKind.LINE, region, Relation.LEXICAL)
+        kind = _kind_of(what)
+        role = what if kind == ContextKind.REGION else ""
+        region = builder.region(kind, name, module=in_module, role=role, paradigm=FUNCTIONS.get(what, ""))
+        return builder.add_context(parent, kind, region)
+
+
+def _kind_of(attribute: str) -> ContextKind:
+    if not attribute:
+        return ContextKind.PLACEHOLDER
+    if attribute in FUNCTIONS:
+        return ContextKind.FUNCTION
+    return ContextKind.KERNEL if attribute in KERNELS else ContextKind.REGION
+
+
+def _frames_of(labels: Labels, constant: Mapping[str, str]) -> list[Frame]:
+    """Return the contexts that labels add below a path; a module belongs to the source line of the same record."""
+    kept = {name: value for name, value in labels if name not in constant and not name.startswith(NOT_LABELS)}
+    place = next((name for name in kept if name.startswith(SOURCE)), "")
+    module = next((name for name in kept if name.startswith(MODULE)), "") if place else ""
+    frames = [
+        (name, value if name in KERNELS or name in FUNCTIONS else f"{name}={value}", "")
+        for name, value in kept.items()
+        if name not in (place, module, *RANKS, *THREADS)
+    ]
+    return [*frames, (SOURCE, kept[place], kept.get(module, ""))] if place else frames
+
+
+def find_constant_labels(records: Records, heads: Ints) -> dict[str, str]:
+    """Return the labels that all of these heads have with one value."""
+    if not len(heads):
+        return {}
+    first, *others = (dict(records.heads[number][1]) for number in heads.tolist())
+    for labels in others:
+        first = {name: value for name, value in first.items() if labels.get(name) == value}
+        if not first:
+            break
+    return first
+
+
+# -- globals -----------------------------------------------------------------------------------------------------------
+
+
+PROCESSES = ("mpi.world.size", "jobsize")
+MOST_NAMED = 8  # in a message
+NO_PARAMETERS = re.compile(  # integers that are results, or follow from the number of processes
+    r"(numhosts|.*(time|date|day|version|seed|pid|jobid|job_id|uid|port|merit|elapsed).*|cali\..*|spot\..*)",
+    re.IGNORECASE,
+)
+PERFORMANCE = "3"  # Adiak's category of results
+INTEGERS = ("int", "uint")
+
+
+def read_parameters(records: Records) -> dict[str, float]:
+    """Return the globals that may be parameters of a run: integers that are no dates and no results."""
+    out: dict[str, float] = {}
+    for name, fact in records.globals.items():
+        is_result = fact.attribute.fact("adiak.category") == PERFORMANCE
+        is_whole = fact.attribute.type in INTEGERS and fact.value.isascii() and fact.value.isdigit()
+        if is_whole and len(fact.value) < 16 and not is_result and not NO_PARAMETERS.fullmatch(name):
+            out[name] = float(fact.value)
+    processes = next((out[name] for name in PROCESSES if name in out), None)
+    others = {name: value for name, value in out.items() if name not in PROCESSES}
+    return others if processes is None else {"p": processes, **others}
+
+
+def read_facts(records: Records) -> dict[str, str]:
+    """Return the globals that a page may show."""
+    return {name: fact.value for name, fact in records.globals.items() if not is_private(name) and fact.value}
+
+
+# -- the experiment ----------------------------------------------------------------------------------------------------
+
+
+Place = tuple[int, int, int]  # run, rank and thread
+
+
+@dataclass
+class _Cells:
+    """The numbers of one metric: profile, context and value of each, block by block."""
+
+    metric: Metric
+    blocks: list[tuple[Ints, Ints, Array]] = field(default_factory=list)
+
+
+@dataclass
+class _Run:
+    name: str
+    path: str
+    parameters: dict[str, float]
+    attributes: dict[str, str]
+    n_processes: int
+
+
+class CaliperExperiment:
+    """Collects the records of files, and makes an experiment of them."""
+
+    def __init__(self, builder: ExperimentBuilder) -> None:
+        self._builder = builder
+        self._contexts = CaliperContexts(builder)
+        self._cells: dict[str, _Cells] = {}
+        self._places: dict[Place, int] = {}
+        self._runs: list[_Run] = []
+        self._counters: list[tuple[Ints, str, Ints, Array]] = []
+        self.left_out = LeftOut()
+        self._private: set[str] = set()
+        self._numbered = False  # are there counters whose times nobody recorded?
+
+    def add(self, records: Records, path: Path) -> None:
+        """Add the records of one file."""
+        parameters = read_parameters(records)
+        facts = read_facts(records)
+        self._private |= {name for name in records.globals if name not in facts and is_private(name)}
+        run = len(self._runs)
+        is_series = [_is_series(table, records) for table in records.tables]
+        profiled = [table.head[~series] for table, series in zip(records.tables, is_series, strict=True)]
+        used = np.unique(np.concatenate(profiled)) if profiled else np.empty(0, np.int64)
+        constant = find_constant_labels(records, used)
+        facts |= {name: value for name, value in constant.items() if not is_private(name)}
+        self._runs.append(_Run(path.name, str(path), parameters, facts, int(parameters.get("p", 0))))
+        contexts = self._contexts.of_heads(records, used, constant)
+        for table, series in zip(records.tables, is_series, strict=True):
+            profile = self._profiles(table, records, run)
+            self._add_values(_rows(table, ~series), records, profile[~series], contexts)
+            if series.any():
+                self._add_series(_rows(table, series), records, profile[series])
+
+    def _profiles(self, table: RecordTable, records: Records, run: int) -> Ints:
+        """Return the profile of every record."""
+        rank, thread = (_column_of(table, records, names) for names in (RANKS, THREADS))
+        places, number = distinct_rows(rank, thread)
+        ids = [self._places.setdefault((run, r, t), len(self._places)) for r, t in places.T.tolist()]
+        return np.array(ids, np.int64)[number]
+
+    def _add_values(self, table: RecordTable, records: Records, profile: Ints, contexts: Ids) -> None:
+        for name, values in table.columns.items():
+            attribute = records.attributes.get(name) or Attribute(name, "double")
+            if NO_METRICS.fullmatch(name) or not len(values):
+                continue
+            cells = self._cells.get(name)
+            if cells is None:
+                metric = describe_metric(attribute, is_integer=values.dtype.kind == "i")
+                cells = self._cells[name] = _Cells(metric)
+            cells.blocks.append((profile, contexts[table.head].astype(np.int64), values))
+
+    def _add_series(self, table: RecordTable, records: Records, profile: Ints) -> None:
+        """Add the numbers of a time series as counters, over the time that it tells or over its own numbers."""
+        number = next(
+            (table.columns[name] for name in SERIES if name in table.columns), np.zeros(len(table.head), np.int64)
+        )
+        time = number.astype(np.int64)
+        if START in table.columns:
+            time = np.rint(table.columns[START] * 1e9).astype(np.int64)
+        else:
+            self._numbered = True
+        for name, values in table.columns.items():
+            if not NO_METRICS.fullmatch(name):
+                for head in np.unique(table.head).tolist():
+                    rows = table.head == head
+                    self._counters.append((profile[rows], _name_counter(name, records, head), time[rows], values[rows]))
+
+    # -- finishing -----------------------------------------------------------------------------------------------------
+
+    def finish(self) -> None:
+        """Give everything to the builder: runs by their parameters, profiles of each run together, metrics that add up
+        first."""
+        parameters, disagreement = self._agree()
+        order = sorted(range(len(self._runs)), key=lambda k: (tuple(parameters[k].values()), self._runs[k].name))
+        new_run = {run: number for number, run in enumerate(order)}
+        repetitions: dict[tuple[float, ...], int] = {}
+        for run in order:
+            point = tuple(parameters[run].values())
+            repetitions[point] = repetitions.get(point, 0) + 1
+            told = self._runs[run]
+            self._builder.add_run(Run(told.name, parameters[run], repetitions[point], told.path, told.attributes))
+        if disagreement:
+            self._builder.attributes[PARAMETERS_DIFFER] = disagreement
+        if len(self._runs) == 1:
+            self._builder.attributes.update(self._runs[0].attributes)
+        if self._private:
+            names = ", ".join(sorted(self._private)[:MOST_NAMED])
+            self._builder.warn(Severity.NOTE, f"facts that may name people, hosts or places are not shown: {names}")
+        profile_of = self._add_profiles(new_run)
+        for cells in sorted(self._cells.values(), key=lambda one: one.metric.aggregation != Aggregation.SUM):
+            self._add_metric(cells, profile_of)
+        self._add_counters(profile_of)
+
+    def _agree(self) -> tuple[list[dict[str, float]], str]:
+        """Return the parameters of every run: p, and what differs between runs; and why there are none."""
+        given = [run.parameters for run in self._runs]
+        names = [name for name in given[0] if all(name in one for one in given)] if given else []
+        kept = [name for name in names if name == "p" or len({one[name] for one in given}) > 1]
+        kept.sort(key=lambda name: name != "p")
+        if "p" not in kept and any("p" in one for one in given):
+            lacking = next(run.name for run in self._runs if "p" not in run.parameters)
+            return [{} for _ in given], f"{lacking} does not say {PROCESSES[0]}, and others do"
+        return [{name: one[name] for name in kept} for one in given], ""
+
+    def _add_profiles(self, new_run: Mapping[int, int]) -> Ints:
+        order = sorted(self._places, key=lambda place: (new_run[place[0]], *place[1:]))
+        numbers = np.empty(len(order), np.int64)
+        for place in order:
+            run, rank, thread = place
+            identifiers: list[Identifier] = [
+                (DEFAULT_ID_NAMES.index(kind), number, number, int(Interpretation.SINGLE))
+                for kind, number in (("RANK", rank), ("THREAD", thread))
+                if number >= 0
+            ]
+            together = rank < 0 and self._runs[run].n_processes > 1
+            kind = ProfileKind.AGGREGATE if together else ProfileKind.THREAD
+            numbers[self._places[place]] = self._builder.add_profile(kind, identifiers, run=new_run[run])
+        return numbers
+
+    def _add_metric(self, cells: _Cells, profile_of: Ints) -> None:
+        profile, context, value = (np.concatenate(parts) for parts in zip(*cells.blocks, strict=True))
+        metric, rule = self._builder.add_metric(cells.metric), cells.metric.aggregation
+        if rule == Aggregation.NONE:
+            keep = self._without_several(profile, context, cells.metric.name)
+            profile, context, value = profile[keep], context[keep], value[keep]
+        combine = np.add if rule == Aggregation.NONE else rule.ufunc
+        add_up_values(self._builder, profile_of[profile], context, metric, value, combine)
+
+    def _without_several(self, profile: Ints, context: Ints, name: str) -> Bools:
+        """Return which values of a mean stand alone: that of several cannot be known."""
+        cells, number = distinct_rows(profile, context)
+        alone: Bools = (np.bincount(number, minlength=cells.shape[1]) == 1)[number]
+        if not alone.all():
+            self.left_out.note(f"values of {name} that several records have for one path", n=int((~alone).sum()))
+        return alone
+
+    def _add_counters(self, profile_of: Ints) -> None:
+        if not self._counters:
+            return
+        if self._numbered:
+            self._builder.warn(Severity.NOTE, "times of counters are the numbers of blocks: the file tells no others")
+        names = list(dict.fromkeys(name for _, name, _, _ in self._counters))
+        numbers = [np.full(len(part[0]), names.index(part[1]), np.int32) for part in self._counters]
+        profile, time = (np.concatenate([part[k] for part in self._counters]) for k in (0, 2))
+        value = np.concatenate([np.asarray(part[3], np.float64) for part in self._counters])
+        counters = Counters(profile_of[profile].astype(np.int32), np.concatenate(numbers), time, value, tuple(names))
+        self._builder.set_traces(counters=counters, time_range=(int(time.min()), int(time.max())))
+
+
+def _rows(table: RecordTable, chosen: Bools) -> RecordTable:
+    return RecordTable(table.head[chosen], {name: column[chosen] for name, column in table.columns.items()})
+
+
+def _is_series(table: RecordTable, records: Records) -> Bools:
+    """Return which records are parts of a time series."""
+    if any(name in table.columns for name in SERIES):
+        return np.ones(len(table.head), np.bool_)
+    channels = [dict(labels).get("spot.channel", OF_TREE) for _, labels in records.heads]
+    return np.array([channel != OF_TREE for channel in channels], np.bool_)[table.head]
+
+
+def _column_of(table: RecordTable, records: Records, names: tuple[str, ...]) -> Ints:
+    """Return the rank or thread of every record, as a value or a label; -1 where there is none."""
+    for name in names:
+        if name in table.columns:
+            column = table.columns[name]
+            fits = (column >= 0) & (column < 2**62) & (column == np.floor(column))
+            return np.where(fits, column, ABSENT).astype(np.int64)
+    texts = [next((dict(labels)[name] for name in names if name in dict(labels)), "") for _, labels in records.heads]
+    numbers = [int(text) if text.isascii() and text.isdigit() and len(text) < 18 else ABSENT for text in texts]
+    return np.array(numbers, np.int64)[table.head]
+
+
+def _name_counter(name: str, records: Records, head: int) -> str:
+    """Return the name of a metric with the path that it is of."""
+    steps: list[str] = []
+    path = records.heads[head][0]
+    while path >= 0 and len(steps) < LONGEST_PATH:
+        steps.append(records.paths.value[path])
+        path = records.paths.parent[path]
+    return " ".join([name, "->".join(reversed(steps))]).strip()
+
+
+LONGEST_PATH = 100

@@ -1,0 +1,131 @@
+"""What a Caliper file holds, whichever way it is written.
+
+A record has a call path (the values of nested attributes), labels (other attributes that refer to nodes) and numbers.
+Path and labels of a record together are its *head*; many records share one.
+
+    path      main -> solve -> mpi.function=MPI_Send     a trie: parent, attribute, value
+    labels    cupti.kernel.name=axpy                     what tells rows of one path apart
+    numbers   sum#time.duration=1.5, mpi.rank=3          a column each, in tables of records that have the same ones
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntFlag
+
+from callgrove.arrays import ABSENT, Array, Ints
+from callgrove.formats.text_profiles import LeftOut
+
+__all__ = ["MOST_LABELS", "Attribute", "Global", "Head", "Labels", "PathTrie", "Properties", "RecordTable", "Records"]
+
+MOST_LABELS = 32  # of one record
+NUMERIC = ("int", "uint", "double")
+Labels = tuple[tuple[str, str], ...]  # attribute and value
+Head = tuple[int, Labels]  # path and labels
+
+
+class Properties(IntFlag):
+    """What Caliper says of an attribute; bits that are not named here do not matter to a reader."""
+
+    AS_VALUE = 1
+    HIDDEN = 128
+    NESTED = 256
+    GLOBAL = 512
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """A key of records. `facts` are what the file says about it: unit, alias, and what Adiak knows."""
+
+    name: str
+    type: str = ""
+    properties: int = 0
+    facts: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def is_number(self) -> bool:
+        return self.type in NUMERIC
+
+    @property
+    def is_nested(self) -> bool:
+        return bool(self.properties & Properties.NESTED)
+
+    @property
+    def is_hidden(self) -> bool:
+        return bool(self.properties & Properties.HIDDEN)
+
+    @property
+    def is_global(self) -> bool:
+        return bool(self.properties & Properties.GLOBAL)
+
+    def fact(self, name: str) -> str:
+        """Return what the file says about it, empty where it says nothing."""
+        return dict(self.facts).get(name, "")
+
+
+@dataclass(frozen=True)
+class Global:
+    """A fact about the whole run."""
+
+    attribute: Attribute
+    value: str
+
+
+@dataclass
+class PathTrie:
+    """Call paths, parents first: path k is `value[k]` of `attribute[k]` below path `parent[k]`."""
+
+    parent: list[int] = field(default_factory=list)
+    attribute: list[str] = field(default_factory=list)
+    value: list[str] = field(default_factory=list)
+    _known: dict[tuple[int, str, str], int] = field(default_factory=dict)
+
+    def child(self, parent: int, attribute: str, value: str) -> int:
+        """Return the path that goes one step further; -1 is the empty one."""
+        key = parent, attribute, value
+        number = self._known.setdefault(key, len(self.parent))
+        if number == len(self.parent):
+            self.parent.append(parent)
+            self.attribute.append(attribute)
+            self.value.append(value)
+        return number
+
+    def join(self, first: int, second: int) -> int:
+        """Return the path that goes through one and then through another."""
+        if ABSENT in (first, second):
+            return max(first, second)
+        steps = []
+        while second >= 0:
+            steps.append((self.attribute[second], self.value[second]))
+            second = self.parent[second]
+        for attribute, value in reversed(steps):
+            first = self.child(first, attribute, value)
+        return first
+
+
+@dataclass(frozen=True)
+class RecordTable:
+    """Records that have the same numbers: the head of each, and a column for each attribute."""
+
+    head: Ints
+    columns: dict[str, Array]
+
+
+@dataclass
+class Records:
+    """All that one file holds."""
+
+    paths: PathTrie = field(default_factory=PathTrie)
+    heads: list[Head] = field(default_factory=list)
+    tables: list[RecordTable] = field(default_factory=list)
+    attributes: dict[str, Attribute] = field(default_factory=dict)
+    globals: dict[str, Global] = field(default_factory=dict)
+    left_out: LeftOut = field(default_factory=LeftOut)
+    number_of: dict[Head, int] = field(default_factory=dict)
+
+    def head(self, path: int, labels: Labels) -> int:
+        """Return the number of a head."""
+        number = self.number_of.setdefault((path, labels), len(self.heads))
+        if number == len(self.heads):
+            self.heads.append((path, labels))
+        return number

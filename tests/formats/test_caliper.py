@@ -1,0 +1,268 @@
+"""Files of Caliper: by hand, against caliper-reader on the samples, folders as studies, and what is broken."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from callgrove.binary.files import Source
+from callgrove.errors import InputError
+from callgrove.formats.caliper.cali import split_record
+from callgrove.formats.interface import Dumps, Grade
+from callgrove.formats.registry import detect, open_path
+from callgrove.model.experiment import Experiment, Severity
+from callgrove.model.metrics import Aggregation, Scope
+from callgrove.model.profiles import ProfileKind
+from callgrove.model.study.from_runs import combination_for, fold
+from tests.cli.commands import Capture, run, said
+from tests.formats.damage import answers, chance
+from tests.requirements import SHARED, each_of_shared, need_peer
+
+SAMPLES = sorted((SHARED / "data" / "public" / "caliper").rglob("*.cali"))
+
+# Attributes: function and region (nested), kernel (not nested), time (double, in seconds), count and mpi.rank (int).
+ATTRIBUTES = """\
+__rec=node,id=12,attr=10,data=64,parent=3
+__rec=node,id=13,attr=8,data=attribute.unit,parent=12
+__rec=node,id=14,attr=8,data=attribute.alias,parent=12
+__rec=node,id=15,attr=10,data=268,parent=3
+__rec=node,id=16,attr=8,data=function,parent=15
+__rec=node,id=17,attr=8,data=region,parent=15
+__rec=node,id=18,attr=10,data=12,parent=3
+__rec=node,id=19,attr=8,data=cupti.kernel.name,parent=18
+__rec=node,id=20,attr=13,data=sec,parent=5
+__rec=node,id=21,attr=14,data=Time,parent=20
+__rec=node,id=22,attr=10,data=65,parent=21
+__rec=node,id=23,attr=8,data=sum#time.duration,parent=22
+__rec=node,id=24,attr=10,data=65,parent=1
+__rec=node,id=25,attr=8,data=count,parent=24
+__rec=node,id=26,attr=8,data=mpi.rank,parent=24
+__rec=node,id=27,attr=10,data=588,parent=1
+__rec=node,id=28,attr=8,data=mpi.world.size,parent=27
+__rec=node,id=29,attr=10,data=588,parent=3
+__rec=node,id=30,attr=8,data=user,parent=29
+__rec=node,id=31,attr=8,data=min#inclusive#sum#time.duration,parent=22
+__rec=node,id=32,attr=8,data=avg#sum#time.duration,parent=22
+"""
+PATHS = """\
+__rec=node,id=40,attr=16,data=main
+__rec=node,id=41,attr=17,data=solve\\, fast\\=yes\\\\no,parent=40
+__rec=node,id=42,attr=19,data=axpy<a\\,b>,parent=41
+__rec=node,id=43,attr=19,data=dot,parent=41
+"""
+RECORDS = """\
+__rec=ctx,attr=23=25,data=0.5=1
+__rec=ctx,ref=40,attr=23=25,data=1.25=2
+__rec=ctx,ref=42,attr=23=25,data=2=3
+__rec=ctx,ref=43,attr=23=25,data=4=5
+__rec=ctx,ref=41,attr=23=25,data=8=9
+"""
+GLOBALS = "__rec=node,id=50,attr=28,data=4\n__rec=node,id=51,attr=30,data=jane,parent=50\n__rec=globals,ref=51\n"
+
+
+def write(text: str, folder: Path, name: str = "data") -> Path:
+    path = folder / name
+    path.write_bytes(text.encode())
+    return path
+
+
+def read(path: Path) -> Experiment:
+    opened = open_path(path)
+    assert isinstance(opened, Experiment)
+    return opened
+
+
+def totals(experiment: Experiment, metric: str, scope: Scope = Scope.EXCLUSIVE) -> dict[str, float]:
+    values = experiment.totals(metric, scope)
+    return {experiment.contexts.path(c): values[c] for c in np.flatnonzero(values).tolist()}
+
+
+def test_paths_labels_and_metrics(tmp_path: Path) -> None:
+    experiment = read(write(ATTRIBUTES + PATHS + RECORDS + GLOBALS, tmp_path))
+    assert experiment.damage == ()
+    solve = "main->solve, fast=yes\\no"
+    costs = totals(experiment, "sum#time.duration")
+    assert costs == {
+        "[no region]": 0.5,
+        "main": 1.25,
+        solve: 8,
+        f"{solve}->axpy<a,b>": 2,
+        f"{solve}->dot": 4,
+    }
+    metric = experiment.metrics.first("sum#time.duration")
+    assert (metric.unit, metric.description, metric.scope) == ("sec", "Time", Scope.EXCLUSIVE)
+    assert experiment.totals("count", Scope.EXCLUSIVE).dtype.kind == "i"
+    assert experiment.default_metric == "sum#time.duration"
+    assert experiment.runs[0].parameters == {"p": 4}
+    assert "jane" not in repr(experiment.runs) + repr(experiment.attributes)
+    assert experiment.profiles.kind.tolist() == [ProfileKind.AGGREGATE]
+
+
+def test_labels_that_all_records_share_are_no_contexts(tmp_path: Path) -> None:
+    text = ATTRIBUTES + PATHS + "__rec=ctx,ref=42,attr=23,data=2\n"
+    experiment = read(write(text, tmp_path))
+    assert list(totals(experiment, "sum#time.duration")) == ["main->solve, fast=yes\\no"]
+    assert experiment.runs[0].attributes["cupti.kernel.name"] == "axpy<a,b>"
+
+
+def test_ranks_are_profiles(tmp_path: Path) -> None:
+    text = ATTRIBUTES + PATHS + "".join(f"__rec=ctx,ref=40,attr=26=23,data={r}={r + 0.5}\n" for r in (2, 0, 1))
+    experiment = read(write(text, tmp_path))
+    assert [experiment.profiles.identifiers.rows(p)[0][2] for p in range(3)] == [0, 1, 2]
+    assert experiment.matrix("sum#time.duration", Scope.EXCLUSIVE).tolist() == [[0.5, 1.5, 2.5]]
+
+
+def test_scopes_and_rules_by_name(tmp_path: Path) -> None:
+    text = ATTRIBUTES + PATHS + "__rec=ctx,ref=40,attr=31=32,data=1=2\n"
+    metrics = {metric.name: metric for metric in read(write(text, tmp_path)).metrics}
+    least, mean = metrics["min#inclusive#sum#time.duration"], metrics["avg#sum#time.duration"]
+    assert (least.scope, least.aggregation) == (Scope.INCLUSIVE, Aggregation.MINIMUM)
+    assert (mean.scope, mean.aggregation) == (Scope.EXCLUSIVE, Aggregation.NONE)
+
+
+def test_escapes() -> None:
+    assert split_record(rb"__rec=node,data=a\,b\=c\\d\ne=2,parent=") == {
+        "__rec": [b"node"],
+        "data": [b"a,b=c\\d\ne", b"2"],
+        "parent": [b""],
+    }
+
+
+def test_integers_stay_exact(tmp_path: Path) -> None:
+    large = 2**60 + 1
+    experiment = read(write(ATTRIBUTES + PATHS + f"__rec=ctx,ref=40,attr=25,data={large}\n", tmp_path))
+    assert experiment.totals("count", Scope.EXCLUSIVE).tolist() == [large]
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("__rec=ctx,ref=99,attr=23,data=1", "refer to nodes which the file does not define"),
+        ("__rec=ctx,ref=40,attr=99,data=1", "refer to nodes which the file does not define"),
+        ("__rec=ctx,ref=40,attr=23,data=1=2", "other numbers of attributes and values"),
+        ("__rec=ctx,ref=40,attr=23,data=x", "other numbers of attributes and values"),
+        ("__rec=ctx,ref=40,attr=23,data=inf", "other numbers of attributes and values"),
+        ("__rec=node,id=60,attr=16,data=f,parent=77", "below unknown nodes"),
+        ("__rec=node,id=40,attr=16,data=again", "defines again"),
+        ("what is this", "no records of Caliper"),
+        (f"__rec=ctx,ref={'9' * 5000},attr=23,data=1", "which the file does not define"),
+    ],
+)
+def test_what_is_broken_is_counted(line: str, words: str, tmp_path: Path, capsys: Capture) -> None:
+    path = write(ATTRIBUTES + PATHS + RECORDS + line + "\n", tmp_path)
+    experiment = read(path)
+    assert [w.severity for w in experiment.damage] == [Severity.DAMAGE]
+    assert words in str(experiment.damage[0].text)
+    assert sum(totals(experiment, "sum#time.duration").values()) == 15.75
+    assert "left out: 1 " in run(capsys, "check", path, code=3)
+
+
+def test_deep_paths_cost_no_more_than_their_length(tmp_path: Path) -> None:
+    n = 5_000
+    steps = (f"__rec=node,id={100 + k},attr=16,data=f{k % 9}" for k in range(n))
+    nodes = "".join(step + (f",parent={99 + k}\n" if k else "\n") for k, step in enumerate(steps))
+    experiment = read(write(ATTRIBUTES + nodes + f"__rec=ctx,ref={99 + n},attr=23,data=1\n", tmp_path))
+    assert len(experiment.contexts) == n
+
+
+def test_json_split(tmp_path: Path) -> None:
+    content = {
+        "data": [[1, 0, None, 2.5], [2, 1, 1, 0.5], [3, 0, 0, None], [4, 0, 9, 1.0], ["x", 0, 0, 1.0]],
+        "columns": ["count", "mpi.rank", "path", "sum#time.duration"],
+        "column_metadata": [{"is_value": True}, {"is_value": True}, {"is_value": False}, {"is_value": True}],
+        "nodes": [{"label": "main", "column": "path"}, {"label": "f", "column": "path", "parent": 0}],
+        "mpi.world.size": "2",
+    }
+    path = write(json.dumps(content), tmp_path)
+    assert detect(Source.of(path))[1].grade == Grade.STRONG
+    experiment = read(path)
+    assert totals(experiment, "count") == {"[no region]": 1, "main": 3, "main->f": 2}
+    assert totals(experiment, "sum#time.duration") == {"[no region]": 2.5, "main->f": 0.5}
+    assert "left out: 2 rows" in str(experiment.damage[0].text)
+    assert experiment.runs[0].parameters == {"p": 2}
+
+
+def test_a_folder_is_a_study(tmp_path: Path) -> None:
+    for p in (2, 4, 8, 16, 32):
+        for repetition in (1, 2):
+            records = f"__rec=ctx,ref=40,attr=23,data={3 * p}\n__rec=ctx,ref=41,attr=23,data={p * p}\n"
+            text = ATTRIBUTES + PATHS + records + GLOBALS.replace("data=4\n", f"data={p}\n")
+            write(text, tmp_path, f"run{p}-{repetition}.cali")
+    (tmp_path / "README").write_text("beside")
+    experiment = read(tmp_path)
+    assert [(run.parameters["p"], run.repetition) for run in experiment.runs[:3]] == [(2, 1), (2, 2), (4, 1)]
+    study = fold(experiment, combination=combination_for(experiment))
+    series = {(row[0], row[2]): row[4] for row in study.table().rows()}
+    assert series["main", 8] == 24
+    (tmp_path / "broken.cali").write_text("__rec=ctx,ref=1\n")
+    assert "a file was left out" in str(read(tmp_path).damage[0].text)
+
+
+def test_files_that_say_different_things_are_runs_without_parameters(tmp_path: Path) -> None:
+    write(ATTRIBUTES + PATHS + RECORDS + GLOBALS, tmp_path, "a.cali")
+    write(ATTRIBUTES + PATHS + RECORDS, tmp_path, "b.cali")
+    experiment = read(tmp_path)
+    assert [run.parameters for run in experiment.runs] == [{}, {}]
+    with pytest.raises(InputError, match=r"b.cali does not say mpi.world.size"):
+        fold(experiment)
+
+
+def test_time_series_are_counters(shared: Path) -> None:
+    experiment = read(shared / "data" / "public" / "caliper" / "timeseries.cali")
+    counters = experiment.traces.counters
+    assert counters is not None
+    assert len(counters) > 0
+    assert len(experiment.metrics) == 0
+
+
+ASK = """
+import caliperreader, json, sys
+reader = caliperreader.CaliperReader()
+reader.read(sys.argv[1])
+out = {}
+for record in reader.records:
+    path = "->".join(record.get("path", []) if isinstance(record.get("path", []), list) else [record["path"]])
+    for key, value in record.items():
+        attribute = None if key == "path" else reader.attribute(key)
+        if attribute is not None and attribute.is_value() and attribute.attribute_type() in ("int", "uint", "double"):
+            out.setdefault(key, {}).setdefault(path, []).append(float(value))
+print(json.dumps(out))
+"""
+
+
+@each_of_shared("path", SAMPLES, ids=lambda path: path.name)
+def test_sums_are_those_of_caliper_reader(path: Path, shared: Path) -> None:
+    python = need_peer("caliper")
+    asked = json.loads(subprocess.run([python, "-c", ASK, path], capture_output=True, text=True, check=True).stdout)
+    experiment = read(path)
+    for metric in experiment.metrics:
+        if metric.aggregation == Aggregation.SUM and path.name != "spotdb_0.cali":
+            stored = experiment.values.totals(experiment.metrics.rows.index(metric), experiment.profiles.measured)
+            expected = sum(sum(values) for values in asked[metric.name].values())
+            assert float(stored.sum()) == pytest.approx(expected, rel=1e-12)
+
+
+def test_damage(tmp_path: Path) -> None:
+    """Cut anywhere and with flipped bits: only errors for users."""
+    data, rng = (ATTRIBUTES + PATHS + RECORDS + GLOBALS).encode(), chance("caliper")
+    for k in range(12):
+        broken = bytearray(data[: rng.randrange(len(data))] if k % 2 else data)
+        for _ in range(0 if k % 2 else 8):
+            broken[rng.randrange(len(broken))] ^= 1 << rng.randrange(8)
+        path = tmp_path / "data"
+        path.write_bytes(broken)
+        answers(path, f"case {k}", ("info",), ("check",), ("export", "--table", "values"))
+
+
+def test_dump_and_refusals(tmp_path: Path, capsys: Capture) -> None:
+    path = write(ATTRIBUTES + PATHS + RECORDS, tmp_path)
+    format_ = detect(Source.of(path))[0]
+    assert isinstance(format_, Dumps)
+    fields = list(format_.dump(Source.of(path)))
+    assert [f.value for f in fields if f.name == "data"][-1] == "8=9"
+    empty = write("__rec=node,id=12,attr=10,data=64,parent=3\n", tmp_path, "empty")
+    assert "no record with a number" in said(capsys, "info", empty, code=3)
