@@ -13,6 +13,7 @@ from pathlib import Path
 from bench.cases import (
     algebra,
     books,
+    chrome,
     columnar,
     convert,
     cube,
@@ -59,6 +60,7 @@ BENCHES: dict[str, Callable[[Conditions], Iterator[Finding]]] = {
     "books": books.run,
     "exports": exports.run,
     "prof": prof.run,
+    "chrome": chrome.run,
     "traces": timeline.run,
     "windows": windows.run,
     "timeline index": timeline_index.run,

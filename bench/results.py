@@ -102,6 +102,8 @@ machine ({surroundings}). Times are the best of {n_repeats} repeats, taken in tu
   their frame has all metrics.
 - `hpctrace`: a trace of one thread as columns, and as an experiment with its samples. The floor is `np.fromfile` of the
   same records, converted to native byte order.
+- `chrome`: a Chrome trace as Kineto writes it, as columns of spans with exact times, against a parser of JSON on the
+  same text, which rounds them (orjson where it is installed); and the memory of a trace that is four times as long.
 - `hpcrun`: a measurement file of 04.00, all records decoded and checked, and its values as columns of an experiment;
   folders of more and more files. The floor is `np.fromfile` of the same records, converted to native byte order.
 - `cube`: all metrics of a generated Cube file, each value touched once, against the inflater on the same rows, and

@@ -27,11 +27,13 @@ import numpy as np
 import pytest
 
 from callgrove.analysis.tables import TABLES, Selection, export
+from callgrove.binary import files
 from callgrove.binary.files import HEAD_BUDGET, FileBytes, Source
 from callgrove.errors import UsageError
 from callgrove.formats.interface import Checks, Problem, ReadOptions, WriteOptions, Writes, WritesStudies
 from callgrove.formats.registry import FORMATS, detect, entry_of, load, open_path
 from callgrove.formats.writing.transfer import transfer
+from callgrove.formats.writing.writer import SIDES
 from callgrove.model.experiment import Experiment, Severity, problems_of_experiment
 from callgrove.model.metrics import Scope
 from callgrove.model.study.series import Study
@@ -90,10 +92,13 @@ def counted_reading(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     """The numbers of bytes that are read through paths, or viewed in mapped files, while the context is open."""
     counts: list[int] = []
     mapped: list[FileBytes] = []
-    open_really, map_really = Path.open, FileBytes.__init__
+    open_really, map_really, regular_really = Path.open, FileBytes.__init__, files.open_regular
 
     def open_counted(self: Path, *args: Any, **options: Any) -> Any:
         return _CountedFile(open_really(self, *args, **options), counts)
+
+    def regular_counted(path: Path, buffering: int = -1) -> Any:
+        return _CountedFile(regular_really(path, buffering), counts)
 
     def map_counted(self: FileBytes, path: Path) -> None:
         with monkeypatch.context() as inner:
@@ -103,6 +108,7 @@ def counted_reading(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
 
     with monkeypatch.context() as patch:
         patch.setattr(Path, "open", open_counted)
+        patch.setattr(files, "open_regular", regular_counted)
         patch.setattr(FileBytes, "__init__", map_counted)
         yield counts
     counts.extend(file.bytes_viewed for file in mapped)
@@ -319,13 +325,13 @@ def _study_round_trip(found: Study, target: Path) -> None:
 def _trace_round_trip(found: Experiment, target: Path) -> None:
     """What happened is the same, on the same ranks, threads and streams. Profiles may come in another order, and what
     was made of events is made anew."""
-    transfer(found, load_writer(found.format).open_writer(target, WriteOptions()))
+    lost = " ".join(transfer(found, load_writer(found.format).open_writer(target, WriteOptions())).losses)
     again = open_path(target)
     assert isinstance(again, Experiment)
     assert not again.damage
     assert happened(again) == happened(found)
     for table in ("copy", "kernel", "flow"):
-        assert side_rows(again, table) == side_rows(found, table), table
+        assert SIDES[table] in lost or side_rows(again, table) == side_rows(found, table), table
     old, new = (e.traces.counters for e in (found, again))
     assert (new is None) == (old is None)
     if old is not None and new is not None:

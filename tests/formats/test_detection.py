@@ -30,7 +30,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 @pytest.mark.parametrize(
     ("name", "format_name", "most"),
-    [("text.txt", "extrap-text", 2), ("json-old.json", "extrap-json-old", 2), ("jsonl.jsonl", "extrap-jsonl", 1)],
+    [("text.txt", "extrap-text", 2), ("json-old.json", "extrap-json-old", 3), ("jsonl.jsonl", "extrap-jsonl", 1)],
 )
 def test_a_usual_name_spares_loading_the_others(name: str, format_name: str, most: int, asked: list[str]) -> None:
     found, _ = registry.detect(Source.of(CORPUS / "extrap" / name))

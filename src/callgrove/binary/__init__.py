@@ -4,6 +4,7 @@ The modules, in the order to read them:
 
     files.py      one memory-mapped file, every access checked; parts of files; what a user points at
     archives.py   the members of a tar archive; compressed bytes, never inflated beyond a limit
+    compressed.py gzip, zstd and others as streams, never inflated beyond a limit
     xml.py        XML as a stream, entities refused
     text_rows.py  rows of text made of columns, many at once
     protobuf.py   protocol buffers, written

@@ -15,7 +15,7 @@ from callgrove.formats.interface import Format, Grade, Match
 if TYPE_CHECKING:
     from callgrove.formats.interface import Entry
 
-__all__ = ["Claim", "claims_on", "describe_unsupported", "formats_named_like", "is_sure", "strongest"]
+__all__ = ["Claim", "claims_on", "describe_unsupported", "formats_named_like", "is_archive", "is_sure", "strongest"]
 
 
 Claim = tuple[Format, Match]
@@ -83,7 +83,7 @@ def strongest(source: Source, ours: Sequence[Claim], missing: Sequence[str], the
     claims = [*ours, *theirs]
     best = max((match.grade for _, match in claims), default=None)
     if best is None or (best < Grade.EXACT and not source.is_folder and not is_sure(source, theirs)):
-        _refuse_unsupported(source)
+        _refuse_unsupported(source, packed=best is None or best < Grade.STRONG)
     if best is None:
         unable = f"; these formats could not be tried: {', '.join(missing)}" if missing else ""
         raise NotRecognised(f"{_explain_unrecognised(source)}; see `callgrove formats`{unable}")
@@ -94,10 +94,10 @@ def strongest(source: Source, ours: Sequence[Claim], missing: Sequence[str], the
     return winners[0]
 
 
-def _refuse_unsupported(source: Source) -> None:
-    """Raise an error that says what an input is that no format reads."""
+def _refuse_unsupported(source: Source, *, packed: bool) -> None:
+    """Raise an error that says what an input is that no format reads; `packed` ones may be read by who unpacks them."""
 
-    if other := _readable(source.path, lambda: describe_unsupported(source)):
+    if other := _readable(source.path, lambda: describe_unsupported(source, packed=packed)):
         raise NotRecognised(f"{source.path}: {other}")
 
 
@@ -152,12 +152,7 @@ OTHERS = {  # how files of other tools begin
 WRITTEN = "which callgrove writes and does not read; open what it was made of"
 
 
-def _is_chrome(source: Source) -> bool:
-    head = source.head(LOOKED_AT).lstrip()
-    return head[:1] in (b"{", b"[") and (b'"traceEvents"' in head or (b'"ph"' in head and b'"pid"' in head))
-
-
-def _is_archive(source: Source) -> bool:
+def is_archive(source: Source) -> bool:
     """Tell whether this is a tar archive, as it is or compressed with gzip."""
     head = source.head(TAR_HEADER)
     if head.startswith(GZIP):
@@ -181,7 +176,7 @@ def _describe_by_head(source: Source) -> str:
 Known = tuple[tuple[Callable[[Source], bool], str], ...]
 
 PACKED: Known = (
-    (_is_archive, f"is a tar archive; {UNPACK} with tar xf"),
+    (is_archive, f"is a tar archive; {UNPACK} with tar xf"),
     (_begins(b"PK\3\4"), f"is a zip archive; {UNPACK} with unzip"),
     (_begins(GZIP), f"is compressed; {UNPACK} with gunzip -k"),
     (_begins(b"\xfd7zXZ"), f"is compressed; {UNPACK} with unxz -k"),
@@ -190,7 +185,6 @@ PACKED: Known = (
 )
 OF_CUBE = (".cubex", ".cube.gz")  # they are packed as well, and their reader tells what is wrong with them
 UNSUPPORTED: Known = (
-    (_is_chrome, f"is a Chrome trace (JSON), {WRITTEN}, or look at it on ui.perfetto.dev"),
     (lambda source: CSV_HEADER.match(source.head(64)) is not None, f"is a CSV file of rocprofv3, {WRITTEN}; {ROCPD}"),
     (_begins(b"PERFILE2"), "is a recording of Linux perf, which callgrove does not read"),
     (
@@ -204,7 +198,7 @@ UNSUPPORTED: Known = (
 )
 
 
-def describe_unsupported(source: Source) -> str:
+def describe_unsupported(source: Source, *, packed: bool = True) -> str:
     """Return what an input is that no format reads, and what to do; empty where that is not known either."""
-    packed = () if source.path.name.endswith(OF_CUBE) else PACKED
-    return next((text for is_it, text in (*packed, *UNSUPPORTED) if is_it(source)), "") or _describe_by_head(source)
+    archives = PACKED if packed and not source.path.name.endswith(OF_CUBE) else ()
+    return next((text for is_it, text in (*archives, *UNSUPPORTED) if is_it(source)), "") or _describe_by_head(source)

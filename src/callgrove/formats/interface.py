@@ -174,6 +174,8 @@ class Entry:
     """It can be written."""
     opens_many: bool = False
     """Several paths, or a folder of files, open as one experiment."""
+    reads_compressed: bool = False
+    """It inflates compressed files itself, as a stream; those of others are inflated to a copy before they are read."""
     holds_series: bool = False
     """It is written from series over parameters instead of an execution."""
     holds_only_traces: bool = False

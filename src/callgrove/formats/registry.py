@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from callgrove.binary.files import Source
 from callgrove.errors import InputError, NotRecognised, Parameter, UsageError
-from callgrove.formats.detection import Claim, claims_on, formats_named_like, is_sure, strongest
-from callgrove.formats.interface import Checks, Entry, Format, Problem, ReadOptions, Writes, WritesStudies
-from callgrove.model.experiment import Experiment, Severity
+from callgrove.formats.detection import Claim, claims_on, formats_named_like, is_archive, is_sure, strongest
+from callgrove.formats.interface import Checks, Entry, Format, Grade, Problem, ReadOptions, Writes, WritesStudies
+from callgrove.model.experiment import Experiment, InputWarning, Severity
 from callgrove.model.table import Table
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ __all__ = [
 ]
 
 
+COPIES = "inflated copies"  # what a source keeps of the compressed files that it was made of
 HPCTOOLKIT_PARTS = ("profile.db", "cct.db", "trace.db", "meta.db")
 HPCRUN_TRACES = "hpcrun records them with -t"
 RELEASED = (("meta.db", b"HPCTOOLKIT"),)  # what no database of another generation has
@@ -235,9 +236,12 @@ FORMATS: tuple[Entry, ...] = (
     ),
     Entry(
         "chrome-json",
-        "Chrome trace events (JSON) for chrome://tracing, Perfetto, speedscope",
+        "Chrome trace events (JSON) of PyTorch, viztracer and others",
         "callgrove.formats.timeline.chrome_json:FORMAT",
-        reads=False,
+        read_options=EVENT_OPTIONS,
+        usual_names=(".json", ".json.gz", ".json.zst"),
+        opens_many=True,
+        reads_compressed=True,
         writes=True,
         holds_only_traces=True,
         write_options=VIEWER_OPTIONS,
@@ -447,16 +451,68 @@ def settle_format(source: Source, format_name: str = "") -> tuple[Format, Source
     """Return the format that is named, or that the content shows, and what it reads: the source, or the one input in a
     folder that is none itself, such as the profile in a results folder of Score-P."""
     if format_name:
-        return load(format_name), source
+        reads_itself = entry_of(format_name).reads_compressed or _is_claimed(load(format_name), source)
+        return load(format_name), source if reads_itself else inflate_source(source)
     try:
         return detect(source)[0], source
     except NotRecognised:
+        inflated = inflate_source(source)
+        if inflated is not source:
+            return _detect_inflated(source, inflated), inflated
         from callgrove.formats.run_names import only_input  # which few need
 
         inner = None if source.more else only_input(source, _detect_inside, formats_made_of)
         if inner is None:
             raise
     return detect(inner)[0], inner
+
+
+def _is_claimed(format_: Format, source: Source) -> bool:
+    match = format_.match(source)
+    return match is not None and match.grade > Grade.WEAK
+
+
+def inflate_source(source: Source) -> Source:
+    """Return a source whose files are inflated copies where they are compressed; the same one where none is."""
+    from callgrove.binary.compressed import compression_of, inflate_copy  # which few need
+
+    compressed = [not path.is_dir() and compression_of(Source(path).head(8)) for path in source.paths]
+    if not any(compressed) or is_archive(source):
+        return source
+    copies = {path: inflate_copy(path) for path, kind in zip(source.paths, compressed, strict=True) if kind}
+    inflated = Source.of_all([copies[path].path if path in copies else path for path in source.paths])
+    inflated.kept[COPIES] = list(copies.values())
+    return inflated
+
+
+def _detect_inflated(source: Source, inflated: Source) -> Format:
+    try:
+        return detect(inflated)[0]
+    except NotRecognised as error:
+        reason = _name_originals(error.message, inflated).removeprefix(f"{source.path}: ")
+        text = f"{source.path}: is compressed, and what is in it was not recognised: {reason}"
+        raise NotRecognised(text) from None
+
+
+def _name_originals(text: str, source: Source) -> str:
+    """Return a text in which inflated copies go by the names of the files that they are of."""
+    for copy in source.kept.get(COPIES, ()):
+        text = text.replace(str(copy.path), str(copy.original))
+    return text
+
+
+def _read_inflated(chosen: Format, source: Source, options: ReadOptions) -> Experiment | Study:
+    """Read copies, with messages about the files that they are of. Streams that break off are damage."""
+    try:
+        result = chosen.read(source, options)
+    except InputError as error:
+        raise InputError(_name_originals(error.message, source)) from None
+    if not isinstance(result, Experiment):
+        return result
+    cut = [InputWarning(Severity.DAMAGE, f"{c.original}: {c.problem}") for c in source.kept[COPIES] if c.problem]
+    warnings = [replace(warning, text=_name_originals(warning.text, source)) for warning in result.warnings]
+    title = _name_originals(result.title, source)
+    return replace(result, path=_name_originals(result.path, source), title=title, warnings=(*warnings, *cut))
 
 
 def _detect_inside(source: Source) -> Claim:
@@ -478,7 +534,7 @@ def open_source(source: Source, format_name: str = "", options: ReadOptions | No
         _refuse_set(source)
     options = options or ReadOptions()
     refuse_unused(options, chosen.name, source.path)
-    return chosen.read(source, options)
+    return _read_inflated(chosen, source, options) if COPIES in source.kept else chosen.read(source, options)
 
 
 def refuse_unused(options: ReadOptions, format_name: str, path: Path) -> None:

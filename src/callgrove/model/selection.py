@@ -289,14 +289,18 @@ def choose_window(
     return bounds
 
 
-def span_choice(kinds: Collection[str] | None, categories: Collection[str] | None) -> SpanChoice:
-    """Return which spans are meant by the words for their kinds and by their categories; None is all."""
+def span_choice(
+    kinds: Collection[str] | None,
+    categories: Collection[str] | None,
+    names: Callable[[Sequence[str], Sequence[str]], Bools] | None = None,
+) -> SpanChoice:
+    """Return which spans are meant by the words for their kinds, by their categories and names; None is all."""
     known = {kind.name.lower(): kind for kind in SpanKind}
     for kind in kinds or ():
         if kind not in known:
             raise UsageError(f"{kind!r} is no kind of span; there are {', '.join(known)}")
     wanted = None if kinds is None else frozenset(known[kind] for kind in kinds)
-    return SpanChoice(wanted, frozenset(categories) if categories else None)
+    return SpanChoice(wanted, frozenset(categories) if categories else None, names)
 
 
 def time_span(traces: Traces) -> Window | None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from callgrove.arrays import ABSENT, MISSING
+from callgrove.arrays import ABSENT, MISSING, Array
 from callgrove.formats.events import columns
 from callgrove.formats.events.columns import ColumnData, ColumnStore
 from callgrove.formats.events.dataset import Process
@@ -48,7 +48,8 @@ def make_data(store: ColumnStore | None = None, path: str = "made.trace") -> Col
             correlation=np.arange(k, k + 10),
         )
         spans = np.arange(kernels, kernels + 10)
-        data.append_side("kernel", spans, ["shape"], grid_x=spans * 2, shape=data.names.numbers(["wide"] * 10))
+        shapes: dict[str, Array] = {"grid_x": spans * 2, "shape": data.names.numbers(["wide"] * 10)}
+        data.append_side("kernel", spans, ["shape"], **shapes)
         data.append_flows(np.array([calls, kernels]), np.array([k, k]), [FlowDirection.OUT, FlowDirection.IN])
         data.append_counters(np.array([thread]), data.names.numbers(["load"]), at[:1], np.array([0.5]))
     data.base_ns = BASE

@@ -18,6 +18,8 @@ How a reader uses it:
     data.append_counters(lanes, data.names.numbers(names), times_ns, values)
     data.add_lazy_side("argument", make_chunks)          # a function that reads the file again and yields `SideTable`s
     data.warn(Severity.NOTE, "2 events have no time; they are left out")
+    data.renumber_lanes(numbers)                         # lanes may be known as late as the end: what was appended
+                                                         # as lane k is then lane numbers[k]
     data.base_ns = 1_700_000_000_000_000_000             # added to all times; may be known as late as the end
     return experiment_of("otf2", path, [data], options)
 
@@ -232,6 +234,7 @@ class ColumnData:
         self._sides: dict[str, Columns] = {}
         self._lazy: dict[str, SideChunks] = {}
         self._counters = Columns(self._store, COUNTER_COLUMNS)
+        self._lane_of: Ids | None = None
 
     # -- filling it ----------------------------------------------------------------------------------------------------
 
@@ -251,7 +254,7 @@ class ColumnData:
         assert not unknown, f"events have no column {unknown}"
         return self._events.append(len(columns["start_ns"]), columns)
 
-    def append_side(self, table: str, span: Ints, text_columns: Sequence[str] = (), **columns: Array) -> None:
+    def append_side(self, table: str, span: Ints, text_columns: Sequence[str] = (), /, **columns: Array) -> None:
         """Append rows of a side table. `text_columns` hold numbers of `names`, -1 for none."""
         if len(span):
             self.texts.setdefault(table, set()).update(text_columns)
@@ -266,6 +269,10 @@ class ColumnData:
     def append_counters(self, lane: Array, name: Array, time_ns: Ints, value: Array) -> None:
         """Append values over time."""
         self._counters.append(len(time_ns), {"lane": lane, "name": name, "time_ns": time_ns, "value": value})
+
+    def renumber_lanes(self, numbers: Ids) -> None:
+        """Set the lane of every number that was appended as one, for readers that know the lanes only at the end."""
+        self._lane_of = numbers
 
     def add_lazy_side(self, table: str, chunks: SideChunks) -> None:
         """Set what makes a side table when somebody asks for it; texts in it are texts."""
@@ -288,6 +295,10 @@ class ColumnData:
     def is_shareable(self) -> bool:
         return self._store.is_in_memory
 
+    @property
+    def has_counters(self) -> bool:
+        return len(self._counters) > 0
+
     def count(self) -> int:
         return len(self._events)
 
@@ -296,12 +307,19 @@ class ColumnData:
         for block in self._events.blocks(list(stored)):
             if LABEL in columns:
                 block[LABEL] = np.where(block[LABEL] < 0, block["name"], block[LABEL])
-            yield {"span": block["row"], **{name: self._place_in_time(name, block[name]) for name in columns}}
+            yield {"span": block["row"], **{name: self._place(name, block[name]) for name in columns}}
 
-    def _place_in_time(self, name: str, cells: Array) -> Array:
+    def _place(self, name: str, cells: Array) -> Array:
+        """Return a column with times and lanes as they are known in the end."""
+        if name == "lane" and self._lane_of is not None:
+            return self._lane_of[cells]
         if name not in TIMES or not self.base_ns:
             return cells
         return np.where(cells == MISSING, MISSING, cells + self.base_ns)
+
+    def stored(self, columns: Sequence[str]) -> Iterator[Events]:
+        """Yield columns of events as they were appended, with the lanes and times of the file."""
+        return self._events.blocks(columns)
 
     def side(self, name: str) -> SideTable | None:
         pieces = list(self._side_pieces(name))
@@ -354,7 +372,13 @@ class ColumnData:
         rows = self._counters.whole(list(COUNTER_COLUMNS))
         numbers, name = np.unique(rows["name"], return_inverse=True)
         names = tuple(self.names.all[k] for k in numbers.tolist())
-        return CounterRows(rows["lane"], name.astype(np.int32), rows["time_ns"] + self.base_ns, rows["value"], names)
+        return CounterRows(
+            self._place("lane", rows["lane"]),
+            name.astype(np.int32),
+            rows["time_ns"] + self.base_ns,
+            rows["value"],
+            names,
+        )
 
     def stacks(self) -> Stacks | None:
         return None

@@ -12,7 +12,8 @@ The modules, in the order to read them:
     notes.py        what slices say about themselves
     content.py      what encoders are given: processes, tracks, slices, points; what no trace can hold is counted
     perfetto/       Perfetto's packets, many messages at once: written and read
-    chrome_json.py  Chrome's trace events
+    chrome_json.py  Chrome's trace events, written
+    chrome/         Chrome's trace events, read
     otf2/           OTF2 archives
 
 A format brings an encoder, which turns tracks, slices and points into bytes and knows nothing of where they come from.

@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from callgrove.arrays import Array, Ints
+from callgrove.binary.files import Source
 from callgrove.binary.text_rows import (
     BLOCK_BYTES,
     Cells,
@@ -31,11 +32,10 @@ from callgrove.binary.text_rows import (
     where,
 )
 from callgrove.errors import Parameter, compose_text
-from callgrove.formats.interface import LossReport, WriteOptions
+from callgrove.formats.interface import Field, LossReport, Match, Problem, ReadOptions, WriteOptions
 from callgrove.formats.timeline.content import CounterPoints, Note, ProcessTracks, Slices, Track, TrackKind, Value
 from callgrove.formats.timeline.writer import TimelineWriter
 from callgrove.formats.writing.outputs import Data, FileOutput
-from callgrove.formats.writing.writer import WrittenOnly
 from callgrove.model.experiment import Experiment
 from callgrove.model.traces.events import SpanKind, Traces, Window
 
@@ -370,11 +370,32 @@ def time_bounds(traces: Traces) -> Window | None:
     return (min(first for first, _ in bounds), max(last for _, last in bounds)) if bounds else None
 
 
-class ChromeJsonFormat(WrittenOnly):
-    """Events for viewers that read JSON."""
+class ChromeJsonFormat:
+    """Events as JSON: what PyTorch and others record, and what viewers show. Reading is in `chrome/`."""
 
     name = "chrome-json"
-    title = "Chrome trace events (JSON) for chrome://tracing, Perfetto, speedscope"
+    title = "Chrome trace events (JSON) of PyTorch, viztracer and others"
+
+    def match(self, source: Source) -> Match | None:
+        from callgrove.formats.timeline.chrome.reading import match_source
+
+        return match_source(source)
+
+    def read(self, source: Source, options: ReadOptions) -> Experiment:
+        from callgrove.formats.timeline.chrome.reading import read_source
+
+        return read_source(source, options, self.name)
+
+    def check(self, source: Source, options: ReadOptions) -> Iterator[Problem]:
+        """Read everything, and yield the warnings of decoding and the problems of events."""
+        from callgrove.formats.events.checks import find_problems
+
+        return find_problems(self.read(source, options))
+
+    def dump(self, source: Source) -> Iterator[Field]:
+        from callgrove.formats.timeline.chrome.reading import dump_events
+
+        return dump_events(source)
 
     def open_writer(self, target: Path, options: WriteOptions) -> ChromeWriter:
         return ChromeWriter(target, options)

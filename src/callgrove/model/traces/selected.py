@@ -20,6 +20,7 @@ from callgrove.arrays import ABSENT, Array, Bools, Ids, Ints, absent_stays, new_
 from callgrove.errors import CallgroveError
 from callgrove.model.table import Column, Table
 from callgrove.model.traces.events import (
+    LABEL,
     PLACES,
     Counters,
     Device,
@@ -38,16 +39,19 @@ __all__ = ["ALL_SPANS", "KeptTables", "SelectedSpans", "SpanChoice", "TraceSelec
 
 @dataclass(frozen=True)
 class SpanChoice:
-    """Which spans: of some kinds, and of some categories; None is all. A category is named in full or by its first
-    words: HIP stands for HIP_RUNTIME_API as well. Case does not matter."""
+    """Which spans: of some kinds, of some categories, and of some names; None is all. A category is named in full or by
+    its first words: HIP stands for HIP_RUNTIME_API as well. Case does not matter there. `names` says which of some
+    names are chosen, given all texts that the spans refer to; it travels to workers."""
 
     kinds: frozenset[SpanKind] | None = None
     categories: frozenset[str] | None = None
+    names: Callable[[Sequence[str], Sequence[str]], Bools] | None = None
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns that it looks at."""
-        return (*(("kind",) if self.kinds is not None else ()), *(("category",) if self.categories is not None else ()))
+        asked = (("kind", self.kinds), ("category", self.categories), (LABEL, self.names))
+        return tuple(column for column, choice in asked if choice is not None)
 
     def of(self, chunk: SpanChunk, strings: Sequence[str]) -> Bools | None:
         """Return the chosen ones of a chunk; None: all."""
@@ -59,7 +63,17 @@ class SpanChoice:
             wanted = np.array([k >= 0 and self._names(strings[k]) for k in different.tolist()], np.bool_)
             named = wanted[number.reshape(-1)]
             chosen = named if chosen is None else chosen & named
+        if self.names is not None:
+            named = self._of_names(chunk[LABEL], strings)
+            chosen = named if chosen is None else chosen & named
         return chosen
+
+    def _of_names(self, labels: Ids, strings: Sequence[str]) -> Bools:
+        assert self.names is not None
+        used, number = np.unique(labels, return_inverse=True)
+        wanted = np.zeros(len(used), np.bool_)  # what has no name has none of those that are asked for
+        wanted[used >= 0] = self.names([strings[k] for k in used[used >= 0].tolist()], strings)
+        return wanted[number.reshape(-1)]
 
     def _names(self, category: str) -> bool:
         words = category.lower()

@@ -37,7 +37,6 @@ BLOCK = 1 << 16  # events that are read at a time
 PATIENCE = 1.0  # seconds of processor time without a frame, which has at most so many events: the library hangs
 BYTES_PER_SECOND = 250_000  # of definitions, which come in one frame, at least
 MOST_MEMORY = 8 << 30
-NO_ATTRIBUTES = 0
 
 
 class Frame:
@@ -95,6 +94,12 @@ class Library:
         function = getattr(self._c, name)
         function.restype = ctypes.c_int
         return function(*map(_plain, args))  # type: ignore[no-any-return]
+
+    def bind(self, name: str, result: Any, *types: Any) -> Callable[..., int]:
+        """Return a function for those who call it often: types are set once."""
+        function = getattr(self._c, name)
+        function.restype, function.argtypes = result, types
+        return function  # type: ignore[no-any-return]
 
     def number(self, name: str, kind: Any = u64) -> int:
         value = kind(0)
@@ -260,6 +265,9 @@ class Events:
         self._callbacks = library.handle("OTF2_EvtReaderCallbacks_New")
         self._attribute = u32(0), u8(0), u64(0)
         self._attribute_places = [ctypes.byref(cell) for cell in self._attribute]
+        cells = [ctypes.POINTER(type(cell)) for cell in self._attribute]
+        get = "OTF2_AttributeList_GetAttributeByIndex"
+        self._get_attribute = library.bind(get, ctypes.c_int, pointer, u32, *cells)
         self._set_callbacks()
 
     def _set_callbacks(self) -> None:
@@ -286,17 +294,18 @@ class Events:
 
     def _set_nesting(self) -> None:
         add_time, add_reference, note = self._time.append, self._reference.append, self._note_attributes
+        count = self._library.bind("OTF2_AttributeList_GetNumberOfElements", u32, pointer)  # asked at every event
 
         def enter(location: int, time: int, position: int, user: Any, attributes: Any, region: int) -> int:
-            if attributes:
-                note(attributes, 0)
+            if count(attributes):
+                note(attributes, count(attributes))
             add_time(time)
             add_reference(region << 1)
             return 0
 
         def leave(location: int, time: int, position: int, user: Any, attributes: Any, region: int) -> int:
-            if attributes:
-                note(attributes, 0)
+            if count(attributes):
+                note(attributes, count(attributes))
             add_time(time)
             add_reference(region << 1 | 1)
             return 0
@@ -395,20 +404,14 @@ class Events:
     def _place(self) -> int:
         return self._n_before + len(self._time)
 
-    def _note_attributes(self, attributes: int, _: int) -> None:
+    def _note_attributes(self, attributes: int, n: int) -> None:
         """Note the attributes of the event that comes next."""
-        library, add = self._library._c, self._tables[Frame.ATTRIBUTES].extend
-        handle = pointer(attributes)
-        library.OTF2_AttributeList_GetNumberOfElements.restype = u32
-        n = library.OTF2_AttributeList_GetNumberOfElements(handle)
-        if not n:
-            return
-        place = self._n_before + len(self._time)
+        add, place = self._tables[Frame.ATTRIBUTES].extend, self._place()
         number, kind, value = self._attribute
-        get, places = library.OTF2_AttributeList_GetAttributeByIndex, self._attribute_places
+        get, places = self._get_attribute, self._attribute_places
         for index in range(n):
             value.value = 0
-            if get(handle, index, *places) == 0:
+            if get(attributes, index, *places) == 0:
                 add((place, number.value, kind.value, value.value))
 
     def read(self, location: int) -> None:

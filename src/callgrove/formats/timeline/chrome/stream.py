@@ -1,0 +1,242 @@
+"""The text of a Chrome trace as a stream of events: one block of text and one event are in memory at a time.
+
+Specification: more-inputs.md 1.1, 1.7 and 9. Two containers:
+
+    {"key": value, ..., "traceEvents": [event, event, ...], "key": value, ...}      keys in any order
+    [event, event, ...                                                              the end may be missing
+
+Events are decoded one by one by the standard library (`scan_once`), which was measured as fast as any other way and
+keeps the text of numbers (`parse_float=str`): times have up to 19 digits, more than a double. An event that the block
+ends in is tried again with more text. What is no JSON is left out up to the next event, and counted.
+"""
+
+from __future__ import annotations
+
+import codecs
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from callgrove.binary.compressed import Stream, open_stream
+
+__all__ = ["BATCH", "Event", "EventStream", "looks_like_events"]
+
+Event = dict[str, Any]
+BLOCK = 1 << 22  # bytes of text that are read at a time
+LONGEST = 256 << 20  # characters of one event, or of one value beside the events
+BATCH = 1024  # events that are given at a time
+EVENTS_KEY = "traceEvents"
+NEAR_END = 16  # characters: the longest word of JSON, cut off
+BLANKS = re.compile(r"[\s\ufeff]*")
+SEPARATORS = re.compile(r"[\s,]*")
+NEXT_EVENT = re.compile(r"\}\s*,\s*(?=\{)")
+
+OBJECT_OF_EVENTS = re.compile(rb'"traceEvents"\s*:\s*\[')
+PHASE = re.compile(rb'[{,]\s*"ph"\s*:\s*"')
+
+
+def looks_like_events(head: bytes) -> str:
+    """Return why a file that begins so is a Chrome trace; empty where it does not look like one."""
+    text = head.lstrip(b"\xef\xbb\xbf \t\r\n")
+    if text[:1] == b"{" and OBJECT_OF_EVENTS.search(text):
+        return "a JSON object with the key traceEvents"
+    if text[:1] in (b"{", b"[") and PHASE.search(text):
+        return "JSON objects with the key ph"
+    return ""
+
+
+class _Cut(Exception):
+    """The text ends inside of a value."""
+
+
+@dataclass
+class EventStream:
+    """The events of one file, and what stands beside them; all of that is known after the last event.
+
+    `floats` makes numbers with a fraction or an exponent of their text. `n_broken` counts pieces of text that are no
+    events, `n_others` values that are JSON and no objects, `n_deep` events whose values are nested too deeply.
+    """
+
+    path: Path
+    floats: Callable[[str], Any] = str
+    header: dict[str, Any] = field(default_factory=dict)
+    n_broken: int = 0
+    n_others: int = 0
+    n_deep: int = 0
+    is_open: bool = False  # an array without its end
+    cut: str = ""  # why the text ends before its end
+
+    def __post_init__(self) -> None:
+        decoder: Any = json.JSONDecoder(parse_float=self.floats)
+        self._scan: Callable[[str, int], tuple[Any, int]] = decoder.scan_once
+        self._stream: Stream = open_stream(self.path)
+        self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+        self._text = ""
+        self._at = 0
+        self._is_whole = False  # whether all of the file is in the text
+
+    # -- text ----------------------------------------------------------------------------------------------------------
+
+    def _read_on(self, n_bytes: int = BLOCK) -> bool:
+        """Append a block to what is left of the text; return whether there was any."""
+        if self._is_whole:
+            return False
+        pieces = [self._text[self._at :]]
+        wanted = n_bytes
+        while wanted > 0 and (content := self._stream.read(min(wanted, BLOCK))):
+            pieces.append(self._decode(content))
+            wanted -= len(content)
+        if wanted > 0:
+            self._is_whole = True
+            pieces.append(self._decode(b"", True))
+            self.cut = self._stream.problem
+        self._text, self._at = "".join(pieces), 0
+        return True
+
+    def _skip(self, pattern: re.Pattern[str]) -> str:
+        """Skip what a pattern matches; return the next character, which is empty at the end."""
+        while True:
+            match = pattern.match(self._text, self._at)
+            self._at = match.end() if match else self._at
+            if self._at < len(self._text):
+                return self._text[self._at]
+            if not self._read_on():
+                return ""
+
+    def _value(self) -> Any:
+        """Return the value that begins here, reading on where the text ends in it."""
+        while True:
+            try:
+                value, self._at = self._scan(self._text, self._at)
+            except StopIteration as stop:
+                self._demand_more(int(stop.value))
+            except json.JSONDecodeError as error:
+                open_end = error.msg.startswith(("Unterminated", "Invalid \\"))
+                self._demand_more(len(self._text) if open_end else error.pos)
+            else:
+                if self._at < len(self._text) or not isinstance(value, int) or not self._read_on():
+                    return value
+                self._at = 0  # a number may go on
+
+    def _demand_more(self, failed_at: int) -> None:
+        """Read on if the value was cut by the end of the text; raise `_Cut` at the end of the file, and `ValueError`
+        where it is no JSON."""
+        length = len(self._text) - self._at
+        if failed_at < len(self._text) - NEAR_END or length > LONGEST:
+            raise ValueError
+        if not self._read_on(max(BLOCK, length)):
+            raise _Cut
+
+    # -- events --------------------------------------------------------------------------------------------------------
+
+    def batches(self) -> Iterator[list[Event]]:
+        """Yield all events, some at a time."""
+        first = self._skip(BLANKS)
+        try:
+            if first == "[":
+                self._at += 1
+                yield from self._array(is_root=True)
+            elif first == "{":
+                self._at += 1
+                yield from self._members()
+        except _Cut:
+            self.cut = self.cut or "the text breaks off"
+        except ValueError:
+            self.n_broken += 1
+            self.cut = self.cut or "what follows is no JSON"
+
+    def _members(self) -> Iterator[list[Event]]:
+        """Yield the events of the object, keeping its other members."""
+        while (char := self._skip(SEPARATORS)) != "}":
+            if not char:
+                raise _Cut
+            key = self._value()
+            if self._skip(BLANKS) != ":":
+                raise ValueError
+            self._at += 1
+            begins = self._skip(BLANKS)
+            if key == EVENTS_KEY and begins == "[":
+                self._at += 1
+                yield from self._array()
+            elif isinstance(key, str):
+                self.header[key] = self._member()
+
+    def _member(self) -> Any:
+        try:
+            return self._value()
+        except RecursionError:
+            raise ValueError from None
+
+    def _array(self, *, is_root: bool = False) -> Iterator[list[Event]]:
+        """Yield the events of an array, which follow here."""
+        while True:
+            batch = self._batch()
+            if batch:
+                yield batch
+            char = self._skip(SEPARATORS)
+            if char == "]":
+                self._at += 1
+                return
+            if not char:
+                if is_root and not self._stream.problem:
+                    self.is_open = True
+                    return
+                raise _Cut
+            if char != "{":
+                self._step_over_other()
+                continue
+            try:
+                yield [self._value()]  # the one that the text ended in
+            except ValueError:
+                self.n_broken += 1
+                self._resume()
+            except RecursionError:
+                self.n_deep += 1
+                self._resume()
+
+    def _batch(self) -> list[Event]:
+        """Decode events until something else than an event follows, the text ends, or there are enough of them."""
+        out: list[Event] = []
+        scan, text, at = self._scan, self._text, self._at
+        find, append = text.find, out.append
+        known = {",", "", ",\n", ",\n  "}
+        try:
+            while len(out) < BATCH:
+                start = find("{", at)
+                if start < 0:
+                    break
+                between = text[at:start]
+                if between not in known:
+                    if between.strip(" \t\r\n,"):
+                        break
+                    known.add(between)
+                event, at = scan(text, start)
+                append(event)
+        except (StopIteration, ValueError, RecursionError):  # whoever goes on from here says what it is
+            pass
+        self._at = at
+        return out
+
+    def _step_over_other(self) -> None:
+        """Step over a value that is no object."""
+        try:
+            self._value()
+            self.n_others += 1
+        except (ValueError, RecursionError):
+            self.n_broken += 1
+            self._resume()
+
+    def _resume(self) -> None:
+        """Go to where the next event seems to begin."""
+        while True:
+            match = NEXT_EVENT.search(self._text, self._at)
+            if match:
+                self._at = match.end()
+                return
+            self._at = max(self._at, len(self._text) - (1 << 10))  # the pattern may be cut by the end of the text
+            if not self._read_on():
+                self._at = len(self._text)
+                raise _Cut
