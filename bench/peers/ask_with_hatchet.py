@@ -9,6 +9,7 @@ the seconds that the call took and the total of what it returned; null where it 
 from __future__ import annotations
 
 import json
+import multiprocessing
 import signal
 import sys
 import time
@@ -79,6 +80,8 @@ def main(tree: str, other: str, out: str, longest: str) -> None:
         try:
             answer = ask(frame)
         except StoppedError:
+            for worker in multiprocessing.active_children():
+                worker.kill()  # which `filter` starts, and which wait for ever
             answers[name] = {"seconds": time.perf_counter() - start, "total": None}
             continue
         finally:

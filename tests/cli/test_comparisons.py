@@ -75,6 +75,7 @@ def test_scaling(here: Path, capsys: Capture) -> None:
         (["--scaling", "weak", "--processes", "2"], "1 numbers of processes were given for 2 inputs"),
         (["--scaling", "weak", "--processes", "2,x"], "'2,x' is no list of numbers of processes like 4,8"),
         (["--match", "none.csv"], "none.csv: cannot be read"),
+        (["--match", "empty.csv"], "empty.csv: says of no names that they are the same; write two names on each line"),
         (["--write", "x.cubex", "--scaling", "weak"], "--scaling is for tables, and --write writes an experiment"),
         (["--write", "x.cubex", "--match", "f"], "--match is for tables"),
         (["--write", "x.cubex", "--where", "left > 1"], "--where is for tables"),
@@ -85,6 +86,7 @@ def test_scaling(here: Path, capsys: Capture) -> None:
     ],
 )
 def test_what_is_refused(here: Path, words: list[str], says: str, capsys: Capture) -> None:
+    (here / "empty.csv").write_text("left,right\n# nothing yet\n")
     assert says in said(capsys, "diff", "s.cubex", "t.cubex", *words, code=2)
 
 

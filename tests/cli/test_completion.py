@@ -124,3 +124,5 @@ def test_zsh(database: Path) -> None:
         'eval "$(callgrove completion zsh)"; words=(callgrove top --by fu); CURRENT=4; _callgrove'
     )
     assert in_shell("zsh", program, database.parent).split() == ["function"]
+    nothing = program.replace("fu)", "xyz)") + "; echo $?"  # which lets zsh try what else it knows
+    assert in_shell("zsh", nothing, database.parent).split() == ["1"]

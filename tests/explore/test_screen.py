@@ -15,6 +15,7 @@ from collections.abc import Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Event
 from typing import Any, NamedTuple, TypeVar
 
 import pytest
@@ -120,6 +121,39 @@ def test_filter() -> None:
     assert app.said == "expected a name at character 8 of 'main ->'"
     assert app.session.query == ""
     press(app_of(0), "f", "escape")
+
+
+async def _filter_beside(app: ExploreApp, text: str, go_on: Event) -> tuple[int, str]:
+    """Which row is chosen, and what is said, while a filter is computed; then let it go on."""
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("right", "f", *text, "enter")
+        await pilot.press("escape", "down")
+        await pilot.pause(1.2)
+        row, said_meanwhile = app.rows.row, app.said
+        go_on.set()
+        await app.workers.wait_for_complete()
+        await pilot.pause()
+        return row, said_meanwhile
+
+
+@pytest.mark.parametrize(("text", "query"), [("kernel", "kernel"), ("kernl", "")])
+def test_the_screen_goes_on_while_a_large_tree_is_filtered(
+    monkeypatch: pytest.MonkeyPatch, text: str, query: str
+) -> None:
+    go_on, filter_session = Event(), Session.filter
+
+    def wait_and_filter(session: Session, query: str) -> None:
+        assert go_on.wait(HANG_SEC)
+        filter_session(session, query)
+
+    monkeypatch.setattr(Session, "filter", wait_and_filter)
+    monkeypatch.setattr("callgrove.explore.app.LARGE", 0)
+    app = app_of(0)
+    row, said_meanwhile = finish(_filter_beside(app, text, go_on))
+    assert row == 1
+    assert re.fullmatch(r"filtering \.\.\. \d+ s", said_meanwhile)
+    assert app.session.query == query
+    assert query or app.said == "there is no context 'kernl'; did you mean 'kernel'?"
 
 
 def test_metric_and_help() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from callgrove.arrays import Bools
 from callgrove.patterns.columns import ContextColumns
-from callgrove.patterns.conditions import Column, Condition, MadeTexts, NumberColumn, TextColumn
+from callgrove.patterns.conditions import Column, Condition, NumberColumn, TextColumn
 from callgrove.patterns.syntax import PatternError
 from tests.patterns.tree_t import names_of, small_tree, tree_t
 
@@ -28,7 +28,7 @@ class Rows:
             "name": TextColumn.of(["main", None, "solve"]),
             "time": NumberColumn(np.array([4.0, np.nan, 2.0]), unit="sec", whole=8.0),
             "n": NumberColumn(np.array([2**60 + 1, 5, 0]), np.array([False, False, True])),
-            "made": MadeTexts(3, ["main", "a", "b"].__getitem__),
+            "made": TextColumn.of(["main", "a", "b"]),
         }
         return columns[name]
 

@@ -168,7 +168,7 @@ class Fold:
         return replace(
             tree.take(chosen),
             parent=freeze(parent),
-            subtree_end=freeze(subtree_ends(parent)),
+            subtree_end=freeze(subtree_ends(parent) if self.merges else tree.ends_among(chosen)),
             relation=freeze(self._relation[chosen]),
             within=freeze(place[nearest_above(self.stays, tree.within)[chosen]]),
             call_file=freeze(self._common_place(tree.call_file)),

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property, partial
-from typing import Any, TypedDict, Unpack, cast
+from typing import Any, NoReturn, TypedDict, Unpack, cast
 
 import numpy as np
 
@@ -30,15 +30,26 @@ from callgrove.errors import CallgroveError, Parameter, UsageError
 from callgrove.model.contexts import ContextKind, ContextTree
 from callgrove.model.experiment import Experiment, InputWarning, Severity
 from callgrove.model.selection import select, span_choice
-from callgrove.model.traces.events import SpanKind, Traces, Window
+from callgrove.model.traces.events import LABEL, SpanKind, Traces, Window
 from callgrove.model.traces.selected import ALL_SPANS, SpanChoice
 from callgrove.patterns.conditions import TextColumn, find_nearest
 from callgrove.patterns.expressions import match_texts
 from callgrove.patterns.hatchet import translate_query
 from callgrove.patterns.matching import Matcher
-from callgrove.patterns.syntax import Pattern, parse_name
+from callgrove.patterns.syntax import NameTest, Pattern, parse_name
 
-__all__ = ["RESTS", "ContextKeywords", "ContextSelection", "below", "outermost", "select_contexts", "select_part"]
+__all__ = [
+    "RESTS",
+    "ContextKeywords",
+    "ContextSelection",
+    "below",
+    "choose_spans",
+    "outermost",
+    "refuse_no_spans",
+    "select_contexts",
+    "select_part",
+    "select_spans",
+]
 
 RESTS = ("path", "drop", "fold")
 
@@ -132,7 +143,9 @@ def select_contexts(
         raise UsageError(f"there is no rest {selection.rest!r}; there are {', '.join(RESTS)}")
     if not selection.asks_anything:
         return experiment
-    experiment = _choose_spans(experiment, selection)
+    if not len(experiment.contexts) and experiment.traces.n_spans:
+        return select_spans(experiment, selection)
+    experiment = _choose_spans_of_kinds(experiment, selection)
     chooser = _Chooser(experiment, selection, spelling or {})
     fold = chooser.fold()
     if fold is None:
@@ -172,7 +185,77 @@ def select_part(
     return select(part, metrics=metrics, drop_unused=drop_unused) if metrics is not None or drop_unused else part
 
 
-def _choose_spans(experiment: Experiment, selection: ContextSelection) -> Experiment:
+# -- spans -------------------------------------------------------------------------------------------------------------
+# Spans have a name and a kind, and no place in a call tree.
+
+
+@dataclass(frozen=True)
+class _SpanNames:
+    """Globs or /regular expressions/, one of which the name of a span must fit."""
+
+    texts: tuple[str, ...]
+
+    def __call__(self, names: Sequence[str], every: Sequence[str]) -> Bools:
+        tests = (NameTest("exact", text) if text in every else parse_name(text) for text in self.texts)
+        out = np.zeros(len(names), np.bool_)
+        for test, text in zip(tests, self.texts, strict=True):
+            out |= match_texts(test, text, names)
+        return out
+
+
+def _explain(field: str, error: CallgroveError | str, spelling: Mapping[str, Parameter] | None = None) -> UsageError:
+    """Return an error that begins with the parameter it is about."""
+    return UsageError((spelling or {}).get(field, Parameter(field)), ": ", error)
+
+
+def choose_spans(experiment: Experiment, selection: ContextSelection) -> Experiment:
+    """Return the experiment with the spans of the names and kinds that a selection asks for. All else that it may ask
+    is about contexts, and refused."""
+    for field in (one.name for one in fields(selection) if one.name not in ("name", "kind", "rest")):
+        if getattr(selection, field):
+            others = "; choose them by name, kind, window, rank, thread and stream"
+            raise _explain(field, f"spans of a trace have no contexts{others}")
+    for word in selection.kind:
+        if word not in SPAN_KINDS:
+            raise _explain("kind", f"{word!r} is no kind of span; there are {', '.join(SPAN_KINDS)}")
+    for text in selection.name:
+        try:
+            match_texts(parse_name(text), text, ())
+        except UsageError as error:
+            raise _explain("name", error) from None
+    names = _SpanNames(tuple(selection.name)) if selection.name else None
+    return select(experiment, spans=span_choice(selection.kind or None, None, names))
+
+
+def select_spans(experiment: Experiment, selection: ContextSelection) -> Experiment:
+    """Return what `choose_spans` does; that there are none is refused at once."""
+    if not selection.asks_anything:
+        return experiment
+    part = choose_spans(experiment, selection)
+    if experiment.traces.n_spans and not part.traces.n_spans:
+        refuse_no_spans(experiment, selection)
+    return part
+
+
+def refuse_no_spans(whole: Experiment, selection: ContextSelection) -> NoReturn:
+    """Refuse a selection that chose none of the spans of an experiment, with the nearest name or the kinds there are.
+    All names are read for that."""
+    backend = whole.traces.spans_backend
+    strings = () if backend is None else backend.strings
+    used: set[int] = set()
+    kinds: set[int] = set()
+    for chunk in whole.traces.spans(("kind", LABEL)):
+        used.update(np.unique(chunk[LABEL]).tolist())
+        kinds.update(np.unique(chunk["kind"]).tolist())
+    names = [strings[code] for code in used if code >= 0]
+    for text in selection.name:
+        if not _SpanNames((text,))(names, strings).any():
+            raise _explain("name", f"there is no span {text!r}{find_nearest(text, names)}")
+    there = ", ".join(SpanKind(kind).name.lower() for kind in sorted(kinds))
+    raise UsageError(f"no span fulfils all that was asked for; there are {there or 'none'}")
+
+
+def _choose_spans_of_kinds(experiment: Experiment, selection: ContextSelection) -> Experiment:
     """Return the experiment with spans of the kinds that a selection names, where it names kinds of spans."""
     words = [word for word in selection.kind if word in SPAN_KINDS]
     if not words or not experiment.traces.n_spans:
@@ -250,6 +333,8 @@ class _Chooser:
 
     def _remove(self, stays: Bools) -> Bools:
         """Return which contexts stay without those that are pruned, folded or below a leaf, in this order."""
+        if not (self.selection.prune or self.selection.callers_of or any(self._removing)):
+            return stays
         found = self._find("prune")
         lone = found & (self._next_above(stays) < 0)
         self._unmoved = np.flatnonzero(lone & stays)
@@ -327,7 +412,7 @@ class _Chooser:
 
     def _explain(self, field: str, error: CallgroveError | str) -> UsageError:
         """Return an error that begins with the parameter it is about."""
-        return UsageError(self._spelling.get(field, Parameter(field)), ": ", error)
+        return _explain(field, error, self._spelling)
 
     def _match(self, field: str, column: TextColumn) -> Bools:
         """Return the contexts whose text in a column fits one of the globs or regular expressions of a field."""

@@ -13,7 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
-from callgrove.arrays import Array, Bools, Floats, Ids, Ints, combine_upwards, depths, levels
+from callgrove.arrays import Array, Bools, Floats, Ids, Ints, combine_upwards, depths, levels, sort_stably
 from callgrove.errors import Parameter, UsageError
 from callgrove.model.computed_values import demand_operands, measured_operands, recipe
 from callgrove.model.contexts import ContextKind, ContextTree, Relation
@@ -446,12 +446,11 @@ class Groups:
 
 def nearest(tree: ContextTree, anchors: Bools) -> Ids:
     """Return the closest anchor at or above every context of the tree; roots are anchors always."""
-    if anchors.all():
-        return np.arange(len(anchors), dtype=np.int32)
-    owner: list[int] = []
-    for context, (above, anchor) in enumerate(zip(tree.parent[: len(anchors)].tolist(), anchors.tolist(), strict=True)):
-        owner.append(context if anchor or above < 0 else owner[above])
-    return np.array(owner, np.int32)
+    owner = np.arange(len(anchors), dtype=np.int32)
+    if not anchors.all():
+        for level in tree.levels[1:]:
+            owner[level] = np.where(anchors[level], level, owner[tree.parent[level]])
+    return owner
 
 
 def functions_of(tree: ContextTree) -> Ids:
@@ -465,7 +464,7 @@ def outermost(group: Ids, tree: ContextTree) -> Bools:
     """Return a mask of the contexts without an ancestor of the same group. In preorder, a context lies below an earlier
     one of its group where that one's subtree ends after it; so the furthest end so far tells."""
     out = np.ones(len(group), np.bool_)
-    order = np.argsort(group, kind="stable")
+    order = sort_stably(group)
     first = group[order].astype(np.int64) * (len(group) + 1)  # ends of earlier groups are less than those of later ones
     ends = np.maximum.accumulate(first + tree.subtree_end[: len(group)][order])
     out[order[1:]] = ends[:-1] - first[1:] <= order[1:]

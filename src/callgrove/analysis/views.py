@@ -117,16 +117,17 @@ def fold_lines(costs: Costs, source: bool = False) -> Folded:
     owner = nearest(tree, shown)
     above = tree.parent[:n]
     parent = np.where(above >= 0, owner[np.maximum(above, 0)], -1).astype(np.int32)
-    depth = tree.depth[:n] if shown.all() else _count_above(above, shown)
+    depth = tree.depth[:n] if shown.all() else _count_above(tree, shown)
     return Folded(shown, owner, parent, depth, exclusive_of(costs, owner), costs.inclusive)
 
 
-def _count_above(parent: Ids, shown: Bools) -> Ids:
-    """Return how many of those shown are above each context."""
-    depth: list[int] = []
-    for up, visible in zip(parent.tolist(), shown.tolist(), strict=True):
-        depth.append((depth[up] if up >= 0 else -1) + visible)
-    return np.array(depth, np.int32)
+def _count_above(tree: ContextTree, shown: Bools) -> Ids:
+    """Return how many of those shown are at and above each context, less one: in preorder, those that have begun and
+    not ended."""
+    n = len(shown)
+    ended = np.bincount(tree.subtree_end[:n][shown], minlength=n + 1)[:n]
+    depth: Ids = np.cumsum(shown - ended, dtype=np.int32) - np.int32(1)
+    return depth
 
 
 def exclusive_of(costs: Costs, owner: Ids) -> Array:

@@ -19,7 +19,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from callgrove.cli.parser import JoinValues
-from callgrove.errors import Parameter, UsageError
+from callgrove.errors import UsageError
 from callgrove.model.runs import IntSet
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ __all__ = [
     "add_kind",
     "add_places",
     "int_set",
-    "refuse_contexts",
+    "refuse_rest",
     "select_asked",
 ]
 
@@ -164,15 +164,11 @@ def select_asked(
         experiment = experiment.select(
             ranks=ranks, threads=threads, nodes=options.node, gpus=options.gpu, streams=options.stream
         )
-    refuse_contexts(experiment, options)
+    refuse_rest(options)
     return select_contexts(experiment, options.selection) if options.contexts else experiment
 
 
-def refuse_contexts(experiment: Experiment, options: ContextOptions) -> None:
-    """Refuse a choice that would choose nothing: of contexts among spans, which have none, and --rest without one."""
-    asked = [field for field, _ in options.contexts if field != "kind"]
-    if asked and not len(experiment.contexts) and experiment.traces.n_spans:
-        others = "choose them by their kind, window, rank, thread and stream"
-        raise UsageError(f"{experiment.path}: ", Parameter(asked[0]), f": spans of a trace have no contexts; {others}")
+def refuse_rest(options: ContextOptions) -> None:
+    """Refuse --rest where nothing was selected that could have a rest."""
     if options.rest != RESTS[0] and not options.contexts:
         raise UsageError("--rest says what becomes of contexts that were not selected; select some, as with --name")

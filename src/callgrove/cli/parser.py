@@ -24,6 +24,14 @@ class Command(NamedTuple, Generic[T]):
     run: Callable[[T], int]
 
 
+# Options that choose a part of an experiment, which some verbs do not take: docs/selecting.md has the table.
+SELECTING = {
+    f"--{word}"
+    for word in (
+        *("rank", "thread", "node", "gpu", "device", "stream", "window", "name", "file", "module", "kind"),
+        *("under", "callers-of", "query", "exclude", "prune", "fold", "leaf", "rest"),
+    )
+}
 PLAIN = "\0"  # no argument of a program can have one
 
 
@@ -43,6 +51,7 @@ class Parser(argparse.ArgumentParser):
         self.usage = self.usage or " ".join([self.prog, "[options]", *self._required_arguments()])
         namespace, unknown = self.parse_known_intermixed_args(_mark_plain_words(arguments))
         if unknown:
+            self._refuse_selection(unknown[0].partition("=")[0])
             self.error(f"unknown argument {unknown[0]!r}{self._suggestion(unknown[0])}")
         return options(**{name: _unmark(value) for name, value in vars(namespace).items() if name != "debug"})
 
@@ -57,6 +66,14 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{message}; see '{self.prog} --help'")
+
+    def _refuse_selection(self, option: str) -> None:
+        """Refuse an option that other verbs take, with what to do instead."""
+        if option in SELECTING:
+            instead = f"`callgrove convert PATH PART {option} ...` writes the part that it can read"
+            raise UsageError(f"'{self.prog}' takes whole experiments, so it has no {option}; {instead}")
+        if option == "--where":
+            raise UsageError(f"'{self.prog}' prints no table whose rows --where could choose; see '{self.prog} --help'")
 
     def _suggestion(self, unknown: str) -> str:
         if os.path.lexists(unknown):

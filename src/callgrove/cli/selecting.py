@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from callgrove.cli.contexts import ContextOptions, refuse_contexts
+from callgrove.cli.contexts import ContextOptions, refuse_rest
 from callgrove.cli.options import MetricNames, ProfileOptions, add_derive, add_profiles, add_run, add_window
 from callgrove.errors import UsageError
 
@@ -125,36 +125,38 @@ def is_cut(options: CuttingOptions) -> bool:
 
 def select_part(experiment: Experiment, options: CuttingOptions) -> Experiment:
     """Return the part of the experiment that was asked for, and say on stderr how much of it is left."""
-    from callgrove.algebra.selecting import select_contexts
+    from callgrove.algebra import selecting
     from callgrove.cli.messages import note
     from callgrove.cli.output import say_selected_cost
+    from callgrove.model.profiles import choose_profiles
+    from callgrove.model.selection import span_choice
 
     if options.no_traces and (options.span_kinds or options.category or options.start_marker or options.end_marker):
         raise UsageError("--no-traces leaves out all traces, so no part of them can be chosen")
     if not is_cut(options):
         return experiment
-    refuse_contexts(experiment, options)
+    refuse_rest(options)
     metrics = list(_match_quantities(experiment, options.metric)) or None
-    part = experiment.select(
-        ranks=options.rank,
-        threads=options.thread,
-        nodes=options.node,
-        gpus=options.gpu,
-        streams=options.stream,
-        metrics=metrics if not options.contexts else None,  # conditions may ask for others
-        window=choose_window(experiment, options),
-        window_mode=options.window_mode,
+    window = choose_window(experiment, options)
+    profiles = choose_profiles(
+        experiment, options.rank, options.thread, nodes=options.node, gpus=options.gpu, streams=options.stream
+    )
+    part = selecting.select_part(
+        experiment,
+        options.selection,
+        profiles=profiles,
+        metrics=metrics,
+        window=window,
         traces=not options.no_traces,
-        kinds=options.span_kinds or None,
-        categories=options.category or None,
-        drop_unused=not options.keep_contexts and not options.contexts,
+        drop_unused=not options.keep_contexts,
+        spans=span_choice(
+            options.span_kinds or None, options.category or None, window=window, window_mode=options.window_mode
+        ),
     )
     if (options.span_kinds or options.category) and experiment.traces.n_spans and not part.traces.n_spans:
         raise UsageError(f"{experiment.path}: no span is left; there are {_describe_spans(experiment)}")
     if options.contexts:
-        part = select_contexts(part, options.selection)
         say_selected_cost(part, metrics[0] if metrics else None)
-        part = part.select(metrics=metrics, drop_unused=not options.keep_contexts)
     counts = (
         ("profiles", len(part.profiles.measured), len(experiment.profiles.measured)),
         ("contexts", len(part.contexts), len(experiment.contexts)),

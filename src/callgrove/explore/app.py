@@ -5,14 +5,18 @@
     ▼ main thread                                 0 s        4 s    65.0%  ██████▌
       ▶ main                                      0 s        4 s    65.0%  ██████▌
 
-Everything that reads values holds one lock, as the spread of a row is read while somebody goes on with the keys.
+Everything that reads values holds one lock, as the spread of a row is read while somebody goes on with the keys. Views
+of large trees are computed on a thread of their own: a session of its own is changed there, and takes the place of the
+one that is shown once it is complete.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from threading import Lock
+from time import monotonic
 from typing import ClassVar
 
 from textual.app import App, ComposeResult
@@ -24,6 +28,7 @@ from textual.worker import Worker, WorkerState
 
 from callgrove.errors import CallgroveError
 from callgrove.explore.details import read_source, spread_of, write_spread
+from callgrove.explore.listing import Listing
 from callgrove.explore.searching import Search, search
 from callgrove.explore.session import Session
 from callgrove.explore.views import FLAT, View
@@ -38,7 +43,19 @@ HINT = "?:help /:search f:filter m:metric 1:tree 2:flat 3:callers s:sort h:hot q
 SOURCE_LINES = 9
 PARAMETER = "query=...: "  # how the library calls what is typed here
 PAUSE_SEC = 0.15  # without a key, before the spread of a row is read
+LARGE = 200_000  # contexts: views of more are computed beside the screen, which goes on
 PROMPTS = {"search": "search for: ", "filter": "filter by path: "}
+
+
+@dataclass(frozen=True)
+class Made:
+    """Rows that were computed for a view, and the session that they are of; or why there are none."""
+
+    session: Session
+    kind: str
+    how: str
+    listing: Listing | None = None
+    error: CallgroveError | None = None
 
 
 class ExploreApp(App[None]):
@@ -69,6 +86,7 @@ class ExploreApp(App[None]):
         self._search: Search | None = None
         self._asked = ""
         self._timer: Timer | None = None
+        self._clock: Timer | None = None
         self._spread: tuple[tuple[int, int], list[str]] | None = None
         self.said = HINT
 
@@ -108,14 +126,50 @@ class ExploreApp(App[None]):
         self._set_text("header", rows.layout_of_rows.header().text)
         self._show_panel()
 
-    def _after_saying(self, text: str, work: Callable[[], None]) -> None:
-        """Say what takes a while, then do it; what goes wrong is said, and nothing else changes."""
+    def _compute(self, text: str, kind: str, how: str, change: Callable[[Session], None] | None = None) -> None:
+        """Say what takes a while, compute it, and show it; what goes wrong is said, and nothing else changes."""
         self.say(text)
-        self.call_after_refresh(partial(self._attempt, partial(self._with_values, work)))
+        work = partial(self._make, self.session.copy(), kind, how, change)
+        if len(self.session.whole.contexts) <= LARGE:
+            self.call_after_refresh(lambda: self._finish(work()))
+            return
+        self._stop_clock()
+        self._clock = self.set_interval(1, partial(self._say_seconds, text, monotonic()))
+        self.run_worker(work, thread=True, exclusive=True, group="view")
 
-    def _with_values(self, work: Callable[[], None]) -> None:
-        with self._lock:
-            work()
+    def _say_seconds(self, text: str, since: float) -> None:
+        self.say(f"{text} {monotonic() - since:.0f} s")
+
+    def _stop_clock(self) -> None:
+        if self._clock is not None:
+            self._clock.stop()
+            self._clock = None
+
+    def _make(self, session: Session, kind: str, how: str, change: Callable[[Session], None] | None) -> Made:
+        """Return the rows of a view of a session, which is changed first."""
+        try:
+            with self._lock:
+                if change is not None:
+                    change(session)
+                return Made(session, kind, how, session.list(kind, how))
+        except CallgroveError as error:
+            return Made(session, kind, how, error=error)
+
+    def _finish(self, made: Made) -> None:
+        """Show what was computed, or say why there is nothing."""
+        self._stop_clock()
+        prompt = self.screen_stack[0].query_one("#prompt", Input)
+        if made.listing is None:
+            if isinstance(made.error, PatternError) and prompt.display:
+                prompt.cursor_position = made.error.position
+            self.say(str(made.error).removeprefix(PARAMETER))
+            return
+        if made.session.query != self.session.query and prompt.display and self._asked == "filter":
+            self.action_close()
+        self.session, self._kind, self._how[made.kind] = made.session, made.kind, made.how
+        self._search, self._spread, self.rows.hits = None, None, frozenset()
+        self.rows.show(made.listing)
+        self.say(HINT)
 
     def _attempt(self, work: Callable[[], None]) -> None:
         """Do what needs no values but those in memory, and say what goes wrong."""
@@ -129,25 +183,15 @@ class ExploreApp(App[None]):
     # Views, order and metric.
 
     def action_show(self, kind: str) -> None:
-        self._after_saying("computing ...", partial(self._show, kind, self._how[kind]))
-
-    def _show(self, kind: str, how: str) -> None:
-        listing = self.session.list(kind, how)
-        self._kind, self._how[kind] = kind, how
-        self._forget()
-        self.rows.show(listing)
-
-    def _forget(self) -> None:
-        """Drop what is known of the rows that were shown before."""
-        self._search, self._spread, self.rows.hits = None, None, frozenset()
+        self._compute("computing ...", kind, self._how[kind])
 
     def action_group(self, by: int) -> None:
         place = FLAT.index(self._how["flat"]) + (by if self._kind == "flat" else 0)
-        self._after_saying("computing ...", partial(self._show, "flat", FLAT[place % len(FLAT)]))
+        self._compute("computing ...", "flat", FLAT[place % len(FLAT)])
 
     def action_lines(self) -> None:
         how = "" if self._how["tree"] == "source" and self._kind == "tree" else "source"
-        self._after_saying("computing ...", partial(self._show, "tree", how))
+        self._compute("computing ...", "tree", how)
 
     def action_sort(self, by: int) -> None:
         listing = self.rows.listing
@@ -178,13 +222,10 @@ class ExploreApp(App[None]):
 
     def _choose_metric(self, name: str | None) -> None:
         if name is not None:
-            self._after_saying(
-                f"computing {name} ...", partial(self._change, partial(self.session.choose_metric, name))
-            )
+            self._recompute(f"computing {name} ...", lambda session: session.choose_metric(name))
 
-    def _change(self, change: Callable[[], None]) -> None:
-        change()
-        self._show(self._kind, self._how[self._kind])
+    def _recompute(self, text: str, change: Callable[[Session], None]) -> None:
+        self._compute(text, self._kind, self._how[self._kind], change)
 
     # Folding, search and filter.
 
@@ -218,19 +259,9 @@ class ExploreApp(App[None]):
             self.action_close()
             self._attempt(partial(self._find_first, text))
         elif text != self.session.query:
-            self._after_saying("filtering ...", partial(self._filter, text))
+            self._recompute("filtering ...", lambda session: session.filter(text))
         else:
             self.action_close()
-
-    def _filter(self, text: str) -> None:
-        try:
-            self._change(partial(self.session.filter, text))
-        except PatternError as error:
-            prompt = self.query_one("#prompt", Input)
-            prompt.cursor_position = error.position
-            raise
-        self.action_close()
-        self.said = HINT
 
     def _find_first(self, text: str) -> None:
         self._search = search(self.rows.listing, text) if text else None
@@ -337,6 +368,10 @@ class ExploreApp(App[None]):
         return (id(view), node), lines
 
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
-        if event.worker.group == "spread" and event.state == WorkerState.SUCCESS:
+        if event.state != WorkerState.SUCCESS:
+            return
+        if event.worker.group == "spread":
             self._spread = event.worker.result
             self._show_panel()
+        elif event.worker.group == "view" and isinstance(event.worker.result, Made):
+            self._finish(event.worker.result)

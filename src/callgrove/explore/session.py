@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 
 from callgrove.algebra.operations import IGNORABLE, merge
@@ -53,6 +54,12 @@ class Session:
         both = merge(*experiments, ignore=IGNORABLE, by="name", system="side-by-side")
         n_left = len(experiments[0].runs)
         return cls(both, (range(n_left), range(n_left, len(both.runs))), metrics, names)
+
+    def copy(self) -> Session:
+        """Return a session that shows the same, and can be changed without this one."""
+        other = copy(self)
+        other._views = dict(self._views)
+        return other
 
     @property
     def is_difference(self) -> bool:

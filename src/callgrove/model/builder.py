@@ -291,6 +291,8 @@ class ContextBuilder:
         return self._order
 
     def _problems_of_contexts(self) -> list[str]:
+        if self._order is not None and len(self._order) == self.n_contexts:
+            return []  # order() has checked them
         problems = self._unfit + problems_of_contexts(self._contexts, len(self._regions), len(self._files.all))
         if self._order is not None and len(self._order) != self.n_contexts:
             problems.append(f"contexts: {self.n_contexts - len(self._order)} were added after order() had fixed them")

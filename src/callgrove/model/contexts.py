@@ -219,10 +219,11 @@ class ContextTree:
             return self
         new = absent_stays(new_numbers(contexts, len(self)))
         parent = new[self.parent[contexts]]
+        is_torn = bool(((parent < 0) & (self.parent[contexts] >= 0)).any())
         return replace(
             self,
             parent=freeze(parent),
-            subtree_end=freeze(subtree_ends(parent)),
+            subtree_end=freeze(subtree_ends(parent) if is_torn else self.ends_among(contexts)),
             kind=freeze(self.kind[contexts]),
             relation=freeze(self.relation[contexts]),
             region=freeze(self.region[contexts]),
@@ -233,6 +234,13 @@ class ContextTree:
             parameters={int(new[c]): v for c, v in self.parameters.items() if new[c] >= 0},
             attributes={int(new[c]): v for c, v in self.attributes.items() if new[c] >= 0},
         )
+
+    def ends_among(self, contexts: Ints) -> Ids:
+        """Return where subtrees end once only some contexts are left, in ascending order, each below the nearest one
+        above it that is left: after as many of them as come before its end now."""
+        n_before = np.zeros(len(self) + 1, np.int32)
+        n_before[contexts + 1] = 1
+        return np.cumsum(n_before, dtype=np.int32)[self.subtree_end[contexts]]
 
     @cached_property
     def n_listed(self) -> int:

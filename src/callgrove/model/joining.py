@@ -223,7 +223,7 @@ class Unifier:
             "call_line": tree.call_line[fresh],
             "source_id": np.where(elided, tree.source_id[fresh], ABSENT),
         }
-        self._builder.add_contexts(**{name: column.tolist() for name, column in columns.items()})
+        self._builder.add_contexts(**columns)
         described = sorted(tree.parameters.keys() | tree.attributes.keys())
         for context in np.intersect1d(np.array(described, np.int64), fresh).tolist():
             given = tree.parameters.get(context, ()), tree.attributes.get(context, {})

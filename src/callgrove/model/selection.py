@@ -295,11 +295,13 @@ WINDOW_MODES = ("touch", "inside")  # which spans belong to a window: those with
 def span_choice(
     kinds: Collection[str] | None,
     categories: Collection[str] | None,
+    names: Callable[[Sequence[str], Sequence[str]], Bools] | None = None,
+    *,
     window: Window | None = None,
     window_mode: str = WINDOW_MODES[0],
 ) -> SpanChoice:
-    """Return which spans are meant by the words for their kinds and by their categories; None is all. Of a window, the
-    mode `inside` chooses spans that lie wholly in it."""
+    """Return which spans are meant by the words for their kinds, by their categories and names; None is all. Of a
+    window, the mode `inside` chooses spans that lie wholly in it."""
     if window_mode not in WINDOW_MODES:
         raise UsageError(f"{window_mode!r} says nothing of a window; there are {' and '.join(WINDOW_MODES)}")
     known = {kind.name.lower(): kind for kind in SpanKind}
@@ -308,7 +310,7 @@ def span_choice(
             raise UsageError(f"{kind!r} is no kind of span; there are {', '.join(known)}")
     wanted = None if kinds is None else frozenset(known[kind] for kind in kinds)
     inside = window if window_mode == "inside" else None
-    return SpanChoice(wanted, frozenset(categories) if categories else None, inside)
+    return SpanChoice(wanted, frozenset(categories) if categories else None, names, inside)
 
 
 def time_span(traces: Traces) -> Window | None:

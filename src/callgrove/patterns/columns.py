@@ -25,7 +25,8 @@ from callgrove.model.contexts import ContextKind, ContextTree, Relation
 from callgrove.model.definitions import Names
 from callgrove.model.derived import TotalCells, When
 from callgrove.model.metrics import Aggregation, Scope
-from callgrove.patterns.conditions import Column, MadeTexts, NumberColumn, TextColumn
+from callgrove.patterns.conditions import Column, NumberColumn, TextColumn
+from callgrove.patterns.paths import CallPaths
 
 if TYPE_CHECKING:
     from callgrove.model.experiment import Experiment
@@ -160,7 +161,8 @@ class ContextColumns:
             texts = tree.regions.files.paths if name == "file" else tree.regions.modules
             return TextColumn(self.bodies.inherit(tree.column(name)[:n].astype(np.int32)), texts)
         if name == "path":
-            return MadeTexts(n, tree.path)
+            labels = self.text("name")
+            return CallPaths(tree, labels.codes, labels.texts)
         if name == "line":
             return NumberColumn(lines := tree.column("line")[:n], lines < 0)
         return NumberColumn(tree.depth[:n] if name == "depth" else self._n_children)

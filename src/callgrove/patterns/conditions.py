@@ -21,6 +21,7 @@ import numpy as np
 from callgrove.arrays import Array, Bools, Ids
 from callgrove.model.unit_algebra import Unit, factor_between
 from callgrove.patterns.expressions import match_texts
+from callgrove.patterns.paths import CallPaths
 from callgrove.patterns.syntax import (
     ColumnValue,
     Comparison,
@@ -28,6 +29,7 @@ from callgrove.patterns.syntax import (
     Mark,
     Missing,
     NameMatch,
+    NameTest,
     Negation,
     NumberValue,
     PatternError,
@@ -41,14 +43,11 @@ __all__ = [
     "Column",
     "Columns",
     "Condition",
-    "MadeTexts",
     "NumberColumn",
     "TextColumn",
     "columns_named",
     "find_nearest",
 ]
-
-BATCH = 1 << 14  # texts that are held at once
 
 
 @dataclass(frozen=True)
@@ -92,35 +91,16 @@ class TextColumn:
         """Return the rows whose text fulfils a test, which sees every text once."""
         return np.append(holds(self.texts), np.False_)[self.codes]
 
+    def match(self, test: NameTest, text: str) -> Bools:
+        """Return the rows whose text a regular expression finds something in; `text` is what it was read from."""
+        return self.where(lambda texts: match_texts(test, text, texts))
+
     def cells(self) -> Iterator[str | None]:
         """Yield the text of each row."""
         return ((*self.texts, None)[code] for code in self.codes.tolist())
 
 
-@dataclass(frozen=True)
-class MadeTexts:
-    """A text for each row that is made when it is looked at, and not kept: call paths would fill the memory."""
-
-    n_rows: int
-    text_of: Callable[[int], str]
-
-    @property
-    def present(self) -> Bools:
-        """Every row has a text."""
-        return np.ones(self.n_rows, np.bool_)
-
-    def where(self, holds: Callable[[Sequence[str]], Bools]) -> Bools:
-        """Return the rows whose text fulfils a test."""
-        starts = range(0, self.n_rows, BATCH)
-        parts = (holds([self.text_of(k) for k in range(k, min(k + BATCH, self.n_rows))]) for k in starts)
-        return np.concatenate([np.empty(0, np.bool_), *parts])
-
-    def cells(self) -> Iterator[str | None]:
-        """Yield the text of each row."""
-        return map(self.text_of, range(self.n_rows))
-
-
-Column = NumberColumn | TextColumn | MadeTexts
+Column = NumberColumn | TextColumn | CallPaths
 
 
 class Columns(Protocol):
@@ -267,7 +247,8 @@ class _Evaluation:
         column = self._column(test.value)
         if isinstance(column, NumberColumn):
             raise self.fail("expected a text, not a number,", test.value.position)
-        return column.where(lambda texts: match_texts(test.expression, self.text, texts) != test.negated)
+        chosen: Bools = (column.match(test.expression, self.text) != test.negated) & column.present
+        return chosen
 
     def _compare(self, test: Comparison) -> Bools:
         left, right = self._read(test.left), self._read(test.right)
@@ -285,7 +266,7 @@ class _Evaluation:
             chosen: Bools = COMPARE[test.sign](left.values, number) & left.present
         return chosen & right.present if isinstance(right, NumberColumn) else chosen
 
-    def _compare_texts(self, test: Comparison, left: TextColumn | MadeTexts, right: Operand) -> Bools:
+    def _compare_texts(self, test: Comparison, left: TextColumn | CallPaths, right: Operand) -> Bools:
         if isinstance(right, (NumberColumn, NumberValue)):
             raise self.fail("expected a text, not a number,", test.right.position, "; texts stand in single quotes")
         if test.sign not in ("=", "!="):

@@ -24,9 +24,10 @@ import numpy as np
 from callgrove.arrays import Bools
 from callgrove.model.cubepl.patterns import Pattern as Automaton
 from callgrove.model.cubepl.patterns import PatternError as AutomatonError
+from callgrove.model.cubepl.patterns import Place
 from callgrove.patterns.syntax import NameTest, PatternError
 
-__all__ = ["compile_name", "match_texts"]
+__all__ = ["Walk", "compile_name", "match_texts"]
 
 Predicate = Callable[[str], bool]
 
@@ -42,7 +43,7 @@ def compile_name(test: NameTest, text: str) -> Predicate:
         return lambda name: name == test.text
     if test.kind == "glob":
         return _compile_glob(test.text)
-    return _compile_regex(test, text)
+    return _compile_regex(test, text).occurs_in
 
 
 def match_texts(test: NameTest, text: str, names: Sequence[str]) -> Bools:
@@ -65,7 +66,25 @@ def _compile_glob(glob: str) -> Predicate:
     return lambda name: match(name) is not None
 
 
-def _compile_regex(test: NameTest, text: str) -> Predicate:
+class Walk:
+    """A regular expression that is walked over texts which begin alike. `text` is what it was read from."""
+
+    def __init__(self, test: NameTest, text: str) -> None:
+        self._test, self._text, self._automaton = test, text, _compile_regex(test, text)
+
+    def advance(self, place: Place, text: str) -> Place:
+        """Return how far the expression has come after more of a text."""
+        try:
+            return self._automaton.advance(place, text)
+        except AutomatonError as error:
+            raise _refuse(self._test, self._text, f" is not supported: {error}") from None
+
+    def ends_at(self, place: Place) -> bool:
+        """Return whether the expression is found in a text that ends here."""
+        return self._automaton.ends_at(place)
+
+
+def _compile_regex(test: NameTest, text: str) -> Automaton:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of sets that may one day be nested
@@ -77,7 +96,7 @@ def _compile_regex(test: NameTest, text: str) -> Predicate:
         if found[0][0] != "\\" or found[0][1] not in ESCAPES:
             raise _refuse(test, text, f" is not supported: it has {found[0]}")
     try:
-        return Automaton(test.text, ignores_case=test.ignores_case).occurs_in
+        return Automaton(test.text, ignores_case=test.ignores_case)
     except AutomatonError as error:
         raise _refuse(test, text, f" is not supported: {error}") from None
 

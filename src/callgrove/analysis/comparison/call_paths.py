@@ -210,7 +210,10 @@ class NameMatching:
             raise UsageError(f"{given}: cannot be read: {error.strerror or error}") from None
         except UnicodeDecodeError:
             raise UsageError(f"{given}: is no text in UTF-8") from None
-        return cls(tuple(_read_pairs(text, str(given))))
+        pairs = tuple(_read_pairs(text, str(given)))
+        if not pairs:
+            raise UsageError(f"{given}: says of no names that they are the same; write two names on each line")
+        return cls(pairs)
 
     def of_side(self, number: int) -> Mapping[str, str]:
         """Return what names of an input are called instead; the first one has the number 0."""

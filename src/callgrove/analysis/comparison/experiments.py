@@ -141,7 +141,8 @@ class Comparison(ComparisonMethods):
         change = None
         if self.is_additive:
             change = np.zeros(len(paths))
-            np.add.at(change, place, self.exclusive[:, other].astype(np.float64) - self.exclusive[:, 0])
+            with np.errstate(invalid="ignore", over="ignore"):  # values need not be finite
+                np.add.at(change, place, self.exclusive[:, other].astype(np.float64) - self.exclusive[:, 0])
         return Change(self.metric, paths, sides[0], sides[1], change, self.metrics[0] == self.metrics[other])
 
     def _side(self, number: int, n_paths: int, place: Ints) -> Side:

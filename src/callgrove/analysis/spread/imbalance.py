@@ -254,6 +254,7 @@ class _Maker:
     def _present(self) -> bool:
         return self.asked.present or self.costs.is_ratio
 
+    @np.errstate(invalid="ignore", over="ignore")  # values need not be finite
     def make(self) -> Imbalance:
         matrix = self.spread_costs.matrix() if self.spread_costs.n_cells <= KEPT_CELLS else None
         spread = self._add_up(self.spread_costs.parts() if matrix is None else self.spread_costs.split(matrix))

@@ -45,9 +45,11 @@ ZSH = r"""#compdef callgrove
 # callgrove: completion for zsh. In ~/.zshrc, after compinit:  eval "$(callgrove completion zsh)"
 _callgrove() {
     local -a answer
+    local nothing=1
     answer=("${(@f)$(callgrove completion --words "$((CURRENT - 1))" -- "${words[@]}" 2>/dev/null)}")
-    (( ${#answer} > 1 )) && compadd -- "${(@)answer[2,-1]}"
-    [[ "${answer[1]}" == files ]] && _files
+    (( ${#answer} > 1 )) && compadd -- "${(@)answer[2,-1]}" && nothing=0
+    [[ "${answer[1]}" == files ]] && _files && nothing=0
+    return nothing
 }
 compdef _callgrove callgrove
 """

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from callgrove.cli.contexts import add_contexts
 from callgrove.cli.options import (
     UNSAID,
     InputOptions,
@@ -74,6 +75,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_profiles(group)
     add_run(group)
+    add_contexts(parser)
     group.add_argument(
         "--ignore-digits",
         action="store_true",
@@ -112,6 +114,7 @@ def _inclusive(text: str) -> str:
 
 
 def run(options: Options) -> int:
+    from callgrove.algebra.selecting import choose_spans, refuse_no_spans
     from callgrove.analysis.messages import sum_up_messages
     from callgrove.analysis.summary import memory_peaks, sections_of, summarise, table, tables
     from callgrove.analysis.summary_sections import By, WindowMode
@@ -124,7 +127,8 @@ def run(options: Options) -> int:
     if options.where and options.columns:
         raise UsageError("--where chooses among rows of all sections, --columns has a table for each: leave out one")
     with executor(engine_for(options, options.paths), preload=WORK) as workers:
-        experiment = open_experiment(options, fold=False, workers=workers)
+        whole = open_experiment(replace(options, contexts=()), fold=False, workers=workers)
+        experiment = choose_spans(whole, options.selection) if options.contexts else whole
         if experiment.traces.n_spans:
             say_added_up(experiment)
         window = choose_window(experiment, options)
@@ -136,9 +140,11 @@ def run(options: Options) -> int:
             options.section or SECTIONS,
         )
         summary = summarise(experiment, by, window, mode, profiles, workers, sections, options.ignore_digits)
+    if options.contexts and whole.traces.n_spans and not summary.n_read:
+        refuse_no_spans(whole, options.selection)
     if "memory" in options.section:  # it takes all events once more
         summary.memory = memory_peaks(experiment, profiles, window)
-    if not {"messages", "collectives"}.isdisjoint(sections):
+    if not {"messages", "collectives"}.isdisjoint(sections) and not options.contexts:  # which are no spans
         summary.messages = sum_up_messages(experiment, by_messages, profiles, window)
     limit = (FOR_PEOPLE if options.is_for_people else None) if options.limit == UNSAID else options.limit
     if options.where:
@@ -154,7 +160,7 @@ def run(options: Options) -> int:
         if asked == options.columns:
             continue
         note(f"{' and '.join(names)} cannot be divided by {asked.value}: these rows cover all of them")
-    for text in _describe_quality(summary, experiment):
+    for text in _describe_quality(summary, experiment, bool(options.contexts)):
         note(text)
     return say_damage_met(experiment, options)
 
@@ -254,7 +260,7 @@ def _format_for_people(made: Table) -> Table:
     return replace(made, columns=tuple(columns))
 
 
-def _describe_quality(summary: Summary, experiment: Experiment) -> list[str]:
+def _describe_quality(summary: Summary, experiment: Experiment, is_part: bool) -> list[str]:
     """Return what a reader of the table should know about the data."""
     from callgrove.model.runs import describe_runs
 
@@ -265,7 +271,8 @@ def _describe_quality(summary: Summary, experiment: Experiment) -> list[str]:
         nothing = "has no events with a start and an end, which a summary is made of; `callgrove info` says what it has"
         return [f"{experiment.path}: {nothing}"]
     counts = f"{summary.n_read:,} spans read, {summary.n_shown:,} shown, {summary.n_flagged:,} flagged"
-    notes = [f"{counts}, {summary.n_unlinked:,} operations without a launching call"]
+    calls = "calls that launched operations only where they were chosen"
+    notes = [f"{counts}, {calls if is_part else f'{summary.n_unlinked:,} operations without a launching call'}"]
     if summary.n_flagged > MUCH_DAMAGE * summary.n_read:
         share = 100 * summary.n_flagged / summary.n_read
         notes.append(

@@ -16,9 +16,10 @@ Captured groups that are named again (`\\1`) and looking ahead (`(?=...)`) are b
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-__all__ = ["LONGEST_PATTERN", "Pattern", "PatternError"]
+__all__ = ["BEGIN", "LONGEST_PATTERN", "Pattern", "PatternError", "Place"]
 
 LONGEST_PATTERN = 64 * 1024  # characters
 MAX_NESTING = 100
@@ -275,6 +276,20 @@ END = ""  # the character after the last one
 Known = dict[tuple[int, int, str], tuple[bool, int]]
 
 
+@dataclass(frozen=True)
+class Place:
+    """How far a pattern has come in a text: the states that it may be in, and what stands before; or that it matched,
+    whatever follows."""
+
+    states: frozenset[int]
+    before: int
+    is_match: bool = False
+
+
+BEGIN = Place(frozenset([START]), AT_START)
+MATCHED = Place(frozenset(), AT_START, is_match=True)
+
+
 class Pattern:
     """A regular expression; with `ignores_case`, small letters and capitals are the same."""
 
@@ -354,11 +369,24 @@ class Pattern:
 
     def occurs_in(self, text: str) -> bool:
         """Return whether the pattern matches anywhere in a text. Raises PatternError where that takes too long."""
+        return self._walk(BEGIN, (*text, END)).is_match
+
+    def advance(self, place: Place, text: str) -> Place:
+        """Return how far the pattern has come after more of a text: texts that begin alike are walked over once."""
+        return self._walk(place, text)
+
+    def ends_at(self, place: Place) -> bool:
+        """Return whether the pattern matches in a text that ends here."""
+        return self._walk(place, (END,)).is_match
+
+    def _walk(self, place: Place, text: Iterable[str]) -> Place:
+        if place.is_match:
+            return place
         if not self._takes:
             self._make_automaton()
         self._work = 0
-        at, before, known = 0, AT_START, self._known
-        for char in (*text, END):
+        at, before, known = self._number(place.states), place.before, self._known
+        for char in text:
             key = at, before, char
             step = known.get(key)
             if step is None:
@@ -368,10 +396,12 @@ class Pattern:
                     at, known = self._number(kept), self._known
                 step = known[at, before, char] = self._step(self._sets[at], before, char)
             is_match, at = step
-            if is_match or (self._is_anchored and not self._sets[at]):
-                return is_match
+            if is_match:
+                return MATCHED
             before = AFTER_WORD if _is_word(char) else AFTER_OTHER
-        return False
+            if self._is_anchored and not self._sets[at]:
+                break
+        return Place(self._sets[at], before)
 
     def _step(self, states: frozenset[int], before: int, char: str) -> tuple[bool, int]:
         """Return whether the pattern has matched before a character, and the states after it."""

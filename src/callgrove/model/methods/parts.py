@@ -80,7 +80,7 @@ class PartMethods:
             window=bounds,
             traces=traces,
             drop_unused=drop_unused,
-            spans=span_choice(kinds, categories, bounds, window_mode),
+            spans=span_choice(kinds, categories, window=bounds, window_mode=window_mode),
         )
 
     def query(self, pattern: str | Sequence[object], rest: str = "path") -> Experiment:

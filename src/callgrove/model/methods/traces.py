@@ -34,6 +34,8 @@ class TraceMethods:
         runs: Numbers | None = None,
         ignore_digits: bool = False,
         columns: str | None = None,
+        name: str | Sequence[str] = (),
+        kind: str | Sequence[str] = (),
     ) -> Table:
         """Return what a traced run did, and how busy its devices were: statistics of kernels, copies, calls, ...
 
@@ -46,15 +48,18 @@ class TraceMethods:
         start_marker, end_marker    begin and end with markers of that name
         ignore_digits  names that differ in digits alone are one
         columns        total times side by side: a column for each rank, agent, stream, domain or marker
+        name, kind     only spans of these names, globs or /regular expressions/, and kinds; shares are of these
 
             experiment.summary("kernels", by="rank", limit=5)
             experiment.summary("kernels", columns="rank")
         """
+        from callgrove.algebra.selecting import ContextSelection, select_spans
         from callgrove.analysis.method_results import summary_of_run
 
         experiment = cast("Experiment", self)
+        part = experiment.select(runs=runs) if runs is not None else experiment
         return summary_of_run(
-            experiment.select(runs=runs) if runs is not None else experiment,
+            select_spans(part, ContextSelection.of(name=name, kind=kind)),
             [section] if isinstance(section, str) else section,
             [by] if isinstance(by, str) else by,
             limit,

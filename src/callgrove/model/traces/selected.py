@@ -20,6 +20,7 @@ from callgrove.arrays import ABSENT, Array, Bools, Ids, Ints, absent_stays, new_
 from callgrove.errors import CallgroveError
 from callgrove.model.table import Column, Table
 from callgrove.model.traces.events import (
+    LABEL,
     PLACES,
     Counters,
     Device,
@@ -38,18 +39,21 @@ __all__ = ["ALL_SPANS", "KeptTables", "SelectedSpans", "SpanChoice", "TraceSelec
 
 @dataclass(frozen=True)
 class SpanChoice:
-    """Which spans: of some kinds, of some categories, and those that lie wholly inside a window of time; None is all. A
-    category is named in full or by its first words: HIP stands for HIP_RUNTIME_API as well. Case does not matter."""
+    """Which spans: of some kinds, of some categories, and of some names, those wholly inside a window; None is all. A
+    category is named in full or by its first words: HIP stands for HIP_RUNTIME_API as well. Case does not matter there. `names` says which of some
+    names are chosen, given all texts that the spans refer to; it travels to workers."""
 
     kinds: frozenset[SpanKind] | None = None
     categories: frozenset[str] | None = None
+    names: Callable[[Sequence[str], Sequence[str]], Bools] | None = None
     inside: Window | None = None
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns that it looks at."""
-        wanted = {"kind": self.kinds, "category": self.categories, "start_ns": self.inside, "end_ns": self.inside}
-        return tuple(name for name, choice in wanted.items() if choice is not None)
+        asked = (("kind", self.kinds), ("category", self.categories), (LABEL, self.names))
+        times = (("start_ns", self.inside), ("end_ns", self.inside))
+        return tuple(column for column, choice in (*asked, *times) if choice is not None)
 
     def of(self, chunk: SpanChunk, strings: Sequence[str]) -> Bools | None:
         """Return the chosen ones of a chunk; None: all."""
@@ -61,10 +65,20 @@ class SpanChoice:
             wanted = np.array([k >= 0 and self._names(strings[k]) for k in different.tolist()], np.bool_)
             named = wanted[number.reshape(-1)]
             chosen = named if chosen is None else chosen & named
+        if self.names is not None:
+            named = self._of_names(chunk[LABEL], strings)
+            chosen = named if chosen is None else chosen & named
         if self.inside is not None:
             within = (chunk["start_ns"] >= self.inside[0]) & (chunk["end_ns"] <= self.inside[1])
             chosen = within if chosen is None else chosen & within
         return chosen
+
+    def _of_names(self, labels: Ids, strings: Sequence[str]) -> Bools:
+        assert self.names is not None
+        used, number = np.unique(labels, return_inverse=True)
+        wanted = np.zeros(len(used), np.bool_)  # what has no name has none of those that are asked for
+        wanted[used >= 0] = self.names([strings[k] for k in used[used >= 0].tolist()], strings)
+        return wanted[number.reshape(-1)]
 
     def _names(self, category: str) -> bool:
         words = category.lower()
