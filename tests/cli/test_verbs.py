@@ -96,7 +96,7 @@ def test_runs_in_every_format(
 
 
 def test_every_verb_is_run_here() -> None:
-    elsewhere = {"formats", "convert", "demo", "model", "predict", "summary", "prof"}
+    elsewhere = {"formats", "convert", "demo", "model", "predict", "advise", "summary", "prof"}
     elsewhere |= {"diff", "merge", "mean", "cut", "part", "common", "remap", "report", "sql", "timeline"}
     elsewhere |= {"explore", "completion", "view"}
     assert {verb for verb, _, _ in ON_A_DATABASE} | elsewhere == {verb.name for verb in VERBS}

@@ -48,6 +48,7 @@ VERBS = (
     _verb("diff", "what differs between two or more experiments, call path by call path", "diff", COMPARE),
     _verb("model", "how costs scale: functions of the parameters, as Extra-P makes them", "model", COMPARE),
     _verb("predict", "what will cost most at a scale that was not measured", "model", COMPARE),
+    _verb("advise", "which points of a scaling study to measure next, and what they cost", "advise", COMPARE),
     _verb("pop", "efficiencies as in POP audits: load balance, communication, scaling", "pop", COMPARE),
     _verb("summary", "GPU runs: kernels, calls, copies, overlap, busy and idle time", "summary", LOOK),
     _verb("timeline", "traces: exact times in any window, a picture of it, phases that repeat", "timeline", LOOK),

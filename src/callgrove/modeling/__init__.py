@@ -17,6 +17,8 @@ The modules, in the order to read them:
     near_equals.py    what functions that fit nearly as well say at a point
     judgement.py      how far a model is to be trusted there, and what is noise
     prediction.py     models at a scale that was not measured, ranked; near equals; curves
+    ranking.py        what did not scale: growth, share, loss, and where costs cross
+    advice.py         which points to measure next, what they cost and what they tell
     stored_models.py  models as a study stores them
     scaling.py        strong scaling, speed-up, efficiency
     model_tables.py   models as tables; sums along the call tree; functions as text

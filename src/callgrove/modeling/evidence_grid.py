@@ -21,7 +21,16 @@ from callgrove.modeling.functions import Exponents, term_values, usual_terms
 from callgrove.modeling.intervals import BOUNDS, FEWEST_POINTS, LARGEST_SD, WIDENING, Hypotheses, mixture_quantiles
 from callgrove.modeling.repetitions import Observations
 
-__all__ = ["COLUMNS", "GridEvidence", "GridWinners", "choose_grid_winners", "grid_quantiles", "has_lines", "weigh_grid"]
+__all__ = [
+    "COLUMNS",
+    "GridEvidence",
+    "GridWinners",
+    "choose_grid_winners",
+    "grid_hypotheses",
+    "grid_quantiles",
+    "has_lines",
+    "weigh_grid",
+]
 
 COLUMNS = ((), (0,), (1,), (0, 1))  # parameters that are multiplied in each column of a fit
 SUBSETS = tuple(subset for size in (1, 2, 3, 4) for subset in combinations(range(4), size))
@@ -243,23 +252,30 @@ def _column_values(terms: tuple[tuple[Exponents, ...], tuple[Exponents, ...]], t
 def grid_quantiles(evidence: GridEvidence, points: Floats, levels: Sequence[float] = BOUNDS) -> Floats:
     """Return quantiles of the surfaces (levels x series x points); NaN where no sum is feasible."""
     out = np.full((len(levels), evidence.best.shape[2], len(points)), np.nan)
+    enough = (evidence.observed.degrees > 0) | (len(evidence.points) >= FEWEST_POINTS)
+    with np.errstate(all="ignore"):
+        for number, at in enumerate(points):
+            hypotheses = grid_hypotheses(evidence, at)
+            known = enough & (hypotheses.mass.sum(axis=0) > 0)
+            out[:, known, number] = np.exp(mixture_quantiles(hypotheses, levels)[:, known])
+    return out
+
+
+def grid_hypotheses(evidence: GridEvidence, at: Floats) -> Hypotheses:
+    """Return what the surfaces may be at a point: the best candidates."""
     score = np.concatenate([fits.score for fits in evidence.candidates])
     rows = np.argsort(-score, axis=0, kind="stable")[:MOST_CANDIDATES]
     chosen = np.take_along_axis(score, rows, axis=0)
-    known = np.isfinite(chosen[0]) & ((evidence.observed.degrees > 0) | (len(evidence.points) >= FEWEST_POINTS))
     with np.errstate(all="ignore"):
         mass = np.where(np.isfinite(chosen), np.exp(chosen - chosen[0]), 0.0)
-        for number, at in enumerate(points):
-            centre, sd = (np.take_along_axis(a, rows, axis=0) for a in _at(evidence, at))
-            usable = np.isfinite(centre) & np.isfinite(sd) & (mass > 0)
-            hypotheses = Hypotheses(
-                np.where(usable, centre, 0.0),
-                np.minimum(np.where(usable, sd, 0.0) * WIDENING, LARGEST_SD),
-                np.where(usable, mass, 0.0),
-                len(evidence.points) * evidence.observed.repetitions - 1,
-            )
-            out[:, known, number] = np.exp(mixture_quantiles(hypotheses, levels)[:, known])
-    return out
+        centre, sd = (np.take_along_axis(a, rows, axis=0) for a in _at(evidence, at))
+        usable = np.isfinite(centre) & np.isfinite(sd) & (mass > 0)
+        return Hypotheses(
+            np.where(usable, centre, 0.0),
+            np.minimum(np.where(usable, sd, 0.0) * WIDENING, LARGEST_SD),
+            np.where(usable, mass, 0.0),
+            len(evidence.points) * evidence.observed.repetitions - 1,
+        )
 
 
 def _at(evidence: GridEvidence, at: Floats) -> tuple[Floats, Floats]:

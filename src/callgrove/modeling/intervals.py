@@ -18,7 +18,17 @@ from callgrove.arrays import Bools, Floats
 from callgrove.modeling.evidence import AFFINE, PURE, SIGNED, Evidence
 from callgrove.modeling.functions import term_values
 
-__all__ = ["BOUNDS", "LARGEST_SD", "UNPREDICTABLE", "WIDENING", "Hypotheses", "curve_quantiles", "mixture_quantiles"]
+__all__ = [
+    "BOUNDS",
+    "FEWEST_POINTS",
+    "LARGEST_SD",
+    "UNPREDICTABLE",
+    "WIDENING",
+    "Hypotheses",
+    "curve_hypotheses",
+    "curve_quantiles",
+    "mixture_quantiles",
+]
 
 BOUNDS = (0.05, 0.95)  # quantiles: an interval of 90 %
 UNPREDICTABLE = 4.0  # upper by lower bound, beyond which nothing is predicted
@@ -47,7 +57,7 @@ def curve_quantiles(evidence: Evidence, x: Floats, levels: Sequence[float] = BOU
     known = _has_interval(evidence)
     with np.errstate(all="ignore"):
         for number, at in enumerate(x.tolist()):
-            out[:, known, number] = np.exp(mixture_quantiles(_at(evidence, at), levels)[:, known])
+            out[:, known, number] = np.exp(mixture_quantiles(curve_hypotheses(evidence, at), levels)[:, known])
     return out
 
 
@@ -60,7 +70,8 @@ def _has_interval(evidence: Evidence) -> Bools:
     return known
 
 
-def _at(evidence: Evidence, at: float) -> Hypotheses:
+def curve_hypotheses(evidence: Evidence, at: float) -> Hypotheses:
+    """Return what the curves may be at a coordinate."""
     n, r = len(evidence.x), evidence.repetitions
     t = term_values(evidence.terms, np.array([at]))
 

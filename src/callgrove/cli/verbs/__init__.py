@@ -2,6 +2,7 @@
 
     views.py    top, tree, hot
     model.py    model, predict
+    advise.py   advise
     algebra.py  merge, mean, cut, part, common
     info.py     info, formats
     dump.py     dump, check

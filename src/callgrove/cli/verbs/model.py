@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from callgrove.model.table import Column, Table
     from callgrove.modeling.fitting import Models
     from callgrove.modeling.options import ModelOptions
+    from callgrove.modeling.prediction import Curves
 
 __all__ = ["ScalingOptions", "add_model_options", "fit_models", "parse_point", "say_cautions"]
 
@@ -39,6 +40,8 @@ MODELERS = ("default", "refining", "segmented")
 MEASURES = ("mean", "median", "minimum", "maximum")
 METHODS = ("extrap", "improved")
 SELECTIONS = ("auto", "all", "smallest")
+RANKINGS = ("growth", "share", "loss")
+N_RANKED = 6  # of which crossings are said, and curves drawn
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -215,6 +218,9 @@ class ModelVerbOptions(ScalingOptions, TableOutput):
     at: dict[str, float] | None
     expression: Sequence[str]
     plot: str | None
+    rank_by: str | None
+    noise_floor: float | None
+    processes: str | None
     save: str | None
     force: bool
 
@@ -239,10 +245,30 @@ def add_model_arguments(parser: argparse.ArgumentParser) -> None:
     shown.add_argument(
         "--expression", choices=EXPRESSIONS, action="append", default=[], help="add a column with the function as code"
     )
-    shown.add_argument("--plot", metavar="FILE", help="draw one series and its model instead: .svg, .png or .pdf")
+    shown.add_argument(
+        "--rank-by",
+        choices=RANKINGS,
+        help="what did not scale: the call paths that grow most, cost most or lose most at --at, and where costs cross",
+    )
+    add_ranking_options(shown)
+    shown.add_argument(
+        "--plot", metavar="FILE", help="draw one series and its model, or with --rank-by several: .svg, .png or .pdf"
+    )
     shown.add_argument("--save", metavar="FILE", help="also write the study with its models, like study.extra-p")
     shown.add_argument("--force", action="store_true", help="replace the FILE of --save if it exists")
     add_table_output(parser, formats=(*TABLE_FORMATS, "extrap"))
+
+
+def add_ranking_options(group: argparse._ActionsContainer) -> None:
+    group.add_argument(
+        "--processes", metavar="PARAMETER", help="the parameter that counts processes (default: known by its name)"
+    )
+    group.add_argument(
+        "--noise-floor",
+        type=parse_percent,
+        metavar="PERCENT",
+        help="set apart what stays below this part of the run (default: what repetitions differ by)",
+    )
 
 
 def run_model(options: ModelVerbOptions) -> int:
@@ -255,6 +281,8 @@ def run_model(options: ModelVerbOptions) -> int:
     say_cautions(models)
     if options.save:
         _save(models, options.save, options.force)
+    if options.rank_by:
+        return _rank(models, options)
     if options.plot:
         return _plot(models, options.plot, options)
     if options.format == "extrap":
@@ -266,6 +294,46 @@ def run_model(options: ModelVerbOptions) -> int:
     else:  # thousands of functions are not written out for a few rows
         emit(_make_tables(_take_first(models, options.limit + 1), options), options, len(models))
     return 0
+
+
+def _rank(models: Models, options: ModelVerbOptions) -> int:
+    """Print what did not scale, the worst first, and say where one cost overtakes another; draw it where asked."""
+    from callgrove.cli.messages import note
+    from callgrove.modeling.judgement import far_target
+    from callgrove.modeling.prediction import target_of
+    from callgrove.modeling.ranking import find_crossings, rank, ranked_curves, whole_run
+
+    study = models.study
+    point = options.at or dict(zip(study.parameters, far_target(study).tolist(), strict=True))
+    target = target_of(study, point)
+    table = rank(models, target, options.rank_by or "", options.subtrees, options.processes, options.noise_floor)
+    _say_target(models, options)
+    for metric, base, at in whole_run(models, target):
+        growth = f" ({at / base:.4g} times)" if base > 0 else ""
+        note(f"all models of {metric or '<default>'}: {base:.4g} at the smallest point, {at:.4g} there{growth}")
+    say_apart(table, options.noise_floor)
+    numbers = _numbers_of(models, table)[:N_RANKED]
+    for crossing in find_crossings(models, target, numbers):
+        note(str(crossing))
+    if options.plot and numbers:
+        _write_plot(ranked_curves(models, numbers, target.at), options.plot)
+    emit(_format_ranking(table) if options.is_for_people else table, options)
+    return 0
+
+
+def _numbers_of(models: Models, table: Table) -> list[int]:
+    """Return the models of rows that are not set apart, in their order."""
+    number = {(models.callpath(n), models.metric(n)): n for n in range(len(models))}
+    keys = zip(table["callpath"], table["metric"], table["apart"], strict=True)
+    return [number[path, metric] for path, metric, apart in keys if apart is None and (path, metric) in number]
+
+
+def _format_ranking(table: Table) -> Table:
+    from callgrove.model.table import Table
+
+    shown = format_predictions(table)
+    place = list(shown.names).index("growth")
+    return Table((*shown.columns[:place], table.column("loss"), *shown.columns[place:]), table.left)
 
 
 def _say_target(models: Models, options: ModelVerbOptions) -> None:
@@ -372,17 +440,21 @@ def _at(models: Models, options: ModelVerbOptions) -> Floats | None:
 
 
 def _plot(models: Models, target: str, options: ModelVerbOptions) -> int:
+    from callgrove.modeling.prediction import curves_of
+
+    _write_plot(curves_of(models, _only(models, "--plot"), _at(models, options)), target)
+    return 0
+
+
+def _write_plot(curves: Curves, target: str) -> None:
     from pathlib import Path
 
     from callgrove.cli.output import replacing
-    from callgrove.modeling.prediction import curves_of
     from callgrove.render.plots import draw_svg, model_plot, picture_format
 
-    text = model_plot(curves_of(models, _only(models, "--plot"), _at(models, options)))
-    content = draw_svg(text, picture_format(target))
+    content = draw_svg(model_plot(curves), picture_format(target))
     with replacing(Path(target)) as path:
         path.write_bytes(content)
-    return 0
 
 
 def _print_report(models: Models, options: ModelVerbOptions) -> int:
@@ -459,15 +531,7 @@ def add_predict_arguments(parser: argparse.ArgumentParser) -> None:
         "--at", type=parse_point, required=True, metavar="P=4096,N=1e6", help="the point: a value for every parameter"
     )
     parser.add_argument("--subtrees", action="store_true", help="show each call path with everything below it")
-    parser.add_argument(
-        "--processes", metavar="PARAMETER", help="the parameter that counts processes (default: known by its name)"
-    )
-    parser.add_argument(
-        "--noise-floor",
-        type=parse_percent,
-        metavar="PERCENT",
-        help="set apart what stays below this part of the run (default: what repetitions differ by)",
-    )
+    add_ranking_options(parser)
     add_table_output(parser, limit=20)
 
 
@@ -492,31 +556,29 @@ def run_predict(options: PredictOptions) -> int:
     for text in far_from(models.study, target):
         note(f"{text}: functions that fit equally well part ways there (see model --runner-ups)")
     table = predict(models, target, options.subtrees, options.processes, options.noise_floor, fit_beside(models))
-    _say_apart(table, options)
-    emit(_format_predictions(table, options), options)
+    say_apart(table, options.noise_floor)
+    emit(format_predictions(table) if options.is_for_people else table, options)
     return 0
 
 
-def _say_apart(table: Table, options: PredictOptions) -> None:
+def say_apart(table: Table, noise_floor: float | None) -> None:
     """Say how many rows come last because nothing should be concluded from them."""
     from callgrove.cli.messages import note
 
     apart = table["apart"]
     noise, untrusted = apart.count("noise"), apart.count("not trusted")
     if noise:
-        floor = "the noise floor" if options.noise_floor is None else f"{options.noise_floor:g} % of the run"
+        floor = "the noise floor" if noise_floor is None else f"{noise_floor:g} % of the run"
         note(f"{noise} of {len(apart)} rows are set apart: they stay below {floor}")
     if untrusted:
         note(f"{untrusted} of {len(apart)} rows are set apart, after the others and without a share: not to be trusted")
 
 
-def _format_predictions(table: Table, options: PredictOptions) -> Table:
+def format_predictions(table: Table) -> Table:
     """Return, for people, the table without the columns that repeat."""
     from callgrove.model.table import Column, Table
     from callgrove.render.text_formats import Whole
 
-    if not options.is_for_people:
-        return table
     names = ("prediction", "low", "high", "prediction_extrap", "share", "growth", "speedup", "efficiency")
     columns = [
         Column("callpath", table.column("callpath").values),

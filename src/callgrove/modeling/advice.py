@@ -1,0 +1,303 @@
+"""Which points to measure next: what they cost, and how much narrower the intervals of predictions become.
+
+Strategies, as Extra-P's advisor has them, and which one is used:
+
+    base     a parameter has fewer than five values: the cheapest ones that complete five
+    narrow   the points that are expected to narrow intervals most for what they cost
+
+Extra-P's `add` and `GPR` choose the cheapest further point, and the one where a Gaussian process is least sure. Here
+the evidence for all functions says it: measurements at a candidate are drawn from what is still possible, and the
+interval at the target is computed with each of them. The expectation is over the series that will cost most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+
+import numpy as np
+
+from callgrove.arrays import Floats, Ints
+from callgrove.errors import UsageError
+from callgrove.model.study.series import Study
+from callgrove.model.table import Column, Table
+from callgrove.modeling.evidence import weigh
+from callgrove.modeling.evidence_grid import grid_hypotheses, grid_quantiles, weigh_grid
+from callgrove.modeling.fitting import FEWEST_POINTS, Models
+from callgrove.modeling.improved import can_weigh, observe_series
+from callgrove.modeling.intervals import Hypotheses, curve_hypotheses, curve_quantiles
+from callgrove.modeling.repetitions import Observations
+from callgrove.modeling.scaling import process_parameter
+
+__all__ = ["Advice", "Candidate", "advice_table", "advise", "candidates_of"]
+
+N_SERIES = 4  # the costliest, whose intervals count
+N_DRAWS = {1: 16, 2: 6}  # measurements that are imagined at a candidate, by the number of parameters
+MOST_CANDIDATES = {1: 16, 2: 8}
+NARROWS = 0.98  # of the width, on the scale of logarithms: what leaves more than this is no advice
+MOST_CHOICES = 6
+LEAST_NOISE = 0.01  # relative, where repetitions say nothing
+SECONDS = 3600.0
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A point that could be measured, so many times, for so many processor hours."""
+
+    point: tuple[float, ...]
+    repetitions: int
+    cost: float
+
+
+@dataclass(frozen=True)
+class Advice:
+    """One point to measure. Widths are upper by lower bound of the interval at the target, the geometric mean over the
+    series that count."""
+
+    candidate: Candidate
+    strategy: str
+    width_before: float
+    width_after: float
+
+
+# -- what could be measured --------------------------------------------------------------------------------------------
+
+
+def candidates_of(models: Models, at: Floats) -> list[Candidate]:
+    """Return points that were not measured, the cheapest first: values between, below and beyond those of each
+    parameter, up to the target, combined with the values of the others."""
+    study = models.study
+    axes = [_values_to_try(study.points[:, p], float(at[p])) for p in range(len(study.parameters))]
+    measured = {tuple(point) for point in study.points.tolist()}
+    points = np.array([point for point in product(*axes) if point not in measured]).reshape(-1, len(axes))
+    known = study.repetitions[study.present & (study.repetitions > 0)]
+    repetitions = max(1, int(np.median(known))) if len(known) else 1
+    costs = _cost_of_runs(models, points) * repetitions
+    order = [k for k in np.argsort(costs, kind="stable").tolist() if np.isfinite(costs[k]) and costs[k] > 0]
+    return [Candidate(tuple(points[k].tolist()), repetitions, float(costs[k])) for k in order]
+
+
+def _values_to_try(values: Floats, target: float) -> list[float]:
+    """Return the values of a parameter, and others: between them, half the least, twice and four times the largest."""
+    known = np.unique(values)
+    if len(known) < 2 or known[0] <= 0:
+        return [float(v) for v in known]
+    between = np.sqrt(known[:-1] * known[1:])
+    beyond = [known[-1] * factor for factor in (1.5, 2.0, 4.0) if known[-1] * factor <= max(target, 2 * known[-1])]
+    whole = bool((known == np.round(known)).all())
+    tried = np.array([known[0] / 2, *between, *beyond])
+    tried = np.round(tried) if whole else tried
+    return sorted({*known.tolist(), *(float(v) for v in tried if v >= (1 if whole else 0))})
+
+
+def _cost_of_runs(models: Models, points: Floats) -> Floats:
+    """Return the processor hours of a run at each point: the time of all models together, times the processes, unless
+    values are totals of all processes."""
+    study = models.study
+    names = [name.lower() for name in study.metrics]
+    metric = names.index("time") if "time" in names else 0
+    rows = study.series_metric[models.series] == metric
+    seconds = np.maximum(models.functions.evaluate(points)[rows], 0.0)
+    total: Floats = np.nan_to_num(seconds).sum(axis=0) / SECONDS
+    parameter = process_parameter(study)
+    return total if parameter is None or study.scaling == "strong" else total * points[:, parameter]
+
+
+# -- what a measurement would tell -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class _State:
+    """The series that count, at the points measured or imagined so far."""
+
+    points: Floats
+    observed: Observations
+
+    def hypotheses(self, at: Floats) -> Hypotheses:
+        """Return what the curves may be at a point."""
+        if self.points.shape[1] == 1:
+            x = float(at[0])
+            parts = [curve_hypotheses(evidence, x) for _, evidence in weigh(self.points[:, 0], self.observed)]
+        else:
+            parts = [grid_hypotheses(evidence, at) for _, evidence in weigh_grid(self.points, self.observed)]
+        return Hypotheses(
+            np.concatenate([one.centre for one in parts], axis=1),
+            np.concatenate([one.sd for one in parts], axis=1),
+            np.concatenate([one.mass for one in parts], axis=1),
+            np.concatenate([one.degrees for one in parts]),
+        )
+
+    def widths(self, at: Floats) -> Floats:
+        """Return the logarithm of upper by lower bound of each series at a point; NaN where there is no interval."""
+        if self.points.shape[1] == 1:
+            parts = [curve_quantiles(evidence, at) for _, evidence in weigh(self.points[:, 0], self.observed)]
+        else:
+            parts = [grid_quantiles(evidence, at[None]) for _, evidence in weigh_grid(self.points, self.observed)]
+        low, high = np.concatenate(parts, axis=1)[:, :, 0]
+        with np.errstate(all="ignore"):
+            widths: Floats = np.log(high / low)
+        return widths
+
+    def repeat(self, n: int) -> _State:
+        """Return every series n times, one after the other."""
+        return replace(self, observed=self.observed.take(np.repeat(np.arange(self.observed.y.shape[1]), n)))
+
+    def add(self, candidate: Candidate, values: Floats, noise: Floats) -> _State:
+        """Return the state with a value of each series at a further point."""
+        old, r = self.observed, candidate.repetitions
+        n = len(self.points)
+        observed = Observations(
+            np.vstack([old.y, values]),
+            old.within + (r - 1) * noise**2,
+            (n + 1) / (n / old.repetitions + 1 / r),
+            old.degrees + (r - 1),
+            old.one_sided,
+            old.noise,
+        )
+        return _State(np.vstack([self.points, candidate.point]), observed)
+
+
+def _imagine(state: _State, candidate: Candidate, noise: Floats, rng: np.random.Generator) -> _State:
+    """Return the state with measurements at a candidate that are drawn from what the curves may be."""
+    hypotheses = state.hypotheses(np.array(candidate.point))
+    share = np.cumsum(hypotheses.mass, axis=0)
+    drawn = (share < rng.uniform(size=share.shape[1]) * share[-1]).sum(axis=0)
+    series = np.arange(share.shape[1])
+    row = np.minimum(drawn, len(share) - 1)
+    centre, sd = hypotheses.centre[row, series], hypotheses.sd[row, series]
+    error = noise / np.sqrt(candidate.repetitions)
+    values = np.exp(centre + sd * rng.standard_normal(len(series)) + error * rng.standard_normal(len(series)))
+    return state.add(candidate, values, noise)
+
+
+def _expected_widths(
+    state: _State, candidate: Candidate, at: Floats, noise: Floats, rng: np.random.Generator
+) -> Floats:
+    """Return the mean over draws of the width of each series after a measurement at the candidate."""
+    n = N_DRAWS[state.points.shape[1]]
+    after = _imagine(state.repeat(n), candidate, np.repeat(noise, n), rng).widths(at).reshape(-1, n)
+    known = np.isfinite(after)
+    with np.errstate(all="ignore"):
+        means: Floats = np.where(known, after, 0.0).sum(axis=1) / known.sum(axis=1)
+    return means
+
+
+# -- advice ------------------------------------------------------------------------------------------------------------
+
+
+def advise(models: Models, at: Floats, budget: float | None = None, seed: int = 1) -> list[Advice]:
+    """Return the points to measure next, the most useful first: those that narrow the interval at a point most for
+    what they cost. With a budget in processor hours, as many as it buys, one after the other."""
+    candidates = candidates_of(models, at)
+    if not candidates:
+        raise UsageError("nothing can be advised: no cost is known for points that were not measured")
+    base = list(_complete_base(models.study, candidates, budget))
+    if base:
+        return base
+    state, noise = _costliest(models, at)
+    rng = np.random.default_rng(seed)
+    if budget is None:
+        choices = _compare(state, _thin(candidates, state), at, noise, rng)
+        return sorted(filter(_narrows, choices), key=_gain, reverse=True)
+    return list(_spend(state, candidates, at, noise, rng, budget))
+
+
+def _thin(candidates: Sequence[Candidate], state: _State) -> list[Candidate]:
+    """Return a few of the candidates, from the cheapest to the dearest."""
+    most = MOST_CANDIDATES[state.points.shape[1]]
+    places = np.linspace(0, len(candidates) - 1, min(most, len(candidates))).astype(int)
+    return [candidates[k] for k in dict.fromkeys(places.tolist())]
+
+
+def _narrows(advice: Advice) -> bool:
+    return bool(np.log(advice.width_after) < NARROWS * np.log(advice.width_before))
+
+
+def _gain(advice: Advice) -> float:
+    """Return how much narrower the interval becomes for what it costs, on the scale of logarithms."""
+    return float(np.log(advice.width_before / advice.width_after)) / advice.candidate.cost
+
+
+def _complete_base(study: Study, candidates: Sequence[Candidate], budget: float | None) -> Iterator[Advice]:
+    """Yield the cheapest points that give every parameter five values."""
+    left = np.inf if budget is None else budget
+    for p in range(len(study.parameters)):
+        known = set(study.points[:, p].tolist())
+        for one in candidates:
+            if len(known) >= FEWEST_POINTS:
+                break
+            if one.point[p] not in known and one.cost <= left:
+                known.add(one.point[p])
+                left -= one.cost
+                yield Advice(one, "base", np.nan, np.nan)
+
+
+def _costliest(models: Models, at: Floats) -> tuple[_State, Floats]:
+    """Return the series that will cost most, and their noise."""
+    study = models.study
+    value = models.functions.evaluate(at[None])[:, 0]
+    above_zero = study.present[models.series].all(axis=1) & (study.mean[models.series] > 0).all(axis=1)
+    usable = above_zero & np.isfinite(value)
+    if not can_weigh(study.points) or not usable.any():
+        raise UsageError("the evidence of such series says nothing: it needs values above 0 over one or two parameters")
+    chosen = np.argsort(np.where(usable, -value, np.inf), kind="stable")[: min(N_SERIES, int(usable.sum()))]
+    series: Ints = models.series[chosen]
+    observed = observe_series(study, series, np.arange(study.n_points), "mean", None)
+    residual = np.nan_to_num(models.costs.smape[chosen], nan=100 * LEAST_NOISE) / 100
+    noise = np.where(np.isfinite(observed.noise), observed.noise, residual)
+    return _State(study.points, observed), np.maximum(noise, LEAST_NOISE)
+
+
+def _compare(
+    state: _State, candidates: Sequence[Candidate], at: Floats, noise: Floats, rng: np.random.Generator
+) -> list[Advice]:
+    before = state.widths(at)
+    advices = []
+    for candidate in candidates:
+        after = _expected_widths(state, candidate, at, noise, rng)
+        known = np.isfinite(before) & np.isfinite(after)
+        if known.any():
+            widths = (float(np.exp(width[known].mean())) for width in (before, after))
+            advices.append(Advice(candidate, "narrow", *widths))
+    return advices
+
+
+def _spend(
+    state: _State,
+    candidates: Sequence[Candidate],
+    at: Floats,
+    noise: Floats,
+    rng: np.random.Generator,
+    budget: float,
+) -> Iterator[Advice]:
+    """Yield the best points in turn; what was chosen counts as measured, with the value that is expected there."""
+    left = budget
+    for _ in range(MOST_CHOICES):
+        affordable = [one for one in candidates if one.cost <= left]
+        choices = [one for one in _compare(state, _thin(affordable, state), at, noise, rng) if _narrows(one)]
+        if not choices:
+            return
+        best = min(choices, key=lambda one: one.width_after)
+        yield best
+        left -= best.candidate.cost
+        expected = state.hypotheses(np.array(best.candidate.point))
+        weight = expected.mass / expected.mass.sum(axis=0)
+        state = state.add(best.candidate, np.exp((expected.centre * weight).sum(axis=0)), noise)
+        candidates = [one for one in candidates if one != best.candidate]
+
+
+def advice_table(advices: Sequence[Advice], study: Study) -> Table:
+    """Return a table of the points: a column for each parameter, repetitions, cpu_hours, what all so far cost together,
+    the width of the interval before and after, and the strategy."""
+    costs = np.array([one.candidate.cost for one in advices], np.float64)
+    columns = [Column(name, [one.candidate.point[p] for one in advices]) for p, name in enumerate(study.parameters)]
+    columns += [
+        Column("repetitions", [one.candidate.repetitions for one in advices]),
+        Column("cpu_hours", costs),
+        Column("cpu_hours_so_far", np.cumsum(costs)),
+        Column("width_before", np.array([one.width_before for one in advices], np.float64), np.nan),
+        Column("width_after", np.array([one.width_after for one in advices], np.float64), np.nan),
+        Column("strategy", [one.strategy for one in advices]),
+    ]
+    return Table(tuple(columns))
