@@ -20,7 +20,7 @@ def width_ratios(n_studies: int, seed: int) -> Floats:
     """Return for each study the logarithmic width of the interval at four times the scale after points chosen at
     random, by that after the points that were advised, with the same budget: what 1.5 times the largest point costs."""
     rng = np.random.default_rng(seed)
-    ratios = []
+    ratios: list[float] = []
     at = np.array([4 * X[-1]])
     while len(ratios) < n_studies:
         planted = plant(2, 1, rng)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from callgrove.errors import UsageError
@@ -11,7 +13,11 @@ from callgrove.modeling.prediction import target_of
 from callgrove.modeling.ranking import RANKINGS, find_crossings, rank, ranked_curves, whole_run
 from tests.modeling.series import X
 
-COSTS = {"main->solve": lambda p: 40.0, "main->MPI_Allreduce": lambda p: 0.01 * p, "main->io": lambda p: 1 + p**0.5}
+COSTS: dict[str, Callable[[float], float]] = {
+    "main->solve": lambda p: 40.0,
+    "main->MPI_Allreduce": lambda p: 0.01 * p,
+    "main->io": lambda p: 1 + p**0.5,
+}
 
 
 def program() -> Study:
@@ -59,7 +65,8 @@ def test_the_whole_run_and_its_curves() -> None:
     study = program()
     models, target = model_study(study), target_of(study, {"p": 256})
     ((metric, base, at),) = whole_run(models, target)
-    assert (metric, base) == ("time", pytest.approx(40 + 0.04 + 3, rel=1e-3))
+    assert metric == "time"
+    assert base == pytest.approx(40 + 0.04 + 3, rel=1e-3)
     assert at == pytest.approx(40 + 2.56 + 17, rel=1e-3)
     curves = ranked_curves(models, [0, 1], target.at)
     assert [curve.label for curve in curves.curves] == ["solve", "MPI_Allreduce"]
