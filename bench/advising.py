@@ -9,7 +9,7 @@ from callgrove.arrays import Floats
 from callgrove.model.study.series import Study
 from callgrove.modeling.advice import Candidate, advise, candidates_of
 from callgrove.modeling.fitting import model_study
-from callgrove.modeling.improved import quantiles_at
+from callgrove.modeling.improved.series import quantiles_at
 
 __all__ = ["width_ratios"]
 

@@ -17,7 +17,7 @@ from bench.series import SeriesShape, study_of
 from bench.simulation import KINDS, X, disturb, plant, study_of_values
 from bench.timing import best_seconds
 from callgrove.modeling.fitting import model_study
-from callgrove.modeling.improved import quantiles_at
+from callgrove.modeling.improved.series import quantiles_at
 from callgrove.modeling.judgement import Trust, judge
 from callgrove.modeling.options import DETECTED, ModelOptions
 

@@ -10,7 +10,7 @@ import pytest
 from bench.simulation import KINDS, disturb, plant, study_of_values
 from callgrove.errors import UsageError
 from callgrove.modeling.fitting import Caution, Models, model_study
-from callgrove.modeling.improved import quantiles_at
+from callgrove.modeling.improved.series import quantiles_at
 from callgrove.modeling.options import DETECTED, ModelOptions
 from callgrove.modeling.prediction import fit_beside, predict, target_of
 from tests.modeling.series import X, grid, study_of, study_of_many, terms_of

@@ -9,11 +9,7 @@ The modules, in the order to read them:
     refining.py       one parameter: exponents found by bisection
     multi.py          several parameters: sums of products of the single terms
     least_squares.py  fits for many series at once; error measures
-    repetitions.py    the noise of series, and whether it only ever adds
-    evidence.py       the improved method: what speaks for every function of one parameter
-    evidence_grid.py  the same for two parameters
-    intervals.py      where a curve lies, from all functions that something speaks for
-    improved.py       series of a study through these four
+    improved/         the improved method: evidence for functions, and intervals
     near_equals.py    what functions that fit nearly as well say at a point
     judgement.py      how far a model is to be trusted there, and what is noise
     prediction.py     models at a scale that was not measured, ranked; near equals; curves

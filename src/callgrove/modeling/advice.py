@@ -22,12 +22,12 @@ from callgrove.arrays import Floats, Ints
 from callgrove.errors import UsageError
 from callgrove.model.study.series import Study
 from callgrove.model.table import Column, Table
-from callgrove.modeling.evidence import weigh
-from callgrove.modeling.evidence_grid import grid_hypotheses, grid_quantiles, weigh_grid
 from callgrove.modeling.fitting import FEWEST_POINTS, Models
-from callgrove.modeling.improved import can_weigh, observe_series
-from callgrove.modeling.intervals import Hypotheses, curve_hypotheses, curve_quantiles
-from callgrove.modeling.repetitions import Observations
+from callgrove.modeling.improved.evidence import weigh
+from callgrove.modeling.improved.evidence_grid import grid_hypotheses, grid_quantiles, weigh_grid
+from callgrove.modeling.improved.intervals import Hypotheses, curve_hypotheses, curve_quantiles
+from callgrove.modeling.improved.repetitions import Observations
+from callgrove.modeling.improved.series import can_weigh, observe_series
 from callgrove.modeling.scaling import process_parameter
 
 __all__ = ["Advice", "Candidate", "advice_table", "advise", "candidates_of"]

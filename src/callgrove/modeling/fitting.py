@@ -13,7 +13,7 @@ from callgrove.errors import Parameter, UsageError, compose_text
 from callgrove.model.study.series import Study
 from callgrove.model.table import Table, first_rows
 from callgrove.modeling.functions import Factor, FunctionBuilder, Functions, Piece, logs_are_possible
-from callgrove.modeling.improved import can_weigh, fit_improved, match_points, observe_series, pooled_skew
+from callgrove.modeling.improved.series import can_weigh, fit_improved, match_points, observe_series, pooled_skew
 from callgrove.modeling.least_squares import Costs
 from callgrove.modeling.multi import ParameterFits, combine
 from callgrove.modeling.options import DETECTED, ModelOptions

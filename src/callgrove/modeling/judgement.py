@@ -18,9 +18,9 @@ import numpy as np
 from callgrove.arrays import Bools, Floats, Ints, group_alike
 from callgrove.model.study.series import Study
 from callgrove.modeling.fitting import FEWEST_POINTS, POOR_FIT, Caution, Models
-from callgrove.modeling.improved import quantiles_at
+from callgrove.modeling.improved.repetitions import repetitions_of
+from callgrove.modeling.improved.series import quantiles_at
 from callgrove.modeling.near_equals import spread_at
-from callgrove.modeling.repetitions import repetitions_of
 
 __all__ = [
     "FAR",

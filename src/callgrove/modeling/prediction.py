@@ -13,7 +13,7 @@ from callgrove.model.study.series import Study
 from callgrove.model.table import Column, Table
 from callgrove.modeling.fitting import Models, Progress, model_study
 from callgrove.modeling.functions import Factor, FunctionBuilder, Functions, candidates
-from callgrove.modeling.improved import quantiles_at
+from callgrove.modeling.improved.series import quantiles_at
 from callgrove.modeling.judgement import FAR, Apart, Judgements, Trust, judge, set_apart
 from callgrove.modeling.least_squares import design
 from callgrove.modeling.model_tables import function_text, order_text, subtree_sums

@@ -24,7 +24,7 @@ from callgrove.model.study.series import Study
 from callgrove.model.table import Column, Table
 from callgrove.modeling.fitting import Models, count_cautions, model_study
 from callgrove.modeling.functions import Factor, Functions
-from callgrove.modeling.improved import quantiles_at
+from callgrove.modeling.improved.series import quantiles_at
 from callgrove.modeling.judgement import FAR, Apart, Trust, far_target, judge, set_apart
 from callgrove.modeling.model_tables import function_text, order_text
 from callgrove.modeling.scaling import falling_parameters

@@ -1,8 +1,7 @@
 """The verbs of the command line: a module each, which has its name, or one for some that belong to each other.
 
     views.py    top, tree, hot
-    model.py    model, predict
-    advise.py   advise
+    scaling/    model, predict; advise
     algebra.py  merge, mean, cut, part, common
     info.py     info, formats
     dump.py     dump, check

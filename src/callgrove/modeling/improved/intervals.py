@@ -15,8 +15,8 @@ from statistics import NormalDist
 import numpy as np
 
 from callgrove.arrays import Bools, Floats
-from callgrove.modeling.evidence import AFFINE, PURE, SIGNED, Evidence
 from callgrove.modeling.functions import term_values
+from callgrove.modeling.improved.evidence import AFFINE, PURE, SIGNED, Evidence
 
 __all__ = [
     "BOUNDS",

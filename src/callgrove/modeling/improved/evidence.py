@@ -22,7 +22,7 @@ import numpy as np
 
 from callgrove.arrays import Bools, Floats, Ints
 from callgrove.modeling.functions import Exponents, improved_terms, term_values
-from callgrove.modeling.repetitions import Observations
+from callgrove.modeling.improved.repetitions import Observations
 
 __all__ = ["AFFINE", "CONSTANT", "PURE", "SIGNED", "Evidence", "Winners", "choose_winners", "fit_affine", "weigh"]
 

@@ -13,13 +13,13 @@ import numpy as np
 
 from callgrove.arrays import Bools, Floats, Ids, Ints, group_alike
 from callgrove.model.study.series import Study
-from callgrove.modeling.evidence import choose_winners, weigh
-from callgrove.modeling.evidence_grid import choose_grid_winners, grid_quantiles, has_lines, weigh_grid
 from callgrove.modeling.functions import FunctionBuilder, term_values
-from callgrove.modeling.intervals import BOUNDS, curve_quantiles
+from callgrove.modeling.improved.evidence import choose_winners, weigh
+from callgrove.modeling.improved.evidence_grid import choose_grid_winners, grid_quantiles, has_lines, weigh_grid
+from callgrove.modeling.improved.intervals import BOUNDS, curve_quantiles
+from callgrove.modeling.improved.repetitions import Observations, PooledSkew, Repetitions, observe, repetitions_of
 from callgrove.modeling.least_squares import Costs, constant_costs, multi_costs
 from callgrove.modeling.options import DETECTED
-from callgrove.modeling.repetitions import Observations, PooledSkew, Repetitions, observe, repetitions_of
 
 __all__ = ["ImprovedFits", "can_weigh", "fit_improved", "match_points", "observe_series", "pooled_skew", "quantiles_at"]
 

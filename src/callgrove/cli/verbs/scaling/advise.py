@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from callgrove.cli.options import TableOutput, add_table_output
 from callgrove.cli.output import emit
 from callgrove.cli.parser import Command
-from callgrove.cli.verbs.model import ScalingOptions, add_model_options, fit_models, parse_point
+from callgrove.cli.verbs.scaling.model import ScalingOptions, add_model_options, fit_models, parse_point
 
 __all__ = ["ADVISE"]
 

@@ -16,10 +16,17 @@ from itertools import combinations
 import numpy as np
 
 from callgrove.arrays import Bools, Floats, Ints
-from callgrove.modeling.evidence import fit_affine
 from callgrove.modeling.functions import Exponents, term_values, usual_terms
-from callgrove.modeling.intervals import BOUNDS, FEWEST_POINTS, LARGEST_SD, WIDENING, Hypotheses, mixture_quantiles
-from callgrove.modeling.repetitions import Observations
+from callgrove.modeling.improved.evidence import fit_affine
+from callgrove.modeling.improved.intervals import (
+    BOUNDS,
+    FEWEST_POINTS,
+    LARGEST_SD,
+    WIDENING,
+    Hypotheses,
+    mixture_quantiles,
+)
+from callgrove.modeling.improved.repetitions import Observations
 
 __all__ = [
     "COLUMNS",
