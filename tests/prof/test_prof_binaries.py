@@ -143,7 +143,8 @@ def test_measurements_of_a_program_that_is_here(binary: Path, tmp_path: Path) ->
 
     address = functions_of(binary)["main"][0]
     tree = nodes((14, 12, 0, MAIN, 1), (16, 14, 1, address, 1))
-    measured(tmp_path, File04(tree, modules=((1, str(binary)),), values=((16, ((0, 1.0),)),)))
+    header = (("program-name", binary.name), ("program-path", str(binary)), ("mpi-rank", "0"))
+    measured(tmp_path, File04(tree, modules=((1, str(binary)),), values=((16, ((0, 1.0),)),), header=header))
     for is_foreign, names in ((False, ["main thread", "main", f"{binary.parent}/app.c:16"]), (True, None)):
         request = Request(Inputs((tmp_path,), is_foreign=is_foreign))
         with executor(Engine(1)) as workers:

@@ -108,7 +108,22 @@ def test_the_old_database_comes_back_when_the_new_one_cannot_be_moved(
             raise OSError(errno.EIO, "Input/output error")
         return rename(self, to)
 
+    monkeypatch.setattr("callgrove.formats.writing.targets.exchange", lambda one, other: False)  # as on NFS
     monkeypatch.setattr(Path, "rename", fail)
+    with pytest.raises(CallgroveError, match="Input/output error"):
+        transfer(example(), FORMAT.open_writer(target, OVERWRITE))
+    assert contents(target) == before
+    assert [path.name for path in target.parent.iterdir()] == ["run.d"]
+
+
+def test_the_old_database_stays_when_the_names_cannot_be_exchanged(
+    target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(one: Path, other: Path) -> bool:
+        raise OSError(errno.EIO, "Input/output error")
+
+    before = contents(target)
+    monkeypatch.setattr("callgrove.formats.writing.targets.exchange", fail)
     with pytest.raises(CallgroveError, match="Input/output error"):
         transfer(example(), FORMAT.open_writer(target, OVERWRITE))
     assert contents(target) == before
