@@ -29,7 +29,17 @@ import numpy.typing as npt
 
 from callgrove.errors import CorruptFile, InputError, UsageError
 
-__all__ = ["HEAD_BUDGET", "FileBytes", "FilePart", "IdMap", "Record", "Source", "open_regular", "size_of"]
+__all__ = [
+    "HEAD_BUDGET",
+    "LEAST_HEAD",
+    "FileBytes",
+    "FilePart",
+    "IdMap",
+    "Record",
+    "Source",
+    "open_regular",
+    "size_of",
+]
 
 
 # -- one read-only file ------------------------------------------------------------------------------------------------

@@ -109,7 +109,10 @@ def tracks_text(tracks: ProcessTracks, new: Sequence[Track]) -> bytes:
         elif track.kind not in (TrackKind.GROUP, TrackKind.COUNTER):
             tid = track.tid if track.kind is TrackKind.THREAD else first + track.number
             name = f"{track.name} #{track.lane}" if track.lane else track.name
-            lines.append(_meta(pid, "thread_name", f'"name":{_text(name)}', tid))
+            no_thread = (
+                ',"thread":false' if track.kind is TrackKind.OTHER else ""
+            )  # for our reader; others pass it over
+            lines.append(_meta(pid, "thread_name", f'"name":{_text(name)}{no_thread}', tid))
             lines.append(_meta(pid, "thread_sort_index", f'"sort_index":{track.order}', tid))
     return "".join(lines).encode("utf-8", "replace")
 

@@ -56,8 +56,9 @@ __all__ = [
 #     process "rank 3 node0003 pid 1187"            number 0
 #       thread "main"                               1
 #       thread "thread 1"                           2
-#       group "GPU 0"                               3
-#         stream "GPU 0 stream 0"                   4
+#       other "async net"                           3
+#       group "GPU 0"                               4
+#         stream "GPU 0 stream 0"                   5
 #       counter "GPU 0 memory REAL", lane, ...      made when they are needed: `ProcessTracks.child`
 #
 # A track is known by its process and its number there. Process ids must fit into 31 bits, and two processes of one
@@ -85,6 +86,7 @@ class TrackKind(StrEnum):
     GROUP = "group"  # of the tracks of one device
     STREAM = "stream"
     COUNTER = "counter"
+    OTHER = "other"  # what a process does on no thread of its own, such as asynchronous requests
     CHILD = "child"  # a lane, or what else belongs to a track but must not lie on it
 
 
@@ -251,7 +253,7 @@ class _Making:
         real = _fit_in_ids([about.real_pid for about in abouts], at_most_once=not self._real_pids)
         for about, profiles in zip(abouts, groups.values(), strict=True):
             shown = replace(about, pid=about.real_pid if real else about.index + 1)
-            threads = [p for p in profiles if not self._on_device(p)]
+            threads = [p for p in profiles if self._is_thread(p)]
             tids = self._real_tids(shown, threads) if real else _choose_tids(shown, len(threads), len(abouts))
             out.processes[shown.index] = self._tracks(shown, profiles, out, tids)
             out.process[profiles] = shown.index
@@ -297,6 +299,9 @@ class _Making:
     def _on_device(self, profile: int) -> bool:
         return self._tables.profiles.kind[profile] in ON_DEVICE
 
+    def _is_thread(self, profile: int) -> bool:
+        return not self._on_device(profile) and self._tables.profiles.kind[profile] != ProfileKind.OTHER
+
     def _real_tids(self, process: Process, threads: Sequence[int]) -> list[int]:
         """Return what the system called threads; those that it did not tell apart, or whose ids cannot be written, get
         numbers that are free."""
@@ -310,12 +315,17 @@ class _Making:
         tracks = ProcessTracks(process, [Track(0, TrackKind.PROCESS, process.name)], agents=self._labels(profiles))
         taken: set[str] = set()
         for profile in profiles:
-            if not self._on_device(profile):
+            if self._is_thread(profile):
                 number = len(tracks.tracks)
                 name = _make_unique(self._thread_name(profile, number), taken)
                 track = Track(number, TrackKind.THREAD, name, tid=tids[number - 1], order=number - 1, nests=True)
                 tracks.tracks.append(track)
                 out.track[profile] = number
+        for profile in profiles:
+            if not self._is_thread(profile) and not self._on_device(profile):
+                name = _make_unique(self._thread_name(profile, len(tracks.tracks)), taken)
+                more: dict[str, object] = {"order": len(tracks.tracks) - 1, "nests": True}
+                out.track[profile] = tracks.child(("profile", profile), TrackKind.OTHER, name, **more)
         for profile in profiles:
             if self._on_device(profile):
                 device = int(self._identity["gpu_device"][profile])

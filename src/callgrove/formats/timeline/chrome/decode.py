@@ -44,6 +44,8 @@ MARKS = "BEbneSTpF"  # their place is their number
 FLOWS = "stf"
 NO_ARGS: Mapping[str, Any] = MappingProxyType({})
 MEMORY = "[memory]"
+FREED = f"{MEMORY} free"
+KIND_OF_WORD = {kind.word: int(kind) for kind in SpanKind}
 PROFILER_RANGE = "cuda_profiler_range"
 ASYNC = "async "
 NAMED_FLOWS = 1 << 60  # flows whose ids are no whole numbers
@@ -96,6 +98,7 @@ class Decoder:
         self.data = ColumnData(path, "", store)
         self.tracks = Tracks()
         self.meta: dict[tuple[str, TrackKey], object] = {}  # by what is said and of which track
+        self.no_threads: set[TrackKey] = set()  # as our own files say it
         self.device_of_track: dict[int, tuple[int, int]] = {}  # of streams: device, stream
         self.api_calls: Counter[int] = Counter()  # by track: tells which process launches
         self.phases: Counter[str] = Counter()
@@ -163,12 +166,17 @@ class Decoder:
         lane = self._lanes(events)
         kinds = self._kinds_of(categories) if kind is None else np.full(len(events), kind, np.int32)
         args = [a if (a := e.get("args")).__class__ is dict else NO_ARGS for e in events]
+        if kind is None:
+            self._take_told_kinds(kinds, args)
         correlation = self._correlations(args, kinds)
         names = [e.get("name") for e in events]
+        is_free = [name == FREED for name in names]  # as our own files call it
+        labels = {"label": self._intern(names)} if any(is_free) else {}
         first = self.data.append(
             kind=kinds,
             category=self._intern(categories),
-            name=self._intern(names),
+            name=self._intern([MEMORY if freed else name for name, freed in zip(names, is_free, strict=True)]),
+            **labels,
             start_ns=start,
             end_ns=end,
             lane=lane,
@@ -196,6 +204,13 @@ class Decoder:
         names = self.data.names
         known = {cell: ABSENT if cell is None else names(text_of(cell)) for cell in distinct}
         return np.fromiter(map(known.__getitem__, cells), np.int32, len(cells))
+
+    def _take_told_kinds(self, kinds: Ids, args: Sequence[Mapping[str, Any]]) -> None:
+        """Set the kinds of spans whose arguments tell it, as in our own files where a category does not."""
+        if "schemaVersion" in self.header:
+            return
+        for row, word in [(k, word) for k, a in enumerate(args) if (word := a.get("kind")).__class__ is str]:
+            kinds[row] = KIND_OF_WORD.get(word, kinds[row])
 
     def _correlations(self, args: Sequence[Mapping[str, Any]], kinds: Ids) -> Ints:
         cells = [a.get("correlation", ABSENT) for a in args]
@@ -229,6 +244,10 @@ class Decoder:
             devices = np.array([self.device_number(args[k].get("device")) for k in rows], np.int64)
             columns = copy_columns([names[k] for k in rows], [args[k] for k in rows], devices)
             self.data.append_side("copy", copies + first, **columns)
+        allocations = np.flatnonzero(kinds == SpanKind.ALLOC)
+        if len(allocations):
+            size = read_numbers([args[k].get("bytes", ABSENT) for k in allocations.tolist()])
+            self.data.append_side("alloc", allocations + first, bytes=size)
         if PROFILER_RANGE in categories:
             self._add_measured([k for k, category in enumerate(categories) if category == PROFILER_RANGE], first, args)
 
@@ -273,7 +292,7 @@ class Decoder:
             kind=np.full(len(events), SpanKind.ALLOC, np.int32),
             category=self._intern([e.get("cat") for e in events]),
             name=self._intern([e.get("name") for e in events]),
-            label=self._intern([f"{MEMORY} free" if is_free else MEMORY for is_free in freed.tolist()]),
+            label=self._intern([FREED if is_free else MEMORY for is_free in freed.tolist()]),
             start_ns=time,
             end_ns=time,
             lane=lane,
@@ -309,6 +328,8 @@ class Decoder:
             if isinstance(args, dict) and isinstance(what, str) and args:
                 track = text_of(event.get("pid")), text_of(event.get("tid"))
                 self.meta[what, track] = next(iter(args.values()))
+                if what == "thread_name" and args.get("thread") is False:
+                    self.no_threads.add(track)
 
     def _add_marks(self, phase: str, events: list[Event]) -> None:
         time, good = read_times([e.get("ts") for e in events])

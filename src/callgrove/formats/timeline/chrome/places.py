@@ -4,7 +4,8 @@ Specification: more-inputs.md 1.4. A track is a pid and a tid, which may be any 
 
     Kineto     one process per file, whose threads have its pid; a device has its number as pid and streams as tids,
                and events say themselves which device and stream they are of; "Spans" and "Traces" are the profiler's
-    our own    threads, then "GPU 0 stream 2" and further lanes of the same track, "thread0 #1", which become one again
+    our own    threads, then "GPU 0 stream 2" and further lanes of the same track, "thread0 #1", which become one again;
+               tracks of no thread say so
     others     a process per pid
 """
 
@@ -120,7 +121,7 @@ class _Places:
         if named:
             return self._add_stream(process, int(named[1]), int(named[3]))
         thread = _integer(tid, ABSENT)
-        if thread >= 0 and pid not in OF_PROFILER:
+        if thread >= 0 and pid not in OF_PROFILER and (pid, tid) not in self._decoder.no_threads:
             return self._data.lane_list.append(Lane(process, ProfileKind.THREAD, thread, name))
         label = name or " ".join(filter(None, (pid if pid in OF_PROFILER else "", tid))) or "events of no thread"
         return self._data.lane_list.append(Lane(process, ProfileKind.OTHER, number, label))

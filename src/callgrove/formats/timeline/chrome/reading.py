@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from callgrove.arrays import ABSENT, Array, Ints
-from callgrove.binary.compressed import inflate_head
-from callgrove.binary.files import HEAD_BUDGET, Source
+from callgrove.binary.compressed import compression_of, inflate_head
+from callgrove.binary.files import HEAD_BUDGET, LEAST_HEAD, Source
 from callgrove.errors import CorruptFile, InputError, NotRecognised
 from callgrove.formats.events.columns import ColumnData, ColumnStore
 from callgrove.formats.events.experiment import experiment_of
@@ -26,7 +26,7 @@ from callgrove.formats.timeline.chrome.categories import KindOfCategory
 from callgrove.formats.timeline.chrome.decode import FLOWS, INSTANTS, MARKS, MEMORY, Decoder, by_phase, text_of
 from callgrove.formats.timeline.chrome.pairing import PairedMarks, bind_flows, pair_marks
 from callgrove.formats.timeline.chrome.places import add_places
-from callgrove.formats.timeline.chrome.stream import Event, EventStream, looks_like_events
+from callgrove.formats.timeline.chrome.stream import BEFORE_JSON, Event, EventStream, looks_like_events
 from callgrove.formats.timeline.chrome.times import read_spans, read_times
 from callgrove.model.experiment import Experiment, InputWarning, Severity
 from callgrove.model.traces.events import FLOW, SideTable
@@ -53,14 +53,22 @@ ATTRIBUTES = (
 def match_source(source: Source) -> Match | None:
     """Return the claim on a file, or on a folder of such files."""
     if not source.is_folder:
-        reason = looks_like_events(inflate_head(source.head(HEAD_BUDGET), HEAD_BUDGET))
+        reason = _look_into(source, HEAD_BUDGET)
         return Match(Grade.STRONG, reason) if reason else None
     names = [name for name, is_file in sorted((source.listing or {}).items()) if is_file and name.endswith(ENDINGS)]
-    heads = [source.head(HEAD_BUDGET // LOOKED_AT, name) for name in names[:LOOKED_AT]]
-    reasons = [looks_like_events(inflate_head(head, HEAD_BUDGET)) for head in heads]
+    reasons = [_look_into(source, HEAD_BUDGET // LOOKED_AT, name) for name in names[:LOOKED_AT]]
     if not reasons or not all(reasons):
         return None
     return Match(Grade.STRONG, f"{names[0]} in it: {reasons[0]}")
+
+
+def _look_into(source: Source, most: int, name: str = "") -> str:
+    """Return why a file is a Chrome trace; empty where it is none. The budget of detection, which others spend from,
+    too, is only spent on what begins like JSON or is compressed."""
+    first = source.head(LEAST_HEAD, name)
+    if not compression_of(first) and first.lstrip(BEFORE_JSON)[:1] not in (b"", b"{", b"["):
+        return ""
+    return looks_like_events(inflate_head(source.head(most, name), HEAD_BUDGET))
 
 
 def find_files(paths: Sequence[Path]) -> list[Path]:

@@ -22,7 +22,7 @@ from typing import Any
 
 from callgrove.binary.compressed import Stream, open_stream
 
-__all__ = ["BATCH", "Event", "EventStream", "looks_like_events"]
+__all__ = ["BATCH", "BEFORE_JSON", "Event", "EventStream", "looks_like_events"]
 
 Event = dict[str, Any]
 BLOCK = 1 << 22  # bytes of text that are read at a time
@@ -35,12 +35,13 @@ SEPARATORS = re.compile(r"[\s,]*")
 NEXT_EVENT = re.compile(r"\}\s*,\s*(?=\{)")
 
 OBJECT_OF_EVENTS = re.compile(rb'"traceEvents"\s*:\s*\[')
+BEFORE_JSON = b"\xef\xbb\xbf \t\r\n"  # a mark of the encoding, and white space
 PHASE = re.compile(rb'[{,]\s*"ph"\s*:\s*"')
 
 
 def looks_like_events(head: bytes) -> str:
     """Return why a file that begins so is a Chrome trace; empty where it does not look like one."""
-    text = head.lstrip(b"\xef\xbb\xbf \t\r\n")
+    text = head.lstrip(BEFORE_JSON)
     if text[:1] == b"{" and OBJECT_OF_EVENTS.search(text):
         return "a JSON object with the key traceEvents"
     if text[:1] in (b"{", b"[") and PHASE.search(text):
