@@ -194,7 +194,7 @@ def test_parts_of_a_trace(databases: tuple[Path, list[Run]], tmp_path: Path, cap
 def test_a_choice_that_leaves_nothing_says_what_there_is(tmp_path: Path, capsys: Capture) -> None:
     run_ = Run((Event("api", "hipMalloc", 1, 2), Event("kernel", "k", 3, 4)))
     path, target = write_rocpd(tmp_path / "r.db", [run_]), tmp_path / "o.pftrace"
-    for words in (("--category", "NIX"), ("--kind", "sync")):
+    for words in (("--category", "NIX"), ("--kind", "sync"), ("--category", "NIX", "--kind", "api")):
         found = said(capsys, "convert", path, target, *words, code=2)
         assert "no span is left; there are api (HIP_RUNTIME_API_EXT), kernel (KERNEL_DISPATCH)" in found
     assert "--no-traces leaves nothing" in said(capsys, "convert", path, target, "--no-traces", code=2)

@@ -98,7 +98,7 @@ def test_runs_in_every_format(
 def test_every_verb_is_run_here() -> None:
     elsewhere = {"formats", "convert", "demo", "model", "predict", "advise", "summary", "prof"}
     elsewhere |= {"diff", "merge", "mean", "cut", "part", "common", "remap", "report", "sql", "timeline"}
-    elsewhere |= {"explore", "completion", "view"}
+    elsewhere |= {"explore", "completion", "view", "rocpd"}
     assert {verb for verb, _, _ in ON_A_DATABASE} | elsewhere == {verb.name for verb in VERBS}
 
 
@@ -399,7 +399,7 @@ def test_documented_output_is_real(capsys: Capture, tmp_path: Path, monkeypatch:
         for command, output in shown:
             if not any(text for _, text in shown):
                 continue
-            printed = run(capsys, *command.split())  # one may need what the one before wrote
+            printed = run(capsys, *shlex.split(command))  # one may need what the one before wrote
             if not output:
                 continue
             text, _, more = output.partition("...\n")

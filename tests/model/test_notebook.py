@@ -221,7 +221,7 @@ def test_a_study() -> None:
 def test_models() -> None:
     models = callgrove.model_study(study_example())
     found = Reader(models._repr_html_())
-    assert found.rows[0] == ["callpath", "metric", "function", "order", "smape", "ar2"]
+    assert found.rows[0] == ["callpath", "metric", "function", "order", "smape", "ar2", "trust", "reason"]
     (table,) = model_tables(models, ["short"])
     assert [row[2] for row in found.rows[1:]] == table.column("short").plain()
     assert found.text.startswith("4 models over p, n")

@@ -181,6 +181,8 @@ def select_part(
             spans=spans,
         )
     part = select(experiment, profiles=profiles, window=window, traces=traces, spans=spans)
+    if traces and not len(part.contexts) and experiment.traces.n_spans and not part.traces.n_spans:
+        refuse_no_spans(experiment, contexts)
     part = select_contexts(part, contexts)
     return select(part, metrics=metrics, drop_unused=drop_unused) if metrics is not None or drop_unused else part
 
@@ -238,21 +240,31 @@ def select_spans(experiment: Experiment, selection: ContextSelection) -> Experim
 
 
 def refuse_no_spans(whole: Experiment, selection: ContextSelection) -> NoReturn:
-    """Refuse a selection that chose none of the spans of an experiment, with the nearest name or the kinds there are.
-    All names are read for that."""
+    """Refuse a selection that chose none of the spans of an experiment, with the nearest name or the kinds and
+    categories there are. All names are read for that."""
     backend = whole.traces.spans_backend
     strings = () if backend is None else backend.strings
     used: set[int] = set()
-    kinds: set[int] = set()
-    for chunk in whole.traces.spans(("kind", LABEL)):
+    kinds: dict[int, set[int]] = {}
+    for chunk in whole.traces.spans(("kind", "category", LABEL)):
         used.update(np.unique(chunk[LABEL]).tolist())
-        kinds.update(np.unique(chunk["kind"]).tolist())
+        for kind, category in np.unique(np.stack([chunk["kind"], chunk["category"]]), axis=1).T.tolist():
+            kinds.setdefault(kind, set()).update([category] if category >= 0 else [])
     names = [strings[code] for code in used if code >= 0]
     for text in selection.name:
         if not _SpanNames((text,))(names, strings).any():
             raise _explain("name", f"there is no span {text!r}{find_nearest(text, names)}")
-    there = ", ".join(SpanKind(kind).name.lower() for kind in sorted(kinds))
-    raise UsageError(f"no span fulfils all that was asked for; there are {there or 'none'}")
+    there = sorted(
+        _describe_kind(SpanKind(kind), sorted(strings[code] for code in codes)) for kind, codes in kinds.items()
+    )
+    place = f"{whole.path}: " if whole.path else ""
+    raise UsageError(f"{place}no span is left; there are {', '.join(there) or 'none'}")
+
+
+def _describe_kind(kind: SpanKind, categories: Sequence[str]) -> str:
+    """Return a kind of spans with its categories, as text."""
+    word = kind.name.lower()
+    return f"{word} ({', '.join(categories)})" if categories else word
 
 
 def _choose_spans_of_kinds(experiment: Experiment, selection: ContextSelection) -> Experiment:

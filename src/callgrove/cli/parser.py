@@ -174,6 +174,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "callgrove model --point p=4 a.d --point p=8 b.d --scaling strong",
     ),
     "predict": ("callgrove predict scaling.txt --at p=4096,n=500",),
+    "advise": (
+        "callgrove advise scaling.txt --budget 2",
+        "callgrove advise runs --at p=4096  # a folder of runs: runs/app.p4.n100.r1, ...",
+    ),
     "pop": (
         "callgrove pop stencil.d",
         "callgrove pop stencil.d --under solve --format latex",

@@ -154,7 +154,7 @@ def select_part(experiment: Experiment, options: CuttingOptions) -> Experiment:
         ),
     )
     if (options.span_kinds or options.category) and experiment.traces.n_spans and not part.traces.n_spans:
-        raise UsageError(f"{experiment.path}: no span is left; there are {_describe_spans(experiment)}")
+        selecting.refuse_no_spans(experiment, options.selection)
     if options.contexts:
         say_selected_cost(part, metrics[0] if metrics else None)
     counts = (
@@ -168,24 +168,6 @@ def select_part(experiment: Experiment, options: CuttingOptions) -> Experiment:
     for warning in part.warnings[len(experiment.warnings) :]:
         note(warning.text)
     return part
-
-
-def _describe_spans(experiment: Experiment) -> str:
-    """Return the kinds of spans that an experiment has, with their categories, as text."""
-    import numpy as np
-
-    from callgrove.model.traces.events import SpanKind
-
-    categories_of_kind: dict[str, set[str]] = {}
-    backend = experiment.traces.spans_backend
-    for chunk in experiment.traces.spans(("kind", "category")):
-        pairs = np.unique(np.stack([chunk["kind"], chunk["category"]]), axis=1).T.tolist()
-        for kind, category in pairs:
-            names = categories_of_kind.setdefault(SpanKind(kind).name.lower(), set())
-            names.update([backend.strings[category]] if backend is not None and category >= 0 else [])
-    return ", ".join(
-        f"{kind} ({', '.join(sorted(names))})" if names else kind for kind, names in sorted(categories_of_kind.items())
-    )
 
 
 def _match_quantities(experiment: Experiment, asked: Sequence[str]) -> Iterator[str]:

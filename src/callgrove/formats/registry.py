@@ -471,8 +471,9 @@ def settle_format(source: Source, format_name: str = "") -> tuple[Format, Source
     """Return the format that is named, or that the content shows, and what it reads: the source, or the one input in a
     folder that is none itself, such as the profile in a results folder of Score-P."""
     if format_name:
-        reads_itself = entry_of(format_name).reads_compressed or _is_claimed(load(format_name), source)
-        return load(format_name), source if reads_itself else inflate_source(source)
+        chosen, reads_compressed = load(format_name), entry_of(format_name).reads_compressed
+        is_left = reads_compressed or not any(_find_compressions(source)) or _is_claimed(chosen, source)
+        return chosen, source if is_left else inflate_source(source)
     try:
         return detect(source)[0], source
     except NotRecognised:
@@ -492,11 +493,18 @@ def _is_claimed(format_: Format, source: Source) -> bool:
     return match is not None and match.grade > Grade.WEAK
 
 
+def _find_compressions(source: Source) -> list[str]:
+    """Return how each file of a source is compressed; "" where it is not, or is a folder."""
+    from callgrove.binary.compressed import compression_of  # which few need
+
+    return ["" if path.is_dir() else compression_of(Source(path).head(8)) for path in source.paths]
+
+
 def inflate_source(source: Source) -> Source:
     """Return a source whose files are inflated copies where they are compressed; the same one where none is."""
-    from callgrove.binary.compressed import compression_of, inflate_copy  # which few need
+    from callgrove.binary.compressed import inflate_copy  # which few need
 
-    compressed = [not path.is_dir() and compression_of(Source(path).head(8)) for path in source.paths]
+    compressed = _find_compressions(source)
     if not any(compressed) or is_archive(source):
         return source
     copies = {path: inflate_copy(path) for path, kind in zip(source.paths, compressed, strict=True) if kind}

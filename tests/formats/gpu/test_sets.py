@@ -204,13 +204,15 @@ def test_a_table_of_offsets_that_is_none(text: str | None, says: str, tmp_path: 
     assert says in said(capsys, "info", data, "--align", table, code=2)
 
 
-@pytest.mark.parametrize("option", ["--align", "--rank-env"])
-def test_options_of_gpu_databases_are_refused_elsewhere(option: str, tmp_path: Path, capsys: Capture) -> None:
+@pytest.mark.parametrize(("option", "others"), [("--align", ", perfetto, chrome-json, otf2"), ("--rank-env", "")])
+def test_options_of_gpu_databases_are_refused_elsewhere(
+    option: str, others: str, tmp_path: Path, capsys: Capture
+) -> None:
     """They would change nothing, and nobody would know."""
     series = tmp_path / "series.txt"
     series.write_text("PARAMETER p\nPOINTS 1 2 3 4 5\nREGION r\nMETRIC time\n" + "DATA 1\n" * 5)
     told = said(capsys, "info", series, option, "start", code=2)
-    assert f"{option} can be used with runs, rocpd, rocpd-draft, rpd, nsight, and this is extrap-text" in told
+    assert f"{option} can be used with runs, rocpd, rocpd-draft, rpd, nsight{others}, and this is extrap-text" in told
     run(capsys, "info", series, "--align", "none")
     for p in (2, 4):
         (tmp_path / "runs" / f"app.p{p}").mkdir(parents=True)
