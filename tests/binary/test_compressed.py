@@ -19,12 +19,13 @@ from callgrove.model.experiment import Experiment
 from callgrove.model.study.series import Study
 from tests.formats.gpu.gpu_databases import Event, Run, write_rocpd
 from tests.formats.samples import CORPUS
+from tests.requirements import need_module
 
 CONTENT = b"".join(b"line %d of some text\n" % k for k in range(20_000))
 
 
 def zstd(data: bytes) -> bytes:
-    module = pytest.importorskip("backports.zstd")
+    module = need_module("backports.zstd")
     packed: bytes = module.compress(data)
     return packed
 

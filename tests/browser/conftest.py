@@ -19,7 +19,7 @@ from callgrove.examples import example
 from callgrove.viewer.report import Input as ReportInput
 from callgrove.viewer.report import report
 from callgrove.viewer.server.inputs import Input
-from tests.requirements import ROOT, need
+from tests.requirements import ROOT, need, need_module
 from tests.timing import HANG_SEC
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
@@ -76,7 +76,7 @@ def open_page(browser: Browser) -> Iterator[OpenPage]:
 def open_view(browser: Browser) -> Iterator[OpenView]:
     """Gives `open_view(input, ..., dark=False)`: the page of a viewer of these inputs once it is drawn, which may ask
     its server and nobody else."""
-    pytest.importorskip("starlette", reason="the extra `viewer` is not installed")
+    need_module("starlette")
     from tests.viewer.serving import serving
 
     with ExitStack() as ending:

@@ -11,19 +11,32 @@ import pytest
 
 from callgrove.viewer.page import DATA_ID, bundle, modules, page, style
 
+REPORT, VIEWER = "main.js", "serve.js"  # where the scripts of the two pages begin
+
 
 def test_modules_and_style_are_in_the_package() -> None:
     assert {"main.js", "data.js", "table.js", "canvas.js"} <= modules().keys()
     assert "prefers-color-scheme" in style()
 
 
-def test_every_module_is_reached_and_comes_after_what_it_imports() -> None:
-    script = bundle(modules())
-    order = re.findall(r"^const (\w+_js) = \(\(\) => \{$", script, re.MULTILINE)
-    assert sorted(order) == sorted(name.replace(".", "_") for name in modules())
-    for name, text in modules().items():
-        for other in re.findall(r'from "\./([\w.]+)";', text):
-            assert order.index(other.replace(".", "_")) < order.index(name.replace(".", "_"))
+def order_of(main: str) -> list[str]:
+    """The modules that a page consists of, in the order of its script."""
+    variables = {name.replace(".", "_"): name for name in modules()}
+    script = bundle(modules(), main)
+    return [variables[name] for name in re.findall(r"^const (\w+_js) = \(\(\) => \{$", script, re.MULTILINE)]
+
+
+@pytest.mark.parametrize("main", [REPORT, VIEWER])
+def test_modules_come_after_what_they_import(main: str) -> None:
+    order = order_of(main)
+    assert order[-1] == main
+    for name in order:
+        for other in re.findall(r'from "\./([\w.]+)";', modules()[name]):
+            assert order.index(other) < order.index(name)
+
+
+def test_every_module_is_reached() -> None:
+    assert {*order_of(REPORT), *order_of(VIEWER)} == modules().keys()
 
 
 def test_a_module_becomes_a_scope() -> None:
@@ -64,14 +77,23 @@ def test_circles_and_ends_of_scripts_are_refused() -> None:
         bundle({"main.js": 'const x = "</script>";'})
 
 
-def test_no_module_parses_markup_or_asks_for_anything() -> None:
-    for name, text in modules().items():
-        code = re.sub(r"/\*.*?\*/|//[^\n]*", "", text, flags=re.DOTALL)
-        found = re.search(
-            r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|Function\(|fetch\(|XMLHttp", code
-        )
-        assert found is None, f"{name}: {found}"
-        assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", code), name
+def code_of(name: str) -> str:
+    """A module without its comments."""
+    return re.sub(r"/\*.*?\*/|//[^\n]*", "", modules()[name], flags=re.DOTALL)
+
+
+@pytest.mark.parametrize("name", modules())
+def test_no_module_parses_markup_or_names_another_place(name: str) -> None:
+    parses = r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|Function\("
+    assert re.findall(parses, code_of(name)) == []
+    assert re.findall(r"https?://(?!www\.w3\.org/2000/svg)", code_of(name)) == []
+
+
+def test_only_the_viewer_asks_for_anything_and_in_one_module() -> None:
+    asks = re.compile(r"fetch\(|XMLHttp|WebSocket|EventSource|sendBeacon|import\(")
+    assert [name for name in modules() if asks.search(code_of(name))] == ["served.js"]
+    assert "served.js" in order_of(VIEWER)
+    assert "served.js" not in order_of(REPORT)
 
 
 class Elements(HTMLParser):

@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-pytest.importorskip("starlette", reason="the extra `viewer` is not installed")
-
 from callgrove.analysis.costs import costs
 from callgrove.analysis.spread.imbalance import spread_statistics
 from callgrove.analysis.views import grow_callers, top, top_down
@@ -17,7 +15,11 @@ from callgrove.examples import example
 from callgrove.model.experiment import Experiment
 from callgrove.viewer.server.running import Viewer
 from tests.browser.made import large
+from tests.requirements import need_module
 from tests.viewer.serving import ask, made_input, serving
+
+need_module("starlette")
+need_module("uvicorn")
 
 METRIC = "CPUTIME (sec)"
 

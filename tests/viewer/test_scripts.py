@@ -102,7 +102,7 @@ def compiled(document: Any, folder: Path) -> tuple[int, str]:
 
 
 def known_kinds() -> set[str]:
-    """The kinds of panels that have a type."""
+    """The kinds of panels of reports that have a type."""
     text = DOCUMENTS.with_suffix(".d.ts").read_text("utf-8")
-    body = text.partition("export interface PanelData {")[2].partition("\n}")[0]
+    body = text.partition("export interface ReportPanels {")[2].partition("\n}")[0]
     return {line.strip().partition(":")[0] for line in body.splitlines() if line.strip()}

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import signal
 import socket
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from threading import Event
 from urllib.parse import quote
 
 import pytest
-
-pytest.importorskip("starlette", reason="the extra `viewer` is not installed")
-pytest.importorskip("uvicorn", reason="the extra `viewer` is not installed")
 
 import callgrove.viewer.server.running as running
 from callgrove.analysis.costs import costs
@@ -28,8 +28,12 @@ from callgrove.viewer.server.inputs import Input, Wanted
 from callgrove.viewer.server.looks import Looks
 from callgrove.viewer.server.parameters import BadRequest, Parameters
 from callgrove.viewer.server.running import Address, Viewer, find_proxy
+from tests.requirements import need_module
 from tests.timing import HANG_SEC
 from tests.viewer.serving import ask, ask_raw, made_input, path_input, serving
+
+need_module("starlette")
+need_module("uvicorn")
 
 JSON = "application/json"
 
@@ -397,6 +401,54 @@ def test_it_ends_when_nobody_asks() -> None:
     idle = Viewer([made_input(example())], "made", idle_s=0.2)
     idle.inputs[0].start()
     idle.run()  # which returns
+
+
+def call_in_a_loop(function: Callable[[], None]) -> None:
+    """Call a function while this thread runs a loop. Playwright, once it was used, leaves one that runs."""
+
+    async def call() -> None:
+        function()
+
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        with closing(asyncio.new_event_loop()) as loop:
+            loop.run_until_complete(call())
+    else:
+        function()
+
+
+def test_it_runs_where_a_loop_runs_already() -> None:
+    """As in a notebook: the server gets a thread of its own, and what goes wrong there is raised here."""
+    idle, failing = (Viewer([made_input(example())], "made", idle_s=0.2) for _ in range(2))
+
+    def fail() -> None:
+        raise UsageError("no screen")
+
+    def run_both() -> None:
+        idle.run()
+        with pytest.raises(UsageError, match="no screen"):
+            failing.run(fail)
+
+    idle.inputs[0].start()
+    call_in_a_loop(run_both)
+    assert {idle._socket.fileno(), failing._socket.fileno()} == {-1}, "both are closed"
+
+
+def test_ctrl_c_ends_it_where_a_loop_runs_already() -> None:
+    """The main thread gets the signal while it waits for that of the server."""
+    endless = Viewer([made_input(example())], "made")
+
+    def run_and_interrupt() -> None:
+        with pytest.raises(KeyboardInterrupt):
+            endless.run(lambda: signal.raise_signal(signal.SIGINT))
+
+    previous = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        call_in_a_loop(run_and_interrupt)
+    finally:
+        signal.signal(signal.SIGINT, previous)
+    assert endless._socket.fileno() == -1, "the server has ended"
 
 
 def test_it_ends_when_nothing_could_be_opened() -> None:

@@ -471,9 +471,11 @@ def settle_format(source: Source, format_name: str = "") -> tuple[Format, Source
     """Return the format that is named, or that the content shows, and what it reads: the source, or the one input in a
     folder that is none itself, such as the profile in a results folder of Score-P."""
     if format_name:
-        chosen, reads_compressed = load(format_name), entry_of(format_name).reads_compressed
-        is_left = reads_compressed or not any(_find_compressions(source)) or _is_claimed(chosen, source)
-        return chosen, source if is_left else inflate_source(source)
+        chosen = load(format_name)
+        reads_itself = entry_of(format_name).reads_compressed
+        if reads_itself or not _is_compressed(source) or _is_claimed(chosen, source):
+            return chosen, source
+        return chosen, inflate_source(source)
     try:
         return detect(source)[0], source
     except NotRecognised:
@@ -493,21 +495,24 @@ def _is_claimed(format_: Format, source: Source) -> bool:
     return match is not None and match.grade > Grade.WEAK
 
 
-def _find_compressions(source: Source) -> list[str]:
-    """Return how each file of a source is compressed; "" where it is not, or is a folder."""
+def _is_compressed(source: Source) -> bool:
+    """Return whether files of a source are compressed; archives are read as they are."""
+    return any(map(_is_compressed_file, source.paths)) and not is_archive(source)
+
+
+def _is_compressed_file(path: Path) -> bool:
     from callgrove.binary.compressed import compression_of  # which few need
 
-    return ["" if path.is_dir() else compression_of(Source(path).head(8)) for path in source.paths]
+    return not path.is_dir() and bool(compression_of(Source(path).head(8)))
 
 
 def inflate_source(source: Source) -> Source:
     """Return a source whose files are inflated copies where they are compressed; the same one where none is."""
     from callgrove.binary.compressed import inflate_copy  # which few need
 
-    compressed = _find_compressions(source)
-    if not any(compressed) or is_archive(source):
+    if not _is_compressed(source):
         return source
-    copies = {path: inflate_copy(path) for path, kind in zip(source.paths, compressed, strict=True) if kind}
+    copies = {path: inflate_copy(path) for path in source.paths if _is_compressed_file(path)}
     inflated = Source.of_all([copies[path].path if path in copies else path for path in source.paths])
     inflated.kept[COPIES] = list(copies.values())
     return inflated

@@ -130,13 +130,22 @@ FOLDER = FolderKind("an index of databases", lambda folder: (folder / INDEX).is_
 _SAFE = re.compile(r"""[^"'#\[\],:\s][^"'#\[\],\n\r]*""")
 
 
+def _is_index(path: Path) -> bool:
+    """Return whether a file begins as an index of databases does; what cannot be read is none."""
+    try:
+        with open_regular(path) as file:
+            return file.read(len(FIRST_LINE)) == FIRST_LINE.encode()
+    except OSError:
+        return False
+
+
 def write_index(files: Sequence[Path], target: Path, overwrite: bool = False, *, copies: bool = False) -> None:
     """Write a folder with an index of these databases, or with copies of them as well. What is there is replaced only
     if it is such an index; into the current folder the index alone is written."""
     if target.resolve() == Path.cwd():
         text = _index_text(files, _names_from(files, target))
         index = target / INDEX
-        if index.exists() and not index.read_text(encoding="utf-8", errors="replace").startswith(FIRST_LINE):
+        if index.exists() and not _is_index(index):
             raise UsageError(f"{index}: exists already, and is no index of databases; name a folder for this one")
         file = PendingFile(index, overwrite)
         with file.or_nothing():

@@ -7,6 +7,7 @@ import os
 import secrets
 import socket
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any, cast
@@ -80,7 +81,23 @@ class Viewer:
             self.hosts = (*self.hosts, proxy[0].lower())
 
     def run(self, is_ready: Callable[[], None] = lambda: None) -> None:
-        """Answer requests until somebody or nobody wants otherwise."""
+        """Answer requests until somebody or nobody wants otherwise. Where this thread runs a loop already, as that of a
+        notebook does, the server gets a thread of its own, and this one waits for it."""
+        if not _runs_a_loop():
+            self._run_here(is_ready)
+            return
+        with ThreadPoolExecutor(1, "callgrove-view") as pool:
+            running = pool.submit(self._run_here, is_ready)
+            try:
+                while not running.done():  # Ctrl-C does not end a wait on every system
+                    wait([running], LOOK_S)
+            finally:
+                while not running.done():  # perhaps there is no server to stop as yet
+                    self.stop()
+                    wait([running], LOOK_S)
+            running.result()
+
+    def _run_here(self, is_ready: Callable[[], None]) -> None:
         asyncio.run(self._serve(is_ready))
 
     def stop(self) -> None:
@@ -109,8 +126,8 @@ class Viewer:
         )
         self._server = uvicorn.Server(config)
         watching = asyncio.create_task(self._watch())
-        is_ready()
         try:
+            is_ready()
             await self._server.serve(sockets=[self._socket])
         finally:
             watching.cancel()
@@ -128,6 +145,15 @@ class Viewer:
             self.has_all_failed = all(one.settled.is_set() and one.error is not None for one in self.inputs)
             if monotonic() - self._asked > self.idle_s or self.has_all_failed:
                 self._server.should_exit = True
+
+
+def _runs_a_loop() -> bool:
+    """Return whether this thread is inside an event loop, where no other can be run."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 def _bind(port: int) -> socket.socket:

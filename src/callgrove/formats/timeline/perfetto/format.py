@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from callgrove.binary.archives import gunzip_head
-from callgrove.binary.files import HEAD_BUDGET, Source
+from callgrove.binary.files import HEAD_BUDGET, Source, open_regular
 from callgrove.binary.protobuf_reader import LENGTH, VARINT, NotProtobuf, read_varint, scalar_fields
 from callgrove.errors import InputError, NotRecognised
 from callgrove.formats.events.checks import find_problems
@@ -113,7 +113,7 @@ def traces_in(paths: Sequence[Path]) -> list[Path]:
 
 def _is_trace_file(path: Path) -> bool:
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             return is_trace(*_head_of(path, file.read(LOOKED_AT)))
     except OSError:  # not ours to read
         return False

@@ -18,6 +18,7 @@ import numpy as np
 
 from callgrove.arrays import Array, Ints
 from callgrove.binary.archives import GZIP, engine
+from callgrove.binary.files import open_regular
 from callgrove.binary.protobuf_reader import (
     LENGTH,
     PADDING,
@@ -122,7 +123,7 @@ class PacketFile:
             self.problems.append(f"it breaks off at byte {offset + len(rest)}, inside of the packet at byte {offset}")
 
     def _pieces(self) -> Iterator[bytes]:
-        with self.path.open("rb") as file:
+        with open_regular(self.path) as file:
             head = file.read(2)
             file.seek(0)
             if head == b"\x1f\x8b":
