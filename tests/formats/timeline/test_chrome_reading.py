@@ -188,7 +188,7 @@ def test_kinds_and_frees_that_our_files_tell_come_back(tmp_path: Path) -> None:
     assert [(s["kind"], s["name"]) for s in spans(experiment)] == [(SpanKind.ALLOC, "[memory]"), (SpanKind.REGION, "a")]
     table = experiment.traces.side("alloc")
     assert table is not None
-    assert table.columns["bytes"].tolist() == [64]
+    assert list(table.columns["bytes"]) == [64]
 
 
 def test_counters_have_a_series_per_key(tmp_path: Path) -> None:
