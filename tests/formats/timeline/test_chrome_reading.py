@@ -23,7 +23,9 @@ from callgrove.formats.timeline.chrome.reading import read_file
 from callgrove.formats.timeline.chrome_json import FORMAT
 from callgrove.formats.writing.transfer import transfer
 from callgrove.model.experiment import Experiment, Severity
+from callgrove.model.profiles import ProfileKind
 from callgrove.model.traces.events import FLOW, SpanKind
+from tests.formats.contract import differences, happened, load_writer
 from tests.formats.gpu.drawn_runs import EPOCH, OPEN_UNTIL, drawn_runs
 from tests.formats.gpu.gpu_truth import opened
 
@@ -165,6 +167,28 @@ def test_asynchronous_events_have_a_profile_of_their_own(tmp_path: Path) -> None
     experiment = read(written(tmp_path / "a.json", events))
     assert sorted(times(experiment))[:2] == [("request", 1000, 9000), ("request", 2000, 4000)]
     assert "async net" in experiment.profiles.name
+
+
+@pytest.mark.parametrize("to_format", ["chrome-json", "perfetto"])
+def test_what_runs_on_no_thread_is_written_as_such(to_format: str, tmp_path: Path) -> None:
+    requests = [event("b", 1, "request", id=7), event("e", 9, "request", id=7)]
+    once = read(written(tmp_path / "a.json", [*requests, event("X", 2, "step", dur=3)]))
+    target = tmp_path / "written"
+    transfer(once, load_writer(to_format).open_writer(target, WriteOptions()))
+    again = read(target)
+    kinds = {ProfileKind.THREAD: 1, ProfileKind.OTHER: 1}
+    assert Counter(map(ProfileKind, again.profiles.kind[again.profiles.measured].tolist())) == kinds
+    assert differences(happened(once), happened(again)) == []
+
+
+def test_kinds_and_frees_that_our_files_tell_come_back(tmp_path: Path) -> None:
+    freed = event("X", 1, "[memory] free", dur=0, args={"kind": "alloc", "bytes": 64})
+    other = event("X", 2, "a", dur=1, args={"kind": "unheard of"})
+    experiment = read(written(tmp_path / "a.json", [freed, other]))
+    assert [(s["kind"], s["name"]) for s in spans(experiment)] == [(SpanKind.ALLOC, "[memory]"), (SpanKind.REGION, "a")]
+    table = experiment.traces.side("alloc")
+    assert table is not None
+    assert list(table.columns["bytes"]) == [64]
 
 
 def test_counters_have_a_series_per_key(tmp_path: Path) -> None:

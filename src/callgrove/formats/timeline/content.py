@@ -324,8 +324,9 @@ class _Making:
         for profile in profiles:
             if not self._is_thread(profile) and not self._on_device(profile):
                 name = _make_unique(self._thread_name(profile, len(tracks.tracks)), taken)
-                more: dict[str, object] = {"order": len(tracks.tracks) - 1, "nests": True}
-                out.track[profile] = tracks.child(("profile", profile), TrackKind.OTHER, name, **more)
+                order = len(tracks.tracks) - 1
+                key = ("profile", profile)
+                out.track[profile] = tracks.child(key, TrackKind.OTHER, name, order=order, nests=True)
         for profile in profiles:
             if self._on_device(profile):
                 device = int(self._identity["gpu_device"][profile])
