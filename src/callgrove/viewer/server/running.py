@@ -7,8 +7,9 @@ import os
 import secrets
 import socket
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
+from threading import Thread
 from time import monotonic
 from typing import Any, cast
 from urllib.parse import urlsplit
@@ -83,19 +84,35 @@ class Viewer:
     def run(self, is_ready: Callable[[], None] = lambda: None) -> None:
         """Answer requests until somebody or nobody wants otherwise. Where this thread runs a loop already, as that of a
         notebook does, the server gets a thread of its own, and this one waits for it."""
-        if not _runs_a_loop():
+        if _runs_a_loop():
+            self._run_aside(is_ready)
+        else:
             self._run_here(is_ready)
+
+    def _run_aside(self, is_ready: Callable[[], None]) -> None:
+        running: Future[None] = Future()
+        try:
+            Thread(target=self._settle, args=(running, is_ready), name="callgrove-view", daemon=True).start()
+            while not running.done():  # Ctrl-C does not end a wait on every system
+                wait([running], LOOK_S)
+        finally:
+            if running.cancel():  # interrupted before it began
+                self._socket.close()
+            while not running.done():  # perhaps there is no server to stop as yet
+                self.stop()
+                wait([running], LOOK_S)
+        running.result()
+
+    def _settle(self, running: Future[None], is_ready: Callable[[], None]) -> None:
+        """Answer requests, and say in `running` how that ended."""
+        if not running.set_running_or_notify_cancel():
             return
-        with ThreadPoolExecutor(1, "callgrove-view") as pool:
-            running = pool.submit(self._run_here, is_ready)
-            try:
-                while not running.done():  # Ctrl-C does not end a wait on every system
-                    wait([running], LOOK_S)
-            finally:
-                while not running.done():  # perhaps there is no server to stop as yet
-                    self.stop()
-                    wait([running], LOOK_S)
-            running.result()
+        try:
+            self._run_here(is_ready)
+        except BaseException as error:
+            running.set_exception(error)
+        else:
+            running.set_result(None)
 
     def _run_here(self, is_ready: Callable[[], None]) -> None:
         asyncio.run(self._serve(is_ready))
