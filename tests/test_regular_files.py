@@ -106,6 +106,7 @@ OTHERS = {
     "model/experiment.py": "a copy of a source that is a file",
     "prof/second_pass.py": "our spool",
     "prof/spool.py": "our spool",
+    "analysis/timeline_index/cache.py": "our lock, and samples of files that their format has opened",
     "analysis/timeline_index/layout.py": "our index",
     "analysis/timeline/items.py": "an option",
     "analysis/comparison/call_paths.py": "an option",

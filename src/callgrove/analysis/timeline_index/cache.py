@@ -32,7 +32,6 @@ from typing import IO
 from callgrove._version import __version__
 from callgrove.analysis.timeline_index.answers import IndexOptions
 from callgrove.analysis.timeline_index.layout import VERSION, DamagedIndex, read_state
-from callgrove.binary.files import open_regular
 from callgrove.errors import CallgroveError
 
 __all__ = ["IndexCache", "PartialIndex", "default_folder", "fingerprint"]
@@ -82,7 +81,7 @@ def _files_in(path: Path) -> Iterator[Path]:
 
 def _describe(file: Path) -> bytes:
     try:
-        with open_regular(file) as opened:
+        with file.open("rb") as opened:
             status = os.fstat(opened.fileno())
             digest = hashlib.sha256()
             for place in _places(status.st_size):
@@ -219,7 +218,7 @@ def _last_used(folder: Path) -> int:
 def _is_left(folder: Path) -> bool:
     """Tell whether nobody builds in a folder any more."""
     try:
-        with open_regular(folder / "lock") as lock:
+        with (folder / "lock").open("rb") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return True
     except BlockingIOError:
