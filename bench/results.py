@@ -146,6 +146,8 @@ machine ({surroundings}). Times are the best of {n_repeats} repeats, taken in tu
   Perfetto's protobuf classes (`Trace.packet.add()`, then serialised). Converting, opening included and on one core:
   against `fetchmany` of the columns that are needed, and against reading the database and writing as many bytes as the
   trace has. Memory is the peak of a fresh process, pages of files included.
+- `trust`: simulated series with noise: how often intervals of 90 % cover the true curve, how often models called good
+  are within 20 % at four times the largest scale, and the improved method against Extra-P on the same series.
 - `windows`: `timeline` on a generated HPCToolkit database of 100,000 profiles with 20 samples each, and on the spans of
   a rocprofv3 database, against reading the same events alone; rows are checked to add up to the window. Time per sample
   of lines that are four times as long says how it grows.
