@@ -23,13 +23,14 @@ from tests.timing import HANG_SEC
 
 SOURCE = ROOT / "src" / "callgrove"
 
-# A layer may import those named here and everything that they may import. `errors`, `arrays`, `_version`: open to all.
+# A layer may import those named here and everything that they may import. `OPEN_TO_ALL` says which anybody may.
 # `callgrove` is the package's own `__init__`: it gives the public names, so it may import all but the command line,
 # and nothing but the command line may import it.
 DIRECTLY_BELOW: dict[str, set[str]] = {
     "errors": set(),
     "_version": set(),
     "arrays": set(),
+    "user_cache": set(),
     "binary": set(),
     "model": set(),
     "patterns": {"model"},
@@ -50,7 +51,7 @@ DIRECTLY_BELOW: dict[str, set[str]] = {
     "__main__": {"cli"},
     "rocpd": {"cli"},
 }
-OPEN_TO_ALL = {"errors", "_version", "arrays"}
+OPEN_TO_ALL = {"errors", "_version", "arrays", "user_cache"}
 
 # The one door from the model to the layers above: the methods of experiments and studies, which import the plain
 # functions behind them when they are called. Everything else in the model knows none of these layers.

@@ -36,6 +36,7 @@ The parts of the package, for readers of its code:
     explore/     an interactive terminal
     cli/         the command line, one module per verb
     execute/     the same work on a pool of processes, on MPI or on Dask
+    user_cache.py  where things are kept that were worked out before
     arrays.py    array types and passes over columns that every layer uses
     examples.py  made-up experiments for the demo, the documentation and tests
     errors.py    every error raised on purpose

@@ -18,9 +18,10 @@ from callgrove.arrays import Offsets
 from callgrove.cli.main import main
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.prof import binaries
-from callgrove.prof.binaries import CACHE_MAGIC, NameCache, binary_chains, default_folder
+from callgrove.prof.binaries import CACHE_MAGIC, NameCache, binary_chains
 from callgrove.prof.binary_names import BinaryNames, Symbol, UnitNames, units_of
 from callgrove.prof.nodes import ScopeTable
+from callgrove.user_cache import cache_folder
 from tests.exhaustive import try_examples
 from tests.formats.hpcrun.hpcrun_bytes import File04
 from tests.prof.making import MAIN, measured, nodes
@@ -259,12 +260,12 @@ def test_where_it_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HOME", "/home/someone")
     for base in ("", "relative"):
         monkeypatch.setenv("XDG_CACHE_HOME", base)
-        assert default_folder() == Path("/home/someone/.cache/callgrove/names")
+        assert cache_folder("names") == Path("/home/someone/.cache/callgrove/names")
     monkeypatch.setenv("XDG_CACHE_HOME", "/caches")
-    assert default_folder() == Path("/caches/callgrove/names")
+    assert cache_folder("names") == Path("/caches/callgrove/names")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("CALLGROVE_CACHE", "here")
-    assert default_folder() == tmp_path / "here" / "names"
+    assert cache_folder("names") == tmp_path / "here" / "names"
 
 
 def test_the_verb(

@@ -44,7 +44,7 @@ from callgrove.prof.binary_names import (
 )
 from callgrove.prof.nodes import ScopeChains, ScopeTable
 
-__all__ = ["NameCache", "binary_chains", "default_folder"]
+__all__ = ["NameCache", "binary_chains"]
 
 
 # -- cache of names on disk --------------------------------------------------------------------------------------------
@@ -61,7 +61,6 @@ __all__ = ["NameCache", "binary_chains", "default_folder"]
 # there is too much.
 
 
-VARIABLE = "CALLGROVE_CACHE"
 CACHE_MAGIC = f"callgrove names 1 {__version__}\n".encode()
 SUFFIX, PARTIAL = ".names", ".partial"
 SUM_SIZE = 64
@@ -70,19 +69,6 @@ MOST_BYTES = 256 << 20  # of all files
 STALE_SEC = 3600  # a file that was not finished by then never will be
 
 Key = Mapping[str, str]
-
-
-def default_folder() -> Path | None:
-    """Return where the cache is; None where there is no place for it."""
-    if chosen := os.environ.get(VARIABLE):
-        return Path(chosen).absolute() / "names"
-    base = os.environ.get("XDG_CACHE_HOME", "")
-    if base.startswith("/"):  # others are to be ignored
-        return Path(base) / "callgrove" / "names"
-    try:
-        return Path.home() / ".cache" / "callgrove" / "names"
-    except RuntimeError:  # nobody's home
-        return None
 
 
 class NameCache:

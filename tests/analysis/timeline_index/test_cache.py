@@ -16,11 +16,12 @@ import pytest
 
 from callgrove.analysis.timeline_index import builder, index, layout
 from callgrove.analysis.timeline_index.answers import IndexOptions, LineKind
-from callgrove.analysis.timeline_index.cache import IndexCache, default_folder, fingerprint
+from callgrove.analysis.timeline_index.cache import IndexCache, fingerprint
 from callgrove.analysis.timeline_index.index import TimelineIndex
 from callgrove.errors import CallgroveError, UsageError
 from callgrove.model.experiment import Experiment
 from callgrove.model.traces.events import SpanKind
+from callgrove.user_cache import cache_folder
 from tests.analysis.timeline_index.brute_force import legend_of, moments_of
 from tests.analysis.traced import Span, sampled, spanned
 from tests.timing import HANG_SEC
@@ -239,12 +240,22 @@ def test_the_least_recently_used_go(tmp_path: Path) -> None:
     assert {path.name for path in folder.iterdir()} == {keys[0], keys[3]}
 
 
+def test_without_a_home_nothing_is_kept_where_others_could_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("callgrove.analysis.timeline_index.cache.cache_folder", lambda kind: None)
+    cache = IndexCache()
+    folder = cache.folder
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert folder != IndexCache().folder
+    del cache
+    assert not folder.exists()
+
+
 def test_where_indexes_are_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.delenv("CALLGROVE_CACHE", raising=False)
-    assert default_folder() == tmp_path / "callgrove" / "timelines"
+    assert cache_folder("timelines") == tmp_path / "callgrove" / "timelines"
     monkeypatch.setenv("CALLGROVE_CACHE", str(tmp_path / "mine"))
-    assert default_folder() == tmp_path / "mine" / "timelines"
+    assert cache_folder("timelines") == tmp_path / "mine" / "timelines"
 
 
 def test_no_place_for_an_index(source: Path, tmp_path: Path) -> None:

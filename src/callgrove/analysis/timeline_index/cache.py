@@ -24,6 +24,7 @@ import os
 import shutil
 import tempfile
 import time
+import weakref
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
@@ -33,27 +34,14 @@ from callgrove._version import __version__
 from callgrove.analysis.timeline_index.answers import IndexOptions
 from callgrove.analysis.timeline_index.layout import VERSION, DamagedIndex, read_state
 from callgrove.errors import CallgroveError
+from callgrove.user_cache import VARIABLE, cache_folder
 
-__all__ = ["IndexCache", "PartialIndex", "default_folder", "fingerprint"]
+__all__ = ["IndexCache", "PartialIndex", "fingerprint"]
 
 MOST_BYTES = 20 << 30  # of all indexes
 STALE_SEC = 3600  # after which a partial index that cannot be locked, and was not written to, is left by somebody
 SAMPLED_BYTES = 4096
 N_SAMPLES = 16
-VARIABLE = "CALLGROVE_CACHE"
-
-
-def default_folder() -> Path:
-    """Return where indexes are kept; a folder for temporary files where nobody's home is known."""
-    if chosen := os.environ.get(VARIABLE):
-        return Path(chosen).absolute() / "timelines"
-    base = os.environ.get("XDG_CACHE_HOME", "")
-    if base.startswith("/"):  # others are to be ignored
-        return Path(base) / "callgrove" / "timelines"
-    try:
-        return Path.home() / ".cache" / "callgrove" / "timelines"
-    except RuntimeError:
-        return Path(tempfile.gettempdir()) / f"callgrove-{os.getuid()}" / "timelines"
 
 
 # -- keys --------------------------------------------------------------------------------------------------------------
@@ -132,7 +120,13 @@ class IndexCache:
     """Indexes in a folder, of at most so many bytes together."""
 
     def __init__(self, folder: Path | None = None, most_bytes: int = MOST_BYTES) -> None:
-        self.folder, self._most_bytes = folder or default_folder(), most_bytes
+        self.folder, self._most_bytes = folder or cache_folder("timelines") or self._private_folder(), most_bytes
+
+    def _private_folder(self) -> Path:
+        """Return a folder that is removed with this cache, where there is no place to keep indexes."""
+        folder = tempfile.mkdtemp(prefix="callgrove-")
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        return Path(folder)
 
     def find(self, key: str) -> Path | None:
         """Return the folder of a complete index; None where there is none. What is damaged is removed."""

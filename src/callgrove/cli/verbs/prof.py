@@ -185,11 +185,11 @@ def _make_request(options: Options, format_name: str) -> tuple[Request, Path]:
 
     from callgrove.cli.results import resolve_links
     from callgrove.errors import InputError, UsageError
-    from callgrove.prof.binaries import default_folder
     from callgrove.prof.conversion import Request
     from callgrove.prof.experiment import Attribution
     from callgrove.prof.nodes import Flavour
     from callgrove.prof.survey import Inputs, PathRule, default_target
+    from callgrove.user_cache import cache_folder
 
     *paths, last = (Path(path) for path in options.paths)
     target = last if paths else default_target(last)
@@ -209,7 +209,7 @@ def _make_request(options: Options, format_name: str) -> tuple[Request, Path]:
         not options.no_source,
         options.title,
         tuple(dict.fromkeys(options.views or ("sum",))),
-        None if options.no_cache or options.foreign else default_folder(),
+        None if options.no_cache or options.foreign else cache_folder("names"),
         tuple(Path(folder).absolute() for folder in options.source_dirs),
     )
     is_early = format_name == "hpctoolkit-prerelease"
