@@ -34,6 +34,8 @@ The parts of the package, for readers of its code:
     render/      results as text, CSV, JSON, markdown
     viewer/      pictures: one page with its data inside
     explore/     an interactive terminal
+    watch/       a folder that a job is still writing
+    assistant/   answers for an assistant, over the Model Context Protocol
     cli/         the command line, one module per verb
     execute/     the same work on a pool of processes, on MPI or on Dask
     user_cache.py  where things are kept that were worked out before
@@ -55,6 +57,7 @@ if TYPE_CHECKING:
     from callgrove.algebra.cutting import common, cut, part
     from callgrove.algebra.operations import diff, mean, merge
     from callgrove.analysis.comparison import Comparison
+    from callgrove.analysis.explain import Explanation, why
     from callgrove.analysis.gate.decision import gate
     from callgrove.formats.registry import check
     from callgrove.formats.registry import open_path as open
@@ -77,6 +80,7 @@ __all__ = [
     "CorruptFile",
     "Experiment",
     "ExperimentBuilder",
+    "Explanation",
     "InputError",
     "ModelOptions",
     "Models",
@@ -101,6 +105,7 @@ __all__ = [
     "open_writer",
     "part",
     "sql",
+    "why",
     "write",
 ]
 
@@ -108,6 +113,7 @@ _LAZY = {
     "Comparison": ("callgrove.analysis.comparison", "Comparison"),
     "Experiment": ("callgrove.model.experiment", "Experiment"),
     "ExperimentBuilder": ("callgrove.model.builder", "ExperimentBuilder"),
+    "Explanation": ("callgrove.analysis.explain", "Explanation"),
     "ModelOptions": ("callgrove.modeling.options", "ModelOptions"),
     "Models": ("callgrove.modeling.fitting", "Models"),
     "Scope": ("callgrove.model.metrics", "Scope"),
@@ -128,6 +134,7 @@ _LAZY = {
     "open_writer": ("callgrove.formats.writing.streaming", "open_writer"),
     "part": ("callgrove.algebra.cutting", "part"),
     "sql": ("callgrove.query.sql", "sql"),
+    "why": ("callgrove.analysis.explain", "why"),
     "write": ("callgrove.formats.writing.transfer", "write"),
 }
 

@@ -4,9 +4,10 @@ number.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, Generic, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -18,9 +19,11 @@ __all__ = [
     "Array",
     "Bools",
     "Directory",
+    "Encoded",
     "Floats",
     "Ids",
     "Ints",
+    "LazyColumn",
     "Names",
     "Offsets",
     "Translation",
@@ -34,6 +37,7 @@ __all__ = [
     "first_with_parents",
     "freeze",
     "group_alike",
+    "have_equal_rows",
     "in_order",
     "levels",
     "nearest_above",
@@ -44,6 +48,7 @@ __all__ = [
     "subtract_children",
     "subtree_ends",
     "summable",
+    "take_items",
 ]
 
 
@@ -57,6 +62,8 @@ Floats = npt.NDArray[np.float64]
 Ids = npt.NDArray[np.int32]
 Ints = npt.NDArray[np.int64]
 Offsets = npt.NDArray[np.uint64]
+
+Item = TypeVar("Item")
 
 
 def freeze(array: Array) -> Array:
@@ -180,14 +187,45 @@ def distinct_rows(*columns: Array) -> tuple[Ints, Ints]:
     return np.stack([column[rows].astype(np.int64) for column in columns]), number.reshape(-1)
 
 
+def _rows_by_key(keys: Ints) -> Ints | None:
+    """Return the rows in the order of keys that are all different and lie close together; None where they do not."""
+    size = int(keys.max(initial=-1)) + 1
+    if size > DENSE * len(keys) + SMALL:
+        return None
+    rows = np.full(size, ABSENT, np.int64)
+    rows[keys] = np.arange(len(keys))
+    rows = rows[rows >= 0]
+    return rows if len(rows) == len(keys) else None
+
+
+def have_equal_rows(*columns: Array) -> bool:
+    """Return whether two rows have the same cells."""
+    keys = pack_columns(*columns)
+    if keys is None:
+        order = np.lexsort(columns)
+        return bool(np.logical_and.reduce([np.diff(column[order]) == 0 for column in columns]).any())
+    if (keys[1:] > keys[:-1]).all() or _rows_by_key(keys) is not None:
+        return False
+    ordered = np.sort(keys)
+    return bool((ordered[1:] == ordered[:-1]).any())
+
+
+FEW_RUNS = 64
+
+
 def in_order(*columns: Array) -> Ints:
     """Return the rows in the order of their cells, equal ones as they stand. A number that ends with that of the row
     sorts several times faster than rows do, where there is one."""
     keys = pack_columns(*columns, far=LIMIT)
     if keys is None or not len(keys) or (int(keys.max()) + 1) * len(keys) > LIMIT:
         return np.lexsort(columns[::-1])
-    if (keys[1:] >= keys[:-1]).all():
+    n_descents = int(np.count_nonzero(keys[1:] < keys[:-1]))
+    if n_descents == 0:
         return np.arange(len(keys))
+    if n_descents < FEW_RUNS:  # which a stable sort only merges
+        return np.argsort(keys, kind="stable")
+    if (rows := _rows_by_key(keys)) is not None:
+        return rows
     bits = len(keys).bit_length()
     keys = (keys << bits) | np.arange(len(keys))
     keys.sort()
@@ -446,3 +484,85 @@ class Translation:
         for text in np.unique(ids[unknown]).tolist():
             self._known[text] = self._names(strings[text])
         return self._known.take(ids)
+
+
+# -- columns of things that are made when asked for --------------------------------------------------------------------
+# There may be a million profiles: a tuple with a text for each of them would take longer than all else.
+
+
+class LazyColumn(Sequence[Item], Generic[Item]):
+    """A column that keeps numbers, and makes an item of them when it is asked for one. It equals any sequence of the
+    same items, a tuple among them."""
+
+    @abstractmethod
+    def make_item(self, row: int) -> Item:
+        """Return the item of a row, which is there."""
+
+    @abstractmethod
+    def take(self, rows: Ints) -> LazyColumn[Item]:
+        """Return some of the rows, in the order given."""
+
+    @overload
+    def __getitem__(self, row: int) -> Item: ...
+    @overload
+    def __getitem__(self, row: slice) -> LazyColumn[Item]: ...
+    def __getitem__(self, row: int | slice) -> Item | LazyColumn[Item]:
+        if isinstance(row, slice):
+            return self.take(np.arange(len(self))[row])
+        return self.make_item(range(len(self))[row])
+
+    def __iter__(self) -> Iterator[Item]:
+        return map(self.make_item, range(len(self)))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Sequence) or isinstance(other, str | bytes):
+            return NotImplemented
+        return len(self) == len(other) and all(a == b for a, b in zip(self, other, strict=True))
+
+    __hash__ = None  # type: ignore[assignment]  # as arrays
+
+    def __repr__(self) -> str:
+        shown = ", ".join(map(repr, self[:3]))
+        return f"<{len(self)} items: {shown}{', ...' if len(self) > 3 else ''}>"
+
+
+class Encoded(LazyColumn[Item]):
+    """Items that are often the same, as numbers in a short table."""
+
+    def __init__(self, codes: Array, table: Sequence[Item]) -> None:
+        self.codes, self.table = codes, tuple(table)
+
+    @classmethod
+    def repeat(cls, item: Item, n: int) -> Encoded[Item]:
+        """Return one item for every row, in no memory."""
+        return cls(np.broadcast_to(np.zeros(1, np.uint8), n), (item,))
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def make_item(self, row: int) -> Item:
+        return self.table[int(self.codes[row])]
+
+    def __iter__(self) -> Iterator[Item]:
+        return map(self.table.__getitem__, self.codes.tolist())
+
+    def take(self, rows: Ints) -> Encoded[Item]:
+        return Encoded(self.codes[rows], self.table)
+
+    def distinct(self) -> list[Item]:
+        """Return the items that some row has, in the order of the table."""
+        return [self.table[code] for code in distinct(self.codes).tolist()]
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Encoded) and self.table == other.table:
+            return np.array_equal(self.codes, other.codes)
+        return super().__eq__(other)
+
+    __hash__ = None
+
+
+def take_items(column: Sequence[Item], rows: Ints) -> Sequence[Item]:
+    """Return some items of a column, in the order given."""
+    if isinstance(column, LazyColumn):
+        return column.take(rows)
+    return tuple(column[row] for row in rows.tolist())

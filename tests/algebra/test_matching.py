@@ -16,8 +16,9 @@ from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.contexts import ContextKind
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Aggregation, Metric, Scope
-from callgrove.model.profiles import Identifier, ProfileKind, System, Topology
+from callgrove.model.profiles import Identifier, ProfileKind
 from callgrove.model.runs import Run
+from callgrove.model.system import System, Topology
 from tests.algebra.reference import at, cube_a, cube_b, notes, stored
 from tests.model.strategies import ATOMIC, ATOMIC_TYPE
 

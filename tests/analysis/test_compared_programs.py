@@ -256,6 +256,9 @@ def test_runs_of_another_size_are_not_slower() -> None:
     )
     clock = program(T, "b", {"kernel": 2.0}, metric="CPUTIME")
     assert say(program(T, "a"), clock, metric="time=CPUTIME").startswith("b has 52 % more time in all: 86 %")
+    for metric in ("time", "tim"):  # each side has its own name for it
+        assert say(clock, program(T, "a"), metric=metric).startswith("a has 34 % less CPUTIME in all: 86 %")
+        assert say(program(T, "a"), clock, metric=metric).startswith("b has 52 % more time in all: 86 %")
 
 
 def test_a_side_without_costs_is_said_to_have_none() -> None:

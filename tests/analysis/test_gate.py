@@ -305,6 +305,10 @@ def test_what_cannot_be_compared_is_refused() -> None:
         gate([], [make_run({"a": 1.0})])
     with pytest.raises(UsageError, match="no cost of it that could be compared"):
         gate(make_run({"a": 0.0}), make_run({"a": 0.0}))
+    for cost in (float("inf"), 1e308):
+        run = make_run({"a": cost, "b": cost})
+        with pytest.raises(UsageError, match="a cost of it that is not finite"):
+            gate([run] * 5, [run] * 5)
     ratio = make_run({"a": 1.0}).with_metric("r = time / time")
     with pytest.raises(UsageError, match="r does not add up"):
         gate(ratio, ratio, "r")
@@ -324,6 +328,17 @@ def test_sides_measured_one_after_the_other_are_warned_about() -> None:
 
 
 # -- the whole program -------------------------------------------------------------------------------------------------
+
+
+def test_the_whole_program_is_tested_where_every_function_has_another_name() -> None:
+    """Symbols that were renamed must not hide that the program takes half as long again."""
+    steady = [1.0, 1.001, 0.999, 1.002, 1.0]
+    report = gate(make_runs({"old": steady}), make_runs({"new": [1.5 * cost for cost in steady]}))
+    assert {row.verdict for row in report.rows} == {"new", "gone"}
+    assert (report.verdict, report.shown[0].path) == ("slower", WHOLE)
+    assert report.whole.p == pytest.approx(1 / 252)
+    same = gate(make_runs({"old": steady}), make_runs({"new": steady}))
+    assert (same.verdict, same.whole.verdict) == ("unclear", "same")
 
 
 def test_the_whole_program_is_a_row_where_no_function_alone_is_slower() -> None:

@@ -20,7 +20,7 @@ from callgrove.analysis.spread import values as spread_values
 from callgrove.analysis.spread.entities import ENTITIES, entities_of
 from callgrove.analysis.spread.imbalance import Question, imbalance, spread_statistics
 from callgrove.analysis.spread.values import EntityCosts
-from callgrove.arrays import Floats, Ints
+from callgrove.arrays import Encoded, Floats, Ints
 from callgrove.errors import UsageError
 from callgrove.examples import example
 from callgrove.model.builder import ExperimentBuilder
@@ -425,6 +425,19 @@ def test_profiles_of_no_entity_have_a_row_and_a_column() -> None:
     assert STREAMS.top(columns="thread")["(no thread)"] == [5.0]
 
 
+def test_what_belongs_to_no_gpu_is_not_called_one_without_a_cost() -> None:
+    builder = ExperimentBuilder("made-up")
+    builder.add_context(-1, ContextKind.FUNCTION, builder.region(ContextKind.FUNCTION, "main"))
+    row = builder.add_metric(metric("time"))
+    builder.add_profile(ProfileKind.THREAD, [(RANK, 0, 0, 0), (3, 0, 0, 0)])
+    for device in (0, 1):
+        stream = builder.add_profile(ProfileKind.GPU_STREAM, [(RANK, 0, 0, 0), (4, device, device, 0)])
+        builder.add_values(stream, [0], row, [1.0 - device])
+    table = builder.build().top(by="gpu")
+    assert table["name"] == ["rank 0 gpu 0"]
+    assert table.notes == ("1 gpu without any cost",), "gpu 1; the thread is none"
+
+
 def test_rows_and_columns_that_cannot_be() -> None:
     cases: tuple[tuple[dict[str, Any], str], ...] = (
         ({"by": "rank", "columns": "thread"}, "rows are a rank each already"),
@@ -441,7 +454,8 @@ def test_a_run_that_did_not_measure_it_has_no_zero() -> None:
     experiment = make(T_TREE, {metric("time"): T_TIME}, [(0, 0, 0), (1, 0, 0), (0, 0, 1), (1, 0, 1)], n_runs=2)
     from callgrove.model.runs import Unmeasured
 
-    lacking = (Unmeasured("run0", frozenset()),) * 2 + (Unmeasured("run1", frozenset({"time"})),) * 2
+    runs = (Unmeasured("run0", frozenset()), Unmeasured("run1", frozenset({"time"})))
+    lacking = Encoded(experiment.profiles.run, runs)
     profiles = replace(experiment.profiles, unmeasured=lacking)
     without = replace(experiment, profiles=profiles, values=replace(experiment.values, profiles=profiles))
     table = without.imbalance(over="run")

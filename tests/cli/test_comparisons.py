@@ -208,7 +208,7 @@ def test_folders_of_runs(here: Path, capsys: Capture) -> None:
     alone = rows(capsys, "diff", "old/app.p4.r1.cubex", "new/app.p4.r1.cubex", "-m", "time", "--limit", "all")
     at_four = {row["path"]: (row["left"], row["right"]) for row in together if row["p"] == 4}
     assert at_four == {row["path"]: (row["left"], row["right"]) for row in alone}
-    assert "values are sums over the profiles of each run" in notes(capsys, "diff", "old", "new")
+    assert run(capsys, "diff", "old", "new").startswith("A value of a run is the sum over everything in it")
     one = rows(capsys, "diff", "old", "new", "--run", "p=4", "-m", "time", "--limit", "all")
     assert one == alone
     scaled = rows(capsys, "diff", "old", "--scope", "inclusive", "--scaling", "strong")

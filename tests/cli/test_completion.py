@@ -22,6 +22,12 @@ def complete(*words: str) -> list[str]:
     return answer(["callgrove", *words], len(words))
 
 
+def test_topics_of_the_documentation() -> None:
+    assert complete("help", "select") == ["words", "selecting"]
+    assert complete("help", "rocprof") == ["words", "rocprof-csv"]
+    assert complete("help", "--m") == ["words", "--man"]
+
+
 def test_verbs_and_files_come_first() -> None:
     kind, *words = complete("")
     assert (kind, words) == ("files", [verb.name for verb in VERBS])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Iterator
@@ -162,6 +163,24 @@ def test_a_full_disk_names_the_target(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="out") as caught, replacing(tmp_path / "out"):
         raise OSError(28, "No space left on device")
     assert caught.value.filename == str(tmp_path / "out")
+
+
+def test_a_device_that_fails_is_said_of_the_target(tmp_path: Path) -> None:
+    """An error of closing a file has no name."""
+    with pytest.raises(OSError, match="Input/output") as caught, replacing(tmp_path / "out"):
+        raise OSError(errno.EIO, "Input/output error")
+    assert caught.value.filename == str(tmp_path / "out")
+
+
+def test_what_is_in_place_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with replacing(tmp_path / "out") as place:
+        place.write_text("new")
+
+        def fail(self: Path, missing_ok: bool = False) -> None:
+            raise OSError(errno.EIO, "Input/output error")
+
+        monkeypatch.setattr(Path, "unlink", fail)
+    assert (tmp_path / "out").read_text() == "new"
 
 
 class FakeTerminal:

@@ -19,7 +19,7 @@ from tests.requirements import ROOT
 PLACES = {"run", "rank", "thread", "node", "gpu", "stream"}
 CONTEXTS = {word.removeprefix("--") for word in SELECTING} - PLACES - {"window", "device"}
 EVERY = PLACES | CONTEXTS | {"window", "where"}
-TAKES_NO_EXPERIMENT = {"formats", "completion", "demo"}
+TAKES_NO_EXPERIMENT = {"formats", "completion", "demo", "help", "mcp", "watch"}
 
 
 def documented_options() -> dict[str, set[str]]:

@@ -42,7 +42,9 @@ def test_export(capsys: Capture) -> None:
     points = rows(capsys, "export", STUDY, "--table", "parameters")
     assert points[:2] == [{"run": 0, "name": "p", "value": 2.0}, {"run": 0, "name": "n", "value": 10.0}]
     assert "is a study" in said(capsys, "export", STUDY, "--table", "contexts", code=2)
-    assert "--scaling does not change" in _stderr(capsys, "export", STUDY, "--table", "series", "--scaling", "weak")
+    assert "--value and --scaling do not change" in _stderr(
+        capsys, "export", STUDY, "--table", "series", "--scaling", "weak"
+    )
 
 
 def _stderr(capsys: Capture, *words: object) -> str:

@@ -87,7 +87,7 @@ def test_a_table_that_does_not_fit_names_its_file(tmp_path: Path) -> None:
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN); resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096));"
         f"sys.exit(main(['export', {str(path)!r}, '--table', 'spans', '-o', {str(out)!r}]))"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-B", "-c", script], capture_output=True, text=True)  # -B: no cut modules
     assert (done.returncode, done.stderr) == (1, f"callgrove: {out}: File too large\n")
     assert list(tmp_path.iterdir()) == [path]
 
@@ -201,6 +201,8 @@ WITH_OUTPUT = {  # a command for every verb that has -o, and what begins or is i
     "imbalance": ("imbalance stencil.d", "kernel"),
     "diff": ("diff stencil.d stencil.d", "present"),
     "pop": ("pop stencil.d", "load balance"),
+    "explain": ("explain stencil.d", "kernel has"),
+    "why": ("why stencil.d stencil.d", "CPUTIME"),
     "model": ("model scaling.txt", "kernel"),
     "predict": ("predict scaling.txt --at p=128,n=500", "kernel"),
     "advise": ("advise scaling.txt", "strategy"),

@@ -98,7 +98,7 @@ def test_runs_in_every_format(
 def test_every_verb_is_run_here() -> None:
     elsewhere = {"formats", "convert", "demo", "model", "predict", "advise", "summary", "prof"}
     elsewhere |= {"diff", "merge", "mean", "cut", "part", "common", "remap", "report", "sql", "timeline"}
-    elsewhere |= {"explore", "completion", "view", "rocpd"}
+    elsewhere |= {"explore", "completion", "help", "view", "rocpd", "anonymize", "explain", "why", "watch", "mcp"}
     assert {verb for verb, _, _ in ON_A_DATABASE} | elsewhere == {verb.name for verb in VERBS}
 
 
@@ -380,7 +380,7 @@ def test_every_verb_is_documented_with_an_example(verb: str) -> None:
     assert f"| [`{verb}`](#{verb}) |" in REFERENCE
     section = re.search(rf"^## {verb}$(.*?)(?=^## |\Z)", REFERENCE, re.MULTILINE | re.DOTALL)
     assert section is not None, f"docs/cli.md has no section about {verb}"
-    shown = "text" if verb == "explore" else "console"  # it needs a terminal
+    shown = "text" if verb in ("explore", "mcp") else "console"  # these need a terminal, or somebody who asks
     assert re.search(rf"```{shown}\n(.*\n)*?\$ callgrove {verb}\b", section[1])
 
 

@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 import time
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +23,8 @@ from callgrove.cli.options import ExecutionOptions, add_execution, engine
 from callgrove.cli.parser import Command
 from callgrove.errors import CorruptFile
 from callgrove.execute import Engine, Workers, executor
+from callgrove.model.table import Table
+from callgrove.render.text_formats import csv_text
 from tests.timing import HANG_SEC
 
 Floats = npt.NDArray[np.float64]
@@ -56,6 +59,27 @@ def deadly(number: int) -> int:
     if number == 3:
         os.kill(os.getpid(), signal.SIGKILL)
     return number
+
+
+def die(_: object) -> str:
+    """End the process that is to write rows of a table."""
+    os.kill(os.getpid(), signal.SIGKILL)
+    return ""
+
+
+def die_once(mark: Path, table: Table) -> str:
+    """End the process that is the first to write rows, and leave a mark; the next one writes them."""
+    if not mark.exists():
+        mark.touch()
+        die(table)
+    return "".join(csv_text([table])).partition("\n")[2]
+
+
+def kill_and_wait(pid: int, _: object) -> str:
+    """End another process, and take long to write rows."""
+    os.kill(pid, signal.SIGKILL)
+    time.sleep(SLOW_SEC)
+    return ""
 
 
 def slow(path: str) -> int:
@@ -96,7 +120,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: Options) -> int:
-    with executor(engine(options)) as workers:
+    with nullcontext(options.workers) if options.workers else executor(engine(options)) as workers:
         if options.do == "refuse":
             raise CorruptFile("a.hpcrun", "header", expected="a magic", found="nothing")
         if options.do == "sums":

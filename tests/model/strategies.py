@@ -217,7 +217,7 @@ def _add_metrics(draw: Draw, builder: ExperimentBuilder, shape: Shape) -> None:
 
 def values_of(draw: Draw, builder: ExperimentBuilder, shape: Shape) -> None:
     """Values for a builder whose other parts are there: each metric in the type that its name ends with."""
-    n_profiles, n_contexts = len(builder._profile_rows), builder.n_contexts
+    n_profiles, n_contexts = builder.n_profiles, builder.n_contexts
     if not n_profiles or not n_contexts:
         return
     cells = st.tuples(st.integers(0, n_profiles - 1), st.integers(0, n_contexts - 1))
@@ -236,7 +236,7 @@ def values_of(draw: Draw, builder: ExperimentBuilder, shape: Shape) -> None:
 
 def traces_of(draw: Draw, builder: ExperimentBuilder) -> None:
     """Traces for a builder whose contexts and profiles are there; any of the three kinds may be missing."""
-    n_profiles, order = len(builder._profile_rows), builder.order()
+    n_profiles, order = builder.n_profiles, builder.order()
     profiles = st.integers(0, n_profiles - 1)
     contexts = st.just(ABSENT) | st.sampled_from(order.tolist()) if len(order) else st.just(ABSENT)
     builder.set_traces(

@@ -16,8 +16,9 @@ from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.contexts import ContextKind, Relation
 from callgrove.model.experiment import Experiment, Severity
 from callgrove.model.metrics import Aggregation, Composite, Metric, Scope
-from callgrove.model.profiles import IdentifierTuples, ProfileKind, System, Topology
+from callgrove.model.profiles import IdentifierTuples, ProfileKind
 from callgrove.model.runs import Run
+from callgrove.model.system import System, Topology
 from callgrove.model.traces.events import ArraySamples, ArraySpans, Counters, Samples, SideTable
 from tests.model.strategies import ATOMIC, builders, experiments, forests
 from tests.timing import assert_linear
@@ -111,8 +112,8 @@ BROKEN: dict[str, tuple[Callable[[ExperimentBuilder], object], str]] = {
     "region line": (lambda b: add_region(b, line=2**31), r"a number does not fit its column"),
     "region offset": (lambda b: add_region(b, offset=2**64), r"a number does not fit its column"),
     "identifier tuples": (
-        lambda b: b.set_identifiers(IdentifierTuples.of([[(2, 0, 0, 0)]])),
-        r"profiles: 2 profiles, but 1 identifier tuples",
+        lambda b: b.add_profiles(ids(1), IdentifierTuples.empty(2)),
+        r"profiles: 3 profiles, but 4 identifier tuples",
     ),
     "negative identifier": (
         lambda b: b.add_profile(ProfileKind.THREAD, [(2, -1, 0, 0)]),
@@ -185,6 +186,7 @@ BROKEN: dict[str, tuple[Callable[[ExperimentBuilder], object], str]] = {
     "span start": (lambda b: b.set_traces(spans=spans(start_ns=None)), r"spans: there is no column start_ns"),
     "span columns": (lambda b: b.set_traces(spans=spans(profile=[0])), r"spans: columns differ in length"),
     "span profile": (lambda b: b.set_traces(spans=spans(profile=[0, 2])), r"spans: profile 2 of row 1"),
+    "span without profile": (lambda b: b.set_traces(spans=spans(profile=[0, -1])), r"spans: profile -1 of row 1"),
     "span context": (lambda b: b.set_traces(spans=spans(context=[3, 0])), r"spans: context 3 of row 0"),
     "span name": (lambda b: b.set_traces(spans=spans(name=[0, 2])), r"spans: name 2 of row 1 is not one of 2"),
     "span category": (lambda b: b.set_traces(spans=spans(category=[2, -1])), r"spans: category 2 of row 0"),

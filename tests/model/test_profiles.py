@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from callgrove.arrays import Encoded
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.experiment import Experiment
 from callgrove.model.profiles import (
@@ -16,8 +19,10 @@ from callgrove.model.profiles import (
     ProfileKind,
     Profiles,
     absent_system,
-    system_of,
+    are_meant,
 )
+from callgrove.model.runs import IntSet, Run
+from callgrove.model.system import LEVELS, follows_from_identifiers, system_of
 from tests.model.strategies import experiments
 
 NODE, RANK, THREAD, DEVICE, CONTEXT, STREAM, CORE = range(1, 8)
@@ -150,3 +155,120 @@ def test_every_measured_profile_is_a_leaf(experiment: Experiment) -> None:
     assert not np.isin(leaves, system.parent).any()
     assert (found.system[found.summaries] == -1).all()
     assert (system.parent < np.arange(len(system))).all()
+
+
+# -- a million profiles: columns give what a loop over profiles gives --------------------------------------------------
+
+
+FEW = st.lists(
+    st.lists(st.tuples(st.integers(0, 8), st.integers(0, 3), st.sampled_from([0, 1, 2, 2**63 + 1]), st.just(3))),
+    max_size=9,
+)
+
+
+def _grow(found: Profiles) -> tuple[list[int], list[str], list[str], list[int]]:
+    """Return parent, kind, name and rank of the places of profiles, made one by one."""
+    parent: list[int] = []
+    rows: list[tuple[str, str, int]] = []
+    known: dict[tuple[int, str, int], int] = {}
+    for profile in found.measured.tolist():
+        above = -1
+        for name, kind in LEVELS:
+            values, present = found.identifiers.pick(name, "logical")
+            if present[profile]:
+                number = int(values[profile])
+                if (above, kind, number) not in known:
+                    known[above, kind, number] = len(parent)
+                    parent.append(above)
+                    rows.append((kind, f"{kind} {number}", number if number < 2**63 else -1))
+                above = known[above, kind, number]
+        parent.append(above)
+        rows.append(("thread", found.label(profile), -1))
+    kinds, names, ranks = (list(column) for column in zip(*rows, strict=True)) if rows else ([], [], [])
+    return parent, kinds, names, ranks
+
+
+@given(FEW, st.data())
+def test_the_system_tree_is_that_of_a_loop_over_profiles(
+    tuples: list[list[tuple[int, int, int, int]]], data: st.DataObject
+) -> None:
+    kinds = data.draw(st.lists(st.sampled_from(ProfileKind), min_size=len(tuples), max_size=len(tuples)))
+    found = profiles(*tuples, kinds=kinds)
+    system, leaves = system_of(found)
+    assert (system.parent.tolist(), list(system.kind), list(system.name), system.rank.tolist()) == _grow(found)
+    assert [system.name[leaf] for leaf in leaves[found.measured].tolist()] == [found.label(p) for p in found.measured]
+    assert (leaves[found.is_summary] == -1).all()
+    assert follows_from_identifiers(system, found)
+    again = profiles(*tuples, kinds=kinds)  # equal, but other columns: names are compared
+    assert follows_from_identifiers(system, again)
+
+
+def test_a_tree_that_says_more_does_not_follow_from_identifiers() -> None:
+    found = profiles([(RANK, 0, 0, 3)], [(RANK, 1, 1, 3)])
+    system, _ = system_of(found)
+    others = profiles([(RANK, 0, 0, 3)], [(RANK, 2, 2, 3)])
+    assert not follows_from_identifiers(system, others)
+    assert not follows_from_identifiers(replace(system, attributes={0: {"host": "n1"}}), found)
+    assert not follows_from_identifiers(replace(system, name=("a", "b", "c", "d")), found)
+
+
+@given(
+    st.lists(st.sampled_from([0, 1, 2, 3, 7, 8, 2**40, 2**64 - 1])),
+    st.sampled_from(["0-2", "7-", "1,3,8", "2-3,8-90000000000000", "18446744073709551615", "99999999999999999999"]),
+)
+def test_numbers_are_chosen_as_one_by_one(numbers: list[int], text: str) -> None:
+    column = np.array(numbers, np.uint64)
+    wanted = IntSet.parse(text)
+    assert are_meant(column, text).tolist() == [number in wanted for number in numbers]
+    some = [0, 3, 2**64 - 1, -1]
+    for container in (some, tuple(some), set(some), range(2, 9), np.array([0, 3])):
+        assert are_meant(column, container).tolist() == [number in container for number in numbers]
+    assert are_meant(column, 7).tolist() == [number == 7 for number in numbers]
+
+
+def test_a_column_of_few_different_items_is_a_sequence() -> None:
+    column = Encoded(np.array([0, 1, 0]), ("a", "b"))
+    assert column == ("a", "b", "a") == column
+    assert column != ("a", "b")
+    assert column != "aba"
+    assert (column[-1], list(column[1:]), column.count("a"), "c" in column) == ("a", ["b", "a"], 2, False)
+    assert column.take(np.array([0, 2])).distinct() == ["a"]
+    assert list(Encoded.repeat("x", 3)) == ["x"] * 3
+    with pytest.raises(IndexError):
+        column[3]
+
+
+def test_profiles_are_added_one_by_one_and_as_columns() -> None:
+    builder = ExperimentBuilder("test")
+    run, other = builder.add_run(Run("a")), builder.add_run(Run("b"))
+    assert builder.add_profile(ProfileKind.THREAD, [(RANK, 5, 5, 3)], name="first", attributes=[("k", "v")]) == 0
+    tuples = IdentifierTuples.of([[(RANK, 6, 6, 3)], []])
+    kinds = np.array([ProfileKind.THREAD, ProfileKind.GPU], np.int32)
+    assert list(builder.add_profiles(kinds, tuples, run=other, source_id=[8, 9])) == [1, 2]
+    assert builder.add_profile(ProfileKind.SUMMARY, run=run) == 3
+    made = builder.build().profiles
+    assert made.name == ("first", "", "", "")
+    assert made.attributes == ((("k", "v"),), (), (), ())
+    assert (made.run.tolist(), made.source_id.tolist()) == ([0, 1, 1, 0], [-1, 8, 9, -1])
+    assert made.identity_list("rank") == [5, 6, None, None]
+    assert made.kind.tolist() == [ProfileKind.THREAD, ProfileKind.THREAD, ProfileKind.GPU, ProfileKind.SUMMARY]
+    assert made.named.tolist() == [0]
+
+
+@given(FEW, st.data())
+def test_equal_descriptions_have_equal_numbers(
+    tuples: list[list[tuple[int, int, int, int]]], data: st.DataObject
+) -> None:
+    kinds = data.draw(st.lists(st.sampled_from(ProfileKind), min_size=len(tuples), max_size=len(tuples)))
+    found = profiles(*tuples, kinds=kinds)
+    ranks = found.identity_list("rank")
+    texts = [found.describe(p) for p in range(len(found))]
+    lanes = [text.removeprefix(f"rank {rank}").strip() for text, rank in zip(texts, ranks, strict=True)]
+    for numbers, said in ((found.description.tolist(), texts), (found.lane.tolist(), lanes)):
+        assert [numbers.index(n) for n in numbers] == [said.index(text) for text in said]
+
+
+def test_labels_are_made_when_asked_for() -> None:
+    found = profiles([(RANK, 5, 5, 3)], [(RANK, 6, 6, 3), (THREAD, 1, 1, 3)])
+    assert found.labels(np.array([1, 0])) == ("rank 6 thread 1", "rank 5")
+    assert found.labels(np.array([1, 0]))[1:] == ["rank 5"]

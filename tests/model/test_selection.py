@@ -16,9 +16,10 @@ from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.contexts import ContextKind
 from callgrove.model.experiment import Experiment, problems_of_experiment
 from callgrove.model.metrics import Column, Metric, Scope
-from callgrove.model.profiles import ProfileKind, System, Topology, system_of
+from callgrove.model.profiles import ProfileKind
 from callgrove.model.runs import Run
 from callgrove.model.selection import time_span
+from callgrove.model.system import System, Topology, system_of
 from callgrove.model.traces.events import Traces
 from tests.model.strategies import experiments
 

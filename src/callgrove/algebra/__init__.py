@@ -15,6 +15,7 @@ The modules, in the order to read them:
     formulas.py    which derived metrics stay formulas, and which become values
     cells.py       values of several inputs, sorted by cell, and the rules that make one of them
     traces.py      the traces of several inputs as one
+    anonymizing.py   other names for everything that is named, over the same structure and numbers
 
 Values are computed when they are asked for: memory holds a few profiles, or one metric, of every input. All scopes of
 a sum are sums, so sums, means and differences are formed in the scope that is stored; what chooses among values chooses

@@ -39,7 +39,8 @@ from callgrove.model.contexts import ContextTree
 from callgrove.model.derived import MOST_CELLS, TotalCells
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Aggregation, Metrics, Scope
-from callgrove.model.profiles import ProfileKind, Profiles, System
+from callgrove.model.profiles import ProfileKind, Profiles
+from callgrove.model.system import System
 from callgrove.model.values import Block, DenseBlock
 
 __all__ = [

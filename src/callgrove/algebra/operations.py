@@ -417,9 +417,8 @@ def _profiles(
 ) -> None:
     for run in matched.runs:
         builder.add_run(run)
-    for (kind, name), run in zip(describe_profiles(experiments, matched), matched.run.tolist(), strict=True):
-        builder.add_profile(kind, run=run, name=name)
-    builder.set_identifiers(gather_tuples(experiments, matched))
+    kinds, names = describe_profiles(experiments, matched)
+    builder.add_profiles(kinds, gather_tuples(experiments, matched), run=matched.run, names=names)
     if (system := unite_systems(experiments, matched, shared)) is not None:
         builder.set_system(*system)
 

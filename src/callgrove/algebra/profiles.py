@@ -15,24 +15,17 @@ Stored summaries are left out: they would no longer be the sum of anything.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 import numpy as np
 
-from callgrove.arrays import ABSENT, Ids, Ints
+from callgrove.arrays import ABSENT, Encoded, Ids, Ints
 from callgrove.errors import Parameter, UsageError
 from callgrove.model.experiment import Experiment
-from callgrove.model.profiles import (
-    DEFAULT_ID_NAMES,
-    IdentifierTuples,
-    ProfileKind,
-    Profiles,
-    System,
-    Topology,
-    follows_from_identifiers,
-)
+from callgrove.model.profiles import DEFAULT_ID_NAMES, IdentifierTuples, ProfileKind, Profiles
 from callgrove.model.runs import Run
+from callgrove.model.system import System, Topology, follows_from_identifiers
 
 __all__ = ["MatchedProfiles", "Systems", "gather_tuples", "match_profiles", "unite_systems"]
 
@@ -198,28 +191,34 @@ def gather_tuples(experiments: Sequence[Experiment], matched: MatchedProfiles) -
     kinds = []
     for experiment in experiments:
         tuples = experiment.profiles.identifiers
-        lookup = {k: k for k in range(len(tuples.names), int(tuples.kind.max(initial=0)) + 1)}
+        lookup = np.arange(max(len(tuples.names), int(tuples.kind.max(initial=0)) + 1), dtype=np.int32)
         for kind, name in enumerate(tuples.names):
             if name not in names:
                 names.append(name)
             lookup[kind] = kind if kind < len(names) and names[kind] == name else names.index(name)
         kinds.append(lookup)
-    rows = [
-        [(kinds[source][kind], *rest) for kind, *rest in experiments[source].profiles.identifiers.rows(profile)]
-        for source, profile in zip(matched.source.tolist(), matched.input_profile.tolist(), strict=True)
+    parts = [
+        experiment.profiles.identifiers.take(matched.input_profile[matched.source == number])
+        for number, experiment in enumerate(experiments)
     ]
-    return IdentifierTuples.of(rows, tuple(names))
+    parts = [replace(part, kind=lookup[part.kind]) for part, lookup in zip(parts, kinds, strict=True)]
+    order = np.argsort(matched.source, kind="stable")  # one source after the other
+    return IdentifierTuples.join(parts, tuple(names)).take(np.argsort(order))
 
 
-def describe_profiles(experiments: Sequence[Experiment], matched: MatchedProfiles) -> list[tuple[ProfileKind, str]]:
+def describe_profiles(experiments: Sequence[Experiment], matched: MatchedProfiles) -> tuple[Ids, Sequence[str]]:
     """Return the kind and name of each profile of the result."""
     if matched.collapsed:
-        return [(ProfileKind.OTHER, "all profiles")]
-    out = []
-    for source, profile in zip(matched.source.tolist(), matched.input_profile.tolist(), strict=True):
-        profiles = experiments[source].profiles
-        out.append((ProfileKind(int(profiles.kind[profile])), profiles.name[profile]))
-    return out
+        return np.array([ProfileKind.OTHER], np.int32), ("all profiles",)
+    kinds = np.zeros(len(matched), np.int32)
+    for number, experiment in enumerate(experiments):
+        taken = matched.source == number
+        kinds[taken] = experiment.profiles.kind[matched.input_profile[taken]]
+    columns = [experiment.profiles.name for experiment in experiments]
+    if not any(map(any, columns)):
+        return kinds, Encoded.repeat("", len(matched))
+    places = zip(matched.source.tolist(), matched.input_profile.tolist(), strict=True)
+    return kinds, tuple(columns[source][profile] for source, profile in places)
 
 
 # -- system trees of several inputs as one -----------------------------------------------------------------------------

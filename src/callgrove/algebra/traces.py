@@ -27,6 +27,7 @@ from callgrove.model.traces.events import (
     SpanChunk,
     Traces,
     Window,
+    separate_flows,
 )
 from callgrove.model.traces.selected import KeptTables, chain_tables
 
@@ -225,9 +226,11 @@ class ChainedSpans:
             first += n_parts
 
     def side(self, name: str, part: int | None = None) -> SideTable | None:
-        sides = [(number, side) for number, side in self._sides(name, part) if side is not None]
-        if not sides:
+        found = [(number, side) for number, side in self._sides(name, part) if side is not None]
+        if not found:
             return None
+        tables = separate_flows(name, [side for _, side in found])
+        sides = [(number, side) for (number, _), side in zip(found, tables, strict=True)]
         spans: list[Ints] = []
         columns: dict[str, list[Array | tuple[object, ...]]] = {}
         shared = set.intersection(*(set(side.columns) for _, side in sides))

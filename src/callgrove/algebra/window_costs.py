@@ -22,7 +22,7 @@ from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.contexts import ContextTree
 from callgrove.model.experiment import Experiment, InputWarning, Severity
 from callgrove.model.metrics import Metric, Metrics, Scope
-from callgrove.model.profiles import ProfileKind
+from callgrove.model.profiles import PROFILER, ProfileKind
 from callgrove.model.selection import select
 from callgrove.model.traces.events import Samples, Window
 from callgrove.model.traces.profile_from_spans import Folding, Part, fold
@@ -86,7 +86,8 @@ def _fold_spans(experiment: Experiment, window: Window) -> Made:
     process, device = (_climb(experiment, kind) for kind in ("process", "device"))
     every = np.arange(len(experiment.profiles), dtype=np.int32)
     folding = Folding(builder)
-    folded = fold(Part(experiment.traces, every, process, device, window))
+    is_program = (device == ABSENT) & (_climb(experiment, PROFILER) == ABSENT)
+    folded = fold(Part(experiment.traces, every, process, device, is_program, window))
     if folded is not None:
         folding.add(folded)
     folding.finish()

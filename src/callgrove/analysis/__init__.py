@@ -9,6 +9,7 @@ The modules, in the order to read them:
     spread/              how costs are spread over ranks, threads, GPUs, nodes, runs: `imbalance`, `top --by rank`
     comparison/          what differs between experiments, and between studies: `diff`
     gate/                did repetitions become slower: `diff --left --right`
+    explain/             a run in a few sentences, and why another one takes longer: `explain`, `why`
     efficiency.py        how efficiently runs use processes, threads and devices: `pop`
     efficiency_figures.py  the figures of an audit, and what was found of them
     time_use.py          what threads of a run spent their time on, and how its devices were used

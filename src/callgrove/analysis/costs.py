@@ -577,9 +577,12 @@ def _add(out: Floats, block: Block, weights: Floats, column: Ints) -> None:
     order = np.argsort(block.profile, kind="stable") if len(block) and np.ptp(block.profile) else slice(None)
     rows = block.take(order)
     starts = np.flatnonzero(np.diff(rows.profile, prepend=-1))
-    for start, end in zip(starts.tolist(), [*starts[1:].tolist(), len(rows)], strict=True):
-        value = rows.value[start:end, None].astype(np.float64)
-        out[:, column[rows.profile[start]]] += _weigh(weights[rows.context[start:end]], value)[:, 0]
+    if len(starts):
+        weight = weights[rows.context]
+        parts = weight * rows.value[:, None].astype(np.float64)
+        if not np.isfinite(rows.value).all():
+            parts[weight == 0] = 0.0  # infinity times 0 is 0
+        out[:, column[rows.profile[starts]]] += np.add.reduceat(parts, starts, axis=0).T
 
 
 def _weigh(weights: Floats, values: Array) -> Floats:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+import numpy as np
 
 from callgrove.analysis.costs import costs
 from callgrove.analysis.views import top
-from callgrove.arrays import distinct
+from callgrove.arrays import Ids, distinct
 from callgrove.errors import UsageError
 from callgrove.model.contexts import ContextKind
 from callgrove.model.experiment import Experiment, InputWarning
 from callgrove.model.metrics import Aggregation
-from callgrove.model.profiles import ProfileKind, Topology
+from callgrove.model.profiles import ProfileKind
+from callgrove.model.system import Topology
 
 __all__ = ["Hottest", "Overview", "overview"]
 
@@ -78,10 +80,10 @@ def overview(experiment: Experiment) -> Overview:
         format=e.format,
         version=e.version,
         n_runs=len(e.runs),
-        profiles=_count_words(ProfileKind(k).word for k in e.profiles.kind.tolist()),
+        profiles=_count_kinds(e.profiles.kind, [kind.word for kind in ProfileKind]),
         n_nodes=_distinct(e, "node"),
         n_ranks=_distinct(e, "rank"),
-        contexts=_count_words(ContextKind(k).word for k in tree.kind.tolist()),
+        contexts=_count_kinds(tree.kind, [kind.word for kind in ContextKind]),
         depth=int(tree.depth[: tree.n_listed].max()) + 1 if tree.n_listed else 0,
         metrics=tuple(shown),
         n_hidden_metrics=len(e.metrics.quantities) - len(shown),
@@ -102,9 +104,12 @@ def overview(experiment: Experiment) -> Overview:
     )
 
 
-def _count_words(words: Iterable[str]) -> dict[str, int]:
-    """Return how often each word occurs, the most frequent first."""
-    return dict(Counter(words).most_common())
+def _count_kinds(kinds: Ids, words: Sequence[str]) -> dict[str, int]:
+    """Return how often each kind occurs, the most frequent first, of equals the one that comes first."""
+    counts = np.bincount(kinds, minlength=len(words))
+    there = np.flatnonzero(counts).tolist()
+    first = {kind: int(np.argmax(kinds == kind)) for kind in there}
+    return {words[kind]: int(counts[kind]) for kind in sorted(there, key=lambda kind: (-counts[kind], first[kind]))}
 
 
 def _distinct(experiment: Experiment, column: str) -> int:

@@ -29,6 +29,7 @@ from callgrove.model.values import Block, DenseBlock
 __all__ = ["Counters", "DeviceUse", "Phase", "TimeUse", "choose_time", "count_events", "find_locations"]
 
 MOST_CELLS = 1 << 21  # contexts x profiles that are looked at in one go
+LOCATIONS_AT_ONCE = 1 << 16  # whose times are added up together
 MOST_COMPARED = 1 << 26  # of which averages of contexts are compared with the values of profiles
 ROUNDING = 1e-12
 SIGNED = 1e-3  # of all time; what lies below zero and is less is no difference of two runs
@@ -198,15 +199,19 @@ def _add_up(experiment: Experiment, locations: Ints, metric: Metric, group: Ids)
     outer = {Scope.FUNCTION: tree.within, Scope.INCLUSIVE: tree.parent}.get(way.metric.scope)
     around = np.full(len(tree), -1) if outer is None else np.where((outer >= 0) & tree.listed, group[outer], -1)
     column = np.zeros(len(experiment.profiles), np.int64)
-    column[locations] = np.arange(len(locations))
-    added, taken = np.zeros((2, UNNAMED + 1, len(locations)))
-    for block in experiment.values.blocks_without_fillers(locations, np.array([way.stored])):
-        for numbers, sums in ((group, added), (around, taken)):
-            _add_block(block, numbers, column, sums)
-    left: Floats = added - taken
-    largest = np.maximum(np.abs(added), np.abs(taken))
-    left[np.isfinite(largest) & (np.abs(left) <= ROUNDING * largest)] = 0.0
-    return left
+    out = np.zeros((UNNAMED + 1, len(locations)))
+    for start in range(0, len(locations), LOCATIONS_AT_ONCE):
+        some = locations[start : start + LOCATIONS_AT_ONCE]
+        column[some] = np.arange(len(some))
+        added, taken = np.zeros((2, UNNAMED + 1, len(some)))
+        for block in experiment.values.blocks_without_fillers(some, np.array([way.stored])):
+            for numbers, sums in ((group, added), (around, taken)):
+                _add_block(block, numbers, column, sums)
+        left: Floats = added - taken
+        largest = np.maximum(np.abs(added), np.abs(taken))
+        left[np.isfinite(largest) & (np.abs(left) <= ROUNDING * largest)] = 0.0
+        out[:, start : start + len(some)] = left
+    return out
 
 
 def _add_block(block: Block, group: Array, column: Ints, sums: Floats) -> None:
@@ -218,7 +223,8 @@ def _add_block(block: Block, group: Array, column: Ints, sums: Floats) -> None:
         return
     groups = group[block.context]
     chosen = groups >= 0
-    np.add.at(sums, (groups[chosen], column[block.profile[chosen]]), block.value[chosen])
+    cells = groups[chosen].astype(np.int64) * sums.shape[1] + column[block.profile[chosen]]
+    np.add.at(sums.reshape(-1), cells, block.value[chosen])  # one index is several times as fast as two
 
 
 def find_locations(experiment: Experiment, profiles: Ints) -> Ints:

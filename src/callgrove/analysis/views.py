@@ -459,16 +459,17 @@ def hot_path(costs: Costs, share: float = 0.5, columns: ShownColumns | None = No
 
 
 def _walk_hot_path(folded: Folded, weights: Floats, share: float) -> list[int]:
-    below: dict[int, list[int]] = {}
-    for context in np.flatnonzero(folded.shown & (weights > 0)).tolist():
-        below.setdefault(int(folded.parent[context]), []).append(context)
+    rows = np.flatnonzero(folded.shown & (weights > 0))
+    rows = rows[np.argsort(folded.parent[rows], kind="stable")]
+    parent = folded.parent[rows]
     path: list[int] = []
-    children, floor = below.get(-1, []), 0.0
-    while children:
-        best = max(children, key=lambda c: (weights[c], -c))
+    above, floor = -1, 0.0
+    while True:
+        first, after = np.searchsorted(parent, above), np.searchsorted(parent, above, side="right")
+        if first == after:
+            return path
+        best = int(rows[first + np.argmax(weights[rows[first:after]])])  # of equal ones the first
         if weights[best] < floor:
-            break
+            return path
         path.append(best)
-        floor = share * float(weights[best])
-        children = below.get(best, [])
-    return path
+        above, floor = best, share * float(weights[best])

@@ -48,6 +48,7 @@ __all__ = [
 LONGEST_STRING = 1 << 20
 OPENING = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)  # a pipe would wait for its writer
 SMALL = 1 << 16  # bytes; mapping such a file costs more than reading it
+MOST_MAPPED = 32 << 20  # bytes of a file that stay mapped after they were copied
 Record = np.void
 Buffer = bytes | mmap.mmap
 
@@ -67,7 +68,7 @@ class FileBytes:
 
     def _view(self, path: Path, buffer: Buffer) -> None:
         self.path = path
-        self.bytes_viewed = 0
+        self.bytes_viewed = self._gathered = 0
         self._buffer: Buffer = buffer
         self.size = len(buffer)
 
@@ -111,6 +112,22 @@ class FileBytes:
         if count == 0:
             return np.empty(0, dtype)
         return np.ndarray((count,), dtype, self._buffer, offset, (stride,))
+
+    def gather(self, dtype: np.dtype[Any], at: npt.NDArray[np.int64], section: str) -> npt.NDArray[Any]:
+        """Return a copy of the records of `dtype` that begin at these bytes, in the order given."""
+        if len(at) == 0:
+            return np.empty(0, dtype)
+        first, last = int(at.min()), int(at.max())
+        self.check(first, 0, section)
+        self.check(last, dtype.itemsize, section)
+        self.bytes_viewed += len(at) * dtype.itemsize
+        everywhere = np.ndarray((self.size - dtype.itemsize + 1,), dtype, self._buffer, 0, (1,))
+        records: npt.NDArray[Any] = everywhere[at]
+        self._gathered += records.nbytes
+        if self._gathered > MOST_MAPPED:
+            self._gathered = 0
+            self.forget()
+        return records
 
     def find_overlaps(self, at: npt.NDArray[Any], sizes: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
         """Return which ranges begin inside an earlier one. All of them lie in the file; overlaps are looked for only

@@ -58,10 +58,8 @@ class Fields:
 
     def rows(self, number: int, *types: int) -> Ints:
         """Return the rows of one field that have one of these types."""
-        is_field = self.number == number
-        if types:
-            is_field &= np.isin(self.type, types)
-        return np.flatnonzero(is_field)
+        rows = np.flatnonzero(self.number == number)
+        return rows[np.isin(self.type[rows], types)] if types else rows
 
     def has(self, number: int) -> Bools:
         """Return, by message, whether it has a field."""

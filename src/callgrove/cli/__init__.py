@@ -11,8 +11,12 @@ belong to each other.
     output.py     tables to stdout or a file, and how tables of costs look
     spread_tables.py  tables over ranks, threads, ...: what fits on a terminal, and heat strips
     comparing.py  how comparisons are told: sentences, tables of what both sides have and of what one has alone
+    help.py       `help`: topics, and the pages of the documentation
+    diagnosis.py  `info --diagnose`: versions, and the structure of an input without its texts
+    manual.py     manual pages, made of the parsers
     rocpd.py      ROCm's command in its words, translated into verbs
     messages.py   notes, failures and progress on stderr; errors and signals -> exit codes
+    bus_errors.py what is said where a mapped file became shorter, or cannot be read
 
 stdout is data, everything else goes to stderr.
 """

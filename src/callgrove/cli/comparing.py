@@ -6,17 +6,17 @@ numbers have units. Data formats get one table, as it is.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from math import isnan
 from typing import TYPE_CHECKING
 
 from callgrove.analysis.comparison.experiments import NEAR, Comparison
-from callgrove.analysis.comparison.studies import StudyComparison, StudyQuestion, compare_studies
+from callgrove.analysis.comparison.studies import StudyComparison
 from callgrove.cli.messages import note, progress
-from callgrove.cli.output import amounts_of, emit, emit_each, filter_rows, mark_missing
-from callgrove.errors import Parameter, compose_text
+from callgrove.cli.output import amounts_of, caption_of, emit, emit_each, emit_of_study, filter_rows, mark_missing
+from callgrove.errors import Parameter, UsageError, compose_text
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Aggregation, Scope
 from callgrove.model.study.from_runs import combination_for, fold
@@ -30,13 +30,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from callgrove.cli.options import TableOutput
+    from callgrove.modeling.comparison import ModelComparison
 
 __all__ = [
     "MOST_TOTALS",
     "are_studies",
-    "compare_opened_studies",
+    "compare_study_models",
     "say_comparison",
     "show_comparison",
+    "show_models",
     "show_studies",
 ]
 
@@ -156,22 +158,56 @@ def are_studies(opened: Sequence[Experiment | Study]) -> bool:
     )
 
 
-def compare_opened_studies(
-    opened: Sequence[Experiment | Study], metric: str | None, sort: str, only: str, scope: str
-) -> tuple[StudyComparison, dict[str, str]]:
-    """Compare inputs as studies; also return the units of the metrics."""
+def make_studies(
+    opened: Sequence[Experiment | Study], metric: str | None, scope: str, run_value: str = ""
+) -> list[Study]:
+    """Return all inputs as studies. `run_value` says what a value of a run is; without it, the sum, or what a study
+    that is stored says."""
     stored = [one for one in opened if isinstance(one, Study)]
-    scaling = stored[0].scaling if stored else "strong"
+    if run_value and len(stored) == len(opened):
+        note("all inputs hold series already, which --value does not change")
+    scaling = run_value or (stored[0].scaling if stored else "sum")
     if len(stored) < len(opened):
-        how = {"strong": "sums over", "weak_threaded": "means over the busy"}.get(scaling, "means over")
-        note(f"runs over parameters are compared point by point; values are {how} the profiles of each run")
+        note("runs over parameters are compared point by point")
     texts = [part.strip() for part in (metric or "").split("=", 1)]
-    studies = [
+    return [
         one if isinstance(one, Study) else _fold_runs(one, texts[min(k, 1, len(texts) - 1)], scope, scaling)
         for k, one in enumerate(opened)
     ]
-    comparison = compare_studies(studies, StudyQuestion(metric, sort, only))
-    return comparison, dict(studies[0].units)
+
+
+def compare_study_models(
+    studies: Sequence[Study], metric: str | None, point: Mapping[str, float] | None
+) -> ModelComparison:
+    """Return the scaling models of two studies side by side: those that they store, or new ones."""
+    from callgrove.modeling.comparison import choose_target, compare_models
+    from callgrove.modeling.options import ModelOptions
+    from callgrove.modeling.prediction import models_of, target_of
+
+    if len(studies) != 2:
+        raise UsageError(f"models of two studies are compared, and {len(studies)} inputs were given")
+    left, _, right = (metric or "").partition("=")
+    names = [left.strip() or None, right.strip() or left.strip() or None]
+    models = [models_of(study, ModelOptions(), name) for study, name in zip(studies, names, strict=True)]
+    at = target_of(studies[0], point).at if point else choose_target(*studies)
+    where = ", ".join(f"{name} = {x:g}" for name, x in zip(studies[0].parameters, at.tolist(), strict=True))
+    note(f"models are compared at {where}{'' if point else '; --at chooses another point'}")
+    for side, one in zip(("left", "right"), studies, strict=True):
+        if one.models:
+            note(f"the models of the {side} study are those that it stores")
+    return compare_models(models[0], models[1], at, [models[k].metric(0) for k in (0, 1)] if right else ())
+
+
+def show_models(comparison: ModelComparison, study: Study, options: TableOutput) -> None:
+    """Print models side by side, with what a value of a run is in a study; on a terminal, functions in four digits and
+    judgements are never left out."""
+    if options.format != "table":
+        emit_of_study(comparison.table(options.limit), study, options)
+        return
+    table = comparison.table(options.limit, "short")
+    whole = ("left_function", "right_function", "left_trust", "right_trust", "larger_beyond")
+    columns = [Whole(c.name, c.plain()) if c.name in whole else c for c in table.columns if c.name != "present"]
+    emit_each([Table(tuple(columns), table.left)], options, caption_of(study, options))
 
 
 def _fold_runs(experiment: Experiment, metric: str, scope: str, scaling: str) -> Study:
@@ -182,17 +218,19 @@ def _fold_runs(experiment: Experiment, metric: str, scope: str, scaling: str) ->
         )
 
 
-def show_studies(comparison: StudyComparison, units: dict[str, str], options: TableOutput) -> None:
-    """Say what a comparison of studies comes to, and print its table; `units` are those of the metrics."""
+def show_studies(comparison: StudyComparison, study: Study, options: TableOutput) -> None:
+    """Say what a comparison of studies comes to, and print its table, with the units of a study and what a value of a
+    run is there."""
     for text in (*comparison.notes, *comparison.sentences[:MOST_TOTALS]):
         note(text)
     table = _choose_rows(comparison, options)
     if options.format != "table":
-        emit(table, options)
+        emit_of_study(table, study, options)
         return
     metrics = table.column("metric").plain()
-    writers = {name: amount_of(units.get(name, ""), False) for name in comparison.metrics}
-    emit_each([_format_table(table, lambda row: writers[metrics[row]], "")], options)
+    writers = {name: amount_of(study.units.get(name, ""), False) for name in comparison.metrics}
+    shown = _format_table(table, lambda row: writers[metrics[row]], "")
+    emit_each([shown], options, caption_of(study, options))
 
 
 # -- tables for people -------------------------------------------------------------------------------------------------

@@ -12,11 +12,12 @@ from importlib import import_module
 from io import TextIOWrapper
 from typing import Any, NamedTuple
 
+from callgrove.cli.bus_errors import saying_bus_errors
 from callgrove.cli.messages import exit_code_of, saying_broken_plugins, settle_stdout, tidy_ending
 from callgrove.cli.parser import Command, Parser, did_you_mean
 from callgrove.errors import UsageError
 
-__all__ = ["VERBS", "Verb", "load_command", "main"]
+__all__ = ["VERBS", "Verb", "load_command", "main", "make_overview"]
 
 
 # The table of verbs: name, what the overview says, and where it is. A new verb is one module and one line here.
@@ -44,8 +45,10 @@ VERBS = (
     _verb("tree", "the call tree with its cost, top-down or bottom-up", "views", LOOK),
     _verb("hot", "the hot path: from the root along the costliest calls", "views", LOOK),
     _verb("imbalance", "who is slowest: costs over ranks, threads, GPUs, nodes or runs", "imbalance", LOOK),
+    _verb("explain", "a few sentences: what dominates, is uneven, waits, will not scale", "explain", LOOK),
     _verb("explore", "look around in a terminal: call tree, callers, source, spread, two inputs", "explore", LOOK),
     _verb("diff", "what differs between two or more experiments, call path by call path", "diff", COMPARE),
+    _verb("why", "why one run takes longer than another, in a few sentences, the cause first", "explain", COMPARE),
     _verb("model", "how costs scale: functions of the parameters, as Extra-P makes them", "scaling.model", COMPARE),
     _verb("predict", "what will cost most at a scale that was not measured", "scaling.model", COMPARE),
     _verb("advise", "which points of a scaling study to measure next, and what they cost", "scaling.advise", COMPARE),
@@ -54,9 +57,12 @@ VERBS = (
     _verb("timeline", "traces: exact times in any window, a picture of it, phases that repeat", "timeline", LOOK),
     _verb("report", "one HTML page: flame graph, call tree, spread, timeline, scaling", "report", LOOK),
     _verb("view", "a page in a browser that asks a local server: any size, panes coupled", "report", LOOK),
+    _verb("watch", "a folder that a job is still writing: what has arrived, and its totals", "lasting.watch", LOOK),
+    _verb("mcp", "answers for an assistant, over the Model Context Protocol (stdin, stdout)", "lasting.mcp", LOOK),
     _verb("export", "one table in full: contexts, values, profiles, samples, spans, ...", "export", DATA),
     _verb("sql", "SQL over the tables of any input, and over rocprofv3's view names", "sql", DATA),
     _verb("convert", "write an experiment in another format", "convert", WRITE),
+    _verb("anonymize", "the same with other names, to send it to somebody", "algebra", WRITE),
     _verb("prof", "make a database of HPCToolkit measurements, as hpcprof does", "prof", WRITE),
     _verb("merge", "several experiments as one, with everything that they have", "algebra", WRITE),
     _verb("mean", "the mean of several experiments", "algebra", WRITE),
@@ -73,6 +79,13 @@ VERBS = (
     ),
     _verb("dump", "the raw structure of a file as text", "dump", DATA),
     _verb("check", "validate an input, and list all damage", "dump", DATA),
+    Verb(
+        "help",
+        "the documentation in the terminal: pages, verbs, formats; manual pages",
+        "callgrove.cli.help",
+        BEGIN,
+        "HELP",
+    ),
     _verb("completion", "a script for bash, zsh or fish that completes verbs, options, metrics", "completion", BEGIN),
     _verb("demo", "make a small experiment of every kind and walk through it", "demo", BEGIN),
 )
@@ -108,7 +121,7 @@ def main(argv: Sequence[str] | None = None, verbs: Sequence[Verb] = VERBS) -> in
     try:
         _replace_closed_streams()
         _accept_every_character()
-        with tidy_ending(), saying_broken_plugins():
+        with tidy_ending(), saying_bus_errors(), saying_broken_plugins():
             code = _run(arguments, verbs)
         sys.stdout.flush()  # here, where a full disk or a closed pipe can still be reported
     except (Exception, KeyboardInterrupt) as error:
@@ -121,10 +134,10 @@ def _run(arguments: list[str], verbs: Sequence[Verb]) -> int:
     words = _skip_global_options(arguments)
     first = words[0] if words else None
     if first is None:
-        sys.stderr.write(_make_overview(verbs))
+        sys.stderr.write(make_overview(verbs))
         return UsageError.exit_code
     if first in ("-h", "--help"):
-        return _print(_make_overview(verbs))
+        return _print(make_overview(verbs))
     if first == "--version":
         return _print(f"callgrove {_version()}\n")
     verb, rest = _choose_verb(words, verbs)
@@ -135,10 +148,12 @@ def _run(arguments: list[str], verbs: Sequence[Verb]) -> int:
         options = parser.read(rest, command.options)
     except SystemExit:  # argparse has printed the help
         return 0
+    from callgrove.cli.options import enter_cluster
     from callgrove.cli.results import refuse_outputs
 
-    refuse_outputs(options)
-    return command.run(options)
+    with enter_cluster(options) as ready:
+        refuse_outputs(ready)
+        return command.run(ready)
 
 
 def load_command(verb: Verb) -> Command[Any]:
@@ -197,7 +212,8 @@ def _accept_every_character() -> None:
         sys.stdout.reconfigure(errors="backslashreplace")
 
 
-def _make_overview(verbs: Sequence[Verb]) -> str:
+def make_overview(verbs: Sequence[Verb]) -> str:
+    """Return what `callgrove --help` prints."""
     width = max(len(verb.name) for verb in verbs)
     blocks = []
     for group in dict.fromkeys(verb.group for verb in verbs):

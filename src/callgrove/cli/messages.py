@@ -121,6 +121,7 @@ FLAGS = {
     "rules": "-R",
     "runs": "--run",
     "salvage": "--salvage",
+    "chart": "--chart",
     "scaling": "--scaling",
     "scope": "--scope",
     "source_dirs": "--source-dir",
@@ -194,7 +195,7 @@ def say_losses(report: LossReport, target: str, *, strict: bool) -> None:
 def say_unexplained(differences: Sequence[str]) -> None:
     """Say what should be equal and is not, though nothing is known to be lost."""
     for difference in differences:
-        note(f"unexplained: {difference}; this is a bug in callgrove, please report it")
+        note(f"unexplained: {difference}; the input contradicts itself, or this is a bug: please report it")
 
 
 def exit_code_of(error: BaseException, *, debug: bool) -> int:

@@ -34,6 +34,7 @@ __all__ = [
     "say_added_up",
     "say_damage_met",
     "say_new_damage",
+    "say_run_values",
 ]
 
 WORK = ("callgrove.formats.gpu.formats", "callgrove.model.traces.profile_from_spans")  # what processes run
@@ -227,8 +228,8 @@ def _read_options(options: InputOptions, report: ProgressCallback, fold: bool, w
 
 
 def _workers(options: InputOptions, workers: Workers | None) -> AbstractContextManager[Workers]:
-    if workers is not None:
-        return nullcontext(workers)
+    if (ready := workers or options.workers) is not None:
+        return nullcontext(ready)
     return executor_when_needed(lambda: engine_for(options, options.inputs), WORK)
 
 
@@ -236,7 +237,9 @@ def _open_as_extra_p(options: InputOptions, how: ReadOptions) -> Experiment | St
     """Open Nsight exports as Extra-P reads them; only their format can be read in this way."""
     name = format_using("extrap_compat")
     if not options.paths or options.scaling or options.from_format not in ("", name):
-        raise UsageError("--extrap-compat reads a PATH of Nsight exports, without --point, --scaling or another --from")
+        raise UsageError(
+            "--extrap-compat reads a PATH of Nsight exports, without --point, --value, --scaling or another --from"
+        )
     return open_paths(options.paths, name, how)
 
 
@@ -264,19 +267,11 @@ def open_study(options: InputOptions) -> Study:
 def as_study(opened: Experiment | Study, options: InputOptions) -> Study:
     """Return a study as it is, and an experiment as a study of its runs over their parameters."""
     from callgrove.model.study.fill_missing_points import series_of
-    from callgrove.model.study.from_runs import combination_for
-    from callgrove.model.study.run_values import Combination
 
     if not isinstance(opened, Experiment):
         if options.scaling:
-            note(f"{options.input_name}: holds series already, which --scaling does not change")
+            note(f"{options.input_name}: holds series already, which --value and --scaling do not change")
         return opened
-    combination = combination_for(opened, options.scaling)
-    if combination is Combination.DEVICE and not options.scaling:
-        note(
-            "note: values of these GPU runs are added up on each device, and on the host in each process, and then "
-            "averaged; --scaling strong adds up all, --scaling weak counts every thread and stream"
-        )
     named = _name_derived(opened, options)
     with progress() as report:
         study = series_of(opened, options.scaling, options.study_scope, report, options.input_name, named)
@@ -286,6 +281,14 @@ def as_study(opened: Experiment | Study, options: InputOptions) -> Study:
         if warning not in known:
             note(compose_text(f"{warning.severity.value}: ", warning.text))
     return study
+
+
+def say_run_values(study: Study, options: InputOptions) -> None:
+    """Say what a value of a run is, where no table does."""
+    from callgrove.model.study.from_runs import describe_values
+
+    if described := describe_values(study):
+        note(f"a value of a run is {described}{'' if options.scaling else '; --value chooses another'}")
 
 
 def _name_derived(experiment: Experiment, options: InputOptions) -> list[str]:

@@ -11,8 +11,8 @@ add_contexts       --name, --under, --query, --fold, ...       InputOptions (con
 add_derive         --derive, which whoever opens an input heeds InputOptions
 add_all_metrics    --all-metrics                               CostOptions, of verbs that show costs
 add_table_output   --format, -o, --limit                       TableOutput
-add_jobs           -j                                          ExecutionOptions
 add_execution      -j, --mpi, --dask                           ExecutionOptions
+add_jobs           -j, of verbs that wait for somebody         ExecutionOptions
 
 The options of a verb are one dataclass that inherits its groups and adds what the verb alone has. `Parser.read` makes
 it of the arguments: a field is called as the destination of its argument. A function takes the group that it needs.
@@ -22,11 +22,11 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from callgrove.cli.contexts import ContextOptions, add_contexts, add_places, int_set
 from callgrove.cli.parser import JoinValues
@@ -34,7 +34,7 @@ from callgrove.errors import UsageError
 from callgrove.model.runs import IntSet
 
 if TYPE_CHECKING:
-    from callgrove.execute import Engine
+    from callgrove.execute import Engine, Workers
     from callgrove.model.metrics import Metrics
     from callgrove.model.traces.windows import TimeWindow
 
@@ -43,6 +43,7 @@ __all__ = [
     "FOR_PEOPLE",
     "TABLE_FORMATS",
     "UNSAID",
+    "VALUES_OF_RUNS",
     "CostOptions",
     "ExecutionOptions",
     "FileOutput",
@@ -73,9 +74,11 @@ __all__ = [
     "add_window",
     "engine",
     "engine_for",
+    "enter_cluster",
     "int_set",
     "measure_files",
     "row_limit",
+    "workers_for",
 ]
 
 ENTITIES = ("rank", "thread", "gpu", "device", "node", "run")  # a device is a GPU
@@ -94,6 +97,7 @@ ENDINGS = {
     ".svg": "svg",
 }
 SCALINGS = ("weak", "weak_threaded", "strong", "device")
+VALUES_OF_RUNS = ("sum", "mean", "maximum", "process")
 
 
 # What was given. A default is what holds where a verb has no such option.
@@ -101,11 +105,13 @@ SCALINGS = ("weak", "weak_threaded", "strong", "device")
 
 @dataclass(frozen=True, kw_only=True)
 class ExecutionOptions:
-    """What the work runs on. The result does not depend on it."""
+    """What the work runs on. The result does not depend on it. `workers` are those of MPI or Dask, which are there from
+    the beginning to the end of a verb; no argument gives them."""
 
     jobs: int | None = None
     mpi: bool = False
     dask: str = ""
+    workers: Workers | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -264,10 +270,11 @@ def row_limit(text: str) -> int | None:
 
 
 def add_input(
-    parser: argparse.ArgumentParser, *, many: bool = False, optional: bool = False, jobs: bool = True
+    parser: argparse.ArgumentParser, *, many: bool = False, optional: bool = False, waits: bool = False
 ) -> None:
     """Add PATH and the options of reading it. `optional`: something else may stand for PATH; opening fails where both
-    are missing. `jobs`: many files are opened on processes, for verbs without `add_execution`."""
+    are missing. `waits`: the verb goes on for as long as somebody looks at it, so it takes no processes of a
+    cluster, which would wait as long."""
     group = parser.add_argument_group("input")
     if many:
         nargs = "*" if optional else "+"
@@ -302,8 +309,10 @@ def add_input(
     care = group.add_mutually_exclusive_group()
     care.add_argument("--strict", action="store_true", help="refuse what is damaged or incomplete instead of warning")
     add_salvage(care)
-    if jobs:
+    if waits:
         add_jobs(group)
+    else:
+        add_execution(parser)
 
 
 def add_path(group: argparse._ActionsContainer, what: str, *, optional: bool = False) -> None:
@@ -312,9 +321,9 @@ def add_path(group: argparse._ActionsContainer, what: str, *, optional: bool = F
     group.add_argument("paths", metavar="PATH", type=lambda path: [path], nargs=nargs, default=[], help=what)
 
 
-def add_study_input(parser: argparse.ArgumentParser, *, many: bool = False, jobs: bool = True) -> None:
+def add_study_input(parser: argparse.ArgumentParser, *, many: bool = False, waits: bool = False) -> None:
     """Add the input of verbs that take studies: a file of series, a folder of runs, or runs with their points."""
-    add_input(parser, many=many, optional=True, jobs=jobs)
+    add_input(parser, many=many, optional=True, waits=waits)
     group = parser.add_argument_group("studies")
     group.add_argument(
         "--point",
@@ -325,12 +334,21 @@ def add_study_input(parser: argparse.ArgumentParser, *, many: bool = False, jobs
         metavar=("P=4,N=100", "RUN"),
         help="a run and its parameters, instead of PATH; give it once for every run",
     )
-    group.add_argument(
+    values = group.add_mutually_exclusive_group()
+    values.add_argument(
+        "--value",
+        dest="scaling",
+        choices=VALUES_OF_RUNS,
+        default="",
+        help="what a value of a run is, in any format: the sum over it, the mean or maximum over its processes (or "
+        "GPUs), or one of every process (default where there are GPUs)",
+    )
+    values.add_argument(
         "--scaling",
         choices=SCALINGS,
         default="",
-        help="how the profiles of a run are combined: weak (each counts; default), weak_threaded (without zeros), "
-        "strong (their sum), device (added up on each GPU and in each process; default where there are GPUs)",
+        help="the same as in Extra-P: weak (every profile counts; default), weak_threaded (without zeros), strong "
+        "(their sum), device (--value process)",
     )
     group.add_argument(
         "--inclusive",
@@ -538,7 +556,7 @@ def add_execution(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_jobs(group: argparse._ActionsContainer, what: str = "open many GPU databases on N processes") -> None:
+def add_jobs(group: argparse._ActionsContainer, what: str = "open many files on N processes") -> None:
     default = "default: one for each usable core, or just one if the input is small"
     group.add_argument("-j", "--jobs", metavar="N", type=n_processes, help=f"{what} ({default})")
 
@@ -577,3 +595,34 @@ def engine(options: ExecutionOptions) -> Engine:
     from callgrove.execute import Engine
 
     return Engine(options.jobs, options.mpi, options.dask)
+
+
+Given = TypeVar("Given")
+
+
+@contextmanager
+def enter_cluster(options: Given) -> Iterator[Given]:
+    """Yield the options of a verb, with the workers of MPI or Dask where these were asked for: every verb that has the
+    options runs inside, so that under MPI one process goes on, and the others work for it until the verb ends."""
+    if not (isinstance(options, ExecutionOptions) and (options.mpi or options.dask)):
+        yield options
+        return
+    from callgrove.execute import executor
+
+    with executor(engine(options)) as workers:
+        yield replace(options, workers=workers)
+
+
+@contextmanager
+def workers_for(
+    options: ExecutionOptions, paths: Sequence[str], preload: Sequence[str] = (), per_file: int = 0
+) -> Iterator[Workers]:
+    """Yield the workers of a verb: those of a cluster that it runs on, else processes as `engine_for` says. `preload`
+    are modules with all that processes will need."""
+    if options.workers is not None:
+        yield options.workers
+        return
+    from callgrove.execute import executor
+
+    with executor(engine_for(options, paths, per_file), preload) as workers:
+        yield workers

@@ -7,7 +7,9 @@ import os
 import shutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from itertools import chain, repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -16,8 +18,9 @@ import numpy as np
 from callgrove.analysis.costs import Costs, costs
 from callgrove.cli.messages import note
 from callgrove.cli.opening import say_added_up
-from callgrove.cli.options import CostOptions
+from callgrove.cli.options import CostOptions, InputOptions
 from callgrove.errors import InputError, UsageError
+from callgrove.execute import IN_PROCESS, Workers
 from callgrove.model.experiment import Experiment, Severity
 from callgrove.model.table import UNCOUNTED, Column, Table, first_rows, visible
 from callgrove.render import PLAIN, Look, render
@@ -30,16 +33,19 @@ if TYPE_CHECKING:
     from callgrove.arrays import Bools
     from callgrove.cli.options import TableOutput
     from callgrove.model.metrics import Scope
+    from callgrove.model.study.series import Study
     from callgrove.patterns.tables import ShownMetric
     from callgrove.render import TableFormat
 
 __all__ = [
+    "caption_of",
     "choose_columns",
     "choose_rows",
     "costs_of",
     "cut_table",
     "emit",
     "emit_each",
+    "emit_of_study",
     "emit_text",
     "filter_chunks",
     "filter_rows",
@@ -52,6 +58,7 @@ __all__ = [
     "say_headline",
     "say_selected",
     "say_selected_cost",
+    "state_run_values",
     "stdout_look",
 ]
 
@@ -59,33 +66,81 @@ __all__ = [
 # -- output ------------------------------------------------------------------------------------------------------------
 
 
-def emit(tables: Table | Iterable[Table], options: TableOutput, n_rows: int | None = None) -> None:
+def emit(
+    tables: Table | Iterable[Table],
+    options: TableOutput,
+    n_rows: int | None = None,
+    *,
+    caption: str = "",
+    workers: Workers = IN_PROCESS,
+) -> None:
     """Print one table, given whole or in chunks, as --format, --output and --limit say. `n_rows` is how many rows there
-    are in all, where that is known without reading them."""
+    are in all, where that is known without reading them; `caption` stands above a table for people; `workers` write
+    rows of CSV and JSON."""
     stream = [tables] if isinstance(tables, Table) else tables
     if options.limit is not None:
         stream = first_rows(stream, options.limit, n_rows)
     cut: list[int] = []
     look = PLAIN if options.output else stdout_look()
-    emit_text(_render(_count_cut(stream, cut), options, look), options.output)
+    emit_text(_render(_count_cut(stream, cut), options, look, caption, workers), options.output)
     if cut and not options.is_for_people:  # data has no place to say so
         note(f"{'' if UNCOUNTED in cut else f'{sum(cut):,} '}more rows were left out by --limit")
 
 
-def emit_each(tables: Iterable[Table], options: TableOutput) -> None:
-    """Print tables that have different columns one after the other, for people."""
+def emit_of_study(
+    tables: Table | Iterable[Table],
+    study: Study,
+    options: TableOutput,
+    n_rows: int | None = None,
+    workers: Workers = IN_PROCESS,
+) -> None:
+    """Print a table made of a study. Where this was made of runs, the table states what a value of a run is: above it
+    for people, in a column of data."""
+    if options.is_for_people:
+        emit(tables, options, n_rows, caption=caption_of(study, options))
+    else:
+        stated = state_run_values([tables] if isinstance(tables, Table) else tables, study)
+        emit(stated, options, n_rows, workers=workers)
+
+
+def caption_of(study: Study, options: TableOutput) -> str:
+    """Return what a value of a run is, as a sentence; empty of studies that were not made of runs."""
+    from callgrove.model.study.from_runs import describe_values
+
+    if not (described := describe_values(study)):
+        return ""
+    is_choosable = options.format == "table" and isinstance(options, InputOptions) and not options.scaling
+    return f"A value of a run is {described}{'; --value chooses another' if is_choosable else ''}."
+
+
+def state_run_values(tables: Iterable[Table], study: Study) -> Iterator[Table]:
+    """Yield the tables with a last column `run_value`: the word for what a value of a run is, where there were runs."""
+    from callgrove.model.study.from_runs import name_values
+
+    word = name_values(study)
+    for table in tables:
+        stated = (Column("run_value", [word] * len(table)),) if word else ()
+        yield replace(table, columns=(*table.columns, *stated))
+
+
+def emit_each(tables: Iterable[Table], options: TableOutput, caption: str = "") -> None:
+    """Print tables that have different columns one after the other, for people, below a caption."""
     look = PLAIN if options.output else stdout_look()
-    emit_text(_separate(_render([table], options, look) for table in tables), options.output)
+    captions = chain([caption], repeat(""))
+    pieces = (_render([table], options, look, said) for table, said in zip(tables, captions, strict=False))
+    emit_text(_separate(pieces), options.output)
 
 
-def _render(tables: Iterable[Table], options: TableOutput, look: Look) -> Iterator[str]:
+def _render(
+    tables: Iterable[Table], options: TableOutput, look: Look, caption: str = "", workers: Workers = IN_PROCESS
+) -> Iterator[str]:
     """Return a table as text. Verbs that write other files have further formats, which do not come here."""
     if options.format == "table":
-        return render(tables, "table", look)
+        return render(tables, "table", look, caption)
     pieces = (
-        csv_text(tables, for_spreadsheets=True)
+        csv_text(tables, workers, for_spreadsheets=True)
         if options.safe_csv
-        else render(tables, cast("TableFormat", options.format), look)
+        else render(tables, cast("TableFormat", options.format), look, caption, workers)
     )
     return pieces if options.output or not sys.stdout.isatty() else _make_harmless(pieces)
 
@@ -153,11 +208,13 @@ def replacing(target: Path) -> Iterator[Path]:
         yield beside
         _settle(beside, final)
     except OSError as error:
-        if error.filename == str(beside) or error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        is_full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+        if is_full or error.filename in (None, str(beside)):  # inputs that cannot be read are named
             error.filename = str(target)
         raise
     finally:
-        beside.unlink(missing_ok=True)
+        with suppress(OSError):  # it is in place, or goes when the same is written again
+            beside.unlink(missing_ok=True)
 
 
 def _write_directly(final: Path, target: Path) -> Iterator[Path]:

@@ -48,12 +48,16 @@ class Parser(argparse.ArgumentParser):
 
     def read(self, arguments: Sequence[str], options: type[T]) -> T:
         """Read options and positional arguments in any order into a dataclass, whose fields are called as they are."""
-        self.usage = self.usage or " ".join([self.prog, "[options]", *self._required_arguments()])
+        self.complete_usage()
         namespace, unknown = self.parse_known_intermixed_args(_mark_plain_words(arguments))
         if unknown:
             self._refuse_selection(unknown[0].partition("=")[0])
             self.error(f"unknown argument {unknown[0]!r}{self._suggestion(unknown[0])}")
         return options(**{name: _unmark(value) for name, value in vars(namespace).items() if name != "debug"})
+
+    def complete_usage(self) -> None:
+        """Make the usage line of the arguments, where the verb has none of its own."""
+        self.usage = self.usage or " ".join([self.prog, "[options]", *self._required_arguments()])
 
     def _required_arguments(self) -> list[str]:
         """Return the arguments that the usage line names; the help lists options one by one, in groups."""
@@ -76,7 +80,7 @@ class Parser(argparse.ArgumentParser):
             raise UsageError(f"'{self.prog}' prints no table whose rows --where could choose; see '{self.prog} --help'")
 
     def _suggestion(self, unknown: str) -> str:
-        if os.path.lexists(unknown):
+        if unknown[0] == "-" and os.path.lexists(unknown):
             return f" (the file of that name is ./{unknown})"
         return did_you_mean(unknown.partition("=")[0], self._option_string_actions) if unknown[0] == "-" else ""
 
@@ -152,6 +156,8 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "callgrove imbalance stencil.d --over thread --by context --scope inclusive",
         "callgrove imbalance stencil.d -m 'ghz = cycles / CPUTIME / 1e9'  # of each rank",
     ),
+    "explain": ("callgrove explain stencil.d", "callgrove explain train.db --format markdown"),
+    "why": ("callgrove why before.d after.d", "callgrove why before.d after.d -m CPUTIME --format json"),
     "explore": (
         "callgrove explore stencil.d  # ? shows the keys, q ends",
         "callgrove explore before.d after.d -m CPUTIME  # left, right and their difference",
@@ -194,6 +200,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "callgrove timeline stencil.d --phases --rank 0 --thread 0",
     ),
     "report": ("callgrove report stencil.d -o stencil.html", "callgrove report stencil.d train.db -o both.html"),
+    "watch": (
+        "callgrove watch hpctoolkit-app-measurements",
+        "callgrove watch results --every 10s --until-quiet 1m --format json",
+    ),
+    "mcp": ("callgrove mcp runs/  # an assistant starts it; it reads nothing outside of runs/",),
     "export": (
         "callgrove export stencil.d --table values --scope exclusive -o values.csv",
         "callgrove export train.db --table spans --format jsonl",
@@ -201,6 +212,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "sql": (
         "callgrove sql train.db --tables",
         'callgrove sql train.db "SELECT name, count(*) AS n FROM kernels GROUP BY name"',
+    ),
+    "anonymize": (
+        "callgrove anonymize stencil.d stencil-anonymous.d",
+        "callgrove anonymize train.db anonymous.db --map names.json  # what was replaced, for you alone",
     ),
     "convert": (
         "callgrove convert stencil.d stencil.cubex  # the ending chooses the format",
@@ -227,7 +242,16 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         'callgrove rocpd query -i train.db --query "SELECT * FROM top_kernels LIMIT 5"',
     ),
     "dump": ("callgrove dump stencil.d --section ProfileInfos", "callgrove dump stencil.m --tree"),
-    "check": ("callgrove check stencil.d",),
+    "check": (
+        "callgrove check stencil.d",
+        "callgrove check stencil.d --record stencil.json  # digests, for --against later",
+    ),
     "completion": ("callgrove completion bash  # its first line says where it goes",),
     "demo": ("callgrove demo --keep .",),
+    "help": (
+        "callgrove help",
+        "callgrove help selecting",
+        "callgrove help 'folders of runs'  # a part of a page",
+        "callgrove help --man man1  # manual pages, for man",
+    ),
 }

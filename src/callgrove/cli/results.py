@@ -19,10 +19,11 @@ from callgrove.cli.options import (
     FileOutput,
     InputOptions,
     PathOptions,
+    add_execution,
     add_from,
-    add_jobs,
     add_kernel_names,
     add_salvage,
+    workers_for,
 )
 from callgrove.errors import UsageError
 
@@ -78,7 +79,7 @@ def add_inputs(parser: argparse.ArgumentParser, usage: str, what: str, *, least:
     group.add_argument("paths", metavar="PATH", nargs="+" if least else "*", help=what)
     add_kernel_names(group)
     add_care(group)
-    add_jobs(group)
+    add_execution(parser)
 
 
 def add_care(group: argparse._ActionsContainer) -> None:
@@ -191,8 +192,9 @@ def write_result(result: Experiment, inputs: Sequence[Experiment], target: str, 
     sums = [f"{e.path}: {digest}" for e in inputs if (digest := _compute_sha256(e.path))]
     if sums:
         result = replace(result, attributes={**result.attributes, "sha256": ", ".join(sums)})
-    with progress() as report:
-        lost = write_experiment(result, format_, Path(target), WriteOptions(dialect, options.force, report))
+    with progress() as report, workers_for(options, [one.path for one in inputs]) as workers:
+        how = WriteOptions(dialect, options.force, report, workers=workers)
+        lost = write_experiment(result, format_, Path(target), how)
     known = {warning for experiment in inputs for warning in experiment.warnings}
     for text in group_lines(warning.text for warning in result.warnings if warning not in known):
         note(text)

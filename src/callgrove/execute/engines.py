@@ -175,6 +175,7 @@ def dask_workers(address: str) -> Iterator[Workers]:
         yield Workers(pool, _ready(client, pool, address))
     finally:
         logging.getLogger("tornado.application").addFilter(_is_news)
+        logging.getLogger("distributed.client").setLevel(logging.CRITICAL)  # of a scheduler that went away, we tell
         pool.shutdown(wait=False)  # takes back what is not done
         client.close()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -64,22 +64,25 @@ class Workers:
         """Yield `function` of every item, in their order. The first error, in that order, ends it; what was handed out
         by then may still be worked on."""
         self._get_ready(len(items))
+        for done, result in enumerate(self.stream(function, items), 1):
+            yield result
+            progress(label, done, len(items))
+
+    def stream(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+        """Yield `function` of every item, in their order, as `map` does, where nobody knows how many there will be.
+        Items are asked for when there is somebody to work on them."""
         if self._pool is None:
             keep_freed_memory()
-            for done, item in enumerate(items, 1):
-                yield function(item)
-                progress(label, done, len(items))
+            yield from map(function, items)
             return
         handed_out: deque[Future[Result]] = deque()
         with _explain_deaths():
-            for done, item in enumerate(items, 1 - TASKS_PER_WORKER * self.n_workers):
+            for item in items:
                 handed_out.append(self._pool.submit(function, item))
-                if done > 0:
+                if len(handed_out) > TASKS_PER_WORKER * self.n_workers:
                     yield handed_out.popleft().result()
-                    progress(label, done, len(items))
             while handed_out:
                 yield handed_out.popleft().result()
-                progress(label, len(items) - len(handed_out), len(items))
 
     def reduce(
         self,
@@ -210,19 +213,22 @@ class _Reduction(Generic[Item, Result]):
 
 @contextmanager
 def _explain_deaths() -> Iterator[None]:
-    """Turn the death of a worker into one error that says so."""
-    from concurrent.futures import BrokenExecutor
+    """Turn the death of a worker, or of the scheduler of a cluster, into one error that says so."""
+    from concurrent.futures import BrokenExecutor, CancelledError
 
     try:
         yield
     except BrokenExecutor as error:
         raise CallgroveError(DIED) from error
+    except CancelledError as error:  # nobody here cancels what is waited for
+        raise CallgroveError(GONE) from error
     except Exception as error:
         if type(error).__name__ == "KilledWorker":  # Dask's, which has given up after several workers died
             raise CallgroveError(DIED) from error
         raise
 
 
+GONE = "the scheduler of the cluster went away, or the work was cancelled there, before it was done; run it again"
 DIED = compose_text(
     "a worker process died before its work was done; if memory ran out, use fewer workers (",
     Parameter("jobs"),

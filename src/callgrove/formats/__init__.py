@@ -6,6 +6,7 @@ The modules, in the order to read them:
     registry.py   the list of formats, and opening a path
     detection.py  which format a path holds, and files that are not supported
     run_names.py  names of runs that say their parameters; the one input in a folder
+    plausibility.py  what `check` finds strange in experiments of any format
     plugins.py    formats that other packages bring
     text_profiles.py  what readers of text profiles share: blocks of lines, call paths, what was left out
     runs.py       folders of runs at several parameter points, in any format that holds an execution
@@ -19,6 +20,7 @@ The modules, in the order to read them:
     timeline/     traces for viewers: Perfetto, Chrome, OTF2
     caliper/      records and JSON-split of Caliper
     tau.py        profiles of TAU
+    extra_prof.py profiles of Extra-Prof, Extra-P's own profiler
     stacks/       costs of call stacks: folded, perf script; for viewers speedscope, pprof, Graphviz
     rocprof_csv/  the CSV files of rocprofv3
     columnar/     our own folder of Parquet tables

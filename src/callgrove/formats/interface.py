@@ -170,6 +170,8 @@ class Entry:
     """What a person calls it."""
     location: str
     """Where the `Format` is, as `module:object`; it is imported when it is needed."""
+    page: str = ""
+    """The page of the documentation that tells what is in its files: `cube` is docs/cube.md."""
     reads: bool = True
     """It can be read."""
     writes: bool = False

@@ -4,7 +4,8 @@ The modules, in the order to read them:
 
     contexts.py         regions and the calling context tree, in preorder
     activities.py       what contexts are busy with, by Scalasca's metric tree: computing, MPI, waiting, idle
-    profiles.py         profiles, and the system tree that they live in
+    profiles.py         profiles with their identifier tuples, and which of them are meant
+    system.py           the tree of places that profiles live in
     runs.py             executions with their parameters
     metrics.py          quantities in their scopes; composite values
     values.py           the sparse tensor (profile, context, metric) -> number

@@ -9,11 +9,24 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from callgrove.arrays import ABSENT, NO_OFFSET, Array, Ids, Ints, Offsets, absent_stays, freeze, preorder, subtree_ends
+from callgrove.arrays import (
+    ABSENT,
+    NO_OFFSET,
+    Array,
+    Encoded,
+    Ids,
+    Ints,
+    Offsets,
+    absent_stays,
+    freeze,
+    preorder,
+    subtree_ends,
+)
 from callgrove.errors import InvalidExperiment
 from callgrove.model.contexts import MANGLED, ContextKind, ContextTree, Regions, Relation, SourceFiles
 from callgrove.model.derived import Refused, when_computed
@@ -33,14 +46,15 @@ from callgrove.model.profiles import (
     IdentifierTuples,
     ProfileKind,
     Profiles,
-    System,
     absent_system,
-    system_of,
 )
 from callgrove.model.runs import Run
+from callgrove.model.system import System, system_of
 from callgrove.model.table import Table
 from callgrove.model.traces.events import Counters, SampleBackend, SpanBackend, Split, Traces, Window
 from callgrove.model.values import NoValues, SparseBlock, ValueBackend, Values
+
+Item = TypeVar("Item")
 
 __all__ = ["COLUMNS", "NO_WITHIN", "ContextBuilder", "ExperimentBuilder", "RegionTable"]
 
@@ -353,6 +367,90 @@ class ContextBuilder:
         return ContextTree(none, ends, kind, kind * 0, none, none, none, none, ids, self._regions_table())
 
 
+# -- profiles ----------------------------------------------------------------------------------------------------------
+# Added one by one, or as columns: there may be a million of them, with no Python object for each.
+
+
+ProfileRow = tuple[int, int, str, int, list[Identifier], tuple[tuple[str, str], ...]]
+
+
+@dataclass(frozen=True)
+class _ProfileColumns:
+    """Profiles that were added together: run, kind, name, source id, identifiers and attributes of each."""
+
+    run: Array
+    kind: Array
+    name: Sequence[str]
+    source_id: Array
+    identifiers: IdentifierTuples
+    attributes: Sequence[tuple[tuple[str, str], ...]]
+
+    @classmethod
+    def from_rows(cls, rows: Sequence[ProfileRow]) -> _ProfileColumns:
+        runs, kinds, names, ids, tuples, attributes = zip(*rows, strict=True)
+        numbers = np.array(runs, np.int32), np.array(kinds, np.int32), np.array(ids, np.int64)
+        texts = names if any(names) else Encoded.repeat("", len(names))
+        return cls(*numbers[:2], texts, numbers[2], IdentifierTuples.of(tuples), attributes)
+
+
+class ProfileTable:
+    """The profiles so far."""
+
+    def __init__(self) -> None:
+        self._parts: list[_ProfileColumns | list[ProfileRow]] = []
+        self._n = 0
+
+    def __len__(self) -> int:
+        return self._n
+
+    def add_row(self, *row: *ProfileRow) -> int:
+        """Add one profile, and return its number."""
+        if not self._parts or isinstance(self._parts[-1], _ProfileColumns):
+            self._parts.append([])
+        rows = self._parts[-1]
+        assert isinstance(rows, list)
+        rows.append(row)
+        self._n += 1
+        return self._n - 1
+
+    def add_columns(
+        self, run: ArrayLike, kinds: Ids, names: Sequence[str], source_id: ArrayLike, identifiers: IdentifierTuples
+    ) -> range:
+        """Add many profiles, and return their numbers."""
+        n = len(kinds)
+        runs, ids = (np.broadcast_to(np.asarray(column), n) for column in (run, source_id))
+        self._parts.append(_ProfileColumns(runs, kinds, names, ids, identifiers, Encoded.repeat((), n)))
+        self._n += n
+        return range(self._n - n, self._n)
+
+    def finish(self, id_names: tuple[str, ...]) -> Profiles:
+        """Return all profiles, without places."""
+        parts = [part if isinstance(part, _ProfileColumns) else _ProfileColumns.from_rows(part) for part in self._parts]
+        if not parts:
+            none = np.empty(0, np.int32)
+            return Profiles(none, none, (), none, none.astype(np.int64), IdentifierTuples.empty(0, id_names))
+        attributes = _join_items([part.attributes for part in parts])
+        return Profiles(
+            freeze(np.concatenate([part.run for part in parts]).astype(np.int32)),
+            freeze(np.concatenate([part.kind for part in parts]).astype(np.int32)),
+            _join_items([part.name for part in parts]),
+            absent_system(self._n),
+            freeze(np.concatenate([part.source_id for part in parts]).astype(np.int64)),
+            IdentifierTuples.join([part.identifiers for part in parts], id_names),
+            () if isinstance(attributes, Encoded) or not any(attributes) else attributes,
+        )
+
+
+def _join_items(columns: Sequence[Sequence[Item]]) -> Sequence[Item]:
+    """Return the items of several columns in one; those that repeat one item stay without an object for each."""
+    if len(columns) == 1:
+        return columns[0]
+    first = columns[0]
+    if isinstance(first, Encoded) and all(isinstance(c, Encoded) and c.table == first.table for c in columns):
+        return Encoded(np.concatenate([column.codes for column in columns if isinstance(column, Encoded)]), first.table)
+    return tuple(item for column in columns for item in column)
+
+
 # -- the experiment ----------------------------------------------------------------------------------------------------
 
 
@@ -367,10 +465,7 @@ class ExperimentBuilder(ContextBuilder):
         self.warnings: list[InputWarning] = []
         self.sources = Sources()
         self._runs: list[Run] = []
-        self._profile_rows: list[tuple[int, int, str, int]] = []
-        self._tuples: list[list[Identifier]] = []
-        self._profile_attributes: list[tuple[tuple[str, str], ...]] = []
-        self._identifiers: IdentifierTuples | None = None
+        self._profiles = ProfileTable()
         self.id_names: tuple[str, ...] = DEFAULT_ID_NAMES
         self._system: tuple[System, Ids] | None = None
         self._metrics: list[Metric] = []
@@ -397,14 +492,27 @@ class ExperimentBuilder(ContextBuilder):
         attributes: Iterable[tuple[str, str]] = (),
     ) -> int:
         """Add one profile with its identifier tuple, and return its number."""
-        self._profile_rows.append((run, int(kind), name, source_id))
-        self._tuples.append(list(identifiers))
-        self._profile_attributes.append(tuple(attributes))
-        return len(self._tuples) - 1
+        return self._profiles.add_row(run, int(kind), name, source_id, list(identifiers), tuple(attributes))
 
-    def set_identifiers(self, identifiers: IdentifierTuples) -> None:
-        """Set identifier tuples as arrays, for the profiles that were added without any."""
-        self._identifiers = identifiers
+    @property
+    def n_profiles(self) -> int:
+        """Profiles added so far: the number that the next one gets."""
+        return len(self._profiles)
+
+    def add_profiles(
+        self,
+        kinds: Ids,
+        identifiers: IdentifierTuples,
+        *,
+        run: ArrayLike = 0,
+        names: Sequence[str] | None = None,
+        source_id: ArrayLike = ABSENT,
+    ) -> range:
+        """Add many profiles at once, by column, and return their numbers; `run` and `source_id` may be one number for
+        all. The kinds of identifiers have the names that the tuples give them."""
+        self.id_names = identifiers.names
+        names = Encoded.repeat("", len(kinds)) if names is None else names
+        return self._profiles.add_columns(run, kinds, names, source_id, identifiers)
 
     def set_system(self, system: System, leaves: Ids) -> None:
         """Set a system tree and the leaf of every profile; without it, the identifier tuples make one."""
@@ -503,7 +611,7 @@ class ExperimentBuilder(ContextBuilder):
 
     def _assemble(self, contexts: ContextTree) -> Experiment:
         metrics = Metrics(tuple(self._metrics), tuple(self._columns))
-        profiles, system = self._profiles()
+        profiles, system = self._profiles_and_system()
         return Experiment(
             title=self.title,
             format=self.format,
@@ -522,20 +630,9 @@ class ExperimentBuilder(ContextBuilder):
             path=self.path,
         )
 
-    def _profiles(self) -> tuple[Profiles, System]:
-        runs, kinds, names, ids = zip(*self._profile_rows, strict=True) if self._profile_rows else ((), (), (), ())
-        identifiers = self._identifiers or IdentifierTuples.of(self._tuples, self.id_names)
-        profiles = Profiles(
-            freeze(np.array(runs, np.int32)),
-            freeze(np.array(kinds, np.int32)),
-            tuple(names),
-            absent_system(len(names)),
-            freeze(np.array(ids, np.int64)),
-            identifiers,
-            tuple(self._profile_attributes) if any(self._profile_attributes) else (),
-        )
-        profiles = profiles.of_runs(self._runs)
-        if len(identifiers) != len(profiles):
+    def _profiles_and_system(self) -> tuple[Profiles, System]:
+        profiles = self._profiles.finish(self.id_names).of_runs(self._runs)
+        if len(profiles.identifiers) != len(profiles):
             return profiles, System(np.empty(0, np.int32), (), (), np.empty(0, np.int64))
         system, leaves = self._system or system_of(profiles)
         return replace(profiles, system=leaves), system

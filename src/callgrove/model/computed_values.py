@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from callgrove.arrays import Array, Bools, Floats, Ids, Ints, combine_upwards, subtract_children, summable
+from callgrove.arrays import Array, Bools, Floats, Ids, Ints, combine_upwards, distinct, subtract_children, summable
 from callgrove.errors import CallgroveError, NotMeasuredInRun, UsageError
 from callgrove.model.contexts import ContextTree
 from callgrove.model.metrics import Aggregation, Metric, Metrics, Scope
@@ -264,11 +264,11 @@ def _visit_operands(metrics: Metrics, quantity: str, seen: set[str]) -> Iterator
 def lacks_operand(values: Values, quantity: str, profiles: Ints) -> Bools:
     """Return which profiles are of a run that did not measure a metric, or what a formula is computed from."""
     unmeasured = values.profiles.unmeasured
-    if not unmeasured:
+    if unmeasured is None:
         return np.zeros(len(profiles), np.bool_)
     needed = set(measured_operands(values.metrics, quantity))
-    lacks = {one: not needed.isdisjoint(one.metrics) for one in set(unmeasured)}
-    return np.array([lacks[unmeasured[profile]] for profile in profiles.tolist()], np.bool_)
+    lacks = np.array([not needed.isdisjoint(one.metrics) for one in unmeasured.table], np.bool_)
+    return lacks[unmeasured.codes[profiles]]
 
 
 def demand_operands(values: Values, quantity: str, profiles: Ints | None) -> None:
@@ -276,7 +276,7 @@ def demand_operands(values: Values, quantity: str, profiles: Ints | None) -> Non
     what it needs."""
     chosen = values.profiles.measured if profiles is None else profiles
     lacking = chosen[lacks_operand(values, quantity, chosen)]
-    if len(lacking):
+    if len(lacking) and values.profiles.unmeasured is not None:
         first = int(lacking[0])
         gap = values.profiles.unmeasured[first]
         operand = next(name for name in measured_operands(values.metrics, quantity) if name in gap.metrics)
@@ -410,16 +410,23 @@ def in_memory(blocks: Sequence[SparseBlock], profiles: Profiles, n_contexts: int
     return ChainedValues([Link(backend, *maps) for backend in backends])
 
 
+def _divide_by_metric(block: SparseBlock) -> Iterator[tuple[int, SparseBlock]]:
+    """Yield the metrics of a block, each with its rows."""
+    metrics = distinct(block.metric).tolist()
+    for metric in metrics:
+        yield metric, block.take(block.metric == metric) if len(metrics) > 1 else block
+
+
 def _by_type(blocks: Sequence[SparseBlock]) -> list[list[SparseBlock]]:
     """Divide rows by value type; a metric has one type, the smallest that holds all that was given for it."""
     if len({b.value.dtype for b in blocks}) <= 1:
         return [list(blocks)] if blocks else []
     types: dict[int, np.dtype[Any]] = {}
-    parts = [(m, b.take(b.metric == m)) for b in blocks for m in np.unique(b.metric).tolist()]
+    parts = [part for block in blocks for part in _divide_by_metric(block)]
     for metric, part in parts:
         types[metric] = np.promote_types(types.get(metric, part.value.dtype), part.value.dtype)
     out: dict[np.dtype[Any], list[SparseBlock]] = {}
     for metric, part in parts:
         kind = types[metric]
-        out.setdefault(kind, []).append(replace(part, value=part.value.astype(kind)))
+        out.setdefault(kind, []).append(replace(part, value=part.value.astype(kind, copy=False)))
     return list(out.values())

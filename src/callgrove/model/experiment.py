@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from callgrove.arrays import ABSENT, Array, Ids, Ints, cycles
+from callgrove.arrays import ABSENT, Array, Ids, Ints, cycles, distinct, have_equal_rows
 from callgrove.errors import CallgroveError, InputError, RefusedInput, UsageError
 from callgrove.model.computed_values import matrices, recipe
 from callgrove.model.contexts import ContextKind, ContextTree, Regions, Relation
@@ -22,8 +22,9 @@ from callgrove.model.methods.shared import SharedMethods
 from callgrove.model.methods.traces import TraceMethods
 from callgrove.model.methods.views import ViewMethods
 from callgrove.model.metrics import Aggregation, Metrics, Scope
-from callgrove.model.profiles import ProfileKind, Profiles, System
+from callgrove.model.profiles import ProfileKind, Profiles
 from callgrove.model.runs import Run
+from callgrove.model.system import System
 from callgrove.model.traces.events import ArraySamples, ArraySpans, Counters, SpanKind, Traces
 from callgrove.model.values import SparseBlock, Values
 
@@ -381,12 +382,11 @@ def _values(blocks: Sequence[SparseBlock], experiment: Experiment) -> Iterator[s
     yield from _outside("values", "profile", keys[0], len(experiment.profiles), lowest=0)
     yield from _outside("values", "context", keys[1], len(experiment.contexts), lowest=0)
     yield from _outside("values", "metric", keys[2], len(experiment.metrics), lowest=0)
-    order = np.lexsort(keys)
-    if np.logical_and.reduce([np.diff(key[order]) == 0 for key in keys]).any():
+    if have_equal_rows(*keys):
         yield "values: a (profile, context, metric) has more than one value"
     types: dict[int, set[np.dtype[Any]]] = {}
     for block in blocks:
-        for metric in np.unique(block.metric).tolist():
+        for metric in distinct(block.metric).tolist():
             types.setdefault(metric, set()).add(block.value.dtype)
     for metric, dtypes in types.items():
         if len(dtypes) > 1 and any(t.names is not None for t in dtypes):
@@ -423,8 +423,9 @@ def _spans(spans: ArraySpans, n_profiles: int, n_contexts: int) -> Iterator[str]
     yield from _find_uneven("spans", **{name: len(column) for name, column in columns.items()})
     if "kind" in columns:
         yield from _outside("spans", "kind", columns["kind"], len(SpanKind), lowest=0)
+    if "profile" in columns:
+        yield from _outside("spans", "profile", columns["profile"], n_profiles, lowest=0)
     bounds: tuple[tuple[str, int], ...] = (
-        ("profile", n_profiles),
         ("context", n_contexts),
         ("name", len(spans.strings)),
         ("category", len(spans.strings)),

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from callgrove.arrays import ABSENT, NO_OFFSET, Ids, Ints, absent_stays
+from callgrove.arrays import ABSENT, NO_OFFSET, Ids, Ints, absent_stays, distinct
 from callgrove.errors import UsageError
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.computed_values import SOURCES, ChainedValues, Link
@@ -19,7 +19,7 @@ from callgrove.model.contexts import MANGLED, ContextKind, ContextTree, Regions
 from callgrove.model.derived import formula_identity
 from callgrove.model.experiment import Experiment, InputWarning, Severity
 from callgrove.model.metrics import Metric, Scope
-from callgrove.model.profiles import Identifier, ProfileKind, Profiles
+from callgrove.model.profiles import Profiles
 from callgrove.model.runs import Run
 
 __all__ = ["PLACES", "ROOT", "Unified", "Unifier", "join_runs", "names", "unify"]
@@ -344,7 +344,7 @@ def _name_unmeasured(parts: Sequence[Experiment]) -> list[frozenset[str]]:
     derived = [set(part.metrics.derived) for part in parts]
     every = set().union(*measured)
     return [
-        frozenset((every - have - computed).union(*(one.metrics for one in set(part.profiles.unmeasured))))
+        frozenset((every - have - computed).union(*_lacking(part.profiles)))
         for part, have, computed in zip(parts, measured, derived, strict=True)
     ]
 
@@ -429,14 +429,17 @@ class _IdentifierNames:
 
 
 def _add_profiles(builder: ExperimentBuilder, profiles: Profiles, run: int, names: _IdentifierNames) -> Ids:
-    numbers = []
     tuples = profiles.identifiers
-    kinds = {kind: names.number(tuples.name(kind)) for kind in set(tuples.kind.tolist())}
-    for profile in range(len(profiles)):
-        identifiers: list[Identifier] = [(kinds[row[0]], *row[1:]) for row in tuples.rows(profile)]
-        kind = ProfileKind(int(profiles.kind[profile]))
-        numbers.append(builder.add_profile(kind, identifiers, run=run, name=profiles.name[profile]))
-    return np.array(numbers, np.int32)
+    lookup = np.zeros(int(tuples.kind.max(initial=0)) + 1, np.int32)
+    for kind in distinct(tuples.kind).tolist():
+        lookup[kind] = names.number(tuples.name(kind))
+    identifiers = replace(tuples, kind=lookup[tuples.kind])
+    return np.array(builder.add_profiles(profiles.kind, identifiers, run=run, names=profiles.name), np.int32)
+
+
+def _lacking(profiles: Profiles) -> list[frozenset[str]]:
+    """Return what runs of profiles did not measure."""
+    return [] if profiles.unmeasured is None else [one.metrics for one in profiles.unmeasured.distinct()]
 
 
 def _common(attributes: list[dict[str, str]]) -> dict[str, str]:

@@ -1,8 +1,9 @@
-"""Profiles: serial executions, each with its identifier tuple, and the system tree that they live in.
+"""Profiles: serial executions, each with its identifier tuple; which of them are meant.
 
 A tuple is an ordered list of (kind, physical, logical, interpretation), of any length and with kinds that we may not
 know; it survives reading and writing. Node, rank, thread, ... are read off it. Tuples are not unique: several
-processes without MPI share one. The index of a profile is its key.
+processes without MPI share one. The index of a profile is its key. There may be a million: all is columns, and a name
+that nobody gave a profile is made when it is shown.
 
     profile            0            1                 2
     tuple_bounds    0  |---- 1 ----|------- 4 --------|--- ...
@@ -15,30 +16,29 @@ from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from callgrove.arrays import ABSENT, Bools, Ids, Ints, Offsets, absent_stays, distinct, new_numbers
+from callgrove.arrays import ABSENT, Array, Bools, Encoded, Ids, Ints, LazyColumn, Offsets, distinct, take_items
 from callgrove.errors import UsageError
-from callgrove.model.runs import Numbers, Run, Unmeasured, choose_runs, numbers_in
+from callgrove.model.runs import IntSet, Numbers, Run, Unmeasured, choose_runs, numbers_in
 
 if TYPE_CHECKING:
     from callgrove.model.experiment import Experiment
 
 __all__ = [
     "DEFAULT_ID_NAMES",
+    "PROFILER",
     "Identifier",
     "IdentifierTuples",
     "Interpretation",
     "ProfileKind",
     "Profiles",
-    "System",
-    "Topology",
+    "absent_system",
+    "are_meant",
     "choose_profiles",
-    "follows_from_identifiers",
-    "system_of",
-    "take_system",
 ]
 
 
@@ -53,6 +53,7 @@ DEFAULT_ID_NAMES: tuple[str, ...] = (
     "CORE",
 )
 
+PROFILER = "profiler"  # the kind of places whose profiles are what a profiler tells of itself
 Identifier = tuple[int, int, int, int]  # kind, physical, logical, interpretation
 
 # column -> (identifier kind, which of its two numbers)
@@ -65,6 +66,16 @@ IDENTITY = {
     "gpu_stream": ("GPUSTREAM", "logical"),
     "core": ("CORE", "logical"),
 }
+
+
+WORDS = {  # of identifiers that descriptions of profiles have
+    "RANK": "rank",
+    "THREAD": "thread",
+    "GPUDEVICE": "gpu",
+    "GPUCONTEXT": "gpu context",
+    "GPUSTREAM": "stream",
+}
+WORD_NUMBERS = {word: number for number, word in enumerate(WORDS.values())}
 
 
 class ProfileKind(IntEnum):
@@ -122,6 +133,29 @@ class IdentifierTuples:
             names,
         )
 
+    @classmethod
+    def empty(cls, n_profiles: int, names: tuple[str, ...] = DEFAULT_ID_NAMES) -> IdentifierTuples:
+        """Return tuples without any identifier."""
+        numbers, kinds = np.empty(0, np.uint64), np.empty(0, np.int32)
+        return cls(np.zeros(n_profiles + 1, np.int64), kinds, numbers, numbers, kinds, names)
+
+    @classmethod
+    def join(cls, parts: Sequence[IdentifierTuples], names: tuple[str, ...]) -> IdentifierTuples:
+        """Return the tuples of several parts, one after the other. Kinds have the same numbers in all of them."""
+        if len(parts) == 1:
+            return replace(parts[0], names=names)
+        bounds = np.append(0, np.cumsum(np.concatenate([np.diff(part.bounds) for part in parts])))
+        kind, interpretation = (
+            np.concatenate([getattr(part, c) for part in parts]) for c in ("kind", "interpretation")
+        )
+        physical, logical = (np.concatenate([getattr(part, c) for part in parts]) for c in ("physical", "logical"))
+        return cls(bounds, kind, physical, logical, interpretation, names)
+
+    @cached_property
+    def owner(self) -> Ids:
+        """The profile of each row."""
+        return np.repeat(np.arange(len(self), dtype=np.int32), np.diff(self.bounds))
+
     def rows(self, profile: int) -> list[Identifier]:
         """Return the tuple of one profile as (kind, physical, logical, interpretation)."""
         part = slice(int(self.bounds[profile]), int(self.bounds[profile + 1]))
@@ -141,9 +175,11 @@ class IdentifierTuples:
 
     def pick(self, name: str, number: str) -> tuple[Offsets, Bools]:
         """Return the `logical` or `physical` number of the first identifier of that name, and where there is one."""
-        kinds = [k for k, known in enumerate(self.names) if known == name]
-        rows = np.flatnonzero(np.isin(self.kind, kinds))[::-1]  # the first one is written last and stays
-        owner = np.searchsorted(self.bounds, rows, side="right") - 1
+        of_name = np.zeros(len(self.kind), np.bool_)
+        for kind in (k for k, known in enumerate(self.names) if known == name):
+            of_name |= self.kind == kind
+        rows = np.flatnonzero(of_name)[::-1]  # the first one is written last and stays
+        owner = self.owner[rows]
         values, present = np.zeros(len(self), np.uint64), np.zeros(len(self), np.bool_)
         values[owner] = getattr(self, number)[rows]
         present[owner] = True
@@ -156,12 +192,12 @@ class Profiles:
 
     run: Ids
     kind: Ids
-    name: tuple[str, ...]
+    name: Sequence[str]
     system: Ids
     source_id: Ints
     identifiers: IdentifierTuples
-    attributes: tuple[tuple[tuple[str, str], ...], ...] = field(default=())
-    unmeasured: tuple[Unmeasured, ...] = field(default=())  # one for each; none where no run lacks any
+    attributes: Sequence[tuple[tuple[str, str], ...]] = field(default=())
+    unmeasured: Encoded[Unmeasured] | None = None  # of each profile; None where no run lacks any
 
     def __len__(self) -> int:
         return len(self.kind)
@@ -171,19 +207,19 @@ class Profiles:
         return Profiles(
             self.run[profiles],
             self.kind[profiles],
-            tuple(self.name[p] for p in profiles.tolist()),
+            take_items(self.name, profiles),
             self.system[profiles],
             self.source_id[profiles],
             self.identifiers.take(profiles),
-            tuple(self.attributes[p] for p in profiles.tolist()) if self.attributes else (),
-            tuple(self.unmeasured[p] for p in profiles.tolist()) if self.unmeasured else (),
+            take_items(self.attributes, profiles) if self.attributes else (),
+            None if self.unmeasured is None else self.unmeasured.take(profiles),
         )
 
     def of_runs(self, runs: Sequence[Run]) -> Profiles:
         """Return the profiles with what their runs did not measure."""
         lacking = [Unmeasured(run.name, run.unmeasured) for run in runs]
-        numbers = self.run.tolist() if any(one.metrics for one in lacking) else []
-        return replace(self, unmeasured=tuple(lacking[run] for run in numbers))
+        is_complete = not any(one.metrics for one in lacking)
+        return replace(self, unmeasured=None if is_complete else Encoded(self.run, lacking))
 
     @cached_property
     def is_summary(self) -> Bools:
@@ -194,6 +230,14 @@ class Profiles:
     def measured(self) -> Ints:
         """Profiles that are executions, not stored summaries."""
         return np.flatnonzero(~self.is_summary)
+
+    @cached_property
+    def named(self) -> Ints:
+        """Measured profiles that somebody gave a name."""
+        if isinstance(self.name, Encoded) and not any(self.name.table):
+            return np.empty(0, np.int64)
+        has_name = np.fromiter(map(bool, self.name), np.bool_, len(self))
+        return np.flatnonzero(has_name & ~self.is_summary)
 
     @property
     def n_runs(self) -> int:
@@ -229,14 +273,13 @@ class Profiles:
         """
         chosen = self.measured
         if runs is not None:
-            numbers = numbers_in(runs)
-            chosen = np.array([p for p in chosen.tolist() if int(self.run[p]) in numbers], np.int64)
+            chosen = chosen[are_meant(self.run[chosen], runs)]
         by = {"rank": ranks, "thread": threads, "node": nodes, "gpu_device": gpus, "gpu_stream": streams}
         for column, wanted in by.items():
             if wanted is not None:
-                have, numbers = self.identity_list(column), numbers_in(wanted)
-                kept = [p for p in chosen.tolist() if (number := have[p]) is not None and number in numbers]
-                chosen = np.array(kept, np.int64)
+                have, present = self.identity(column)
+                chosen = chosen[present[chosen]]
+                chosen = chosen[are_meant(have[chosen], wanted)]
         return chosen
 
     def identity(self, column: str) -> tuple[Offsets, Bools]:
@@ -252,25 +295,99 @@ class Profiles:
         """Return the name of a profile, or a description where it has none."""
         return self.name[profile] or self.describe(profile)
 
+    def labels(self, profiles: Ints) -> LazyColumn[str]:
+        """Return the labels of some profiles, each of which is made when it is asked for."""
+        return _Labels(self, profiles)
+
     def describe(self, profile: int) -> str:
         """Return a name made from the identifier tuple: `rank 3 thread 1`."""
         if self.is_summary[profile]:
             return "summary"
         if self.kind[profile] == ProfileKind.AGGREGATE:
             return "all profiles"
-        words = {
-            "RANK": "rank",
-            "THREAD": "thread",
-            "GPUDEVICE": "gpu",
-            "GPUCONTEXT": "gpu context",
-            "GPUSTREAM": "stream",
-        }
-        parts = []
-        for kind, _, logical, _ in self.identifiers.rows(profile):
-            name = self.identifiers.name(kind)
-            if name in words or name.startswith("KIND"):
-                parts.append(f"{words.get(name, name)} {logical}")
+        parts = [
+            f"{word} {logical}"
+            for kind, _, logical, _ in self.identifiers.rows(profile)
+            if (word := self.word_of(kind))
+        ]
         return " ".join(parts) or f"profile {profile}"
+
+    def word_of(self, kind: int) -> str:
+        """Return what descriptions call a kind of identifier; empty where they leave it out."""
+        name = self.identifiers.name(kind)
+        return name if name.startswith("KIND") else WORDS.get(name, "")
+
+    @cached_property
+    def description(self) -> Ints:
+        """A number for each profile, the same for those of which `describe` says the same."""
+        return _number_descriptions(self)
+
+    @cached_property
+    def lane(self) -> Ints:
+        """A number for each profile, the same for those of which `describe` says the same beside a rank in front."""
+        return _number_descriptions(self, within_rank=True)
+
+
+class _Labels(LazyColumn[str]):
+    """The labels of some profiles."""
+
+    def __init__(self, profiles: Profiles, chosen: Ints) -> None:
+        self._profiles, self._chosen = profiles, chosen
+
+    def __len__(self) -> int:
+        return len(self._chosen)
+
+    def make_item(self, row: int) -> str:
+        return self._profiles.label(int(self._chosen[row]))
+
+    def take(self, rows: Ints) -> _Labels:
+        return _Labels(self._profiles, self._chosen[rows])
+
+
+def _number_descriptions(profiles: Profiles, within_rank: bool = False) -> Ints:
+    tuples, fixed = profiles.identifiers, profiles.is_summary | (profiles.kind == ProfileKind.AGGREGATE)
+    word = _number_words(profiles)
+    rows = np.flatnonzero((word >= 0) & ~fixed[tuples.owner])
+    length = np.bincount(tuples.owner[rows], minlength=len(profiles))
+    place = np.arange(len(rows)) - np.repeat(np.cumsum(length) - length, length)  # of an identifier in its description
+    if within_rank:
+        in_front = (place == 0) & (word[rows] == WORD_NUMBERS["rank"])
+        rows, place = rows[~in_front], place[~in_front]
+    order = np.argsort(place, kind="stable")
+    rows, ends = rows[order], np.cumsum(np.bincount(place)).tolist()
+    alike = np.where(fixed, profiles.kind, len(ProfileKind)).astype(np.int64)
+    n = len(ProfileKind) + 1
+    for first, last in pairwise([0, *ends]):  # identifiers of all profiles, the outermost first
+        here = rows[first:last]
+        owner = tuples.owner[here]
+        numbers = _number_rows(alike[owner], word[here], tuples.logical[here])
+        alike[owner] = n + numbers
+        n += int(numbers.max(initial=-1)) + 1
+    silent = np.flatnonzero((length == 0) & ~fixed)  # each has a text of its own
+    alike[silent] = n + np.arange(len(silent))
+    return alike
+
+
+def _number_words(profiles: Profiles) -> Ids:
+    """Return for each identifier the number of the word that descriptions have for its kind; -1 for none."""
+    kinds = distinct(profiles.identifiers.kind)
+    numbers = dict(WORD_NUMBERS)
+    words = [profiles.word_of(kind) for kind in kinds.tolist()]
+    by_kind = [numbers.setdefault(word, len(numbers)) if word else ABSENT for word in words]
+    lookup = np.full(int(kinds[-1]) + 1 if len(kinds) else 0, ABSENT, np.int32)
+    lookup[kinds] = by_kind
+    return lookup[profiles.identifiers.kind]
+
+
+def _number_rows(*columns: Array) -> Ints:
+    """Return a number for each row, the same for equal ones."""
+    order = np.lexsort(columns[::-1])
+    fresh = np.zeros(len(order), np.bool_)
+    for column in columns:
+        fresh[1:] |= column[order][1:] != column[order][:-1]
+    out = np.empty(len(order), np.int64)
+    out[order] = np.cumsum(fresh)
+    return out
 
 
 def choose_profiles(
@@ -296,7 +413,7 @@ def choose_profiles(
     if ids is not None:
         if isinstance(ids, Collection) and (unknown := [p for p in ids if not 0 <= p < len(profiles)]):
             raise UsageError(f"{experiment.path}: there is no profile {unknown[0]}; ids are 0 to {len(profiles) - 1}")
-        chosen = np.array([p for p in chosen.tolist() if p in ids], np.int64)
+        chosen = chosen[are_meant(chosen, ids)]
     if invert:
         chosen = np.setdiff1d(profiles.measured, chosen)
     if not len(chosen):
@@ -309,6 +426,29 @@ def choose_profiles(
     return chosen
 
 
+def are_meant(numbers: Array, wanted: Numbers) -> Bools:
+    """Return which numbers, none of them negative, are among those that a caller names."""
+    if isinstance(wanted, int):
+        return np.asarray(numbers == wanted)
+    if isinstance(wanted, str):
+        wanted = numbers_in(wanted)
+    if isinstance(wanted, IntSet):
+        return _are_in_ranges(numbers.astype(np.uint64), wanted)
+    there = distinct(numbers)
+    members = set(wanted.tolist()) if isinstance(wanted, np.ndarray) else wanted
+    members = set(members) if isinstance(members, list | tuple) else members
+    meant = np.fromiter((number in members for number in there.tolist()), np.bool_, len(there))
+    return meant[np.searchsorted(there, numbers)]
+
+
+def _are_in_ranges(numbers: Offsets, wanted: IntSet) -> Bools:
+    highest = 2**64 - 1
+    ranges = [(first, min(last, highest)) for first, last in wanted.ranges if first <= highest]
+    first, last = (np.array([bounds[k] for bounds in ranges], np.uint64) for k in (0, 1))
+    at = np.searchsorted(first, numbers, side="right") - 1
+    return (at >= 0) & (numbers <= np.append(last, np.uint64(0))[at])
+
+
 def _spell_numbers(numbers: Numbers) -> str:
     return ",".join(map(str, numbers)) if isinstance(numbers, tuple | list | set) else str(numbers)
 
@@ -318,7 +458,8 @@ def _describe_choice(profiles: Profiles, by: Mapping[str, Numbers | None]) -> It
     for word, wanted in by.items():
         if wanted is not None:
             column = f"gpu_{'device' if word == 'gpu' else word}" if word in ("gpu", "stream") else word
-            known = sorted({n for n in profiles.identity_list(column) if n is not None})
+            numbers, present = profiles.identity(column)
+            known = distinct(numbers[present]).tolist()
             there = f"are {known[0]} to {known[-1]}" if known else "are none"
             yield f"{word} {wanted} (there {there if len(known) != 1 else f'is only {known[0]}'})"
 
@@ -326,129 +467,3 @@ def _describe_choice(profiles: Profiles, by: Mapping[str, Numbers | None]) -> It
 def absent_system(n_profiles: int) -> Ids:
     """Return no system tree (-1) for any profile."""
     return np.full(n_profiles, ABSENT, np.int32)
-
-
-# -- the system tree, and topologies over it ---------------------------------------------------------------------------
-
-
-# The identifiers that make a level of the tree, from the outside in; the innermost thing is the profile itself.
-LEVELS = (("NODE", "node"), ("RANK", "process"), ("GPUDEVICE", "device"), ("GPUCONTEXT", "context"))
-
-
-@dataclass(frozen=True)
-class Topology:
-    """A Cartesian arrangement: coordinates of system nodes."""
-
-    name: str
-    sizes: tuple[int, ...]
-    periodic: tuple[bool, ...]
-    dimension_names: tuple[str, ...]
-    system: Ids  # which node of the system tree
-    coordinates: Ints  # (len(system) x dimensions)
-
-    def renumber(self, new: Ids) -> Topology:
-        """Return the topology over nodes with other numbers; those without one (-1) are left out."""
-        kept = new[self.system] >= 0
-        return replace(self, system=new[self.system[kept]], coordinates=self.coordinates[kept])
-
-
-@dataclass(frozen=True)
-class System:
-    """A tree of places; parents come before children, -1 is absent."""
-
-    parent: Ids
-    kind: tuple[str, ...]
-    name: tuple[str, ...]
-    rank: Ints
-    attributes: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
-    topologies: tuple[Topology, ...] = ()
-    source_id: Ints = field(default_factory=lambda: np.empty(0, np.int64))
-
-    def __len__(self) -> int:
-        return len(self.parent)
-
-    def path(self, node: int) -> list[int]:
-        """Return the node and everything above it, the outermost last."""
-        out = [node]
-        while (above := int(self.parent[out[-1]])) >= 0:
-            out.append(above)
-        return out
-
-    def above(self, nodes: Ints | Ids) -> Bools:
-        """Return True for these nodes and everything above them. Parents come first, so one pass from the end will
-        do."""
-        out = np.zeros(len(self), np.bool_)
-        out[nodes] = True
-        for node in range(len(self) - 1, -1, -1):
-            if out[node] and self.parent[node] >= 0:
-                out[self.parent[node]] = True
-        return out
-
-    def take(self, nodes: Ints) -> System:
-        """Return some of the nodes, in ascending order, with all above them."""
-        new = absent_stays(new_numbers(nodes, len(self)))
-        numbers = nodes.tolist()
-        return System(
-            new[self.parent[nodes]],
-            tuple(self.kind[k] for k in numbers),
-            tuple(self.name[k] for k in numbers),
-            self.rank[nodes],
-            {int(new[k]): a for k, a in self.attributes.items() if new[k] >= 0},
-            tuple(t for topology in self.topologies if len((t := topology.renumber(new)).system)),
-            self.source_id[nodes] if len(self.source_id) else self.source_id,
-        )
-
-
-def system_of(profiles: Profiles) -> tuple[System, Ids]:
-    """Return the system tree that identifier tuples describe, and the leaf of every profile.
-
-    Groups are shared by equal prefixes; each profile is a leaf of its own, because tuples are not unique.
-    """
-    parent: list[int] = []
-    kinds: list[str] = []
-    names: list[str] = []
-    ranks: list[int] = []
-    known: dict[tuple[int, str, int], int] = {}
-    leaves = np.full(len(profiles), -1, np.int32)
-
-    def add(above: int, kind: str, name: str, rank: int) -> int:
-        parent.append(above)
-        kinds.append(kind)
-        names.append(name)
-        ranks.append(rank)
-        return len(parent) - 1
-
-    numbers = [(kind, profiles.identifiers.pick(name, "logical")) for name, kind in LEVELS]
-    columns = [(kind, values.tolist(), present.tolist()) for kind, (values, present) in numbers]
-    for profile in profiles.measured.tolist():
-        above = -1
-        for kind, values, present in columns:
-            if present[profile]:
-                key = (above, kind, values[profile])
-                if key not in known:
-                    known[key] = add(above, kind, f"{kind} {values[profile]}", _rank(values[profile]))
-                above = known[key]
-        leaves[profile] = add(above, "thread", profiles.label(profile), -1)
-    return System(np.array(parent, np.int32), tuple(kinds), tuple(names), np.array(ranks, np.int64)), leaves
-
-
-def follows_from_identifiers(system: System, profiles: Profiles) -> bool:
-    """Tell whether a system tree says nothing beyond the identifier tuples of its profiles."""
-    made = system_of(profiles)[0]
-    same = np.array_equal(made.parent, system.parent) and (made.kind, made.name) == (system.kind, system.name)
-    return same and not system.attributes and not system.topologies
-
-
-def take_system(system: System, profiles: Profiles, kept: Ints) -> tuple[System, Ids]:
-    """Return the places of some profiles, and the leaf of each; the whole tree where all measured ones are kept."""
-    leaves = profiles.system[kept]
-    if np.isin(profiles.measured, kept).all():
-        return system, leaves
-    if follows_from_identifiers(system, profiles):
-        return system_of(profiles.take(kept))
-    nodes = np.flatnonzero(system.above(leaves[leaves >= 0]))
-    return system.take(nodes), absent_stays(new_numbers(nodes, len(system)))[leaves]
-
-
-def _rank(number: int) -> int:
-    return number if number < 2**63 else -1

@@ -34,8 +34,9 @@ from callgrove.model.experiment import Experiment, InputWarning, Severity, Sourc
 from callgrove.model.formulas import FormulaError, parse
 from callgrove.model.metrics import Column as MetricColumn
 from callgrove.model.metrics import Metrics
-from callgrove.model.profiles import Profiles, System, take_system
+from callgrove.model.profiles import Profiles
 from callgrove.model.runs import Run
+from callgrove.model.system import System, take_system
 from callgrove.model.traces.events import SpanKind, Traces, Window
 from callgrove.model.traces.intervals import usable
 from callgrove.model.traces.selected import ALL_SPANS, SpanChoice, TraceSelection
@@ -130,7 +131,7 @@ def _take_profiles(whole: Experiment, kept: Ints) -> tuple[tuple[Run, ...], Prof
     runs = whole.runs
     if len(there) and len(kept) < len(whole.profiles):
         runs, profiles = tuple(runs[k] for k in there.tolist()), replace(profiles, run=run.astype(np.int32))
-    system, leaves = take_system(whole.system, whole.profiles, kept)
+    system, leaves = take_system(whole.system, whole.profiles, kept, profiles)
     return runs, replace(profiles, system=leaves), system
 
 

@@ -19,7 +19,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from callgrove.arrays import Array, Bools, Floats, Ids, Ints, bundles, distinct, summable
+from callgrove.arrays import Array, Bools, Floats, Ids, Ints, bundles, distinct, in_order, summable
 from callgrove.errors import CallgroveError, CorruptFile, UsageError
 from callgrove.model.contexts import ContextTree
 from callgrove.model.metrics import Aggregation, Metrics
@@ -194,11 +194,14 @@ class ArrayValues:
 
     def __init__(self, block: SparseBlock, profiles: Profiles) -> None:
         self.problems: list[CallgroveError] = []
-        order = np.lexsort((block.metric, block.context, block.profile))
-        self._rows = block.take(order)
+        self._rows = block.take(in_order(block.profile, block.context, block.metric))
         self._summary = profiles.is_summary
         self._bounds = np.searchsorted(self._rows.profile, np.arange(len(profiles) + 1))
-        self._by_context = np.argsort(self._rows.context, kind="stable")
+
+    @cached_property
+    def _by_context(self) -> Ints:
+        """Return the rows in the order of their contexts."""
+        return in_order(self._rows.context)
 
     def n_stored(self) -> int | None:
         return len(self._rows)

@@ -20,6 +20,7 @@ from pathlib import Path
 from shutil import rmtree
 from statistics import median
 from tempfile import mkdtemp
+from time import monotonic
 from typing import Any, cast
 from weakref import finalize
 
@@ -40,6 +41,7 @@ from callgrove.query.relations import (
     plain_cells,
     quote,
     refuse,
+    too_slow,
 )
 
 __all__ = ["DuckdbEngine", "SqliteEngine"]
@@ -58,6 +60,8 @@ class SqliteEngine:
     name = "sqlite"
 
     def __init__(self) -> None:
+        self.seconds: float | None = None
+        self._deadline = math.inf
         self._connection = sqlite3.connect("", isolation_level=None)
         for setting in ("journal_mode=OFF", "synchronous=OFF", "temp_store=FILE", "case_sensitive_like=ON"):
             self._connection.execute(f"PRAGMA {setting}").close()
@@ -99,7 +103,8 @@ class SqliteEngine:
             self._connection.execute("COMMIT").close()
 
     def ask(self, query: str) -> tuple[Sequence[str], Rows]:
-        self._connection.set_progress_handler(_go_on, STEPS)
+        self._deadline = math.inf if self.seconds is None else monotonic() + self.seconds
+        self._connection.set_progress_handler(self._is_late, STEPS)
         with self._reading_only():
             cursor = self._connection.execute(query)
         return [column[0] for column in cursor.description], self._fetch(cursor)
@@ -132,21 +137,20 @@ class SqliteEngine:
     def _translate_error(self, error: sqlite3.Error) -> BaseException:
         text = str(error)
         if text == "interrupted":
-            return KeyboardInterrupt()
+            return too_slow(self.seconds) if self._is_late() else KeyboardInterrupt()
         if "one statement at a time" in text:
             return refuse("there is more than one statement")
         return refuse("that is no query") if self._denied else Failed(text)
+
+    def _is_late(self) -> bool:
+        """Return whether a query has to end. While it runs, Python sees here that somebody pressed Ctrl-C."""
+        return monotonic() > self._deadline
 
     def _authorise(self, action: int, one: str | None, two: str | None, schema: str | None, by: str | None) -> int:
         if action in ALLOWED and not (action == sqlite3.SQLITE_FUNCTION and two in FORBIDDEN_FUNCTIONS):
             return sqlite3.SQLITE_OK
         self._denied = True
         return sqlite3.SQLITE_DENY
-
-
-def _go_on() -> int:
-    """Let Python see that somebody pressed Ctrl-C; the error ends the query."""
-    return 0
 
 
 @contextmanager
@@ -243,6 +247,8 @@ class DuckdbEngine:
 
     @_hear_ctrl_c()
     def __init__(self) -> None:
+        self.seconds: float | None = None
+        self._deadline = math.inf
         try:
             import duckdb
             import pyarrow
@@ -348,6 +354,7 @@ class DuckdbEngine:
 
     @_hear_ctrl_c()
     def ask(self, query: str) -> tuple[Sequence[str], Rows]:
+        self._deadline = math.inf if self.seconds is None else monotonic() + self.seconds
         for name, value in SAFE.items():
             self._connection.execute(f"SET {name} = {value}")
         with self._translate_errors():
@@ -364,14 +371,17 @@ class DuckdbEngine:
 
     def _wait_for(self, work: Callable[[], Any]) -> Any:
         """Return the result of work that is done in a thread of its own: while DuckDB is busy, this one would not hear
-        of Ctrl-C."""
+        of Ctrl-C, nor see how long it takes."""
         with ThreadPoolExecutor(1) as pool:
             future = pool.submit(work)
             try:
-                return future.result()
+                return future.result(None if self._deadline == math.inf else max(self._deadline - monotonic(), 0.0))
             except KeyboardInterrupt:
                 self._connection.interrupt()
                 raise
+            except TimeoutError:
+                self._connection.interrupt()
+                raise too_slow(self.seconds) from None
 
     def close(self) -> None:
         self._end()

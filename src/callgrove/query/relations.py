@@ -252,6 +252,8 @@ class Failed(CallgroveError):
 class Engine(Protocol):
     """A database of its own, on disk where it is large, that goes away when it is closed."""
 
+    seconds: float | None  # that a query may take; None: any number
+
     @property
     def name(self) -> str: ...
 
@@ -270,6 +272,11 @@ class Engine(Protocol):
 
     def close(self) -> None:
         """Delete everything."""
+
+
+def too_slow(seconds: float | None) -> UsageError:
+    """Return what to say of a query that was stopped."""
+    return UsageError(f"the query took longer than {seconds:g} s and was stopped; ask for less")
 
 
 def refuse(reason: str) -> UsageError:

@@ -191,11 +191,12 @@ def sql(
     query: str,
     engine: str = "",
     progress: Progress | None = None,
+    seconds: float | None = None,
 ) -> Answer:
     """Return the answer to one SELECT over the tables of one input or of several, in chunks or rows.
 
     Only what the query uses is loaded, into a temporary database. `engine` is duckdb or sqlite; without a word, DuckDB
-    where it is installed.
+    where it is installed. A query that takes more than `seconds` is stopped, which is an error.
     """
     inputs = (opened,) if isinstance(opened, Experiment | Study) else tuple(opened)
     if not inputs:
@@ -204,6 +205,7 @@ def sql(
     if not query.strip():
         raise UsageError("the query is empty; write a SELECT")
     chosen = engine_of(engine)
+    chosen.seconds = seconds
     try:
         chosen.declare(_find_tables(catalog, query))
         used = chosen.uses(query)

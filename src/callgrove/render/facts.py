@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from callgrove.analysis.overview import Hottest, Overview
-from callgrove.model.profiles import Topology
+from callgrove.model.system import Topology
 from callgrove.model.table import Table
 from callgrove.render.units import amount, duration_ns
 
@@ -150,7 +150,7 @@ def _plural(word: str, n: int) -> str:
 def next_commands(facts: Overview, path: str, options: Sequence[str] = ()) -> Iterator[str]:
     """Yield commands for this very input; `options` are how it is read."""
     where = " ".join(map(quote_word, (path, *options)))
-    if facts.parameters:
+    if facts.parameters and facts.n_runs > 1:  # nothing scales in one run
         metric = f" -m {quote_word(facts.hottest.metric)}" if facts.hottest is not None else ""
         yield f"callgrove model {where}{metric}"
         yield f"callgrove export {where} --table series"

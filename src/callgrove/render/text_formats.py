@@ -1,7 +1,8 @@
 """Tables as CSV, JSON, JSON Lines, Markdown, LaTeX and HTML.
 
 A format is a table from Python type to a function that writes one cell. Most columns hold one type, so the function is
-looked up once per column and mapped over it: that is what makes a long export fast.
+looked up once per column and mapped over it: that is what makes a long export fast. Rows of CSV and JSON are written by
+workers, where there are some: a chunk of rows is the same text whoever writes it.
 """
 
 from __future__ import annotations
@@ -9,9 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
+from itertools import chain
 from math import isfinite
 from typing import Any
 
+from callgrove.execute import IN_PROCESS, Workers
 from callgrove.model.table import UNCOUNTED, Column, Table, visible
 
 __all__ = [
@@ -145,17 +148,31 @@ def reading_writers(escape: Callable[[str], str]) -> CellWriters:
 # ASCII is escaped, so the text is the same under every locale and safe on every terminal.
 
 
-def json_text(tables: Iterable[Table]) -> Iterator[str]:
+def json_text(tables: Iterable[Table], workers: Workers = IN_PROCESS) -> Iterator[str]:
     separator = "[\n"
-    for objects in _object_chunks(tables):
-        yield separator + ",\n".join(objects)
+    for objects in workers.stream(_json_rows, filter(len, chunks(tables))):
+        yield separator + objects
         separator = ",\n"
     yield "[]\n" if separator == "[\n" else "\n]\n"
 
 
-def jsonl_text(tables: Iterable[Table]) -> Iterator[str]:
-    for objects in _object_chunks(tables):
-        yield "\n".join(objects) + "\n"
+def jsonl_text(tables: Iterable[Table], workers: Workers = IN_PROCESS) -> Iterator[str]:
+    return workers.stream(_jsonl_rows, filter(len, chunks(tables)))
+
+
+def _json_rows(table: Table) -> str:
+    return ",\n".join(_objects(table))
+
+
+def _jsonl_rows(table: Table) -> str:
+    return "\n".join(_objects(table)) + "\n"
+
+
+def _objects(table: Table) -> Iterator[str]:
+    """Return the rows of a table as JSON objects."""
+    template = _make_template(table.names)
+    columns = [cell_texts(column, _json_writers()) for column in table.columns]
+    return map(template.__mod__, zip(*columns, strict=True))
 
 
 def json_value(value: Any) -> str:
@@ -166,14 +183,6 @@ def json_value(value: Any) -> str:
         return json.dumps(value, allow_nan=False, default=_simpler)
     except ValueError:
         return json.dumps(_finite(value), allow_nan=False)
-
-
-def _object_chunks(tables: Iterable[Table]) -> Iterator[Iterable[str]]:
-    for table in chunks(tables):
-        if len(table):
-            template = _make_template(table.names)
-            columns = [cell_texts(column, _json_writers()) for column in table.columns]
-            yield map(template.__mod__, zip(*columns, strict=True))
 
 
 def _make_template(names: Iterable[str]) -> str:
@@ -242,15 +251,22 @@ _NEEDS_QUOTES = re.compile(r'[,"\r\n]').search
 _FORMULA_BEGINS = ("=", "+", "-", "@", "\t", "\r")
 
 
-def csv_text(tables: Iterable[Table], *, for_spreadsheets: bool = False) -> Iterator[str]:
-    header_written = False
-    quote, writers = (_disarm, _SPREADSHEET_WRITERS) if for_spreadsheets else (_quote, _CSV_WRITERS)
-    for table in chunks(tables):
-        if not header_written:
-            yield ",".join(map(quote, table.names)) + "\n"
-            header_written = True
-        if len(table):
-            yield _lines(table, writers)
+def csv_text(
+    tables: Iterable[Table], workers: Workers = IN_PROCESS, *, for_spreadsheets: bool = False
+) -> Iterator[str]:
+    quote, write = (_disarm, _spreadsheet_rows) if for_spreadsheets else (_quote, _csv_rows)
+    stream = chunks(tables)
+    for first in stream:
+        yield ",".join(map(quote, first.names)) + "\n"
+        yield from workers.stream(write, filter(len, chain([first], stream)))
+
+
+def _csv_rows(table: Table) -> str:
+    return _lines(table, _CSV_WRITERS)
+
+
+def _spreadsheet_rows(table: Table) -> str:
+    return _lines(table, _SPREADSHEET_WRITERS)
 
 
 def _lines(table: Table, writers: CellWriters) -> str:
@@ -326,9 +342,12 @@ def _count_levels(text: str, plain: str) -> int:
 _SPECIAL = re.compile(r"[\\`*\[<>&|~$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
 
 
-def markdown(tables: Iterable[Table]) -> Iterator[str]:
+def markdown(tables: Iterable[Table], caption: str = "") -> Iterator[str]:
+    """Yield a table, below its caption."""
     header_written = False
     left = 0
+    if caption:
+        yield f"{_escape_cell(caption)}\n\n"
     for table in chunks(tables):
         if not header_written:
             yield _header(table)
@@ -377,8 +396,11 @@ _LATEX = {character: f"\\{character}" for character in "#$%&_{}"} | {
 }
 
 
-def latex(tables: Iterable[Table]) -> Iterator[str]:
+def latex(tables: Iterable[Table], caption: str = "") -> Iterator[str]:
+    """Yield a tabular, below its caption."""
     begun, left = False, 0
+    if caption:  # not \caption, which only floats have
+        yield f"\\noindent {_latex_cell(visible(caption))}\\par\\smallskip\n"
     for table in chunks(tables):
         if not begun:
             begun = True
@@ -416,7 +438,7 @@ _LATEX_WRITERS = reading_writers(visible)
 _HTML = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;"}
 
 
-def html(tables: Iterable[Table]) -> Iterator[str]:
+def html(tables: Iterable[Table], caption: str = "") -> Iterator[str]:
     """Yield a table for browsers."""
     begun, left, align = False, 0, [""]
     for table in chunks(tables):
@@ -424,7 +446,8 @@ def html(tables: Iterable[Table]) -> Iterator[str]:
             begun = True
             numbers = [is_numeric(column) or isinstance(column, Whole) for column in table.columns]
             align = [' align="right"' if number else ' align="left"' for number in numbers]
-            yield f"<table>\n<thead>\n{_html_row('th', map(_html_cell, table.names), align)}</thead>\n<tbody>\n"
+            above = f"<caption>{_html_cell(caption)}</caption>\n" if caption else ""
+            yield f"<table>\n{above}<thead>\n{_html_row('th', map(_html_cell, table.names), align)}</thead>\n<tbody>\n"
         columns = [cell_texts(column, _HTML_WRITERS) for column in table.columns]
         yield "".join(_html_row("td", cells, align) for cells in zip(*columns, strict=True))
         left = table.left or left

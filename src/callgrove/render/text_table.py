@@ -20,6 +20,7 @@ Column widths come from the first chunk and grow with later ones, so a stream ne
 from __future__ import annotations
 
 import re
+import textwrap
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -156,10 +157,12 @@ class Look:
 PLAIN = Look()
 
 
-def text_table(tables: Iterable[Table], look: Look = PLAIN) -> Iterator[str]:
-    """Lay out the chunks of one table."""
+def text_table(tables: Iterable[Table], look: Look = PLAIN, caption: str = "") -> Iterator[str]:
+    """Lay out the chunks of one table, below its caption."""
     layout: _Layout | None = None
     left = 0
+    if caption:
+        yield _lay_out_caption(caption, look)
     for table in chunks(tables):
         columns = [list(cell_texts(column, _WRITERS)) for column in table.columns]
         begun = layout is not None
@@ -175,6 +178,12 @@ def text_table(tables: Iterable[Table], look: Look = PLAIN) -> Iterator[str]:
         left = table.left or left
     if left:
         yield look.dim(look.ellipsis + " " + more_rows(left)) + "\n"
+
+
+def _lay_out_caption(caption: str, look: Look) -> str:
+    """Return a caption in lines as long as a terminal is wide, and an empty line."""
+    lines = textwrap.wrap(visible(caption), look.width) if look.width else [visible(caption)]
+    return "\n".join(lines) + "\n\n"
 
 
 def _may_be_cut(column: Column) -> bool:

@@ -18,9 +18,10 @@ from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.contexts import ContextKind
 from callgrove.model.experiment import Experiment, Severity
 from callgrove.model.metrics import TAU_ATOMIC, Aggregation, Column, Metric, Scope, histogram
-from callgrove.model.profiles import ProfileKind, System, Topology
+from callgrove.model.profiles import ProfileKind
 from callgrove.model.runs import Run
 from callgrove.model.study.series import Study
+from callgrove.model.system import System, Topology
 from callgrove.model.traces.events import (
     LABEL,
     PARENT,

@@ -39,7 +39,7 @@ def test_flipped_bytes(zipped: bool, whole: bool, tmp_path: Path) -> None:
     data = archive(r1().members(zipped=zipped).items())
     path = tmp_path / "x.cubex"
     random = chance("flips", zipped)
-    for at in range(0, len(data), 3 if whole else 97):
+    for at in range(0, len(data), 7 if whole else 97):
         broken = bytearray(data)
         broken[at] ^= 1 << random.randrange(8)
         path.write_bytes(broken)

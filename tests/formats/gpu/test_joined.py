@@ -23,7 +23,7 @@ from callgrove.binary.sqlite.cells import Type
 from callgrove.binary.sqlite.database import SqliteCache, SqliteFile
 from callgrove.binary.sqlite.plan import Slow
 from callgrove.errors import CallgroveError, InputError
-from callgrove.formats.events.experiment import JoinedSpans
+from callgrove.formats.events.experiment import BundledSpans, JoinedSpans
 from callgrove.formats.events.spans import DataSetSpans
 from callgrove.formats.gpu import formats
 from callgrove.formats.gpu.files import read_ahead
@@ -119,6 +119,30 @@ def test_windows_and_profiles(tmp_path: Path) -> None:
         assert found == rows(one_by_one(backend), **which)
         assert 0 < len(found) < len(rows(backend))
     assert backend.joined is not None
+
+
+def stream(backend: DataSetSpans, **which: Any) -> list[list[tuple[Any, ...]]]:
+    """The spans of every chunk as they come, with depths, and with texts instead of numbers."""
+    out = []
+    for chunk in backend.chunks((*COLUMNS, "depth"), which.get("window"), which.get("profiles")):
+        columns = [chunk[name].tolist() for name in ("span", "profile", "start_ns", "end_ns", "depth")]
+        names = [[backend.strings[k] if k >= 0 else None for k in chunk[name].tolist()] for name in TEXTS]
+        out.append(list(zip(*columns, *names, strict=True)))
+    return out
+
+
+@pytest.mark.parametrize("which", [{}, {"window": (2100, 2300)}, {"profiles": np.array([0, 3, 5])}])
+def test_an_experiment_streams_bundles_as_if_every_file_were_read_alone(tmp_path: Path, which: dict[str, Any]) -> None:
+    experiment = opened(made(tmp_path, n_calls=60))
+    backend = experiment.traces.spans_backend
+    assert isinstance(backend, BundledSpans)
+    part_of = {int(p): number for number, part in enumerate(backend.parts()) for p in part.tolist()}
+    chunks = stream(backend, **which)
+    alone = [span for chunk in stream(DataSetSpans(backend.datasets, backend._profiles), **which) for span in chunk]
+    assert [span for chunk in chunks for span in chunk] == alone
+    assert all(len({part_of[profile] for _, profile, *_ in chunk}) == 1 for chunk in chunks)
+    assert len(chunks) <= N_FILES, "they were read one by one"
+    assert which or max(depth for _, _, _, _, depth, *_ in alone) > 0
 
 
 def damaged(files: Sequence[Path], statement: str) -> None:

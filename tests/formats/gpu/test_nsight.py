@@ -261,7 +261,7 @@ def test_differences_are_of_the_names_that_are_chosen(
 
 def test_every_verb_that_opens_experiments_chooses_names() -> None:
     """But for those that print or check what is in a file, and for those that read no kernels."""
-    unable = {"check", "completion", "dump", "formats", "demo", "prof", "rocpd"}
+    unable = {"check", "completion", "dump", "formats", "demo", "help", "mcp", "prof", "rocpd", "watch"}
     for verb in VERBS:
         parser = ArgumentParser()
         load_command(verb).add_arguments(parser)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import resource
+import sys
 import tracemalloc
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -50,13 +51,16 @@ def target(tmp_path: Path) -> Path:
 
 @contextmanager
 def full_disk(after: int) -> Iterator[None]:
-    """No file may become longer than that: the system refuses the write, as a full disk does."""
+    """No file may become longer than that: the system refuses the write, as a full disk does. Python keeps no module
+    that it compiles meanwhile: it does not notice that only a part of it was written."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    kept, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     resource.setrlimit(resource.RLIMIT_FSIZE, (after, hard))
     try:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        sys.dont_write_bytecode = kept
 
 
 @pytest.mark.parametrize("after", [0, 1, 100, 1_000, 2_000, 4_000, 10_000, 16_000])

@@ -1,4 +1,7 @@
-"""A disk that fills up while traces are written: a limit on the size of files in a process of its own stands for it."""
+"""A disk that fills up while traces are written: a limit on the size of files in a process of its own stands for it.
+
+That process keeps no compiled modules (-B): Python does not notice when only a part of one was written.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ def test_the_target_of_before_stays(format_name: str, old: str, tmp_path: Path) 
     source = write_rocpd(tmp_path / "r.db", [Run.random(1, 400).without("memset")])
     (tmp_path / old).write_text("old")
     words = ["convert", str(source), str(tmp_path / "o.json"), "--to", format_name, "--force", "-j", "1"]
-    done = subprocess.run([sys.executable, "-c", LIMITED, *words], cwd=ROOT, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-B", "-c", LIMITED, *words], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 1, done.stderr
     assert "cannot be written: File too large; nothing was changed" in done.stderr
     assert "Traceback" not in done.stderr
@@ -39,7 +42,7 @@ def test_an_archive_that_does_not_fit_is_not_there(tmp_path: Path) -> None:
     need_module("otf2")
     source = write_rocpd(tmp_path / "r.db", [Run.random(1, 400).without("memset")])
     words = ["convert", str(source), str(tmp_path / "o.otf2"), "-j", "1"]
-    done = subprocess.run([sys.executable, "-c", LIMITED, *words], cwd=ROOT, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-B", "-c", LIMITED, *words], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 1, done.stderr
     assert "is incomplete; is the disk full?; nothing was changed" in done.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["r.db"]

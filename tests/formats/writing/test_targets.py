@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from callgrove.errors import CallgroveError, UsageError
-from callgrove.formats.writing.targets import FolderKind, PendingFile, PendingFolder, PendingTarget
+from callgrove.errors import CallgroveError, InputError, UsageError
+from callgrove.formats.writing.targets import FolderKind, PendingFile, PendingFiles, PendingFolder, PendingTarget
 
 
 def new_folder(target: Path, overwrite: bool = False) -> PendingFolder:
@@ -130,3 +130,40 @@ def test_stdout_is_no_name(
     with pytest.raises(UsageError, match="cannot go to stdout"):
         make(Path("-"), True)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_part_that_cannot_be_read_again_is_one_of_the_target(tmp_path: Path) -> None:
+    """Writers look at what they wrote; whoever asked for the target knows nothing of hidden places."""
+    pending = new_folder(tmp_path / "out")
+    with pytest.raises(CallgroveError) as caught, pending.or_nothing():
+        raise InputError(f"{pending.place}/profile.db: cannot be read: Input/output error")
+    reason = "profile.db: cannot be read: Input/output error; nothing was changed"
+    assert str(caught.value) == f"{tmp_path}/out: cannot be written: {reason}"
+    assert caught.value.exit_code == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_input_that_cannot_be_read_is_named_itself(tmp_path: Path) -> None:
+    pending = new_folder(tmp_path / "out")
+    with pytest.raises(InputError, match=r"^in\.d: cannot be read$"), pending.or_nothing():
+        raise InputError("in.d: cannot be read")
+
+
+def test_a_set_whose_list_cannot_be_written_leaves_nothing_hidden(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "out_a").write_text("old")
+    pending = PendingFiles(tmp_path / "out", True, ["a"])
+    (pending.place / "a").write_text("new")
+    rename = Path.rename
+
+    def fail(self: Path, target: Path) -> Path:
+        if target.name == ".new":
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", fail)
+    with pytest.raises(CallgroveError, match="No space left on device; nothing was changed"), pending.or_nothing():
+        pending.complete()
+    assert list(tmp_path.iterdir()) == [tmp_path / "out_a"]
+    assert (tmp_path / "out_a").read_text() == "old"

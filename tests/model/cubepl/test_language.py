@@ -16,7 +16,8 @@ from callgrove.model.cubepl.nodes import CubePlError
 from callgrove.model.cubepl.syntax import MAX_DEPTH, MAX_TEXT, parse
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Metric, Scope
-from callgrove.model.profiles import ProfileKind, System
+from callgrove.model.profiles import ProfileKind
+from callgrove.model.system import System
 
 NAN = float("nan")
 

@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callgrove.arrays import Array, Ints
+from callgrove.arrays import ABSENT, Array, Ints
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Scope
@@ -56,7 +56,8 @@ SPANS = st.lists(st.one_of(HOSTS, OPERATIONS), min_size=1, max_size=14)
 def add_folded(builder: ExperimentBuilder, backend: SpanBackend, process: Ints, device: Ints) -> Folding:
     """All spans as one part."""
     folding = Folding(builder)
-    part = fold(Part(Traces(spans_backend=backend), np.arange(len(process), dtype=np.int32), process, device))
+    every = np.arange(len(process), dtype=np.int32)
+    part = fold(Part(Traces(spans_backend=backend), every, process, device, device == ABSENT))
     if part is not None:
         folding.add(part)
     folding.finish()

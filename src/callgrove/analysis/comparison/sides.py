@@ -160,7 +160,8 @@ def name_metrics(experiments: Sequence[Experiment], asked: Question) -> list[str
 
 
 def _metrics_named(experiments: Sequence[Experiment], text: str) -> list[str]:
-    """Return the metrics that a text names: one for all, or LEFT=RIGHT."""
+    """Return the metrics that a text names: one for all, or LEFT=RIGHT. A text that stands for metrics of different
+    names, as `time` for CPUTIME and time, stands for its own in each."""
     left, equals, right = text.partition("=")
     first = experiments[0].metrics
     names_two = any(right.strip() in other.metrics.quantities for other in experiments[1:])
@@ -170,7 +171,8 @@ def _metrics_named(experiments: Sequence[Experiment], text: str) -> list[str]:
     names = [experiments[0].metrics.resolve(left.strip())]
     for other in experiments[1:]:
         try:
-            names.append(other.metrics.resolve(right.strip() if equals else names[0]))
+            same = not equals and names[0] in other.metrics.quantities
+            names.append(names[0] if same else other.metrics.resolve(right.strip()))
         except UsageError as error:
             hint = () if equals else ("; ", OF_EACH, " names one metric of each")
             raise UsageError(f"{other.path}: ", error, *hint) from None

@@ -204,6 +204,8 @@ def gate(
         raise UsageError(f"{comparison.metric.name} does not add up, and shares of a whole are compared")
     n_ranks = np.array([_count_ranks(run, ranks, threads) for run in both])
     whole = np.array(comparison.totals) / n_ranks
+    if not np.isfinite(whole).all():
+        raise UsageError(f"{comparison.metric.name}: a run has a cost of it that is not finite, and cannot be compared")
     if not whole.sum() > 0:
         raise UsageError(f"{comparison.metric.name}: the runs have no cost of it that could be compared")
     names, costs = _choose_rows(comparison, whole, n_ranks, min_share)
@@ -287,8 +289,9 @@ def decide(
     tested = np.flatnonzero(np.all(np.isfinite(costs) & (costs > 0), axis=1)).tolist()
     rarest = 1 / count_orders(sides.n_left, sides.n_right)
     is_tested = min(sides.n_left, sides.n_right) > 1 and limits.is_rare(rarest)
-    if tested and np.all(whole > 0):
-        chosen, y = [*(rows[k] for k in tested), total], np.log(np.vstack([costs[tested], whole]))
+    if np.all(whole > 0):
+        chosen = [*([rows[k] for k in tested] or [total]), total]  # the whole alone, where no row can be tested
+        y = np.log(np.vstack([costs[tested] if tested else whole[None], whole]))
         if sides.n_left + sides.n_right > 2:
             noises = pooled_deviations(y, sides.n_left).tolist()
             chosen = [replace(row, noise=noise) for row, noise in zip(chosen, noises, strict=True)]
@@ -297,7 +300,7 @@ def decide(
         elif limits.assume_noise is not None:
             chosen = _assume(chosen, limits.assume_noise, sides, limits)
         *judged, total = chosen
-        for place, row in zip(tested, judged, strict=True):
+        for place, row in zip(tested, judged[: len(tested)], strict=True):
             rows[place] = row
     rows.sort(key=lambda row: (VERDICTS.index(row.verdict), -abs(row.right - row.left), row.path))
     return Gate(tuple(rows), total, metric, limits, sides, is_tested)

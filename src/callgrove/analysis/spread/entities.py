@@ -37,7 +37,7 @@ class Entities:
     profile; -1 where a profile was not chosen or belongs to none."""
 
     over: str
-    names: tuple[str, ...]
+    names: Sequence[str]
     of: Ints
     outside: Ints  # profiles that were chosen and belong to none
 

@@ -120,5 +120,6 @@ def _with_integers(costs: Costs, cells: Floats) -> Array:
 
 
 def _say_without(entities: Entities, has_cost: Bools) -> tuple[str, ...]:
-    n = int(np.count_nonzero(~has_cost))
+    is_one = np.array([name != f"(no {entities.over})" for name in entities.names], np.bool_)
+    n = int(np.count_nonzero(is_one & ~has_cost))
     return (f"{count(n, entities.over)} without any cost",) if n else ()

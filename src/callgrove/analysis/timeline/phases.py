@@ -94,7 +94,7 @@ def _find_phases(sequence: Sequence) -> list[Phase]:
     if len(sequence) < LEAST_COUNT:
         return []
     rows = _Patterns(sequence)
-    least = LEAST_SHARE * float(sequence.end_ns.max() - sequence.start_ns.min())
+    least = LEAST_SHARE * float(int(sequence.end_ns.max()) - int(sequence.start_ns.min()))
     phases: list[Phase] = []
     while len(phases) < MOST_PHASES:
         chosen = rows.take_best()

@@ -87,6 +87,8 @@ def _obstacle(file: FileFacts) -> str:
     pages = _page_format(head)
     if pages.size & (pages.size - 1) or pages.size < LEAST_PAGE or pages.usable < LEAST_USABLE:
         return f"pages of {pages.size} bytes"
+    if file.size < pages.size:
+        return "a file shorter than one page"
     if int.from_bytes(head[56:60], "big") != UTF8:
         return "text that is not UTF-8"
     if head[18] not in VERSIONS or head[19] not in VERSIONS or head[21:24] != FRACTIONS:

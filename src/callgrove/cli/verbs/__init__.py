@@ -2,6 +2,7 @@
 
     views.py    top, tree, hot
     scaling/    model, predict; advise
+    lasting/    watch; mcp
     algebra.py  merge, mean, cut, part, common
     info.py     info, formats
     dump.py     dump, check

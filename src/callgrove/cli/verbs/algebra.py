@@ -1,4 +1,5 @@
-"""The verbs that make an experiment of experiments: `callgrove merge`, `mean`, `common`, `cut`, `part` and `remap`.
+"""The verbs that make an experiment of experiments: `callgrove merge`, `mean`, `common`, `cut`, `part`,
+`remap` and `anonymize`.
 
 They have one shape: inputs and OUT, what the operation takes, and what is made of the inputs, written to OUT.
 """
@@ -6,6 +7,7 @@ They have one shape: inputs and OUT, what the operation takes, and what is made 
 from __future__ import annotations
 
 import argparse
+import pathlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -24,10 +26,13 @@ from callgrove.cli.results import (
     split_target,
     write_result,
 )
+from callgrove.cli.verbs import convert
 
 if TYPE_CHECKING:
+    from callgrove.algebra.anonymizing import Replacements
     from callgrove.model.experiment import Experiment
     from callgrove.model.runs import IntSet
+    from callgrove.model.study.series import Study
 
 CONFLICTS = ("error", "first", "last", "sum")
 SEVERAL = "PATH PATH... OUT", "two or more inputs, then the file or folder to write"
@@ -308,3 +313,109 @@ def _evaluate(experiment: Experiment) -> Experiment:
 
 
 REMAP = Command(RemapOptions, add_remap_arguments, run_remap)
+
+
+# -- anonymize ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnonymizeOptions(convert.Options):
+    map: str
+    keep: str | None
+
+
+def add_anonymize_arguments(parser: argparse.ArgumentParser) -> None:
+    convert.add_arguments(parser)
+    group = parser.add_argument_group("names")
+    group.add_argument(
+        "--map",
+        metavar="FILE",
+        default="",
+        help="a JSON file with what each name is replaced by; read if it is there, and written with all new ones",
+    )
+    group.add_argument(
+        "--keep",
+        metavar="REGEX",
+        default=None,
+        help="names that stay (default: calls of MPI, OpenMP, pthreads, CUDA, HIP, HSA and NCCL; '' for none)",
+    )
+
+
+def run_anonymize(options: AnonymizeOptions) -> int:
+    """Write the input under other names. The map is written last: it is complete, and of a result that is there."""
+    from callgrove.algebra.anonymizing import anonymize_experiment, anonymize_study, list_left_out
+    from callgrove.cli.messages import note
+    from callgrove.model.study.series import Study
+
+    names = _make_replacements(options)
+
+    def change(opened: Experiment | Study) -> Experiment | Study:
+        for what in list_left_out(opened):
+            note(f"left out: {what}")
+        return anonymize_study(opened, names) if isinstance(opened, Study) else anonymize_experiment(opened, names)
+
+    code = convert.run(_settle_target(options), change)
+    if options.map:
+        _write_map(names, pathlib.Path(options.map))
+    return code
+
+
+def _settle_target(options: AnonymizeOptions) -> AnonymizeOptions:
+    """Return the options with the format of the input, where the target's ending names none and it can be written."""
+    from callgrove.binary.files import Source
+    from callgrove.errors import UsageError
+    from callgrove.formats.registry import entry_of, formats_for_target, settle_format
+
+    try:
+        if not options.to:
+            formats_for_target(options.target)
+    except UsageError:
+        chosen = settle_format(Source.of(options.inputs[0]), options.from_format)[0].name
+        if not entry_of(chosen).writes:
+            raise
+        return replace(options, to=chosen)
+    return options
+
+
+def _make_replacements(options: AnonymizeOptions) -> Replacements:
+    """Return the replacements that a user has, or none yet."""
+    import re
+
+    from callgrove.algebra.anonymizing import KEPT_NAMES, Replacements
+    from callgrove.errors import UsageError
+
+    keep = KEPT_NAMES if options.keep is None else options.keep
+    try:
+        re.compile(keep)
+    except re.error as error:
+        raise UsageError(f"--keep {keep!r}: is no regular expression: {error}") from error
+    return Replacements(_read_map(pathlib.Path(options.map)) if options.map else None, keep)
+
+
+def _read_map(file: pathlib.Path) -> dict[str, dict[str, str]] | None:
+    import json
+
+    from callgrove.errors import InputError
+
+    try:
+        known = json.loads(file.read_text("utf-8"))
+    except FileNotFoundError:
+        return None
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{file}: is no JSON: {error}") from error
+    texts = known.values() if isinstance(known, dict) else [None]
+    if not all(isinstance(one, dict) and all(isinstance(text, str) for text in one.values()) for one in texts):
+        raise InputError(f'{file}: is no map of names; it looks like {{"function": {{"solve": "function_1"}}}}')
+    return {kind: dict(told) for kind, told in known.items()}
+
+
+def _write_map(names: Replacements, file: pathlib.Path) -> None:
+    import json
+
+    from callgrove.cli.output import replacing
+
+    with replacing(file) as place:
+        place.write_text(json.dumps(names.known, indent=1, ensure_ascii=False) + "\n", "utf-8")
+
+
+ANONYMIZE = Command(AnonymizeOptions, add_anonymize_arguments, run_anonymize)

@@ -51,7 +51,11 @@ _callgrove() {
     [[ "${answer[1]}" == files ]] && _files && nothing=0
     return nothing
 }
-compdef _callgrove callgrove
+if [[ "${funcstack[1]}" == _callgrove ]]; then
+    _callgrove "$@"  # loaded from a folder of $fpath, by the first Tab
+else
+    compdef _callgrove callgrove
+fi
 """
 
 FISH = r"""# callgrove: completion for fish. In ~/.config/fish/config.fish:  callgrove completion fish | source
@@ -112,6 +116,10 @@ def _propose(before: Sequence[str], prefix: str) -> tuple[bool, Iterable[str]]:
         return not prefix.startswith("-"), [*verbs, "--help", "--version"] if prefix[:1] == "-" else verbs
     if given[0] == "completion" and not prefix.startswith("-"):
         return False, SCRIPTS
+    if given[0] == "help" and not prefix.startswith("-") and given[-1] != "--man":
+        from callgrove.cli.help import list_topics
+
+        return False, list_topics()
     verb = verbs.get(given[0], verbs["info"])
     parser = Parser(f"callgrove {verb.name}")
     load_command(verb).add_arguments(parser)

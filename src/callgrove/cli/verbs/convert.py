@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from callgrove.cli.contexts import add_contexts
 from callgrove.cli.messages import exit_code_of, settle_stdout, tidy_ending
-from callgrove.cli.options import InputOptions, add_execution, add_study_input, engine_for, row_limit
+from callgrove.cli.options import InputOptions, add_study_input, row_limit, workers_for
 from callgrove.cli.parser import Command, Parser
 from callgrove.cli.selecting import CuttingOptions, add_cutting, cut_costs, is_cut, select_part
 
@@ -43,6 +43,7 @@ FLAGS = {  # of fields of WriteOptions
     "keep_partial": "--keep-partial",
     "limit": "--limit",
 }
+MANIFEST = ".manifest.json"
 MOST_NODES = 80  # of a graph
 COSTS_OF_STACKS = ("folded", "speedscope", "pprof", "dot")  # a window of time is that of costs, as in `top`
 AGENT_INDICES = ("absolute", "relative", "type-relative")  # AgentIndex
@@ -81,12 +82,15 @@ class TraceOptions:
 class Options(InputOptions, CuttingOptions, TraceOptions):
     target: str
     force: bool
+    record: bool = False
     to: str = ""
     dialect: str = ""
+    renamed_models: Sequence[str] = ()
+    removed_models: Sequence[str] = ()
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_study_input(parser, many=True, jobs=False)
+    add_study_input(parser, many=True)
     parser.add_argument("target", metavar="OUT", help="the file or folder to write; traces may go to stdout (-)")
     parser.add_argument(
         "--to", metavar="FORMAT", default="", help="the format to write (default: by the ending of OUT)"
@@ -106,6 +110,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--force", action="store_true", help="replace OUT if it exists")
     parser.add_argument(
+        "--record", action="store_true", help=f"write digests of OUT to OUT{MANIFEST}, for 'check --against'"
+    )
+    parser.add_argument(
+        "--rename-models",
+        dest="renamed_models",
+        action="append",
+        default=[],
+        metavar="OLD=NEW",
+        help="rename a set of models of a study",
+    )
+    parser.add_argument(
+        "--remove-models",
+        dest="removed_models",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="leave a set of models of a study out",
+    )
+    parser.add_argument(
         "--limit",
         metavar="N",
         type=row_limit,
@@ -116,7 +139,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_contexts(parser)
     add_trace_options(parser)
     add_ignored(parser, argparse.SUPPRESS)
-    add_execution(parser)
 
 
 def add_trace_options(parser: argparse.ArgumentParser) -> None:
@@ -196,22 +218,29 @@ def _refuse_unused(options: Options, names: Sequence[str]) -> None:
         raise UsageError(unused[0])
 
 
-def run(options: Options) -> int:
+Change = Callable[["Experiment | Study"], "Experiment | Study"]
+
+
+def _change_nothing(opened: Experiment | Study) -> Experiment | Study:
+    return opened
+
+
+def run(options: Options, change: Change = _change_nothing) -> int:
     """Convert the input; what the target cannot hold is said on stderr, one line each."""
-    from callgrove.execute import executor
     from callgrove.formats.registry import formats_for_target
 
     say_ignored(options)
     names = [options.to] if options.to else formats_for_target(options.target)
     _refuse_unused(options, names)
-    with executor(engine_for(options, options.inputs)) as workers:
-        return convert(options, names, workers)
+    with workers_for(options, options.inputs) as workers:
+        return convert(options, names, workers, change)
 
 
-def convert(options: Options, names: list[str], workers: Workers) -> int:
-    """Write the input of a verb in one of some formats: for series over parameters, or for executions."""
+def convert(options: Options, names: list[str], workers: Workers, change: Change = _change_nothing) -> int:
+    """Write the input of a verb in one of some formats: for series over parameters, or for executions. `change` makes
+    what is written of what was opened and selected."""
     from callgrove.cli.messages import progress, say_losses
-    from callgrove.cli.opening import as_study
+    from callgrove.cli.opening import as_study, say_run_values
     from callgrove.cli.results import refuse_target
     from callgrove.errors import IncompleteResult, UsageError
     from callgrove.formats.interface import WriteOptions, Writes
@@ -223,6 +252,7 @@ def convert(options: Options, names: list[str], workers: Workers) -> int:
         writer_of(name)
         check_dialect(name, options.dialect if len(names) == 1 else "")
     refuse_target(options.target, options.inputs, names, overwrite=options.force)
+    _refuse_record(options)
     if options.no_traces and all(entry_of(name).holds_only_traces for name in names):
         raise UsageError(f"--no-traces leaves nothing: {names[0]} holds traces and nothing else")
     opened = _open_input(options, names, workers)
@@ -241,13 +271,62 @@ def convert(options: Options, names: list[str], workers: Workers) -> int:
         )
     if not isinstance(format_, Writes):  # it holds series: an experiment with runs becomes them
         opened = as_study(opened, options)
+        say_run_values(opened, options)
+    opened = change(_change_model_sets(opened, options))
     with progress() as report:
         how = options.apply_to(WriteOptions(dialect, options.force, report, workers=workers))
         lost = write_experiment(opened, format_, Path(options.target), how)
+    if options.record:
+        _record_digests(Path(options.target))
     say_losses(lost, options.target, strict=options.strict)
     if isinstance(opened, Experiment) and opened.values.problems and options.strict:
         raise IncompleteResult(f"{options.target}: was written without what is damaged in {options.input_name}")
     return 0
+
+
+def _refuse_record(options: Options) -> None:
+    """Refuse digests of what is no file or folder by itself, before anything is written."""
+    from callgrove.errors import UsageError
+    from callgrove.formats.writing.targets import refuse_existing
+
+    if options.record and options.target == "-":
+        raise UsageError("--record: what goes to stdout has no digests; name OUT")
+    if options.record:
+        refuse_existing(Path(options.target + MANIFEST), options.force)
+
+
+def _record_digests(target: Path) -> None:
+    from callgrove.binary.manifest import take_digests, write_manifest
+    from callgrove.cli.messages import note
+    from callgrove.cli.output import replacing
+
+    manifest = target.with_name(target.name + MANIFEST)
+    if not target.exists():
+        note(f"{manifest}: not written, as {target} is not one file or folder")
+        return
+    manifest.unlink(missing_ok=True)  # where a new one cannot be written, none is better than one of another OUT
+    with replacing(manifest) as place:
+        write_manifest(take_digests(target), place)
+
+
+def _change_model_sets(opened: Experiment | Study, options: Options) -> Experiment | Study:
+    """Return a study whose sets of models are renamed and left out as the options say."""
+    from callgrove.errors import UsageError
+    from callgrove.model.experiment import Experiment
+    from callgrove.modeling.stored_models import remove_models, rename_models
+
+    if not (options.renamed_models or options.removed_models):
+        return opened
+    if isinstance(opened, Experiment):
+        raise UsageError(f"{options.input_name}: holds an execution, which has no models to rename or remove")
+    for name in options.removed_models:
+        opened = remove_models(opened, name)
+    for text in options.renamed_models:
+        old, sign, new = text.partition("=")
+        if not (sign and new):
+            raise UsageError(f"{text!r} is not OLD=NEW")
+        opened = rename_models(opened, old, new)
+    return opened
 
 
 def _open_input(options: Options, names: list[str], workers: Workers) -> Experiment | Study:
@@ -308,10 +387,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: list[str]) -> int:
-    from callgrove.cli.messages import note
-    from callgrove.cli.options import engine_for
-    from callgrove.cli.results import refuse_target
-    from callgrove.execute import executor
+    from callgrove.cli.options import enter_cluster
 
     @dataclass(frozen=True, kw_only=True)
     class MergeOptions(Options):
@@ -323,13 +399,22 @@ def _run(arguments: list[str]) -> int:
         options = parser.read(arguments, MergeOptions)
     except SystemExit:  # argparse has printed the help
         return 0
+    with enter_cluster(options) as ready:
+        return _merge(ready, ready.output_format)
+
+
+def _merge(options: Options, words: Sequence[str]) -> int:
+    """Write the databases in each of some formats."""
+    from callgrove.cli.messages import note
+    from callgrove.cli.results import refuse_target
+
     say_ignored(options)
-    for text in find_unused_options(options, [FORMATS[word] for word in options.output_format]):
+    for text in find_unused_options(options, [FORMATS[word] for word in words]):
         note(text)  # scripts give the same options whatever they write
-    each = [(FORMATS[word], target) for word, target in _name_targets(options.output_format, options.target)]
+    each = [(FORMATS[word], target) for word, target in _name_targets(words, options.target)]
     for name, target in each:  # before the first one is written
         refuse_target(target, options.paths, [name], overwrite=options.force)
-    with executor(engine_for(options, options.paths)) as workers:
+    with workers_for(options, options.paths) as workers:
         return max(convert(replace(options, target=target), [name], workers) for name, target in each)
 
 

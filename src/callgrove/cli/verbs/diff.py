@@ -9,7 +9,15 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from callgrove.cli.options import UNSAID, SelectionOptions, TableOutput, add_remap, add_selection, add_table_output
+from callgrove.cli.options import (
+    UNSAID,
+    VALUES_OF_RUNS,
+    SelectionOptions,
+    TableOutput,
+    add_remap,
+    add_selection,
+    add_table_output,
+)
 from callgrove.cli.parser import Command
 from callgrove.cli.results import (
     MatchingOptions,
@@ -22,6 +30,7 @@ from callgrove.cli.results import (
 )
 from callgrove.cli.verbs.gate import FORMATS, GROUPINGS, MOST_ROWS, GateOptions, add_gate, check_sides, run_gate
 from callgrove.cli.verbs.report import add_page, check_page, write_comparison
+from callgrove.cli.verbs.scaling.model import parse_point
 
 if TYPE_CHECKING:
     from callgrove.analysis.comparison import Comparison
@@ -50,6 +59,8 @@ class Options(GateOptions, ResultOptions, MatchingOptions, SelectionOptions, Tab
     report: str | None
     title: str
     max_size: int
+    models: bool
+    at: dict[str, float] | None
 
     @property
     def files(self) -> Mapping[str, str | None]:
@@ -98,6 +109,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "value, the largest loss; or paths by name",
     )
     parser.add_argument("--only", choices=ONLY, default="", help="only what both sides have, or one of them alone")
+    parser.add_argument(
+        "--models",
+        action="store_true",
+        help="compare the scaling models of two studies: functions, predictions, where they cross",
+    )
+    parser.add_argument("--at", type=parse_point, metavar="P=4096", help="the point at which --models compares them")
+    parser.add_argument(
+        "--value",
+        dest="scaling",
+        choices=VALUES_OF_RUNS,
+        default="",
+        help="of folders of runs over parameters: what a value of a run is (default: the sum over it)",
+    )
     _add_scaling(parser)
     add_table_output(parser, formats=FORMATS, limit=MOST_ROWS, where=True)
     parser.add_argument("--write", metavar="OUT", help="write an experiment of the differences instead of a table")
@@ -143,6 +167,7 @@ def _process_counts(text: str) -> list[int]:
 def run(options: Options) -> int:
     from callgrove.cli.comparing import are_studies
     from callgrove.cli.opening import open_any
+    from callgrove.errors import UsageError
 
     check_sides(options)
     _check_page(options)
@@ -158,6 +183,9 @@ def run(options: Options) -> int:
     opened = [open_any(replace(options, paths=[path])) for path in options.paths]
     if not options.write and not options.report and are_studies(opened):
         return _compare_studies(opened, options)
+    if options.models or options.at or options.scaling:
+        only = "--models, --at and --value are for studies: files of series, or folders of runs over parameters"
+        raise UsageError(only)
     inputs = [_require_experiment(one, path, options) for one, path in zip(opened, options.paths, strict=True)]
     if options.write:
         return _write(inputs, options.write, options)
@@ -174,6 +202,9 @@ def _refuse_beside_sides(options: Options) -> None:
         "--scaling": options.scales,
         "--processes": options.processes,
         "--match": options.match,
+        "--models": options.models,
+        "--at": options.at,
+        "--value": options.scaling,
         "--flat with --by path": options.flat and options.by == "path",
         **_list_of_writing(options),
     }
@@ -196,10 +227,12 @@ def _require_experiment(opened: Experiment | Study, path: str, options: Options)
 
 
 def _compare_studies(opened: Sequence[Experiment | Study], options: Options) -> int:
-    from callgrove.cli.comparing import compare_opened_studies, show_studies
+    from callgrove.analysis.comparison.studies import StudyQuestion, compare_studies
+    from callgrove.cli.comparing import compare_study_models, make_studies, show_models, show_studies
     from callgrove.cli.opening import say_damage_met
     from callgrove.errors import UsageError
     from callgrove.model.experiment import Experiment
+    from callgrove.model.study.from_runs import describe_values
 
     given = {
         "--scaling": options.scales,
@@ -211,8 +244,17 @@ def _compare_studies(opened: Sequence[Experiment | Study], options: Options) -> 
     }
     if unfit := [flag for flag, is_given in given.items() if is_given]:
         raise UsageError(f"{unfit[0]} is not for series over parameters; --run compares single runs of folders")
-    made, units = compare_opened_studies(opened, options.metric, options.sort, options.only, options.scope)
-    show_studies(made, units, options)
+    if options.models or options.at:
+        unfit = [flag for flag, given in (("--sort", options.sort != "difference"), ("--only", options.only)) if given]
+        if unfit:
+            raise UsageError(f"{unfit[0]} is not for models, which are sorted by their difference at the point")
+    studies = make_studies(opened, options.metric, options.scope, options.scaling)
+    of_runs = next((study for study in studies if describe_values(study)), studies[0])
+    if options.models or options.at:
+        show_models(compare_study_models(studies, options.metric, options.at), of_runs, options)
+    else:
+        asked = StudyQuestion(options.metric, options.sort, options.only)
+        show_studies(compare_studies(studies, asked), of_runs, options)
     for one in opened:
         if isinstance(one, Experiment):
             say_damage_met(one, options)

@@ -7,14 +7,24 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
-from callgrove.cli.options import PathOptions, TableOutput, add_from, add_path, add_salvage, add_table_output
+from callgrove.cli.options import (
+    ExecutionOptions,
+    PathOptions,
+    TableOutput,
+    add_execution,
+    add_from,
+    add_path,
+    add_salvage,
+    add_table_output,
+    workers_for,
+)
 from callgrove.cli.output import emit, emit_text
 from callgrove.cli.parser import Command
 from callgrove.errors import CallgroveError
 
 if TYPE_CHECKING:
     from callgrove.binary.files import Source
-    from callgrove.formats.interface import Field, Format
+    from callgrove.formats.interface import Field, Format, Problem
     from callgrove.model.table import Table
 
 
@@ -133,14 +143,24 @@ PROBLEM_COLUMNS = ("severity", "file", "place", "problem")
 
 
 @dataclass(frozen=True, kw_only=True)
-class CheckOptions(PathOptions, TableOutput):
+class CheckOptions(PathOptions, ExecutionOptions, TableOutput):
     salvage: bool
+    record: str
+    against: str
 
 
 def add_check_arguments(parser: argparse.ArgumentParser) -> None:
     add_path(parser, "a file or folder that a profiler wrote")
     add_from(parser)
     add_salvage(parser)
+    digests = parser.add_mutually_exclusive_group()
+    digests.add_argument(
+        "--record", metavar="FILE", default="", help="if the input is sound, write digests of its files to FILE"
+    )
+    digests.add_argument(
+        "--against", metavar="FILE", default="", help="compare every byte with the digests that --record wrote"
+    )
+    add_execution(parser)
     add_table_output(parser)
 
 
@@ -155,8 +175,11 @@ def run_check(options: CheckOptions) -> int:
     from callgrove.render.text_formats import Prose
 
     [path] = options.paths
-    with progress() as report:
-        chosen, problems = check_path(path, options.from_format, ReadOptions(options.salvage, report))
+    with progress() as report, workers_for(options, options.paths) as workers:
+        how = ReadOptions(options.salvage, report, workers=workers)
+        chosen, problems = check_path(path, options.from_format, how)
+    if options.against:
+        problems = [*_compare_digests(path, options.against), *problems]
     rows = [(p.severity.value, p.file, p.section, with_flags(p.text).removeprefix(f"{path}: ")) for p in problems]
     table = Table.from_rows(PROBLEM_COLUMNS, rows)
     if rows or not options.is_printed_table:  # for people, no problem is no table
@@ -164,7 +187,37 @@ def run_check(options: CheckOptions) -> int:
     damage = sum(p.severity == Severity.DAMAGE for p in problems)
     places = "1 damaged place" if damage == 1 else f"{damage} damaged places"
     note(f"{path}: {places}" if damage else f"{path}: sound ({chosen.title})")
+    if options.record:
+        _record_digests(path, options.record, damage)
     return InputError.exit_code if damage else 0
+
+
+def _compare_digests(path: str, manifest: str) -> Iterator[Problem]:
+    from pathlib import Path
+
+    from callgrove.binary.manifest import compare_with_manifest
+    from callgrove.formats.interface import Problem
+    from callgrove.model.experiment import Severity
+
+    for one in compare_with_manifest(Path(path), Path(manifest)):
+        yield Problem(Severity.DAMAGE if one.is_damage else Severity.NOTE, one.file, one.place, one.text)
+
+
+def _record_digests(path: str, manifest: str, damage: int) -> None:
+    """Write the digests of a sound input; those of a damaged one would call it sound later."""
+    from pathlib import Path
+
+    from callgrove.binary.manifest import take_digests, write_manifest
+    from callgrove.cli.messages import note
+    from callgrove.cli.output import replacing
+
+    if damage:
+        note(f"{manifest}: not written, as the input is damaged")
+        return
+    digests = take_digests(Path(path))
+    with replacing(Path(manifest)) as place:
+        write_manifest(digests, place)
+    note(f"{manifest}: digests of {len(digests)} files, {sum(one.size for one in digests.values()):,} bytes")
 
 
 CHECK = Command(CheckOptions, add_check_arguments, run_check)

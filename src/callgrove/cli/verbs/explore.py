@@ -30,7 +30,7 @@ class Options(InputOptions, SelectionOptions):
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_input(parser, many=True)
+    add_input(parser, many=True, waits=True)
     add_selection(parser)
     add_remap(parser)
 

@@ -18,14 +18,24 @@ from callgrove.cli.options import (
     add_selection,
     add_study_input,
     add_table_output,
+    workers_for,
 )
-from callgrove.cli.output import emit, filter_chunks, replacing, say_selected_cost
+from callgrove.cli.output import (
+    emit,
+    emit_of_study,
+    filter_chunks,
+    replacing,
+    say_selected_cost,
+    state_run_values,
+)
 from callgrove.cli.parser import Command
-from callgrove.errors import MissingExtra
+from callgrove.errors import MissingExtra, UsageError
 from callgrove.model.table import UNCOUNTED, Column, Table, first_rows
 
 if TYPE_CHECKING:
+    from callgrove.execute import Workers
     from callgrove.model.experiment import Experiment
+    from callgrove.model.study.series import Study
 
 __all__ = ["emit_parquet"]
 
@@ -35,6 +45,7 @@ __all__ = ["emit_parquet"]
 
 TABLES = ("profiles", "metrics", "contexts", "values", "samples", "spans", "counters", "parameters", "series")
 WITHOUT_PROFILE = ("profiles", "spans", "counters")  # of GPU runs: nothing has to be folded for these
+WORK = ("callgrove.formats.gpu.formats", "callgrove.render.text_formats")  # what workers run
 SCOPES = ("stored", "exclusive", "inclusive", "point", "function", "lexical")
 
 
@@ -57,26 +68,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: Options) -> int:
-    from callgrove.analysis.tables import Selection, export, n_rows
-    from callgrove.cli.messages import note
-    from callgrove.cli.opening import as_study, open_any, say_damage_met
-    from callgrove.errors import UsageError
-    from callgrove.model.experiment import Experiment
-    from callgrove.model.profiles import choose_profiles
-
     if not options.table:
         raise UsageError(f"name a table: --table {', '.join(TABLES[:-1])} or {TABLES[-1]}")
     if options.format == "parquet" and not options.output:
         raise UsageError("a Parquet file cannot be printed: name it with -o FILE")
     if options.table != "values" and (options.metric or options.scope != "stored"):
         raise UsageError(f"-m and --scope choose values; the table {options.table} has no such choice")
-    opened = open_any(options, series=options.table == "series", fold=options.table not in WITHOUT_PROFILE)
+    with workers_for(options, options.inputs, WORK) as workers:
+        return _export(options, workers)
+
+
+def _export(options: Options, workers: Workers) -> int:
+    from callgrove.analysis.tables import Selection, export, n_rows
+    from callgrove.cli.messages import note
+    from callgrove.cli.opening import as_study, open_any, say_damage_met
+    from callgrove.model.experiment import Experiment
+    from callgrove.model.profiles import choose_profiles
+
+    fold = options.table not in WITHOUT_PROFILE
+    opened = open_any(options, series=options.table == "series", fold=fold, workers=workers)
     if options.table == "series":
         opened = as_study(opened, options)
     if not isinstance(opened, Experiment):
         of_study: list[int] = []
         announced = n_rows(opened, options.table, Selection())
-        _write_tables(_count_rows(export(opened, options.table), of_study), options, announced)
+        _write_tables(_count_rows(export(opened, options.table), of_study), options, announced, workers, opened)
         return _say_differences(options, [*opened.unexplained, *_explain_difference(options, announced, sum(of_study))])
     if options.contexts:
         say_selected_cost(opened, options.metric)
@@ -93,7 +109,7 @@ def run(options: Options) -> int:
             say_damage_met(opened, options, printed=False)
     sizes: list[int] = []
     announced = n_rows(opened, options.table, chosen)
-    _write_tables(_count_rows(tables, sizes), options, announced)
+    _write_tables(_count_rows(tables, sizes), options, announced, workers)
     if not any(sizes):
         note(f"{options.input_name}: has no {options.table}")
     for text in told:
@@ -104,15 +120,20 @@ def run(options: Options) -> int:
     return _say_differences(options, unexplained) or ended
 
 
-def _write_tables(tables: Iterable[Table], options: Options, n_rows: int | None) -> None:
-    """Print the table, or write it as a Parquet file."""
-
+def _write_tables(
+    tables: Iterable[Table], options: Options, n_rows: int | None, workers: Workers, study: Study | None = None
+) -> None:
+    """Print the table, whose rows workers write, or write it as a Parquet file; one of a study states what a value of a
+    run is."""
     if options.where:
         tables, n_rows = filter_chunks(tables, options), None
     if options.format == "parquet" and options.output:
-        emit_parquet(tables, options.table, options.output, options.limit, n_rows)
+        stated = tables if study is None else state_run_values(tables, study)
+        emit_parquet(stated, options.table, options.output, options.limit, n_rows)
+    elif study is not None:
+        emit_of_study(tables, study, options, n_rows, workers)
     else:
-        emit(tables, options, n_rows)
+        emit(tables, options, n_rows, workers=workers)
 
 
 def _explain_difference(options: Options, announced: int | None, printed: int) -> list[str]:
@@ -163,6 +184,7 @@ UNSIGNED = ("offset", "node", "rank", "thread", "gpu_device", "gpu_context", "gp
 TEXTS = (
     *("kind", "name", "unit", "scope", "dtype", "aggregate", "statistic", "description", "formula", "derived"),
     *("identifiers", "host", "file", "module", "path", "relation", "category", "callpath", "fields"),
+    "run_value",
 )
 
 

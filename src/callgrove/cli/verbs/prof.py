@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from callgrove.cli.options import ExecutionOptions, add_execution, engine_for
+from callgrove.cli.options import ExecutionOptions, add_execution, workers_for
 from callgrove.cli.parser import Command
 from callgrove.errors import compose_text
 
@@ -130,11 +130,8 @@ def views(text: str) -> tuple[str, ...]:
 
 def run(options: Options) -> int:
     """Make a database of measurements; what was left out, and why, is said on stderr."""
-    from callgrove.execute import executor
-
-    with executor(
-        engine_for(options, options.paths[:-1] or options.paths, PER_FILE), preload=["callgrove.prof.conversion"]
-    ) as workers:  # first of all: under MPI only one process goes on
+    sources = options.paths[:-1] or options.paths
+    with workers_for(options, sources, ["callgrove.prof.conversion"], PER_FILE) as workers:
         return _convert(options, workers)
 
 

@@ -248,7 +248,7 @@ def host(text: str) -> str:
 
 
 def add_view_arguments(parser: argparse.ArgumentParser) -> None:
-    add_study_input(parser, many=True)
+    add_study_input(parser, many=True, waits=True)
     add_selection(parser, "the metric to show first (default: the first one that is a time, else the first)")
     add_remap(parser)
     parser.add_argument("--port", metavar="N", type=port, default=0, help="the port to use (default: any that is free)")
@@ -319,7 +319,8 @@ def _list_view_inputs(options: ViewOptions) -> Iterator[ServedInput]:
     if not options.inputs:
         raise UsageError("name a PATH; see --help")
     for part in parts:
-        yield Input(Wanted(tuple(part.inputs), _opener(part), _choice(part)), with_flags)
+        how = replace(part, port=0, browser=False, idle=0.0, hosts=[], metric=None)
+        yield Input(Wanted(tuple(part.inputs), _opener(part), _choice(part), repr(how)), with_flags)
 
 
 def _choice(options: ViewOptions) -> Choice:

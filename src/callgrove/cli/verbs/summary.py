@@ -13,13 +13,12 @@ from callgrove.cli.options import (
     InputOptions,
     ProfileOptions,
     TableOutput,
-    add_execution,
     add_input,
     add_profiles,
     add_run,
     add_table_output,
     add_window,
-    engine_for,
+    workers_for,
 )
 from callgrove.cli.output import emit, emit_each, filter_rows
 from callgrove.cli.parser import Command
@@ -58,7 +57,7 @@ class Options(InputOptions, ProfileOptions, TableOutput):
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_input(parser, many=True, jobs=False)
+    add_input(parser, many=True)
     group = parser.add_argument_group("selection")
     group.add_argument(
         "--section", action="append", default=[], choices=SECTIONS, help="only this section; may be repeated"
@@ -102,7 +101,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="true|false",
         help="the same in rocprofv3's words: true is inside, false is touch",
     )
-    add_execution(parser)
     add_table_output(parser, per_section=FOR_PEOPLE, where=True)
 
 
@@ -121,15 +119,14 @@ def run(options: Options) -> int:
     from callgrove.cli.messages import note
     from callgrove.cli.opening import open_experiment, say_added_up, say_damage_met, say_new_damage
     from callgrove.errors import UsageError
-    from callgrove.execute import executor
     from callgrove.model.profiles import choose_profiles
 
     if options.where and options.columns:
         raise UsageError("--where chooses among rows of all sections, --columns has a table for each: leave out one")
-    with executor(engine_for(options, options.paths), preload=WORK) as workers:
+    with workers_for(options, options.paths, WORK) as workers:
         whole = open_experiment(replace(options, contexts=()), fold=False, workers=workers)
         experiment = choose_spans(whole, options.selection) if options.contexts else whole
-        if experiment.traces.n_spans:
+        if experiment.profiles.n_runs > 1 and experiment.traces.n_spans:  # counting spans takes a look at every file
             say_added_up(experiment)
         window = choose_window(experiment, options)
         by_spans, by_messages = _split_divisions(options.by)

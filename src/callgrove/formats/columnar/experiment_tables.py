@@ -18,8 +18,9 @@ from callgrove.formats.columnar.metric_tables import Attributes
 from callgrove.formats.columnar.schema import Cells, Words
 from callgrove.model.contexts import ContextKind, ContextTree, Regions, Relation, SourceFiles
 from callgrove.model.experiment import Experiment, problems_of_contexts
-from callgrove.model.profiles import IDENTITY, IdentifierTuples, ProfileKind, Profiles, System, Topology
+from callgrove.model.profiles import IDENTITY, IdentifierTuples, ProfileKind, Profiles
 from callgrove.model.runs import Run
+from callgrove.model.system import System, Topology
 
 __all__ = ["place_tables", "program_tables", "read_contexts", "read_profiles", "read_runs", "read_system"]
 

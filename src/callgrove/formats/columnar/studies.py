@@ -171,7 +171,11 @@ def _model_columns(models: tuple[StoredModel, ...]) -> Mapping[str, Cells]:
 
 
 def _terms(terms: tuple[Term, ...]) -> list[Any]:
-    return [{"coefficient": t.coefficient, "exponents": {p: list(e) for p, e in t.exponents.items()}} for t in terms]
+    return [
+        {"coefficient": t.coefficient, "exponents": {p: list(e) for p, e in t.exponents.items()}}
+        | ({"pieces": {p: [_segment(s) for s in pieces] for p, pieces in t.pieces.items()}} if t.pieces else {})
+        for t in terms
+    ]
 
 
 def _segment(one: Segment) -> dict[str, Any]:
@@ -329,7 +333,12 @@ def _numbers_of(pairs: Any) -> dict[str, float]:
 
 def _terms_of(terms: Any) -> tuple[Term, ...]:
     return tuple(
-        Term(float(t["coefficient"]), {str(p): (str(a), str(b)) for p, (a, b) in t["exponents"].items()}) for t in terms
+        Term(
+            float(t["coefficient"]),
+            {str(p): (str(a), str(b)) for p, (a, b) in t["exponents"].items()},
+            {str(p): tuple(map(_segment_of, pieces)) for p, pieces in t.get("pieces", {}).items()},
+        )
+        for t in terms
     )
 
 

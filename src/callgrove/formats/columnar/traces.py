@@ -38,6 +38,7 @@ from callgrove.model.traces.events import (
     Split,
     Traces,
     Window,
+    separate_flows,
     touch_window,
 )
 
@@ -172,7 +173,7 @@ TEXT_COLUMNS = ("category", "name", LABEL)
 
 class FolderSpans:
     """All spans, or those of the parts `alone`. `profile_of` gives the number of a stored profile here, -1 where it is
-    not one of these; its last entry is for spans without a profile."""
+    not one of these. Every span belongs to a profile."""
 
     def __init__(
         self,
@@ -221,7 +222,7 @@ class FolderSpans:
         """Return the bytes that the spans of each part take; none where nobody knows."""
         if self._index is None:
             return ()
-        rows = self._index.rows(len(self._profile_of) - 1)
+        rows = self._index.rows(len(self._profile_of))
         return [ROW_BYTES * int(rows[part].sum()) for part in self._parts]
 
     @cached_property
@@ -282,10 +283,15 @@ class FolderSpans:
         if name == "kind":
             return self._kinds(rows, number)
         values = rows.numbers(name)
-        limit = {"profile": len(self._profile_of) - 1, "context": self._n_contexts}.get(name)
-        if limit is not None and len(values) and (int(values.min()) < ABSENT or int(values.max()) >= limit):
-            raise self._table.damage(f"row group {number}", f"{name} ids below {limit}", "others")
+        if name in ("profile", "context"):
+            self._check_ids(values, number, name)
         return self._profile_of[values] if name == "profile" and self._alone is not None else values
+
+    def _check_ids(self, ids: Array, number: int, name: str) -> None:
+        lowest, limit = (0, len(self._profile_of)) if name == "profile" else (ABSENT, self._n_contexts)
+        if len(ids) and (int(ids.min()) < lowest or int(ids.max()) >= limit):
+            found = "spans without any" if int(ids.min()) == ABSENT < lowest else "others"
+            raise self._table.damage(f"row group {number}", f"{name} ids below {limit}", found)
 
     def _kinds(self, rows: Group, number: int) -> Array:
         ids, words = rows.words("kind")
@@ -312,9 +318,10 @@ class FolderSpans:
         if self._sides is None:
             return None
         chosen = self._numbers if part is None else [self._numbers[part]]
-        tables = [table for number in chosen if (table := self._sides.read(name, number)) is not None]
-        if not tables:
+        found = [table for number in chosen if (table := self._sides.read(name, number)) is not None]
+        if not found:
             return None
+        tables = separate_flows(name, found)
         columns = {column: _join_columns([table.columns[column] for table in tables]) for column in tables[0].columns}
         return SideTable(np.concatenate([table.span for table in tables]) - self._first, columns)
 
@@ -357,7 +364,7 @@ def read_spans(
         raise CorruptFile(path, "span_parts", expected="the parts that profiles name", found=str(n_parts))
     parts: list[Ints] = [np.flatnonzero(part == number) for number in range(n_parts)]
     sides = folder.or_warn(lambda: StoredSides(folder), None)
-    profile_of = np.append(np.arange(len(part)), ABSENT).astype(np.int32)
+    profile_of = np.arange(len(part), dtype=np.int32)
     strings = folder.table("span_strings") if folder.has("span_strings") else None
     devices = folder.or_warn(lambda: StoredDevices(folder, n_parts), None) if folder.has("devices") else None
     return FolderSpans(table, index(table), sides, parts, profile_of, n_contexts, strings, devices)

@@ -313,7 +313,7 @@ class SpansWriter:
         backend = tables.traces.spans_backend
         if backend is None:
             raise UsageError("spans can only be written of an experiment that has some")
-        self._strings, self._parts, self._part = backend.strings, np.append(parts, ABSENT), ABSENT
+        self._strings, self._parts, self._part = backend.strings, parts, ABSENT
         columns = EXPERIMENT["spans"]
         self._file = GroupWriter(folder, "spans", columns, self._encode, index.table("spans"))
 

@@ -18,7 +18,7 @@ from callgrove.formats.cube.vocabulary import CLUSTERING, CREATOR, MIRRORS, TITL
 from callgrove.model.contexts import MANGLED, ContextKind, ContextTree, Regions
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Metric
-from callgrove.model.profiles import Topology
+from callgrove.model.system import Topology
 
 __all__ = ["anchor_pieces"]
 

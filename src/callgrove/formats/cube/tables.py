@@ -18,7 +18,8 @@ from callgrove.model.contexts import LAST_LINE, MANGLED, ContextKind
 from callgrove.model.cubepl import Definition, Program, Surroundings, compile_metrics
 from callgrove.model.experiment import Severity
 from callgrove.model.metrics import Aggregation, Metric, Scope
-from callgrove.model.profiles import Identifier, ProfileKind, System, Topology
+from callgrove.model.profiles import Identifier, ProfileKind
+from callgrove.model.system import System, Topology
 
 __all__ = ["add_attributes", "add_contexts", "add_metrics", "add_system", "metric_of"]
 

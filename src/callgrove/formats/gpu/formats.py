@@ -180,7 +180,7 @@ class GpuFormat:
     def check(self, source: Source, options: ReadOptions) -> Iterator[Problem]:
         """Read everything, and yield the warnings of opening and the problems of events."""
 
-        return find_problems(self._experiment(source, options))
+        return find_problems(self._experiment(source, options), options.workers)
 
     def write_index(self, source: Source, target: Path, options: WriteOptions, *, copies: bool = False) -> int:
         """Write an index of databases, all of which must be of this format, and copies of them if wanted."""

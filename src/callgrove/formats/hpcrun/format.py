@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,7 @@ import numpy as np
 from callgrove.arrays import ABSENT, Array, Ids, Ints, distinct
 from callgrove.binary.files import FileBytes, IdMap, Source
 from callgrove.errors import CallgroveError, CorruptFile, InputError, InvalidExperiment
-from callgrove.execute import Progress
+from callgrove.execute import IN_PROCESS, Workers
 from callgrove.formats.hpcrun import primitives as rec
 from callgrove.formats.hpcrun import regions as placeholders
 from callgrove.formats.hpcrun.dump import fields, header_text, json_text, summary, text, tree
@@ -166,21 +167,45 @@ def _n_values(epoch: Epoch, file: FileBytes) -> int:
     return int(np.count_nonzero(file.array(place.record, place.n_nodes, place.at, "cct")["values"]))
 
 
-def open_files(source: Source, builder: ExperimentBuilder, progress: Progress) -> list[OpenedFile]:
-    """Return the file, or all that can be read of a folder, in the order of identifier tuples and names."""
+def open_files(source: Source, builder: ExperimentBuilder, options: ReadOptions) -> list[OpenedFile]:
+    """Return the file, or all that can be read of a folder, in the order of identifier tuples and names. Workers open
+    the files of a folder, some at a time."""
     if not source.is_folder:
         return [OpenedFile.of(source.path)]
-    files, paths, cache = [], measurement_files(source.path), SectionCache()
-    for number, path in enumerate(paths):
-        progress("opening profiles", number, len(paths))
-        try:
-            files.append(OpenedFile.of(path, cache))
-        except InputError as error:
-            builder.warn(Severity.DAMAGE, str(error))
+    files, paths = [], measurement_files(source.path)
+    cache = SectionCache()  # of this process: a worker begins with an empty one
+    batches = [(cache, batch) for batch in _batch_paths(paths)]
+    opened = options.workers.map(_open_batch, batches, label="opening profiles", progress=options.progress)
+    for one in chain.from_iterable(opened):
+        if isinstance(one, OpenedFile):
+            files.append(one)
+        else:
+            builder.warn(Severity.DAMAGE, one)
     if not files:
         reason = f": {builder.warnings[0].text}" if builder.warnings else ""
         raise InputError(f"{source.path}: none of {len(paths)} measurement files can be read{reason}")
     return sorted(files, key=lambda f: (f.measurement.tuple_of_identifiers(), sort_key(f.path.name)))
+
+
+FILES_AT_ONCE = 64  # that one task opens: sections that are alike in all of them are read once
+Named = tuple[Path, Path]  # absolute, as workers may have another current folder, and as the user calls it
+
+
+def _batch_paths(paths: Sequence[Path]) -> list[list[Named]]:
+    named = [(path.absolute(), path) for path in paths]
+    return [named[first : first + FILES_AT_ONCE] for first in range(0, len(named), FILES_AT_ONCE)]
+
+
+def _open_batch(task: tuple[SectionCache, Sequence[Named]]) -> list[OpenedFile | str]:
+    """Open files that follow each other; of one that cannot be read, return what is wrong with it."""
+    cache, paths = task
+    out: list[OpenedFile | str] = []
+    for absolute, path in paths:
+        try:
+            out.append(replace(OpenedFile.of(path if path.exists() else absolute, cache), path=path))
+        except InputError as error:
+            out.append(str(error))
+    return out
 
 
 def assemble(builder: ExperimentBuilder, files: Sequence[OpenedFile]) -> Experiment:
@@ -375,8 +400,9 @@ def _warn_of_modules(builder: ExperimentBuilder, file: OpenedFile) -> None:
 Finding = tuple[Severity, str, str]  # severity, place, text
 
 
-def problems(experiment: Experiment, paths: list[Path]) -> Iterator[Problem]:
-    """Yield everything that is wrong or remarkable in an experiment and the files that it was read from."""
+def problems(experiment: Experiment, paths: list[Path], workers: Workers = IN_PROCESS) -> Iterator[Problem]:
+    """Yield everything that is wrong or remarkable in an experiment and the files that it was read from, at which
+    workers look, some at a time."""
     said: set[str] = set()
     for warning in experiment.warnings:
         said.add(warning.text)
@@ -385,12 +411,17 @@ def problems(experiment: Experiment, paths: list[Path]) -> Iterator[Problem]:
         for error in errors:
             if str(error) not in said:
                 yield Problem(Severity.DAMAGE, experiment.path, place, str(error))
-    for path in paths:
-        try:
-            findings = list(_of_file(path))
-        except CallgroveError:
-            continue  # said when the file was opened, or when its values were read
-        yield from (Problem(severity, str(path), place, text) for severity, place, text in findings)
+    for findings in workers.map(_check_batch, _batch_paths(paths), label="looking at files"):
+        yield from findings
+
+
+def _check_batch(paths: Sequence[Named]) -> list[Problem]:
+    out: list[Problem] = []
+    for absolute, path in paths:
+        with suppress(CallgroveError):  # said when the file was opened, or when its values were read
+            findings = list(_of_file(path if path.exists() else absolute))
+            out += [Problem(severity, str(path), place, text) for severity, place, text in findings]
+    return out
 
 
 def _met_in_values(experiment: Experiment) -> list[CallgroveError]:
@@ -492,11 +523,11 @@ class HpcrunFormat:
 
     def read(self, source: Source, options: ReadOptions) -> Experiment:
         builder = ExperimentBuilder(self.name, path=str(source.path), title=source.path.name)
-        return replace(assemble(builder, open_files(source, builder, options.progress)), is_measurement=True)
+        return replace(assemble(builder, open_files(source, builder, options)), is_measurement=True)
 
     def check(self, source: Source, options: ReadOptions) -> Iterator[Problem]:
         """Yield what is wrong with measurement files."""
-        return problems(self.read(source, options), _paths(source))
+        return problems(self.read(source, options), _paths(source), options.workers)
 
     def dump(self, source: Source) -> Iterator[Field]:
         """Yield every field of the file, or of every file of a folder."""

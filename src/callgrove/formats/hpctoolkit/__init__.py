@@ -9,6 +9,7 @@ The modules, in the order to read them:
 What they share when they are read:
 
     database.py         which parts are there, and the experiment made of them
+    identifiers.py      the identifier tuples of all profiles as columns
     experiment_xml.py   the tables and the tree of experiment.xml
     values.py           values by profile or by context, and lines of traces, read from their blocks when asked for
     check.py            what `check` verifies

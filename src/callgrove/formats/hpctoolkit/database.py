@@ -30,6 +30,7 @@ from callgrove.errors import (
     NotRecognised,
     UnsupportedVersion,
 )
+from callgrove.formats.hpctoolkit.identifiers import TupleLayout, read_tuples
 from callgrove.formats.hpctoolkit.values import (
     DatabaseSamples,
     DatabaseValues,
@@ -43,7 +44,7 @@ from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.contexts import ContextKind
 from callgrove.model.experiment import Experiment, Severity, Sources, replace_metrics
 from callgrove.model.metrics import Metric, Scope
-from callgrove.model.profiles import Identifier, IdentifierTuples, ProfileKind
+from callgrove.model.profiles import IdentifierTuples, ProfileKind
 from callgrove.model.traces.events import Window
 
 __all__ = ["Database", "DatabaseFormat", "split_source_path", "unit_of"]
@@ -51,7 +52,6 @@ __all__ = ["Database", "DatabaseFormat", "split_source_path", "unit_of"]
 Read = TypeVar("Read")
 GPU_KINDS = ("GPUCONTEXT", "GPUSTREAM")
 UNITS = ("sec", "B", "us", "usec", "ns", "ms")
-SMALLEST_IDENTIFIER = 16  # bytes
 WITHOUT = {
     "experiment.xml": "contexts and metrics are known by number only",
     "meta.db": "contexts and metrics are known by number only",
@@ -156,6 +156,7 @@ class Database:
             return None
         if footer_missing(file, name):
             self.record_unfinished(file)
+        file.forget()  # tables were copied; values and samples are mapped again when they are asked for
         return result
 
     def _open_part(self, name: str) -> FileBytes | None:
@@ -169,30 +170,12 @@ class Database:
             self.record_damage(error)
             return None
 
-    def read_identifiers(
-        self, pointers: Array, read: Callable[[FileBytes, int], list[Identifier]], names: tuple[str, ...]
-    ) -> None:
-        """Read the identifier tuple of every profile; a broken one is empty."""
+    def read_identifiers(self, pointers: Array, layout: TupleLayout, names: tuple[str, ...]) -> None:
+        """Read the identifier tuples of all profiles; a broken one is empty."""
         assert self.by_profile is not None
-        file = self.by_profile.file
-        tuples: list[list[Identifier]] = []
-        room = file.size // SMALLEST_IDENTIFIER
-        for pointer in pointers.tolist():
-            if room < 0:  # tuples that lie in one another: a small file could announce any number of identifiers
-                found = "tuples that lie in one another"
-                self.record_damage(
-                    CorruptFile(file.path, "id tuples", expected="a tuple for each profile", found=found)
-                )
-                tuples += [[] for _ in range(len(pointers) - len(tuples))]
-                break
-            try:
-                tuples.append(read(file, pointer))
-                room -= len(tuples[-1])
-            except CorruptFile as error:
-                if not tuples or tuples[-1]:
-                    self.record_damage(error)
-                tuples.append([])
-        self.identifiers = IdentifierTuples.of(tuples, names)
+        self.identifiers, damage = read_tuples(self.by_profile.file, pointers, layout, names)
+        for error in damage:
+            self.record_damage(error)
 
     def finish(self) -> Experiment:
         """Add profiles, elided contexts, values and traces to the tree and the metrics that are built already, and
@@ -233,8 +216,8 @@ class Database:
         if self.identifiers is None:  # only cct.db is left: profiles are known by number
             n = self._profiles_in_contexts()
             self.is_summary = np.arange(n) == 0
-            self.identifiers = IdentifierTuples.of([[] for _ in range(n)])
-        kinds = np.full(len(self.identifiers), ProfileKind.THREAD)
+            self.identifiers = IdentifierTuples.empty(n)
+        kinds = np.full(len(self.identifiers), ProfileKind.THREAD, np.int32)
         for name in GPU_KINDS:
             kinds[self.identifiers.pick(name, "logical")[1]] = ProfileKind.GPU_STREAM
         kinds[self.identifiers.pick("SUMMARY", "logical")[1]] = ProfileKind.AGGREGATE
@@ -243,9 +226,7 @@ class Database:
             text = f"{self.folder}: no thread has values: only what all threads have together is known"
             self.builder.warn(Severity.MISSING, text)
         kinds[self.is_summary] = ProfileKind.AGGREGATE if alone else ProfileKind.SUMMARY
-        for number, kind in enumerate(kinds.tolist()):
-            self.builder.add_profile(ProfileKind(kind), source_id=number)
-        self.builder.set_identifiers(self.identifiers)
+        self.builder.add_profiles(kinds, self.identifiers, source_id=np.arange(len(kinds)))
 
     def _profiles_in_contexts(self) -> int:
         """Return one more than the highest profile that cct.db mentions, or that has a trace line. There are not more

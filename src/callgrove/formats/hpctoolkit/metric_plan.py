@@ -48,7 +48,8 @@ from callgrove.model.definitions import read_formula
 from callgrove.model.experiment import Experiment
 from callgrove.model.formulas import Expression, FormulaError, parse, renumber
 from callgrove.model.metrics import Aggregation, Column, Metric, Metrics, Scope
-from callgrove.model.profiles import ProfileKind, Profiles, system_of
+from callgrove.model.profiles import ProfileKind, Profiles
+from callgrove.model.system import follows_from_identifiers
 
 __all__ = [
     "DESCRIPTION",
@@ -475,7 +476,7 @@ def _of_metrics(metrics: list[Metric]) -> Iterator[str]:
 
 def _profiles(profiles: Profiles) -> Iterator[str]:
     identifiers, measured = profiles.identifiers, profiles.measured
-    named = [p for p in measured.tolist() if profiles.name[p] not in ("", profiles.describe(p))]
+    named = [p for p in profiles.named.tolist() if profiles.name[p] != profiles.describe(p)]
     if named:
         yield f"names of {len(named)} profiles"
     streams = np.zeros(len(profiles), np.bool_)
@@ -493,10 +494,8 @@ def _profiles(profiles: Profiles) -> Iterator[str]:
 
 def _rest(experiment: Experiment) -> Iterator[str]:
     yield from losses_of_runs(experiment.runs, experiment.metrics.quantities)
-    made, _ = system_of(experiment.profiles)
     system = experiment.system
-    same = np.array_equal(system.parent, made.parent) and (system.kind, system.name) == (made.kind, made.name)
-    if not same or system.attributes:
+    if not follows_from_identifiers(replace(system, topologies=()), experiment.profiles):
         yield "the system tree: only identifiers of profiles are stored"
     if system.topologies:
         yield f"topologies: {some(t.name or 'without a name' for t in system.topologies)}"

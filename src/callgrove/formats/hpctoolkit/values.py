@@ -77,6 +77,24 @@ class RawBlock:
         return RawBlock(self.ids[1:], self.bounds[1:] - first, self.minor[first:], self.value[first:])
 
 
+def record_places(at: Array, count: Ints, record: np.dtype[Any]) -> Ints:
+    """Return where each record of several ranges lies, which begin at `at` and have `count` records."""
+    before = np.cumsum(count) - count
+    first = at.astype(np.int64) - record.itemsize * before
+    return np.repeat(first, count) + record.itemsize * np.arange(int(count.sum()))
+
+
+@dataclass(frozen=True)
+class GatheredBlocks:
+    """Several blocks in the file's ids: index entries with the block of each and how many values it has; values."""
+
+    number: Ints
+    ids: Ints
+    count: Ints
+    minor: Array
+    value: Array
+
+
 @dataclass
 class SparseBlocks:
     """All blocks of one file. `what` names one of them in errors: `profile` or `context`."""
@@ -154,6 +172,35 @@ class SparseBlocks:
         ids, bounds = self.index(number)
         values = self._values(number, 0, n_values)
         return RawBlock(ids, bounds, values["id"], values["value"])
+
+    def gather(self, numbers: Ints) -> GatheredBlocks | None:
+        """Return several blocks, none of them broken, as one copy; None where the index of any is not sound: `block`
+        says what is wrong with it."""
+        n_index, n_values = self.n_index[numbers].astype(np.int64), self.n_values[numbers].astype(np.int64)
+        at = record_places(self.index_at[numbers], n_index, self.layout.index)
+        pairs = self.file.gather(self.layout.index, at, self.what)
+        ids, starts = pairs["id"].astype(np.int64), pairs["start"].astype(np.int64)
+        ends = np.append(starts[1:], 0)
+        last = np.cumsum(n_index)[n_index > 0] - 1  # the last entry of each block that has any
+        ends[last] = n_values[n_index > 0]
+        inner = np.ones(len(ids), np.bool_)
+        inner[last] = False
+        ascending = bool((ids[1:] > ids[:-1])[inner[:-1]].all())
+        first = np.append(0, last[:-1] + 1)[: len(last)]
+        in_order = bool((starts[first] == 0).all() and (ends >= starts).all() and not n_values[n_index == 0].any())
+        if not (ascending and in_order and self._has_end_pairs(numbers[n_index > 0])):
+            return None
+        at = record_places(self.values_at[numbers], n_values, self.layout.value)
+        values = self.file.gather(self.layout.value, at, self.what)
+        return GatheredBlocks(np.repeat(numbers, n_index), ids, ends - starts, values["id"], values["value"])
+
+    def _has_end_pairs(self, numbers: Ints) -> bool:
+        """Return whether blocks that have an index end with the pair that they should have, if any."""
+        if self.layout.end_marker is None:
+            return True
+        after = self.n_index[numbers] * np.uint64(self.layout.index.itemsize)
+        pairs = self.file.gather(self.layout.index, (self.index_at[numbers] + after).astype(np.int64), self.what)
+        return bool(((pairs["id"] == self.layout.end_marker) & (pairs["start"] == self.n_values[numbers])).all())
 
     def forget(self) -> None:
         """Give back the pages that reading has mapped, so that a pass over a large file does not fill memory.
@@ -257,10 +304,18 @@ class DatabaseSamples:
         if window is not None:  # a search looks at a few records; the rest is not even read
             first, last = (bisect_left(range(len(records)), at, key=lambda k: int(records["time"][k])) for at in window)
             records = records[max(0, first - 1) : last + 1]
+        return self._translate(records).within(window)
+
+    def gather(self, lines: Ints) -> Samples:
+        """Return the samples of several lines, one line after the other."""
+        at = record_places(self._start[lines], self.count[lines], self._record)
+        return self._translate(self._file.gather(self._record, at, "trace lines"))
+
+    def _translate(self, records: Array) -> Samples:
         ids = records["ctx"].astype(np.int64)
         context = self._contexts[ids]
         self.unknown += int(((context < 0) & (ids != 0)).sum())
-        return Samples(records["time"].astype(np.int64), context).within(window)
+        return Samples(records["time"].astype(np.int64), context)
 
     def ids(self, line: int) -> Ints:
         """Return the context ids of one line, each once."""
@@ -275,6 +330,7 @@ class DatabaseSamples:
 
 
 N_METRIC_IDS = 1 << 16
+VALUES_AT_ONCE = 1 << 14  # of profiles that have few: an array of twenty values takes as long as one of a thousand
 
 
 class MetricTable:
@@ -414,13 +470,53 @@ class DatabaseValues:
         """Yield profile after profile in the order of their blocks: one sequential pass over the file."""
         assert self.by_profile is not None
         chosen = np.arange(len(self.by_profile)) if profiles is None else profiles
-        for profile in chosen[np.argsort(self.by_profile.values_at[chosen], kind="stable")].tolist():
-            if self.by_profile.broken[profile]:
-                continue  # known since the file was opened
-            try:
-                yield self.profile(profile)
-            except CorruptFile as error:
-                self._record_problem(error)
+        chosen = chosen[~self.by_profile.broken[chosen]]  # what is broken is known since the file was opened
+        chosen = chosen[np.argsort(self.by_profile.values_at[chosen], kind="stable")]
+        for batch in self._batches(chosen):
+            together = self._of_profiles(batch) if len(batch) > 1 else None
+            if together is not None:
+                yield together
+                continue
+            for profile in batch.tolist():
+                try:
+                    yield self.profile(profile)
+                except CorruptFile as error:
+                    self._record_problem(error)
+
+    def _batches(self, profiles: Ints) -> Iterator[Ints]:
+        """Yield profiles that follow each other and have few values together, or one with many; summaries alone."""
+        assert self.by_profile is not None
+        sizes = self.by_profile.n_values[profiles].astype(np.int64) + 1
+        before = np.append(0, np.cumsum(sizes))
+        alone = np.append(np.flatnonzero(self._is_summary[profiles]), len(profiles))
+        first = 0
+        while first < len(profiles):
+            summary = int(alone[np.searchsorted(alone, first)])
+            full = int(np.searchsorted(before, before[first] + VALUES_AT_ONCE, side="right")) - 1
+            last = max(first + 1, min(full, summary))
+            yield profiles[first:last]
+            first = last
+
+    def _of_profiles(self, profiles: Ints) -> SparseBlock | None:
+        """Return the values of several measured profiles; None where they are to be read one by one, since something
+        is wrong with any of them."""
+        assert self.by_profile is not None
+        blocks = self.by_profile.gather(profiles)
+        if blocks is None:
+            return None
+        context, metric = self._contexts[blocks.ids], self._metrics[blocks.minor]
+        listed = blocks.ids != 0
+        if (context[listed] < 0).any():
+            return None
+        triples = SparseBlock(
+            np.repeat(blocks.number.astype(np.int32), blocks.count),
+            np.repeat(context, blocks.count),
+            metric,
+            blocks.value.astype(np.float64),
+        )
+        if not listed.all():
+            triples = triples.take(np.repeat(listed, blocks.count))
+        return None if (triples.metric < 0).any() else triples
 
     def _from_contexts(self) -> Iterator[SparseBlock]:
         if self.by_context is None:

@@ -28,7 +28,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import NoReturn
 
-from callgrove.errors import CallgroveError, Parameter, UsageError
+from callgrove.errors import CallgroveError, InputError, Parameter, UsageError
 
 __all__ = [
     "FolderKind",
@@ -181,6 +181,9 @@ class Pending(ABC):
         except OSError as error:
             self._discard(before)
             self._refuse(error)
+        except InputError as error:
+            self._discard(before)
+            self._refuse_unreadable(error)
         except BaseException:
             self._discard(before)
             raise
@@ -192,6 +195,9 @@ class Pending(ABC):
     def _refuse(self, error: OSError) -> NoReturn:
         reason = error.strerror or str(error)
         raise CallgroveError(f"{self.target}: cannot be written: {reason}{self._what_stays()}") from error
+
+    def _refuse_unreadable(self, error: InputError) -> NoReturn:
+        raise error
 
     def _what_stays(self) -> str:
         return "; nothing was changed"
@@ -218,6 +224,13 @@ class PendingTarget(Pending):
     def _recover(self) -> None:
         """Finish or remove what killed processes left of the same target: it may be large."""
         recover(self.target.parent, self.target.name)
+
+    def _refuse_unreadable(self, error: InputError) -> NoReturn:
+        """Name the target where it is no input, but something of the target that is looked at again."""
+        if str(self.place) not in error.message:
+            raise error
+        reason = error.message.replace(f"{self.place}/", "").replace(str(self.place), self.target.name)
+        raise CallgroveError(f"{self.target}: cannot be written: {reason}{self._what_stays()}") from error
 
     @property
     def exists(self) -> bool:
@@ -409,8 +422,9 @@ class PendingFiles(PendingTarget):
             for before, now in reversed(moved):
                 now.rename(before)
             with suppress(OSError):
-                (old / LIST_OF_NEW).unlink()
-            old.rmdir()
+                for listed in (old / LIST_OF_NEW, (old / LIST_OF_NEW).with_suffix(PARTIAL)):
+                    listed.unlink(missing_ok=True)
+                old.rmdir()  # never with anything else in it
             raise
         remove(old)
         remove(self.place)

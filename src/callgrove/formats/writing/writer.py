@@ -313,6 +313,7 @@ SIDES = {  # side tables, as a sentence names their rows
     "event_text": "further texts of events",
     "region": "further columns of regions",
 }
+REST = {"flow": "names of flows"}  # what the columns that formats keep do not say
 NOTHING: Mapping[str, Collection[str]] = {}
 NAMES = ("name", "model_name", "vendor_name", "product_name", "user_name")  # what a device is known by
 NUMBERS = ("absolute_index", "logical_index", "type_index")
@@ -340,7 +341,8 @@ def left_out_of(
     n_rows = {
         name: sum(_n_told(piece, kept.get(name, ())) for piece in traces.side_chunks(name, part)) for name in names
     }
-    return {SIDES.get(name, f"rows of the table {name}"): n for name, n in n_rows.items() if n}
+    words = {**SIDES, **{name: REST[name] for name in REST.keys() & kept.keys()}}
+    return {words.get(name, f"rows of the table {name}"): n for name, n in n_rows.items() if n}
 
 
 def _n_told(table: SideTable, kept: Collection[str]) -> int:

@@ -24,7 +24,7 @@ from callgrove.arrays import Ids, Ints
 from callgrove.model.contexts import ContextTree
 from callgrove.model.cubepl.values import Column, Elements, TextTable
 from callgrove.model.metrics import Metric
-from callgrove.model.profiles import System
+from callgrove.model.system import System
 
 __all__ = ["UNSUPPORTED", "Surroundings", "TreeNames"]
 

@@ -111,9 +111,10 @@ class ExportMethods:
     def series(self, scaling: str = "", scope: str = "exclusive") -> Study:
         """Return the runs over their parameters as the study that `callgrove model` makes of them.
 
-        scaling says how the profiles of a run are combined: weak (each counts), weak_threaded (without zeros), strong
-        (their sum) or device; without a word, device where there are GPU streams, else weak. What was not measured at
-        every point becomes part of its caller; warnings of the study name it.
+        scaling says what a value of a run is: sum, mean or maximum (over its processes, or GPUs) or process (one of
+        each); or, as in Extra-P, weak (each profile counts), weak_threaded (without zeros) or strong (their sum).
+        Without a word it is process where there are GPU streams, else weak. What was not measured at every point
+        becomes part of its caller; warnings of the study name it.
 
             callgrove.open("runs/").series().model()
         """

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Unpack, cast
+from typing import TYPE_CHECKING, TypedDict, Unpack, cast, overload
 
 from callgrove.errors import UsageError
 
 if TYPE_CHECKING:
     from callgrove.analysis.comparison import Comparison
+    from callgrove.analysis.explain.findings import Explanation
     from callgrove.formats.interface import WriteKeywords
     from callgrove.model.experiment import Experiment
     from callgrove.model.runs import Numbers
     from callgrove.model.study.series import Study
     from callgrove.model.table import Table
     from callgrove.model.traces.events import Window
+    from callgrove.viewer.notebook import NotebookPage
 
-__all__ = ["ComparisonMethods", "SharedMethods", "TableMethods", "find_window"]
+__all__ = ["ComparisonMethods", "ExplanationMethods", "SharedMethods", "TableMethods", "find_window"]
 
 PAGE_BYTES = 5_000_000
+NOTEBOOK_BYTES = 2_000_000  # of a page inside a notebook, which is saved with it
 
 
 class TableMethods:
@@ -96,18 +99,17 @@ class SharedMethods:
 
         return write(cast("Experiment | Study", self), target, to_format, **options)
 
+    @overload
+    def report(self, target: str | Path, **options: Unpack[ReportKeywords]) -> Sequence[str]: ...
+
+    @overload
+    def report(self, target: None = None, **options: Unpack[ReportKeywords]) -> NotebookPage: ...
+
     def report(
-        self,
-        target: str | Path,
-        *,
-        title: str = "",
-        metric: str | None = None,
-        ranks: Numbers | None = None,
-        threads: Numbers | None = None,
-        max_size: int = PAGE_BYTES,
-        overwrite: bool = False,
-    ) -> Sequence[str]:
-        """Write one self-contained page of HTML, and return which views it lacks, a sentence each.
+        self, target: str | Path | None = None, **options: Unpack[ReportKeywords]
+    ) -> Sequence[str] | NotebookPage:
+        """Write one self-contained page of HTML, and return which views it lacks, a sentence each; without a target,
+        return the page, which a notebook shows.
 
         `metric` is shown first, `ranks` and `threads` choose whose values are shown. The smallest parts are folded
         until the page has no more than `max_size` bytes. A target that is there already is an error unless `overwrite`.
@@ -115,18 +117,60 @@ class SharedMethods:
             experiment.report("report.html", title="LULESH on 64 ranks")
         """
         from callgrove.formats.writing.targets import PendingFile
-        from callgrove.viewer.page import Choice
-        from callgrove.viewer.report import Input, report
 
-        opened, told = cast("Experiment | Study", self), list[str]()
+        opened, overwrite = cast("Experiment | Study", self), options.pop("overwrite", False)
+        if target is None:
+            return _make_page(opened, options, 640)
         pending = PendingFile(_page_place(target, opened.path), overwrite)
         with pending.or_nothing():
-            inputs = [Input(opened, [opened.path or opened.title])]
-            choice, complain = Choice(metric, ranks, threads), lambda text: told.append(f"unexplained: {text}")
-            text = report(inputs, choice, title, max_size, tell=told.append, complain=complain)
-            pending.place.write_text(text, encoding="utf-8", newline="")
+            page = _make_page(opened, options, 640)
+            pending.place.write_text(page.text, encoding="utf-8", newline="")
             pending.complete()
-        return told
+        return page.notes
+
+    def view(self, *, height: int = 640, **options: Unpack[PageKeywords]) -> NotebookPage:
+        """Return the page of the report for a notebook to show as the last value of a cell, so many pixels high.
+
+        Its data are in the notebook, so it works there without anything that runs; `callgrove view` is for what is too
+        large for that. The parameters are those of `report`, and the page has at most 2 MB unless `max_size` says
+        otherwise.
+
+            experiment.view(metric="cycles", height=480)
+        """
+        options.setdefault("max_size", NOTEBOOK_BYTES)
+        return _make_page(cast("Experiment | Study", self), options, height)
+
+
+class PageKeywords(TypedDict, total=False):
+    """What a page shows."""
+
+    title: str
+    metric: str | None
+    ranks: Numbers | None
+    threads: Numbers | None
+    max_size: int
+
+
+class ReportKeywords(PageKeywords, total=False):
+    """What a page shows, and whether a file of its name may be replaced."""
+
+    overwrite: bool
+
+
+def _make_page(opened: Experiment | Study, options: PageKeywords, height: int) -> NotebookPage:
+    """Return the page of an input, and what it lacks."""
+    from callgrove.viewer.notebook import NotebookPage
+    from callgrove.viewer.page import Choice
+    from callgrove.viewer.report import Input, report
+
+    told = list[str]()
+    choice = Choice(options.get("metric"), options.get("ranks"), options.get("threads"))
+    title, size = options.get("title", ""), options.get("max_size", PAGE_BYTES)
+    inputs = [Input(opened, [opened.path or opened.title])]
+    text = report(
+        inputs, choice, title, size, tell=told.append, complain=lambda text: told.append(f"unexplained: {text}")
+    )
+    return NotebookPage(text, title or opened.title, height, tuple(told))
 
 
 def _page_place(target: str | Path, *sources: str) -> Path:
@@ -164,6 +208,33 @@ class ComparisonMethods:
             pending.place.write_text(text, encoding="utf-8", newline="")
             pending.complete()
         return told
+
+
+class ExplanationMethods:
+    """How an explanation shows itself."""
+
+    def __str__(self) -> str:
+        """Return the sentences, each with the command that shows more below it."""
+        from callgrove.render.findings import explanation_text
+
+        return "".join(explanation_text(cast("Explanation", self))).rstrip("\n")
+
+    def to_markdown(self) -> str:
+        """Return the sentences and commands as a list of Markdown."""
+        from callgrove.render.findings import explanation_markdown
+
+        return "".join(explanation_markdown(cast("Explanation", self)))
+
+    def table(self) -> Table:
+        """Return a row for each sentence, the headline first: cause, subject, weight, number, unit, sentence and
+        command."""
+        from callgrove.render.findings import explanation_table
+
+        return explanation_table(cast("Explanation", self))
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows."""
+        return self.table()._repr_html_()
 
 
 def find_window(experiment: Experiment, window: Window | str | None, start: str = "", end: str = "") -> Window | None:

@@ -9,6 +9,7 @@ from callgrove.model.methods.shared import SharedMethods
 
 if TYPE_CHECKING:
     from callgrove.analysis.comparison.studies import StudyComparison
+    from callgrove.analysis.explain import Explanation
     from callgrove.model.study.series import Study
     from callgrove.model.table import Table
     from callgrove.modeling.fitting import Models
@@ -35,6 +36,38 @@ class StudyMethods(SharedMethods):
         from callgrove.analysis.comparison.studies import StudyQuestion, compare_studies
 
         return compare_studies([cast("Study", self), *others], StudyQuestion(metric, sort, only))
+
+    def compare_models(self, other: Study, at: Mapping[str, float], metric: str | None = None) -> Table:
+        """Return the scaling models of two studies side by side: functions, predictions at a point, their ratio, where
+        they cross, and how far to trust them; the largest difference first.
+
+        at             a value for every parameter: {"p": 4096, "n": 1e6}
+
+            callgrove.open("before.txt").compare_models(callgrove.open("after.txt"), {"p": 4096})
+        """
+        from callgrove.modeling.comparison import compare_models
+        from callgrove.modeling.prediction import target_of
+
+        here = self.model(metric)
+        return compare_models(here, other.model(metric), target_of(here.study, at).at).table()
+
+    def explain(self, metric: str | None = None) -> Explanation:
+        """Return what there is to know of the study, in a few sentences: what will not scale, what will cost most, what
+        overtakes what, how far to trust that; each with its number and with the command that shows more.
+
+        metric         what is explained (default: the first time, else the first metric that adds up)
+
+            print(callgrove.open("scaling.txt").explain())
+        """
+        from callgrove.modeling.sentences import explain_study
+
+        return explain_study(cast("Study", self), metric)
+
+    def aggregate(self, rule: str = "sum") -> Study:
+        """Return a study of what each call path has with all below it: the sum of the measurements, or the maximum."""
+        from callgrove.model.study.arithmetic import aggregate
+
+        return aggregate(cast("Study", self), rule)
 
     def model(
         self,
@@ -91,13 +124,14 @@ class StudyMethods(SharedMethods):
         """
         from dataclasses import replace
 
+        from callgrove.model.study.from_runs import note_values
         from callgrove.modeling.prediction import far_from, fit_beside, predict, target_of
 
         models = self.model(metric, callpath, **model)
         target = target_of(models.study, at)
         notes = [f"{text}: functions that fit equally well part ways there" for text in far_from(models.study, target)]
         table = predict(models, target, subtrees, processes, noise_floor, fit_beside(models))
-        return replace(table.head(limit), notes=tuple(notes))
+        return replace(table.head(limit), notes=(*notes, *note_values(models.study)))
 
     def export(self, table: str = "series") -> Table:
         """Return one of the tables that a study consists of: its series, or the parameters of its points."""

@@ -11,6 +11,7 @@ from callgrove.errors import UsageError
 if TYPE_CHECKING:
     from callgrove.analysis.comparison import Comparison
     from callgrove.analysis.comparison.sides import CompareKeywords
+    from callgrove.analysis.explain import Explanation
     from callgrove.model.experiment import Experiment
     from callgrove.model.runs import Numbers
     from callgrove.model.table import Table
@@ -21,6 +22,19 @@ __all__ = ["ViewMethods"]
 
 class ViewMethods:
     """The methods of `Experiment` that show or compare costs."""
+
+    def explain(self, metric: str | None = None) -> Explanation:
+        """Return what there is to know of the run, in three to eight sentences: what dominates, what is uneven, what
+        waits for what, what will not scale; each with its number and with the command that shows more.
+
+        metric         what is explained (default: traces of devices, else the first time with any cost)
+
+            print(experiment.explain())
+            experiment.explain().table().to_pandas()
+        """
+        from callgrove.analysis.explain import explain
+
+        return explain(cast("Experiment", self), metric)
 
     def top(
         self,

@@ -39,7 +39,9 @@ __all__ = [
     "Device",
     "FindsLater",
     "FlowDirection",
+    "GathersLines",
     "KnowsSides",
+    "LineBatch",
     "ListsDevices",
     "MessageDirection",
     "SampleBackend",
@@ -55,8 +57,11 @@ __all__ = [
     "Traces",
     "Window",
     "labels_by_title",
+    "separate_flows",
     "touch_window",
 ]
+
+SAMPLES_AT_ONCE = 1 << 17  # of lines that are read together
 
 
 # -- devices -----------------------------------------------------------------------------------------------------------
@@ -220,6 +225,28 @@ class SampleBackend(Protocol):
         """Return the samples of one line."""
 
 
+@runtime_checkable
+class GathersLines(Protocol):
+    """A backend that reads many short lines at once."""
+
+    def gather(self, lines: Ints) -> Samples | None:
+        """Return the samples of several lines, one line after the other; None where they are to be read one by one."""
+
+
+@dataclass(frozen=True)
+class LineBatch:
+    """Several lines, one after the other: samples [bounds[k], bounds[k + 1]) are those of the k-th."""
+
+    profile: Ids
+    metric: Ids
+    bounds: Ints
+    samples: Samples
+
+    @property
+    def count(self) -> Ints:
+        return np.diff(self.bounds)
+
+
 @dataclass(frozen=True)
 class ArraySamples:
     """Sample lines in memory."""
@@ -258,6 +285,20 @@ class SideTable:
         sample."""
         sample = self.columns.get("sample_id")
         return np.ones(len(self.span), np.bool_) if sample is None else np.asarray(np.asarray(sample) < 0)
+
+
+def separate_flows(name: str, tables: Sequence[SideTable]) -> Sequence[SideTable]:
+    """Return the side tables of several parts; where they tell of flows, with new ids, as equal ids of two parts are
+    two flows."""
+    if name != FLOW or len(tables) < 2:
+        return tables
+    out: list[SideTable] = []
+    n_flows = 0
+    for table in tables:
+        told, number = np.unique(np.asarray(table.columns["id"]), return_inverse=True)
+        out.append(SideTable(table.span, {**table.columns, "id": number.reshape(-1) + n_flows}))
+        n_flows += len(told)
+    return out
 
 
 class SpanBackend(Protocol):
@@ -430,7 +471,8 @@ class Traces:
             self.spans_backend.release()
 
     def side(self, name: str, part: int | None = None) -> SideTable | None:
-        """Return a side table of spans, of one part or of all."""
+        """Return a side table of spans, of one part or of all. Ids of flows are those of one part, or, where several
+        parts have flows, numbers that keep these apart."""
         return None if self.spans_backend is None else self.spans_backend.side(name, part)
 
     def has_side(self, name: str, part: int) -> bool:
@@ -462,12 +504,38 @@ class Traces:
             if profiles is None or profile in profiles:
                 yield profile, metric, self.samples.line(line, window)
 
+    def line_batches(self) -> Iterator[LineBatch]:
+        """Yield all lines, as many at once as have a bounded number of samples."""
+        samples = self.samples
+        if samples is None:
+            return
+        after = np.cumsum(samples.count)
+        first = 0
+        while first < len(after):
+            before = int(after[first - 1]) if first else 0
+            last = max(first + 1, int(np.searchsorted(after, before + SAMPLES_AT_ONCE, side="right")))
+            lines = np.arange(first, last)
+            bounds, joined = _gather_lines(samples, lines)
+            yield LineBatch(samples.profile[lines], samples.metric[lines], bounds, joined)
+            first = last
+
     def spans(
         self, columns: Sequence[str] = SPAN_COLUMNS, window: Window | None = None, profiles: Ints | None = None
     ) -> Iterator[SpanChunk]:
         """Yield the chunks of spans with the columns asked for, in file order."""
         if self.spans_backend is not None:
             yield from self.spans_backend.chunks(columns, window, profiles)
+
+
+def _gather_lines(samples: SampleBackend, lines: Ints) -> tuple[Ints, Samples]:
+    """Return where each line begins and ends, and the samples of all."""
+    backend: object = samples
+    joined = backend.gather(lines) if len(lines) > 1 and isinstance(backend, GathersLines) else None
+    if joined is not None:
+        return np.append(0, np.cumsum(samples.count[lines])), joined
+    parts = [samples.line(line) for line in lines.tolist()]
+    time, context = (np.concatenate([getattr(part, name) for part in parts]) for name in ("time_ns", "context"))
+    return np.append(0, np.cumsum([len(part) for part in parts])), Samples(time, context)
 
 
 # -- rows of side tables by span ---------------------------------------------------------------------------------------

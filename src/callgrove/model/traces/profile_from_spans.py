@@ -8,9 +8,10 @@ Specification: gpu-traces.md section 8.
 
 Spans of a thread nest by time; an outermost one lies below the functions of its call stack, where that was recorded
 (side table `stack`, column `frames`: names, the outermost first). An operation of a device lies below the call that
-launched it, or below `[unknown launch]`. Equal names below one context are one context, over all parts of the trace.
-Nothing is lost: the GPU time of all contexts is the sum of the operations' durations, and the host time of a thread's
-contexts is the union of its spans. Spans that end before they start, and instants, add calls but no time.
+launched it, else below the span that a flow leads from, or below `[unknown launch]`. Equal names below one context are
+one context, over all parts of the trace. Nothing is lost: the GPU time of all contexts is the sum of the operations'
+durations, and the host time of a thread's contexts is the union of its spans. Spans that end before they start, and
+instants, add calls but no time.
 
 Parts are folded one at a time, anywhere; what stays is a tree and one number per (profile, context, metric) that
 occurred.
@@ -31,7 +32,7 @@ from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.contexts import ContextKind
 from callgrove.model.experiment import InputWarning
 from callgrove.model.metrics import Metric, Scope
-from callgrove.model.traces.events import LABEL, FindsLater, SpanBackend, SpanKind, Traces, Window
+from callgrove.model.traces.events import FLOW, LABEL, FindsLater, FlowDirection, SpanBackend, SpanKind, Traces, Window
 from callgrove.model.traces.intervals import Nesting, exclusive_length, fair_share, nesting, usable
 from callgrove.model.traces.pairing import launch_calls, strip_version
 
@@ -71,14 +72,16 @@ DURATIONS = ("gpu_time", "gpu_busy", "host_time", "overhead_time")  # which a wi
 
 @dataclass(frozen=True)
 class Part:
-    """Spans, and their profiles: what these are in the experiment, and numbers of their processes and devices, of which
-    -1 is a host. With a window, times are those inside of it, and only what begins there is counted; where a span lies
-    in the tree does not depend on it."""
+    """Spans, and their profiles: what these are in the experiment, numbers of their processes and devices, and which
+    are of the program's own threads: spans of others, such as ranges on a stream, are no time of a host. With a window,
+    times are those inside of it, and only what begins there is counted; where a span lies in the tree does not depend
+    on it."""
 
     traces: Traces
     profile: Ids
     process: Ints
     device: Ints
+    is_program: Bools
     window: Window | None = None
 
 
@@ -227,9 +230,36 @@ class _Tree:
         ops = np.flatnonzero(part.is_device)
         above = context[calls[ops]]
         if (above < 0).any():
+            without = np.flatnonzero(above < 0)
+            above[without] = context[self._origins(part, ops[without])]
+        if (above < 0).any():
             above = np.where(above < 0, self._context(ABSENT, NOWHERE, UNKNOWN_LAUNCH), above)
         context[ops] = self._contexts_of(part, ops, above)
         return context[:-1]
+
+    def _origins(self, part: _Spans, ops: Ints) -> Ints:
+        """Return the span of a host that a flow leads from to each operation; -1 where there is none."""
+        table = self._spans.side(FLOW)
+        out = np.full(len(ops), ABSENT, np.int64)
+        if table is None:
+            return out
+        row, here = part.rows(table.span)
+        flow, direction = (np.asarray(table.columns[name])[here] for name in ("id", "direction"))
+        process = self._part.process[part.profile[row]]
+        ends = np.flatnonzero(np.isin(row, ops) & (direction != FlowDirection.OUT))
+        starts = np.flatnonzero(~part.is_device[row] & (direction != FlowDirection.IN))
+        start_of = launch_calls(
+            flow[ends],
+            process[ends],
+            flow[starts],
+            process[starts],
+            part.start_ns[row[starts]],
+            part.start_ns[row[ends]],
+        )
+        origin = np.full(len(part), ABSENT, np.int64)
+        linked = np.flatnonzero(start_of >= 0)
+        origin[row[ends[linked]]] = row[starts[start_of[linked]]]
+        return origin[ops]
 
     def _contexts_of(self, part: _Spans, rows: Ints, above: Ids) -> Ids:
         """Return the context of each row below the one above it; new ones are made."""
@@ -252,6 +282,7 @@ class _Tree:
         """Return (metric, rows, a number for each of these rows)."""
         ops = np.flatnonzero(part.is_device)
         length = exclusive_length(part.start_ns[host], part.end_ns[host], part.profile[host], nest)
+        host, length = (column[self._part.is_program[part.profile[host]]] for column in (host, length))
         is_program = part.kind[host] != SpanKind.OVERHEAD
         forward = ops[part.end_ns[ops] >= part.start_ns[ops]]
         linked = forward[calls[forward] >= 0]

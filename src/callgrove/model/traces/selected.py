@@ -24,6 +24,7 @@ from callgrove.model.traces.events import (
     PLACES,
     Counters,
     Device,
+    GathersLines,
     SampleBackend,
     Samples,
     SideTable,
@@ -184,6 +185,13 @@ class SelectedSamples:
     @property
     def problems(self) -> list[CallgroveError]:
         return self._backend.problems
+
+    def gather(self, lines: Ints) -> Samples | None:
+        """Return the samples of several lines, one line after the other; None where they are to be read one by one."""
+        samples = self._backend.gather(self._lines[lines]) if isinstance(self._backend, GathersLines) else None
+        if samples is None or self._window is not None:
+            return None
+        return replace(samples, context=self._contexts[samples.context])
 
     def line(self, line: int, window: Window | None = None) -> Samples:
         samples = self._backend.line(int(self._lines[line]), narrow(self._window, window))

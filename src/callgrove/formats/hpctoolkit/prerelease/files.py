@@ -9,8 +9,8 @@ import numpy as np
 from callgrove.arrays import Array
 from callgrove.binary.files import FileBytes
 from callgrove.errors import CorruptFile, RefusedInput, UnsupportedVersion
+from callgrove.formats.hpctoolkit.identifiers import TupleLayout
 from callgrove.formats.hpctoolkit.values import BlockLayout, SparseBlocks, TraceLines
-from callgrove.model.profiles import Identifier
 
 __all__ = [
     "CCT_FOOTERS",
@@ -32,10 +32,10 @@ __all__ = [
     "TRACE_FOOTERS",
     "TRACE_HEADER",
     "TRACE_MAGICS",
+    "TUPLE_LAYOUT",
     "VERSIONS",
     "footer_missing",
     "header",
-    "identifier_tuple",
     "read_cct",
     "read_profiles",
     "read_traces",
@@ -168,12 +168,13 @@ def _blocks(file: FileBytes, layout: BlockLayout, name: str, infos: Array, at: s
     return SparseBlocks(file, layout, name, n_values, values_at, infos[n_index].astype(np.uint64), index_at)
 
 
-def identifier_tuple(file: FileBytes, pointer: int) -> list[Identifier]:
-    """Return one tuple as (kind, physical, logical, interpretation)."""
-    length = int(file.array(">u2", 1, pointer, "IdTuple")[0])
-    elements = file.array(ID_ELEMENT, length, pointer + 2, "IdTuple").tolist()
-    low = (1 << KIND_BITS) - 1
-    return [(kind & low, physical, logical, kind >> KIND_BITS) for kind, physical, logical in elements]
+def _decode_elements(elements: Array) -> tuple[Array, Array, Array, Array]:
+    """Return kind, physical, logical and interpretation of identifiers."""
+    kind = elements["kind"].astype(np.int32)
+    return kind & ((1 << KIND_BITS) - 1), elements["physical"], elements["logical"], kind >> KIND_BITS
+
+
+TUPLE_LAYOUT = TupleLayout("IdTuple", np.dtype(">u2"), 2, ID_ELEMENT, _decode_elements)
 
 
 def read_cct(file: FileBytes) -> tuple[SparseBlocks, Array]:

@@ -223,7 +223,7 @@ def _add_values(database: Database, id_names: tuple[str, ...]) -> None:
     if profiles is not None:
         database.by_profile, pointers = profiles
         database.is_summary = np.arange(len(pointers)) == 0
-        database.read_identifiers(pointers, prerelease_files.identifier_tuple, id_names)
+        database.read_identifiers(pointers, prerelease_files.TUPLE_LAYOUT, id_names)
     contexts = database.part("cct.db", prerelease_files.read_cct, prerelease_files.footer_missing)
     if contexts is not None:
         database.by_context, ids = contexts

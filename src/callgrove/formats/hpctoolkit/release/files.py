@@ -12,10 +12,11 @@ import numpy as np
 from callgrove.arrays import Array, Bools
 from callgrove.binary.files import FileBytes
 from callgrove.errors import CorruptFile, RefusedInput, UnsupportedVersion
+from callgrove.formats.hpctoolkit.identifiers import TupleLayout
 from callgrove.formats.hpctoolkit.values import BlockLayout, SparseBlocks, TraceLines
 from callgrove.model.contexts import ContextKind
 from callgrove.model.metrics import Scope
-from callgrove.model.profiles import Identifier, Interpretation
+from callgrove.model.profiles import Interpretation
 
 __all__ = [
     "COLUMNS_FILE",
@@ -69,13 +70,13 @@ __all__ = [
     "TABLE_SECTION",
     "THREAD_VALUE",
     "TRACE",
+    "TUPLE_LAYOUT",
     "UNKNOWN_ENTRY",
     "UNKNOWN_FUNCTION",
     "ScopeRecord",
     "footer_missing",
     "header",
     "header_bytes",
-    "identifier_tuple",
     "read_cct",
     "read_profiles",
     "read_traces",
@@ -321,15 +322,14 @@ def _blocks(file: FileBytes, layout: BlockLayout, name: str, infos: Array, n_ind
     return SparseBlocks(file, layout, name, *columns)
 
 
-def identifier_tuple(file: FileBytes, pointer: int) -> list[Identifier]:
-    """Return one tuple as (kind, physical, logical, interpretation); a summary has none."""
-    length = int(file.array("<u2", 1, pointer, "IdTuples")[0]) if pointer else 0
-    elements = file.array(ID_ELEMENT, length, pointer + 8 if length else 0, "IdTuples").tolist()
-    return [(kind, physical, logical, _interpretation(flags)) for kind, flags, logical, physical in elements]
+def _decode_elements(elements: Array) -> tuple[Array, Array, Array, Array]:
+    """Return kind, physical, logical and interpretation of identifiers."""
+    both = (elements["flags"] & PHYSICAL_FLAG) != 0
+    interpretation = np.where(both, np.int32(Interpretation.BOTH), np.int32(Interpretation.SINGLE))
+    return elements["kind"], elements["physicalId"], elements["logicalId"], interpretation
 
 
-def _interpretation(flags: int) -> Interpretation:
-    return Interpretation.BOTH if flags & PHYSICAL_FLAG else Interpretation.SINGLE
+TUPLE_LAYOUT = TupleLayout("IdTuples", np.dtype("<u2"), 8, ID_ELEMENT, _decode_elements, none_at_zero=True)
 
 
 def read_cct(file: FileBytes) -> SparseBlocks:

@@ -263,7 +263,7 @@ def _add_values(database: Database, id_names: tuple[str, ...]) -> None:
     profiles = database.part("profile.db", release_files.read_profiles, release_files.footer_missing)
     if profiles is not None:
         database.by_profile, pointers, database.is_summary = profiles
-        database.read_identifiers(pointers, release_files.identifier_tuple, id_names)
+        database.read_identifiers(pointers, release_files.TUPLE_LAYOUT, id_names)
     database.by_context = database.part("cct.db", release_files.read_cct, release_files.footer_missing)
 
 

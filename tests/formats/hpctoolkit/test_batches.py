@@ -1,0 +1,86 @@
+"""Many profiles with few values, and many short lines, are read together: what comes out is what one by one gives."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from callgrove.formats.hpctoolkit import values as database_values
+from callgrove.model.experiment import Experiment
+from callgrove.model.traces import events
+from callgrove.model.values import SparseBlock
+from tests.formats.hpctoolkit.by_source_id import backend, open_database
+from tests.formats.hpctoolkit.databases import copied
+
+GENERATIONS = ("release", "prerelease")
+SIZES = (1, 9, 200, 1 << 14)
+
+
+def read_rows(experiment: Experiment) -> list[tuple[int, int, int, float]]:
+    """Return all values in the order in which they come, stored summaries among them."""
+    every = np.arange(len(experiment.profiles))
+    whole = SparseBlock.concatenate([block.triples() for block in experiment.values.blocks(every)])
+    columns = (whole.profile, whole.context, whole.metric, whole.value)
+    return list(zip(*(column.tolist() for column in columns), strict=True))
+
+
+def read_with(path: Path, size: int, patch: pytest.MonkeyPatch) -> tuple[list[tuple[int, int, int, float]], list[str]]:
+    patch.setattr(database_values, "VALUES_AT_ONCE", size)
+    experiment = open_database(path)
+    return read_rows(experiment), [*map(str, experiment.values.problems)]
+
+
+@pytest.mark.parametrize("generation", GENERATIONS)
+def test_values_are_the_same_in_batches_of_any_size(
+    generation: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = copied(generation, tmp_path)
+    alone, none = read_with(path, 1, monkeypatch)
+    assert alone
+    assert not none
+    for size in SIZES[1:]:
+        assert read_with(path, size, monkeypatch) == (alone, [])
+
+
+@pytest.mark.parametrize("generation", GENERATIONS)
+@pytest.mark.parametrize("which", ["start", "id"])
+def test_a_broken_index_costs_its_profile_alone(
+    generation: str, which: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = copied(generation, tmp_path)
+    blocks = backend(open_database(path)).by_profile
+    assert blocks is not None
+    victim = int(np.flatnonzero(blocks.n_index > 2)[-1])
+    record = blocks.layout.index
+    at = int(blocks.index_at[victim]) + record.itemsize + record.fields[which][1]  # type: ignore[index]
+    with (path / "profile.db").open("r+b") as file:
+        file.seek(at)
+        file.write(b"\xff" * record[which].itemsize)
+    alone, problems = read_with(path, 1, monkeypatch)
+    assert len(problems) == 1
+    assert victim not in {profile for profile, *_ in alone}
+    for size in SIZES[1:]:
+        assert read_with(path, size, monkeypatch) == (alone, problems)
+
+
+@pytest.mark.parametrize("generation", GENERATIONS)
+@pytest.mark.parametrize("size", SIZES)
+def test_lines_are_the_same_in_batches_of_any_size(
+    generation: str, size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(events, "SAMPLES_AT_ONCE", size)
+    whole = open_database(copied(generation, tmp_path))
+    part = whole.select(profiles=whole.profiles.measured[1:])
+    cut = whole.select(window=(whole.traces.time_range[0] + 1000, whole.traces.time_range[1]))  # type: ignore[index]
+    for experiment in (whole, part, cut):
+        one_by_one = [(p, m, s.time_ns.tolist(), s.context.tolist()) for p, m, s in experiment.traces.lines()]
+        together = []
+        for batch in experiment.traces.line_batches():
+            for k, (profile, metric) in enumerate(zip(batch.profile.tolist(), batch.metric.tolist(), strict=True)):
+                line = slice(int(batch.bounds[k]), int(batch.bounds[k + 1]))
+                time, context = batch.samples.time_ns[line].tolist(), batch.samples.context[line].tolist()
+                together.append((profile, metric, time, context))
+        assert one_by_one
+        assert together == one_by_one
