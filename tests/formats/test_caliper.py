@@ -8,10 +8,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from callgrove.binary.files import Source
 from callgrove.errors import InputError
-from callgrove.formats.caliper.cali import split_record
+from callgrove.formats.caliper import alike, cali
+from callgrove.formats.caliper.cali import Dialect, split_record
+from callgrove.formats.caliper.format import read_file
 from callgrove.formats.interface import Dumps, Grade
 from callgrove.formats.registry import detect, open_path
 from callgrove.model.experiment import Experiment, Severity
@@ -19,6 +23,7 @@ from callgrove.model.metrics import Aggregation, Scope
 from callgrove.model.profiles import ProfileKind
 from callgrove.model.study.from_runs import combination_for, fold
 from tests.cli.commands import Capture, run, said
+from tests.exhaustive import try_examples
 from tests.formats.damage import answers, chance
 from tests.requirements import SHARED, each_of_shared, need_peer
 
@@ -244,6 +249,108 @@ def test_sums_are_those_of_caliper_reader(path: Path, shared: Path) -> None:
             stored = experiment.values.totals(experiment.metrics.rows.index(metric), experiment.profiles.measured)
             expected = sum(sum(values) for values in asked[metric.name].values())
             assert float(stored.sum()) == pytest.approx(expected, rel=1e-12)
+
+
+def numbers_by_path(path: Path, dialect: Dialect | None = None) -> dict[tuple[str, str], list[float]]:
+    """Return every number of a file's records, by the attribute and the call path, as they are read."""
+    records = read_file(path, dialect)
+    paths: list[str] = []
+    for parent, value in zip(records.paths.parent, records.paths.value, strict=True):
+        paths.append(f"{paths[parent]}->{value}" if parent >= 0 else value)
+    out: dict[tuple[str, str], list[float]] = {}
+    for table in records.tables:
+        for name, column in table.columns.items():
+            for head, number in zip(table.head.tolist(), column.tolist(), strict=True):
+                at = records.heads[head][0]
+                out.setdefault((name, paths[at] if at >= 0 else ""), []).append(number)
+    return {key: sorted(values) for key, values in out.items()}
+
+
+@each_of_shared("path", SAMPLES, ids=lambda path: path.name)
+def test_every_number_is_that_of_caliper_reader(path: Path, shared: Path) -> None:
+    python = need_peer("caliper")
+    asked = json.loads(subprocess.run([python, "-c", ASK, path], capture_output=True, text=True, check=True).stdout)
+    asked.pop("timeseries.starttime", None)  # records have it twice: caliper-reader takes the second, the end
+    theirs = {(name, at): sorted(values) for name, by_path in asked.items() for at, values in by_path.items()}
+    assert {key: numbers for key, numbers in numbers_by_path(path).items() if key[0] in asked} == theirs
+
+
+def test_records_of_one_shape_are_read_as_by_lines(shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    by_lines = [numbers_by_path(path) for path in SAMPLES]
+    monkeypatch.setattr(alike, "FEWEST", 0)
+    texts: list[alike.AlikeText] = []
+    parse = alike.AlikeText.parse
+
+    def note(text: alike.AlikeText) -> alike.AlikeRecords | None:
+        texts.append(text)
+        return parse(text)
+
+    monkeypatch.setattr(alike.AlikeText, "parse", note)
+    assert [numbers_by_path(path) for path in SAMPLES] == by_lines
+    # as counted with grep, less the few lines of other shapes; two samples have too many of these
+    assert sum(text.n_records for text in texts) == 2123 + 24 + 20 + 5 * 45
+
+
+NUMBERS = st.sampled_from(
+    ["0", "2.5", "0.000125", "17", "1.", ".5", "9007199254740993", "3" * 30, "0.1234567890123456789"]
+)
+BROKEN = st.sampled_from(["", "1.2.3", "-4", "1e-5", "x", "7 8", "1\\=2"])
+
+
+@st.composite
+def many_records(draw: st.DrawFn) -> str:
+    """Records that are mostly alike, of which some have other shapes, or are broken."""
+    numbers = st.one_of(NUMBERS, BROKEN) if draw(st.booleans()) else NUMBERS
+    lines = []
+    for _ in range(draw(st.integers(1, 40))):
+        kind = draw(st.integers(0, 12))
+        ref = "" if kind == 0 else f"ref={draw(st.sampled_from([40, 42, 43, 99 if kind == 1 else 41]))},"
+        ref = "ref=4.0," if kind == 2 else ref
+        lines.append(f"__rec=ctx,{ref}attr=23=25,data={draw(numbers)}={draw(st.integers(0, 99))}")
+        if kind == 3:
+            lines.append(draw(st.sampled_from(["__rec=node,id=60,attr=16,data=f", "noise", "__re1c=ctx,ref=40", ""])))
+    return "\n".join(lines) + "\n"
+
+
+@try_examples(60)
+@given(text=many_records())
+def test_drawn_records_are_read_as_by_lines(text: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+    path = write(ATTRIBUTES + PATHS + "__rec=ctx,attr=25,data=1\n" + text, tmp_path_factory.getbasetemp(), "drawn.cali")
+    out = []
+    for fewest in (0, 1 << 30):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(alike, "FEWEST", fewest)
+            out.append((numbers_by_path(path), read_file(path).left_out.counts))
+    assert out[0] == out[1]
+
+
+def test_files_are_read_alike_alone_and_after_others(shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Numbers of nodes mean other things in other files, and what was kept may be dropped."""
+    for most in (1 << 16, 5):
+        monkeypatch.setattr(cali, "MOST_KNOWN", most)
+        dialect = Dialect()
+        assert all(numbers_by_path(path, dialect) == numbers_by_path(path) for path in SAMPLES)
+
+
+@each_of_shared("name", ["lulesh-annotation-profile.json", "cpi-callpath-profile.json"])
+def test_every_number_of_a_json_split(name: str, shared: Path) -> None:
+    path = shared / "data/public/caliper" / name
+    parts = json.loads(path.read_text())
+    columns, nodes = parts["columns"], parts["nodes"]
+    call_path = "path" if "path" in columns else "source.function#callpath.address"
+
+    def spell(node: int | None) -> str:
+        if node is None:
+            return ""
+        above = nodes[node].get("parent")
+        return f"{spell(above)}->{nodes[node]['label']}" if above is not None else str(nodes[node]["label"])
+
+    theirs: dict[tuple[str, str], list[float]] = {}
+    for row in parts["data"]:
+        for column, about, cell in zip(columns, parts["column_metadata"], row, strict=True):
+            if about["is_value"] and cell is not None:
+                theirs.setdefault((column, spell(row[columns.index(call_path)])), []).append(cell)
+    assert numbers_by_path(path) == {key: sorted(values) for key, values in theirs.items()}
 
 
 def test_damage(tmp_path: Path) -> None:

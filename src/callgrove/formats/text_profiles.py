@@ -10,6 +10,7 @@ or breaks off is damage; both are counted, and said once each with the place whe
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,7 +18,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike
 
-from callgrove.arrays import ABSENT, Array, distinct_rows
+from callgrove.arrays import ABSENT, Array, Ints, distinct_rows
 from callgrove.binary.files import HEAD_BUDGET, Source, open_regular
 from callgrove.errors import CorruptFile, InputError
 from callgrove.formats.interface import Problem, ReadOptions
@@ -25,7 +26,9 @@ from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.experiment import Experiment, Severity
 
 __all__ = [
+    "EXACT",
     "LONGEST_NAME",
+    "TENS",
     "CheckedByReading",
     "ContextsByPath",
     "LeftOut",
@@ -33,6 +36,8 @@ __all__ = [
     "add_up_values",
     "head_lines",
     "is_private",
+    "parse_decimals",
+    "parse_integers",
     "text_blocks",
 ]
 
@@ -89,6 +94,48 @@ def head_lines(source: Source) -> list[bytes]:
     if len(head) >= LOOKED_AT:  # the last one may be cut
         del lines[-1]
     return [] if b"\0" in head else [line.removesuffix(b"\r") for line in lines]
+
+
+# -- numbers -----------------------------------------------------------------------------------------------------------
+# A decimal is its digits as an integer, divided by a power of ten. Where both are doubles, so is what a parser makes of
+# the text: one division rounds as it has to.
+
+
+EXACT = 2**53  # larger integers are not all doubles
+TENS = 10.0 ** np.arange(23)  # larger powers of ten are not all doubles
+DOT = ord(".")
+
+
+def parse_decimals(text: bytes, separator: bytes) -> Array | None:
+    """Return the numbers in a text; None where one is no plain decimal, such as -1 or 1e5."""
+    if not text or text.translate(None, b"0123456789." + separator):
+        return None
+    digits = parse_integers(text.replace(b".", b""), separator)
+    given = np.frombuffer(text + separator, np.uint8)
+    marks = np.flatnonzero((given == DOT) | (given == separator[0]))
+    is_dot = given[marks] == DOT
+    if digits is None or len(digits) != len(marks) - int(is_dot.sum()) or (is_dot[1:] & is_dot[:-1]).any():
+        return None
+    decimals = np.zeros(len(digits), np.int64)
+    decimals[np.cumsum(~is_dot)[is_dot]] = np.diff(marks)[is_dot[:-1]] - 1
+    out: Array = digits / TENS[np.minimum(decimals, len(TENS) - 1)]
+    unsure = np.flatnonzero((digits >= EXACT) | (decimals >= len(TENS))).tolist()  # too large, or cut to 64 bits
+    if unsure:
+        ends = marks[~is_dot]
+        starts = np.append(0, ends[:-1] + 1)
+        out[unsure] = [float(text[starts[row] : ends[row]]) for row in unsure]
+    return out
+
+
+def parse_integers(text: bytes, separator: bytes) -> Ints | None:
+    """Return the integers in a text, the largest one instead of larger ones; None where one is none. A blank stands for
+    any number of them."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        try:
+            return np.fromstring(text, np.int64, sep=separator.decode())
+        except (ValueError, DeprecationWarning):
+            return None
 
 
 # -- what is left out --------------------------------------------------------------------------------------------------

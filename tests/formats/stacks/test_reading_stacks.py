@@ -261,6 +261,22 @@ def test_what_perf_prints_beside_samples_is_a_note(tmp_path: Path) -> None:
     assert stacks(experiment, "samples") == {("f",): 3}
 
 
+def test_a_last_line_without_its_end_is_read_where_it_is_a_whole_frame(tmp_path: Path) -> None:
+    text = "app 7/8 1.000001: 10 cycles:u:\n\t 40 leaf (/opt/app)\n\t 41 main (/opt/app)"
+    assert stacks(read_text(text, tmp_path), "cycles:u") == {("main", "leaf"): 10}
+    with pytest.raises(InputError, match="no sample"):
+        read_text(text[:-3], tmp_path)  # cut in the name of the module
+    with pytest.raises(InputError, match="no sample"):
+        read_text(text.removesuffix(" (/opt/app)"), tmp_path)
+
+
+def test_samples_without_a_period_are_counted_and_no_times(tmp_path: Path) -> None:
+    experiment = read_text(sample("1.000001", "f (/a)", event="cpu-clock") * 3, tmp_path)
+    metric = experiment.metrics.rows[0]
+    assert (metric.name, metric.unit) == ("cpu-clock", "")
+    assert stacks(experiment, "cpu-clock") == {("f",): 3}
+
+
 def test_what_is_broken_is_damage_and_counted(tmp_path: Path) -> None:
     good = sample("1.000000", "g+0x1 (/app)", "f (/app)")
     experiment = read_text(good + "what is this\n\t 40 f (/app)\n\n" + good, tmp_path)

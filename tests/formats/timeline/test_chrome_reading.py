@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from callgrove.binary import compressed
 from callgrove.errors import CallgroveError, InputError
 from callgrove.formats.events.columns import ColumnStore
 from callgrove.formats.interface import ReadOptions, WriteOptions
@@ -110,6 +111,12 @@ def test_times_beyond_64_bits_are_left_out_and_counted(tmp_path: Path) -> None:
 
 
 # -- phases ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("phase", ["", "BE", "st"])
+def test_phases_are_known_by_their_whole_letter(phase: str, tmp_path: Path) -> None:
+    events = [event("X", 1, dur=2), event(phase, 3, "odd", id=1)]
+    assert times(read(written(tmp_path / "t.json", events))) == [("a", 1_000, 3_000)]
 
 
 def test_begins_and_ends_are_a_stack_by_time(tmp_path: Path) -> None:
@@ -355,6 +362,64 @@ def test_deep_values_and_other_json_are_refused_or_left_out(tmp_path: Path) -> N
             read(written(tmp_path / "no.json", text))
 
 
+BEYOND = 2**70
+HOSTILE = {
+    "ids beyond 64 bits": event(
+        "X", 1, dur=1, pid=BEYOND, tid=-BEYOND, args={"correlation": BEYOND, "External id": BEYOND}
+    ),
+    "a flow beyond 64 bits": event("s", 1, id=BEYOND),
+    "a flow of many digits": event("s", 1, id="0x" + "f" * 100),
+    "a flow that is no number": event("f", 1, id="0xzz", bp="e"),
+    "a flow that is a list": event("t", 1, id=[1], cat={}, tid=[2]),
+    "lists everywhere": event(
+        "X", 1, dur=1, pid=[1], tid={}, cat=["kernel"], args={"External id": [1], "correlation": [2]}
+    ),
+    "numbers that are lists": event(
+        "X", 1, dur=1, cat="kernel", args={"grid": [[1], 2, {}], "device": [0], "stream": {}}
+    ),
+    "a counter of lists": event("C", 1, args={"a": [1], "b": {}, "c": "x"}),
+    "a base of lists": event("M", None, name="process_labels", args={"labels": [1]}),
+}
+
+
+@pytest.mark.parametrize("what", HOSTILE)
+@pytest.mark.parametrize("alone", [False, True])
+def test_hostile_values_cost_no_other_event(what: str, alone: bool, tmp_path: Path) -> None:
+    path = written(tmp_path / "h.json", [HOSTILE[what]] if alone else [HOSTILE[what], event("X", 5, "good", dur=2)])
+    try:
+        experiment = read(path)
+    except InputError:  # where nothing but that is there
+        assert alone
+        return
+    assert alone or ("good", 5000, 7000) in times(experiment)
+    experiment.traces.side(FLOW)
+
+
+def test_negative_durations_are_kept_and_in_no_sum(tmp_path: Path) -> None:
+    experiment = read(written(tmp_path / "n.json", [event("X", 10, "back", dur=-4), event("X", 1, "on", dur=2)]))
+    assert times(experiment) == [("back", 10_000, 6_000), ("on", 1_000, 3_000)]
+    rows = {row[1]: row for row in experiment.summary("regions").rows()}
+    assert list(rows) == ["on"]
+
+
+def test_events_out_of_order_nest_by_time(tmp_path: Path) -> None:
+    events = [event("X", k, f"level {k}", dur=20 - 2 * k) for k in range(6)]
+    in_order, mixed = (
+        read(written(tmp_path / f"{name}.json", some)) for name, some in (("a", events), ("b", events[::-1]))
+    )
+    for experiment in (in_order, mixed):
+        paths = [experiment.contexts.path(k) for k in range(len(experiment.contexts))]
+        assert max(paths, key=len).count("level") == 6
+
+
+def test_a_gzip_bomb_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compressed, "FREE_BYTES", 1 << 20)
+    path = tmp_path / "bomb.json.gz"
+    path.write_bytes(gzip.compress(b"[" + json.dumps(event("X", 1, dur=1)).encode() + b"," + b" " * (4 << 20)))
+    with pytest.raises(CallgroveError, match="times its size"):
+        read(path)
+
+
 def test_blocks_of_any_size_give_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = written(tmp_path / "w.json", WHOLE, schemaVersion=1)
     expected = times(read(path))
@@ -372,3 +437,13 @@ def test_columns_in_a_file_give_the_same(tmp_path: Path) -> None:
             [{name: column.tolist() for name, column in chunk.items()} for chunk in data.events(("start_ns", "lane"))]
         )
     assert results[0] == results[1]
+
+
+def test_samples_beside_the_events_are_told(tmp_path: Path) -> None:
+    """As Hermes and V8 write them: stacks of `stackFrames`, in a list of their own."""
+    beside = {"samples": [{"ts": "5", "pid": 1, "tid": "1", "sf": 1}] * 3, "stackFrames": {"1": {"name": "f"}}}
+    experiment = read(written(tmp_path / "both.json", [event("X", 1, dur=2)], **beside))
+    assert any("3 samples of call stacks" in warning.text for warning in experiment.warnings)
+    names = [{"ph": "M", "name": "process_name", "pid": 1, "args": {"name": "hermes"}}]
+    with pytest.raises(InputError, match="samples of call stacks and no events"):
+        read(written(tmp_path / "samples.json", names, **beside))

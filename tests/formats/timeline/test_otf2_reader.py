@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import random
 import re
 import shutil
+import subprocess
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +17,7 @@ import pytest
 
 from callgrove.analysis.messages import sum_up_messages
 from callgrove.analysis.tables import export
+from callgrove.cli.main import main
 from callgrove.errors import CallgroveError, InputError, MissingExtra
 from callgrove.formats.registry import open_path
 from callgrove.formats.timeline.otf2 import decoder, reader
@@ -21,7 +25,7 @@ from callgrove.model.experiment import Experiment, Severity
 from callgrove.model.profiles import ProfileKind
 from callgrove.model.table import Table
 from callgrove.model.traces.events import SpanKind
-from tests.requirements import need_module
+from tests.requirements import need, need_module
 
 otf2 = need_module("otf2")
 SPAN = ("profile", "kind", "category", "name", "start_ns", "end_ns", "correlation")
@@ -216,6 +220,54 @@ def test_messages_are_matched_in_the_order_in_which_they_were_posted(tmp_path: P
     ]
     assert "MPI message" in {row[3] for row in rows}
     assert any("only one end is recorded: 1" in warning.text for warning in found.warnings)
+
+
+def fill_with_messages(trace: Any) -> None:
+    """Write messages and reductions of four processes, some of them in a communicator of three in another order."""
+    definitions, chance = trace.definitions, random.Random(3)
+    locations = [process(trace, f"MPI Rank {rank}")[0] for rank in range(4)]
+    kinds, mpi = otf2.GroupType, otf2.Paradigm.MPI
+    definitions.group("", kinds.COMM_LOCATIONS, mpi, members=locations)
+    members = {"WORLD": (0, 1, 2, 3), "part": (3, 0, 2)}
+    comms = {
+        name: definitions.comm(name, definitions.group("", kinds.COMM_GROUP, mpi, members=m))
+        for name, m in members.items()
+    }
+    region = definitions.region("MPI_Call", paradigm=mpi)
+    writers = [trace.event_writer_from_location(location) for location in locations]
+    for rank, writer in enumerate(writers):
+        for time in range(0, 3000, 10):
+            name = chance.choice([name for name, ranks in members.items() if rank in ranks])
+            writer.enter(time, region)
+            if chance.random() < 0.8:
+                peer = chance.randrange(len(members[name]))
+                writer.mpi_send(time + 1, peer, comms[name], chance.randrange(3), chance.randrange(1 << 20))
+            else:
+                writer.mpi_collective_begin(time + 1)
+                operation = chance.choice((otf2.CollectiveOp.ALLREDUCE, otf2.CollectiveOp.BCAST))
+                writer.mpi_collective_end(
+                    time + 2, operation, comms[name], 0, chance.randrange(99), chance.randrange(99)
+                )
+            writer.leave(time + 5, region)
+
+
+def test_the_matrix_of_messages_is_that_of_otf2_print(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    program = shutil.which("otf2-print")
+    if program is None:
+        need("otf2-print", "otf2-print (Debian: otf2-tools) is not installed")
+    path = made(tmp_path, fill_with_messages)
+    text = subprocess.run([program, path / "traces.otf2"], capture_output=True, text=True, check=True).stdout
+    theirs: Counter[tuple[str, str]] = Counter()
+    for location, peer, size in re.findall(r"MPI_SEND +(\d+) .*Receiver: .*<(\d+)>\), Comm.*Length: (\d+)", text):
+        theirs[f"rank {location} -> rank {peer}", "count"] += 1
+        theirs[f"rank {location} -> rank {peer}", "bytes"] += int(size)
+    for operation, size in re.findall(r"MPI_COLLECTIVE_END .*Operation: (\w+),.*Sent: (\d+)", text):
+        theirs[operation, "count"] += 1
+        theirs[operation, "bytes"] += int(size)
+    assert main(["summary", str(path), "--section", "messages", "--section", "collectives", "--format", "json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert {(row["name"], key): row[key] for row in rows for key in ("count", "bytes")} == dict(theirs)
+    assert len(rows) == 4 * 4 + 2
 
 
 def test_streams_of_devices(tmp_path: Path) -> None:

@@ -16,7 +16,8 @@ import numpy as np
 
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.experiment import Experiment
-from callgrove.model.profiles import DEFAULT_ID_NAMES, Identifier, Interpretation, ProfileKind, System
+from callgrove.model.profiles import DEFAULT_ID_NAMES, Identifier, Interpretation, ProfileKind
+from callgrove.model.system import System
 from callgrove.model.traces.events import LABEL, ArraySpans, Counters, SideTable, SpanKind
 
 NEVER = int(np.iinfo(np.int64).min)  # the end of what did not end

@@ -8,33 +8,39 @@ Fields are separated by `,` and values by `=`; a `\` stands before each of these
 a line end. An attribute is a node of attribute 8, its name; above it stand nodes with its type (attribute 9) and
 properties (10). Nodes 0 to 11 are in no file: types, and these three attributes.
 
-Nearly all lines have these fields in this order and no `\`. Nodes are taken apart by one regular expression. Records
-are split where their values begin: what stands before is looked up, as many records begin with the same text, and the
-numbers of many records are parsed at once. Other lines are parsed one by one.
+Nearly all lines have these fields in this order, and records no `\`. Nodes are taken apart by one regular expression.
+Records of one shape are a matrix of numbers (alike.py). Others are split where their values begin: what stands before
+is looked up, as many records begin with the same text, and the numbers of many records are parsed at once. Other lines
+are parsed one by one. What was made of a line is kept for further files, of which thousands have much the same ones.
 """
 
 from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Iterable, Iterator
-from itertools import repeat
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise, repeat
 
 import numpy as np
 
 from callgrove.arrays import ABSENT, Array, Ints
-from callgrove.formats.caliper.records import MOST_LABELS, Attribute, Global, Labels, Records, RecordTable
-from callgrove.formats.text_profiles import TextBlock
+from callgrove.formats.caliper.alike import RECORD, AlikeText, part_alike
+from callgrove.formats.caliper.records import MOST_LABELS, Attribute, Global, Labels, Records, RecordTable, Vocabulary
+from callgrove.formats.text_profiles import EXACT, TextBlock, parse_decimals
 
-__all__ = ["CaliReader", "split_record"]
+__all__ = ["CaliReader", "Dialect", "split_record"]
 
-NODE = re.compile(rb"__rec=node,id=(\d{1,18}),attr=(\d{1,18}),data=([^,\\]*)(?:,parent=(\d{1,18}))?")
+NODE = re.compile(
+    rb"__rec=node,id=(\d{1,18}),attr=(\d{1,18}),data=([^,\\]*(?:\\.[^,\\]*)*)(?:,parent=(\d{1,18}))?", re.DOTALL
+)
 HEAD = re.compile(rb"(?:ref=(\d[\d=]*),)?attr=(\d[\d=]*)")
-RECORD, DATA = b"__rec=ctx,", b",data="
+DATA = b",data="
 TYPES = ("usr", "int", "uint", "string", "addr", "double", "bool", "type")
 NAME, TYPE, PROPERTIES, POINTER = 8, 9, 10, 11  # nodes that are in no file
 LONGEST_CHAIN = 64  # nodes above an attribute that are looked at
-EXACT = float(2**53)  # larger integers are not all doubles
+LONGEST_ID = 20  # digits
+MOST_KNOWN = 1 << 16  # entries that are kept for the next file
 UNKNOWN_NODE = "records that refer to nodes which the file does not define"
 NO_RECORD = "lines that are no records of Caliper"
 UNEVEN = "records with other numbers of attributes and values"
@@ -43,13 +49,14 @@ UNKNOWN, OTHER = -1, -2  # instead of the number of a head: it names unknown nod
 
 Node = tuple[int, Labels]  # path, and labels
 Signature = tuple[Attribute, ...]
+Beginning = tuple[tuple[int, ...], tuple[int, ...]]  # numbers of nodes, and of attributes
 
 
 def split_record(line: bytes) -> dict[str, list[bytes]]:
     """Return the fields of a line, each with its values, without escapes."""
     fields: dict[str, list[bytes]] = {}
-    for field in _split(line, b","):
-        key, *values = (_unescape(value) for value in _split(field, b"="))
+    for part in _split(line, b","):
+        key, *values = (_unescape(value) for value in _split(part, b"="))
         fields[key.decode("utf-8", "backslashreplace")] = values
     return fields
 
@@ -58,7 +65,7 @@ def _split(text: bytes, separator: bytes) -> list[bytes]:
     """Return the parts between separators that no backslash stands before."""
     if b"\\" not in text:
         return text.split(separator)
-    pattern = rb"((?:[^\\%s]|\\.)*)(?:%s|\\?$)" % (separator, separator)
+    pattern = rb"([^\\%s]*(?:\\.[^\\%s]*)*)(?:%s|\\?$)" % (separator, separator, separator)
     parts = [match[1] for match in re.finditer(pattern, text, re.DOTALL)]
     return parts[:-1] if len(parts) > 1 and not text.endswith(separator) else parts
 
@@ -66,17 +73,91 @@ def _split(text: bytes, separator: bytes) -> list[bytes]:
 def _unescape(text: bytes) -> bytes:
     if b"\\" not in text:
         return text
-    return re.sub(rb"\\(.)", lambda match: b"\n" if match[1] == b"n" else match[1], text, flags=re.DOTALL)
+    return b"\\".join(
+        part.replace(b"\\n", b"\n").replace(b"\\", b"")
+        for part in text.split(b"\\\\")  # a backslash is written twice
+    )
 
 
-def _halves(line: bytes) -> tuple[bytes, bytes]:
-    """Return how a record begins, and what it holds."""
-    head, _, text = line[len(RECORD) :].partition(DATA)
-    return head, text
+def _part_lines(data: bytes) -> tuple[bytes, bytes]:
+    """Return the lines that are records, and the others. The text ends with a line."""
+    if data.startswith(RECORD) and data.count(b"\n" + RECORD) + 1 == data.count(b"\n"):  # as in most blocks
+        return data, b""
+    text = np.frombuffer(data, np.uint8)
+    starts = np.append(0, np.flatnonzero(text == ord("\n")) + 1)[:-1]
+    padded = np.append(text, np.zeros(len(RECORD), np.uint8))
+    is_record = np.logical_and.reduce([padded[starts + k] == byte for k, byte in enumerate(RECORD)])
+    firsts = np.flatnonzero(np.diff(is_record, prepend=False))  # of records and other lines in turn
+    bounds = [0, *starts[firsts].tolist(), len(data)]
+    pieces = [data[first:last] for first, last in pairwise(bounds)]
+    return b"".join(pieces[1::2]), b"".join(pieces[::2])
 
 
 def _decode(text: bytes) -> str:
     return text.decode("utf-8", "backslashreplace")
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Fact:
+    """What a node says of those below it: a value of an attribute, and what the node above says."""
+
+    what: Attribute | int
+    value: str
+    above: Fact | None = None
+
+
+@dataclass
+class Dialect:
+    """What was made of lines and of how records begin, for the next file: those of one program are much alike."""
+
+    vocabulary: Vocabulary = field(default_factory=Vocabulary)
+    nodes: dict[bytes, tuple[int, int, str, int]] = field(default_factory=dict)  # number, attribute, value, parent
+    beginnings: dict[bytes, Beginning | None] = field(default_factory=dict)
+    attributes: dict[tuple[str, Fact | None], Attribute] = field(default_factory=dict)
+    facts: dict[tuple[Attribute | int, str, Fact | None], Fact] = field(default_factory=dict)
+    signatures: dict[Signature, int] = field(default_factory=dict)
+    signature_list: list[Signature] = field(default_factory=list)
+    resolved: dict[tuple[tuple[Node, ...], int], int] = field(default_factory=dict)
+
+    def forget(self) -> None:
+        """Drop what is only there to be found again, where it has become much."""
+        for known in (self.nodes, self.beginnings, self.attributes, self.facts, self.resolved):
+            if len(known) > MOST_KNOWN:
+                known.clear()
+
+    def fact(self, what: Attribute | int, value: str, above: Fact | None) -> Fact:
+        """Return a fact, the same one whenever it is the same."""
+        key = what, value, above
+        if (known := self.facts.get(key)) is None:
+            known = self.facts[key] = Fact(what, value, above)
+        return known
+
+    def node(self, line: bytes) -> tuple[int, int, str, int] | None:
+        """Return number, attribute, value and parent that a line defines a node with; None where it does not."""
+        if (known := self.nodes.get(line)) is None and (match := NODE.fullmatch(line)):
+            id_, attribute, value, parent = match.groups()
+            known = int(id_), int(attribute), _decode(_unescape(value)), int(parent) if parent else ABSENT
+            self.nodes[line] = known
+        return known
+
+    def beginning(self, text: bytes) -> Beginning | None:
+        """Return the nodes and attributes that a record begins with; None where it is written in another way."""
+        if text not in self.beginnings:
+            match = HEAD.fullmatch(text)
+            self.beginnings[text] = (_parse_ids(match[1] or b""), _parse_ids(match[2])) if match else None
+        return self.beginnings[text]
+
+    def signature(self, attributes: Signature) -> int:
+        """Return the number of the attributes of records."""
+        number = self.signatures.setdefault(attributes, len(self.signature_list))
+        if number == len(self.signature_list):
+            self.signature_list.append(attributes)
+        return number
+
+
+def _parse_ids(text: bytes) -> tuple[int, ...]:
+    """Return the numbers of nodes; one that is too long to be one is no node's."""
+    return tuple([int(id_) if len(id_) < LONGEST_ID else ABSENT for id_ in text.split(b"=") if id_])
 
 
 class _HeadNumbers(dict[bytes, int]):
@@ -96,17 +177,19 @@ class _HeadNumbers(dict[bytes, int]):
 class CaliReader:
     """Reads the lines of one file into records."""
 
-    def __init__(self, records: Records) -> None:
+    def __init__(self, records: Records, dialect: Dialect | None = None) -> None:
+        """`records` are those of the dialect's vocabulary, where one is given."""
         self.records = records
+        self._dialect = dialect or Dialect(records.vocabulary)
         self._nodes: dict[int, Node] = dict.fromkeys(range(POINTER + 1), (ABSENT, ()))
-        self._above: dict[int, tuple[int, str, int]] = {
-            number: (TYPE, name, ABSENT) for number, name in enumerate(TYPES)
-        }  # what nodes say about attributes: attribute, value and parent
-        self._above[POINTER] = TYPE, "ptr", ABSENT
+        self._facts: dict[int, Fact] = {
+            number: self._dialect.fact(TYPE, name, None) for number, name in enumerate(TYPES)
+        }
+        self._facts[POINTER] = self._dialect.fact(TYPE, "ptr", None)
         self._attributes: dict[int, Attribute] = {}
+        self._signatures: dict[tuple[int, ...], int] = {}  # by the numbers of attributes in this file
         self._heads = _HeadNumbers(self._add_head)
         self._head: list[tuple[int, int]] = []  # of these: number of the head, number of the signature
-        self._signatures: dict[Signature, int] = {}
 
     def read(self, blocks: Iterable[TextBlock]) -> Records:
         """Read a file. A last line without its end may be cut, and is left out."""
@@ -120,34 +203,39 @@ class CaliReader:
 
     def _read_lines(self, data: bytes) -> None:
         """Read the lines of a block: first what defines nodes, then records."""
-        if data.startswith(RECORD) and data.count(b"\n" + RECORD) + 1 == data.count(b"\n") and b"\\" not in data:
-            parts = data[len(RECORD) : -1].replace(b"\n" + RECORD, DATA).split(DATA)  # records only, as in most blocks
-            if len(parts) == 2 * data.count(b"\n") and b"\r" not in data:
-                self._add_parts(parts)
-                return
-        lines = (data.replace(b"\r", b"") if b"\r" in data else data).split(b"\n")
-        rest = [line for line in lines if not line.startswith(RECORD)]
-        records = [line for line in lines if line.startswith(RECORD)] if len(rest) < len(lines) else []
-        for line in rest:
-            if node := NODE.fullmatch(line):
-                id_, attribute, value, parent = node.groups()
-                self._add_node(int(id_), int(attribute), value, int(parent) if parent else ABSENT)
+        if b"\r" in data:
+            data = data.replace(b"\r", b"")
+        alike, rest = part_alike(data)
+        records, others = _part_lines(rest)
+        node_of = self._dialect.node
+        for line in others.split(b"\n"):
+            if node := node_of(line):
+                self._add_node(*node)
             elif line.strip():
                 self._read_other(line)
-        if b"\\" in data:
-            for line in records:
-                if b"\\" in line:
-                    self._read_other(line)
-            records = [line for line in records if b"\\" not in line]
-        self._read_records(records)
+        if alike is None and records is not rest:
+            alike, records = part_alike(records)
+        if alike and not self._add_alike(alike):
+            self._read_records(alike.text)
+        if records:
+            self._read_records(records)
 
-    def _read_records(self, lines: list[bytes]) -> None:
-        """Read lines that begin like records and have no escapes."""
-        is_whole = [line.count(DATA) == 1 for line in lines]
-        for line, whole in zip(lines, is_whole, strict=True):
-            if not whole:
+    def _read_records(self, records: bytes) -> None:
+        parts = records[len(RECORD) : -1].replace(b"\n" + RECORD, DATA).split(DATA)
+        if b"\\" in records or len(parts) != 2 * records.count(b"\n"):
+            parts = self._read_unusual_records(records.splitlines())
+        self._add_parts(parts)
+
+    def _read_unusual_records(self, lines: list[bytes]) -> list[bytes]:
+        """Read the records that have escapes, or not one text of data; return how the others begin and what they
+        hold."""
+        out: list[bytes] = []
+        for line in lines:
+            if b"\\" in line or line.count(DATA) != 1:
                 self._read_other(line)
-        self._add_parts([part for line, whole in zip(lines, is_whole, strict=True) if whole for part in _halves(line)])
+            else:
+                out += line[len(RECORD) :].split(DATA)
+        return out
 
     def _add_parts(self, parts: list[bytes]) -> None:
         """Add records, given as how they begin, what they hold, and so on."""
@@ -156,53 +244,48 @@ class CaliReader:
             self._read_other(RECORD + parts[2 * k] + DATA + parts[2 * k + 1])
         self._add_rows(rows, parts[1::2])
 
+    def _add_alike(self, text: AlikeText) -> bool:
+        """Add records of one shape; return whether they could be, as those can that hold nothing but numbers."""
+        records = text.parse()
+        if records is None:
+            return False
+        rows = np.array([self._heads[begin] for begin in records.texts()], np.int64)
+        used = {self._head[row][1] for row in rows.tolist() if row >= 0}
+        if not all(attribute.is_number for number in used for attribute in self._dialect.signature_list[number]):
+            return False
+        for chosen, head, attributes in self._group_rows(rows[records.head]):
+            self._add_table(head, attributes, list(records.values[chosen].T))
+        return True
+
     # -- nodes ---------------------------------------------------------------------------------------------------------
 
-    def _add_node(self, id_: int, attribute: int, data: bytes, parent: int) -> None:
+    def _add_node(self, id_: int, attribute: int, value: str, parent: int) -> None:
         """Add a node; the first of those with one number counts."""
         above = self._nodes.get(parent) if parent >= 0 else (ABSENT, ())
-        if id_ < 0 or above is None or (attribute > POINTER and attribute not in self._attributes):
+        known = self._attributes.get(attribute)
+        if id_ < 0 or above is None or (attribute > POINTER and known is None):
             self.records.left_out.damage("nodes of unknown attributes, or below unknown nodes", f"id={id_}")
             return
         if id_ in self._nodes:
             self.records.left_out.damage("nodes that the file defines again", f"id={id_}")
             return
-        value = _decode(data)
-        if attribute <= POINTER:
+        if known is None:
             self._nodes[id_] = above
-            self._above[id_] = attribute, value, parent
+            self._facts[id_] = self._dialect.fact(attribute, value, self._facts.get(parent))
             if attribute == NAME:
-                self._attributes[id_] = self._make_attribute(value, parent)
+                self._attributes[id_] = self._find_attribute(value, self._facts.get(parent))
             return
-        known = self._attributes[attribute]
-        if not known.is_nested:
-            self._above[id_] = attribute, value, parent
-        self._nodes[id_] = self._step(above, known, value)
+        if known.is_nested:
+            path, labels = above
+            self._nodes[id_] = self.records.paths.child(path, known.name, value), labels
+            return
+        self._facts[id_] = self._dialect.fact(known, value, self._facts.get(parent))
+        self._nodes[id_] = above if known.is_hidden else _label(above, known.name, value)
 
-    def _step(self, above: Node, attribute: Attribute, value: str) -> Node:
-        """Return path and labels of a node: those of the one above, and its own value."""
-        path, labels = above
-        if attribute.is_nested:
-            return self.records.paths.child(path, attribute.name, value), labels
-        if attribute.is_hidden:
-            return above
-        others = tuple(label for label in labels if label[0] != attribute.name)
-        return path, (*others, (attribute.name, value))[-MOST_LABELS:]
-
-    def _make_attribute(self, name: str, parent: int) -> Attribute:
-        type_, properties = "", 0
-        facts: dict[str, str] = {}
-        for _ in repeat(None, LONGEST_CHAIN):
-            if parent not in self._above:
-                break
-            what, value, parent = self._above[parent]
-            if what == TYPE:
-                type_ = value
-            elif what == PROPERTIES:
-                properties = int(value) if value.isascii() and value.isdigit() and len(value) < 10 else 0
-            elif what in self._attributes:
-                facts.setdefault(self._attributes[what].name, value)
-        attribute = Attribute(name, type_, properties, tuple(facts.items()))
+    def _find_attribute(self, name: str, fact: Fact | None) -> Attribute:
+        key = name, fact
+        if (attribute := self._dialect.attributes.get(key)) is None:
+            attribute = self._dialect.attributes[key] = _make_attribute(name, fact)
         self.records.attributes.setdefault(name, attribute)
         return attribute
 
@@ -215,7 +298,7 @@ class CaliReader:
         try:
             if kind == b"node":
                 ids = [int((fields.get(key) or [b"-1"])[0]) for key in ("id", "attr", "parent")]
-                self._add_node(ids[0], ids[1], (fields.get("data") or [b""])[0], ids[2])
+                self._add_node(ids[0], ids[1], _decode((fields.get("data") or [b""])[0]), ids[2])
             elif kind in (b"ctx", b"globals"):
                 refs, attrs = ([int(id_) for id_ in fields.get(key, []) if id_] for key in ("ref", "attr"))
                 self._read_record(kind, refs, attrs, fields)
@@ -233,64 +316,75 @@ class CaliReader:
         elif kind == b"globals":
             self._add_globals(refs, attrs, values)
         elif attrs:
-            head, signature = self._resolve(refs, attrs)
-            self._add_texts(np.array([head]), [values], self._list_signatures()[signature])
+            head, signature = self._resolve(refs, tuple(attrs))
+            self._add_texts(np.array([head]), [values], self._dialect.signature_list[signature])
 
     def _add_globals(self, refs: list[int], attrs: list[int], values: list[bytes]) -> None:
         pairs = [(self._attributes[attr], _decode(value)) for attr, value in zip(attrs, values, strict=True)]
         for ref in refs:
-            while ref in self._above:
-                attribute, value, ref = self._above[ref]
-                if attribute in self._attributes:
-                    pairs.append((self._attributes[attribute], value))
+            fact = self._facts.get(ref)
+            while fact is not None:
+                if isinstance(fact.what, Attribute):
+                    pairs.append((fact.what, fact.value))
+                fact = fact.above
         for known, text in pairs:
             self.records.globals.setdefault(known.name, Global(known, text))
 
     def _add_head(self, text: bytes) -> int:
         """Return the number of how records begin, `ref=1=2,attr=3=4`; below 0 where it is not known."""
-        match = HEAD.fullmatch(text)
-        if match is None:
+        ids = self._dialect.beginning(text)
+        if ids is None:
             return OTHER
         try:
-            refs, attrs = ([int(id_) for id_ in (field or b"").split(b"=") if id_] for field in match.groups())
-        except ValueError:  # a number of thousands of digits
+            self._head.append(self._resolve(*ids))
+        except KeyError:
             return UNKNOWN
-        if any(ref not in self._nodes for ref in refs) or any(attr not in self._attributes for attr in attrs):
-            return UNKNOWN
-        self._head.append(self._resolve(refs, attrs))
         return len(self._head) - 1
 
-    def _resolve(self, refs: list[int], attrs: list[int]) -> tuple[int, int]:
-        path, labels = ABSENT, dict[str, str]()
-        for ref in refs:
-            further, more = self._nodes[ref]
-            path = self.records.paths.join(path, further)
-            labels.update(more)
-        signature = tuple(self._attributes[attr] for attr in attrs)
-        number = self._signatures.setdefault(signature, len(self._signatures))
-        return self.records.head(path, tuple(labels.items())[-MOST_LABELS:]), number
-
-    def _list_signatures(self) -> list[Signature]:
-        return list(self._signatures)
+    def _resolve(self, refs: Sequence[int], attrs: tuple[int, ...]) -> tuple[int, int]:
+        """Return the numbers of a head and of its attributes; raise a KeyError for nodes that the file does not
+        define."""
+        nodes = tuple([self._nodes[ref] for ref in refs])
+        signature = self._signatures.get(attrs)
+        if signature is None:
+            signature = self._dialect.signature(tuple([self._attributes[attr] for attr in attrs]))
+            self._signatures[attrs] = signature
+        key = nodes, signature
+        if (head := self._dialect.resolved.get(key)) is None:
+            path, labels = ABSENT, dict[str, str]()
+            for further, more in nodes:
+                path = self.records.paths.join(path, further)
+                labels.update(more)
+            head = self._dialect.resolved[key] = self.records.head(path, tuple(labels.items())[-MOST_LABELS:])
+        return head, signature
 
     # -- numbers -------------------------------------------------------------------------------------------------------
 
-    def _add_rows(self, rows: Ints, texts: list[bytes]) -> None:
-        """Add records to tables, those with the same attributes at once."""
+    def _group_rows(self, rows: Ints) -> Iterator[tuple[Ints | slice, Ints, Signature]]:
+        """Yield records with the same attributes: which these are, their heads, and the attributes."""
         if n := int((rows == UNKNOWN).sum()):
             self.records.left_out.damage(UNKNOWN_NODE, n=n)
         if not (rows >= 0).any():
             return
-        head, signature = np.where(rows >= 0, np.array(self._head, np.int64).T[:, rows], ABSENT)
-        for number in np.unique(signature[rows >= 0]).tolist():
+        head, signature = np.array(self._head, np.int64).T[:, np.maximum(rows, 0)]
+        signature[rows < 0] = ABSENT
+        for number in np.flatnonzero(np.bincount(signature[rows >= 0])).tolist():
             chosen = np.flatnonzero(signature == number)
-            given = texts if len(chosen) == len(texts) else [texts[k] for k in chosen.tolist()]
-            attributes = self._list_signatures()[number]
+            attributes = self._dialect.signature_list[number]
+            if len(chosen) == len(rows):
+                yield slice(None), head, attributes
+            else:
+                yield chosen, head[chosen], attributes
+
+    def _add_rows(self, rows: Ints, texts: list[bytes]) -> None:
+        """Add records to tables, those with the same attributes at once."""
+        for chosen, head, attributes in self._group_rows(rows):
+            given = texts if isinstance(chosen, slice) else [texts[k] for k in chosen.tolist()]
             numbers = _parse_numbers(given, len(attributes)) if all(a.is_number for a in attributes) else None
             if numbers is not None:
-                self._add_table(head[chosen], attributes, list(numbers.T))
+                self._add_table(head, attributes, list(numbers.T))
             else:
-                self._add_texts(head[chosen], [text.split(b"=") for text in given], attributes)
+                self._add_texts(head, [text.split(b"=") for text in given], attributes)
 
     def _add_table(self, head: Ints, attributes: Signature, columns: list[Array]) -> None:
         named: dict[str, Array] = {}
@@ -324,14 +418,42 @@ class CaliReader:
             self._add_table(np.array(heads, np.int64), numeric, columns)
 
 
+def _label(node: Node, name: str, value: str) -> Node:
+    """Return path and labels of a node with another label."""
+    path, labels = node
+    others = tuple([label for label in labels if label[0] != name])
+    return path, (*others, (name, value))[-MOST_LABELS:]
+
+
+def _make_attribute(name: str, fact: Fact | None) -> Attribute:
+    """Return an attribute, of which the nodes above it tell."""
+    type_, properties = "", 0
+    facts: dict[str, str] = {}
+    for _ in repeat(None, LONGEST_CHAIN):
+        if fact is None:
+            break
+        value = fact.value
+        if isinstance(fact.what, Attribute):
+            facts.setdefault(fact.what.name, value)
+        elif fact.what == TYPE:
+            type_ = value
+        elif fact.what == PROPERTIES:
+            properties = int(value) if value.isascii() and value.isdigit() and len(value) < 10 else 0
+        fact = fact.above
+    return Attribute(name, type_, properties, tuple(facts.items()))
+
+
 def _parse_numbers(texts: list[bytes], n_columns: int) -> Array | None:
     """Return the numbers of records as a matrix; None where one is no number, or too large to be exact."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        try:
-            numbers = np.fromstring(b"=".join(texts), np.float64, sep="=")
-        except (ValueError, DeprecationWarning):
-            return None
+    text = b"=".join(texts)
+    numbers = parse_decimals(text, b"=")
+    if numbers is None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            try:
+                numbers = np.fromstring(text, np.float64, sep="=")
+            except (ValueError, DeprecationWarning):
+                return None
     if len(numbers) != len(texts) * n_columns or not bool((np.abs(numbers) < EXACT).all()):
         return None
     return numbers.reshape(len(texts), n_columns)
@@ -355,7 +477,8 @@ def _as_integers(column: Array) -> Array:
     """Return a column of integers as such; numbers with a fraction stay what they are."""
     if column.dtype.kind == "i":
         return column
-    whole = column.astype(np.int64)
+    with np.errstate(invalid="ignore"):  # what is no integer of 64 bits differs from what becomes of it
+        whole = column.astype(np.int64)
     return whole if bool((whole == column).all()) else column
 
 

@@ -12,13 +12,15 @@ globals               parameters of runs (mpi.world.size is p) and attributes; w
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from callgrove.arrays import ABSENT, Array, Bools, Ids, Ints, distinct_rows
+from callgrove.arrays import ABSENT, Array, Bools, Ints, distinct_rows
 from callgrove.formats.caliper.records import Attribute, Labels, PathTrie, Records, RecordTable
 from callgrove.formats.text_profiles import ContextsByPath, LeftOut, add_up_values, is_private
 from callgrove.model.builder import ExperimentBuilder
@@ -72,40 +74,54 @@ KERNELS = ("cupti.kernel.name", "rocm.kernel.name")
 SOURCE, MODULE = "sourceloc#", "module#"
 PLACE = re.compile(r"(.+):(\d{1,9})")
 NOT_LABELS = ("cali.", "spot.channel")  # attributes that tell how a file was made
+MOST_KNOWN = 1 << 10  # tables whose heads are remembered for the next file
 Frame = tuple[str, str, str]  # what it is, its name, and its module
 
 
 class CaliperContexts:
-    """Contexts of a builder by paths and labels, the same for all files."""
+    """Contexts of a builder by paths and labels, the same for all files of one vocabulary."""
 
     def __init__(self, builder: ExperimentBuilder) -> None:
         self._builder = builder
         self._frames: dict[Frame, int] = {}
         self._list: list[Frame] = []
         self._contexts = ContextsByPath(self._add)
+        self._of_trie = {ABSENT: ABSENT}  # contexts of paths
+        self._of_head: dict[tuple[int, Labels], int] = {}  # contexts of heads less some labels
+        self._of_heads: dict[tuple[tuple[int, ...], Labels], Ints] = {}  # likewise, of those of a whole table
 
-    def of_heads(self, records: Records, heads: Ints, constant: Mapping[str, str]) -> Ids:
-        """Return the contexts of all heads, -1 for those that are not asked for; labels that are the same in all
-        records are left out."""
-        known = {ABSENT: ABSENT}
-        out = np.full(len(records.heads), ABSENT, np.int32)
-        for number in heads.tolist():
-            path, labels = records.heads[number]
-            context = self._of_path(records.paths, path, known) if path >= 0 else self._below(ABSENT, ROOT)
-            for frame in _frames_of(labels, constant):
-                context = self._below(context, frame)
-            out[number] = context
-        return out
+    def of_heads(self, records: Records, heads: tuple[int, ...], constant: Mapping[str, str]) -> Ints:
+        """Return the contexts of heads; labels that are the same in all records are left out."""
+        left_out = tuple(constant.items())
+        if (known := self._of_heads.get((heads, left_out))) is None:
+            _limit(self._of_heads)
+            known = self._of_heads[heads, left_out] = self._find(records, heads, constant)
+        return known
 
-    def _of_path(self, trie: PathTrie, path: int, known: dict[int, int]) -> int:
-        """Return the context of a path; `known` are those of the same file so far."""
+    def _find(self, records: Records, heads: Sequence[int], constant: Mapping[str, str]) -> Ints:
+        left_out = tuple(constant.items())
+        keys = [(number, left_out) for number in heads]
+        for key in keys:
+            if key not in self._of_head:
+                self._of_head[key] = self._of(records, key[0], constant)
+        return np.array([self._of_head[key] for key in keys], np.int64)
+
+    def _of(self, records: Records, number: int, constant: Mapping[str, str]) -> int:
+        path, labels = records.heads[number]
+        context = self._of_path(records.paths, path) if path >= 0 else self._below(ABSENT, ROOT)
+        for frame in _frames_of(labels, constant):
+            context = self._below(context, frame)
+        return context
+
+    def _of_path(self, trie: PathTrie, path: int) -> int:
+        """Return the context of a path."""
         steps = []
-        while path not in known:
+        while path not in self._of_trie:
             steps.append(path)
             path = trie.parent[path]
-        context = known[path]
+        context = self._of_trie[path]
         for step in reversed(steps):
-            context = known[step] = self._below(context, (trie.attribute[step], trie.value[step], ""))
+            context = self._of_trie[step] = self._below(context, (trie.attribute[step], trie.value[step], ""))
         return context
 
     def _below(self, context: int, frame: Frame) -> int:
@@ -148,11 +164,11 @@ def _frames_of(labels: Labels, constant: Mapping[str, str]) -> list[Frame]:
     return [*frames, (SOURCE, kept[place], kept.get(module, ""))] if place else frames
 
 
-def find_constant_labels(records: Records, heads: Ints) -> dict[str, str]:
+def find_constant_labels(records: Records, heads: Collection[int]) -> dict[str, str]:
     """Return the labels that all of these heads have with one value."""
-    if not len(heads):
+    if not heads:
         return {}
-    first, *others = (dict(records.heads[number][1]) for number in heads.tolist())
+    first, *others = (dict(records.heads[number][1]) for number in sorted(heads))
     for labels in others:
         first = {name: value for name, value in first.items() if labels.get(name) == value}
         if not first:
@@ -219,7 +235,7 @@ class CaliperExperiment:
 
     def __init__(self, builder: ExperimentBuilder) -> None:
         self._builder = builder
-        self._contexts = CaliperContexts(builder)
+        self._contexts, self._labels = CaliperContexts(builder), _Labels()
         self._cells: dict[str, _Cells] = {}
         self._places: dict[Place, int] = {}
         self._runs: list[_Run] = []
@@ -234,36 +250,37 @@ class CaliperExperiment:
         facts = read_facts(records)
         self._private |= {name for name in records.globals if name not in facts and is_private(name)}
         run = len(self._runs)
-        is_series = [_is_series(table, records) for table in records.tables]
-        profiled = [table.head[~series] for table, series in zip(records.tables, is_series, strict=True)]
-        used = np.unique(np.concatenate(profiled)) if profiled else np.empty(0, np.int64)
-        constant = find_constant_labels(records, used)
+        tables = [self._labels.of_table(table, records) for table in records.tables]
+        constant = self._labels.find_constant(records, {head for table in tables for head in table.profiled})
         facts |= {name: value for name, value in constant.items() if not is_private(name)}
         self._runs.append(_Run(path.name, str(path), parameters, facts, int(parameters.get("p", 0))))
-        contexts = self._contexts.of_heads(records, used, constant)
-        for table, series in zip(records.tables, is_series, strict=True):
-            profile = self._profiles(table, records, run)
-            self._add_values(_rows(table, ~series), records, profile[~series], contexts)
-            if series.any():
+        for table, heads in zip(records.tables, tables, strict=True):
+            profile = self._profiles(table, heads, run)
+            if heads.has_series:
+                series = heads.series[heads.number]
                 self._add_series(_rows(table, series), records, profile[series])
+                table, profile = _rows(table, ~series), profile[~series]
+                heads = self._labels.of_table(table, records)
+            contexts = self._contexts.of_heads(records, heads.different, constant)
+            self._add_values(table, records, profile, contexts[heads.number])
 
-    def _profiles(self, table: RecordTable, records: Records, run: int) -> Ints:
+    def _profiles(self, table: RecordTable, heads: _TableHeads, run: int) -> Ints:
         """Return the profile of every record."""
-        rank, thread = (_column_of(table, records, names) for names in (RANKS, THREADS))
+        rank, thread = (_column_of(table, heads, names) for names in (RANKS, THREADS))
         places, number = distinct_rows(rank, thread)
         ids = [self._places.setdefault((run, r, t), len(self._places)) for r, t in places.T.tolist()]
         return np.array(ids, np.int64)[number]
 
-    def _add_values(self, table: RecordTable, records: Records, profile: Ints, contexts: Ids) -> None:
+    def _add_values(self, table: RecordTable, records: Records, profile: Ints, contexts: Ints) -> None:
         for name, values in table.columns.items():
-            attribute = records.attributes.get(name) or Attribute(name, "double")
-            if NO_METRICS.fullmatch(name) or not len(values):
-                continue
             cells = self._cells.get(name)
             if cells is None:
+                if NO_METRICS.fullmatch(name) or not len(values):
+                    continue
+                attribute = records.attributes.get(name) or Attribute(name, "double")
                 metric = describe_metric(attribute, is_integer=values.dtype.kind == "i")
                 cells = self._cells[name] = _Cells(metric)
-            cells.blocks.append((profile, contexts[table.head].astype(np.int64), values))
+            cells.blocks.append((profile, contexts, values))
 
     def _add_series(self, table: RecordTable, records: Records, profile: Ints) -> None:
         """Add the numbers of a time series as counters, over the time that it tells or over its own numbers."""
@@ -367,24 +384,87 @@ def _rows(table: RecordTable, chosen: Bools) -> RecordTable:
     return RecordTable(table.head[chosen], {name: column[chosen] for name, column in table.columns.items()})
 
 
-def _is_series(table: RecordTable, records: Records) -> Bools:
-    """Return which records are parts of a time series."""
-    if any(name in table.columns for name in SERIES):
-        return np.ones(len(table.head), np.bool_)
-    channels = [dict(labels).get("spot.channel", OF_TREE) for _, labels in records.heads]
-    return np.array([channel != OF_TREE for channel in channels], np.bool_)[table.head]
+@dataclass(frozen=True)
+class _LabelFacts:
+    """What labels say of heads: which are of time series, and the numbers of ranks and threads."""
+
+    series: Bools
+    numbers: Mapping[tuple[str, ...], Ints]
 
 
-def _column_of(table: RecordTable, records: Records, names: tuple[str, ...]) -> Ints:
+@dataclass(frozen=True)
+class _TableHeads:
+    """The different heads of the records of a table, the number of each record's among these, what labels say of them,
+    and which of them are of time series."""
+
+    different: tuple[int, ...]
+    number: Ints
+    facts: _LabelFacts
+    series: Bools
+
+    @cached_property
+    def has_series(self) -> bool:
+        return bool(self.series.any())
+
+    @property
+    def profiled(self) -> Sequence[int]:
+        if not self.has_series:
+            return self.different
+        return [head for head, series in zip(self.different, self.series.tolist(), strict=True) if not series]
+
+
+class _Labels:
+    """What labels of heads say. The next file mostly has the same heads, and is not asked again."""
+
+    def __init__(self) -> None:
+        self._facts: dict[tuple[int, ...], _LabelFacts] = {}
+        self._constant: dict[frozenset[int], dict[str, str]] = {}
+
+    def of_table(self, table: RecordTable, records: Records) -> _TableHeads:
+        (heads,), number = distinct_rows(table.head)
+        different = tuple(heads.tolist())
+        facts = self._facts.get(different)
+        if facts is None:
+            _limit(self._facts)
+            facts = self._facts[different] = _find_label_facts(records, different)
+        numbered = any(name in table.columns for name in SERIES)
+        return _TableHeads(different, number, facts, np.ones(len(heads), np.bool_) if numbered else facts.series)
+
+    def find_constant(self, records: Records, heads: Collection[int]) -> dict[str, str]:
+        """Return the labels that all of these heads have with one value."""
+        key = frozenset(heads)
+        if (constant := self._constant.get(key)) is None:
+            _limit(self._constant)
+            constant = self._constant[key] = find_constant_labels(records, heads)
+        return constant
+
+
+def _limit(known: dict[Any, Any]) -> None:
+    if len(known) >= MOST_KNOWN:
+        known.clear()
+
+
+def _find_label_facts(records: Records, heads: Sequence[int]) -> _LabelFacts:
+    labels = [records.heads[head][1] for head in heads]
+    channels = [dict(one).get("spot.channel", OF_TREE) for one in labels]
+    series = np.array([channel != OF_TREE for channel in channels], np.bool_)
+    return _LabelFacts(series, {names: _numbers_of(labels, names) for names in (RANKS, THREADS)})
+
+
+def _numbers_of(labels: Sequence[Labels], names: tuple[str, ...]) -> Ints:
+    told = [next((text for name, text in one if name in names), "") for one in labels]
+    numbers = [int(text) if text.isascii() and text.isdigit() and len(text) < 18 else ABSENT for text in told]
+    return np.array(numbers, np.int64)
+
+
+def _column_of(table: RecordTable, heads: _TableHeads, names: tuple[str, ...]) -> Ints:
     """Return the rank or thread of every record, as a value or a label; -1 where there is none."""
     for name in names:
         if name in table.columns:
             column = table.columns[name]
             fits = (column >= 0) & (column < 2**62) & (column == np.floor(column))
             return np.where(fits, column, ABSENT).astype(np.int64)
-    texts = [next((dict(labels)[name] for name in names if name in dict(labels)), "") for _, labels in records.heads]
-    numbers = [int(text) if text.isascii() and text.isdigit() and len(text) < 18 else ABSENT for text in texts]
-    return np.array(numbers, np.int64)[table.head]
+    return heads.facts.numbers[names][heads.number]
 
 
 def _name_counter(name: str, records: Records, head: int) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from callgrove.binary.files import Source, open_regular
 from callgrove.errors import InputError
-from callgrove.formats.caliper.cali import CaliReader, fields_of
+from callgrove.formats.caliper.cali import CaliReader, Dialect, fields_of
 from callgrove.formats.caliper.experiment import CaliperExperiment
 from callgrove.formats.caliper.json_split import KEYS, read_json_split
 from callgrove.formats.caliper.records import Records
@@ -22,7 +22,7 @@ from callgrove.formats.text_profiles import CheckedByReading, text_blocks
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.experiment import Experiment, Severity
 
-__all__ = ["FORMAT"]
+__all__ = ["FORMAT", "read_file"]
 
 RECORD = b"__rec="
 HEAD = 16 << 10  # bytes of JSON in which the keys stand, or the first of them and numbers
@@ -65,12 +65,12 @@ class CaliperFormat(CheckedByReading):
     def read(self, source: Source, options: ReadOptions) -> Experiment:
         """Return an experiment with a run for each file."""
         builder = ExperimentBuilder(self.name, title=source.name, path=str(source.path))
-        made, n_read = CaliperExperiment(builder), 0
+        made, dialect, n_read = CaliperExperiment(builder), Dialect(), 0
         files = _files_of(source)
         for number, file in enumerate(files):
             options.progress("reading files", number, len(files))
             try:
-                records = _read_file(file)
+                records = read_file(file, dialect)
             except InputError as error:
                 if options.strict or len(files) == 1:
                     raise
@@ -107,7 +107,7 @@ FORMAT = CaliperFormat()
 
 
 def _dump_json(file: Path) -> Iterator[Field]:
-    records = _read_file(file)
+    records = read_file(file)
     for number, value in enumerate(records.paths.value):
         yield Field(file.name, "nodes", number, -1, "label", value)
         yield Field(file.name, "nodes", number, -1, "parent", records.paths.parent[number])
@@ -156,9 +156,11 @@ def _begins_as_caliper(file: Path) -> bool:
     return head.startswith(RECORD) or (file.name.endswith(".json") and is_json_split(head))
 
 
-def _read_file(file: Path) -> Records:
-    """Return the records of one file. One that holds none is an error."""
-    records = Records()
+def read_file(file: Path, dialect: Dialect | None = None) -> Records:
+    """Return the records of one file, of which others may have taught a dialect. One that holds none is an error."""
+    dialect = dialect or Dialect()
+    dialect.forget()
+    records = Records(dialect.vocabulary)
     try:
         with open_regular(file) as opened:
             is_json = opened.read(64).lstrip()[:1] == b"{"
@@ -169,7 +171,7 @@ def _read_file(file: Path) -> Records:
     if is_json:
         read_json_split(data, file, records)
     else:
-        CaliReader(records).read(text_blocks(file))
+        CaliReader(records, dialect).read(text_blocks(file))
     if not records.tables:
         raise InputError(f"{file}: no record with a number was found in it")
     return records

@@ -12,11 +12,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import IntFlag
+from functools import cached_property
 
 from callgrove.arrays import ABSENT, Array, Ints
 from callgrove.formats.text_profiles import LeftOut
 
-__all__ = ["MOST_LABELS", "Attribute", "Global", "Head", "Labels", "PathTrie", "Properties", "RecordTable", "Records"]
+__all__ = [
+    "MOST_LABELS",
+    "Attribute",
+    "Global",
+    "Head",
+    "Labels",
+    "PathTrie",
+    "Properties",
+    "RecordTable",
+    "Records",
+    "Vocabulary",
+]
 
 MOST_LABELS = 32  # of one record
 NUMERIC = ("int", "uint", "double")
@@ -33,7 +45,7 @@ class Properties(IntFlag):
     GLOBAL = 512
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Attribute:
     """A key of records. `facts` are what the file says about it: unit, alias, and what Adiak knows."""
 
@@ -42,19 +54,19 @@ class Attribute:
     properties: int = 0
     facts: tuple[tuple[str, str], ...] = ()
 
-    @property
+    @cached_property
     def is_number(self) -> bool:
         return self.type in NUMERIC
 
-    @property
+    @cached_property
     def is_nested(self) -> bool:
         return bool(self.properties & Properties.NESTED)
 
-    @property
+    @cached_property
     def is_hidden(self) -> bool:
         return bool(self.properties & Properties.HIDDEN)
 
-    @property
+    @cached_property
     def is_global(self) -> bool:
         return bool(self.properties & Properties.GLOBAL)
 
@@ -112,20 +124,39 @@ class RecordTable:
 
 
 @dataclass
-class Records:
-    """All that one file holds."""
+class Vocabulary:
+    """What files of one program share: call paths, and heads of records."""
 
     paths: PathTrie = field(default_factory=PathTrie)
     heads: list[Head] = field(default_factory=list)
+    _number_of: dict[Head, int] = field(default_factory=dict)
+
+    def head(self, path: int, labels: Labels) -> int:
+        """Return the number of a head."""
+        number = self._number_of.setdefault((path, labels), len(self.heads))
+        if number == len(self.heads):
+            self.heads.append((path, labels))
+        return number
+
+
+@dataclass
+class Records:
+    """All that one file holds."""
+
+    vocabulary: Vocabulary = field(default_factory=Vocabulary)
     tables: list[RecordTable] = field(default_factory=list)
     attributes: dict[str, Attribute] = field(default_factory=dict)
     globals: dict[str, Global] = field(default_factory=dict)
     left_out: LeftOut = field(default_factory=LeftOut)
-    number_of: dict[Head, int] = field(default_factory=dict)
+
+    @property
+    def paths(self) -> PathTrie:
+        return self.vocabulary.paths
+
+    @property
+    def heads(self) -> list[Head]:
+        return self.vocabulary.heads
 
     def head(self, path: int, labels: Labels) -> int:
         """Return the number of a head."""
-        number = self.number_of.setdefault((path, labels), len(self.heads))
-        if number == len(self.heads):
-            self.heads.append((path, labels))
-        return number
+        return self.vocabulary.head(path, labels)

@@ -8,50 +8,77 @@ from pathlib import Path
 import numpy as np
 
 from callgrove.arrays import ABSENT, Ints
+from callgrove.execute import IN_PROCESS, Workers
 from callgrove.formats.events.spans import HOST_KINDS
 from callgrove.formats.interface import Problem
 from callgrove.model.experiment import Experiment, Severity
-from callgrove.model.traces.events import PLACES, SpanChunk, SpanKind
+from callgrove.model.traces.events import PLACES, SpanChunk, SpanKind, Traces
 from callgrove.model.traces.intervals import usable
 from callgrove.model.traces.pairing import launch_calls
 
 __all__ = ["find_problems"]
 
 ON_DEVICE = (SpanKind.KERNEL, SpanKind.COPY, SpanKind.MEMSET)
+BUNDLE_BYTES = 8 << 20  # of small parts that are looked at together
 COLUMNS = ("profile", "kind", "start_ns", "end_ns", "correlation")
 
 
-def find_problems(experiment: Experiment) -> Iterator[Problem]:
-    """Yield warnings first, then the numbers of flagged events and of operations without a call."""
+def find_problems(experiment: Experiment, workers: Workers = IN_PROCESS) -> Iterator[Problem]:
+    """Yield warnings first, then the numbers of flagged events and of operations without a call, which workers count
+    where events can be read part by part."""
     for warning in experiment.warnings:
         file, _, text = warning.text.partition(": ")
         about_file = text and (Path(file).suffix or file == experiment.path)
         yield Problem(warning.severity, *((file, "", text) if about_file else (experiment.path, "", warning.text)))
-    events = _Events(experiment)
-    for chunk in experiment.traces.spans(COLUMNS):
-        events.add(chunk)
-    events.finish_part()
+    tasks = list(_tasks(experiment))
+    counts = map(_count, tasks) if len(tasks) < 2 else workers.map(_count, tasks, label="looking at events")
+    read, flagged, nameless, dangling = np.array([*counts, (0, 0, 0, 0)], np.int64).sum(axis=0).tolist()
     for n, text in (
-        (events.flagged, "end before they start or have no usable time; they are in no sum"),
-        (events.nameless, "are operations of devices that name no launching call"),
-        (events.dangling, "are operations of devices whose correlation leads to no call"),
+        (flagged, "end before they start or have no usable time; they are in no sum"),
+        (nameless, "are operations of devices that name no launching call"),
+        (dangling, "are operations of devices whose correlation leads to no call"),
     ):
         if n:
-            yield Problem(Severity.NOTE, experiment.path, "events", f"{n} of {events.read} {text}")
+            yield Problem(Severity.NOTE, experiment.path, "events", f"{n} of {read} {text}")
+
+
+Task = tuple[Traces, Ints, Ints]  # the process and the part of every profile
+Counts = tuple[int, int, int, int]  # events read, flagged, without a call, with one that is not there
+
+
+def _tasks(experiment: Experiment) -> Iterator[Task]:
+    """Yield bundles of parts that can be read by themselves; else all events as one."""
+    traces = experiment.traces
+    process = np.array(traces.tables[PLACES]().column("process").plain(), np.int64)
+    parts = traces.parts()
+    bundles = [(0, len(parts))] if traces.split is None else traces.bundles(BUNDLE_BYTES)
+    for first, end in bundles:
+        numbers = np.repeat(np.arange(end - first), [len(part) for part in parts[first:end]])
+        profiles = np.concatenate([np.empty(0, np.int64), *parts[first:end]]).astype(np.int64)
+        if traces.split is not None:
+            yield traces.split(first, end), process[profiles], numbers
+        else:
+            part_of = np.full(len(experiment.profiles), ABSENT, np.int64)
+            part_of[profiles] = numbers
+            yield Traces(spans_backend=traces.spans_backend), process, part_of
+
+
+def _count(task: Task) -> Counts:
+    traces, process, part_of = task
+    events = _Events(process, part_of)
+    for chunk in traces.spans(COLUMNS):
+        events.add(chunk)
+    events.finish_part()
+    return events.read, events.flagged, events.nameless, events.dangling
 
 
 class _Events:
     """Counts of strange events. Memory holds the correlations of one part, which contains a call and what it
     launches."""
 
-    def __init__(self, experiment: Experiment) -> None:
+    def __init__(self, process: Ints, part_of: Ints) -> None:
         self.read = self.flagged = self.nameless = self.dangling = 0
-        traces, n = experiment.traces, len(experiment.profiles)
-        places = traces.tables[PLACES]()
-        self._process = np.array(places.column("process").plain(), np.int64)
-        self._part_of = np.full(n, ABSENT, np.int64)
-        for number, profiles in enumerate(traces.parts()):
-            self._part_of[profiles] = number
+        self._process, self._part_of = process, part_of
         self._part = ABSENT
         self._calls: list[Ints] = []  # (process, correlation) of host events of the part
         self._operations: list[Ints] = []

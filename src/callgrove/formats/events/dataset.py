@@ -12,6 +12,7 @@ end comes before their start are kept as they are: who adds up durations leaves 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +25,7 @@ from callgrove.model.table import Table
 from callgrove.model.traces.events import Device, SideTable
 
 __all__ = [
+    "OF_NO_STREAM",
     "OVERHEAD",
     "UTC_CLOCK",
     "CounterRows",
@@ -34,6 +36,7 @@ __all__ = [
     "Process",
     "Recorded",
     "Stacks",
+    "name_device_lane",
 ]
 
 
@@ -97,13 +100,23 @@ class Process:
 @dataclass(frozen=True)
 class Lane:
     """A place where events happen: a thread, or a stream or queue of a device. `number` is the file's own (tid, stream
-    id)."""
+    id). What the profiler tells of itself, such as how long it recorded, is `of_profiler`: no time of the program."""
 
     process: int
     kind: ProfileKind
     number: int
     name: str = ""
     device: int = ABSENT  # number of a `Device`
+    of_profiler: bool = False
+
+
+OF_NO_STREAM = re.compile(r"GPU (\d{1,9}) \(no stream\)")
+
+
+def name_device_lane(device: int) -> str:
+    """Return what the lane of the work that a device does on none of its streams is called, here and in what is
+    written: `OF_NO_STREAM` recognises it."""
+    return f"GPU {device} (no stream)"
 
 
 @dataclass(frozen=True)

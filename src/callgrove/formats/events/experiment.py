@@ -21,9 +21,16 @@ from callgrove.errors import UsageError
 from callgrove.execute import IN_PROCESS
 from callgrove.formats.events.columns import RegionFacts
 from callgrove.formats.events.dataset import DataSet, Events, Process, Stacks
-from callgrove.formats.events.places import add_places, process_and_device, tables_beside
+from callgrove.formats.events.places import add_places, are_of_program, process_and_device, tables_beside
 from callgrove.formats.events.runs import Runs, split_into_runs
-from callgrove.formats.events.spans import DataSetSpans, align_clocks, select_events
+from callgrove.formats.events.spans import (
+    NESTED_COLUMNS,
+    DataSetSpans,
+    align_clocks,
+    find_depths,
+    refuse_unknown_columns,
+    select_events,
+)
 from callgrove.formats.interface import ReadOptions
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.contexts import ContextKind
@@ -34,7 +41,7 @@ from callgrove.model.selection import select, time_span
 from callgrove.model.traces.events import ArraySamples, Counters, Samples, SideTable, SpanChunk, Traces, Window
 from callgrove.model.traces.profile_from_spans import Folding, Part, fold
 
-__all__ = ["JoinedSpans", "StackSamples", "experiment_of"]
+__all__ = ["BundledSpans", "JoinedSpans", "StackSamples", "experiment_of"]
 
 
 # The spans of several small data sets, read at once where these are of a kind that allows it.
@@ -83,8 +90,8 @@ class JoinsDataSets(Protocol):
 class JoinedSpans(DataSetSpans):
     """Spans of data sets whose lanes, one after the other, are the profiles."""
 
-    def __init__(self, datasets: Sequence[DataSet], profiles: Sequence[Ids]) -> None:
-        super().__init__(datasets, profiles)
+    def __init__(self, datasets: Sequence[DataSet], profiles: Sequence[Ids], names: Names | None = None) -> None:
+        super().__init__(datasets, profiles, names)
         # both ways of reading number the same list of names: one may follow the other
         first = datasets[0]
         self._events = first.join(datasets, self._names) if isinstance(first, JoinsDataSets) else None
@@ -99,17 +106,18 @@ class JoinedSpans(DataSetSpans):
         return super().count() if joined is None else joined.count()
 
     def chunks(self, columns: Sequence[str], window: Window | None, profiles: Ints | None) -> Iterator[SpanChunk]:
-        chunks = self._read_at_once(columns, window, profiles)
+        chunks = self.read_at_once(columns, window, profiles)
         yield from super().chunks(columns, window, profiles) if chunks is None else chunks
 
-    def _read_at_once(
+    def read_at_once(
         self, columns: Sequence[str], window: Window | None, profiles: Ints | None
     ) -> list[SpanChunk] | None:
         """Read the spans of all data sets at once; None where each data set has to be read by itself."""
-        joined = None if "depth" in columns else self.joined
+        joined = self.joined
         if joined is None:
             return None
-        asked = {"lane" if name == "profile" else name for name in columns} - {"context"}
+        depths = find_depths(joined.count(), joined.events(NESTED_COLUMNS)) if "depth" in columns else None
+        asked = {"lane" if name == "profile" else name for name in columns} - {"context", "depth"}
         if window is not None:
             asked |= {"start_ns", "end_ns"}
         if profiles is not None:
@@ -122,6 +130,8 @@ class JoinedSpans(DataSetSpans):
             for name in columns:
                 if name == "context":
                     spans[name] = np.full(len(spans["span"]), ABSENT, np.int32)
+                elif name == "depth" and depths is not None:
+                    spans[name] = depths[spans["span"]]
                 else:
                     spans[name] = lanes.take(selected["lane"]) if name == "profile" else selected[name]
             out.append(spans)
@@ -142,6 +152,47 @@ class JoinedSpans(DataSetSpans):
         """Return whether there may be quantities over time; these belong to samples."""
         joined = self.joined
         return joined is None or joined.has_samples
+
+
+class BundledSpans(DataSetSpans):
+    """Spans of data sets of which small ones are read several at once, where that is possible. They come as they do
+    elsewhere: data set after data set, by number."""
+
+    def chunks(self, columns: Sequence[str], window: Window | None, profiles: Ints | None) -> Iterator[SpanChunk]:
+        refuse_unknown_columns(columns)
+        asked = list(self._data_sets_with(profiles))
+        sizes = _sizes([self._datasets[number] for number, _ in asked])
+        for first, end in bundles(sizes, BUNDLE_BYTES):
+            some = asked[first:end]
+            read = self._read_together([number for number, _ in some], columns, window, profiles)
+            for number, wanted in some if read is None else ():
+                yield from self._chunks_of(number, columns, window, wanted)
+            yield from read or ()
+
+    def _read_together(
+        self, numbers: Sequence[int], columns: Sequence[str], window: Window | None, profiles: Ints | None
+    ) -> list[SpanChunk] | None:
+        """Return the spans of some data sets, a chunk for each that has any; None where each has to be read alone."""
+        if len(numbers) < 2:
+            return None
+        joined = JoinedSpans([self._datasets[k] for k in numbers], [self._profiles[k] for k in numbers], self._names)
+        try:
+            chunks = joined.read_at_once(columns, window, profiles)
+        finally:
+            joined.release()
+        if not chunks:
+            return chunks
+        together = {name: np.concatenate([chunk[name] for chunk in chunks]) for name in chunks[0]}
+        order = np.argsort(together["span"], kind="stable")
+        firsts = np.append(0, np.cumsum([self.firsts[k + 1] - self.firsts[k] for k in numbers]))
+        bounds = np.searchsorted(together["span"][order], firsts).tolist()
+        out: list[SpanChunk] = []
+        for k, number in enumerate(numbers):
+            rows = order[bounds[k] : bounds[k + 1]]
+            if len(rows):
+                chunk = {name: column[rows] for name, column in together.items()}
+                out.append({**chunk, "span": chunk["span"] + (self.firsts[number] - firsts[k])})
+        return out
 
 
 # Samples of call stacks -> contexts, sample lines and a count of samples.
@@ -293,7 +344,7 @@ def _experiment_of(
     processes = [process for dataset in datasets for process in dataset.processes]
     builder.title = _title(processes) or path.name
     builder.warnings += [*skipped, *notes, *jobs, *_again(datasets)]
-    spans, time_range = DataSetSpans(datasets, profiles), _time_range(processes)
+    spans, time_range = BundledSpans(datasets, profiles), _time_range(processes)
     if options.fold:
         folding = _fold(builder, datasets, profiles, options)
         builder.warnings += folding.warnings
@@ -327,12 +378,13 @@ def _fold(
 ) -> Folding:
     """Return the calling-context profile of all events, folding small data sets several at a time."""
     process, device = process_and_device(datasets)
+    is_program = are_of_program(datasets)
     firsts = [0, *accumulate(map(len, profiles))]
     parts = []
     for first, end in bundles(_sizes(datasets), BUNDLE_BYTES):
         bundle = slice(firsts[first], firsts[end])
         lanes = np.concatenate(profiles[first:end])
-        parts.append(Part(_part(datasets, first, end), lanes, process[bundle], device[bundle]))
+        parts.append(Part(_part(datasets, first, end), lanes, process[bundle], device[bundle], is_program[bundle]))
     workers = options.workers if all(dataset.is_shareable for dataset in datasets) else IN_PROCESS
     folding = Folding(builder, partial(_region, builder, _regions_of(datasets)))
     for folded in workers.map(fold, parts, label="folding events", progress=options.progress):

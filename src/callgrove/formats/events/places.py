@@ -17,18 +17,20 @@ from pathlib import Path, PurePath
 
 import numpy as np
 
-from callgrove.arrays import ABSENT, MISSING, Ids, Ints
+from callgrove.arrays import ABSENT, MISSING, Bools, Ids, Ints
 from callgrove.errors import Parameter, UsageError
 from callgrove.formats.events.dataset import DataSet, Lane, Process
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.experiment import Severity
-from callgrove.model.profiles import DEFAULT_ID_NAMES, Identifier, Interpretation, ProfileKind, System
+from callgrove.model.profiles import DEFAULT_ID_NAMES, PROFILER, Identifier, Interpretation, ProfileKind
+from callgrove.model.system import System
 from callgrove.model.table import Column, Table
 from callgrove.model.traces.events import PLACES, Device
 
 __all__ = [
     "RANK_VARIABLES",
     "add_places",
+    "are_of_program",
     "process_and_device",
     "ranks_of",
     "read_claimed_ranks",
@@ -201,6 +203,12 @@ def _ranks_in_runs(
     return ranks, list(said)
 
 
+def are_of_program(datasets: Sequence[DataSet]) -> Bools:
+    """Return, by profile, whether it is of the program's own execution on a host: no device, nor the profiler."""
+    lanes = [lane for dataset in datasets for lane in dataset.lanes]
+    return np.array([lane.device == ABSENT and not lane.of_profiler for lane in lanes], np.bool_)
+
+
 def process_and_device(datasets: Sequence[DataSet]) -> tuple[Ints, Ints]:
     """Return, by profile, the number of its process over all data sets and of its device in its data set."""
     lanes = [lane for dataset in datasets for lane in dataset.lanes]
@@ -234,6 +242,8 @@ def _add_profiles(builder: ExperimentBuilder, tree: _SystemTree, dataset: DataSe
             device = dataset.devices[lane.device]
             about = {"name": device.name, "label": device.label}
             above = tree.below(above, "device", f"{device.kind} {device.index}", device.index, about)
+        elif lane.of_profiler:
+            above = tree.below(above, PROFILER, PROFILER, 0, {})
         tree.leaves.append(tree.add(above, "thread", lane.name or f"{lane.kind.word} {lane.number}"))
     return np.array(out, np.int32)
 

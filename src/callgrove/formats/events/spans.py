@@ -7,7 +7,7 @@ it is computed when asked for and kept for one data set at a time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import accumulate
@@ -29,18 +29,22 @@ from callgrove.model.traces.events import (
     SpanChunk,
     SpanKind,
     Window,
+    separate_flows,
     touch_window,
 )
 from callgrove.model.traces.intervals import nesting
 
 __all__ = [
     "HOST_KINDS",
+    "NESTED_COLUMNS",
     "NONE",
     "START",
     "DataSetSpans",
     "align_clocks",
     "far_apart",
+    "find_depths",
     "refuse_input_as",
+    "refuse_unknown_columns",
     "select_events",
 ]
 
@@ -49,15 +53,17 @@ __all__ = [
 
 
 NESTED_ROWS = 1 << 17  # host events of whole threads that are looked at at a time
+NESTED_COLUMNS = ("kind", "lane", "start_ns", "end_ns")  # by which depths are found
 HOST_KINDS = (SpanKind.API, SpanKind.MARKER, SpanKind.REGION, SpanKind.OVERHEAD)  # what nests on a thread
 
 
 class DataSetSpans:
-    """Spans of data sets; `profiles[d]` gives the profile of every lane of data set d."""
+    """Spans of data sets; `profiles[d]` gives the profile of every lane of data set d. `names` are those of others who
+    read some of the data sets, too."""
 
-    def __init__(self, datasets: Sequence[DataSet], profiles: Sequence[Ids]) -> None:
+    def __init__(self, datasets: Sequence[DataSet], profiles: Sequence[Ids], names: Names | None = None) -> None:
         self._datasets, self._profiles = datasets, profiles
-        self._names = Names()
+        self._names = Names() if names is None else names
         self._translations = [Translation(self._names) for _ in datasets]
         self._depths: tuple[int, Ids] = (ABSENT, np.empty(0, np.int32))
 
@@ -83,8 +89,7 @@ class DataSetSpans:
         return self.firsts[-1]
 
     def chunks(self, columns: Sequence[str], window: Window | None, profiles: Ints | None) -> Iterator[SpanChunk]:
-        if unknown := [name for name in columns if name not in (*SPAN_COLUMNS, LABEL, PARENT)]:
-            raise UsageError(f"spans have no column {unknown[0]!r}; there are {', '.join(SPAN_COLUMNS)}")
+        refuse_unknown_columns(columns)
         for number, some in self._data_sets_with(profiles):
             yield from self._chunks_of(number, columns, window, some)
 
@@ -142,7 +147,8 @@ class DataSetSpans:
 
     def _depth(self, number: int) -> Ids:
         if self._depths[0] != number:
-            self._depths = number, _depths(self._datasets[number])
+            dataset = self._datasets[number]
+            self._depths = number, find_depths(dataset.count(), dataset.events(NESTED_COLUMNS))
         return self._depths[1]
 
     def parts(self) -> Sequence[Ints]:
@@ -161,13 +167,14 @@ class DataSetSpans:
     def side(self, name: str, part: int | None = None) -> SideTable | None:
         chosen = range(len(self._datasets)) if part is None else [part]
         parts = [(self.firsts[number], self._datasets[number].side(name)) for number in chosen]
-        tables = [(first, table) for first, table in parts if table is not None]
-        if not tables:
+        found = [SideTable(table.span + first, table.columns) for first, table in parts if table is not None]
+        if not found:
             return None
-        names = dict.fromkeys(column for _, table in tables for column in table.columns)
+        tables = separate_flows(name, found)
+        names = dict.fromkeys(column for table in tables for column in table.columns)
         return SideTable(
-            np.concatenate([table.span + first for first, table in tables]),
-            {column: _join_columns([_cells(table, column) for _, table in tables]) for column in names},
+            np.concatenate([table.span for table in tables]),
+            {column: _join_columns([_cells(table, column) for table in tables]) for column in names},
         )
 
 
@@ -191,13 +198,19 @@ def select_events(events: Events, window: Window | None, lane_profiles: Ids, pro
     return {name: column[is_selected] for name, column in events.items()}
 
 
-def _depths(dataset: DataSet) -> Ids:
+def refuse_unknown_columns(columns: Sequence[str]) -> None:
+    """Raise an error if spans have no such column."""
+    if unknown := [name for name in columns if name not in (*SPAN_COLUMNS, LABEL, PARENT)]:
+        raise UsageError(f"spans have no column {unknown[0]!r}; there are {', '.join(SPAN_COLUMNS)}")
+
+
+def find_depths(n_spans: int, chunks: Iterable[Events]) -> Ids:
     """Return how deep host events nest on their thread; 0 for device events and those that end before they start.
     Threads are processed some at a time, so that memory holds little more than the times of host events."""
-    out = np.zeros(dataset.count(), np.int32)
-    columns = ("span", "lane", "start_ns", "end_ns")
+    out = np.zeros(n_spans, np.int32)
+    columns = ("span", *NESTED_COLUMNS[1:])
     host_columns: list[list[Array]] = [[], [], [], []]
-    for events in dataset.events(("kind", *columns[1:])):
+    for events in chunks:
         host = np.flatnonzero(np.isin(events["kind"], HOST_KINDS))
         for column, name in zip(host_columns, columns, strict=True):
             column.append(events[name][host])

@@ -109,6 +109,14 @@ def _split_module(text: bytes) -> tuple[bytes, bytes]:
     return text, b""
 
 
+def ends_with_frame(text: bytes) -> bool:
+    """Return whether a text without the end of its last line ends with a frame and its module, as nothing does that is
+    cut in a name."""
+    last = text[text.rfind(b"\n") + 1 :].rstrip()
+    frame = parse_frame(last) if last.endswith(b")") else None
+    return frame is not None and (frame.module != "" or frame.is_inlined)
+
+
 def _parse_source_line(line: bytes) -> Frame | None:
     match = SOURCE_LINE.fullmatch(line) if len(line) <= LONGEST_NAME else None
     if match is None:
@@ -184,6 +192,7 @@ class PerfSamples:
     event: array[int] = field(default_factory=lambda: array("i"))
     profiles: dict[tuple[bytes, bytes], int] = field(default_factory=dict)
     events: dict[bytes, int] = field(default_factory=dict)
+    without_period: set[int] = field(default_factory=set)  # events of which a sample tells no period
 
     def __post_init__(self) -> None:
         self.numbers = FrameNumbers(self.left_out)
@@ -191,11 +200,12 @@ class PerfSamples:
         self._modules: dict[int, int] = {}  # of contexts, as inlined functions lie in that of their caller
 
     def read(self, blocks: Iterator[TextBlock]) -> None:
-        """Add the samples of a file. What follows the last end of a line may be cut, and is not read."""
+        """Add the samples of a file. What follows the last end of a line may be cut, and is read only if it ends as a
+        frame does."""
         tail = b""
         for block in blocks:
             data = block.data.replace(b"\r\n", b"\n") if b"\r" in block.data else block.data
-            whole = data.rfind(b"\n") + 1
+            whole = len(data) if ends_with_frame(data) else data.rfind(b"\n") + 1
             tail = data[whole:]
             for chunk in data[:whole].split(b"\n\n"):
                 self._add_chunk(chunk)
@@ -253,6 +263,8 @@ class PerfSamples:
         self.event.append(self.events.setdefault(event, len(self.events)))
         self.time_ns.append(int(seconds) * 1_000_000_000 + int(fraction.ljust(9, b"0")))
         self.period.append(1 if period is None else int(period))
+        if period is None:
+            self.without_period.add(self.event[-1])
         self.context.append(self._context(numbers))
 
     def _add_profile(self, header: re.Match[bytes], key: tuple[bytes, bytes]) -> int:
@@ -317,7 +329,8 @@ def _add_values(read: PerfSamples) -> None:
     period = np.array(read.period, np.int64)
     for number, name in enumerate(read.events):
         text = name.decode("utf-8", "backslashreplace")
-        metric = builder.add_metric(Metric(text, Scope.EXCLUSIVE, _unit_of(text), dtype="int64"))
+        unit = "" if number in read.without_period else _unit_of(text)  # samples that count as 1 are no times
+        metric = builder.add_metric(Metric(text, Scope.EXCLUSIVE, unit, dtype="int64"))
         rows = event == number
         add_up_values(builder, profile[rows], context[rows], metric, period[rows])
     samples = builder.add_metric(Metric("samples", Scope.EXCLUSIVE, dtype="int64"))

@@ -10,6 +10,7 @@ The modules, in the order to read them:
     source.py       spans of one part by process and time, with what belongs to them and what launched them
     slices.py       slices on tracks and lanes: of spans and of sampled call stacks; points of counters
     notes.py        what slices say about themselves
+    flows.py        ends of flows that slices carry
     content.py      what encoders are given: processes, tracks, slices, points; what no trace can hold is counted
     perfetto/       Perfetto's packets, many messages at once: written and read
     chrome_json.py  Chrome's trace events, written

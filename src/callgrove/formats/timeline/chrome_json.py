@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from callgrove.arrays import Array, Ints
+from callgrove.arrays import Ints
 from callgrove.binary.files import Source
 from callgrove.binary.text_rows import (
     BLOCK_BYTES,
@@ -74,6 +74,8 @@ FIRST_DEVICE_TID = 1_000_000
 FLOW_BITS = 32  # ids of flows: the process above them, the number of the operation below; doubles hold 53 bits
 FLOW = b'"name":"launch","cat":"flow","id":'
 ROOM = 320  # bytes of a row without its texts and notes
+FLOW_ROOM = 160  # and of an end of a flow
+PHASES = np.array([b',\n{"ph":"s"', b',\n{"ph":"t"', b',\n{"ph":"f","bp":"e"'])  # by `FlowDirection`
 Fields = list[Cells | bytes]
 
 
@@ -109,9 +111,9 @@ def tracks_text(tracks: ProcessTracks, new: Sequence[Track]) -> bytes:
         elif track.kind not in (TrackKind.GROUP, TrackKind.COUNTER):
             tid = track.tid if track.kind is TrackKind.THREAD else first + track.number
             name = f"{track.name} #{track.lane}" if track.lane else track.name
-            no_thread = (
-                ',"thread":false' if track.kind is TrackKind.OTHER else ""
-            )  # for our reader; others pass it over
+            # for our reader; others pass these over
+            no_thread = ',"thread":false' if track.kind is TrackKind.OTHER else ""
+            no_thread += ',"profiler":true' if track.is_profiler else ""
             lines.append(_meta(pid, "thread_name", f'"name":{_text(name)}{no_thread}', tid))
             lines.append(_meta(pid, "thread_sort_index", f'"sort_index":{track.order}', tid))
     return "".join(lines).encode("utf-8", "replace")
@@ -134,30 +136,33 @@ def slices_text(slices: Slices, origin_ns: int) -> Iterator[bytes]:
     names, categories = Texts(slices.name.all, _quote), Texts(slices.category.all, _quote)
     notes = [_NoteCells(note, len(slices)) for note in slices.notes if len(note.rows)]
     width = names.widths(slices.name.index) + categories.widths(slices.category.index) + sum(n.width for n in notes)
-    places = _Places(slices, origin_ns)
-    for part in blocks(width, ROOM, BLOCK_BYTES):
+    places, ends = _Places(slices, origin_ns), _NamedFlows(slices)
+    for part in blocks(width + FLOW_ROOM * ends.count, ROOM, BLOCK_BYTES):
         rows = np.arange(part.start, part.stop)
-        n_launched = slices.n_launched[part]
-        if int(n_launched.max(initial=0)) > 1:  # a row for each flow; the slice itself is in the first one
-            rows = np.repeat(rows, np.maximum(n_launched, 1))
+        n_flows = np.maximum(slices.n_launched[part], ends.count[part])
+        if int(n_flows.max(initial=0)) > 1:  # a row for each flow; the slice itself is in the first one
+            rows = np.repeat(rows, np.maximum(n_flows, 1))
         again = np.append(False, rows[1:] == rows[:-1])
-        fields = _beginnings(slices, rows, places)
+        fields = _beginnings(slices, rows, places, ends.count)
         fields += [b',"name":', names.cells(slices.name.index[rows])]
         fields += [b',"cat":', categories.cells(slices.category.index[rows])]
         fields += [*_args(notes, rows), b"}", *_flow_ends(slices, rows, places)]
         if again.any():
             fields = [where(~again, field) for field in fields]
-        fields += _flow_begins(slices, rows, again, places)
+        begun = np.flatnonzero(~again)
+        number = np.arange(len(rows)) - np.repeat(begun, np.diff(np.append(begun, len(rows))))  # of a row's flows
+        fields += _flow_begins(slices, rows, number, places)
+        fields += ends.fields(rows, number, places)
         yield join_fields(len(rows), fields)
 
 
-def _beginnings(slices: Slices, rows: Ints, places: _Places) -> Fields:
-    """Return complete events; marks that last no time and launch nothing are instants."""
+def _beginnings(slices: Slices, rows: Ints, places: _Places, n_ends: Ints) -> Fields:
+    """Return complete events; marks that last no time, launch nothing and have no flows are instants."""
     lasting = slices.end_ns[rows] - slices.start_ns[rows]
     complete: Fields = [b',\n{"ph":"X"', *places.of(rows), b',"dur":', *decimals(lasting)]
     if slices.kind is None:
         return complete
-    instant = (slices.kind[rows] == SpanKind.MARKER) & (lasting == 0) & (slices.n_launched[rows] == 0)
+    instant = (slices.kind[rows] == SpanKind.MARKER) & (lasting == 0) & (slices.n_launched[rows] + n_ends[rows] == 0)
     if not instant.any():
         return complete
     lasts = np.flatnonzero(~instant)
@@ -195,12 +200,10 @@ def _flow_ends(slices: Slices, rows: Ints, places: _Places) -> Fields:
     return [only(len(rows), here, fields)]
 
 
-def _flow_begins(slices: Slices, rows: Ints, again: Array, places: _Places) -> Fields:
-    here = np.flatnonzero(slices.n_launched[rows] > 0)
+def _flow_begins(slices: Slices, rows: Ints, number: Ints, places: _Places) -> Fields:
+    here = np.flatnonzero(slices.n_launched[rows] > number)
     if not len(here):
         return []
-    begun = np.flatnonzero(~again)
-    number = np.arange(len(rows)) - np.repeat(begun, np.diff(np.append(begun, len(rows))))
     calls = rows[here]
     ids = _flow_ids(slices, slices.launched[calls] + number[here])
     return [only(len(rows), here, [b',\n{"ph":"s"', *places.of(calls), b",", FLOW, ids, b"}"])]
@@ -209,6 +212,33 @@ def _flow_begins(slices: Slices, rows: Ints, again: Array, places: _Places) -> F
 def _flow_ids(slices: Slices, number: Ints) -> Cells:
     """Return the ids of flows, unique in a file; no id is 0."""
     return integers(((slices.process.process.index + 1) << FLOW_BITS) + number)
+
+
+class _NamedFlows:
+    """Ends of flows that the input has, as cells of rows: `number` counts the flows of a slice."""
+
+    def __init__(self, slices: Slices) -> None:
+        self._ends = slices.ends
+        self.count: Ints = np.zeros(len(slices), np.int64)
+        if self._ends is not None:
+            self._first, self.count = self._ends.by_row(len(slices))
+            self._names = Texts(["", *self._ends.names], _quote)
+
+    def fields(self, rows: Ints, number: Ints, places: _Places) -> Fields:
+        here = np.flatnonzero(self.count[rows] > number)
+        if self._ends is None or not len(here):
+            return []
+        end = self._first[rows[here]] + number[here]
+        fields: Fields = [
+            PHASES[self._ends.direction[end]],
+            *places.of(rows[here]),
+            b',"name":',
+            self._names.cells(self._ends.name[end].astype(np.int64) + 1),
+            b',"cat":"flow","id":',
+            integers(self._ends.id[end]),
+            b"}",
+        ]
+        return [only(len(rows), here, fields)]
 
 
 class _NoteCells:

@@ -16,9 +16,10 @@ import numpy as np
 
 from callgrove.arrays import ABSENT, Array, Bools, Ids, Ints
 from callgrove.formats.interface import LossReport
+from callgrove.formats.timeline.flows import FlowEnds
 from callgrove.model.books import Ledger
 from callgrove.model.experiment import Experiment
-from callgrove.model.profiles import ProfileKind
+from callgrove.model.profiles import PROFILER, ProfileKind
 from callgrove.model.traces.events import AgentIndex, labels_by_title
 
 __all__ = [
@@ -125,6 +126,7 @@ class Track:
     unit: str = ""
     nests: bool = False
     lane: int = 0  # k: the k-th lane of `parent`, or of the track beside it that has its name
+    is_profiler: bool = False  # what the profiler tells of itself: no time of the program
 
 
 @dataclass
@@ -302,6 +304,10 @@ class _Making:
     def _is_thread(self, profile: int) -> bool:
         return not self._on_device(profile) and self._tables.profiles.kind[profile] != ProfileKind.OTHER
 
+    def _is_profiler(self, profile: int) -> bool:
+        system, leaf = self._tables.system, int(self._tables.profiles.system[profile])
+        return leaf >= 0 and any(system.kind[place] == PROFILER for place in system.path(leaf))
+
     def _real_tids(self, process: Process, threads: Sequence[int]) -> list[int]:
         """Return what the system called threads; those that it did not tell apart, or whose ids cannot be written, get
         numbers that are free."""
@@ -325,8 +331,9 @@ class _Making:
             if not self._is_thread(profile) and not self._on_device(profile):
                 name = _make_unique(self._thread_name(profile, len(tracks.tracks)), taken)
                 order = len(tracks.tracks) - 1
-                key = ("profile", profile)
-                out.track[profile] = tracks.child(key, TrackKind.OTHER, name, order=order, nests=True)
+                told, key = self._is_profiler(profile), ("profile", profile)
+                track_number = tracks.child(key, TrackKind.OTHER, name, order=order, nests=True, is_profiler=told)
+                out.track[profile] = track_number
         for profile in profiles:
             if self._on_device(profile):
                 device = int(self._identity["gpu_device"][profile])
@@ -414,6 +421,7 @@ NO_SAMPLE_TIMES = "samples with times that no clock shows: negative, or beyond 6
 POINTS = "values of counters at times that no clock shows: negative, or beyond 63 bits"
 NOWHERE = "values of counters of profiles that belong to no process"
 OF_LOST = "counters of spans that are left out"
+FLOWS_OF_LOST = "ends of flows on spans that are left out"
 OF_OTHERS = "counters of spans that are no kernels: only those of kernels are written"
 INSTANCES = "values of counters beside others of the same kernel, one for each instance of the hardware: they are added"
 
@@ -518,7 +526,7 @@ class Slices:
     """Slices of one process in the order (start, -end, number) on every track; none ends before it starts.
 
     `flow`: the number of an operation among those of the process that a call launched, or -1. `launched`: the first
-    number of those that a call launched; `n_launched` follow each other.
+    number of those that a call launched; `n_launched` follow each other. `ends`: those of other flows.
     """
 
     process: ProcessTracks
@@ -532,6 +540,7 @@ class Slices:
     n_launched: Ints
     notes: Sequence[Note] = field(default_factory=list)
     kind: Ids | None = None  # `SpanKind` of each, where slices are made of spans
+    ends: FlowEnds | None = None
 
     def __len__(self) -> int:
         return len(self.track)

@@ -4,6 +4,7 @@ counters become points of counters.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -14,6 +15,7 @@ from callgrove.arrays import ABSENT, Array, Bools, Ids, Ints, distinct_rows
 from callgrove.formats.timeline.content import (
     ARGUMENTS,
     DEVICE_FACTS,
+    FLOWS_OF_LOST,
     NO_PLACE,
     NO_SAMPLE_TIMES,
     NOWHERE,
@@ -34,6 +36,7 @@ from callgrove.formats.timeline.content import (
     clean,
     possible,
 )
+from callgrove.formats.timeline.flows import PartFlows
 from callgrove.formats.timeline.notes import NoteMaker
 from callgrove.formats.timeline.source import (
     FLOW,
@@ -76,10 +79,18 @@ class SliceMaker:
     """Makes the slices and counters of one part of a trace, chunk after chunk."""
 
     def __init__(
-        self, traces: Traces, part: int, profiles: Ints | None, places: Places, options: SliceOptions, losses: Losses
+        self,
+        traces: Traces,
+        part: int,
+        profiles: Ints | None,
+        places: Places,
+        options: SliceOptions,
+        losses: Losses,
+        number: int = 0,
     ) -> None:
         self._traces, self._places, self._options, self._losses = traces, places, options, losses
-        self.part = part
+        self.part, self._number = part, number
+        self._flows = PartFlows(traces, part, number)
         self.wanted = side_columns(options.annotations, options.by_queue)
         how = options.annotations, options.kernel_rename
         self.source = OrderedSpans(traces, part, profiles, places.process, self.wanted, *how, losses.given)
@@ -122,6 +133,7 @@ class SliceMaker:
         for chunk in self.source.chunks():
             yield from self.of(chunk)
         self.source.begin_anew()
+        self._flows = PartFlows(self._traces, self.part, self._number)
 
     def of(self, chunk: SpanChunk) -> Iterator[Slices | CounterPoints]:
         """Yield the slices of a chunk as the source gives it."""
@@ -149,6 +161,8 @@ class SliceMaker:
             for what, (_, sizes) in sizes_of(rows, self.wanted).items():
                 given.add_amount(what, sizes, times=-1)
             self._notes.take_out_counters(rows)
+        ends = self._flows.of(rows["span"])
+        self._losses.add(FLOWS_OF_LOST, 0 if ends is None else len(ends))
 
     def _slices(self, tracks: ProcessTracks, rows: SpanChunk) -> Slices:
         track = self._tracks(tracks, rows)
@@ -166,6 +180,7 @@ class SliceMaker:
             rows[N_LAUNCHED],
             self._notes.of(rows),
             kinds,
+            self._flows.of(rows["span"]),
         )
 
     # -- tracks --------------------------------------------------------------------------------------------------------
@@ -266,7 +281,8 @@ class SliceMaker:
 
 
 def counter_points(traces: Traces, places: Places, losses: Losses) -> Iterator[CounterPoints]:
-    """Yield the counters over time, one track for each profile and name."""
+    """Yield the counters over time, one track for each profile and name. Where several profiles of a process have one
+    of the same name, and for devices, its title begins with whose it is."""
     counters = traces.counters
     if counters is None or not len(counters):
         return
@@ -280,13 +296,16 @@ def counter_points(traces: Traces, places: Places, losses: Losses) -> Iterator[C
         losses.given.add_amount(MEASURED, counters.value[lost], times=-1)
     rows = np.flatnonzero(chosen & known & has_place)
     rows = rows[np.lexsort((counters.time_ns[rows], counters.name[rows], counters.profile[rows]))]
-    _, number = distinct_rows(counters.profile[rows], counters.name[rows])
+    different, number = distinct_rows(counters.profile[rows], counters.name[rows])
+    owners = Counter(zip(places.process[different[0]].tolist(), different[1].tolist(), strict=True))
     for each in np.split(rows, np.flatnonzero(np.diff(number)) + 1) if len(rows) else []:
         profile, name = int(counters.profile[each[0]]), counters.names[int(counters.name[each[0]])]
         tracks = places.processes[int(places.process[profile])]
         above, agent = tracks.tracks[int(places.track[profile])], places.agent(profile)
         text = clean(name, losses)
-        title = f"{agent} PMC {text}" if places.naming is Naming.ROCPD else f"{agent or above.name} {text}"
+        is_shared = owners[int(places.process[profile]), int(counters.name[each[0]])] > 1
+        owner = agent or (above.name if is_shared else "")
+        title = f"{agent} PMC {text}" if places.naming is Naming.ROCPD else f"{owner} {text}"
         parent = above.parent if agent else 0
         track = tracks.child(("counter", profile, name), TrackKind.COUNTER, title.strip(), parent)
         yield CounterPoints(tracks, track, counters.time_ns[each], counters.value[each], is_given=True)

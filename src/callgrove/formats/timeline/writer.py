@@ -85,10 +85,11 @@ class _Task:
     profiles: Ints | None
     places: Places
     options: SliceOptions
+    number: int = 0  # that of the part among all of the trace
     target: Path | None = None
 
     def maker(self, losses: Losses) -> SliceMaker:
-        return SliceMaker(self.traces, self.part, self.profiles, self.places, self.options, losses)
+        return SliceMaker(self.traces, self.part, self.profiles, self.places, self.options, losses, self.number)
 
 
 def _encode_part(task: _Task) -> tuple[Path, Losses]:
@@ -147,7 +148,7 @@ class TimelineWriter(TargetWriter[Output, Experiment]):
 
     takes_spans = True
     holds_only_traces = True
-    left_out: ClassVar[tuple[str, ...]] = ("stack", "flow", "message")  # side tables that slices say nothing of
+    left_out: ClassVar[tuple[str, ...]] = ("stack", "message")  # side tables that slices say nothing of
     kept: ClassVar[Mapping[str, Collection[str]]] = {}  # columns of these that they say
 
     def __init__(self, target: Path, options: WriteOptions, encoder: Encoder, output: Output | None = None) -> None:
@@ -288,14 +289,14 @@ class TimelineWriter(TargetWriter[Output, Experiment]):
         if traces.split is None:
             return self._task_of_whole(number)
         places = self._places.take(self._parts[number])
-        return _Task(self._encoder, traces.split(number), 0, None, places, self._slice_options)
+        return _Task(self._encoder, traces.split(number), 0, None, places, self._slice_options, number)
 
     def _task_of_whole(self, number: int) -> _Task:
         """Return a part of all traces, whose numbers of spans and profiles are kept."""
         profiles, several = self._parts[number], len(self._parts) > 1
         places = self._places.only(profiles)
         chosen = profiles if several else None
-        return _Task(self._encoder, self._require_open().traces, number, chosen, places, self._slice_options)
+        return _Task(self._encoder, self._require_open().traces, number, chosen, places, self._slice_options, number)
 
     # -- the end -------------------------------------------------------------------------------------------------------
 

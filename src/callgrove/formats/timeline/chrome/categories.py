@@ -16,7 +16,16 @@ from callgrove.arrays import ABSENT, Array, Ints
 from callgrove.formats.timeline.chrome.times import read_numbers
 from callgrove.model.traces.events import SpanKind
 
-__all__ = ["ON_STREAMS", "KindOfCategory", "copy_columns", "describe_copy", "kernel_columns", "read_memory"]
+__all__ = [
+    "ON_STREAMS",
+    "WITH_SOURCES",
+    "KindOfCategory",
+    "copy_columns",
+    "describe_copy",
+    "kernel_columns",
+    "read_memory",
+    "read_source_place",
+]
 
 KINDS: Mapping[str, SpanKind] = {
     **dict.fromkeys(("kernel", "kernel_dispatch", "mtia_kernel"), SpanKind.KERNEL),
@@ -33,6 +42,11 @@ MARKERS = re.compile(r"marker.*|.*_marker|nvtx|roctx")
 ON_STREAMS = frozenset((*KINDS,)) & {
     *("kernel", "kernel_dispatch", "mtia_kernel", "gpu_memcpy", "gpu_memset", "cuda_sync", "gpu_user_annotation"),
 }
+WITH_SOURCES = frozenset(("python_function", "FEE"))  # of Kineto and of viztracer: names tell files and lines
+SOURCES = (
+    re.compile(r"(?P<file>[^()]+)\((?P<line>\d{1,9})\): .+"),
+    re.compile(r".+ \((?P<file>.+):(?P<line>\d{1,9})\)"),
+)
 COPY = re.compile(r"(Host|Device|Peer|[HDPA])(?:tod?|To|to)(Host|Device|Peer|[HDPA])")
 SIZES = ("bytes", "size")
 GRID, BLOCK = "grid", "block"
@@ -96,6 +110,13 @@ def describe_copy(name: object) -> tuple[str, str]:
     """Return the letters of where a copy comes from and goes to (H, D, P, A); empty where its name does not say."""
     match = COPY.search(name) if isinstance(name, str) else None
     return (match[1][0], match[2][0]) if match else ("", "")
+
+
+def read_source_place(name: str) -> tuple[str, int] | None:
+    """Return the file and line in the name of a Python function: `file(line): function` in Kineto's words, `function
+    (file:line)` in viztracer's; None where it has none, as built-in functions."""
+    match = next((match for rule in SOURCES if (match := rule.fullmatch(name))), None)
+    return (match["file"], int(match["line"])) if match else None
 
 
 def read_memory(args: Sequence[Args]) -> tuple[Ints, Ints, Ints]:

@@ -5,7 +5,8 @@ Specification: more-inputs.md 1.3. What becomes of the phases:
     X, i, I, R              spans at once, in file order
     B, E, b, n, e, S, T, p, F   marks, which are paired when all are known (pairing.py)
     C                       values over time
-    s, t, f                 ends of flows, tied to spans when somebody asks for them (pairing.py)
+    s, t, f                 ends of flows, tied to spans when somebody asks for them (pairing.py), as are links from
+                            operators of PyTorch to the calls and device work that name them
     M                       names of processes and threads; the last one counts
     anything else           counted by its letter
 
@@ -16,8 +17,10 @@ is taken from them at once: correlations, sizes of kernels, bytes of copies.
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from operator import itemgetter
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -28,6 +31,7 @@ from callgrove.arrays import ABSENT, Array, Bools, Ids, Ints
 from callgrove.formats.events.columns import ColumnData, Columns, ColumnStore
 from callgrove.formats.timeline.chrome.categories import (
     ON_STREAMS,
+    WITH_SOURCES,
     KindOfCategory,
     copy_columns,
     kernel_columns,
@@ -35,25 +39,30 @@ from callgrove.formats.timeline.chrome.categories import (
 )
 from callgrove.formats.timeline.chrome.stream import Event, EventStream
 from callgrove.formats.timeline.chrome.times import read_numbers, read_spans, read_times
-from callgrove.model.traces.events import Device, SpanKind
+from callgrove.model.traces.events import Device, FlowDirection, SpanKind
 
-__all__ = ["FLOWS", "INSTANTS", "MARKS", "MEMORY", "Decoder", "TrackKey", "by_phase", "text_of"]
+__all__ = ["EXTERNAL", "FLOWS", "INSTANTS", "MARKS", "MEMORY", "Decoder", "TrackKey", "by_phase", "text_of"]
 
 INSTANTS = frozenset("iIR")
-MARKS = "BEbneSTpF"  # their place is their number
-FLOWS = "stf"
+MARKS = tuple("BEbneSTpF")  # their place is their number
+FLOWS = tuple("stf")
 NO_ARGS: Mapping[str, Any] = MappingProxyType({})
 MEMORY = "[memory]"
 FREED = f"{MEMORY} free"
 KIND_OF_WORD = {kind.word: int(kind) for kind in SpanKind}
 PROFILER_RANGE = "cuda_profiler_range"
 ASYNC = "async "
+HEX = re.compile("0x[0-9a-fA-F]{1,16}")
 NAMED_FLOWS = 1 << 60  # flows whose ids are no whole numbers
 MARK_COLUMNS: dict[str, type[np.generic]] = {
     **dict.fromkeys(("phase", "lane", "name", "category"), np.int32),
     **dict.fromkeys(("key", "time_ns"), np.int64),
 }
-FLOW_COLUMNS = {**MARK_COLUMNS, "encloses": np.int8}
+FLOW_COLUMNS = {**MARK_COLUMNS, "span": np.int64, "encloses": np.int8}
+EXTERNAL = "External id"
+OPERATORS = frozenset(("cpu_op", "user_annotation"))
+LINKED = (SpanKind.API, SpanKind.KERNEL, SpanKind.COPY, SpanKind.MEMSET, SpanKind.SYNC, SpanKind.MARKER)
+LINK_COLUMNS: dict[str, type[np.generic]] = {"span": np.int64, "id": np.int64, "direction": np.int8}
 TrackKey = tuple[str, str]  # pid and tid, as texts
 
 
@@ -62,6 +71,27 @@ def text_of(cell: object) -> str:
     if isinstance(cell, str):
         return cell
     return "" if cell is None else json.dumps(cell)
+
+
+def cells_of(events: Sequence[Event], *keys: str) -> Sequence[Sequence[Any]]:
+    """Return the cells of events, a column for each of several keys; None where an event has no such key."""
+    try:
+        columns = list(zip(*map(itemgetter(*keys), events), strict=True))
+    except KeyError:
+        return [[event.get(key) for event in events] for key in keys]
+    return columns or [()] * len(keys)
+
+
+def _distinct(cells: Sequence[object]) -> frozenset[object] | None:
+    """Return the different ones of some cells; None where some are lists or objects, which no set can hold."""
+    try:
+        return frozenset(cells)
+    except TypeError:
+        return None
+
+
+def _are_in(words: frozenset[str], cells: Sequence[object]) -> Bools:
+    return np.fromiter(map(words.__contains__, cells), np.bool_, len(cells))
 
 
 class Tracks(dict[object, int]):
@@ -85,7 +115,7 @@ class Tracks(dict[object, int]):
         """Return the numbers of tracks; pids and tids that are lists or objects count as their text."""
         pairs = zip(pids, tids, strict=True)
         try:
-            return np.array([self[key] for key in pairs], np.int32)
+            return np.fromiter(map(self.__getitem__, pairs), np.int32, len(pids))
         except TypeError:
             return np.array([self[text_of(pid), text_of(tid)] for pid, tid in zip(pids, tids, strict=True)], np.int32)
 
@@ -99,13 +129,17 @@ class Decoder:
         self.tracks = Tracks()
         self.meta: dict[tuple[str, TrackKey], object] = {}  # by what is said and of which track
         self.no_threads: set[TrackKey] = set()  # as our own files say it
+        self.profiler_tracks: set[TrackKey] = set()  # likewise
         self.device_of_track: dict[int, tuple[int, int]] = {}  # of streams: device, stream
         self.api_calls: Counter[int] = Counter()  # by track: tells which process launches
         self.phases: Counter[str] = Counter()
         self.dropped: Counter[str] = Counter()  # reasons
         self.marks = Columns(store, MARK_COLUMNS)
         self.flows = Columns(store, FLOW_COLUMNS)
+        self.links = Columns(store, LINK_COLUMNS)
+        self.sourced: set[int] = set()  # numbers of names that tell where functions are defined
         self.n_correlated = 0
+        self._recent: Ints = np.full((3, 1), ABSENT, np.int64)  # span, track and start of slices since the last batch
         self._kinds = KindOfCategory()
         self._devices: dict[int, int] = {}
 
@@ -116,10 +150,13 @@ class Decoder:
     def run(self) -> None:
         """Decode all events."""
         for batch in self.stream.batches():
-            for phase, events in by_phase(batch).items():
-                self._add(phase, events)
+            groups = by_phase(batch)
+            before = _count_slices_before(batch) if not groups.keys().isdisjoint(FLOWS) else {}
+            self._recent = self._recent[:, -1:]
+            for phase, events in groups.items():
+                self._add(phase, events, before)
 
-    def _add(self, phase: str, events: list[Event]) -> None:
+    def _add(self, phase: str, events: list[Event], before: Mapping[str, Ints]) -> None:
         self.phases[phase] += len(events)
         if phase == "X":
             self._add_complete(events)
@@ -130,16 +167,21 @@ class Decoder:
         elif phase == "M":
             self._add_names(events)
         elif phase in FLOWS:
-            self._add_flows(phase, events)
+            self._add_flows(phase, events, before[phase])
         elif phase in MARKS:
             self._add_marks(phase, events)
 
     # -- spans ---------------------------------------------------------------------------------------------------------
 
     def _add_complete(self, events: list[Event]) -> None:
-        start, end, good, open_ended = read_spans([e.get("ts") for e in events], [e.get("dur") for e in events])
+        start, end, good, open_ended = read_spans(*cells_of(events, "ts", "dur"))
         self.dropped["X events without dur: they last no time"] += int((open_ended & good).sum())
-        self._append(*self._usable(events, good, start, end))
+        usable, start, end = self._usable(events, good, start, end)
+        recent = np.full((3, len(events)), ABSENT, np.int64)
+        if usable:
+            first, lane = self._append(usable, start, end)
+            recent[:, good] = np.arange(first, first + len(lane)), lane, start
+        self._recent = np.concatenate([self._recent, recent], axis=1)
 
     def _add_instants(self, events: list[Event]) -> None:
         time, good = read_times([e.get("ts") for e in events])
@@ -149,7 +191,8 @@ class Decoder:
             chosen = np.array(memory, np.bool_)
             self._add_memory([e for e, is_memory in zip(events, memory, strict=True) if is_memory], time[chosen])
             events, time = [e for e, is_memory in zip(events, memory, strict=True) if not is_memory], time[~chosen]
-        self._append(events, time, time, SpanKind.MARKER)
+        if events:
+            self._append(events, time, time, SpanKind.MARKER)
 
     def _usable(self, events: list[Event], good: Bools, start: Ints, end: Ints) -> tuple[list[Event], Ints, Ints]:
         """Return the events with usable times, and these; others are counted."""
@@ -159,40 +202,46 @@ class Decoder:
         kept = [e for e, is_good in zip(events, good.tolist(), strict=True) if is_good]
         return kept, start[good], end[good]
 
-    def _append(self, events: list[Event], start: Ints, end: Ints, kind: SpanKind | None = None) -> None:
-        if not events:
-            return
-        categories = [e.get("cat") for e in events]
-        lane = self._lanes(events)
+    def _append(self, events: list[Event], start: Ints, end: Ints, kind: SpanKind | None = None) -> tuple[int, Ids]:
+        """Append the spans of events; return the number of the first one, and their tracks."""
+        pids, tids, categories, names = cells_of(events, "pid", "tid", "cat", "name")
+        distinct = _distinct(categories)
+        if distinct is None:
+            categories = [text_of(category) for category in categories]
+            distinct = frozenset(categories)
+        lane = self.tracks.numbers(pids, tids)
         kinds = self._kinds_of(categories) if kind is None else np.full(len(events), kind, np.int32)
         args = [a if (a := e.get("args")).__class__ is dict else NO_ARGS for e in events]
         if kind is None:
             self._take_told_kinds(kinds, args)
-        correlation = self._correlations(args, kinds)
-        names = [e.get("name") for e in events]
-        is_free = [name == FREED for name in names]  # as our own files call it
-        labels = {"label": self._intern(names)} if any(is_free) else {}
+        correlation = self._correlations(args)
+        labels = {}
+        if FREED in names:  # as our own files call it
+            labels = {"label": self._intern(names)}
+            names = [MEMORY if name == FREED else name for name in names]
+        name = self._intern(names)
         first = self.data.append(
             kind=kinds,
             category=self._intern(categories),
-            name=self._intern([MEMORY if freed else name for name, freed in zip(names, is_free, strict=True)]),
+            name=name,
             **labels,
             start_ns=start,
             end_ns=end,
             lane=lane,
             correlation=correlation,
         )
-        if (kinds != SpanKind.REGION).any() or PROFILER_RANGE in categories:
+        if not WITH_SOURCES.isdisjoint(distinct):
+            self.sourced.update(name[_are_in(WITH_SOURCES, categories)].tolist())
+        self._add_links(first, kinds, categories, args, correlation)
+        if (kinds != SpanKind.REGION).any() or PROFILER_RANGE in distinct:
             self._add_attributes(first, kinds, categories, names, args, lane)
+        return first, lane
 
     def _lanes(self, events: list[Event]) -> Ids:
-        return self.tracks.numbers([e.get("pid") for e in events], [e.get("tid") for e in events])
+        return self.tracks.numbers(*cells_of(events, "pid", "tid"))
 
     def _kinds_of(self, categories: Sequence[object]) -> Ids:
-        try:
-            return np.array([self._kinds[category] for category in categories], np.int32)
-        except TypeError:
-            return np.array([self._kinds[text_of(category)] for category in categories], np.int32)
+        return np.fromiter(map(self._kinds.__getitem__, categories), np.int32, len(categories))
 
     def _intern(self, cells: Sequence[object]) -> Ids:
         """Return numbers of texts; what is no text counts as its JSON, nothing as none."""
@@ -212,13 +261,33 @@ class Decoder:
         for row, word in [(k, word) for k, a in enumerate(args) if (word := a.get("kind")).__class__ is str]:
             kinds[row] = KIND_OF_WORD.get(word, kinds[row])
 
-    def _correlations(self, args: Sequence[Mapping[str, Any]], kinds: Ids) -> Ints:
+    def _correlations(self, args: Sequence[Mapping[str, Any]]) -> Ints:
         cells = [a.get("correlation", ABSENT) for a in args]
         if "schemaVersion" not in self.header:  # our own word for it
             cells = [a.get("corr", cell) for a, cell in zip(args, cells, strict=True)]
         out = read_numbers(cells)
         self.n_correlated += int((out >= 0).sum())
         return out
+
+    def _add_links(
+        self,
+        first: int,
+        kinds: Ids,
+        categories: Sequence[object],
+        args: Sequence[Mapping[str, Any]],
+        correlation: Ints,
+    ) -> None:
+        """Keep Kineto's `External id`: of operators, and of calls and device work that name the operator which they
+        belong to. Where it repeats the correlation, Kineto knew of no operator."""
+        ids = read_numbers([a.get(EXTERNAL, ABSENT) for a in args])
+        rows = np.flatnonzero((ids >= 0) & (ids != correlation))
+        if not len(rows):
+            return
+        operators = _are_in(OPERATORS, categories)[rows]
+        used = operators | np.isin(kinds[rows], LINKED)
+        directions = np.where(operators, FlowDirection.OUT, FlowDirection.IN).astype(np.int8)
+        links: dict[str, Array] = {"span": rows + first, "id": ids[rows], "direction": directions}
+        self.links.append(int(used.sum()), {name: column[used] for name, column in links.items()})
 
     # -- attributes of spans -------------------------------------------------------------------------------------------
 
@@ -233,7 +302,7 @@ class Decoder:
     ) -> None:
         for track, n in zip(*np.unique(lane[kinds == SpanKind.API], return_counts=True), strict=True):
             self.api_calls[int(track)] += int(n)
-        on_stream = [k for k, category in enumerate(categories) if category in ON_STREAMS]
+        on_stream = [k for k, category in enumerate(categories) if category.__class__ is str and category in ON_STREAMS]
         self._see_streams([args[k] for k in on_stream], lane[on_stream])
         kernels = np.flatnonzero(kinds == SpanKind.KERNEL)
         if len(kernels):
@@ -330,6 +399,8 @@ class Decoder:
                 self.meta[what, track] = next(iter(args.values()))
                 if what == "thread_name" and args.get("thread") is False:
                     self.no_threads.add(track)
+                if what == "thread_name" and args.get("profiler") is True:
+                    self.profiler_tracks.add(track)
 
     def _add_marks(self, phase: str, events: list[Event]) -> None:
         time, good = read_times([e.get("ts") for e in events])
@@ -347,15 +418,20 @@ class Decoder:
         }
         self.marks.append(len(events), columns)
 
-    def _add_flows(self, phase: str, events: list[Event]) -> None:
+    def _add_flows(self, phase: str, events: list[Event], before: Ints) -> None:
+        """Add ends of flows. One that follows a slice of its track that begins at its time is tied to that."""
         time, good = read_times([e.get("ts") for e in events])
         events, time, _ = self._usable(events, good, time, time)
+        span, lane_before, start = self._recent[:, before[good]]
+        pids, tids, names, categories, ids = cells_of(events, "pid", "tid", "name", "cat", "id")
+        lane = self.tracks.numbers(pids, tids)
         columns: dict[str, Array] = {
             "phase": np.full(len(events), FLOWS.index(phase), np.int32),
-            "lane": self._lanes(events),
-            "name": self._intern([e.get("name") for e in events]),
-            "category": self._intern([e.get("cat") for e in events]),
-            "key": self._flow_keys([e.get("id") for e in events]),
+            "lane": lane,
+            "span": np.where((lane_before == lane) & (start == time), span, ABSENT),
+            "name": self._intern(names),
+            "category": self._intern(categories),
+            "key": self._flow_keys(ids),
             "time_ns": time,
             "encloses": np.array([phase != "f" or e.get("bp") == "e" for e in events], np.int8),
         }
@@ -363,19 +439,26 @@ class Decoder:
 
     def _flow_keys(self, ids: Sequence[object]) -> Ints:
         """Return numbers for ids of flows: whole numbers as they are, others counted from far above."""
-        out = read_numbers([int(cell, 16) if type(cell) is str and cell[:2] == "0x" else cell for cell in ids])
+        out = read_numbers([int(cell, 16) if type(cell) is str and HEX.fullmatch(cell) else cell for cell in ids])
         others = np.flatnonzero(out < 0)
         out[others] = self._intern([ids[k] for k in others.tolist()]).astype(np.int64) + NAMED_FLOWS
         return out
 
 
 def by_phase(batch: Sequence[Event]) -> dict[str, list[Event]]:
-    """Return events by their phase, in order; what has none that is a text counts as `?`."""
-    out: dict[str, list[Event]] = defaultdict(list)
+    """Return events by their phase, in order, slices first; what has none that is a text counts as `?`."""
+    out: dict[str, list[Event]] = defaultdict(list, {"X": []})
     for event in batch:
         phase = event.get("ph")
         out[phase if phase.__class__ is str else "?"].append(event)
-    return out
+    return {phase: events for phase, events in out.items() if events}
+
+
+def _count_slices_before(batch: Sequence[Event]) -> dict[str, Ints]:
+    """Return, for each end of a flow in a batch, how many slices stand before it there, by phase."""
+    phases = [event.get("ph") for event in batch]
+    n = np.cumsum(np.fromiter((phase == "X" for phase in phases), np.int64, len(phases)))
+    return {way: n[[k for k, phase in enumerate(phases) if phase == way]] for way in FLOWS if way in phases}
 
 
 def _items(event: Event) -> Iterator[tuple[str, object]]:

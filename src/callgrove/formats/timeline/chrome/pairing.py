@@ -14,11 +14,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from callgrove.arrays import ABSENT, Array, Bools, Ids, Ints
+from callgrove.arrays import ABSENT, Array, Bools, Ids, Ints, distinct_rows
 from callgrove.formats.events.columns import ColumnData, Columns
-from callgrove.formats.timeline.chrome.decode import MARKS
+from callgrove.formats.timeline.chrome.decode import EXTERNAL, MARKS
 from callgrove.model.traces.events import FlowDirection, SideTable, SpanKind
 from callgrove.model.traces.intervals import nesting
+from callgrove.model.traces.pairing import launch_calls
 
 __all__ = ["PairedMarks", "bind_flows", "pair_marks"]
 
@@ -109,27 +110,60 @@ def _without_lone_ends(order: Ints, stack: Ints, ends: Bools) -> tuple[Ints, Int
 # -- flows -------------------------------------------------------------------------------------------------------------
 
 
-def bind_flows(data: ColumnData, flows: Columns, left_out: Bools) -> Iterator[SideTable]:
+def bind_flows(data: ColumnData, flows: Columns, left_out: Bools, links: Columns) -> Iterator[SideTable]:
     """Yield the ends of flows with their spans, by rising numbers of these: the innermost span around their time on
     their lane, or for ends that do not say `enclosing`, the next one. `left_out` says of names which are no flows: they
-    repeat what correlations say."""
-    rows = flows.whole(("phase", "lane", "name", "category", "key", "time_ns", "encloses"))
+    repeat what correlations say. Links that name an operator are flows, too."""
+    events = _bound_events(data, flows, left_out)
+    first_id = int(np.asarray(events.columns["id"]).max(initial=ABSENT)) + 1
+    tables = [events, _joined_links(data, links, first_id)]
+    span = np.concatenate([table.span for table in tables])
+    if len(span):
+        columns = {
+            name: np.concatenate([np.asarray(table.columns[name]) for table in tables]) for name in events.columns
+        }
+        yield SideTable(span, columns).take(np.argsort(span, kind="stable"))
+
+
+def _bound_events(data: ColumnData, flows: Columns, left_out: Bools) -> SideTable:
+    """Return the ends of flows that lie on a span."""
+    rows = flows.whole(("phase", "lane", "span", "name", "category", "key", "time_ns", "encloses"))
     kept = ~left_out[rows["name"]]
     rows = {name: column[kept] for name, column in rows.items()}
-    if not len(rows["key"]):
-        return
-    span = _spans_at(data, rows["lane"], rows["time_ns"], rows["encloses"] != 0)
-    triples = np.stack([rows["category"], rows["name"], rows["key"]]).astype(np.int64)
-    _, number = np.unique(triples, axis=1, return_inverse=True)
+    encloses = rows["encloses"] != 0
+    span = np.where(encloses, rows["span"], ABSENT)
+    others = np.flatnonzero(span < 0)
+    span[others] = _spans_at(data, rows["lane"][others], rows["time_ns"][others], encloses[others])
+    _, number = distinct_rows(rows["category"], rows["name"], rows["key"])
     chosen = np.flatnonzero(span >= 0)
-    chosen = chosen[np.argsort(span[chosen], kind="stable")]
-    strings = np.array([*data.strings, None], np.object_)
+    strings = np.array([*(text or None for text in data.strings), None], np.object_)
     columns: dict[str, Array] = {
-        "id": number.reshape(-1)[chosen].astype(np.int64),
+        "id": number[chosen].astype(np.int64),
         "direction": DIRECTIONS[rows["phase"][chosen]],
         "name": strings[rows["name"][chosen]],
     }
-    yield SideTable(span[chosen], columns)
+    return SideTable(span[chosen], columns)
+
+
+def _joined_links(data: ColumnData, links: Columns, first_id: int) -> SideTable:
+    """Return links that name an operator as flows, which begin at it and have ids from a first one on. Of several
+    operators with one number, as in traces that were put together, it is the one that began last before."""
+    rows = links.whole(("span", "id", "direction"))
+    is_start = rows["direction"] == FlowDirection.OUT
+    starts, ends = np.flatnonzero(is_start), np.flatnonzero(~is_start)
+    time = np.concatenate([np.empty(0, np.int64), *(block["start_ns"] for block in data.stored(("start_ns",)))])
+    nowhere, begin = np.zeros(len(is_start), np.int64), time[rows["span"]]
+    operator = launch_calls(
+        rows["id"][ends], nowhere[ends], rows["id"][starts], nowhere[starts], begin[starts], begin[ends]
+    )
+    known = np.flatnonzero(operator >= 0)
+    n = len(known)
+    columns: dict[str, Array] = {
+        "id": np.tile(np.arange(first_id, first_id + n), 2),
+        "direction": np.repeat(np.array([FlowDirection.OUT, FlowDirection.IN], np.int8), n),
+        "name": np.full(2 * n, EXTERNAL, np.object_),
+    }
+    return SideTable(np.append(rows["span"][starts[operator[known]]], rows["span"][ends[known]]), columns)
 
 
 def _spans_at(data: ColumnData, lane: Ids, time: Ints, encloses: Bools) -> Ints:

@@ -19,16 +19,17 @@ from typing import Any
 import numpy as np
 
 from callgrove.arrays import ABSENT
-from callgrove.formats.events.dataset import Lane, Process
+from callgrove.formats.events.dataset import OF_NO_STREAM, Lane, Process, name_device_lane
 from callgrove.formats.timeline.chrome.decode import Decoder, TrackKey, text_of
 from callgrove.model.profiles import ProfileKind
 
 __all__ = ["add_places"]
 
 OF_PROFILER = ("Spans", "Traces", "")
+NO_STREAM = 2**32 - 1  # CUPTI's number for what waits for an event or a context, and for no stream
 RANK_LABEL = re.compile(r"\brank (\d+)\b")
 HOST_LABEL = re.compile(r"\bhost ([^,\s]+)")
-STREAM_NAME = re.compile(r"GPU (\d+) (stream|queue) (\d+)")
+STREAM_NAME = re.compile(r"GPU (\d{1,9}) (stream|queue) (\d{1,18})")
 FURTHER_LANE = re.compile(r"(.*?)(?: #\d+| memory| memory #\d+)")
 KINETO_KEYS = ("schemaVersion", "distributedInfo", "deviceProperties")
 
@@ -116,15 +117,26 @@ class _Places:
         pid, tid = self._tracks[number]
         if self._is_stream(number):
             device, stream = self._decoder.device_of_track[number]
+            if stream == NO_STREAM:
+                return self._add_device(process, device)
             return self._add_stream(process, device, _integer(tid, 0) if stream < 0 else stream)
         named = STREAM_NAME.fullmatch(name)
         if named:
             return self._add_stream(process, int(named[1]), int(named[3]))
+        if named := OF_NO_STREAM.fullmatch(name):
+            return self._add_device(process, int(named[1]))
         thread = _integer(tid, ABSENT)
         if thread >= 0 and pid not in OF_PROFILER and (pid, tid) not in self._decoder.no_threads:
             return self._data.lane_list.append(Lane(process, ProfileKind.THREAD, thread, name))
+        is_profiler = (pid, tid) in self._decoder.profiler_tracks or (self._is_kineto and pid in OF_PROFILER)
         label = name or " ".join(filter(None, (pid if pid in OF_PROFILER else "", tid))) or "events of no thread"
-        return self._data.lane_list.append(Lane(process, ProfileKind.OTHER, number, label))
+        return self._data.lane_list.append(Lane(process, ProfileKind.OTHER, number, label, of_profiler=is_profiler))
+
+    def _add_device(self, process: int, device: int) -> int:
+        """Add the lane of what a device does on none of its streams."""
+        number = self._decoder.device_number(device)
+        lane = Lane(process, ProfileKind.GPU, device, name_device_lane(device), number)
+        return self._data.lane_list.append(lane)
 
     def _add_stream(self, process: int, device: int, stream: int) -> int:
         number = self._decoder.device_number(device)
@@ -135,9 +147,8 @@ class _Places:
     def _describe_devices(self) -> None:
         """Give devices their process, and what the header says of them."""
         listed = self._decoder.header.get("deviceProperties")
-        about: dict[object, dict[str, Any]] = {
-            one.get("id"): one for one in (listed if isinstance(listed, list) else ()) if isinstance(one, dict)
-        }
+        devices = [one for one in (listed if isinstance(listed, list) else ()) if isinstance(one, dict)]
+        about: dict[int, dict[str, Any]] = {one["id"]: one for one in devices if isinstance(one.get("id"), int)}
         owner = self._process_of_pid.get(self._main, 0)
         for number, device in enumerate(self._data.devices):
             told = about.get(device.index, {})

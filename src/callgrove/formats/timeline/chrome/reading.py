@@ -19,10 +19,10 @@ from callgrove.arrays import ABSENT, Array, Ints
 from callgrove.binary.compressed import compression_of, inflate_head
 from callgrove.binary.files import HEAD_BUDGET, LEAST_HEAD, Source
 from callgrove.errors import CorruptFile, InputError, NotRecognised
-from callgrove.formats.events.columns import ColumnData, ColumnStore
+from callgrove.formats.events.columns import ColumnData, ColumnStore, RegionFacts
 from callgrove.formats.events.experiment import experiment_of
 from callgrove.formats.interface import Field, Grade, Match, ReadOptions
-from callgrove.formats.timeline.chrome.categories import KindOfCategory
+from callgrove.formats.timeline.chrome.categories import KindOfCategory, read_source_place
 from callgrove.formats.timeline.chrome.decode import FLOWS, INSTANTS, MARKS, MEMORY, Decoder, by_phase, text_of
 from callgrove.formats.timeline.chrome.pairing import PairedMarks, bind_flows, pair_marks
 from callgrove.formats.timeline.chrome.places import add_places
@@ -116,12 +116,14 @@ def read_file(path: Path, store: ColumnStore) -> tuple[ColumnData, dict[str, Any
         _refuse_empty(stream)
     marks = _pair_marks(decoder)
     _refuse_unusable(decoder)
+    _refuse_only_samples(decoder)
     data.version = _version(decoder.header)
     data.base_ns = _base_ns(decoder.header)
     add_places(decoder)
     data.add_lazy_side("argument", partial(read_arguments, path, marks))
-    if len(decoder.flows):
-        data.add_lazy_side(FLOW, partial(bind_flows, data, decoder.flows, _launches(decoder)))
+    if len(decoder.flows) or len(decoder.links):
+        data.add_lazy_side(FLOW, partial(bind_flows, data, decoder.flows, _launches(decoder), decoder.links))
+    data.regions = dict(_sources(decoder))
     _warn(decoder, marks)
     return data, decoder.header
 
@@ -144,6 +146,17 @@ def _refuse_unusable(decoder: Decoder) -> None:
         )
 
 
+def _refuse_only_samples(decoder: Decoder) -> None:
+    """Raise an error for a file in which JavaScript's samples of stacks are all that there is."""
+    if _count_samples(decoder.header) and not decoder.data.count() and not decoder.data.has_counters:
+        raise InputError(f"{decoder.data.path}: holds samples of call stacks and no events; such samples are not read")
+
+
+def _count_samples(header: dict[str, Any]) -> int:
+    samples = header.get("samples")
+    return len(samples) if isinstance(samples, list) else 0
+
+
 def _pair_marks(decoder: Decoder) -> PairedMarks:
     if not len(decoder.marks):
         return PairedMarks(np.empty(0, np.int64))
@@ -162,6 +175,14 @@ def _launches(decoder: Decoder) -> Array:
     if not decoder.n_correlated:
         return np.zeros(len(names), np.bool_)
     return np.array([name in LAUNCHES for name in names], np.bool_)
+
+
+def _sources(decoder: Decoder) -> Iterator[tuple[str, RegionFacts]]:
+    """Yield the names of functions that tell where these are defined, with that place."""
+    for number in sorted(decoder.sourced - {ABSENT}):
+        name = decoder.data.strings[number]
+        if (place := read_source_place(name)) is not None:
+            yield name, RegionFacts(*place)
 
 
 def _version(header: dict[str, Any]) -> str:
@@ -204,6 +225,7 @@ def _warn(decoder: Decoder, marks: PairedMarks) -> None:
     strange = sorted(phase for phase in decoder.phases if phase not in KNOWN)
     notes = [
         (stream.n_others, "values among the events are no objects; they are left out"),
+        (_count_samples(decoder.header), "samples of call stacks stand beside the events; they are not read"),
         (marks.n_open, "spans have no end; they end with the last event of their thread"),
         (marks.n_alone, "ends have no begin; they are left out"),
         *((n, text) for text, n in decoder.dropped.items()),

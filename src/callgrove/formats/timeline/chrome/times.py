@@ -105,9 +105,12 @@ def _whole(number: Decimal | None) -> int:
 def read_numbers(cells: Sequence[object]) -> Ints:
     """Return whole numbers, such as ids; -1 for cells that are none, or beyond 64 bits."""
     try:
-        return np.array(cells, np.int64)
+        numbers = np.array(cells, np.int64)
+        if numbers.ndim == 1:  # lists of one length would be a table
+            return numbers
     except (ValueError, TypeError, OverflowError):
-        return np.array([_number(cell) for cell in cells], np.int64)
+        pass
+    return np.array([_number(cell) for cell in cells], np.int64)
 
 
 def _number(cell: object) -> int:

@@ -26,7 +26,10 @@ __all__ = [
     "ABSOLUTE_TIMES",
     "COLLECTIVES",
     "NONE",
+    "OF_PROCESS",
+    "OF_PROFILER",
     "PARADIGMS",
+    "PLACE",
     "ROLES",
     "Communicator",
     "DecoderFailed",
@@ -42,6 +45,9 @@ __all__ = [
 LARGEST_FRAME = 1 << 31
 HANGING = -27  # SIGPROF: the decoder set a timer
 ABSOLUTE_TIMES = "CALLGROVE::ABSOLUTE_TIMES"  # a property of archives whose times count from an epoch
+PLACE = "CALLGROVE::PLACE"  # a property of locations that are no threads: one of these
+OF_PROCESS, OF_PROFILER = "process", "profiler"
+STRING_TYPE, LARGEST_REF = 11, 2**32 - 1  # a value of this type is the number of a string
 NONE = 2**32 - 1  # OTF2's word for: no such definition
 NO_PARADIGM = "UNKNOWN"
 PARADIGMS = (
@@ -159,6 +165,7 @@ class Location:
     kind: int
     n_events: int
     group: int
+    place: str = ""  # what our own archives say that it is, where it is no thread
 
 
 @dataclass(frozen=True)
@@ -231,8 +238,10 @@ class _Tables:
     def definitions(self) -> Definitions:
         raw = self._raw
         resolution, offset, *_ = raw["Clock"][0] if raw["Clock"] else (1_000_000_000, 0)
+        told = {row[0]: self._text(row[3] & LARGEST_REF) for row in raw["LocationProperty"] if self._tells_place(row)}
         locations = [
-            Location(number, self._text(name), kind, n, group) for number, name, kind, n, group in raw["Location"]
+            Location(number, self._text(name), kind, n, group, told.get(number, ""))
+            for number, name, kind, n, group in raw["Location"]
         ]
         return Definitions(
             raw["about"],
@@ -250,6 +259,9 @@ class _Tables:
             offset,
             self._problems,
         )
+
+    def _tells_place(self, row: Sequence[int]) -> bool:
+        return self._text(row[1]) == PLACE and row[2] == STRING_TYPE
 
     def _region(self, row: Sequence[int]) -> RegionDefinition:
         _, name, _, _, role, paradigm, _, file, line, end_line = row

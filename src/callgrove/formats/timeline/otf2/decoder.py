@@ -3,6 +3,7 @@ then takes only this process down.
 
     python decoder.py LIBRARY ANCHOR definitions            definitions of the archive
     python decoder.py LIBRARY ANCHOR events < locations     events of these locations, one after the other
+    python decoder.py LIBRARY ANCHOR others < locations     the same without enter and leave events (see records.py)
 
 It needs nothing but the standard library, so that it starts at once, and writes frames to its output:
 
@@ -11,7 +12,7 @@ It needs nothing but the standard library, so that it starts at once, and writes
 EVENTS has the times of enter and leave events, then as many references; every other frame of numbers is a table of
 unsigned 64-bit numbers, `WIDTH` columns wide. A reference is twice the number of a region, and 1 more where it is left;
 calling contexts come after `CONTEXTS`. `place` counts the enter and leave events of the location before an event: what
-was entered last and not left is where it happened.
+was entered last and not left is where it happened. Without them it counts the events of any type.
 
 The library applies the maps of ids and the clock offsets of each location. Times are ticks.
 """
@@ -25,9 +26,11 @@ import struct
 import sys
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable
-from pathlib import Path
-from typing import Any
+
+TYPE_CHECKING = False  # importing typing for it would take a tenth of the time until the first event
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Any
 
 __all__ = ["CONTEXTS", "HEAD", "WIDTH", "Frame", "main"]
 
@@ -54,6 +57,7 @@ WIDTH = {
     Frame.SAMPLES: 2,  # time, calling context
 }
 INT64, UINT64, STRING = 8, 4, 11  # OTF2's types of values
+REGION_MAP = 3  # OTF2's type of maps
 u8, u32, i64, u64, pointer = ctypes.c_uint8, ctypes.c_uint32, ctypes.c_int64, ctypes.c_uint64, ctypes.c_void_p
 
 
@@ -169,11 +173,12 @@ DEFINITIONS: dict[str, tuple[Any, ...]] = {  # what the library says of each, af
     "SystemTreeNodeProperty": (u32, u8, u64),  # name, type, value
     "LocationGroupProperty": (u32, u8, u64),
 }
+OTHER_DEFINITIONS = ("Location", "LocationProperty", "Group", "MetricClass", "Clock")
 
 
 def read_definitions(library: Library) -> None:
     """Send all definitions, and what the anchor says."""
-    out: dict[str, list[list[Any]]] = {name: [] for name in (*DEFINITIONS, "Location", "Group", "MetricClass", "Clock")}
+    out: dict[str, list[list[Any]]] = {name: [] for name in (*DEFINITIONS, *OTHER_DEFINITIONS)}
     table = library.handle("OTF2_GlobalDefReaderCallbacks_New")
     assert table
     prefix = "OTF2_GlobalDefReaderCallbacks_Set"
@@ -198,6 +203,8 @@ def read_definitions(library: Library) -> None:
     for name, types in DEFINITIONS.items():
         library.set_callback(table, f"{prefix}{name}Callback", keep(name), pointer, u32, *types)
     library.set_callback(table, f"{prefix}LocationCallback", keep("Location"), pointer, u64, u32, u8, u64, u32)
+    kept = keep("LocationProperty")
+    library.set_callback(table, f"{prefix}LocationPropertyCallback", kept, pointer, u64, u32, u8, u64)
     library.set_callback(table, f"{prefix}ClockPropertiesCallback", keep("Clock"), pointer, u64, u64, u64, u64)
     many = ctypes.POINTER(u64)
     library.set_callback(table, f"{prefix}GroupCallback", group, pointer, u32, u32, u8, u8, u32, u32, many)
@@ -218,11 +225,19 @@ def read_definitions(library: Library) -> None:
         "description": library.text("OTF2_Reader_GetDescription"),
         "machine": library.text("OTF2_Reader_GetMachineName"),
         "substrate": library.number("OTF2_Reader_GetFileSubstrate", u8),
+        "chunk_size": _chunk_size(library),
         "n_locations": library.number("OTF2_Reader_GetNumberOfLocations"),
         "n_definitions": library.number("OTF2_Reader_GetNumberOfGlobalDefinitions"),
         "properties": _properties(library),
     }
     send_json(Frame.DEFINITIONS, 0, {"about": about, **out})
+
+
+def _chunk_size(library: Library) -> int:
+    """Return the size of chunks of events in bytes."""
+    events, definitions = u64(0), u64(0)
+    library.call("OTF2_Reader_GetChunkSize", library.reader, ctypes.byref(events), ctypes.byref(definitions))
+    return events.value
 
 
 def _properties(library: Library) -> dict[str, str]:
@@ -251,11 +266,56 @@ COUNTED = (  # further events, which are counted
 )
 
 
-class Events:
-    """The events of one location at a time."""
+class LocalDefinitions:
+    """What belongs to one location: the numbers that it uses for regions, and offsets of its clock. The library keeps
+    both, and applies them to the events that it reads afterwards."""
 
     def __init__(self, library: Library) -> None:
         self._library = library
+        self.regions: list[tuple[int, int]] = []  # its number, the archive's
+        self.clock: list[tuple[int, int]] = []  # time, offset
+        self._callbacks = library.handle("OTF2_DefReaderCallbacks_New")
+        assert self._callbacks
+        prefix = "OTF2_DefReaderCallbacks_Set"
+        library.set_callback(self._callbacks, f"{prefix}MappingTableCallback", self._note_map, pointer, u8, pointer)
+        offset = pointer, u64, i64, ctypes.c_double
+        library.set_callback(self._callbacks, f"{prefix}ClockOffsetCallback", self._note_offset, *offset)
+        self._visit = ctypes.CFUNCTYPE(None, u64, u64, pointer)(self._note_pair)
+        self._traverse = library.bind("OTF2_IdMap_Traverse", ctypes.c_int, pointer, pointer, pointer)
+
+    def _note_map(self, user: Any, kind: int, id_map: int) -> int:
+        if kind == REGION_MAP:
+            self._traverse(id_map, ctypes.cast(self._visit, pointer), None)
+        return 0
+
+    def _note_pair(self, number: int, in_archive: int, user: Any) -> None:
+        self.regions.append((number, in_archive))
+
+    def _note_offset(self, user: Any, time: int, offset: int, deviation: float) -> int:
+        self.clock.append((time, offset))
+        return 0
+
+    def read(self, location: int) -> int:
+        """Read those of a location, which may have none; return the library's code."""
+        library, reader = self._library, self._library.reader
+        self.regions, self.clock = [], []
+        definitions = library.handle("OTF2_Reader_GetDefReader", reader, location)
+        if not definitions:
+            return 0
+        library.call("OTF2_Reader_RegisterDefCallbacks", reader, definitions, self._callbacks, 0)
+        n_read = u64(0)
+        code = library.call("OTF2_Reader_ReadAllLocalDefinitions", reader, definitions, ctypes.byref(n_read))
+        library.call("OTF2_Reader_CloseDefReader", reader, definitions)
+        return code
+
+
+class Events:
+    """The events of one location at a time."""
+
+    def __init__(self, library: Library, nesting: bool) -> None:
+        self._library, self._has_nesting = library, nesting
+        self._local = LocalDefinitions(library)
+        self._needs_nesting = False  # are there attributes or calling contexts, which only all callbacks tell of?
         self._time, self._reference = array("Q"), array("Q")
         self._n_before = 0  # enter and leave events in frames that were sent
         self._tables = {code: array("Q") for code in WIDTH}
@@ -271,7 +331,10 @@ class Events:
         self._set_callbacks()
 
     def _set_callbacks(self) -> None:
-        self._set_nesting()
+        if self._has_nesting:
+            self._set_nesting()
+        else:
+            self._watch_nesting()
         self._set_messages()
         self._set_values()
         for name in COUNTED:
@@ -316,15 +379,18 @@ class Events:
         def leave_context(location: int, time: int, position: int, user: Any, attributes: Any, context: int) -> int:
             return leave(location, time, position, user, attributes, context + CONTEXTS)
 
-        def sample(location: int, time: int, position: int, user: Any, attributes: Any, context: int) -> int:
-            self._tables[Frame.SAMPLES].extend((time, context))
-            return 0
-
         self._set("Enter", enter, u32)
         self._set("Leave", leave, u32)
         self._set("CallingContextEnter", enter_context, u32)
         self._set("CallingContextLeave", leave_context, u32)
-        self._set("CallingContextSample", sample, u32)
+
+    def _watch_nesting(self) -> None:
+        def note(*_: Any) -> int:
+            self._needs_nesting = True
+            return 0
+
+        self._set("CallingContextEnter", note, u32)
+        self._set("CallingContextLeave", note, u32)
 
     def _set_messages(self) -> None:
         def message(kind: int) -> Callable[..., int]:
@@ -342,13 +408,13 @@ class Events:
                 n: int,
                 request: int = 0,
             ) -> int:
-                add((self._place(), kind, time, peer, comm, tag, n, request))
+                add((self._place(at), kind, time, peer, comm, tag, n, request))
                 return 0
 
             return note
 
-        def posted(location: int, time: int, position: int, user: Any, attributes: Any, request: int) -> int:
-            self._tables[Frame.MESSAGES].extend((self._place(), 2, time, 0, 0, 0, 0, request))
+        def posted(location: int, time: int, at: int, user: Any, attributes: Any, request: int) -> int:
+            self._tables[Frame.MESSAGES].extend((self._place(at), 2, time, 0, 0, 0, 0, request))
             return 0
 
         def collective(
@@ -363,7 +429,7 @@ class Events:
             sent: int,
             got: int,
         ) -> int:
-            self._tables[Frame.COLLECTIVES].extend((self._place(), time, operation, comm, root, sent, got))
+            self._tables[Frame.COLLECTIVES].extend((self._place(at), time, operation, comm, root, sent, got))
             return 0
 
         envelope = (u32, u32, u32, u64)
@@ -376,6 +442,10 @@ class Events:
         self._set("NonBlockingCollectiveComplete", collective, u8, u32, u32, u64, u64)
 
     def _set_values(self) -> None:
+        def sample(location: int, time: int, at: int, user: Any, attributes: Any, context: int) -> int:
+            self._tables[Frame.SAMPLES].extend((time, context))
+            return 0
+
         def metric(
             location: int, time: int, at: int, user: Any, given: Any, number: int, n: int, types: Any, values: Any
         ) -> int:
@@ -385,7 +455,7 @@ class Events:
 
         def parameter(kind: int) -> Callable[..., int]:
             def note(location: int, time: int, at: int, user: Any, given: Any, number: int, value: int) -> int:
-                self._tables[Frame.PARAMETERS].extend((self._place(), number, kind, value))
+                self._tables[Frame.PARAMETERS].extend((self._place(at), number, kind, value))
                 return 0
 
             return note
@@ -395,18 +465,19 @@ class Events:
             self._counts["ProgramBegin"] += 1
             return 0
 
+        self._set("CallingContextSample", sample, u32)
         self._set("Metric", metric, u32, u8, ctypes.POINTER(u8), ctypes.POINTER(u64))
         self._set("ParameterString", parameter(STRING), u32, u32)
         self._set("ParameterInt", parameter(INT64), u32, u64)
         self._set("ParameterUnsignedInt", parameter(UINT64), u32, u64)
         self._set("ProgramBegin", program, u32, u32, ctypes.POINTER(u32))
 
-    def _place(self) -> int:
-        return self._n_before + len(self._time)
+    def _place(self, position: int) -> int:
+        return self._n_before + len(self._time) if self._has_nesting else position - 1
 
     def _note_attributes(self, attributes: int, n: int) -> None:
         """Note the attributes of the event that comes next."""
-        add, place = self._tables[Frame.ATTRIBUTES].extend, self._place()
+        add, place = self._tables[Frame.ATTRIBUTES].extend, self._n_before + len(self._time)
         number, kind, value = self._attribute
         get, places = self._get_attribute, self._attribute_places
         for index in range(n):
@@ -417,12 +488,7 @@ class Events:
     def read(self, location: int) -> None:
         """Send the events of a location, and in the end how many there were."""
         library, reader = self._library, self._library.reader
-        definitions = library.handle("OTF2_Reader_GetDefReader", reader, location)
-        code = 0
-        if definitions:
-            n_read = u64(0)
-            code = library.call("OTF2_Reader_ReadAllLocalDefinitions", reader, definitions, ctypes.byref(n_read))
-            library.call("OTF2_Reader_CloseDefReader", reader, definitions)
+        code = self._local.read(location)
         events = library.handle("OTF2_Reader_GetEvtReader", reader, location)
         n_events = 0
         self._n_before = 0
@@ -441,10 +507,13 @@ class Events:
             "read": n_events,
             "program": self._program,
             "counts": self._counts,
+            "regions": self._local.regions,
+            "clock": self._local.clock,
+            "needs_nesting": self._needs_nesting,
         }
         send_json(Frame.COUNTS, location, about)
         self._counts.clear()
-        self._program = []
+        self._program, self._needs_nesting = [], False
 
     def _send_block(self, location: int) -> None:
         if self._time:
@@ -455,18 +524,29 @@ class Events:
             if table:
                 send(code, location, table.tobytes())
                 del table[:]
+        signal.setitimer(signal.ITIMER_PROF, PATIENCE)  # it went on, even if there was nothing to send
 
 
-def read_events(library: Library, locations: Iterable[int]) -> None:
-    """Send the events of some locations."""
+def read_events(library: Library, locations: Iterable[int], nesting: bool) -> None:
+    """Send the events of some locations, with those that enter and leave regions or without them."""
     numbers = list(locations)
     for number in numbers:
         library.call("OTF2_Reader_SelectLocation", library.reader, number)
     library.call("OTF2_Reader_OpenDefFiles", library.reader)  # there may be none
     library.call("OTF2_Reader_OpenEvtFiles", library.reader)
-    events = Events(library)
+    events = Events(library, nesting)
     for number in numbers:
         events.read(number)
+
+
+def _size_of_definitions(anchor: str, what: str) -> int:
+    """Return the size of the file of definitions, where these are to be read."""
+    if what != "definitions":
+        return 0
+    from pathlib import Path
+
+    file = Path(anchor).with_suffix(".def")
+    return file.stat().st_size if file.is_file() else 0
 
 
 def main(path: str, anchor: str, what: str) -> None:
@@ -476,14 +556,12 @@ def main(path: str, anchor: str, what: str) -> None:
     _, most = resource.getrlimit(resource.RLIMIT_AS)
     limit = MOST_MEMORY if most == resource.RLIM_INFINITY else min(MOST_MEMORY, most)
     resource.setrlimit(resource.RLIMIT_AS, (limit, most))
-    definitions = Path(anchor).with_suffix(".def")
-    size = definitions.stat().st_size if what == "definitions" and definitions.is_file() else 0
-    signal.setitimer(signal.ITIMER_PROF, PATIENCE + size / BYTES_PER_SECOND)
+    signal.setitimer(signal.ITIMER_PROF, PATIENCE + _size_of_definitions(anchor, what) / BYTES_PER_SECOND)
     library = Library(path, anchor)
     if what == "definitions":
         read_definitions(library)
     else:
-        read_events(library, map(int, sys.stdin.read().split()))
+        read_events(library, map(int, sys.stdin.read().split()), nesting=what == "events")
 
 
 if __name__ == "__main__":

@@ -34,6 +34,7 @@ COLUMNS = {  # of definitions, after their number
     "CallingContext": ("region", "source_code_location", "parent"),
     "SystemTreeNodeProperty": ("name", "type", "value"),
     "LocationGroupProperty": ("name", "type", "value"),
+    "LocationProperty": ("name", "type", "value"),
 }
 CLOCK = ("resolution", "global_offset", "trace_length", "realtime_timestamp")
 SHOWN = 20  # members of a group that are shown
@@ -54,7 +55,7 @@ def dump_archive(anchor: Path) -> Iterator[Field]:
             for name, cell in zip(columns, cells, strict=False):
                 yield Field(definitions, section, number, 0, name, _show(cell))
     for location, _, _, announced, _ in raw["Location"]:
-        yield from _dump_location(anchor, location, announced)
+        yield from _dump_location(anchor, location, announced, raw["about"]["chunk_size"])
     if problem:
         raise InputError(f"{anchor}: {problem}")
 
@@ -65,8 +66,8 @@ def _show(cell: int | str | list[int]) -> int | str:
     return ", ".join(map(str, cell[:SHOWN])) + f", ... ({len(cell)})" * (len(cell) > SHOWN)
 
 
-def _dump_location(anchor: Path, location: int, announced: int) -> Iterator[Field]:
-    for events in read_locations(Task(anchor, [(location, announced)])):
+def _dump_location(anchor: Path, location: int, announced: int, chunk_size: int) -> Iterator[Field]:
+    for events in read_locations(Task(anchor, [(location, announced)], chunk_size)):
         counts = {"Enter": len(events.start), **{_title(code): len(rows) for code, rows in events.tables.items()}}
         for name, n in (counts | dict(events.counts)).items():
             yield Field(f"{location}.evt", "events", location, 0, name, n)

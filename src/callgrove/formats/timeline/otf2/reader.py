@@ -20,13 +20,15 @@ import numpy as np
 from callgrove.arrays import ABSENT, Array, Ids, Ints, Names, bundles, distinct_rows
 from callgrove.formats.events.arguments import ARGUMENT_TYPES, ValueType, render_values
 from callgrove.formats.events.columns import ColumnData, Columns, ColumnStore, RegionFacts
-from callgrove.formats.events.dataset import Lane, Process, Stacks
+from callgrove.formats.events.dataset import OF_NO_STREAM, Lane, Process, Stacks
 from callgrove.formats.events.kinds import kinds_of_categories
 from callgrove.formats.interface import ReadOptions
+from callgrove.formats.timeline.flows import read_flow_attribute
 from callgrove.formats.timeline.otf2.archive import (
     ABSOLUTE_TIMES,
     COLLECTIVES,
     NONE,
+    OF_PROFILER,
     Communicator,
     Definitions,
     Location,
@@ -124,7 +126,11 @@ class _Reading:
             data.warn(Severity.DAMAGE, problem)
         counts = [location.n_events for location in definitions.locations]
         tasks = [
-            Task(data.path, [(location.id, location.n_events) for location in definitions.locations[first:last]])
+            Task(
+                data.path,
+                [(location.id, location.n_events) for location in definitions.locations[first:last]],
+                definitions.about["chunk_size"],
+            )
             for first, last in bundles(counts, EVENTS_AT_ONCE)
         ]
         read = options.workers.map(read_locations, tasks, label="reading locations", progress=options.progress)
@@ -173,6 +179,8 @@ class _Reading:
             lane=np.full(n, lane, np.int32),
         )
         self._append_sizes(first, columns["kind"], attributes.sizes)
+        for spans, flow, direction, title in attributes.flows():
+            data.append_flows(first + spans, flow, np.full(len(spans), direction), np.full(len(spans), title, np.int32))
         for span, key, type_, bits in attributes.others():
             self._arguments.append(len(span), {"span": span + first, "key": key, "type": type_, "bits": bits})
         self._append_counters(events, lane)
@@ -401,7 +409,8 @@ class _Regions:
 
     def columns(self, reference: Array, lane: ProfileKind) -> dict[str, Array]:
         """Return name, category and kind of spans."""
-        different, number = np.unique(reference, return_inverse=True)
+        is_small = reference.max(initial=0) < 1 << 16  # NumPy sorts such numbers by counting
+        different, number = np.unique(reference.astype(np.uint16) if is_small else reference, return_inverse=True)
         names = self._data.names
         rows = []
         for one in different.tolist():
@@ -480,6 +489,14 @@ class _Attributes:
         if len(span):
             self.sizes = np.full(self._n, ABSENT, np.int64)
             self.sizes[span] = number
+
+    def flows(self) -> Iterator[tuple[Ints, Ints, FlowDirection, int]]:
+        """Yield ends of flows, as our own writer tells them: spans, ids, a direction and a name."""
+        for key in np.unique(self._key).tolist():
+            if (told := read_flow_attribute(self._names.all[key])) is not None:
+                span, flow = self._numbers(self._names.all[key])
+                if len(span):
+                    yield span, flow, told[0], self._names(told[1]) if told[1] else ABSENT
 
     def _rows(self, word: str, *types: int) -> Ints:
         rows = np.flatnonzero((self._key == self._names(word)) & np.isin(self._type, types))
@@ -594,15 +611,20 @@ class _Lanes:
         process = self._process(location.group)
         if location.kind == METRIC:
             return Lane(process, ProfileKind.METRIC, location.id & 0xFFFFFFFF, location.name)
+        if location.place:
+            is_profiler = location.place == OF_PROFILER
+            return Lane(process, ProfileKind.OTHER, len(self.lane), location.name, of_profiler=is_profiler)
         if location.kind != STREAM:
             self._n_threads[process] += 1
             return Lane(process, ProfileKind.THREAD, self._n_threads[process] - 1, location.name)
         group = self.definitions.groups.get(location.group)
         words = (location.name, group.name if group is not None else "")
         device = next((int(m[1]) for word in words for rule in DEVICE_NAMES if (m := rule.search(word))), 0)
-        stream = next((int(m[1]) for rule in STREAM_NAMES if (m := rule.search(location.name))), len(self.lane))
         if (process, device) not in self._devices:
             self._devices[process, device] = self.data.add_device(Device(process, "GPU", device))
+        if OF_NO_STREAM.fullmatch(location.name):
+            return Lane(process, ProfileKind.GPU, device, location.name, self._devices[process, device])
+        stream = next((int(m[1]) for rule in STREAM_NAMES if (m := rule.search(location.name))), len(self.lane))
         return Lane(process, ProfileKind.GPU_STREAM, stream, location.name, self._devices[process, device])
 
     def _process(self, number: int) -> int:

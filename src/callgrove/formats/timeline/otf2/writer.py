@@ -21,7 +21,7 @@ import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import count, pairwise
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -32,13 +32,14 @@ from callgrove.errors import CallgroveError, MissingExtra, Parameter, UsageError
 from callgrove.formats.interface import LossReport, WriteOptions
 from callgrove.formats.registry import paradigm_of
 from callgrove.formats.timeline.content import CounterPoints, Note, ProcessTracks, Slices, Track, TrackKind
-from callgrove.formats.timeline.otf2.archive import ABSOLUTE_TIMES
+from callgrove.formats.timeline.flows import name_flow_attribute
+from callgrove.formats.timeline.otf2.archive import ABSOLUTE_TIMES, OF_PROCESS, OF_PROFILER, PLACE
 from callgrove.formats.timeline.source import Annotations
 from callgrove.formats.timeline.writer import TimelineWriter
 from callgrove.formats.writing.outputs import Data, Output
 from callgrove.formats.writing.targets import FolderKind, PendingFolder, refuse_stdout
 from callgrove.model.experiment import Experiment
-from callgrove.model.traces.events import SpanKind
+from callgrove.model.traces.events import FlowDirection, SpanKind
 
 __all__ = ["FOLDER", "Events", "Locations", "OpenSlices", "Otf2Writer", "Regions"]
 
@@ -102,7 +103,11 @@ class Locations:
                 if above.kind is TrackKind.GROUP:
                     group, kind = self._device(tracks, above), kinds.ACCELERATOR_STREAM
         name = f"{track.name} #{track.lane}" if track.lane else track.name
-        return self._trace.definitions.location(name, type=kind, group=group)
+        location = self._trace.definitions.location(name, type=kind, group=group)
+        if track.kind is TrackKind.OTHER:
+            value = OF_PROFILER if track.is_profiler else OF_PROCESS
+            self._trace.definitions.location_property(location, PLACE, value=value)
+        return location
 
     def _device(self, tracks: ProcessTracks, track: Track) -> Any:
         key = (tracks.process.index, track.number)
@@ -320,7 +325,7 @@ class Archive(Output):
 
     def open(self) -> None:
         options = {"timer_resolution": NS, "chunk_size_events": CHUNK_BYTES}
-        self.trace = self.library.writer.Writer(str(self._folder.place), ARCHIVE, **options)
+        self.trace = _quiet_writer(self.library, self._errors)(str(self._folder.place), ARCHIVE, **options)
         self._calls.Archive_SetProperty(self.trace._handle, ABSOLUTE_TIMES, "true", True)
 
     def write(self, data: Data) -> None:
@@ -365,6 +370,18 @@ class Archive(Output):
     def discard(self) -> None:
         self._give_up()
         self._folder.discard()
+
+
+def _quiet_writer(library: Any, errors: tuple[type[Exception], ...]) -> Any:
+    """Return the library's writer without its complaints: one that could not be made is closed when it is collected,
+    fails again, and Python would print that."""
+
+    class QuietWriter(library.writer.Writer):  # type: ignore[misc]
+        def __del__(self) -> None:
+            with suppress(*errors, AttributeError):  # of one that has no handle yet
+                self.close()
+
+    return QuietWriter
 
 
 def _find_incomplete_file(folder: Path, n_events: int) -> str:
@@ -438,14 +455,37 @@ class Otf2Encoder:
     def _attributes_of(self, slices: Slices) -> Sequence[dict[Any, Any] | None]:
         """Return of every slice the attributes that it has. They take more time than everything else."""
         if self.annotations is Annotations.NONE:
-            return [None] * len(slices)
+            return self._with_flows(slices, [None] * len(slices))
         category = self._attributes["category"]
         words = [{category: text} for text in slices.category.all]
         out = [dict(words[k]) for k in slices.category.index.tolist()]
         for note in slices.notes:
             if note.key in (*ATTRIBUTES, KIND):
                 self._note(note, out)
+        return self._with_flows(slices, [*out])
+
+    def _with_flows(self, slices: Slices, out: list[dict[Any, Any] | None]) -> list[dict[Any, Any] | None]:
+        """Add ends of flows: their ids are equal, and their attributes are named after direction and name of the flow.
+        Of several that are called alike, the further ones are counted."""
+        if slices.ends is None:
+            return out
+        ends = slices.ends
+        columns = (ends.row, ends.id, ends.direction, ends.name)
+        for row, number, direction, name in zip(*(column.tolist() for column in columns), strict=True):
+            attributes = out[row] = out[row] or {}
+            word = ends.names[name] if name >= 0 else ""
+            attribute = next(
+                one for k in count(1) if (one := self._flow_attribute(direction, k, word)) not in attributes
+            )
+            attributes[attribute] = number
         return out
+
+    def _flow_attribute(self, direction: int, place: int, name: str) -> Any:
+        title = name_flow_attribute(FlowDirection(direction), place, name)
+        if title not in self._attributes:
+            uint64 = self._archive.library.Type.UINT64
+            self._attributes[title] = self._archive.trace.definitions.attribute(title, type=uint64)
+        return self._attributes[title]
 
     def _note(self, note: Note, out: list[dict[Any, Any]]) -> None:
         attribute = self._attributes[note.key]
@@ -494,7 +534,7 @@ def _refuse_other_names(target: Path) -> None:
 class Otf2Writer(TimelineWriter):
     """An archive in the making. Events have a category, a correlation and bytes; nothing else fits."""
 
-    left_out = ("kernel", "copy", "alloc", "counter", "argument", "stack", "flow", "message", "extra")
+    left_out = ("kernel", "copy", "alloc", "counter", "argument", "stack", "message", "extra")
     kept: ClassVar[Mapping[str, Collection[str]]] = {"copy": ("bytes",), "alloc": ("bytes",)}
 
     def __init__(self, target: Path, options: WriteOptions) -> None:
@@ -513,7 +553,7 @@ class Otf2Writer(TimelineWriter):
     def close(self) -> LossReport:
         report = super().close()
         if self._archive_encoder.has_flows:
-            report.add("arrows from calls to operations: in OTF2 only the attribute corr is equal at both ends")
+            report.hint("arrows from calls to operations: in OTF2 the attribute corr is equal at both ends")
         if self._archive.n_events > MANY:
             report.hint(
                 compose_text(

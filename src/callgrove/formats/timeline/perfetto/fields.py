@@ -17,6 +17,7 @@ __all__ = [
     "NEEDS_STATE",
     "OTHER_PACKETS",
     "PACKET",
+    "PROFILER_TRACK",
     "SEQUENCE_CLOCKS",
     "Clock",
     "ClockSnapshot",
@@ -128,8 +129,10 @@ class TrackDescriptor(IntEnum):
     CHILD_ORDERING = 11
     SIBLING_ORDER_RANK = 12
     ATRACE_NAME = 13
+    DESCRIPTION = 14
 
 
+PROFILER_TRACK = "what the profiler tells of itself"  # our own TrackDescriptor.DESCRIPTION of such tracks
 EXPLICIT = 3  # TrackDescriptor.CHILD_ORDERING: by rank
 
 

@@ -181,6 +181,7 @@ def split_packets(content: bytes) -> tuple[Ints, Ints, int, int]:
     need. Fields of a trace that are no packets are skipped."""
     start: list[int] = []
     end: list[int] = []
+    add_start, add_end = start.append, end.append
     position, size, wanted = 0, len(content), 0
     try:
         while position < size:
@@ -194,9 +195,9 @@ def split_packets(content: bytes) -> tuple[Ints, Ints, int, int]:
             if at + length > size:
                 wanted = at + length - position
                 break
-            start.append(at)
+            add_start(at)
             position = at + length
-            end.append(position)
+            add_end(position)
     except IndexError:  # the end of the bytes, inside of a number
         wanted = size - position + 1
     except NotProtobuf as error:

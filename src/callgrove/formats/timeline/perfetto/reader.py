@@ -19,7 +19,7 @@ from callgrove.arrays import ABSENT, MISSING, Array, Bools, Ids, Ints, bundles
 from callgrove.formats.events.arguments import ARGUMENT_TYPES, ValueType, render_values
 from callgrove.formats.events.begin_end import find_partners
 from callgrove.formats.events.columns import ColumnData, Columns, ColumnStore
-from callgrove.formats.events.dataset import Lane, Process
+from callgrove.formats.events.dataset import OF_NO_STREAM, Lane, Process
 from callgrove.formats.events.kinds import kinds_of_categories
 from callgrove.formats.timeline.perfetto.events import COMPLETE, Losses, event_chunks
 from callgrove.formats.timeline.perfetto.fields import OTHER_PACKETS, EventType
@@ -75,6 +75,15 @@ class _FlowEnds:
     span: Ints
     id: Ints
     ends: Bools
+
+    def directions(self, start_ns: Ints) -> Array:
+        """Return the direction of each: a flow begins where it leaves a span for the first time, and goes on through
+        others that it leaves later."""
+        out = np.where(self.ends, FlowDirection.IN, FlowDirection.STEP).astype(np.int8)
+        leaves = np.flatnonzero(~self.ends)
+        leaves = leaves[np.lexsort((self.span[leaves], start_ns[self.span[leaves]], self.id[leaves]))]
+        out[leaves[np.diff(self.id[leaves], prepend=-1) != 0]] = FlowDirection.OUT
+        return out
 
     def sources(self) -> tuple[Ints, Ints]:
         """Return where flows arrive, as rows, and the span that each of them left; -1 where none did."""
@@ -196,7 +205,7 @@ class _Reading:
     def _append_spans(self, spans: _Spans, lane: Ids) -> None:
         """Append all spans, and the flows that say more than correlations do."""
         names = self._data.names
-        kinds, correlation = self._kinds(spans), self._correlations()
+        kinds, correlation = self._kinds(spans), self._cells_of_spans("correlation")
         flows = self._flow_ends(spans)
         if not (correlation >= 0).any():
             _correlate(flows, kinds, correlation)
@@ -214,8 +223,9 @@ class _Reading:
             )
         self._append_about(spans, kinds)
         kept = np.flatnonzero(~_is_launch(flows, kinds, correlation))
-        direction = np.where(flows.ends[kept], FlowDirection.IN, FlowDirection.OUT)
-        self._data.append_flows(flows.span[kept], flows.id[kept], direction)
+        self._data.append_flows(
+            flows.span[kept], flows.id[kept], flows.directions(self._cells_of_spans("time_ns"))[kept]
+        )
 
     def _kinds(self, spans: _Spans) -> Array:
         """Return the kind of every span. What takes no time and is of no kind is a marker."""
@@ -240,9 +250,9 @@ class _Reading:
             for number in np.unique(text).tolist():
                 yield span[(text == number) & (span >= 0)], self._data.names.all[number]
 
-    def _correlations(self) -> Ints:
-        blocks = self._events.blocks(("type", "correlation"))
-        parts = [block["correlation"][block["type"] != EventType.SLICE_END] for block in blocks]
+    def _cells_of_spans(self, column: str) -> Ints:
+        """Return a column of the events that are spans."""
+        parts = [block[column][block["type"] != EventType.SLICE_END] for block in self._events.blocks(("type", column))]
         return np.concatenate([*parts, np.empty(0, np.int64)])
 
     def _flow_ends(self, spans: _Spans) -> _FlowEnds:
@@ -427,10 +437,13 @@ class _Lanes:
         if device < 0 and kind not in ON_DEVICE:
             if track.is_process:
                 name = name or "process"
-            return Lane(process, ProfileKind.OTHER, len(self._known), name or f"track {track.key}")
+            label = name or f"track {track.key}"
+            return Lane(process, ProfileKind.OTHER, len(self._known), label, of_profiler=track.is_profiler)
+        where = self._device(process, device) if device >= 0 else ABSENT
+        if OF_NO_STREAM.fullmatch(name):
+            return Lane(process, ProfileKind.GPU, device, name, where)
         is_queue = queue is not None and queue[1].lower() == "queue"
         number_of_lane = int(queue[2]) if queue is not None else len(self._known)
-        where = self._device(process, device) if device >= 0 else ABSENT
         return Lane(process, ProfileKind.QUEUE if is_queue else ProfileKind.GPU_STREAM, number_of_lane, name, where)
 
     def of_counter(self, number: int) -> int:

@@ -19,6 +19,7 @@ import numpy as np
 from callgrove.arrays import ABSENT, Ids
 from callgrove.binary.protobuf_reader import LENGTH, NotProtobuf, Words, scalar_fields
 from callgrove.formats.timeline.perfetto.fields import (
+    PROFILER_TRACK,
     CounterDescriptor,
     ProcessDescriptor,
     ThreadDescriptor,
@@ -58,6 +59,7 @@ class Track:
     multiplier: int = 1
     is_incremental: bool = False
     order: int = 0
+    is_profiler: bool = False
 
 
 class Tracks:
@@ -124,6 +126,8 @@ class Tracks:
                 track.parent = self.number(value)
             elif number == TrackDescriptor.SIBLING_ORDER_RANK:
                 track.order = value if value < 2**31 else 0
+            elif number == TrackDescriptor.DESCRIPTION:
+                track.is_profiler = decode_text(part) == PROFILER_TRACK
             elif number == TrackDescriptor.PROCESS:
                 track.is_process = True
                 track.pid = self.describe_process(part)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 
@@ -38,6 +39,7 @@ from callgrove.formats.timeline.perfetto.fields import (
     EXPLICIT,
     NEEDS_STATE,
     PACKET,
+    PROFILER_TRACK,
     CounterDescriptor,
     DebugAnnotation,
     EventType,
@@ -51,6 +53,7 @@ from callgrove.formats.timeline.perfetto.fields import (
     Unit,
 )
 from callgrove.formats.timeline.writer import TimelineWriter
+from callgrove.model.traces.events import FLOW, FlowDirection
 
 __all__ = ["PerfettoEncoder", "PerfettoPart", "open_writer"]
 
@@ -114,6 +117,8 @@ def _descriptor(tracks: ProcessTracks, track: Track, flags: int = NEEDS_STATE) -
         parts.append(message(TrackDescriptor.THREAD, ids, text(ThreadDescriptor.THREAD_NAME, track.name)))
     elif track.kind is not TrackKind.PROCESS:
         parts.append(text(TrackDescriptor.NAME, track.name))
+    if track.is_profiler:
+        parts.append(text(TrackDescriptor.DESCRIPTION, PROFILER_TRACK))
     if track.kind is TrackKind.GROUP:
         parts.append(number(TrackDescriptor.CHILD_ORDERING, EXPLICIT))
     if track.kind is TrackKind.COUNTER:
@@ -230,6 +235,7 @@ class _Batch:
         self._slices, self._sequence = slices, sequence
         self._base = slices.process.process.index + 1 << FLOW_BITS
         self._uuid = slices.track + (slices.process.process.index + 1 << TRACK_BITS)
+        self._flows = [_FlowColumns(slices, *kind) for kind in FLOW_FIELDS] if slices.ends is not None else []
         self._name = _iids(tables, tables.names, InternedData.EVENT_NAMES, slices.name)
         self._category = _iids(tables, tables.categories, InternedData.EVENT_CATEGORIES, slices.category)
         keys = tables.intern(tables.keys, InternedData.DEBUG_ANNOTATION_NAMES, [note.key for note in slices.notes])
@@ -256,7 +262,9 @@ class _Batch:
         out: Ints = (self._slices.flow >= 0).astype(np.int64)
         size = 2
         counts = self._slices.n_launched
-        more = [(counts, int(counts.max(initial=0)) + 1)]
+        more = [
+            (column, int(column.max(initial=0)) + 1) for column in (counts, *(flows.count for flows in self._flows))
+        ]
         for note in self._notes:
             has = np.zeros(n, np.int64)
             has[note.rows] = 1
@@ -288,6 +296,8 @@ class _Batch:
             event.same(fixed64_tag(TrackEvent.FLOW_IDS)).eight(flow)
         if slices.flow[first] >= 0:
             event.same(fixed64_tag(TrackEvent.TERMINATING_FLOW_IDS)).eight(slices.flow[chosen] + self._base)
+        for flows in self._flows:
+            flows.put(event, rows)
         end = Shape().same(number(TrackEvent.TYPE, EventType.SLICE_END))
         end.same(tag(TrackEvent.TRACK_UUID)).number(uuid, self._widths["uuid"])
         both = _packet(slices.start_ns[chosen], self._widths["time"], self._sequence, event)
@@ -296,6 +306,28 @@ class _Batch:
         both.constant += after.constant
         both.columns += [(offset + shift, width, values) for offset, width, values in after.columns]
         return both
+
+
+FLOW_FIELDS = (  # a flow that goes through a slice leaves it, too
+    (TrackEvent.FLOW_IDS, (FlowDirection.OUT, FlowDirection.STEP)),
+    (TrackEvent.TERMINATING_FLOW_IDS, (FlowDirection.IN,)),
+)
+NAMED_FLOWS = 1 << 62  # ids of flows that the input has, beside those of launches
+
+
+class _FlowColumns:
+    """The ends of flows in one field of events."""
+
+    def __init__(self, slices: Slices, field: TrackEvent, directions: Sequence[FlowDirection]) -> None:
+        assert slices.ends is not None
+        ends = slices.ends.take(np.isin(slices.ends.direction, directions))
+        self._tag, self._id = fixed64_tag(field), ends.id + NAMED_FLOWS
+        self._first, self.count = ends.by_row(len(slices))
+
+    def put(self, event: Shape, rows: Ints) -> None:
+        """Add them to the event of some slices, which have equally many."""
+        for k in range(int(self.count[rows[0]])):
+            event.same(self._tag).eight(self._id[self._first[rows] + k])
 
 
 class _NoteColumn:
@@ -339,6 +371,13 @@ def _iids(tables: _Tables, table: dict[str, int], kind: InternedData, texts: Tex
 # -- the writer --------------------------------------------------------------------------------------------------------
 
 
+class PerfettoWriter(TimelineWriter):
+    """A trace in the making. Flows have ids, and no names."""
+
+    left_out = (*TimelineWriter.left_out, FLOW)
+    kept: ClassVar[Mapping[str, Collection[str]]] = {FLOW: ("id", "direction")}
+
+
 def open_writer(target: Path, options: WriteOptions) -> TimelineWriter:
     """Return a writer of traces for ui.perfetto.dev and its trace processor."""
-    return TimelineWriter(target, options, PerfettoEncoder())
+    return PerfettoWriter(target, options, PerfettoEncoder())
