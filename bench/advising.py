@@ -32,7 +32,8 @@ def width_ratios(n_studies: int, seed: int) -> Floats:
         if not advised:
             continue
         chance = _choose_at_random(candidates, budget, rng)
-        widths = [_width_after(planted, values, chosen, at, rng) for chosen in (chance, advised)]
+        outcomes = _measure(planted, candidates, rng)
+        widths = [_width_after(values, [outcomes[one] for one in chosen], at) for chosen in (chance, advised)]
         if all(np.isfinite(widths)) and min(widths) > 0:
             ratios.append(widths[0] / widths[1])
     return np.array(ratios)
@@ -47,11 +48,18 @@ def _choose_at_random(candidates: list[Candidate], budget: float, rng: np.random
     return chosen
 
 
-def _width_after(
-    planted: Planted, values: Floats, chosen: list[Candidate], at: Floats, rng: np.random.Generator
-) -> float:
-    new = np.array([one.point[0] for one in chosen])
-    measured = disturb(planted.at(new), NOISE, "uniform", N_REPETITIONS, rng)
-    study: Study = study_of_values(np.concatenate([values, measured], axis=1), np.concatenate([X, new]))
+def _measure(
+    planted: Planted, candidates: list[Candidate], rng: np.random.Generator
+) -> dict[Candidate, tuple[float, Floats]]:
+    """Return each point with what is measured there, whoever chose it."""
+    x = np.array([one.point[0] for one in candidates])
+    measured = disturb(planted.at(x), NOISE, "uniform", N_REPETITIONS, rng)
+    return {one: (float(x[k]), measured[:, k : k + 1]) for k, one in enumerate(candidates)}
+
+
+def _width_after(values: Floats, outcomes: list[tuple[float, Floats]], at: Floats) -> float:
+    new = [x for x, _ in outcomes]
+    measured = [value for _, value in outcomes]
+    study: Study = study_of_values(np.concatenate([values, *measured], axis=1), np.concatenate([X, new]))
     low, high = quantiles_at(study, np.arange(1), at[None])[:, 0, 0]
     return float(np.log(high / low))

@@ -16,10 +16,11 @@ import numpy as np
 from bench.conditions import ROOT, Conditions
 from bench.results import Finding
 from bench.series import SeriesShape, study_of
-from bench.timing import Work, best_seconds
+from bench.timing import best_processor_seconds
 from callgrove.model.study.series import Study
 from callgrove.modeling.fitting import Models, model_study
 from callgrove.modeling.model_tables import function_text
+from callgrove.modeling.options import METHODS
 
 __all__ = ["PYTHON", "ask", "run", "same_models"]
 
@@ -32,7 +33,7 @@ TOLERANCE = 1e-6
 
 @dataclass(frozen=True)
 class Peer:
-    """Functions and errors by call path, and the seconds they took."""
+    """Functions and errors by call path, and the processor seconds they took."""
 
     seconds: float
     models: dict[str, tuple[str, float]]
@@ -52,18 +53,14 @@ def run(conditions: Conditions) -> Iterator[Finding]:
         differing = same_models(model_study(study), peer)
         if differing:
             raise AssertionError(f"Extra-P has another model: {differing}")
-        seconds = best_seconds({"ours": partial(_work, study)}, conditions.n_repeats)["ours"]
+        seconds = best_processor_seconds(partial(model_study, study), conditions.n_repeats)
         note = f"{shape.n_series / seconds:,.0f} models/s, all equal to Extra-P's"
         yield Finding("modeling", what, peer.seconds / seconds, at_least=limit, note=note)
     yield from _many(conditions)
 
 
-def _work(study: Study) -> Work:
-    return partial(model_study, study)
-
-
 def ask(study: Study) -> Peer:
-    """In a process of its own; only the modelling is timed."""
+    """In a process of its own; only the processor time of modelling counts."""
     with TemporaryDirectory() as place:
         given, out = Path(place) / "series.npz", Path(place) / "models.json"
         np.savez(given, parameters=np.array(study.parameters), points=study.points, values=study.mean)
@@ -89,11 +86,12 @@ def _terms(function: str) -> set[str]:
 
 def _many(conditions: Conditions) -> Iterator[Finding]:
     n = max(1000, round(N_MANY * conditions.largest))
-    done = subprocess.run(
-        [sys.executable, "-m", "bench.many_series", str(n)], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    found = json.loads(done.stdout)
-    megabytes = found["peak"] / 1e6
-    note = f"the study itself included; {n / found['seconds']:,.0f} models/s"
-    limit = MOST_MEGABYTES if n == N_MANY else None
-    yield Finding("modeling", f"peak memory, {n:,} series of one parameter", megabytes, "MB", limit, note=note)
+    for method in METHODS:
+        command = [sys.executable, "-m", "bench.many_series", str(n), method]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+        measured = json.loads(done.stdout)
+        megabytes = measured["peak"] / 1e6
+        note = f"the study itself included; {n / measured['seconds']:,.0f} models/s"
+        limit = MOST_MEGABYTES if n == N_MANY else None
+        what = f"peak memory, {n:,} series of one parameter{', improved' if method == 'improved' else ''}"
+        yield Finding("modeling", what, megabytes, "MB", limit, note=note)

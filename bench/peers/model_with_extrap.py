@@ -1,4 +1,4 @@
-"""Runs in Extra-P's environment: models all series of a file and says how long that took.
+"""Runs in Extra-P's environment: models all series of a file and says how much processor time that took.
 
 python model_with_extrap.py IN.npz OUT.json     IN: parameters, points [N, P], values [S, N]
 """
@@ -44,9 +44,9 @@ def main(given: str, out: str) -> None:
         parameters, points, values = file["parameters"].tolist(), file["points"].tolist(), file["values"].tolist()
     experiment = experiment_of(parameters, points, values)
     generator = ModelGenerator(experiment)
-    start = time.perf_counter()
+    start = time.process_time()
     generator.model_all()
-    seconds = time.perf_counter() - start
+    seconds = time.process_time() - start
     found = {
         callpath.name: [model.hypothesis.function.to_string(*parameters), float(model.hypothesis.SMAPE)]
         for (callpath, _), model in generator.models.items()

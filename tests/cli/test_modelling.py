@@ -18,7 +18,7 @@ from callgrove.model.study.series import Study
 from callgrove.modeling.fitting import model_study
 from callgrove.modeling.stored_models import with_models
 from callgrove.render import Look
-from tests.cli.commands import Capture, header, rows, run, said
+from tests.cli.commands import Capture, header, notes, rows, run, said
 from tests.modeling.series import X, grid, study_of_many
 from tests.requirements import need
 
@@ -274,3 +274,53 @@ def test_a_bar_shows_while_models_are_made(monkeypatch: pytest.MonkeyPatch, caps
     assert told == [("fitting models", 3, 3)]
     run(capsys, "predict", "study", "--at", "p=100")
     assert told == [("fitting models", 3, 3)] * 2
+
+
+def test_sets_of_models_are_named_renamed_and_removed(tmp_path: Path, capsys: Capture) -> None:
+    points = {p: [4.0 * p + 10, 4.0 * p + 11] for p in (2, 4, 8, 16, 32)}
+    text = "PARAMETER p\nPOINTS " + " ".join(map(str, points)) + "\nREGION main\nMETRIC time\n"
+    (tmp_path / "s.txt").write_text(text + "".join(f"DATA {' '.join(map(str, v))}\n" for v in points.values()))
+    one, two, three = (tmp_path / f"{k}.extra-p" for k in range(3))
+    run(capsys, "model", tmp_path / "s.txt", "--save", one, "--set-name", "first")
+    run(capsys, "model", one, "--refit", "--measure", "median", "--save", two, "--set-name", "second")
+    sets = json.loads(run(capsys, "info", two, "--format", "json"))["models"]
+    assert [one["name"] for one in sets] == ["first", "second"]
+    run(capsys, "convert", two, three, "--rename-models", "first=mean", "--remove-models", "second")
+    assert [m["name"] for m in json.loads(run(capsys, "info", three, "--format", "json"))["models"]] == ["mean"]
+    for words, said_then in (
+        (["--rename-models", "first=second"], "there is a set of models 'second' already"),
+        (["--rename-models", "first"], "is not OLD=NEW"),
+        (["--remove-models", "none"], "there is no set of models 'none'; there are 'first', 'second'"),
+    ):
+        assert said_then in said(capsys, "convert", two, tmp_path / "x.extra-p", *words, code=2)
+
+
+def test_segmented_models_of_several_parameters_are_saved(tmp_path: Path, capsys: Capture) -> None:
+    rows_ = [(p, n, 3.0 + 2.0 * n * (p if p <= 5 else p * p + 30)) for p in range(1, 11) for n in (1, 2, 4, 8, 16)]
+    text = "PARAMETER p\nPARAMETER n\nPOINTS " + " ".join(f"({p} {n})" for p, n, _ in rows_)
+    text += "\nREGION main\nMETRIC time\n" + "".join(f"DATA {v}\n" for *_, v in rows_)
+    (tmp_path / "s.txt").write_text(text)
+    target = tmp_path / "s.extra-p"
+    fitted = rows(capsys, "model", tmp_path / "s.txt", "--modeler", "segmented", "--save", target)
+    assert "for p<=5.0" in fitted[0]["function"]
+    stored = rows(capsys, "model", target)
+    assert stored[0]["function"] == fitted[0]["function"]
+    at = [rows(capsys, "predict", path, "--at", "p=20,n=4", "--modeler", "segmented")[0]["prediction"] for path in
+          (tmp_path / "s.txt", target)]  # fmt: skip
+    assert at[0] == at[1] == pytest.approx(3 + 2 * 4 * 430)
+
+
+def test_a_plot_of_a_ranking_shows_one_metric(tmp_path: Path, capsys: Capture) -> None:
+    """An axis of seconds has no place for bytes."""
+    study = tmp_path / "study.txt"
+    lines = ["PARAMETER p", "POINTS 4 8 16 32 64"]
+    for metric, factor in (("bytes", 1e6), ("time", 1.0)):
+        lines += [f"METRIC {metric}"]
+        for region in ("f", "g"):
+            lines += [f"REGION {region}", *(f"DATA {factor * p} {factor * p * 1.001}" for p in (4, 8, 16, 32, 64))]
+    study.write_text("\n".join(lines) + "\n")
+    words = ["model", study, "--rank-by", "share", "--plot", tmp_path / "plot.svg"]
+    assert "the plot shows time, one of 2 metrics; -m chooses another" in notes(capsys, *words)
+    assert ">time<" in (tmp_path / "plot.svg").read_text()
+    assert "the plot shows" not in notes(capsys, *words, "-m", "bytes")
+    assert ">bytes<" in (tmp_path / "plot.svg").read_text()

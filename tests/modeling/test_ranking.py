@@ -10,7 +10,7 @@ from callgrove.errors import UsageError
 from callgrove.model.study.series import Study
 from callgrove.modeling.fitting import model_study
 from callgrove.modeling.prediction import target_of
-from callgrove.modeling.ranking import RANKINGS, find_crossings, rank, ranked_curves, whole_run
+from callgrove.modeling.ranking import RANKINGS, find_crossings, rank, ranked_curves, tell_apart, whole_run
 from tests.modeling.series import X
 
 COSTS: dict[str, Callable[[float], float]] = {
@@ -70,3 +70,9 @@ def test_the_whole_run_and_its_curves() -> None:
     assert at == pytest.approx(40 + 2.56 + 17, rel=1e-3)
     curves = ranked_curves(models, [0, 1], target.at)
     assert [curve.label for curve in curves.curves] == ["solve", "MPI_Allreduce"]
+
+
+def test_names_of_curves_tell_call_paths_apart() -> None:
+    assert tell_apart(["main->f->wait", "main->g->wait", "main->h"]) == ["f->wait", "g->wait", "h"]
+    assert tell_apart(["a->x->y", "b->x->y", "x->y"]) == ["a->x->y", "b->x->y", "x->y"]
+    assert tell_apart(["same", "same"]) == ["same", "same"]

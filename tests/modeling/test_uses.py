@@ -221,7 +221,8 @@ def again(models: Models) -> Models:
 
 def test_models_survive_being_stored() -> None:
     pieces = model_of([x if x <= 5 else x * x + 30 for x in range(1, 11)], range(1, 11), modeler="segmented")
-    for models in (model_study(tree_study()), model_of(lambda p, q: 5 + 2 * p + 0.25 * p * q, PQ, "pq"), pieces):
+    of_two = model_of(lambda p, q: 5 + 2 * p + 0.25 * p * q, PQ, "pq")
+    for models in (model_study(tree_study()), of_two, pieces, pieces_of_two_parameters()):
         stored = again(models)
         points = models.study.points
         assert np.array_equal(stored.predict(points), models.predict(points), equal_nan=True)
@@ -231,12 +232,18 @@ def test_models_survive_being_stored() -> None:
         assert with_models(models.study, models).validate() == []
 
 
-def test_what_cannot_be_stored_is_left_out() -> None:
+def pieces_of_two_parameters() -> Models:
     steps = grid(range(1, 11), (10, 20, 30, 40, 50))
-    models = model_of(lambda p, q: (p if p <= 5 else p * p + 30) * q, steps, "pq", modeler="segmented")
+    return model_of(lambda p, q: (p if p <= 5 else p * p + 30) * q, steps, "pq", modeler="segmented")
+
+
+def test_pieces_of_a_function_of_two_parameters() -> None:
+    models = pieces_of_two_parameters()
     assert "{" in function_text(models.functions, 0)
-    assert to_stored(models) == ()
     assert np.allclose(models.predict(np.array([[3.0, 100], [8, 100]])), [[300, 9400]])
+
+
+def test_what_cannot_be_stored_is_left_out() -> None:
     assert to_stored(model_of([np.nan] * 5)) == ()
 
 

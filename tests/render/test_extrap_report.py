@@ -8,7 +8,7 @@ import math
 from pathlib import Path
 
 from callgrove.modeling.fitting import model_study
-from callgrove.render.plots import extrap_report
+from callgrove.render.extrap_print import extrap_report
 from tests.modeling.series import study_of_oracle
 
 

@@ -25,7 +25,8 @@ def plotted(values: list[float], x: list[float], name: str = "f") -> ElementTree
 
 def test_measurements_are_dots_and_the_model_a_line() -> None:
     svg = plotted([9, 17, 33, 65, 129], [4, 8, 16, 32, 64])
-    assert len(svg.findall(f"{SVG}circle")) == 5
+    assert len([one for one in svg.findall(f"{SVG}circle") if one.get("fill") != "none"]) == 5
+    assert len([one for one in svg.findall(f"{SVG}circle") if one.get("fill") == "none"]) == 10, "repetitions"
     (line,) = svg.findall(f"{SVG}polyline")
     points = [tuple(map(float, pair.split(","))) for pair in line.attrib["points"].split()]
     assert points == sorted(points)

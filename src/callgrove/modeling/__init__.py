@@ -14,7 +14,10 @@ The modules, in the order to read them:
     judgement.py      how far a model is to be trusted there, and what is noise
     prediction.py     models at a scale that was not measured, ranked; near equals; curves
     ranking.py        what did not scale: growth, share, loss, and where costs cross
+    sentences.py      a study in a few sentences: what will not scale, and how far to trust that
     advice.py         which points to measure next, what they cost and what they tell
+    surfaces.py       models of two parameters on a grid, to be drawn
+    comparison.py     models of two studies side by side
     stored_models.py  models as a study stores them
     scaling.py        strong scaling, speed-up, efficiency
     model_tables.py   models as tables; sums along the call tree; functions as text

@@ -12,7 +12,7 @@ interval at the target is computed with each of them. The expectation is over th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
@@ -91,13 +91,25 @@ def _values_to_try(values: Floats, target: float) -> list[float]:
     return sorted({*known.tolist(), *(float(v) for v in tried if v >= (1 if whole else 0))})
 
 
+def _cost_metric(study: Study) -> int:
+    """Return the metric that says what a run costs: time, or the first."""
+    names = [name.lower() for name in study.metrics]
+    return names.index("time") if "time" in names else 0
+
+
+def _explain_unknown_cost(models: Models) -> str:
+    metric = _cost_metric(models.study)
+    if (models.study.series_metric[models.series] == metric).any():
+        return "no cost is known for points that were not measured"
+    name = models.study.metrics[metric] or "<default>"
+    return f"what a run costs is told by {name}, of which no series is chosen"
+
+
 def _cost_of_runs(models: Models, points: Floats) -> Floats:
     """Return the processor hours of a run at each point: the time of all models together, times the processes, unless
     values are totals of all processes."""
     study = models.study
-    names = [name.lower() for name in study.metrics]
-    metric = names.index("time") if "time" in names else 0
-    rows = study.series_metric[models.series] == metric
+    rows = study.series_metric[models.series] == _cost_metric(study)
     seconds = np.maximum(models.functions.evaluate(points)[rows], 0.0)
     total: Floats = np.nan_to_num(seconds).sum(axis=0) / SECONDS
     parameter = process_parameter(study)
@@ -188,10 +200,11 @@ def _expected_widths(
 
 def advise(models: Models, at: Floats, budget: float | None = None, seed: int = 1) -> list[Advice]:
     """Return the points to measure next, the most useful first: those that narrow the interval at a point most for
-    what they cost. With a budget in processor hours, as many as it buys, one after the other."""
+    what they cost. With a budget in processor hours, as many as it buys, one after the other: the best for their
+    cost or the best at all, whichever leaves the narrower interval."""
     candidates = candidates_of(models, at)
     if not candidates:
-        raise UsageError("nothing can be advised: no cost is known for points that were not measured")
+        raise UsageError(f"nothing can be advised: {_explain_unknown_cost(models)}")
     base = list(_complete_base(models.study, candidates, budget))
     if base:
         return base
@@ -200,7 +213,8 @@ def advise(models: Models, at: Floats, budget: float | None = None, seed: int = 
     if budget is None:
         choices = _compare(state, _thin(candidates, state), at, noise, rng)
         return sorted(filter(_narrows, choices), key=_gain, reverse=True)
-    return list(_spend(state, candidates, at, noise, rng, budget))
+    plans = [list(_spend(state, candidates, at, noise, rng, budget, choose)) for choose in (_least_width, _most_gain)]
+    return min(plans, key=lambda plan: plan[-1].width_after if plan else np.inf)
 
 
 def _thin(candidates: Sequence[Candidate], state: _State) -> list[Candidate]:
@@ -217,6 +231,16 @@ def _narrows(advice: Advice) -> bool:
 def _gain(advice: Advice) -> float:
     """Return how much narrower the interval becomes for what it costs, on the scale of logarithms."""
     return float(np.log(advice.width_before / advice.width_after)) / advice.candidate.cost
+
+
+def _least_width(choices: Sequence[Advice]) -> Advice:
+    """Return the point that narrows the interval most, whatever it costs: one dear point."""
+    return min(choices, key=lambda one: one.width_after)
+
+
+def _most_gain(choices: Sequence[Advice]) -> Advice:
+    """Return the point that narrows the interval most for what it costs: several cheap ones."""
+    return max(choices, key=_gain)
 
 
 def _complete_base(study: Study, candidates: Sequence[Candidate], budget: float | None) -> Iterator[Advice]:
@@ -270,15 +294,16 @@ def _spend(
     noise: Floats,
     rng: np.random.Generator,
     budget: float,
+    choose: Callable[[Sequence[Advice]], Advice],
 ) -> Iterator[Advice]:
-    """Yield the best points in turn; what was chosen counts as measured, with the value that is expected there."""
+    """Yield points that a rule chooses in turn; those chosen count as measured, with the value that is expected."""
     left = budget
     for _ in range(MOST_CHOICES):
         affordable = [one for one in candidates if one.cost <= left]
         choices = [one for one in _compare(state, _thin(affordable, state), at, noise, rng) if _narrows(one)]
         if not choices:
             return
-        best = min(choices, key=lambda one: one.width_after)
+        best = choose(choices)
         yield best
         left -= best.candidate.cost
         expected = state.hypotheses(np.array(best.candidate.point))

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntFlag
 
 import numpy as np
 
 from callgrove.arrays import Array, Bools, Floats, Ids, Ints, group_alike
 from callgrove.errors import Parameter, UsageError, compose_text
+from callgrove.execute import IN_PROCESS, Progress, Workers, silent
+from callgrove.model.study.from_runs import note_values
 from callgrove.model.study.series import Study
 from callgrove.model.table import Table, first_rows
-from callgrove.modeling.functions import Factor, FunctionBuilder, Functions, Piece, logs_are_possible
+from callgrove.modeling.functions import Factor, FunctionBuilder, Functions, Piece, join_functions, logs_are_possible
 from callgrove.modeling.improved.series import can_weigh, fit_improved, match_points, observe_series, pooled_skew
 from callgrove.modeling.least_squares import Costs
 from callgrove.modeling.multi import ParameterFits, combine
@@ -91,7 +93,6 @@ def count_cautions(cautions: Array) -> Iterator[tuple[Caution, str, Array]]:
 
 
 SERIES_AT_ONCE = 8_192  # progress is told after each; larger blocks are not faster
-Progress = Callable[[str, int, int], None]  # label, done, total
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,7 +133,8 @@ class Models:
         from callgrove.modeling.model_tables import model_tables
 
         tables = model_tables(self)
-        return Table.concatenate(tables if limit is None else first_rows(tables, limit, len(self)))
+        table = Table.concatenate(tables if limit is None else first_rows(tables, limit, len(self)))
+        return replace(table, notes=note_values(self.study))
 
     def predict(self, points: Floats) -> Floats:
         """Return (models x points): what the functions say."""
@@ -153,51 +155,87 @@ def model_study(
     study: Study,
     options: ModelOptions | None = None,
     series: Array | None = None,
-    progress: Progress | None = None,
+    progress: Progress = silent,
+    workers: Workers = IN_PROCESS,
 ) -> Models:
-    """Return models of all series of a study, or of those with the given numbers. `Study.model` chooses by name."""
+    """Return models of all series of a study, or of those with the given numbers. `Study.model` chooses by name.
+    `workers` fit a block of series each; how many there are makes no difference to the models."""
     options = options or ModelOptions()
     chosen = np.arange(len(study)) if series is None else np.asarray(series, np.int64)
     if len(chosen) and not (0 <= chosen.min() and chosen.max() < len(study)):
         raise UsageError(f"there are series 0 to {len(study) - 1}, not {chosen.min()} to {chosen.max()}")
-    return _Fitting(study, options, chosen).run(progress)
+    skew = pooled_skew(study) if options.measure == DETECTED else None
+    bounds = range(0, max(len(chosen), 1), SERIES_AT_ONCE)  # always the same blocks: sums of others differ in a bit
+    blocks = [_Block(study, options, chosen[first : first + SERIES_AT_ONCE], skew) for first in bounds]
+    if len(blocks) > 1 and workers.are_elsewhere:
+        blocks = [block.cut_out() for block in blocks]
+
+    def report(label: str, done: int, total: int) -> None:
+        progress(label, min(done * SERIES_AT_ONCE, len(chosen)), len(chosen))
+
+    fitted = list(workers.map(_fit_block, blocks, label="fitting models", progress=report))
+    return Models(
+        study,
+        options,
+        chosen,
+        join_functions([one.functions for one in fitted]),
+        Costs.join([one.costs for one in fitted]),
+        np.concatenate([one.n_points for one in fitted]),
+        np.concatenate([one.noise for one in fitted]),
+        np.concatenate([one.cautions for one in fitted]),
+        np.concatenate([one.probability for one in fitted]) if options.is_improved else None,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Block:
+    """Series of a study that are fitted at once; `skew` is that of the noise of all series, by metric."""
+
+    study: Study
+    options: ModelOptions
+    series: Ints
+    skew: Floats | None
+
+    def cut_out(self) -> _Block:
+        """Return the same without what only other series need, to be sent to a worker."""
+        nameless = replace(self.study, callpaths=(), callpath_tags={}, metric_tags={}, warnings=())
+        return replace(self, study=nameless.take(self.series), series=np.arange(len(self.series)))
+
+
+@dataclass(frozen=True, eq=False)
+class _Fitted:
+    """The models of a block: columns of `Models`."""
+
+    functions: Functions
+    costs: Costs
+    n_points: Ints
+    noise: Floats
+    cautions: Ints
+    probability: Floats
+
+
+def _fit_block(block: _Block) -> _Fitted:
+    return _Fitting(block).run()
 
 
 class _Fitting:
-    """The fitting of one study; results are put in place block by block."""
+    """The fitting of one block; results are put in place by rows."""
 
-    def __init__(self, study: Study, options: ModelOptions, series: Ints) -> None:
-        self.study, self.options, self.series = study, options, series
+    def __init__(self, block: _Block) -> None:
+        study, options, series = self.study, self.options, self.series = block.study, block.options, block.series
         self.values = study.measure(options.statistic)
         n, n_parameters = len(series), len(study.parameters)
         most_terms = 1 if n_parameters == 1 else max(3, n_parameters)
         self.probability = np.full(n, np.nan)
-        self.skew = pooled_skew(study) if options.measure == DETECTED else None
+        self.skew = block.skew
         self.out = FunctionBuilder(study.parameters, n, most_terms)
         self.costs, self.noise = Costs.make_unknown(n), np.full(n, np.nan)
         self.n_points, self.cautions = np.zeros(n, np.int64), np.zeros(n, np.int64)
 
     @np.errstate(all="ignore")  # values may be too large to be added up; a term with such an error is never chosen
-    def run(self, progress: Progress | None) -> Models:
-        for start in range(0, len(self.series), SERIES_AT_ONCE):
-            end = min(start + SERIES_AT_ONCE, len(self.series))
-            self._block(np.arange(start, end))
-            if progress is not None:
-                progress("fitting models", end, len(self.series))
-        return Models(
-            self.study,
-            self.options,
-            self.series,
-            self.out.build(),
-            self.costs,
-            self.n_points,
-            self.noise,
-            self.cautions,
-            self.probability if self.options.is_improved else None,
-        )
-
-    def _block(self, rows: Ints) -> None:
-        numbers = self.series[rows]
+    def run(self) -> _Fitted:
+        """Fit all series."""
+        rows, numbers = np.arange(len(self.series)), self.series
         present, values = self.study.present[numbers], self.values[numbers]
         usable = present & np.isfinite(values)
         self.n_points[rows] = usable.sum(axis=1)
@@ -213,6 +251,7 @@ class _Fitting:
         with np.errstate(invalid="ignore"):
             self._caution(rows, Caution.NOISE, self.noise[rows] > NOISY)
             self._caution(rows, Caution.POOR, self.costs.smape[rows] > POOR_FIT)
+        return _Fitted(self.out.build(), self.costs, self.n_points, self.noise, self.cautions, self.probability)
 
     def _caution(self, rows: Ints, caution: Caution, applies: Array | np.bool_ | bool) -> None:
         self.cautions[rows] |= np.where(applies, int(caution), 0)

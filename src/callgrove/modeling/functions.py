@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from callgrove.arrays import Array, Floats, Ids, Ints
+from callgrove.arrays import ABSENT, Array, Floats, Ids, Ints
 from callgrove.modeling.options import ModelOptions
 
 __all__ = [
@@ -221,6 +221,25 @@ class Functions:
         return Functions(
             self.parameters, self.constant[rows], bounds, self.coefficient[chosen], self.factor[chosen], self.factors
         )
+
+
+def join_functions(parts: Sequence[Functions]) -> Functions:
+    """Return the functions of several parts, one after the other; what is a factor in two of them is one factor."""
+    if len(parts) == 1:
+        return parts[0]
+    numbers: dict[Factor, int] = {}
+    factors = []
+    for part in parts:
+        place = np.array([*(numbers.setdefault(one, len(numbers)) for one in part.factors), ABSENT], np.int32)
+        factors.append(place[part.factor])  # the last place is that of no factor, -1
+    return Functions(
+        parts[0].parameters,
+        np.concatenate([part.constant for part in parts]),
+        np.append(0, np.cumsum(np.concatenate([np.diff(part.bounds) for part in parts]))),
+        np.concatenate([part.coefficient for part in parts]),
+        np.concatenate(factors),
+        tuple(numbers),
+    )
 
 
 @dataclass(eq=False)

@@ -10,6 +10,7 @@ Intervals are those of the improved method, whichever method found the function.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -17,7 +18,7 @@ import numpy as np
 
 from callgrove.arrays import Bools, Floats, Ints, group_alike
 from callgrove.model.study.series import Study
-from callgrove.modeling.fitting import FEWEST_POINTS, POOR_FIT, Caution, Models
+from callgrove.modeling.fitting import FEWEST_POINTS, NOISY, POOR_FIT, Caution, Models
 from callgrove.modeling.improved.repetitions import repetitions_of
 from callgrove.modeling.improved.series import quantiles_at
 from callgrove.modeling.near_equals import spread_at
@@ -27,11 +28,16 @@ __all__ = [
     "Apart",
     "Judgements",
     "Trust",
+    "default_floors",
     "far_target",
+    "intervals_at",
     "judge",
+    "judge_at",
     "measured_shares",
+    "misfit_floors",
     "noise_floors",
     "set_apart",
+    "set_apart_at",
 ]
 
 FAR = 4.0  # times the largest value measured: beyond, terms that fit equally well part ways
@@ -111,37 +117,60 @@ class Judgements:
             case Reason.POOR_FIT:
                 return f"misses its measurements by {self.smape[number]:.0f} %"
             case Reason.UNPREDICTABLE:
-                return f"not predictable: {low:.3g} to {high:.3g}"
+                return f"not predictable: anything from {low:.3g} to {high:.3g}"
             case Reason.OUTSIDE:
-                return f"what else fits: {low:.3g} to {high:.3g}"
+                return f"says {value:.3g}; more likely from {low:.3g} to {high:.3g}"
             case Reason.UNLIKE | Reason.UNSURE:
-                return f"near equals: {least:.3g} to {most:.3g}"
+                return f"other functions that fit say {least:.3g} to {most:.3g}"
             case Reason.FAR_WITHOUT_INTERVAL:
-                return f"no interval, {self.distance[number]:.3g} times beyond"
+                return f"no interval is known, {self.distance[number]:.3g} times beyond what was measured"
             case Reason.FEW_POINTS:
                 return f"only {self.n_points[number]} points"
             case Reason.NO_INTERVAL:
-                return "no interval"
+                return "no interval is known"
             case Reason.ROUGH:
-                return f"{low:.3g} to {high:.3g}"
+                return f"from {low:.3g} to {high:.3g}"
             case _:
                 return f"within {max(high / value, value / low) - 1:.1%}" if value else "0 everywhere"
 
 
 def judge(models: Models, at: Floats) -> Judgements:
     """Return what to think of models at a point, from their own measurements."""
-    study, series = models.study, models.series
-    prediction = models.functions.evaluate(at[None])[:, 0]
-    low, high = quantiles_at(study, series, at[None], models.options.measure)[:, :, 0]
-    if len(study.parameters) > 1:  # surfaces that fall are not among those that intervals are made of
-        low[_has_falling_term(models)], high[_has_falling_term(models)] = np.nan, np.nan
-    least, most = _spread(models, at)
+    return judge_at(models, at[None])[0]
+
+
+def judge_at(models: Models, points: Floats) -> list[Judgements]:
+    """Return what to think of models at each of some points; the evidence of their measurements is weighed once."""
+    predictions = models.functions.evaluate(points)
+    bounds = intervals_at(models, points)
+    spread = np.stack(_spread(models, points))
+    share = measured_shares(models.study)[models.series]
+    return [
+        _judge_point(models, at, predictions[:, k], bounds[:, :, k], spread[:, :, k], share)
+        for k, at in enumerate(points)
+    ]
+
+
+def intervals_at(models: Models, points: Floats) -> Floats:
+    """Return the intervals of models at points (bounds x models x points)."""
+    out = np.full((2, len(models), len(points)), np.nan)
+    known = (points > 0).all(axis=1)
+    if known.any():
+        out[:, :, known] = quantiles_at(models.study, models.series, points[known], models.options.measure)
+    if len(models.study.parameters) > 1:  # surfaces that fall are not among those that intervals are made of
+        out[:, _has_falling_term(models)] = np.nan
+    return out
+
+
+def _judge_point(
+    models: Models, at: Floats, prediction: Floats, interval: Floats, spread: Floats, share: Floats
+) -> Judgements:
+    (low, high), (least, most) = interval, spread
     with np.errstate(all="ignore"):
         least, most = np.fmin(least, prediction), np.fmax(most, prediction)
-    distance = _distance(study, series, at)
+    distance = _distance(models.study, models.series, at)
     why = _find_reasons(models, prediction, (low, high), (least, most), distance)
     trust = np.where(why == Reason.SURE, Trust.GOOD, np.where(why >= Reason.FEW_POINTS, Trust.FAIR, Trust.POOR))
-    share = measured_shares(study)[series]
     return Judgements(
         at, prediction, low, high, least, most, share, distance, trust, why, models.costs.smape, models.n_points
     )
@@ -186,9 +215,9 @@ def _find_reasons(
 
 
 def _spread(models: Models, at: Floats) -> tuple[Floats, Floats]:
-    """Return the least and largest prediction of near equals of each model."""
+    """Return the least and largest prediction of near equals of each model (models x points)."""
     study, series = models.study, models.series
-    low, high = np.full(len(series), np.nan), np.full(len(series), np.nan)
+    low, high = np.full((len(series), len(at)), np.nan), np.full((len(series), len(at)), np.nan)
     values = study.measure(models.options.statistic)
     for start in range(0, len(series), SERIES_AT_ONCE):
         block = np.arange(start, min(start + SERIES_AT_ONCE, len(series)))
@@ -237,7 +266,9 @@ def _sum_by_metric(study: Study, values: Floats) -> Floats:
 def measured_shares(study: Study) -> Floats:
     """Return the percent that each series makes up of its metric at the largest point; NaN where it was not measured
     there, or where the metric does not add up."""
-    largest = int(np.lexsort([*study.points.T[::-1], study.points.prod(axis=1)])[-1])
+    with np.errstate(over="ignore"):  # what is infinite is the largest, in the order of its parameters
+        sizes = study.points.prod(axis=1)
+    largest = int(np.lexsort([*study.points.T[::-1], sizes])[-1])
     total = _sum_by_metric(study, study.mean)[:, largest]
     ratios = np.isin(np.array(study.metrics, object), np.array(study.ratios, object))
     total = np.where(ratios | (total <= 0), np.nan, total)
@@ -247,17 +278,36 @@ def measured_shares(study: Study) -> Floats:
 
 def noise_floors(study: Study) -> Floats:
     """Return for each metric the percent of a run that repetitions differ by: the scatter of all series together by
-    their sum, at the median point; 0 where nothing was repeated."""
-    variance, total = np.zeros((len(study.metrics), study.n_points)), np.zeros((len(study.metrics), study.n_points))
+    their sum, at the median point; NaN where nothing was repeated."""
+    shape = len(study.metrics), study.n_points
+    variance, total, is_repeated = np.zeros(shape), np.zeros(shape), np.zeros(shape[0], np.bool_)
     for start in range(0, len(study), SERIES_AT_ONCE):
         series = np.arange(start, min(start + SERIES_AT_ONCE, len(study)))
         known = repetitions_of(study, series)
         repeated = known.count > 1
+        np.logical_or.at(is_repeated, study.series_metric[series], repeated.any(axis=1))
         np.add.at(variance, study.series_metric[series], np.where(repeated, known.std**2, 0.0))
         np.add.at(total, study.series_metric[series], np.where(known.count > 0, np.abs(known.mean), 0.0))
     with np.errstate(all="ignore"):
         part = np.where(total > 0, np.sqrt(variance) / total, 0.0) * 100
-    floors: Floats = np.nan_to_num(np.median(part, axis=1))
+    floors: Floats = np.where(is_repeated, np.nan_to_num(np.median(part, axis=1)), np.nan)
+    return floors
+
+
+def misfit_floors(models: Models) -> Floats:
+    """Return for each metric the percent of a run that measurements miss their models by, as if series did so
+    independently: the error of the model that half of the cost has less than, for runs that nobody repeated."""
+    study = models.study
+    metric, values = study.series_metric[models.series], np.abs(study.mean[models.series])
+    measured = study.present[models.series] & np.isfinite(values)
+    cost = np.where(measured, values, 0.0).sum(axis=1) / np.maximum(measured.sum(axis=1), 1)
+    known = np.isfinite(models.costs.smape) & (cost > 0)
+    floors = np.zeros(len(study.metrics))
+    for number in np.unique(metric[known]).tolist():
+        rows = np.flatnonzero(known & (metric == number))
+        rows = rows[np.argsort(models.costs.smape[rows], kind="stable")]
+        half = int(np.searchsorted(np.cumsum(cost[rows]), cost[rows].sum() / 2))
+        floors[number] = models.costs.smape[rows[half]] * np.sqrt((cost[rows] ** 2).sum()) / cost[rows].sum()
     return floors
 
 
@@ -273,10 +323,31 @@ def below_floor(study: Study, series: Ints, floors: Floats) -> Bools:
 
 def set_apart(models: Models, judgements: Judgements, floor: float | None = None) -> Ints:
     """Return what stands apart: models that are not to be trusted, and series that stay below the noise floor (percent
-    of the run; by default what repetitions differ by, for what is not trusted well)."""
-    floors = noise_floors(models.study) if floor is None else np.full(len(models.study.metrics), floor)
-    noise = below_floor(models.study, models.series, floors)
-    if floor is None:
-        noise &= judgements.trust < Trust.GOOD
-    apart = np.where(judgements.trust == Trust.POOR, int(Apart.UNTRUSTED), int(Apart.NO))
-    return np.where(noise, int(Apart.NOISE), apart)
+    of the run; by default `default_floors`, for what is not trusted well or scatters much)."""
+    return set_apart_at(models, [judgements], floor)[0]
+
+
+def set_apart_at(
+    models: Models, judgements: Sequence[Judgements], floor: float | None = None, floors: Floats | None = None
+) -> list[Ints]:
+    """Return what stands apart at each of some points. Of some models only, `floors` are the default ones of all."""
+    if floor is not None:
+        floors = np.full(len(models.study.metrics), floor)
+    below = below_floor(models.study, models.series, default_floors(models) if floors is None else floors)
+    return [np.where(_is_noise(models, one, below, floor), int(Apart.NOISE), _untrusted(one)) for one in judgements]
+
+
+def default_floors(models: Models) -> Floats:
+    """Return the noise floor of each metric, percent of the run: what repetitions differ by, or without any what
+    models are missed by."""
+    floors = noise_floors(models.study)
+    return np.where(np.isnan(floors), misfit_floors(models), floors) if np.isnan(floors).any() else floors
+
+
+def _is_noise(models: Models, judgements: Judgements, below: Bools, floor: float | None) -> Bools:
+    """Return what is noise of all that stays below a floor: everything where a user named it."""
+    return below if floor is not None else below & ((judgements.trust < Trust.GOOD) | (models.noise > NOISY))
+
+
+def _untrusted(judgements: Judgements) -> Ints:
+    return np.where(judgements.trust == Trust.POOR, int(Apart.UNTRUSTED), int(Apart.NO))

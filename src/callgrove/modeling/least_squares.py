@@ -282,6 +282,11 @@ class Costs:
         """Return measures of `n` models that are not known yet: NaN everywhere."""
         return cls(*(np.full(n, np.nan) for _ in fields(cls)))
 
+    @classmethod
+    def join(cls, parts: Sequence[Costs]) -> Costs:
+        """Return the measures of several parts, one after the other."""
+        return cls(*(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(cls)))
+
     def take(self, rows: Ints) -> Costs:
         return Costs(*(getattr(self, field.name)[rows] for field in fields(self)))
 

@@ -27,22 +27,23 @@ EXACT = 1e-6  # percent: errors below are rounding, and equal
 
 
 def spread_at(points: Floats, y: Floats, at: Floats, options: ModelOptions) -> tuple[Floats, Floats]:
-    """Return the least and the largest prediction of functions that fit series (series x points) nearly as well as the
-    best one."""
-    low, high = np.full(len(y), np.nan), np.full(len(y), np.nan)
+    """Return the least and the largest prediction (series x targets) of functions that fit series (series x points)
+    nearly as well as the best one, at targets (targets x parameters)."""
+    low, high = np.full((len(y), len(at)), np.nan), np.full((len(y), len(at)), np.nan)
     spread = _spread_along_line if points.shape[1] == 1 else _spread_over_points
     with np.errstate(all="ignore"):
-        for rows in chunks(len(y), len(points) * 64):
+        for rows in chunks(len(y), len(points) * 64 + len(at)):
             predicted, error = spread(points, np.ascontiguousarray(y[rows].T), at, options)
             low[rows], high[rows] = _range(predicted, error)
     return low, high
 
 
 def _range(predicted: Floats, error: Floats) -> tuple[Floats, Floats]:
-    """Return the range of predictions (functions x series) whose error is near the least."""
-    usable = np.isfinite(predicted) & np.isfinite(error)
-    least = np.where(usable, error, np.inf).min(axis=0)
-    near = usable & (error <= np.maximum(NEARLY * least, EXACT))
+    """Return the range of predictions (functions x series x targets) whose error (functions x series) is near the
+    least of those that have one there."""
+    usable = np.isfinite(predicted) & np.isfinite(error)[:, :, None]
+    least = np.where(usable, error[:, :, None], np.inf).min(axis=0)
+    near = usable & (error[:, :, None] <= np.maximum(NEARLY * least, EXACT))
     known = near.any(axis=0)
     low = np.where(near, predicted, np.inf).min(axis=0)
     high = np.where(near, predicted, -np.inf).max(axis=0)
@@ -53,15 +54,17 @@ def _spread_along_line(points: Floats, y: Floats, at: Floats, options: ModelOpti
     """Return predictions and errors of the constant and of all terms."""
     x = points[:, 0]
     mean, constant = constant_costs(y)
+    always = np.repeat(mean[None, :, None], len(at), axis=2)
     terms = candidates(x, options)
     if len(x) < 2 or not terms:
-        return mean[None], constant.smape[None]
+        return always, constant.smape[None]
     made = design(x, terms)
     scores = score_terms(made, y, options)
     coefficients = made.full @ y
-    predicted = coefficients[:, 0] + coefficients[:, 1] * term_values(made.terms, at)
+    there = term_values(made.terms, at[:, 0])[:, None]
+    predicted = coefficients[:, 0, :, None] + coefficients[:, 1, :, None] * there
     error = np.where(constant.rss == 0, np.inf, scores.smape)
-    return np.concatenate([mean[None], predicted]), np.concatenate([constant.smape[None], error])
+    return np.concatenate([always, predicted]), np.concatenate([constant.smape[None], error])
 
 
 # -- several parameters ------------------------------------------------------------------------------------------------
@@ -70,27 +73,38 @@ def _spread_along_line(points: Floats, y: Floats, at: Floats, options: ModelOpti
 def _spread_over_points(points: Floats, y: Floats, at: Floats, options: ModelOptions) -> tuple[Floats, Floats]:
     """Return predictions and errors of the constant and of sums of products of the best terms."""
     mean, constant = constant_costs(y)
-    predicted, errors = [mean], [constant.smape]
+    predicted, errors = [np.repeat(mean[:, None], len(at), axis=1)], [constant.smape]
     lines = lines_of(points, options.selection)
     best = [_best_terms(line, y, options) for line in lines]
     usable = [p for p, choice in enumerate(best) if choice is not None]
     centred = centre(y)
+    values = [_values_of_terms(choice, points[:, p], at[:, p]) for p, choice in enumerate(best)]
     for chosen, structure in _combinations(usable, options.mixed):
         columns, target = [], []
         for product in structure:
-            here, there = np.ones_like(y), np.ones(y.shape[1])
+            here, there = np.ones_like(y), np.ones((y.shape[1], len(at)))
             for p, rank in (chosen[position] for position in product):
-                terms, order = best[p] or ((), np.empty((0, 0), np.int64))
-                row = order[min(rank, len(order) - 1)]
-                here = here * term_values(terms, points[:, p])[row].T
-                there = there * term_values(terms, at[p : p + 1])[row, 0]
+                fits, predictions = values[p]
+                row = min(rank, len(fits) - 1)
+                here, there = here * fits[row], there * predictions[row]
             columns.append(here)
             target.append(there)
         coefficients = solve([centre(column) for column in columns], centred)
         fit = coefficients[0] + sum(c * column for c, column in zip(coefficients[1:], columns, strict=True))
-        predicted.append(coefficients[0] + sum(c * value for c, value in zip(coefficients[1:], target, strict=True)))
+        terms = zip(coefficients[1:], target, strict=True)
+        predicted.append(coefficients[0][:, None] + sum(c[:, None] * value for c, value in terms))
         errors.append(smape_terms(fit - y, fit.copy(), y).sum(axis=0) * 2 / len(y) * 100)
     return np.stack(predicted), np.stack(errors)
+
+
+def _values_of_terms(
+    choice: tuple[tuple[Exponents, ...], Ints] | None, x: Floats, at: Floats
+) -> tuple[list[Floats], list[Floats]]:
+    """Return the best terms of each series by rank: their values at points (points x series) and at targets (series x
+    targets)."""
+    terms, order = choice or ((), np.empty((0, 0), np.int64))
+    here, there = term_values(terms, x), term_values(terms, at)
+    return [here[row].T for row in order], [there[row] for row in order]
 
 
 def _best_terms(line: Line, y: Floats, options: ModelOptions) -> tuple[tuple[Exponents, ...], Ints] | None:

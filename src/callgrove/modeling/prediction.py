@@ -9,9 +9,10 @@ import numpy as np
 
 from callgrove.arrays import Bools, Floats, Ints
 from callgrove.errors import Parameter, UsageError
+from callgrove.execute import IN_PROCESS, Progress, Workers, silent
 from callgrove.model.study.series import Study
 from callgrove.model.table import Column, Table
-from callgrove.modeling.fitting import Models, Progress, model_study
+from callgrove.modeling.fitting import Models, model_study
 from callgrove.modeling.functions import Factor, FunctionBuilder, Functions, candidates
 from callgrove.modeling.improved.series import quantiles_at
 from callgrove.modeling.judgement import FAR, Apart, Judgements, Trust, judge, set_apart
@@ -29,12 +30,14 @@ __all__ = [
     "NEARLY",
     "Curve",
     "Curves",
+    "NearEquals",
     "Target",
     "choose_series",
     "curves_of",
     "far_from",
     "fit_beside",
     "models_of",
+    "near_equals_of",
     "predict",
     "prepare",
     "runner_ups",
@@ -240,9 +243,34 @@ def _rank_rows(size: Floats, metrics: tuple[str, ...], apart: Ints, study: Study
 # Where they differ, a prediction is a guess.
 
 
+@dataclass(frozen=True, eq=False)
+class NearEquals:
+    """Functions that fit a series nearly as well as the best of them, the best first, with their errors."""
+
+    functions: Functions
+    smape: Floats
+
+
 def runner_ups(models: Models, number: int, at: Floats | None = None) -> Table:
     """Return all functions of one parameter whose SMAPE is at most 1.5 times that of the best, the best first, and what
     they say at a point (without one, at the largest measured)."""
+    study, series = models.study, int(models.series[number])
+    near = near_equals_of(models, number)
+    usable = study.present[series] & np.isfinite(study.measure(models.options.statistic)[series])
+    target = np.array([[study.points[usable, 0].max(initial=1.0)]]) if at is None else at.reshape(1, 1)
+    numbers = range(len(near.functions))
+    return Table(
+        (
+            Column("smape", near.smape.tolist()),
+            Column("function", [function_text(near.functions, n) for n in numbers]),
+            Column("order", [order_text(near.functions, n) for n in numbers]),
+            Column("prediction", near.functions.evaluate(target)[:, 0].tolist()),
+        )
+    )
+
+
+def near_equals_of(models: Models, number: int) -> NearEquals:
+    """Return all functions of one parameter whose SMAPE is at most 1.5 times that of the best, the best first."""
     study, series = models.study, int(models.series[number])
     if len(study.parameters) > 1 or models.options.modeler != "default":
         known = "runner-ups are known for the default modeler and one parameter; use "
@@ -250,30 +278,25 @@ def runner_ups(models: Models, number: int, at: Floats | None = None) -> Table:
     values = study.measure(models.options.statistic)[series]
     usable = study.present[series] & np.isfinite(values)
     x, y = study.points[usable, 0], values[usable]
-    target = np.array([[x.max(initial=1.0)]]) if at is None else at.reshape(1, 1)
-    builder = FunctionBuilder(study.parameters, 1, 1)
     terms = candidates(x, models.options)
-    rows: list[tuple[float, str, str, float]] = []
+    smape, c0, c1 = np.empty(0), np.empty(0), np.empty(0)
+    factors: list[Factor] = []
     if len(y):
         plain = constants(y[None])
-        builder.put(np.arange(1), plain.c0, np.empty((1, 0)), np.empty((1, 0, 1)))
-        rows.append(_row(builder, target, float(plain.costs.smape[0])))
+        smape, c0, c1, factors = plain.costs.smape, plain.c0, np.zeros(1), [Factor()]
     if len(y) > 1 and terms and plain.costs.rss[0] != 0:
         made = design(x, terms)
-        smape, c0, c1 = all_scores(made, y[:, None], models.options)
-        for k in np.argsort(smape, kind="stable").tolist():
-            factor = np.array([[[builder.factor_number(Factor(made.terms[k]))]]])
-            builder.put(np.arange(1), c0[k : k + 1], c1[k : k + 1, None], factor)
-            rows.append(_row(builder, target, float(smape[k])))
-    best = min((row[0] for row in rows if np.isfinite(row[0])), default=np.nan)
-    near = sorted((row for row in rows if row[0] <= NEARLY * best), key=lambda row: row[0])
-    names = ("smape", "function", "order", "prediction")
-    return Table(tuple(Column(name, [row[k] for row in near]) for k, name in enumerate(names)))
-
-
-def _row(builder: FunctionBuilder, target: Floats, smape: float) -> tuple[float, str, str, float]:
-    functions = builder.build()
-    return smape, function_text(functions, 0), order_text(functions, 0), float(functions.evaluate(target)[0, 0])
+        parts = all_scores(made, y[:, None], models.options)
+        smape, c0, c1 = (np.append(one, np.ravel(other)) for one, other in zip((smape, c0, c1), parts, strict=True))
+        factors += [Factor(term) for term in made.terms]
+    best = np.min(smape[np.isfinite(smape)], initial=np.inf)
+    order = [k for k in np.argsort(smape, kind="stable").tolist() if smape[k] <= NEARLY * best]
+    builder = FunctionBuilder(study.parameters, len(order), 1)
+    for row, k in enumerate(order):
+        is_constant = factors[k] == Factor()
+        factor = np.empty((1, 0, 1)) if is_constant else np.array([[[builder.factor_number(factors[k])]]])
+        builder.put(np.array([row]), c0[k : k + 1], np.empty((1, 0)) if is_constant else c1[k : k + 1, None], factor)
+    return NearEquals(builder.build(), smape[np.array(order, np.int64)])
 
 
 # -- curves to plot ----------------------------------------------------------------------------------------------------
@@ -296,6 +319,8 @@ class Curve:
     high: Floats
     band_low: Floats  # interval of 90 % at x; NaN where there is none
     band_high: Floats
+    repeated_x: Floats  # every value that is known
+    repeated_y: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -360,7 +385,9 @@ def _curve(models: Models, series: int, here: Bools, x: Floats, y: Floats, label
     value = study.measure(models.options.statistic)[series, here]
     low, high = study.minimum[series, here], study.maximum[series, here]
     measured = (study.points[here, 0], value, np.fmin(low, value), np.fmax(high, value))
-    return Curve(label, x, y, *measured, band[0], band[1])
+    values = [study.values(series, point) for point in np.flatnonzero(here).tolist()]
+    repeated_x = np.repeat(study.points[here, 0], [len(one) for one in values])
+    return Curve(label, x, y, *measured, band[0], band[1], repeated_x, np.concatenate([*values, np.empty(0)]))
 
 
 # -- models as a caller asks for them ----------------------------------------------------------------------------------
@@ -379,17 +406,18 @@ def models_of(
     callpath: str | None = None,
     stored: str | None = None,
     refit: bool = False,
-    progress: Progress | None = None,
+    progress: Progress = silent,
+    workers: Workers = IN_PROCESS,
 ) -> Models:
     """Return the models of some series: those that the study stores, or new ones where it has none or `refit` asks."""
     if stored is None and (refit or not study.models):
-        return model_study(study, options, choose_series(study, metric, callpath), progress)
+        return model_study(study, options, choose_series(study, metric, callpath), progress, workers)
     models = read_stored_models(study, stored)
     rows = np.flatnonzero(np.isin(models.series, choose_series(models.study, metric, callpath)))
     return models if len(rows) == len(models) else models.take(rows)
 
 
-def fit_beside(models: Models, progress: Progress | None = None) -> Models | None:
+def fit_beside(models: Models, progress: Progress = silent) -> Models | None:
     """Return Extra-P's models of the same series, to show beside those of the improved method; None beside its own."""
     if not models.options.is_improved:
         return None

@@ -16,7 +16,7 @@ from callgrove.modeling.fitting import Models
 from callgrove.modeling.prediction import Curves, Target, curves_of, predict
 from callgrove.modeling.scaling import process_parameter
 
-__all__ = ["RANKINGS", "Crossing", "find_crossings", "rank", "ranked_curves", "whole_run"]
+__all__ = ["RANKINGS", "Crossing", "find_crossings", "rank", "ranked_curves", "tell_apart", "whole_run"]
 
 RANKINGS = ("growth", "share", "loss")
 N_CURVES = 6
@@ -59,7 +59,8 @@ def _loss(table: Table, study: Study, target: Target, processes: str | None) -> 
     if study.scaling == "time" and (parameter := process_parameter(study, processes)) is not None:
         base = base * float(target.base[parameter] / target.at[parameter])
     ratios = np.array([name in study.ratios for name in table["metric"]], np.bool_)
-    loss: Floats = np.where(ratios, np.nan, prediction - base)
+    with np.errstate(invalid="ignore"):  # what is infinite at both points grows by nobody knows what
+        loss: Floats = np.where(ratios, np.nan, prediction - base)
     return loss
 
 
@@ -97,7 +98,7 @@ def find_crossings(models: Models, target: Target, numbers: Sequence[int]) -> li
     study = models.study
     parameter = process_parameter(study) or 0
     first, last = float(study.points[:, parameter].min()), float(target.at[parameter])
-    if not 0 < first < last:
+    if not 0 < first < last < np.inf:
         return []
     x = np.geomspace(first, last, SAMPLES)
     points = np.tile(target.at, (SAMPLES, 1))
@@ -148,14 +149,26 @@ def _cross(x: Floats, parameter: str, metric: str, names: Sequence[str], values:
                     yield Crossing(parameter, at, names[a], names[b], metric)
 
 
+def tell_apart(callpaths: Sequence[str]) -> list[str]:
+    """Return the last part of each call path, with as many of its callers as others of that name make necessary."""
+    parts = [path.split("->") for path in callpaths]
+    lengths = [1] * len(parts)
+    while True:
+        labels = ["->".join(part[-n:]) for part, n in zip(parts, lengths, strict=True)]
+        longer = [
+            labels.count(label) > 1 and n < len(part) for label, n, part in zip(labels, lengths, parts, strict=True)
+        ]
+        if not any(longer):
+            return labels
+        lengths = [n + more for n, more in zip(lengths, longer, strict=True)]
+
+
 def ranked_curves(models: Models, numbers: Sequence[int], at: Floats) -> Curves:
     """Return the curves of several models in one plot, over the first parameter with the others as in the target."""
     from dataclasses import replace
 
     shown = [curves_of(models, number, at) for number in list(numbers)[:N_CURVES]]
-    curves = tuple(
-        replace(one.curves[-1], label=models.callpath(number).rsplit("->", 1)[-1])
-        for one, number in zip(shown, numbers, strict=False)
-    )
+    labels = tell_apart([models.callpath(number) for number in list(numbers)[:N_CURVES]])
+    curves = tuple(replace(one.curves[-1], label=label) for one, label in zip(shown, labels, strict=True))
     point = ", ".join(f"{name} = {x:g}" for name, x in zip(models.study.parameters, at.tolist(), strict=True))
     return Curves(f"What will cost most at {point}", "", shown[0].parameter, shown[0].metric, curves)

@@ -16,18 +16,16 @@ from callgrove.modeling.least_squares import Costs
 from callgrove.modeling.model_tables import function_text, piece_text
 from callgrove.modeling.options import ModelOptions
 
-__all__ = ["NAME", "read_stored_models", "to_stored", "with_models"]
+__all__ = ["NAME", "read_stored_models", "remove_models", "rename_models", "to_stored", "with_models"]
 
 NAME = "callgrove"  # of a set of models that was made here
 
 
 def read_stored_models(study: Study, name: str | None = None) -> Models:
     """Return the models that a study was stored with: those of one set, the last one without a name."""
-    names = list(dict.fromkeys(model.name for model in study.models))
-    if not names:
-        raise UsageError(f"{study.path or study.title or 'the study'}: has no stored models; fit some")
-    if name is not None and name not in names:
-        raise UsageError(f"there is no set of models {name!r}; there are {', '.join(map(repr, names))}")
+    names = _list_sets(study)
+    if name is not None:
+        _demand_set(study, name)
     chosen = [model for model in study.models if model.name == (names[-1] if name is None else name)]
     builder = FunctionBuilder(study.parameters, len(chosen), max(1, *(len(m.terms) for m in chosen)))
     costs = Costs.make_unknown(len(chosen))
@@ -42,6 +40,37 @@ def read_stored_models(study: Study, name: str | None = None) -> Models:
     return Models(study, ModelOptions(), series, builder.build(), costs, n_points, noise, cautions)
 
 
+def _list_sets(study: Study) -> list[str]:
+    """Return the names of the sets of models, in their order. Raises UsageError where there is none."""
+    names = list(dict.fromkeys(model.name for model in study.models))
+    if not names:
+        raise UsageError(f"{study.path or study.title or 'the study'}: has no stored models; fit some")
+    return names
+
+
+def _demand_set(study: Study, name: str) -> None:
+    names = _list_sets(study)
+    if name not in names:
+        raise UsageError(f"there is no set of models {name!r}; there are {', '.join(map(repr, names))}")
+
+
+def rename_models(study: Study, name: str, new: str) -> Study:
+    """Return the study with a set of models under another name, which no other set has."""
+    _demand_set(study, name)
+    if new != name and new in _list_sets(study):
+        raise UsageError(f"there is a set of models {new!r} already")
+    models = tuple(replace(model, name=new) if model.name == name else model for model in study.models)
+    modelers = {new if known == name else known: how for known, how in study.modelers.items()}
+    return replace(study, models=models, modelers=modelers)
+
+
+def remove_models(study: Study, name: str) -> Study:
+    """Return the study without a set of models."""
+    _demand_set(study, name)
+    modelers = {known: how for known, how in study.modelers.items() if known != name}
+    return replace(study, models=tuple(model for model in study.models if model.name != name), modelers=modelers)
+
+
 def _number(study: Study, model: StoredModel) -> int:
     number = study.find(model.callpath, model.metric)
     assert number is not None  # an invariant of studies
@@ -51,9 +80,8 @@ def _number(study: Study, model: StoredModel) -> int:
 def _put(builder: FunctionBuilder, number: int, model: StoredModel, parameters: tuple[str, ...]) -> None:
     row = np.array([number])
     if model.segments:
-        pieces = tuple(Piece(s.start, s.end, s.constant, _exponents_of(s.terms)) for s in model.segments)
         table = np.full((1, 1, len(parameters)), -1)
-        table[0, 0, 0] = builder.factor_number(Factor(pieces=pieces))
+        table[0, 0, 0] = builder.factor_number(_factor_in_pieces(model.segments))
         builder.put(row, np.zeros(1), np.ones((1, 1)), table)
         return
     table = np.full((1, len(model.terms), len(parameters)), -1)
@@ -61,7 +89,13 @@ def _put(builder: FunctionBuilder, number: int, model: StoredModel, parameters: 
         for parameter, (power, log) in term.exponents.items():
             factor = Factor(Exponents(Fraction(power), Fraction(log)))
             table[0, k, parameters.index(parameter)] = builder.factor_number(factor)
+        for parameter, segments in term.pieces.items():
+            table[0, k, parameters.index(parameter)] = builder.factor_number(_factor_in_pieces(segments))
     builder.put(row, np.array([model.constant]), np.array([[term.coefficient for term in model.terms]]), table)
+
+
+def _factor_in_pieces(segments: Iterable[Segment]) -> Factor:
+    return Factor(pieces=tuple(Piece(s.start, s.end, s.constant, _exponents_of(s.terms)) for s in segments))
 
 
 def _exponents_of(terms: Iterable[Term]) -> tuple[tuple[float, Exponents], ...]:
@@ -74,8 +108,7 @@ def _exponents_of(terms: Iterable[Term]) -> tuple[tuple[float, Exponents], ...]:
 
 
 def to_stored(models: Models, name: str = NAME) -> tuple[StoredModel, ...]:
-    """Return models as a study stores them. Left out: series without a model, and functions of several parameters with
-    a part in pieces, for which files have no place."""
+    """Return models as a study stores them. Series without a model are left out."""
     all_models = (_as_stored(models, number, name) for number in range(len(models)))
     return tuple(model for model in all_models if model is not None)
 
@@ -115,8 +148,6 @@ def _as_stored(models: Models, number: int, name: str) -> StoredModel | None:
     terms = tuple(functions.terms(number))
     statistics = {field.name: float(getattr(models.costs, field.name)[number]) for field in fields(Costs)}
     segments = tuple(_segments(functions, terms))
-    if not segments and any(factor.pieces for term in terms for _, factor in term.factors):
-        return None
     return StoredModel(
         models.callpath(number),
         models.metric(number),
@@ -133,14 +164,22 @@ def _term(functions: Functions, term: TermOf) -> Term:
     exponents = {
         functions.parameters[p]: (str(factor.exponents.power), str(factor.exponents.logarithm))
         for p, factor in term.factors
+        if not factor.pieces
     }
-    return Term(term.coefficient, exponents)
+    pieces = {
+        functions.parameters[p]: tuple(_segments_of(factor, functions.parameters[p]))
+        for p, factor in term.factors
+        if factor.pieces
+    }
+    return Term(term.coefficient, exponents, pieces)
 
 
 def _segments(functions: Functions, terms: tuple[TermOf, ...]) -> Iterable[Segment]:
-    if len(functions.parameters) > 1 or len(terms) != 1:
-        return
-    parameter = functions.parameters[0]
-    for piece in terms[0].factors[0][1].pieces:
+    if len(functions.parameters) == 1 and len(terms) == 1:
+        yield from _segments_of(terms[0].factors[0][1], functions.parameters[0])
+
+
+def _segments_of(factor: Factor, parameter: str) -> Iterable[Segment]:
+    for piece in factor.pieces:
         piece_terms = tuple(Term(c, {parameter: (str(e.power), str(e.logarithm))}) for c, e in piece.terms)
         yield Segment(piece.start, piece.end, piece_text(piece, parameter), piece.constant, piece_terms)

@@ -1,4 +1,4 @@
-"""Plots of models as SVG, PNG or PDF: functions as curves, measurements as dots; and models as Extra-P prints them."""
+"""Plots of models as SVG, PNG or PDF: functions as curves, measurements and their repetitions as dots."""
 
 from __future__ import annotations
 
@@ -12,12 +12,10 @@ import numpy as np
 
 from callgrove.errors import CallgroveError, MissingExtra, UsageError
 from callgrove.model.table import visible
-from callgrove.modeling.fitting import Models
-from callgrove.modeling.model_tables import function_text
 from callgrove.modeling.prediction import Curve, Curves
 from callgrove.render.text_table import shorten
 
-__all__ = ["Axis", "axis_for", "draw_svg", "extrap_report", "model_plot", "picture_format"]
+__all__ = ["COLOURS", "Axis", "axis_for", "draw_svg", "escape_text", "label", "model_plot", "picture_format"]
 
 
 # -- axes --------------------------------------------------------------------------------------------------------------
@@ -92,6 +90,7 @@ COLOURS = (
     "#8c564b",
 )  # told apart by all eyes
 MOST_LETTERS = 90
+MOST_REPETITIONS = 2_000  # single values that are drawn
 
 
 def model_plot(plot: Curves) -> str:
@@ -103,10 +102,10 @@ def model_plot(plot: Curves) -> str:
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{HEIGHT}" viewBox="0 0 {WIDTH} {HEIGHT}" '
         'font-family="sans-serif" font-size="12">',
-        f"<title>{_escape_text(plot.title)}</title>",
+        f"<title>{escape_text(plot.title)}</title>",
         f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>',
-        _label(LEFT, 24, plot.title, "start", 'font-size="15" font-weight="bold"'),
-        _label(LEFT, 44, plot.function, "start", 'fill="#444"'),
+        label(LEFT, 24, plot.title, "start", 'font-size="15" font-weight="bold"'),
+        label(LEFT, 44, plot.function, "start", 'fill="#444"'),
         *_frame(x, y, plot.parameter, plot.metric),
     ]
     for number, curve in enumerate(curves):
@@ -115,7 +114,7 @@ def model_plot(plot: Curves) -> str:
         parts += _curve(curve, x, y, COLOURS[number % len(COLOURS)])
     parts += _legend(curves)
     if any(np.isfinite(curve.band_low).any() for curve in curves):
-        parts.append(_label(RIGHT, TOP - 8, "shaded: where the curve lies, about 90 %", "end", 'fill="#777"'))
+        parts.append(label(RIGHT, TOP - 8, "shaded: where the curve lies, about 90 %", "end", 'fill="#777"'))
     return "\n".join([*parts, "</svg>", ""])
 
 
@@ -123,15 +122,15 @@ def _frame(x: Axis, y: Axis, parameter: str, metric: str) -> Iterator[str]:
     for mark in x.marks():
         at = x.place(mark)
         yield f'<path d="M{at:.1f} {TOP}V{BOTTOM}" stroke="#e5e5e5"/>'
-        yield _label(at, BOTTOM + 18, f"{mark:.6g}", "middle")
+        yield label(at, BOTTOM + 18, f"{mark:.6g}", "middle")
     for mark in y.marks():
         at = y.place(mark)
         yield f'<path d="M{LEFT} {at:.1f}H{RIGHT}" stroke="#e5e5e5"/>'
-        yield _label(LEFT - 8, at + 4, f"{mark:.4g}", "end")
+        yield label(LEFT - 8, at + 4, f"{mark:.4g}", "end")
     yield f'<path d="M{LEFT} {TOP}V{BOTTOM}H{RIGHT}" fill="none" stroke="#444"/>'
-    yield _label((LEFT + RIGHT) / 2, BOTTOM + 40, parameter, "middle")
+    yield label((LEFT + RIGHT) / 2, BOTTOM + 40, parameter, "middle")
     middle = (TOP + BOTTOM) / 2
-    yield _label(18, middle, metric or "<default>", "middle", f'transform="rotate(-90 18 {middle})"')
+    yield label(18, middle, metric or "<default>", "middle", f'transform="rotate(-90 18 {middle})"')
 
 
 def _curve(curve: Curve, x: Axis, y: Axis, colour: str) -> Iterator[str]:
@@ -146,6 +145,11 @@ def _curve(curve: Curve, x: Axis, y: Axis, colour: str) -> Iterator[str]:
         if low < high:
             yield f'<path d="M{place:.1f} {y.place(low):.1f}V{y.place(high):.1f}" stroke="{colour}"/>'
         yield f'<circle cx="{place:.1f}" cy="{y.place(value):.1f}" r="3.5" fill="{colour}"/>'
+    if len(curve.measured_x) < len(curve.repeated_x) <= MOST_REPETITIONS:
+        for at, value in zip(curve.repeated_x.tolist(), curve.repeated_y.tolist(), strict=True):
+            if isfinite(value) and not (y.logarithmic and value <= 0):
+                where = f'cx="{x.place(at):.1f}" cy="{y.place(value):.1f}"'
+                yield f'<circle {where} r="2" fill="none" stroke="{colour}" stroke-opacity="0.6"/>'
 
 
 MOST_OF_A_BAND = 100.0  # times the curve and the values, up to which the axis makes room for a band
@@ -191,14 +195,14 @@ def _legend(curves: Sequence[Curve]) -> Iterator[str]:
         if curve.label:
             at = TOP + 14 + 17 * number
             yield f'<rect x="{LEFT + 12}" y="{at - 8}" width="14" height="4" fill="{COLOURS[number % len(COLOURS)]}"/>'
-            yield _label(LEFT + 32, at - 2, curve.label, "start")
+            yield label(LEFT + 32, at - 2, curve.label, "start")
 
 
-def _label(x: float, y: float, text: str, anchor: str, more: str = "") -> str:
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor={quoteattr(anchor)} {more}>{_escape_text(text)}</text>'
+def label(x: float, y: float, text: str, anchor: str, more: str = "") -> str:
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor={quoteattr(anchor)} {more}>{escape_text(text)}</text>'
 
 
-def _escape_text(text: str) -> str:
+def escape_text(text: str) -> str:
     """Return names from files, without what XML cannot hold."""
     return escape(shorten(visible(text), MOST_LETTERS, "…"))
 
@@ -237,31 +241,3 @@ def draw_svg(svg: str, kind: str) -> bytes:
     else:
         content = cairosvg.svg2pdf(bytestring=svg.encode())
     return content
-
-
-# -- models as Extra-P prints them -------------------------------------------------------------------------------------
-
-
-def extrap_report(models: Models) -> Iterator[str]:
-    """Yield pieces of text, one per model."""
-    study = models.study
-    by_callpath: dict[int, list[int]] = {}
-    for number, callpath in enumerate(study.series_callpath[models.series].tolist()):
-        by_callpath.setdefault(callpath, []).append(number)
-    for callpath, numbers in by_callpath.items():
-        yield f"Callpath: {visible(study.callpaths[callpath])}\n"
-        for number in numbers:
-            yield _model(models, number)
-
-
-def _model(models: Models, number: int) -> str:
-    study, series = models.study, int(models.series[number])
-    lines = [f"\tMetric: {visible(models.metric(number))}"]
-    for point in np.flatnonzero(study.present[series]).tolist():
-        at = ",".join(f"{x:.2E}" for x in study.points[point].tolist())
-        known = f"Mean: {study.mean[series, point]:.2E} Median: {study.median[series, point]:.2E}"
-        lines.append(f"\t\tMeasurement point: ({at}) {known}")
-    lines.append(f"\t\tModel: {visible(function_text(models.functions, number))}")
-    lines.append(f"\t\tRSS: {models.costs.rss[number]:.2E}")
-    lines.append(f"\t\tAdjusted R^2: {models.costs.ar2[number]:.2E}")
-    return "\n".join(lines) + "\n"

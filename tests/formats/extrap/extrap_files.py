@@ -91,6 +91,25 @@ def segmented_study() -> Study:
     return builder.build()
 
 
+def study_in_pieces() -> Study:
+    """Two parameters, and a model in which one of them has two pieces."""
+    builder = StudyBuilder(("p", "n"), title="pieces")
+    for p in range(1, 11):
+        for n in (1, 2, 4):
+            value = 3.0 + 2.0 * n * (p if p <= 5 else p * p + 30)
+            builder.add_values("main", "time", builder.point((p, n)), [value])
+    costs = {"rss": 0.0, "rrss": 0.0, "nrss": 0.0, "smape": 0.0, "ar2": 1.0, "re": 0.0}
+    pieces = (
+        Segment(float("-inf"), 5.0, "p^(1)", 0.0, (Term(1.0, {"p": ("1", "0")}),)),
+        Segment(6.0, float("inf"), "30.0 + p^(2)", 30.0, (Term(1.0, {"p": ("2", "0")}),)),
+    )
+    terms = (Term(2.0, {"n": ("1", "0")}, {"p": pieces}), Term(0.5, {"n": ("0", "1")}))
+    text = "3.0 + 2.0 * {p^(1) for p<=5.0; 30.0 + p^(2) for p>=6.0} * n^(1) + 0.5 * log2(n)^(1)"
+    builder.models.append(StoredModel("main", "time", text, 3.0, terms, costs, "Pieces"))
+    builder.modelers["Pieces"] = {"use_median": False, "use_measure": "MEAN", "$type": "MultiParameterModeler"}
+    return builder.build()
+
+
 def written(study: Study, format_name: str, target: Path) -> list[str]:
     """Writes a study; gives what was lost."""
     format_ = load(format_name)

@@ -19,7 +19,7 @@ from callgrove.formats.extrap.experiment import INDEX_MAGIC, VALUES_MAGIC, Value
 from callgrove.formats.registry import open_path
 from callgrove.model.experiment import Severity
 from callgrove.model.study.series import Study
-from tests.formats.extrap.extrap_files import segmented_study, study_with_models, written
+from tests.formats.extrap.extrap_files import segmented_study, study_in_pieces, study_with_models, written
 
 
 def measurement(x: float = 1, mean: float | str = 2.0, **more: object) -> dict[str, object]:
@@ -108,16 +108,15 @@ def test_model_sets_of_one_name_and_models_of_nothing(tmp_path: Path) -> None:
     assert "1 models of series that are not there" in study.warnings[0].text
 
 
-def test_a_segmented_term_of_one_parameter_is_left_out(tmp_path: Path) -> None:
+def test_a_segmented_term_without_segments_is_refused(tmp_path: Path) -> None:
     term = {"coefficient": 1, "parameter_term_pairs": {"0": {"coefficient": 1, "segments": [], "intervals": []}}}
     model = hypothesis({"constant_coefficient": 1, "compound_terms": [term]})
-    study = read(archive(tmp_path / "x", content(modelers=modelers(model))))
-    assert study.models == ()
-    assert "segmented term" in study.warnings[0].text
+    with pytest.raises(CorruptFile, match="an interval of two numbers for each segment"):
+        read(archive(tmp_path / "x", content(modelers=modelers(model))))
 
 
 def test_round_trips(tmp_path: Path) -> None:
-    for number, study in enumerate((study_with_models(), segmented_study())):
+    for number, study in enumerate((study_with_models(), segmented_study(), study_in_pieces())):
         assert written(study, "extrap-experiment", tmp_path / str(number)) == []
         again = read(tmp_path / str(number))
         assert again.models == study.models

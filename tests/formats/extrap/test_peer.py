@@ -17,7 +17,14 @@ from callgrove.model.experiment import Experiment
 from callgrove.model.study.from_runs import of_scaling
 from callgrove.model.study.series import Study
 from tests.formats.cube.raw_cubes import Cube, Node, RawMetric
-from tests.formats.extrap.extrap_files import AWKWARD, plain_study, segmented_study, study_with_models, written
+from tests.formats.extrap.extrap_files import (
+    AWKWARD,
+    plain_study,
+    segmented_study,
+    study_in_pieces,
+    study_with_models,
+    written,
+)
 from tests.requirements import ROOT, SHARED, need
 from tests.timing import HANG_SEC
 
@@ -44,7 +51,11 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]
         names.append(format_name)
         written(plain_study(AWKWARD), format_name, folder / format_name)
         words += [kind, str(folder / format_name)]
-    for name, study in (("models", study_with_models()), ("segmented", segmented_study())):
+    for name, study in (
+        ("models", study_with_models()),
+        ("segmented", segmented_study()),
+        ("pieces", study_in_pieces()),
+    ):
         names.append(name)
         written(study, "extrap-experiment", folder / name)
         words += ["experiment", str(folder / name)]
@@ -97,6 +108,13 @@ def test_segmented_models(loaded: dict[str, dict[str, Any]]) -> None:
     theirs = loaded["segmented"]
     assert_same_series(segmented_study(), theirs)
     assert theirs["models"] == [["Segmented", "main", "time", "p^(1) for p<=5.0\n30.0 + p^(2) for p>=6.0", 0.0]]
+
+
+def test_models_in_pieces_of_several_parameters(loaded: dict[str, dict[str, Any]]) -> None:
+    theirs = loaded["pieces"]
+    assert_same_series(study_in_pieces(), theirs)
+    (model,) = study_in_pieces().models
+    assert theirs["models"] == [["Pieces", "main", "time", model.function, 0.0]]
 
 
 # -- folders of Cube profiles ------------------------------------------------------------------------------------------

@@ -402,7 +402,7 @@ def test_what_extra_p_left_in_a_file_is_not_looked_at(tmp_path: Path) -> None:
 def test_the_option_is_for_one_folder_of_nsight_exports(tmp_path: Path, capsys: Capture) -> None:
     command = ("export", twice(launched(), tmp_path), "--table", "series", "--extrap-compat")
     assert "main->solve,time,1.0,1," in run(capsys, *command)
-    assert "without --point, --scaling" in said(capsys, *command, "--scaling", "weak", code=2)
+    assert "without --point, --value, --scaling" in said(capsys, *command, "--scaling", "weak", code=2)
     assert "or another --from" in said(capsys, *command, "--from", "rocpd", code=2)
     assert "--folder-pattern can be used with runs, and this is nsight" in said(
         capsys, *command, "--folder-pattern", "app.s{s}", code=2

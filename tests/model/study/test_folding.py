@@ -26,7 +26,7 @@ E, I = Scope.EXCLUSIVE, Scope.INCLUSIVE  # noqa: E741
 
 
 def runs(*parameters: dict[str, float], metrics: Sequence[Metric] = (Metric("time", E, "sec"),)) -> ExperimentBuilder:
-    """main calls f twice (two contexts) and g; every run has two threads and a stream without values."""
+    """main calls f twice (two contexts) and g; every run has two processes and a stream without values."""
     builder = ExperimentBuilder("test", path="runs")
     names = {n: builder.region(ContextKind.FUNCTION, n) for n in "mfg"}
     main = builder.add_context(-1, ContextKind.FUNCTION, names["m"])
@@ -35,8 +35,10 @@ def runs(*parameters: dict[str, float], metrics: Sequence[Metric] = (Metric("tim
     builder.add_context(-1, ContextKind.ELIDED)
     for number, point in enumerate(parameters):
         builder.add_run(Run(f"r{number}", point))
-        for kind in (ProfileKind.THREAD, ProfileKind.THREAD, ProfileKind.GPU_STREAM):
-            builder.add_profile(kind, run=number)
+        for rank in range(2):
+            identifier = DEFAULT_ID_NAMES.index("RANK"), rank, rank, int(Interpretation.SINGLE)
+            builder.add_profile(ProfileKind.THREAD, [identifier], run=number)
+        builder.add_profile(ProfileKind.GPU_STREAM, run=number)
     for metric in metrics:
         builder.add_metric(metric)
     return builder
@@ -78,6 +80,7 @@ def test_inclusive_cost() -> None:
     ("combination", "values", "scaling"),
     [
         (Combination.SUM, [8, 10], "strong"),
+        (Combination.STRONG, [8, 10], "strong"),
         (Combination.MEAN, [4, 10], ""),
         (Combination.MAXIMUM, [5, 10], ""),
         (Combination.EACH, [3, 5, 0, 10, 0, 0], "weak"),
@@ -287,7 +290,7 @@ def test_gpu_runs_are_modelled_by_device_and_process() -> None:
     assert study.series("k", "host_time").values[0].tolist() == [3, 3]  # of two processes
     assert study.series("k", "both").values[0].tolist() == [6, 4]  # of processes with their GPUs
     assert study.scaling == "weak"
-    assert combination_for(experiment, "strong") is Combination.SUM
+    assert combination_for(experiment, "sum") is Combination.SUM
     assert fold(experiment, combination=Combination.SUM).series("k", "gpu_time").values[0].tolist() == [90]
 
 

@@ -98,6 +98,8 @@ def _reason(error: Exception) -> str:
 
 def _refuse_bombs(info: ZipInfo, path: Path) -> None:
     size, packed = info.file_size, max(1, info.compress_size)
+    if packed > (there := path.stat().st_size):  # it would be allocated before it is missed
+        raise CorruptFile(path, info.filename, expected=f"{packed:,} bytes", found=f"a file of {there:,}", remedy=CUT)
     if size > LARGEST:
         raise RefusedInput(f"{path}: {info.filename} says it has {size:,} bytes; more than {LARGEST:,} are not read")
     if size > UNSUSPICIOUS and size > MOST_INFLATION * packed:

@@ -3,6 +3,7 @@
     modelers [{name, modeler {$type, options}, models {call path: {metric: model}}}]
     model       {hypothesis {$type, function, RSS, ..., AR2, RE}, annotations}
     segmented   {$type: SegmentedModel, hypothesis, segment_models [2], changing_points [1 or 2]}
+                of several parameters: a factor {$variant: SegmentedTerm, segments [2], intervals [2]}
     function    {$type, constant_coefficient, compound_terms [...]}       see _read_terms
 
 Specification: extrap.md section 10.2. Deviation: the type of a function is taken from what it has where `$type` is
@@ -76,30 +77,26 @@ def _models(node: Node, name: str, parameters: tuple[str, ...]) -> tuple[list[St
     for callpath, metrics in models.items() if models is not None else ():
         for metric, model in metrics.items():
             made = _read_model(model, callpath.partition("\x03")[0], metric.partition("\x03")[0], name, parameters)
-            if made is None:
-                left_out.append(f"the model of {callpath!r}, {metric!r}: it has a segmented term in one parameter")
-            else:
-                stored_models.append(made)
+            stored_models.append(made)
             if (notes := model.get("annotations")) is not None and notes.value:
                 left_out.append("annotations of models")
     return stored_models, left_out
 
 
-def _read_model(node: Node, callpath: str, metric: str, name: str, parameters: tuple[str, ...]) -> StoredModel | None:
+def _read_model(node: Node, callpath: str, metric: str, name: str, parameters: tuple[str, ...]) -> StoredModel:
     hypothesis = node["hypothesis"]
     function = hypothesis["function"]
     statistics = _statistics(hypothesis)
     if "segments" in function.members():
-        segments = tuple(_segments(node, function, parameters))
+        segments = tuple(_read_segments(function, parameters, node))
         text = segments_text(segments, parameters[0])
         return StoredModel(callpath, metric, text, 0.0, (), statistics, name, segments)
     terms = _read_terms(function, parameters)
-    if terms is None:
-        return None
     constant = _constant(function)
     if not terms:
         statistics.setdefault("ar2", 1.0)
-    return StoredModel(callpath, metric, function_text(constant, terms), constant, terms, statistics, name)
+    text = function_text(constant, terms, parameters)
+    return StoredModel(callpath, metric, text, constant, terms, statistics, name)
 
 
 def _statistics(hypothesis: Node) -> dict[str, float]:
@@ -108,15 +105,16 @@ def _statistics(hypothesis: Node) -> dict[str, float]:
     return {word: number_of(node) for word, node in costs if node is not None}
 
 
-def _segments(node: Node, function: Node, parameters: tuple[str, ...]) -> Iterator[Segment]:
+def _read_segments(function: Node, parameters: tuple[str, ...], model: Node | None = None) -> Iterator[Segment]:
+    """Yield the pieces of a function of the first parameter; their errors are those of a model, where there is one."""
     intervals = [[number_of(end) for end in pair.elements()] for pair in function["intervals"].elements()]
     pieces = list(function["segments"].elements())
-    models = node.get("segment_models")
+    models = model.get("segment_models") if model is not None else None
     inner = list(models.elements()) if models is not None else []
     if len(intervals) != len(pieces) or any(len(pair) != 2 for pair in intervals) or not pieces:
         raise function.bad("an interval of two numbers for each segment")
     for number, (piece, (start, end)) in enumerate(zip(pieces, intervals, strict=True)):
-        terms, constant = _read_terms(piece, parameters) or (), _constant(piece)
+        terms, constant = _read_terms(piece, parameters), _constant(piece)
         statistics = _statistics(inner[number]["hypothesis"]) if number < len(inner) else {}
         yield Segment(start, end, function_text(constant, terms), constant, terms, statistics)
 
@@ -126,21 +124,23 @@ def _constant(function: Node) -> float:
     return number_of(node) if node is not None else 0.0
 
 
-def _read_terms(function: Node, parameters: tuple[str, ...]) -> tuple[Term, ...] | None:
-    """Return the terms of a function; None where one of them cannot be held."""
+def _read_terms(function: Node, parameters: tuple[str, ...]) -> tuple[Term, ...]:
+    """Return the terms of a function."""
     terms = function.get("compound_terms")
     all_terms: list[Term] = []
     for term in terms.elements() if terms is not None else ():
         coefficient = term.get("coefficient")
         factor = number_of(coefficient) if coefficient is not None else 1.0
         exponents: dict[str, tuple[str, str]] = {}
+        pieces: dict[str, tuple[Segment, ...]] = {}
         for parameter, compound in _read_factors(term, parameters):
             if "segments" in compound.members():
-                return None
+                pieces[parameter] = tuple(_read_segments(compound, (parameter,)))
+                continue
             if compound is not term and (inner := compound.get("coefficient")) is not None:
                 factor *= number_of(inner)
             exponents[parameter] = _read_exponents(compound)
-        all_terms.append(Term(factor, exponents))
+        all_terms.append(Term(factor, exponents, pieces))
     return tuple(all_terms)
 
 
@@ -298,13 +298,29 @@ def _function(constant: float, terms: Sequence[Term], parameters: Sequence[str])
         {
             "coefficient": json_number(term.coefficient),
             "parameter_term_pairs": {
-                str(parameters.index(name)): {"coefficient": 1.0, "simple_terms": _simple(term, name)}
-                for name in term.exponents
+                str(parameters.index(name)): _factor_as_json(term, name)
+                for name in parameters
+                if name in term.exponents or name in term.pieces
             },
         }
         for term in terms
     ]
     return start | {"compound_terms": several, "$type": "MultiParameterFunction"}
+
+
+def _factor_as_json(term: Term, parameter: str) -> Json:
+    """Return what one of several parameters contributes to a term."""
+    if parameter not in term.pieces:
+        return {"coefficient": 1.0, "simple_terms": _simple(term, parameter)}
+    return {"coefficient": 1.0, **_pieces_as_json(term.pieces[parameter], parameter), "$variant": "SegmentedTerm"}
+
+
+def _pieces_as_json(segments: Sequence[Segment], parameter: str) -> Json:
+    pieces = [_function(one.constant, one.terms, [parameter]) for one in segments]
+    return {
+        "segments": [piece if "compound_terms" in piece else _as_segment(piece) for piece in pieces],
+        "intervals": [[json_number(one.start), json_number(one.end)] for one in segments],
+    }
 
 
 def _simple(term: Term, parameter: str) -> list[Json]:
@@ -325,11 +341,7 @@ def _two_piece_model_as_json(study: Study, model: StoredModel, measure: str) -> 
         "metric": {"name": model.metric, "tags": dict(study.metric_tags.get(model.metric, {}))},
     }
     pieces = [_function(one.constant, one.terms, study.parameters) for one in model.segments]
-    function: Json = {
-        "segments": [piece if "compound_terms" in piece else _as_segment(piece) for piece in pieces],
-        "intervals": [[json_number(one.start), json_number(one.end)] for one in model.segments],
-        "$type": "SegmentedFunction",
-    }
+    function = _pieces_as_json(model.segments, study.parameters[0]) | {"$type": "SegmentedFunction"}
     inner = [
         {"hypothesis": _hypothesis(piece, one.statistics, measure), "annotations": [], **named}
         for piece, one in zip(pieces, model.segments, strict=True)
@@ -380,18 +392,21 @@ def exponent_text(value: float | str) -> str:
     return repr(float(value))
 
 
-def function_text(constant: float, terms: Sequence[Term]) -> str:
-    """Return a sum; the constant is left out where it is 0 and there are terms, a coefficient where it is exactly 1."""
-    parts = [_term_text(term) for term in terms]
+def function_text(constant: float, terms: Sequence[Term], parameters: Sequence[str] = ()) -> str:
+    """Return a sum, the factors of a term in the order of `parameters`. The constant is left out where it is 0 and
+    there are terms, a coefficient where it is exactly 1."""
+    parts = [_term_text(term, parameters) for term in terms]
     if constant != 0 or not terms:
         parts.insert(0, repr(float(constant)))
     return " + ".join(parts)
 
 
-def _term_text(term: Term) -> str:
+def _term_text(term: Term, parameters: Sequence[str]) -> str:
     factors = [] if term.coefficient == 1 else [repr(float(term.coefficient))]
-    for parameter, (power, logarithm) in term.exponents.items():
-        factors += factor_texts(parameter, power, logarithm)
+    for parameter in dict.fromkeys([*parameters, *term.exponents, *term.pieces]):
+        factors += factor_texts(parameter, *term.exponents.get(parameter, ("0", "0")))
+        if parameter in term.pieces:
+            factors.append(f"{{{segments_text(term.pieces[parameter], parameter)}}}")
     return " * ".join(factors) or "1.0"
 
 

@@ -28,7 +28,17 @@ from callgrove.model.study.call_paths import CallPaths
 from callgrove.model.study.run_values import EXTRA_P, Combination, Cost, Measure, Part, devices_of
 from callgrove.model.study.series import Study
 
-__all__ = ["OF_THE_USER", "SCALINGS", "combination_for", "fold", "of_scaling"]
+__all__ = [
+    "OF_THE_USER",
+    "SCALINGS",
+    "VALUES",
+    "combination_for",
+    "describe_values",
+    "fold",
+    "name_values",
+    "note_values",
+    "of_scaling",
+]
 
 
 Progress = Callable[[str, int, int], None]  # label, done, total
@@ -41,25 +51,58 @@ UNLISTED = "{}: call paths above those that the files store have no inclusive se
 SCALINGS = {
     "weak": Combination.EACH,
     "weak_threaded": Combination.EACH_USED,
-    "strong": Combination.SUM,
+    "strong": Combination.STRONG,
     "device": Combination.DEVICE,
 }
+VALUES = {  # what a value of a run is, in words that mean the same of every format
+    "sum": Combination.SUM,
+    "mean": Combination.MEAN,
+    "maximum": Combination.MAXIMUM,
+    "process": Combination.DEVICE,
+}
+DESCRIPTIONS = {
+    Combination.SUM: "the sum over everything in it, as `top` and `summary` print it",
+    Combination.MEAN: "the mean over its processes, threads added up (over its GPUs where only these have values)",
+    Combination.MAXIMUM: "that of its slowest process, threads added up (of its GPUs where only these have values)",
+    Combination.DEVICE: "that of each process, threads added up (of each GPU where only these have values)",
+    Combination.STRONG: "the sum over its threads and streams, as Extra-P makes it for strong scaling",
+    Combination.EACH: "that of each thread and stream, as in Extra-P",
+    Combination.EACH_USED: "that of each thread and stream that is not 0, as in Extra-P",
+}
+VALUE_OF_A_RUN = "value of a run"  # an attribute of a study
 
 
-def of_scaling(scaling: str) -> Combination:
-    """Return what becomes of the profiles of a run: what Extra-P does for `weak`, `weak_threaded` and `strong` scaling,
-    or one value for every `device`."""
-    if scaling not in SCALINGS:
-        raise UsageError(f"there is no scaling {scaling!r}; there are {', '.join(SCALINGS)}")
-    return SCALINGS[scaling]
+def of_scaling(word: str) -> Combination:
+    """Return what becomes of the profiles of a run: one of VALUES, or what Extra-P does for `weak`, `weak_threaded` and
+    `strong` scaling."""
+    if word not in SCALINGS and word not in VALUES:
+        raise UsageError(f"there is no value of a run {word!r}; there are {', '.join((*VALUES, *SCALINGS))}")
+    return VALUES.get(word) or SCALINGS[word]
 
 
 def combination_for(experiment: Experiment, scaling: str = "") -> Combination:
-    """Return what a scaling means; without a word, `device` where runs have GPU streams, `strong` where only what all
-    profiles of a run have together is known, else `weak`."""
+    """Return what a word means; without one, `process` where runs have GPU streams, `sum` where only what all profiles
+    of a run have together is known, else `weak`."""
     if not scaling and len(experiment.profiles.aggregates) == len(experiment.profiles.measured) > 0:
-        return of_scaling("strong")
-    return of_scaling(scaling or ("device" if len(devices_of(experiment)) else "weak"))
+        return Combination.SUM
+    return of_scaling(scaling or ("process" if len(devices_of(experiment)) else "weak"))
+
+
+def describe_values(study: Study) -> str:
+    """Return what a value of a run is, of a study that was made of runs; empty of others."""
+    return study.attributes.get(VALUE_OF_A_RUN, "")
+
+
+def note_values(study: Study) -> tuple[str, ...]:
+    """Return what a value of a run is as a note of tables; none of studies that were not made of runs."""
+    described = describe_values(study)
+    return (f"A value of a run is {described}.",) if described else ()
+
+
+def name_values(study: Study) -> str:
+    """Return the word of --value or --scaling for what a value of a run is; empty of studies not made of runs."""
+    words = {DESCRIPTIONS[combination]: word for word, combination in (SCALINGS | VALUES).items()}
+    return words.get(describe_values(study), "")
 
 
 def fold(
@@ -77,6 +120,7 @@ def fold(
     builder.path, builder.attributes = experiment.path, dict(experiment.attributes)
     builder.warnings = list(experiment.warnings)
     builder.scaling = EXTRA_P.get(combination, "")
+    builder.attributes[VALUE_OF_A_RUN] = DESCRIPTIONS[combination]
     points = [builder.point([run.parameters[name] for name in builder.parameters]) for run in experiment.runs]
     paths = CallPaths.of(experiment.contexts)
     quantities = _quantities(experiment, metrics)

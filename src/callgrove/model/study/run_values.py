@@ -36,16 +36,21 @@ class Combination(StrEnum):
     """What becomes of the values that the profiles of one run have."""
 
     SUM = "sum"
-    MEAN = "mean"  # over the profiles that have any value of the quantity
-    MAXIMUM = "max"
+    MEAN = "mean"  # over processes (GPUs where only their streams have values) that have any value of the quantity
+    MAXIMUM = "max"  # of these
+    STRONG = "strong"  # their sum as Extra-P makes it: rows that a file stores of one call path are repetitions
     EACH = "each"  # all are kept: one repetition with a value per profile (Extra-P's weak scaling)
     EACH_USED = "each used"  # the same without zeros, unless there is nothing else (weak_threaded)
     DEVICE = "device"  # added up on every GPU, or on the host in every process; then as EACH
 
 
+OVER_PLACES = (Combination.MEAN, Combination.MAXIMUM, Combination.DEVICE)
 MOST_CELLS = 1 << 23  # of a matrix of profiles and contexts
+SUMS = (Combination.SUM, Combination.STRONG)
+BY_ROWS = (Combination.STRONG, Combination.EACH, Combination.EACH_USED)  # Extra-P's own
 EXTRA_P = {  # what Extra-P calls it: it knows no devices, each of which is a measurement like a process
     Combination.SUM: "strong",
+    Combination.STRONG: "strong",
     Combination.EACH: "weak",
     Combination.EACH_USED: "weak_threaded",
     Combination.DEVICE: "weak",
@@ -112,7 +117,7 @@ class Measure:
 def _profiles_of(experiment: Experiment, run: int, combination: Combination) -> Ints:
     """Return the profiles of a run, whose values must be known one by one unless they are added up."""
     profiles: Ints = experiment.values.known[experiment.profiles.run[experiment.values.known] == run]
-    if combination != Combination.SUM and np.isin(profiles, experiment.profiles.aggregates).any():
+    if combination not in SUMS and np.isin(profiles, experiment.profiles.aggregates).any():
         name = experiment.runs[run].name or experiment.path
         only = f"{name}: only what all profiles have together is known; take their sum ("
         raise UsageError(only, Parameter("scaling", "strong"), ")")
@@ -130,9 +135,9 @@ def _measure_run(
     listed, n_unlisted = _mark_paths(stored.listed, paths), stored.count_unlisted(experiment.contexts, way)
     cost = None if n_unlisted else stored.cost
     reached = stored.find_reached_paths(experiment.contexts, paths)
-    if stored.dense and combination in EXTRA_P and combination != Combination.DEVICE:
+    if stored.dense and combination in BY_ROWS:
         values, contexts, n_negative, clipped = _rows(experiment, way, profiles, stored.listed[: len(paths.of_context)])
-        if combination == Combination.SUM:
+        if combination == Combination.STRONG:
             rule = np.add if way.metric.composite is not None else way.metric.aggregation.ufunc
             values = rule.reduce(values, axis=1, keepdims=True)
         if cost is not None and clipped:
@@ -142,7 +147,8 @@ def _measure_run(
     if combination == Combination.MAXIMUM or has_fillers(experiment.values.backend):  # which are not added up
         cost = None
     elif combination == Combination.MEAN and cost is not None:
-        cost = Cost(*(number / max(1, stored.n_carriers) for number in cost))
+        n_places = len(_places_with_values(experiment, profiles, stored.carriers))
+        cost = Cost(*(number / max(1, n_places) for number in cost))
     return Part(values, np.arange(len(paths.texts)), reached, listed, cost=cost, n_unlisted=n_unlisted)
 
 
@@ -181,29 +187,33 @@ def _add_up(
     experiment: Experiment, way: Recipe, profiles: Ints, combination: Combination, paths: CallPaths, stored: _Stored
 ) -> Floats:
     """Return one row of values for each call path: contexts that share it add up."""
-    linear = way.metric.aggregation == Aggregation.SUM
-    if combination == Combination.SUM or (combination == Combination.MEAN and linear):
-        total = experiment.values.totals(way.stored, profiles)
-        values = _on_paths(experiment, way, total, paths)[:, None]
-        return values / max(1, stored.n_carriers) if combination == Combination.MEAN else values
-    if combination == Combination.DEVICE:
+    if combination in SUMS:
+        return _on_paths(experiment, way, experiment.values.totals(way.stored, profiles), paths)[:, None]
+    if combination in OVER_PLACES:
         places = _places(experiment, profiles, stored.carriers)
+        if combination != Combination.DEVICE:
+            places = _places_with_values(experiment, profiles, stored.carriers)
         columns = [
             _on_paths(experiment, way, experiment.values.totals(way.stored, profiles_of_place), paths)
             for profiles_of_place in places
         ]
-        return np.stack(columns, axis=1) if columns else np.zeros((len(paths.texts), 0))
-    columns = [
-        _on_paths(experiment, way, column, paths)
-        for chunk in _chunks(profiles, len(experiment.contexts))
-        for column in _columns(experiment, way, chunk)
-    ]
+    else:
+        columns = [
+            _on_paths(experiment, way, column, paths)
+            for chunk in _chunks(profiles, len(experiment.contexts))
+            for column in _columns(experiment, way, chunk)
+        ]
     each = np.stack(columns, axis=1) if columns else np.zeros((len(paths.texts), 0))
     if combination == Combination.MEAN:
-        each = each.sum(axis=1, keepdims=True) / max(1, stored.n_carriers)
+        each = each.sum(axis=1, keepdims=True) / max(1, len(columns))
     elif combination == Combination.MAXIMUM:
-        each = each.max(axis=1, keepdims=True, initial=-np.inf)
+        each = each.max(axis=1, keepdims=True, initial=0.0 if not columns else -np.inf)
     return each
+
+
+def _places_with_values(experiment: Experiment, profiles: Ints, carriers: Ints) -> list[Ints]:
+    """Return the places of which some profile has a value of the quantity."""
+    return [place for place in _places(experiment, profiles, carriers) if np.isin(place, carriers).any()]
 
 
 def _places(experiment: Experiment, profiles: Ints, carriers: Ints) -> list[Ints]:
@@ -261,10 +271,6 @@ class _Stored:
     listed: Bools
     carriers: Ints
     cost: Cost | None
-
-    @property
-    def n_carriers(self) -> int:
-        return len(self.carriers)
 
     @classmethod
     def of(cls, experiment: Experiment, way: Recipe, profiles: Ints, counted: Totals) -> _Stored:
@@ -344,10 +350,10 @@ def _evaluate_run(how: Measure, metric: Metric, run: int) -> Part:
 
 
 def _cells_of(how: Measure, profiles: Ints, carriers: Ints) -> Iterator[PathCells]:
-    """Yield what a formula is computed of: the whole run, each device, or each profile, some at a time."""
+    """Yield what a formula is computed of: the whole run, each process or GPU, or each profile, some at a time."""
     experiment, scope = how.experiment, how.scope
-    if how.combination in (Combination.SUM, Combination.DEVICE):
-        places = [profiles] if how.combination == Combination.SUM else _places(experiment, profiles, carriers)
+    if how.combination in (*SUMS, *OVER_PLACES):
+        places = [profiles] if how.combination in SUMS else _places(experiment, profiles, carriers)
         yield from (PathCells(TotalCells(experiment.values, scope, one), scope, how.paths) for one in places)
         return
     for chunk in _chunks(profiles, len(experiment.contexts)):
@@ -364,7 +370,7 @@ def _add_up_formula(whole: TotalCells, metric: Metric) -> Cost | None:
 
 
 def _combine_profiles(values: Floats, metric: Metric, combination: Combination) -> tuple[Floats, int]:
-    """Return the mean or the maximum over profiles, and how many of these make a mean: those that have any value. That
+    """Return the mean or the maximum over processes, and how many of these make a mean: those that have any value. That
     of a formula over sums is over those with a value at the call path, and its number is 0."""
     if combination == Combination.MAXIMUM:
         largest = np.fmax.reduce(values, axis=1, keepdims=True, initial=-np.inf)

@@ -15,7 +15,7 @@ Specification: extrap.md sections 1 and 1.1.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from math import inf
@@ -71,10 +71,12 @@ class Statistics(NamedTuple):
 
 @dataclass(frozen=True)
 class Term:
-    """coefficient times p^power * log2(p)^logarithm for each parameter; exponents are written as fractions."""
+    """coefficient times p^power * log2(p)^logarithm for each parameter; exponents are written as fractions. A parameter
+    may contribute a function in pieces instead."""
 
     coefficient: float
     exponents: Mapping[str, tuple[str, str]]  # parameter -> ("3/2", "1")
+    pieces: Mapping[str, tuple[Segment, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -118,10 +120,23 @@ class RawValues:
         first, last = self.repetition_bounds[self.cell_bounds[cell : cell + 2]]
         return self.values[first:last]
 
+    def take(self, cells: Ints) -> RawValues:
+        """Return some of the cells."""
+        repetition, cell_bounds = _pick_runs(self.cell_bounds, cells)
+        value, repetition_bounds = _pick_runs(self.repetition_bounds, repetition)
+        return RawValues(self.values[value], repetition_bounds, cell_bounds, self.makes_statistics)
+
     def repetitions(self, cell: int) -> list[Floats]:
         """Return the values of each repetition of a cell."""
         bounds = self.repetition_bounds[self.cell_bounds[cell] : self.cell_bounds[cell + 1] + 1].tolist()
         return [self.values[a:b] for a, b in pairwise(bounds)]
+
+
+def _pick_runs(bounds: Ints, chosen: Ints) -> tuple[Ints, Ints]:
+    """Return the positions that some runs of a column own, run after run, and the bounds of these runs there."""
+    sizes = bounds[chosen + 1] - bounds[chosen]
+    ends = np.append(0, np.cumsum(sizes))
+    return np.arange(ends[-1]) + np.repeat(bounds[chosen] - ends[:-1], sizes), ends
 
 
 @dataclass(frozen=True, eq=False)
@@ -268,6 +283,19 @@ class Study(StudyMethods):
             self.std[number, point],
             self.repetitions[number, point],
             tuple(self.values(number, p) for p in point.tolist()),
+        )
+
+    def take(self, series: Ints) -> Study:
+        """Return some of the series at all points, with every name, and without stored models."""
+        cells = (series[:, None] * self.n_points + np.arange(self.n_points)).reshape(-1)
+        columns = {name: getattr(self, name)[series] for name in (*STATISTICS, "repetitions", "present")}
+        return replace(
+            self,
+            series_callpath=self.series_callpath[series],
+            series_metric=self.series_metric[series],
+            raw=None if self.raw is None else self.raw.take(cells),
+            models=(),
+            **columns,
         )
 
     def all_series(self) -> Iterator[Series]:

@@ -31,7 +31,7 @@ SHAPES = np.arange(-8.0, 8.0 + 0.125, 0.25)  # logarithms of c1 * t / c0 at the 
 FLOOR = 1e-14  # relative squares below which residuals are rounding
 LACK_OF_FIT = 4.0  # scatter around the best function by that of repetitions: beyond, they are blind to some noise
 LOG_PURE, LOG_SIGNED, LOG_FALLING = np.log(0.5), np.log(0.05), np.log(0.5)
-SERIES_AT_ONCE = 64  # what stays in the cache, with 61 terms and 65 shapes
+SERIES_AT_ONCE = 32  # what stays in the cache, with 61 terms and 65 shapes
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,15 +122,13 @@ def _weigh_chunk(x: Floats, shapes: _Shapes, observed: Observations) -> Evidence
     c0, c1, ss_affine = fit_affine(shapes.t[:, :, None], y, z)
     feasible = (c0 > 0) & (c1 > 0) & np.isfinite(ss_affine)
     signed = ~feasible & np.isfinite(ss_affine)
-    ss_grid = _square_grid(shapes, zc, ss_constant, np.where(feasible, ss_affine, np.inf))
-    best = np.minimum(ss_constant, ss_grid.min(axis=(0, 1)))
+    ss_grid, least = _square_grid(shapes, zc, ss_constant, np.where(feasible, ss_affine, np.inf))
+    best = np.minimum(ss_constant, least.min(axis=0))
     best = np.minimum(best, np.minimum(ss_pure.min(axis=0), np.where(signed, ss_affine, np.inf).min(axis=0)))
     within, r, degrees, lacks_fit = _admit_lack_of_fit(observed, best, n)
     k = (degrees + n - 1) / 2
     score = _Score(within, r, k, FLOOR * n * r)
-    log_grid = score.of(ss_grid)
-    largest = log_grid.max(axis=1)
-    log_affine = largest + np.log(np.exp(log_grid - largest[:, None]).sum(axis=1)) - np.log(len(SHAPES))
+    log_affine = _add_up_shapes(score, ss_grid, least)
     log_constant, log_pure = score.of(ss_constant), score.of(ss_pure) + LOG_PURE
     log_signed = np.where(signed, score.of(ss_affine) - np.log(len(SHAPES)) + LOG_SIGNED, -np.inf)
     logs = np.stack([log_pure, log_affine, log_signed]) + np.where(shapes.falls, LOG_FALLING, 0.0)[:, None]
@@ -182,13 +180,28 @@ def _fit_pure(t: Floats, y: Floats) -> Floats:
     return c
 
 
-def _square_grid(shapes: _Shapes, zc: Floats, ss_constant: Floats, ss_exact: Floats) -> Floats:
-    """Return the squared residuals of every shape [H, G, S], moved so that the best one is that of the exact fit."""
-    squares = np.maximum(shapes.grid_squares + ss_constant - 2 * (shapes.grid @ zc), 0.0)
+def _square_grid(shapes: _Shapes, zc: Floats, ss_constant: Floats, ss_exact: Floats) -> tuple[Floats, Floats]:
+    """Return the squared residuals of every shape [H, G, S], moved so that the best one is that of the exact fit, and
+    this least one of each term. The grid is most of the work: everything is done where it lies."""
+    squares: Floats = shapes.grid @ (-2 * zc)
+    squares += shapes.grid_squares
+    squares += ss_constant
+    np.maximum(squares, 0.0, out=squares)
     squares = squares.reshape(len(shapes.terms), len(SHAPES), -1)
     least = squares.min(axis=1)
-    squares -= (least - np.minimum(least, ss_exact))[:, None]
-    return squares
+    moved = least - np.minimum(least, ss_exact)
+    squares -= moved[:, None]
+    return squares, least - moved
+
+
+def _add_up_shapes(score: _Score, squares: Floats, least: Floats) -> Floats:
+    """Return the logarithm of the mean evidence of the shapes of each term; `squares` is overwritten."""
+    largest = score.of(least)
+    log_grid = score.write_over(squares)
+    log_grid -= largest[:, None]
+    np.exp(log_grid, out=log_grid)
+    log_affine: Floats = largest + np.log(log_grid.sum(axis=1)) - np.log(len(SHAPES))
+    return log_affine
 
 
 def _admit_lack_of_fit(observed: Observations, best: Floats, n: int) -> tuple[Floats, Floats, Floats, Bools]:
@@ -211,7 +224,11 @@ class _Score:
     floor: Floats
 
     def of(self, squares: Floats) -> Floats:
-        score: Floats = squares * self.repetitions
+        return self.write_over(squares.copy())
+
+    def write_over(self, score: Floats) -> Floats:
+        """Return the same in the place of the squares."""
+        score *= self.repetitions
         score += self.within + self.floor
         np.log(score, out=score)
         score *= -self.k

@@ -93,8 +93,8 @@ def _statistics_of_means(study: Study, series: Ints) -> tuple[Floats, Floats]:
         means = np.bincount(value_owner, values, minlength=len(owner)) / n_values
         mean = np.bincount(owner, means, minlength=len(cells)) / sizes
         squares = np.bincount(owner, (means - mean[owner]) ** 2, minlength=len(cells)) / sizes
-    minimum = np.full(len(cells), np.inf)
-    np.minimum.at(minimum, owner, means)
+        minimum = np.full(len(cells), np.inf)
+        np.minimum.at(minimum, owner, means)  # NaN where the mean of a repetition is
     shape = (len(series), study.n_points)
     return np.where(sizes > 0, minimum, np.nan).reshape(shape), np.sqrt(squares).reshape(shape)
 

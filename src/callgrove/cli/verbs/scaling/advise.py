@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass
 
 from callgrove.cli.options import TableOutput, add_table_output
-from callgrove.cli.output import emit
+from callgrove.cli.output import emit_of_study
 from callgrove.cli.parser import Command
 from callgrove.cli.verbs.scaling.model import ScalingOptions, add_model_options, fit_models, parse_point
 
@@ -59,7 +59,7 @@ def run(options: AdviseOptions) -> int:
         note(f"narrow: what narrows the interval of 90 % at {point}, {order}; widths are upper by lower bound")
     else:
         note(f"no point that was considered narrows the interval at {point} by 2 % or more")
-    emit(advice_table(advices, study), options)
+    emit_of_study(advice_table(advices, study), study, options)
     return 0
 
 

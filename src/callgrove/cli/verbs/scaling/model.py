@@ -19,16 +19,17 @@ from callgrove.cli.options import (
     add_remap,
     add_study_input,
     add_table_output,
+    workers_for,
 )
-from callgrove.cli.output import emit
+from callgrove.cli.output import emit_of_study
 from callgrove.cli.parser import Command
 
 if TYPE_CHECKING:
     from callgrove.arrays import Floats
+    from callgrove.model.study.series import Study
     from callgrove.model.table import Column, Table
     from callgrove.modeling.fitting import Models
     from callgrove.modeling.options import ModelOptions
-    from callgrove.modeling.prediction import Curves
 
 __all__ = ["ScalingOptions", "add_model_options", "fit_models", "parse_point", "say_cautions"]
 
@@ -41,6 +42,8 @@ MEASURES = ("mean", "median", "minimum", "maximum")
 METHODS = ("extrap", "improved")
 SELECTIONS = ("auto", "all", "smallest")
 RANKINGS = ("growth", "share", "loss")
+AGGREGATIONS = ("sum", "maximum")
+ADDED_METRICS = ("energy", "intensity")
 N_RANKED = 6  # of which crossings are said, and curves drawn
 
 
@@ -52,6 +55,8 @@ class ScalingOptions(InputOptions, MetricNames):
     callpath: str | None
     times: str | None
     along: str | None
+    aggregate: str
+    added_metrics: Sequence[str]
     refit: bool
     stored: str | None
     modeler: str
@@ -130,6 +135,20 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
         help="model values times this parameter: with that of processes, their total cost",
     )
     chosen.add_argument("--along", metavar="PARAMETER", help="model as if this were the only parameter")
+    chosen.add_argument(
+        "--aggregate",
+        choices=AGGREGATIONS,
+        default="",
+        help="model what each call path has with all below it: the sum of their measurements, or the largest",
+    )
+    chosen.add_argument(
+        "--with",
+        dest="added_metrics",
+        choices=ADDED_METRICS,
+        action="append",
+        default=[],
+        help="add a metric: energy (the sum of energy_cpu and the like), or intensity (operations by bytes of memory)",
+    )
     _add_fit_options(parser.add_argument_group("modelling"))
 
 
@@ -174,12 +193,12 @@ def fit_models(options: ScalingOptions) -> Models:
     from callgrove.modeling.prediction import models_of, prepare
     from callgrove.modeling.scaling import falling_parameters
 
-    study = open_study(options)
+    study = _do_arithmetic(open_study(options), options)
     how = options.model_options()
     study = prepare(study, options.along, options.times)
-    with progress() as report:
+    with progress() as report, workers_for(options, options.inputs, ["callgrove.modeling.fitting"]) as workers:
         name = options.name_metric(study.metrics)
-        models = models_of(study, how, name, options.callpath, options.stored, options.refit, report)
+        models = models_of(study, how, name, options.callpath, options.stored, options.refit, report, workers)
     if options.stored is not None or (study.models and not options.refit):
         names = list(dict.fromkeys(model.name for model in study.models))
         others = f" (the last of {len(names)} sets)" if len(names) > 1 and options.stored is None else ""
@@ -190,6 +209,15 @@ def fit_models(options: ScalingOptions) -> Models:
         for name in falling_parameters(study):
             note(f"costs fall as {name} grows, as in strong scaling; --times {name} models the total of all processes")
     return models
+
+
+def _do_arithmetic(study: Study, options: ScalingOptions) -> Study:
+    """Return the study with further metrics, and with series that stand for everything below, as the options say."""
+    from callgrove.model.study.arithmetic import add_intensity, add_total_energy, aggregate
+
+    for name in dict.fromkeys(options.added_metrics):
+        study = add_total_energy(study) if name == "energy" else add_intensity(study)
+    return aggregate(study, options.aggregate) if options.aggregate else study
 
 
 def say_cautions(models: Models) -> None:
@@ -208,6 +236,7 @@ def say_cautions(models: Models) -> None:
 
 
 EXPRESSIONS = ("python", "latex")
+CHARTS = ("curves", "heat", "surface")
 EMPTY_PICTURE = '<svg xmlns="http://www.w3.org/2000/svg" width="1" height="1"/>'
 
 
@@ -218,10 +247,13 @@ class ModelVerbOptions(ScalingOptions, TableOutput):
     at: dict[str, float] | None
     expression: Sequence[str]
     plot: str | None
+    chart: str
+    print_as: str
     rank_by: str | None
     noise_floor: float | None
     processes: str | None
     save: str | None
+    set_name: str
     force: bool
 
     @property
@@ -254,7 +286,23 @@ def add_model_arguments(parser: argparse.ArgumentParser) -> None:
     shown.add_argument(
         "--plot", metavar="FILE", help="draw one series and its model, or with --rank-by several: .svg, .png or .pdf"
     )
+    shown.add_argument(
+        "--chart",
+        choices=CHARTS,
+        default=CHARTS[0],
+        help="what --plot draws: curves (default); of two parameters a heat map with contours, or a surface",
+    )
+    shown.add_argument(
+        "--print",
+        dest="print_as",
+        metavar="FORMAT",
+        default="",
+        help="print models as Extra-P does: all, functions, ..., or a format string like '{callpath}: {model}'",
+    )
     shown.add_argument("--save", metavar="FILE", help="also write the study with its models, like study.extra-p")
+    shown.add_argument(
+        "--set-name", default="", metavar="NAME", help="the name of the set of models in the FILE of --save"
+    )
     shown.add_argument("--force", action="store_true", help="replace the FILE of --save if it exists")
     add_table_output(parser, formats=(*TABLE_FORMATS, "extrap"))
 
@@ -272,27 +320,29 @@ def add_ranking_options(group: argparse._ActionsContainer) -> None:
 
 
 def run_model(options: ModelVerbOptions) -> int:
+    from callgrove.cli.opening import say_run_values
 
     if options.save:
         _refuse_saving(options.save, options)
+    _refuse_chart(options)
     if options.plot:
         _refuse_plot(options.plot)
     models = fit_models(options)
     say_cautions(models)
     if options.save:
-        _save(models, options.save, options.force)
+        _save(models, options.save, options)
     if options.rank_by:
         return _rank(models, options)
-    if options.plot:
-        return _plot(models, options.plot, options)
-    if options.format == "extrap":
-        return _print_report(models, options)
+    if options.plot or options.print_as or options.format == "extrap":
+        say_run_values(models.study, options)
+        return _plot(models, options.plot, options) if options.plot else _print_report(models, options)
     if not options.runner_ups and not options.subtrees:
         _say_target(models, options)
     if options.runner_ups or options.subtrees or options.limit is None:
-        emit(_make_tables(models, options), options)
+        emit_of_study(_make_tables(models, options), models.study, options)
     else:  # thousands of functions are not written out for a few rows
-        emit(_make_tables(_take_first(models, options.limit + 1), options), options, len(models))
+        first = _take_first(models, options.limit + 1)
+        emit_of_study(_make_tables(first, options), models.study, options, len(models))
     return 0
 
 
@@ -301,7 +351,7 @@ def _rank(models: Models, options: ModelVerbOptions) -> int:
     from callgrove.cli.messages import note
     from callgrove.modeling.judgement import far_target
     from callgrove.modeling.prediction import target_of
-    from callgrove.modeling.ranking import find_crossings, rank, ranked_curves, whole_run
+    from callgrove.modeling.ranking import find_crossings, rank, whole_run
 
     study = models.study
     point = options.at or dict(zip(study.parameters, far_target(study).tolist(), strict=True))
@@ -316,9 +366,21 @@ def _rank(models: Models, options: ModelVerbOptions) -> int:
     for crossing in find_crossings(models, target, numbers):
         note(str(crossing))
     if options.plot and numbers:
-        _write_plot(ranked_curves(models, numbers, target.at), options.plot)
-    emit(_format_ranking(table) if options.is_for_people else table, options)
+        _plot_ranking(models, _choose_metric(models, _numbers_of(models, table)), target.at, options)
+    emit_of_study(_format_ranking(table) if options.is_for_people else table, models.study, options)
     return 0
+
+
+def _choose_metric(models: Models, numbers: Sequence[int]) -> list[int]:
+    """Return those of the models that one axis has a place for: of time where there is any, else of the first metric,
+    which is said."""
+    from callgrove.cli.messages import note
+
+    metrics = list(dict.fromkeys(map(models.metric, numbers)))
+    chosen = next((name for name in metrics if name.lower() == "time"), metrics[0])
+    if len(metrics) > 1:
+        note(f"the plot shows {chosen or '<default>'}, one of {len(metrics)} metrics; -m chooses another")
+    return [number for number in numbers if models.metric(number) == chosen]
 
 
 def _numbers_of(models: Models, table: Table) -> list[int]:
@@ -441,18 +503,39 @@ def _at(models: Models, options: ModelVerbOptions) -> Floats | None:
 
 def _plot(models: Models, target: str, options: ModelVerbOptions) -> int:
     from callgrove.modeling.prediction import curves_of
+    from callgrove.modeling.surfaces import surface_of
+    from callgrove.render.plots import model_plot
+    from callgrove.render.surface_plots import draw_heat_map, draw_surface
 
-    _write_plot(curves_of(models, _only(models, "--plot"), _at(models, options)), target)
+    number, at = _only(models, "--plot"), _at(models, options)
+    if options.chart == "curves":
+        _write_picture(model_plot(curves_of(models, number, at)), target)
+    else:
+        surface = surface_of(models, number, at)
+        _write_picture(draw_heat_map(surface) if options.chart == "heat" else draw_surface(surface), target)
     return 0
 
 
-def _write_plot(curves: Curves, target: str) -> None:
+def _plot_ranking(models: Models, numbers: Sequence[int], at: Floats, options: ModelVerbOptions) -> None:
+    """Draw what did not scale: curves, or of two parameters a map of what costs most where."""
+    from callgrove.modeling.ranking import ranked_curves
+    from callgrove.modeling.surfaces import dominance_of
+    from callgrove.render.plots import model_plot
+    from callgrove.render.surface_plots import draw_dominance
+
+    if options.chart == "curves":
+        _write_picture(model_plot(ranked_curves(models, numbers, at)), options.plot or "")
+    else:
+        _write_picture(draw_dominance(dominance_of(models, numbers[:N_RANKED], at)), options.plot or "")
+
+
+def _write_picture(svg: str, target: str) -> None:
     from pathlib import Path
 
     from callgrove.cli.output import replacing
-    from callgrove.render.plots import draw_svg, model_plot, picture_format
+    from callgrove.render.plots import draw_svg, picture_format
 
-    content = draw_svg(model_plot(curves), picture_format(target))
+    content = draw_svg(svg, picture_format(target))
     with replacing(Path(target)) as path:
         path.write_bytes(content)
 
@@ -462,14 +545,24 @@ def _print_report(models: Models, options: ModelVerbOptions) -> int:
     from pathlib import Path
 
     from callgrove.cli.output import replacing
-    from callgrove.render.plots import extrap_report
+    from callgrove.render.extrap_print import print_models
 
+    pieces = print_models(models, options.print_as or "all")
     if options.output:
         with replacing(Path(options.output)) as path, path.open("w", encoding="utf-8") as file:
-            file.writelines(extrap_report(models))
+            file.writelines(pieces)
     else:
-        sys.stdout.writelines(extrap_report(models))
+        sys.stdout.writelines(pieces)
     return 0
+
+
+def _refuse_chart(options: ModelVerbOptions) -> None:
+    from callgrove.errors import UsageError
+
+    if options.chart == "surface" and options.rank_by:
+        raise UsageError("--chart surface draws one model; with --rank-by there are curves, and heat for a map")
+    if options.chart != CHARTS[0] and not options.plot:
+        raise UsageError(f"--chart {options.chart} is what --plot FILE draws; name the file")
 
 
 def _refuse_plot(target: str) -> None:
@@ -492,7 +585,7 @@ def _refuse_saving(target: str, options: ModelVerbOptions) -> None:
     refuse_target(target, options.inputs, [name], overwrite=options.force)
 
 
-def _save(models: Models, target: str, overwrite: bool) -> None:
+def _save(models: Models, target: str, options: ModelVerbOptions) -> None:
     from pathlib import Path
 
     from callgrove.cli.messages import note
@@ -502,11 +595,12 @@ def _save(models: Models, target: str, overwrite: bool) -> None:
     from callgrove.formats.writing.transfer import write_experiment
     from callgrove.modeling.stored_models import NAME, with_models
 
-    study = with_models(models.study, models, NAME)
+    name = options.set_name or NAME
+    study = with_models(models.study, models, name)
     format_ = writer_of(format_for_target(target, series=True))
-    lost = write_experiment(study, format_, Path(target), WriteOptions(overwrite=overwrite))
-    if n_lost := len(models) - sum(model.name == NAME for model in study.models):
-        note(f"lost: {n_lost} series without a model, or with one in pieces over several parameters")
+    lost = write_experiment(study, format_, Path(target), WriteOptions(overwrite=options.force))
+    if n_lost := len(models) - sum(model.name == name for model in study.models):
+        note(f"lost: {n_lost} series without a model")
     for loss in lost.lines:
         note(compose_text("lost: ", loss))
 
@@ -557,7 +651,7 @@ def run_predict(options: PredictOptions) -> int:
         note(f"{text}: functions that fit equally well part ways there (see model --runner-ups)")
     table = predict(models, target, options.subtrees, options.processes, options.noise_floor, fit_beside(models))
     say_apart(table, options.noise_floor)
-    emit(format_predictions(table) if options.is_for_people else table, options)
+    emit_of_study(format_predictions(table) if options.is_for_people else table, models.study, options)
     return 0
 
 
