@@ -5,6 +5,7 @@ be there. Building runs in a process of its own, whose peak of memory is measure
 same times twice with NumPy in this process, since this machine is shared; and so are the answers, with adding up as
 many numbers as the picture has cells. Legends are compared with sums over all spans before they are timed.
 
+    python -m bench "timeline index" --scale 10                   10^8 spans instead of 10^7: 4 GB of disk
     python -m bench.cases.timeline_index SPANS TRACKS FOLDER      builds one, and prints what it took, as JSON
 """
 
@@ -35,7 +36,7 @@ from callgrove.examples import example
 from callgrove.model.experiment import Experiment
 from callgrove.model.traces.events import SideTable, SpanChunk, SpanKind, Traces, Window
 
-__all__ = ["Built", "MadeSpans", "measure", "run"]
+__all__ = ["Built", "MadeSpans", "build_apart", "made", "measure", "run"]
 
 N_SPANS, N_TRACKS = 10_000_000, 1_000
 N_NAMES, DEEPEST, MEAN_NS = 400, 20, 800
@@ -161,13 +162,14 @@ def run(conditions: Conditions) -> Iterator[Finding]:
         folder = cache.folder / f"made-{tracks}"
         rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        yield from _building(_build_apart(n_spans, tracks, folder), tracks)
+        yield from _building(build_apart(n_spans, tracks, folder), tracks)
         if tracks > 1:
             yield from _answers(folder, n_spans, tracks)
         rmtree(folder)
 
 
-def _build_apart(n_spans: int, n_tracks: int, folder: Path) -> Built:
+def build_apart(n_spans: int, n_tracks: int, folder: Path) -> Built:
+    """Build an index in a process of its own; return what that took."""
     command = [sys.executable, "-m", "bench.cases.timeline_index", str(n_spans), str(n_tracks), str(folder)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     return Built(**json.loads(done.stdout))

@@ -12,7 +12,16 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Error, Page, ViewportSize, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Error,
+    Page,
+    ViewportSize,
+    expect,
+    sync_playwright,
+)
 
 from callgrove.cli.main import main
 from callgrove.examples import example
@@ -39,7 +48,8 @@ few_tabs = pytest.mark.parametrize("tabs", [("Overview", "Flame graph"), ("Call 
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    """One browser for all tests of a process."""
+    """One browser for all tests of a process. Whatever is expected of its pages has as long as a busy machine needs."""
+    expect.set_options(timeout=1000 * HANG_SEC / 4)
     found = next((path for name in BROWSERS if (path := shutil.which(name))), None)
     if found is None:
         need("browser", "no Chromium is installed")

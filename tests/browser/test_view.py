@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from callgrove.analysis.costs import costs
 from callgrove.analysis.views import top, top_down
@@ -129,6 +129,39 @@ def test_rows_open_and_couple_to_the_system(open_view: OpenView, screenshot: Scr
     expect(rows.first).to_contain_text(top(costs(example(), "cycles")).column("name").plain()[0])
 
 
+def test_what_is_clicked_fast_is_done_in_order(open_view: OpenView, tmp_path: Path) -> None:
+    """The server answers slowly: rows that are sorted, saved or turned meanwhile are those that were asked for."""
+    page = open_view(made_input(example()))
+    open_tab(page, "Explore")
+    rows = shown_panel(page).locator(".row")
+    expect(rows).to_have_count(2)
+    held: list[Route] = []
+
+    def hold_first(route: Route) -> None:
+        held.append(route)
+        if len(held) > 1:
+            route.continue_()
+
+    page.route("**/api/rows?*", hold_first)
+    with page.expect_request("**/api/rows?*"):
+        page.get_by_role("button", name="Hot path").click()
+    page.get_by_role("columnheader", name="name").click()
+    assert len(held) == 1
+    with page.expect_response(lambda answer: "sort=name" in answer.url):
+        held[0].continue_()
+    expect(shown_panel(page).locator(".match").first).to_have_text("2 rows")
+    held.clear()
+    with page.expect_request("**/api/rows?*"):
+        page.get_by_role("radio", name="Flat").click()
+    with page.expect_download() as waiting:
+        shown_panel(page).get_by_role("button", name="CSV").first.click()
+        held[0].continue_()
+    waiting.value.save_as(tmp_path / "flat.csv")
+    names = [line.split(",")[2] for line in (tmp_path / "flat.csv").read_text("utf-8").splitlines()[1:]]
+    assert names == top(costs(example())).column("name").plain()[: len(names)]
+    assert len(names) > 3
+
+
 def test_rows_by_the_keyboard(open_view: OpenView) -> None:
     page = open_view(made_input(example()))
     open_tab(page, "Explore")
@@ -185,3 +218,20 @@ def test_what_is_seen_as_a_command_and_as_a_report(open_view: OpenView, tmp_path
     expect(page.locator(".lookbar code")).to_have_text(expected)
     saved = downloaded(page, page.get_by_role("button", name="Save report"), tmp_path)
     assert "<!DOCTYPE html>" in saved.read_text("utf-8")
+
+
+def test_a_command_waits_for_the_filter_that_was_typed_before_it(open_view: OpenView) -> None:
+    page = open_view(made_input(example(), "stencil.d"))
+    open_tab(page, "Explore")
+    held: list[Route] = []
+    page.route(re.compile(r"/look\b"), lambda route: held.append(route))
+    typed(page, "Filter", "** -> MPI_*")
+    page.get_by_role("button", name="Command").click()
+    page.wait_for_function("() => document.activeElement.textContent === 'Command'")
+    expect(page.locator(".lookbar code")).to_have_count(0)
+    for route in held:
+        route.continue_()
+    page.unroute(re.compile(r"/look\b"))
+    expect(page.locator(".lookbar code")).to_contain_text("--query '** -> MPI_*'")
+    page.get_by_role("button", name="Clear").click()
+    expect(page.locator(".lookbar code")).to_have_count(0)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import base64
 import http.client
 import json
+import struct
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from threading import Thread
 from time import monotonic, sleep
 from typing import Any
@@ -83,33 +84,45 @@ def ask(viewer: Viewer, name: str, **parameters: str | int | float | Sequence[st
     """The status and the document of an answer, or what it says instead."""
     query = urlencode({"input": 0, **parameters}, doseq=True) if name not in ("outline", "status") else ""
     status, _, body = ask_raw(viewer, f"/api/{name}{'?' if query else ''}{query}")
-    document = json.loads(body)
-    return status, unpacked(document) if status == 200 and "blob" in document else document
+    return status, unpacked(body) if status == 200 and name != "status" else json.loads(body)
 
 
-def unpacked(document: Mapping[str, Any]) -> Any:
+@dataclass(frozen=True)
+class _Source:
+    large: bytes
+    data: bytes
+    strings: list[str]
+
+
+def unpacked(answer: bytes) -> Any:
     """A document with columns in their places, as a page has it."""
-    body = {name: part for name, part in document.items() if name not in ("blob", "strings", "version")}
-    data = zlib.decompress(base64.b64decode(document["blob"]))
-    at, size = document["strings"]
-    return _filled(body, data, json.loads(data[at : at + size]))
+    n_large, n_text = struct.unpack_from("<II", answer)
+    body = json.loads(answer[8 + n_large : 8 + n_large + n_text])
+    data = zlib.decompress(answer[8 + n_large + n_text :])
+    at, size = body.pop("strings")
+    body.pop("version")
+    return _filled(body, _Source(answer[8 : 8 + n_large], data, json.loads(data[at : at + size])))
 
 
-def _filled(value: Any, data: bytes, strings: list[str]) -> Any:
+def _filled(value: Any, source: _Source) -> Any:
     if isinstance(value, list):
-        return [_filled(part, data, strings) for part in value]
+        return [_filled(part, source) for part in value]
     if not isinstance(value, dict):
         return value
     if "$a" in value:
-        return _column(value["$a"], data)
+        return _column(value["$a"], source)
     if "$t" in value:
-        return [strings[number] for number in _column(value["$t"], data)]
-    return {name: _filled(part, data, strings) for name, part in value.items()}
+        return [source.strings[number] for number in _column(value["$t"], source)]
+    return {name: _filled(part, source) for name, part in value.items()}
 
 
-def _column(place: Sequence[Any], data: bytes) -> list[Any]:
-    kind, offset, length = place
+def _column(place: Sequence[Any], source: _Source) -> list[Any]:
+    kind, offset, length, *large = place
     width = np.dtype(kind).itemsize
-    planes = np.frombuffer(data, np.uint8, width * length, offset).reshape(width, length)
+    if large:
+        assert offset % 8 == 0, "pages take it where it lies"
+        plain: list[Any] = np.frombuffer(source.large, f"<{kind}", length, offset).tolist()
+        return plain
+    planes = np.frombuffer(source.data, np.uint8, width * length, offset).reshape(width, length)
     out: list[Any] = np.ascontiguousarray(planes.T).view(f"<{kind}").ravel().tolist()
     return out

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from callgrove.arrays import Array
 from callgrove.model.table import visible
-from callgrove.viewer.page import Texts, encode
+from callgrove.viewer.page import Texts, encode, encode_answer
+from tests.viewer.serving import unpacked
 
 
 def decoded(text: str) -> Any:
@@ -103,3 +104,28 @@ def test_numbers_that_json_lacks_are_null() -> None:
         1.5,
         3,
     ]
+
+
+# -- answers of a server -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [0, 5, 1 << 19, (1 << 19) + 3])
+def test_answers_hold_what_pages_do(n: int) -> None:
+    rng = np.random.default_rng(n)
+    noise, small = rng.integers(0, 256, n), rng.integers(0, 60_000, n // 3)
+    runs, shares = np.repeat(np.arange(n // 100 + 1), 100), rng.random(n // 4)
+    document = {"a": noise, "b": small, "c": [runs, {"d": shares}], "t": Texts(["x", "\n", "x"]), "e": None}
+    found = unpacked(encode_answer(document))
+    assert found["a"] == noise.tolist()
+    assert found["b"] == small.tolist()
+    assert found["c"] == [runs.tolist(), {"d": shares.tolist()}]
+    assert found["t"] == ["x", "\\n", "x"]
+    assert found["e"] is None
+
+
+def test_large_columns_without_runs_stay_as_they_are() -> None:
+    noise = np.random.default_rng(0).integers(0, 256, 1 << 20).astype(np.uint8)
+    runs = np.repeat(np.arange(1 << 13), 1 << 7)
+    assert noise.tobytes() in encode_answer({"a": noise})
+    assert len(encode_answer({"a": runs})) < runs.nbytes / 100
+    assert len(encode_answer({"a": noise[: 1 << 18] // 16})) < 1 << 18, "of what is small, less is sent"

@@ -19,6 +19,7 @@ from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.contexts import ContextKind, Relation
 from callgrove.model.experiment import Experiment
 from callgrove.model.profiles import ProfileKind
+from callgrove.model.traces import events as traces
 from callgrove.model.traces.events import LABEL, ArraySamples, ArraySpans, Samples, SpanKind, Window
 from callgrove.viewer.page import Choice, Detail, Limits, Panel, encode
 from callgrove.viewer.timeline import boxes as cells
@@ -408,10 +409,47 @@ def test_lines_in_chunks_of_any_size_give_one_picture(limits: Limits, monkeypatc
     expected = panel_of(experiment, limits=limits)
     for size in (3, 100):
         monkeypatch.setattr(events, "SAMPLES_AT_ONCE", 7 * size)
+        monkeypatch.setattr(traces, "SAMPLES_AT_ONCE", 11 * size)
         monkeypatch.setattr(cells, "PAIRS_AT_ONCE", 5 * size)
         monkeypatch.setattr(cells, "CELLS_AT_ONCE", size)
         found = panel_of(experiment, limits=limits)
         assert (encode(found.data), found.notes) == (encode(expected.data), expected.notes)
+
+
+def test_more_rows_than_there_is_room_for_are_shown_together() -> None:
+    """Of ranks 0 to 15 one does another thing; ranks 16 to 31 do it for half of the time."""
+    spans: list[Span] = [(rank, int(rank == 3), 0, 1_000, 0) for rank in range(16)]
+    spans += [(rank, 1, 0, 500, 0) for rank in range(16, 32)]
+    experiment = traced(spans, 32)
+    found = panel_of(experiment, limits=Limits(lines=16))
+    assert list(found.data["rows"]["name"].values) == [
+        "rank 0 thread 0 to rank 15 thread 0 (spans)",
+        "rank 16 thread 0 to rank 31 thread 0 (spans)",
+    ]
+    layer = found.data["layers"][layer_of(found.data, "line")]
+    n_bins = layer["length"].sum()
+    assert layer["row"].tolist() == [0, 1]
+    assert [found.data["names"]["text"].values[name] for name in layer["name"]] == ["a", "b"]
+    assert layer["share"].tolist() == [round(15 / 16 * 255), 255]
+    assert layer["busy"].tolist() == [255, 255]
+    assert layer["length"].tolist() == [n_bins * 2 // 3, n_bins // 3]
+    each = panel_of(experiment, limits=Limits(lines=32))
+    assert len(each.data["rows"]["name"].values) == 32
+    for word in ("legend", "kinds"):  # shares are those of all events
+        assert encode(found.data[word]) == encode(each.data[word])
+    assert any("32 rows are shown as 2: each stands for up to 16 neighbours" in note for note in found.notes)
+
+
+@pytest.mark.parametrize("lines", [8, 16, 40])
+def test_the_time_of_rows_that_are_shown_together_is_that_of_all(lines: int) -> None:
+    experiment = many(40, 20)
+    found = panel_of(experiment, limits=Limits(lines=lines, events=10))
+    layer = found.data["layers"][layer_of(found.data, "line")]
+    n_joined = 1 if lines == 40 else -(-40 // (lines // 8))
+    row = np.repeat(layer["row"], layer["count"])
+    n_rows = np.minimum((row + 1) * n_joined, 40) - row * n_joined
+    busy = layer["length"] * layer["busy"] / 255 * n_rows
+    assert busy.sum() * layer["tick_ns"] == pytest.approx(40 * 20 * 50, rel=0.02)
 
 
 def test_a_trace_may_last_until_the_end_of_time() -> None:

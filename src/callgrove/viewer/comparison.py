@@ -122,6 +122,8 @@ def pairs_of(comparison: Comparison) -> Iterator[tuple[Pair, str]]:
 def compare_metrics(pair: Pair, metric: str, flat: bool, limits: Limits) -> tuple[list[Compared], int]:
     """Return the metric that was asked for and the others that both sides have, and how many there is no room for."""
     shown, left_out = [pair.compare(metric, flat)], 0
+    if limits.metrics == 0:  # nobody looks at others
+        return shown, 0
     derived = pair.sides[0].metrics.derived
     room = {False: limits.metrics, True: limits.derived}
     for name in pair.other_metrics(shown[0].inclusive):

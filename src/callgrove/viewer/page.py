@@ -12,8 +12,8 @@ import hashlib
 import html
 import json
 import re
+import struct
 import zlib
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
@@ -24,7 +24,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from callgrove._version import __version__
-from callgrove.arrays import Array
+from callgrove.arrays import Array, Ints, in_order
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Scope
 from callgrove.model.runs import Numbers
@@ -42,6 +42,7 @@ __all__ = [
     "Unavailable",
     "bundle",
     "encode",
+    "encode_answer",
     "modules",
     "page",
     "process_numbers",
@@ -188,12 +189,23 @@ def _hash(text: str) -> str:
 # once. Integers take the smallest type that holds them; beyond 32 bits they become doubles, the only numbers that
 # pages have.
 #
+# What a server answers is not part of a page, and need not be text. There the document is bytes, and `blob` is outside:
+#
+#     bytes of large columns (4) | bytes of JSON (4) | large columns, each at a multiple of 8 | JSON | deflate(bytes)
+#     array   {"$a": [type, offset, length, 1]}   one of the large columns: numbers as they are, not deflated
+#
+# Deflating a picture of millions of cells takes longer than making it, and leaves half of it. So only columns that have
+# runs are deflated, and those that are small: what matters to a slow connection.
+#
 # Every text is made visible here: no control character, direction mark or half character gets into a page.
 
 
 VERSION = 1
 INTEGERS = ("u1", "i1", "u2", "i2", "u4", "i4")
 LEVEL = 6  # of deflate: higher ones take far longer for a percent
+LARGE = 1 << 19  # bytes of a column in an answer, from which on it may stay as it is
+SAMPLED = 1 << 13  # numbers of it that are looked at
+ALIGNED = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,10 +226,27 @@ def encode(document: Mapping[str, Any]) -> str:
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 
 
-class _Packer:
-    """Bytes so far, and where everything lies in them."""
+def encode_answer(document: Mapping[str, Any]) -> bytes:
+    """Return the document as bytes that a server gives. They are deflated quickly: only runs of one byte are looked
+    for, of which columns of numbers have many."""
+    packer = _Packer(as_they_are=True)
+    body = packer.plain(document)
+    strings = packer.strings()
+    text = json.dumps({"version": VERSION, **body, "strings": strings}, separators=(",", ":")).encode()
+    deflater = zlib.compressobj(1, strategy=zlib.Z_RLE)
+    large = packer.large
+    head = struct.pack("<II", sum(map(len, large)), len(text))
+    return b"".join((head, *large, text, deflater.compress(packer.bytes()), deflater.flush()))
 
-    def __init__(self) -> None:
+
+class _Packer:
+    """Bytes so far, and where everything lies in them. `large` are columns that stay as they are, where that is
+    wanted."""
+
+    def __init__(self, *, as_they_are: bool = False) -> None:
+        self._as_they_are = as_they_are
+        self.large: list[bytes] = []
+        self._n_large = 0
         self._pieces: list[bytes] = []
         self._size = 0
         self._places: dict[int, tuple[object, list[Any]]] = {}  # by identity; the object is kept alive
@@ -251,6 +280,8 @@ class _Packer:
     def _array(self, array: Array) -> list[Any]:
         small = _smallest(array)
         kind = small.dtype.str[1:]
+        if self._as_they_are and small.nbytes >= LARGE and not _has_runs(small):
+            return [kind, self._add_large(small.tobytes()), len(small), 1]
         planes = np.ascontiguousarray(small).view(np.uint8).reshape(-1, small.dtype.itemsize).T
         return [kind, self._add(planes.tobytes()), len(small)]
 
@@ -260,6 +291,12 @@ class _Packer:
         self._size += len(piece)
         return at
 
+    def _add_large(self, piece: bytes) -> int:
+        at = self._n_large
+        self.large.append(piece + bytes(-len(piece) % ALIGNED))
+        self._n_large += len(self.large[-1])
+        return at
+
     def strings(self) -> list[int]:
         """Return all texts, as a JSON array among the bytes: where it lies, and how long it is."""
         text = json.dumps(list(self._numbers), ensure_ascii=False, separators=(",", ":")).encode()
@@ -267,6 +304,12 @@ class _Packer:
 
     def bytes(self) -> bytes:
         return b"".join(self._pieces)
+
+
+def _has_runs(column: Array) -> bool:
+    """Tell whether deflating a column quickly would leave little of it, by a part from its middle."""
+    some = column[len(column) // 2 :][:SAMPLED].view(np.uint8).reshape(-1, column.dtype.itemsize)
+    return int(np.count_nonzero(some[1:] != some[:-1])) * 4 < some.size
 
 
 def _smallest(array: Array) -> Array:
@@ -320,6 +363,7 @@ class Limits:
     devices: int = 1_024
     models: int = 2_000
     events: int = 150_000  # samples and spans that are kept one by one
+    lines: int = 4_096  # of the timeline, one for each profile; where there are more, neighbours are one
     boxes: int = 500_000  # of the timeline
     bins: int = 4_096  # into which its time is divided
     sums: int = 6_000_000  # times by row, level, name and bin that memory holds
@@ -383,13 +427,16 @@ class Unavailable:
 # -- numbers for processes with equal identifier tuples ----------------------------------------------------------------
 
 
-def process_numbers(experiment: Experiment) -> list[int]:
-    """Return for every profile how many before it have its run and its identifier tuple: 0 almost always."""
+def process_numbers(experiment: Experiment) -> tuple[Ints, Ints]:
+    """Return for every profile how many before it have its run and its description, 0 almost always; and how many have
+    them at all."""
     profiles = experiment.profiles
-    seen: Counter[tuple[int, str]] = Counter()
-    numbers = []
-    for profile, run in enumerate(profiles.run.tolist()):
-        key = run, profiles.describe(profile)
-        numbers.append(seen[key])
-        seen[key] += 1
-    return numbers
+    order = in_order(profiles.run, profiles.description)
+    run, alike = profiles.run[order], profiles.description[order]
+    fresh = np.append(True, (run[1:] != run[:-1]) | (alike[1:] != alike[:-1]))[: len(order)]
+    first = np.flatnonzero(fresh)
+    count = np.diff(np.append(first, len(order)))
+    numbers, n_alike = np.empty((2, len(order)), np.int64)
+    numbers[order] = np.arange(len(order)) - np.repeat(first, count)
+    n_alike[order] = np.repeat(count, count)
+    return numbers, n_alike

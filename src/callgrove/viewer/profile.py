@@ -12,12 +12,12 @@ import numpy as np
 from callgrove.analysis.costs import Costs, RowCells, Rows, exclusive_by_profile
 from callgrove.analysis.spread.imbalance import spread_statistics
 from callgrove.analysis.views import hot_path
-from callgrove.arrays import Bools, Floats, Ints
+from callgrove.arrays import ABSENT, Bools, Floats, Ints, LazyColumn, distinct, in_order
 from callgrove.errors import UsageError
 from callgrove.model.derived import TotalCells
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Scope
-from callgrove.model.profiles import choose_profiles
+from callgrove.model.profiles import Profiles, choose_profiles
 from callgrove.model.runs import Run
 from callgrove.model.study.series import Study
 from callgrove.model.table import Table
@@ -112,28 +112,15 @@ class Places:
     """The column and the lane of some profiles."""
 
     def __init__(self, experiment: Experiment, profiles: Ints, most_lanes: int) -> None:
-        ranks = experiment.profiles.identity_list("rank")
-        numbers = process_numbers(experiment)
-        several_runs = len(experiment.runs) > 1
-        runs = [_describe_run(number, run) for number, run in enumerate(experiment.runs)]
-        lanes = _number_lanes(experiment, profiles)
-        columns: dict[tuple[int, int, int], str] = {}
-        lane, keys = [], []
-        for profile in profiles.tolist():
-            run, rank = int(experiment.profiles.run[profile]), ranks[profile]
-            lane.append(lanes[_describe_lane(experiment, profile, rank)])
-            key = (run, -1 if rank is None else rank, numbers[profile])
-            keys.append(key)
-            columns[key] = _column(runs[run] if several_runs else "", rank, key[2])
-        order = sorted(columns)
-        number = {key: position for position, key in enumerate(order)}
-        self._column = np.array([number[key] for key in keys], np.int64)
-        self._lane = np.array(lane, np.int64)
-        self._columns, self._lanes = [columns[key] for key in order], list(lanes)
-        if len(lanes) > most_lanes or len(order) * len(lanes) > SPARSEST * len(profiles) + most_lanes:
+        lanes, self._lane = _number_lanes(experiment.profiles, profiles)
+        numbers, _ = process_numbers(experiment)
+        self._column, first = _number_columns(experiment, profiles, numbers)
+        self._columns: Sequence[str] = _ColumnNames(experiment, profiles[first], numbers)
+        if len(lanes) > most_lanes or len(first) * len(lanes) > SPARSEST * len(profiles) + most_lanes:
             self._column, self._lane = np.arange(len(profiles)), np.zeros(len(profiles), np.int64)
-            self._columns = [experiment.profiles.label(p) for p in profiles.tolist()]
-            self._lanes = ["profiles"]
+            self._columns, self._lanes = experiment.profiles.labels(profiles), ["profiles"]
+        else:
+            self._lanes = [_describe_lane(experiment.profiles, profile) for profile in lanes.tolist()]
 
     def __len__(self) -> int:
         return len(self._column)
@@ -161,22 +148,65 @@ class Places:
         )
 
 
-def _number_lanes(experiment: Experiment, profiles: Ints) -> dict[str, int]:
-    """Return the numbers of lanes: threads, then streams by their device."""
-    identity = [experiment.profiles.identity_list(name) for name in LANE_ORDER]
-    ranks = experiment.profiles.identity_list("rank")
-    place: dict[str, tuple[int, ...]] = {}
-    for profile in profiles.tolist():
-        numbers = tuple(-1 if (n := values[profile]) is None else n for values in identity)
-        place.setdefault(_describe_lane(experiment, profile, ranks[profile]), numbers)
-    order = sorted(place, key=lambda words: place[words])
-    return {words: number for number, words in enumerate(order)}
+class _ColumnNames(LazyColumn[str]):
+    """Names of columns, each made of one of its profiles; `numbers` tell processes with equal identifiers apart."""
+
+    def __init__(self, experiment: Experiment, chosen: Ints, numbers: Ints) -> None:
+        self._experiment, self._chosen, self._numbers = experiment, chosen, numbers
+        self._rank, self._has_rank = experiment.profiles.identity("rank")
+
+    def __len__(self) -> int:
+        return len(self._chosen)
+
+    def make_item(self, row: int) -> str:
+        profile, runs = int(self._chosen[row]), self._experiment.runs
+        run = int(self._experiment.profiles.run[profile])
+        rank = int(self._rank[profile]) if self._has_rank[profile] else None
+        return _column(_describe_run(run, runs[run]) if len(runs) > 1 else "", rank, int(self._numbers[profile]))
+
+    def take(self, rows: Ints) -> _ColumnNames:
+        return _ColumnNames(self._experiment, self._chosen[rows], self._numbers)
 
 
-def _describe_lane(experiment: Experiment, profile: int, rank: int | None) -> str:
+def _number_columns(experiment: Experiment, profiles: Ints, numbers: Ints) -> tuple[Ints, Ints]:
+    """Return the column of each profile, by run, rank and process, and one profile of each column."""
+    rank, has_rank = (column[profiles] for column in experiment.profiles.identity("rank"))
+    known = distinct(rank[has_rank])
+    place = np.where(has_rank, np.searchsorted(known, rank), ABSENT)
+    key = experiment.profiles.run[profiles], place, numbers[profiles]
+    order = in_order(*key)
+    fresh = np.zeros(len(order), np.bool_)
+    fresh[:1] = True
+    for column in key:
+        fresh[1:] |= np.diff(column[order]) != 0
+    out = np.empty(len(order), np.int64)
+    out[order] = np.cumsum(fresh) - 1
+    return out, order[fresh]
+
+
+def _number_lanes(every: Profiles, profiles: Ints) -> tuple[Ints, Ints]:
+    """Return a profile of each lane, threads first and then streams by their device, and the lane of each profile."""
+    lane = every.lane[profiles]
+    order = np.argsort(lane, kind="stable")
+    fresh = np.append(True, np.diff(lane[order]) != 0)[: len(order)]
+    first = order[fresh]
+    identity = []
+    for values, present in map(every.identity, LANE_ORDER):
+        known = distinct(values[present])
+        identity.append(np.where(present, np.searchsorted(known, values), ABSENT)[profiles[first]])
+    ranked = np.lexsort((first, *identity[::-1]))
+    number = np.empty(len(first), np.int64)
+    number[ranked] = np.arange(len(first))
+    out = np.empty(len(profiles), np.int64)
+    out[order] = number[np.cumsum(fresh) - 1]
+    return profiles[first[ranked]], out
+
+
+def _describe_lane(profiles: Profiles, profile: int) -> str:
     """Return what tells a profile from the others of its rank."""
-    words = experiment.profiles.describe(profile)
-    return (words.removeprefix(f"rank {rank}").strip() if rank is not None else words) or "process"
+    words = profiles.describe(profile)
+    rank, has_rank = profiles.identity("rank")
+    return (words.removeprefix(f"rank {rank[profile]}").strip() if has_rank[profile] else words) or "process"
 
 
 def _describe_run(number: int, run: Run) -> str:
@@ -195,11 +225,11 @@ def _column(run: str, rank: int | None, number: int) -> str:
     return " ".join(parts)
 
 
-def _join_names(names: list[str], joined: int) -> tuple[str, ...]:
+def _join_names(names: Sequence[str], joined: int) -> tuple[str, ...]:
     if joined == 1:
         return tuple(names)
-    parts = [names[at : at + joined] for at in range(0, len(names), joined)]
-    return tuple(f"{part[0]} to {part[-1]}" if len(part) > 1 else part[0] for part in parts)
+    ends = [(at, min(at + joined, len(names)) - 1) for at in range(0, len(names), joined)]
+    return tuple(f"{names[first]} to {names[last]}" if last > first else names[first] for first, last in ends)
 
 
 @dataclass(frozen=True)

@@ -7,18 +7,21 @@ tables end sooner, profiles are grouped. Each panel says so.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Any
 
 from callgrove._version import __version__
 from callgrove.analysis.comparison import Comparison
+from callgrove.analysis.explain import explain, why
 from callgrove.analysis.overview import overview
 from callgrove.errors import UsageError, compose_text
 from callgrove.model.experiment import Experiment, Severity
 from callgrove.model.study.series import Study
+from callgrove.modeling.sentences import explain_study
 from callgrove.render.facts import facts_of, next_commands, study_facts, study_next
-from callgrove.viewer.comparison import ComparisonMaker, TimelinesMaker, comparing_commands, pairs_of
+from callgrove.render.findings import say_finding
+from callgrove.viewer.comparison import ComparisonMaker, Pair, TimelinesMaker, comparing_commands, pairs_of
 from callgrove.viewer.page import (
     DEFAULT_SIZE,
     Choice,
@@ -32,7 +35,14 @@ from callgrove.viewer.page import (
     page,
 )
 from callgrove.viewer.profile import profile_maker
-from callgrove.viewer.summaries import efficiency_maker, gpu_maker, metric_tree_maker, scaling_maker
+from callgrove.viewer.summaries import (
+    GpuMaker,
+    ScalingMaker,
+    efficiency_maker,
+    gpu_maker,
+    metric_tree_maker,
+    scaling_maker,
+)
 from callgrove.viewer.timeline.maker import timeline_maker
 
 __all__ = ["DEFAULT_SIZE", "MAKERS", "Input", "Summary", "report", "report_comparison", "summary_of"]
@@ -48,16 +58,23 @@ _WARNINGS = {*(severity.value for severity in Severity), "and"}
 
 @dataclass(frozen=True)
 class Summary:
-    """Facts as (word, text), warnings as (severity, text), commands to go on with."""
+    """Facts as (word, text), warnings as (severity, text), commands to go on with; what `explain` or `why` says, as
+    (sentence, command)."""
 
     title: str
     facts: tuple[tuple[str, str], ...]
     warnings: tuple[tuple[str, str], ...]
     commands: tuple[str, ...]
+    explained: tuple[tuple[str, str], ...] = ()
 
     @property
     def data(self) -> dict[str, Any]:
-        return {"facts": self.facts, "warnings": self.warnings, "commands": self.commands}
+        return {
+            "facts": self.facts,
+            "warnings": self.warnings,
+            "commands": self.commands,
+            "explained": self.explained,
+        }
 
 
 def summary_of(opened: Experiment | Study, paths: Sequence[str]) -> Summary:
@@ -76,6 +93,33 @@ def summary_of(opened: Experiment | Study, paths: Sequence[str]) -> Summary:
     warnings = (*_list_damage_met(opened), *((word, text) for word, text in lines if word in _WARNINGS))
     others = tuple(command for command in commands if not command.startswith("callgrove report "))
     return Summary(_title(opened.title, paths), (*opened_from, *facts), warnings, others)
+
+
+def explain_input(
+    opened: Experiment | Study, choice: Choice, makers: Sequence[PanelMaker]
+) -> tuple[tuple[str, str], ...]:
+    """Return what `explain` says of an input, with the commands that show more; nothing of some ranks or threads, and
+    where nothing adds up. The summary of a trace and the models that panels show are not made again."""
+    if choice.ranks is not None or choice.threads is not None:
+        return ()
+    summary = next((maker.summary for maker in makers if isinstance(maker, GpuMaker)), None)
+    models = next((maker.models for maker in makers if isinstance(maker, ScalingMaker)), None)
+    try:
+        if isinstance(opened, Study):
+            return tuple(map(say_finding, explain_study(opened, choice.metric, models).all)) if models else ()
+        return tuple(map(say_finding, explain(opened, choice.metric, summary).all))
+    except UsageError:
+        return ()
+
+
+def explain_pair(pair: Pair) -> tuple[tuple[str, str], ...]:
+    """Return what `why` says of two inputs, with the commands that show more; nothing of some ranks or threads."""
+    if pair.asked.ranks is not None or pair.asked.threads is not None:
+        return ()
+    try:
+        return tuple(map(say_finding, why(*pair.sides, pair.asked.metric).all))
+    except UsageError:
+        return ()
 
 
 def _list_damage_met(opened: Experiment | Study) -> tuple[tuple[str, str], ...]:
@@ -179,7 +223,9 @@ def report(
     for number, one in enumerate(inputs):
         progress("reading what is shown", number, None)
         makers = [maker for make in MAKERS if (maker := make(one.opened, choice or Choice(), limits)) is not None]
-        sections.append(_Section(summary_of(one.opened, one.paths), tuple(makers), wording))
+        explained = explain_input(one.opened, choice or Choice(), makers)
+        summary = replace(summary_of(one.opened, one.paths), explained=explained)
+        sections.append(_Section(summary, tuple(makers), wording))
         for maker in makers:
             if isinstance(maker, Unavailable):
                 first = ", ".join(one.paths[:1])
@@ -204,7 +250,8 @@ def report_comparison(
         progress("comparing", number, None)
         maker = ComparisonMaker(pair, metric, limits)
         timelines = TimelinesMaker(pair, maker.first.short_names, limits)
-        sections.append(_Section(_summarise_pair(maker.first), (maker, timelines), wording))
+        summary = replace(_summarise_pair(maker.first), explained=explain_pair(pair))
+        sections.append(_Section(summary, (maker, timelines), wording))
     others = f"{len(sections)} others against {comparison.short_names[0]}"
     name = title or (sections[0].summary.title if len(sections) == 1 else others)
     return _fit_page(name, sections, max_size, progress, complain)

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,17 +19,33 @@ from callgrove.errors import CallgroveError, UsageError, compose_text
 from callgrove.model.experiment import Experiment
 from callgrove.model.profiles import choose_profiles
 from callgrove.model.study.fill_missing_points import fill_missing_points
-from callgrove.model.study.from_runs import combination_for, fold
+from callgrove.model.study.from_runs import combination_for, describe_values, fold
 from callgrove.model.study.series import Study
 from callgrove.model.table import Column, Table
 from callgrove.modeling.fitting import Models, count_cautions, model_study
-from callgrove.modeling.functions import Factor, Functions
-from callgrove.modeling.improved.series import quantiles_at
-from callgrove.modeling.judgement import FAR, Apart, Trust, far_target, judge, set_apart
+from callgrove.modeling.functions import Functions
+from callgrove.modeling.judgement import (
+    FAR,
+    Apart,
+    Trust,
+    default_floors,
+    far_target,
+    intervals_at,
+    judge,
+    set_apart_at,
+)
 from callgrove.modeling.model_tables import function_text, order_text
 from callgrove.modeling.scaling import falling_parameters
 from callgrove.modeling.stored_models import read_stored_models
 from callgrove.viewer.page import Choice, Detail, Limits, Panel, PanelMaker, Texts, Unavailable
+from callgrove.viewer.scaling_details import (
+    SURFACE_RULES,
+    describe_functions,
+    describe_judgements,
+    describe_near_equals,
+    describe_repetitions,
+    describe_stops,
+)
 
 __all__ = [
     "EfficiencyMaker",
@@ -100,6 +116,11 @@ class GpuMaker:
         self, summary: Summary, n_runs: int, limits: Limits, efficiency: EfficiencyMaker | None = None
     ) -> None:
         self._summary, self._n_runs, self._limits, self._efficiency = summary, n_runs, limits, efficiency
+
+    @property
+    def summary(self) -> Summary:
+        """The summary that is shown."""
+        return self._summary
 
     def panels(self, detail: Detail) -> Iterator[Panel]:
         most = detail.of(self._limits.section_rows, self._limits.section_rows, LEAST_ROWS)
@@ -236,11 +257,6 @@ class EfficiencyMaker:
 
 
 # -- scaling models ----------------------------------------------------------------------------------------------------
-# Functions are given as terms, so that a page can draw them over any range:
-#
-#     constant [M]   bounds [M + 1]   coefficient [T]
-#     factor [T * P]: number among `factors`, -1 where a parameter takes no part; a factor is [power, logarithm], or
-#     pieces of {from, to, constant, terms: [[coefficient, power, logarithm]]}
 
 
 LEAST_MODELS = 5
@@ -285,20 +301,21 @@ class ScalingMaker:
     """A table of models, and plots of them."""
 
     def __init__(self, models: Models, stored: bool, metric: str | None, limits: Limits) -> None:
-        self._models, self._stored, self._most = models, stored, limits.models
+        self.models, self._stored, self._most = models, stored, limits.models
         self.differences: tuple[str, ...] = models.study.unexplained
         self._metric = _first_metric(models.study, metric)
         self._target = far_target(models.study)
         self._ranked = _rank_models(models, self._target)
+        self._floors = default_floors(models)
 
     def panels(self, detail: Detail) -> Iterator[Panel]:
-        rows = np.sort(self._ranked[: detail.of(len(self._models), self._most, LEAST_MODELS)])
+        rows = self._shown(detail)
         data = self._data(rows)
         yield Panel("growth", "Overview", data)
         yield Panel("scaling", TITLE, data, tuple(self._notes(len(rows))))
 
     def _data(self, rows: Ints) -> dict[str, Any]:
-        models, study = self._models.take(rows), self._models.study
+        models, study = self.models.take(rows), self.models.study
         series, numbers = models.series, range(len(models))
         used = sorted({int(metric) for metric in study.series_metric[series].tolist()})
         present = study.present[series]
@@ -328,67 +345,79 @@ class ScalingMaker:
             "re": models.costs.re,
             "noise": models.noise,
             "cautions": [{"text": text, "models": rows_} for _, text, rows_ in count_cautions(models.cautions)],
-            "functions": _functions(models.functions),
+            "functions": describe_functions(models.functions),
             "trust": Texts([Trust(trust).word for trust in judged.trust.tolist()]),
             "reason": Texts([judged.reason(n) for n in numbers]),
-            "apart": set_apart(models, judged) != Apart.NO,
+            "apart": set_apart_at(models, [judged], floors=self._floors)[0] != Apart.NO,
             "run_share": judged.share,
             "interval_low": judged.low,
             "interval_high": judged.high,
-            "bands": _bands(models, self._target),
+            "rules": SURFACE_RULES,
+            **self._details(models),
             **measured,
         }
 
+    def _details(self, models: Models) -> dict[str, Any]:
+        """Return what is known of the models with the largest shares: judgements at stops, near equals, repetitions."""
+        ranked = _rank_models(models, self._target)
+        stops = describe_stops(models, ranked, self._target, self._floors)
+        near, repeated = describe_near_equals(models, stops["models"]), describe_repetitions(models, stops["models"])
+        return {"stops": stops, "near": near, "repeated": repeated}
+
+    def answer(self, at: Floats, detailed: Sequence[int], detail: Detail) -> dict[str, Any]:
+        """Return judgements of the models of a page at any point, and more about some of them."""
+        models = self.models.take(self._shown(detail))
+        numbers = np.array(detailed, np.int64)
+        near, repeated = describe_near_equals(models, numbers), describe_repetitions(models, numbers)
+        judged = describe_judgements(models, [judge(models, at)], self._floors)
+        return {**judged, "near": near, "repeated": repeated}
+
+    def bands(self, number: int, points: Floats, detail: Detail) -> dict[str, Any]:
+        """Return the interval of one model of a page at some points."""
+        models = self.models.take(self._shown(detail)[[number]])
+        low, high = intervals_at(models, points)[:, 0]
+        return {"low": low, "high": high}
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """The parameters of the study."""
+        return self.models.study.parameters
+
+    def n_shown(self, detail: Detail) -> int:
+        """Return how many models a page has."""
+        return len(self._shown(detail))
+
+    def _shown(self, detail: Detail) -> Ints:
+        return np.sort(self._ranked[: detail.of(len(self.models), self._most, LEAST_MODELS)])
+
     def _rest(self, rows: Ints) -> Floats:
         """Return what the models that are left out predict together for each metric, at the point to begin with."""
-        left = np.setdiff1d(np.arange(len(self._models)), rows)
-        value = self._models.functions.evaluate(self._target[None])[left, 0]
-        metric = self._models.study.series_metric[self._models.series[left]]
+        left = np.setdiff1d(np.arange(len(self.models)), rows)
+        value = self.models.functions.evaluate(self._target[None])[left, 0]
+        metric = self.models.study.series_metric[self.models.series[left]]
         positive = np.where(value > 0, value, 0.0)
-        rest: Floats = np.bincount(metric, positive, minlength=len(self._models.study.metrics)).astype(np.float64)
+        rest: Floats = np.bincount(metric, positive, minlength=len(self.models.study.metrics)).astype(np.float64)
         return rest
 
     def _notes(self, n_shown: int) -> Iterator[str]:
         if self._stored:
             yield "These models are stored in the input; `callgrove model --refit` makes new ones."
-        study = self._models.study
+        study = self.models.study
+        if said := describe_values(study):
+            yield f"A value of a run is {said}."
         for name in () if self._stored or study.scaling == "strong" else falling_parameters(study):
             yield (
                 f"Costs fall as {name} grows, as in strong scaling; `callgrove model --times {name}` models the total "
                 "of all processes."
             )
-        if n_shown < len(self._models):
+        if n_shown < len(self.models):
             at = ", ".join(
                 f"{name} = {value:g}" for name, value in zip(study.parameters, self._target.tolist(), strict=True)
             )
             yield (
-                f"Of {len(self._models):,} models the {n_shown:,} with the largest share at {at} are shown; shares are "
+                f"Of {len(self.models):,} models the {n_shown:,} with the largest share at {at} are shown; shares are "
                 "of all there, and of those shown at other points."
             )
-
-
-MOST_BANDS = 200  # models whose intervals are in a page, those with the largest share
-N_SAMPLES = 13  # of a band along each parameter
-
-
-def _bands(models: Models, target: Floats) -> dict[str, Any]:
-    """Return intervals of 90 % along each parameter up to the target, the others at their largest values: `models` are
-    the numbers of those that have any, x is [P, K], low and high are [models, P, K]."""
-    study = models.study
-    chosen = np.sort(_rank_models(models, target)[:MOST_BANDS])
-    largest, smallest = study.points.max(axis=0), study.points.min(axis=0)
-    places = []
-    for p in range(len(study.parameters)):
-        last = max(float(target[p]), float(largest[p]))
-        spaced = np.geomspace if smallest[p] > 0 and np.isfinite(last) else np.linspace
-        line = np.tile(largest, (N_SAMPLES, 1))
-        with np.errstate(all="ignore"):
-            line[:, p] = spaced(smallest[p], last, N_SAMPLES)
-        places.append(line)
-    at = np.concatenate(places)
-    low, high = quantiles_at(study, models.series[chosen], at, models.options.measure)
-    x = np.concatenate([line[:, p] for p, line in enumerate(places)])
-    return {"models": chosen, "samples": N_SAMPLES, "x": x, "low": low, "high": high}
 
 
 def _unit(study: Study, metric: int) -> str:
@@ -423,27 +452,3 @@ def _function(functions: Functions, number: int, style: str) -> str:
 
 def _order(functions: Functions, number: int) -> str:
     return "" if np.isnan(functions.constant[number]) else order_text(functions, number)
-
-
-def _functions(functions: Functions) -> dict[str, Any]:
-    return {
-        "constant": functions.constant,
-        "bounds": functions.bounds,
-        "coefficient": functions.coefficient,
-        "factor": functions.factor,
-        "factors": [_factor(factor) for factor in functions.factors],
-    }
-
-
-def _factor(factor: Factor) -> list[Any]:
-    if not factor.pieces:
-        return [float(factor.exponents.power), float(factor.exponents.logarithm)]
-    return [
-        {
-            "from": piece.start,  # what is not finite becomes null
-            "to": piece.end,
-            "constant": piece.constant,
-            "terms": [[c, float(e.power), float(e.logarithm)] for c, e in piece.terms],
-        }
-        for piece in factor.pieces
-    ]

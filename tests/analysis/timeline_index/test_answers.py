@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from callgrove.analysis.timeline_index import builder, items, levels, spool
+from callgrove.analysis.timeline_index import builder, items, levels, pictures, spool, tracks
 from callgrove.analysis.timeline_index.answers import IndexOptions, LineKind
 from callgrove.analysis.timeline_index.index import TimelineIndex
 from callgrove.model.experiment import Experiment
@@ -34,6 +34,7 @@ def small_sizes() -> Iterator[None]:
     """Let parts, blocks and base cells be so small that a few spans are many."""
     with (
         mock.patch.object(builder, "BATCH", SIZES["batch"]),
+        mock.patch.object(tracks, "BATCH", SIZES["batch"]),
         mock.patch.object(builder, "CELLS_AT_ONCE", 16),
         mock.patch.object(items, "BLOCK", SIZES["block"]),
         mock.patch.object(levels, "STRETCHES_OF_CELL", SIZES["stretches"]),
@@ -84,6 +85,7 @@ def check_picture(index: TimelineIndex, moments: Moments, window: tuple[int, int
     for columns in (1, 4, 64):
         picture = index.picture(window, columns)
         assert picture.name.shape[0] == len(lines)
+        assert not picture.n_cells or picture.coarse.min(initial=1) == 1, "no cell is given twice in all rows"
         if window[1] > window[0] and picture.n_cells:
             assert picture.start_ns <= max(window[0], index.window[0])
             assert picture.start_ns + picture.n_cells * picture.cell_ns >= min(window[1], index.window[1])
@@ -212,3 +214,17 @@ def test_nothing_over_time(experiment: Experiment) -> None:
         assert len(index.legend((0, 100)).name) == 0
         assert len(index.spans_in((0, 100))) == 0
         assert index.curves((0, 100), 10) == []
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_rows_of_few_lines_are_merged_as_those_of_many(seed: int) -> None:
+    """Two ways to the name with the largest sum of shares: of equal sums it is the first name."""
+    rng = np.random.default_rng(seed)
+    n_lines = rng.integers(0, pictures.FEW_LINES + 1, int(rng.integers(1, 12)))
+    shape = int(n_lines.sum()), int(rng.integers(1, 40))
+    names = rng.integers(-1, 4, shape).astype(np.int32)
+    shares = np.where(names >= 0, rng.integers(1, 6, shape), 0).astype(np.uint8)
+    busies = (shares + rng.integers(0, 3, shape)).astype(np.uint8)
+    few, many = (merge(names, shares, busies, n_lines) for merge in (pictures._add_few, pictures._add_many))
+    for k in range(len(few)):
+        assert np.array_equal(few[k], many[k])

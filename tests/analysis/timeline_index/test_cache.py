@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
@@ -117,6 +118,30 @@ def test_a_file_that_changes_while_it_is_read_has_no_index(source: Path, cache: 
     assert list(cache.folder.iterdir()) == []
 
 
+def test_who_asked_while_it_was_built_goes_on_asking(source: Path, cache: IndexCache) -> None:
+    """What was read of the folder that was renamed is forgotten, and the index is not built again."""
+    is_written, may_finish, n_built = threading.Event(), threading.Event(), []
+
+    def build_and_wait(*given: Any) -> Any:
+        n_built.append(1)
+        state = builder.build(*given)
+        is_written.set()
+        assert may_finish.wait(HANG_SEC)
+        return state
+
+    with (
+        mock.patch.object(index, "build", build_and_wait),
+        TimelineIndex.open(made(), [source], cache=cache) as one,
+    ):
+        assert is_written.wait(HANG_SEC)
+        assert len(one.lines)
+        may_finish.set()
+        one.wait()
+        assert len(one.names)
+        assert is_right(one)
+    assert len(n_built) == 1
+
+
 def test_a_file_that_is_gone_makes_an_index_stale(source: Path, cache: IndexCache) -> None:
     with opened(source, cache) as one:
         source.unlink()
@@ -168,10 +193,11 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from unittest import mock
-from callgrove.analysis.timeline_index import builder, index
+from callgrove.analysis.timeline_index import builder, index, tracks
 from callgrove.analysis.timeline_index.cache import IndexCache
 from tests.analysis.timeline_index.test_cache import made, opened
 mock.patch.object(builder, "BATCH", 4).start()
+mock.patch.object(tracks, "BATCH", 4).start()
 mock.patch.object(builder, "COMMIT_SEC", 0).start()
 def hear(self, state):
     if state.n_tracks_done:
@@ -300,3 +326,19 @@ def test_lines_that_are_not_there() -> None:
             one.legend((5, 4))
         with pytest.raises(UsageError, match="at least one column"):
             one.picture((5, 9), 0)
+
+
+def test_a_folder_that_is_just_made_is_nobody_elses(cache: IndexCache, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another process may sweep at any moment, also before the lock is taken."""
+    lock, seen = fcntl.flock, list[Path]()
+
+    def sweep_first(file: Any, how: int) -> None:
+        monkeypatch.setattr(fcntl, "flock", lock)
+        cache.sweep()
+        seen.extend(cache.folder.glob("*.partial-*"))
+        lock(file, how)
+
+    monkeypatch.setattr(fcntl, "flock", sweep_first)
+    with cache.begin("key") as partial:
+        assert seen == [partial.folder]
+        assert cache.building("key") == partial.folder

@@ -248,6 +248,7 @@ def test_counters_are_curves() -> None:
         assert (first.profile, first.name, first.before, first.n.tolist()) == (0, "watts", 1.0, [2, 0, 1])
         assert (first.minimum[0], first.maximum[0], first.mean[0], first.mean[2]) == (2, 4, 3, 7)
         assert np.isnan(first.mean[1])
+        assert (first.last[0], first.last[2]) == (4, 7)
         assert (second.profile, second.before, second.n.tolist()) == (1, 9.0, [0, 0, 0])
 
 

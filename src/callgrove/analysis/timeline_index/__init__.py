@@ -11,7 +11,9 @@ The modules, in the order to read them:
     index.py     an index: opened or built, and asked while it is built
     cache.py     where indexes are kept, their keys, and which go
     builder.py   how one is built: names and times first, then line by line
+    preview.py   what is there before anything is complete
     sources.py   names as numbers, samples in order, spans by track
+    tracks.py    several tracks side by side, a long one in parts
     spool.py     spans from file order to tracks, in bounded memory
     nested.py    spans that nest: what is innermost when
     levels.py    stretches of time added up into cells and histograms, level by level

@@ -196,6 +196,7 @@ class Curve:
     minimum: Floats
     maximum: Floats
     mean: Floats
+    last: Floats
     before: float
 
 
@@ -223,14 +224,17 @@ class Timeline(Protocol):
         """Return how many spans have times that cannot be, such as an end before the start; they are nowhere."""
 
     def picture(self, window: Window, columns: int, rows: Sequence[Ints] | None = None) -> Picture:
-        """Return cells for a window: between one and two for each column. `rows` are the lines of each row; without it
-        every line is a row."""
+        """Return cells for a window: between one and two for each column, or fewer where no row has finer ones. `rows`
+        are the lines of each row; without it every line is a row."""
 
     def legend(self, window: Window, lines: Ints | None = None, *, exact: bool = True) -> Legend:
         """Return the time of each name in a window, on all lines or on some."""
 
     def spans_in(self, window: Window, lines: Ints | None = None, limit: int = 10_000) -> SpanRows:
         """Return the spans and samples that touch a window."""
+
+    def most_in(self, window: Window, lines: Ints | None = None) -> int:
+        """Return how many spans and samples touch a window, or some more; none of them is read."""
 
     def stack_at(self, line: int, time_ns: int) -> Stack:
         """Return what was open on a line."""

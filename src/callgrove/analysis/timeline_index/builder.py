@@ -12,8 +12,9 @@ in the order of tracks. After each bundle, what is complete can be read.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +24,7 @@ from callgrove.analysis.timeline_index.items import Items, ItemWriter, OpenLine
 from callgrove.analysis.timeline_index.layout import IndexState, IndexWriter
 from callgrove.analysis.timeline_index.levels import Levels, Stretches, base_level
 from callgrove.analysis.timeline_index.nested import FOREVER, Nested, nest
+from callgrove.analysis.timeline_index.preview import Preview
 from callgrove.analysis.timeline_index.sources import (
     KIND_OF_TRACK,
     N_CLASSES,
@@ -34,6 +36,17 @@ from callgrove.analysis.timeline_index.sources import (
     spans_by_track,
 )
 from callgrove.analysis.timeline_index.spool import Spool, TrackSpans
+from callgrove.analysis.timeline_index.tracks import (
+    BATCH,
+    NOTHING,
+    OpenCalls,
+    TrackCalls,
+    divide_time,
+    join_equal,
+    join_lines,
+    side_by_side,
+    with_next,
+)
 from callgrove.arrays import ABSENT, Array, Ints, distinct
 from callgrove.errors import CallgroveError
 from callgrove.model.experiment import Experiment
@@ -41,12 +54,12 @@ from callgrove.model.traces.span_order import Lanes
 
 __all__ = ["Stopped", "build"]
 
-BATCH = 1 << 16  # spans or samples that are looked at together: arrays of these stay in the cache of a core
 CELLS_AT_ONCE = 1 << 20  # of a large track
 COMMIT_SEC = 0.25
 LARGEST_NARROW = 65_534  # names that 16 bits hold, beside the one that stands for none
 
 Report = Callable[[IndexState], None]
+Lined = dict[int, OpenLine]  # by number, in their order
 
 
 class Stopped(CallgroveError):
@@ -54,12 +67,20 @@ class Stopped(CallgroveError):
 
 
 def build(
-    experiment: Experiment, options: IndexOptions, folder: Path, key: str, report: Report | None = None
+    experiment: Experiment,
+    options: IndexOptions,
+    folder: Path,
+    key: str,
+    report: Report | None = None,
+    names: NameNumbers | None = None,
+    preview: Preview | None = None,
 ) -> IndexState:
     """Write the index of an experiment's traces into a folder, which is there and empty. `report` hears of each step
-    and may raise Stopped."""
+    and may raise Stopped; `names` and `preview` get what is read, as it is read."""
     with Spool(folder) as spool:
-        return _Build(experiment, options, folder, key, spool, report or (lambda state: None)).run()
+        tell = report or (lambda state: None)
+        numbers = NameNumbers() if names is None else names
+        return _Build(experiment, options, folder, key, spool, tell, numbers).run(preview)
 
 
 # -- what levels make --------------------------------------------------------------------------------------------------
@@ -102,23 +123,33 @@ class _Sink:
 # -- building ---------------------------------------------------------------------------------------------------------
 
 
+def _names_of_samples(names: SampleNames, contexts: Array, rows: Ints) -> Ints:
+    return names.of(contexts[rows])
+
+
 class _Build:
     def __init__(
-        self, experiment: Experiment, options: IndexOptions, folder: Path, key: str, spool: Spool, report: Report
+        self,
+        experiment: Experiment,
+        options: IndexOptions,
+        folder: Path,
+        key: str,
+        spool: Spool,
+        report: Report,
+        names: NameNumbers,
     ) -> None:
         self._experiment, self._options, self._folder, self._spool = experiment, options, folder, spool
-        self._report = report
-        self._names = NameNumbers()
+        self._report, self._names = report, names
         self._state = IndexState(key)
         self._n_lines = 0
         self._reported = 0.0
 
-    def run(self) -> IndexState:
+    def run(self, preview: Preview | None) -> IndexState:
         n_samples = self._experiment.traces.n_samples
         n_spans = self._experiment.traces.n_spans
         self._state = replace(self._state, n_total=2 * (n_samples + n_spans))
-        sampled = self._look_at_samples()
-        self._put_spans_away()
+        sampled = self._look_at_samples(preview)
+        self._put_spans_away(preview)
         tracks, counts = self._spool.tracks()
         self._settle_clock(sampled, tracks)
         with IndexWriter(self._folder, self._state) as self._writer:
@@ -150,7 +181,7 @@ class _Build:
 
     # -- the first pass
 
-    def _look_at_samples(self) -> Ints:
+    def _look_at_samples(self, preview: Preview | None) -> Ints:
         """Return the profiles with samples, give numbers to their names, and see from when to when they are."""
         profiles = []
         self._first, self._last = 2**62, 0
@@ -162,13 +193,19 @@ class _Build:
             profiles.append(line.profile)
             self._sample_names.of(distinct(line.samples.context))
             self._first = min(self._first, int(line.samples.time_ns[0]))
-            self._last = max(self._last, int(sample_ends(line.samples)[-1]))
+            ends, contexts = sample_ends(line.samples), line.samples.context
+            self._last = max(self._last, int(ends[-1]))
+            if preview is not None:
+                name_of = partial(_names_of_samples, self._sample_names, contexts)
+                preview.add_samples(line.profile, line.samples.time_ns, ends, name_of)
             self._advance(len(line.samples))
         return np.array(profiles, np.int64)
 
-    def _put_spans_away(self) -> None:
+    def _put_spans_away(self, preview: Preview | None) -> None:
         for spans, n_wrong in spans_by_track(self._experiment, self._names):
             self._spool.add(spans)
+            if preview is not None:
+                preview.add_spans(spans)
             self._leave_out(n_wrong)
             self._advance(len(spans) + n_wrong)
 
@@ -220,7 +257,7 @@ class _Build:
         start = np.concatenate([one.samples.time_ns for one in sampled]).astype(np.int64) - self._state.origin
         end = np.concatenate([sample_ends(one.samples) for one in sampled]) - self._state.origin
         name = self._sample_names.of(np.concatenate([one.samples.context for one in sampled]))
-        stretches = _join_equal(Stretches(line, start, end, name))
+        stretches = join_equal(Stretches(line, start, end, name))
         base = self._bases(stretches, first, len(sampled))
         lines = {first + k: OpenLine(one.profile, LineKind.SAMPLES, 0, int(base[k])) for k, one in enumerate(sampled)}
         self._items.add(Items(line, start, end, end, name, np.empty(0, np.int64)), lines)
@@ -233,16 +270,16 @@ class _Build:
         start, end = samples.time_ns, sample_ends(samples)
         base = np.array([base_level((int(end[-1]) - int(start[0])) / len(start), self._state.top)])
         lines = {number: OpenLine(sampled.profile, LineKind.SAMPLES, 0, int(base[0]))}
-        for low, high, until in _time_parts(start, end, CELLS_AT_ONCE << int(base[0])):
+        for low, high, until in divide_time(start, end, CELLS_AT_ONCE << int(base[0])):
             some = slice(low, high)
             name = self._sample_names.of(samples.context[some])
             line = np.full(high - low, number)
             starts, ends = start[some].astype(np.int64) - origin, end[some] - origin
             self._items.add(Items(line, starts, ends, ends, name, np.empty(0, np.int64)), lines)
-            stretches = _join_equal(Stretches(line, starts, ends, name))
+            stretches = join_equal(Stretches(line, starts, ends, name))
             self._add_stretches(stretches, lines, number, base, number, until - origin)
             self._advance(high - low, commit=False)
-        self._add_stretches(_NOTHING, lines, number, base)
+        self._add_stretches(NOTHING, lines, number, base)
         self._finish(lines, 0, 1)
 
     # -- spans
@@ -278,7 +315,7 @@ class _Build:
         others, line = others.take(order), line[order]
         start, end = others.start - self._state.origin, others.end - self._state.origin
 
-        stretches = _join_lines(calls.pieces(first_line), Stretches(line, start, end, others.name))
+        stretches = join_lines(calls.pieces(first_line), Stretches(line, start, end, others.name))
         base = self._bases(stretches, self._n_lines, int(n_lanes.sum()))
         lines = self._open_lines(tracks, n_lanes, base)
         self._items.add(calls.items(first_line, self._rows(calls.spans)), lines)
@@ -286,11 +323,11 @@ class _Build:
         self._add_stretches(stretches, lines, self._n_lines, base)
         self._finish(lines, len(spans), len(tracks))
 
-    def _nest_tracks(self, calls: TrackSpans, track: Ints, n_tracks: int) -> _TrackCalls:
+    def _nest_tracks(self, calls: TrackSpans, track: Ints, n_tracks: int) -> TrackCalls:
         """Nest the calls of several tracks at once."""
-        moved, shift = _side_by_side(calls, track, n_tracks)
+        moved, shift = side_by_side(calls, track, n_tracks)
         nested, kept = self._nest(moved.start, moved.end, FOREVER)
-        return _TrackCalls(calls.take(kept), track[kept], nested, shift + self._state.origin, self._state.origin)
+        return TrackCalls(calls.take(kept), track[kept], nested, shift + self._state.origin, self._state.origin)
 
     def _open_lines(self, tracks: Ints, n_lanes: Ints, base: Ints) -> Lined:
         """Return the lines of tracks, by number."""
@@ -319,22 +356,22 @@ class _Build:
         number, origin = self._n_lines, self._state.origin
         base = np.array([base_level(self._state.length / (2 * count), self._state.top)])
         lines = {number: OpenLine(track // N_CLASSES, LineKind.CALLS, 0, int(base[0]))}
-        opened, low = _Opened.nothing(), 0
-        for spans, high in _with_next(self._spool.merge(track)):
+        opened, low = OpenCalls.nothing(), 0
+        for spans, high in with_next(self._spool.merge(track)):
             ends = np.append(spans.end, opened.end + origin)
             last = int(ends.max()) if high == FOREVER else high
-            for first, after, until in _time_parts(spans.start, spans.start, CELLS_AT_ONCE << int(base[0]), low, last):
+            for first, after, until in divide_time(spans.start, spans.start, CELLS_AT_ONCE << int(base[0]), low, last):
                 some = spans.take(slice(first, after))
                 bound = FOREVER if until == last and high == FOREVER else until - origin
                 opened = self._add_calls(some, lines, number, base, opened, max(0, low - origin), bound)
                 low = until
             self._advance(len(spans))
-        self._add_stretches(_NOTHING, lines, number, base)
+        self._add_stretches(NOTHING, lines, number, base)
         self._finish(lines, 0, 1)
 
     def _add_calls(
-        self, spans: TrackSpans, lines: Lined, number: int, base: Ints, opened: _Opened, low: int, until: int
-    ) -> _Opened:
+        self, spans: TrackSpans, lines: Lined, number: int, base: Ints, opened: OpenCalls, low: int, until: int
+    ) -> OpenCalls:
         """Add a part of a track, with what was open before; return what is open after it."""
         n, origin = len(opened), self._state.origin
         start = np.append(np.full(n, low), spans.start - origin)
@@ -360,7 +397,7 @@ class _Build:
         line = np.full(len(nested.piece_of), number)
         pieces = Stretches(line, nested.piece_start, nested.piece_end, name[nested.piece_of])
         self._add_stretches(pieces, lines, number, base, number, until)
-        every = _Opened(
+        every = OpenCalls(
             np.append(opened.start, items.start),
             nested.end,
             np.append(opened.whole, items.whole_end),
@@ -376,7 +413,7 @@ class _Build:
         kind = KIND_OF_TRACK[track % N_CLASSES]
         lines: Lined = {}
         lanes = Lanes()
-        for spans, high in _with_next(self._spool.merge(track)):
+        for spans, high in with_next(self._spool.merge(track)):
             zero = np.zeros(len(spans), np.int64)
             lane = lanes.of(zero, zero.astype(np.bool_), spans.start, spans.end).astype(np.int64)
             order = np.argsort(lane, kind="stable")
@@ -389,7 +426,7 @@ class _Build:
             until = FOREVER if high == FOREVER else high - origin
             self._add_stretches(Stretches(line, start, end, some.name), lines, first, base, first, until)
             self._advance(len(spans))
-        self._add_stretches(_NOTHING, lines, first, np.full(len(lines), level))
+        self._add_stretches(NOTHING, lines, first, np.full(len(lines), level))
         self._finish(lines, 0, 1)
 
     # -- both
@@ -425,118 +462,3 @@ class _Build:
         self._sink.finish()
         self._n_lines += len(lines)
         self._advance(n_steps, n_tracks, commit=True)
-
-
-# -- helpers of building ----------------------------------------------------------------------------------------------
-
-
-Lined = dict[int, OpenLine]  # by number, in their order
-_NOTHING = Stretches(*(np.empty(0, np.int64) for _ in range(4)))
-
-
-@dataclass(frozen=True)
-class _Opened:
-    """Calls that go on after a part, from the outside in. Times are ns since the origin."""
-
-    start: Ints
-    end: Ints
-    whole: Ints
-    name: Ints
-    item: Ints
-
-    def __len__(self) -> int:
-        return len(self.start)
-
-    def take(self, rows: Ints) -> _Opened:
-        return _Opened(self.start[rows], self.end[rows], self.whole[rows], self.name[rows], self.item[rows])
-
-    @classmethod
-    def nothing(cls) -> _Opened:
-        return cls(*(np.empty(0, np.int64) for _ in range(5)))
-
-
-@dataclass(frozen=True)
-class _TrackCalls:
-    """Calls of several tracks, nested with their times moved: by `shift` of each track, which includes the origin."""
-
-    spans: TrackSpans
-    track: Ints
-    nested: Nested
-    shift: Ints
-    origin: int
-
-    def pieces(self, first_line: Ints) -> Stretches:
-        """Return what was innermost when, on the line of each track."""
-        track, nested = self.track[self.nested.piece_of], self.nested
-        back, name = self.shift[track], self.spans.name[nested.piece_of]
-        return Stretches(first_line[track], nested.piece_start - back, nested.piece_end - back, name)
-
-    def items(self, first_line: Ints, rows: Ints) -> Items:
-        """Return the calls as items."""
-        start, end = self.spans.start - self.origin, self.nested.end - self.shift[self.track]
-        parent = self.nested.parent
-        parents = np.where(parent >= 0, self.spans.name[parent], ABSENT) if len(parent) else parent
-        columns = start, end, self.spans.end - self.origin, self.spans.name, rows
-        return Items(first_line[self.track], *columns, parent, parents, self.nested.depth)
-
-
-def _join_equal(stretches: Stretches) -> Stretches:
-    """Return stretches, with neighbours of one name as one."""
-    line, name = stretches.line, stretches.name
-    fresh = np.append(True, (line[1:] != line[:-1]) | (name[1:] != name[:-1]))
-    fresh[1:] |= stretches.start[1:] != stretches.end[:-1]
-    at = np.flatnonzero(fresh)
-    last = np.append(at[1:], len(line)) - 1
-    return Stretches(line[at], stretches.start[at], stretches.end[last], name[at])
-
-
-def _join_lines(one: Stretches, other: Stretches) -> Stretches:
-    """Return both, by line."""
-    if not len(one) or not len(other):
-        return one if len(one) else other
-    columns = ("line", "start", "end", "name")
-    both = Stretches(*(np.concatenate([getattr(one, name), getattr(other, name)]) for name in columns))
-    return both.take(np.argsort(both.line, kind="stable"))
-
-
-def _side_by_side(spans: TrackSpans, track: Ints, n_tracks: int) -> tuple[TrackSpans, Ints]:
-    """Return spans of several tracks with times that are one after the other, and how far each track was moved."""
-    low, high = np.full(n_tracks, 2**62), np.zeros(n_tracks, np.int64)
-    np.minimum.at(low, track, spans.start)
-    np.maximum.at(high, track, spans.end)
-    length = np.where(high >= low, high - low + 1, 0)
-    shift = np.cumsum(length) - length - np.where(length > 0, low, 0)
-    moved = shift[track]
-    return TrackSpans(spans.track, spans.start + moved, spans.end + moved, spans.name, spans.row), shift
-
-
-def _with_next(parts: Iterator[TrackSpans]) -> Iterator[tuple[TrackSpans, int]]:
-    """Yield each part with the first start of the next one, FOREVER after the last."""
-    here = next(parts, None)
-    while here is not None:
-        ahead = next(parts, None)
-        yield here, FOREVER if ahead is None else int(ahead.start[0])
-        here = ahead
-
-
-def _time_parts(
-    start: Ints, end: Ints, longest: int, low: int | None = None, high: int | None = None
-) -> Iterator[tuple[int, int, int]]:
-    """Yield the first and last row of parts of limited length and number of rows, and until when they go."""
-    n = len(start)
-    now = int(start[0]) if low is None and n else low or 0
-    last = max(int(end[-1]), now) if high is None else high
-    row = 0
-    while True:
-        until = min(last, max(now, int(start[row]) if row < n else now) + longest)
-        after = n if until == last else int(np.searchsorted(start, until))
-        if after - row > BATCH:
-            until = int(start[row + BATCH])
-            after = int(np.searchsorted(start, until))
-            if after <= row:  # all of them start together
-                after = int(np.searchsorted(start, until, side="right"))
-                until = last if after >= n else int(start[after])
-        yield row, after, until
-        row, now = after, until
-        if row >= n and until >= last:
-            return

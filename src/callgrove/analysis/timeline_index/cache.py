@@ -96,9 +96,11 @@ class PartialIndex:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._lock: IO[bytes] | None = (folder / "lock").open("wb")
+        begun = folder / "lock.new"
+        self._lock: IO[bytes] | None = begun.open("wb")
         with contextlib.suppress(OSError):  # some file systems have no locks: then the time of the last change tells
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        begun.rename(folder / "lock")  # which nobody ever sees unlocked: others would take the folder for a left one
 
     def __enter__(self) -> PartialIndex:
         return self

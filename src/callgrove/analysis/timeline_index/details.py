@@ -207,10 +207,11 @@ def _curve(profile: int, name: str, time: Ints, value: Floats, edges: Ints) -> C
     place = np.searchsorted(time, edges)
     n = np.diff(place)
     some = np.flatnonzero(n)
-    minimum, maximum, mean = (np.full(len(n), np.nan) for _ in range(3))
+    minimum, maximum, mean, last = (np.full(len(n), np.nan) for _ in range(4))
     if len(some):
         inside, firsts = value[: place[-1]], place[some]
         minimum[some], maximum[some] = np.minimum.reduceat(inside, firsts), np.maximum.reduceat(inside, firsts)
         mean[some] = np.add.reduceat(inside, firsts) / n[some]
+        last[some] = value[place[some + 1] - 1]
     before = float(value[place[0] - 1]) if place[0] else float("nan")
-    return Curve(profile, name, n, minimum, maximum, mean, before)
+    return Curve(profile, name, n, minimum, maximum, mean, last, before)

@@ -41,6 +41,8 @@ from callgrove.analysis.timeline_index.details import DetailReader, curves_of
 from callgrove.analysis.timeline_index.layout import Columns, DamagedIndex, IndexState, read_state
 from callgrove.analysis.timeline_index.legends import LegendReader
 from callgrove.analysis.timeline_index.pictures import PictureReader
+from callgrove.analysis.timeline_index.preview import Moments, Preview
+from callgrove.analysis.timeline_index.sources import NameNumbers
 from callgrove.analysis.timeline_index.windows import ItemReader
 from callgrove.arrays import ABSENT, Ints
 from callgrove.errors import CallgroveError, UsageError
@@ -57,7 +59,7 @@ class _Snapshot:
     """What an index holds at one time, ready to be asked."""
 
     def __init__(self, folder: Path, state: IndexState) -> None:
-        self.state = state
+        self.folder, self.state = folder, state
         self.columns = Columns(folder, state)
         self.lines = self.columns.whole("lines").copy()
         self.items = ItemReader(self.columns, self.lines)
@@ -92,6 +94,12 @@ class _Snapshot:
             raise UsageError(f"line {int(wrong[0])} does not exist; there are {len(self.lines)} lines so far")
         return chosen
 
+    def choose_rows(self, rows: Sequence[Ints]) -> list[Ints]:
+        """Return the lines of rows; UsageError for one that is not there."""
+        every = [np.asarray(row, np.int64) for row in rows]
+        self.choose(np.concatenate([np.empty(0, np.int64), *every]))
+        return every
+
     def clip(self, window: Window) -> tuple[int, int]:
         """Return a window in ns since the origin, as far as there is anything in it."""
         low, high = (int(time) - self.state.origin for time in window)
@@ -121,6 +129,8 @@ class TimelineIndex:
         self._snapshot: _Snapshot | None = None
         self._state: IndexState | None = None  # as building has told
         self._error = ""
+        self._read_names: NameNumbers | None = None  # of what is read here, not in another process
+        self._preview: Preview | None = None
         self.key = self._make_key()
 
     @classmethod
@@ -231,7 +241,10 @@ class TimelineIndex:
         with self._cache.begin(self.key) as partial:
             self._folder = partial.folder
             experiment = self._experiment if self._reopen is None else self._reopen()
-            build(experiment, self.options, partial.folder, self.key, self._hear)
+            self._read_names = NameNumbers()
+            if self.options.depth is None:  # what is at a depth is known when all is read
+                self._preview = Preview(len(experiment.profiles))
+            build(experiment, self.options, partial.folder, self.key, self._hear, self._read_names, self._preview)
             if self._files and self._make_key() != self.key:
                 raise CallgroveError(f"{self._files[0]}: changed while its timeline was read; open it again")
             self._folder = self._cache.finish(self.key, partial)
@@ -268,8 +281,9 @@ class TimelineIndex:
                 try:
                     self._snapshot = _Snapshot(folder, state)
                 except DamagedIndex:
-                    if state.is_complete:
+                    if folder.name == self.key:
                         raise
+                    self._snapshot = None  # its folder is being written, or was just renamed: see the next time
             return self._snapshot
 
     def _ask(self, question: Callable[[_Snapshot], Answer], nothing: Answer) -> Answer:
@@ -279,12 +293,34 @@ class TimelineIndex:
                 snapshot = self._now()
                 return nothing if snapshot is None else question(snapshot)
             except DamagedIndex:
-                self._cache.remove(self.key)
-                self._start()
+                if not self._forget_partial():
+                    self._cache.remove(self.key)
+                    self._start()
         snapshot = self._now()
         return nothing if snapshot is None else question(snapshot)
 
+    def _forget_partial(self) -> bool:
+        """Let go of what was read while the index was built; return whether that is what was asked. Its folder is gone
+        once the index is complete, which says nothing about the index."""
+        with self._guard:
+            if self._snapshot is None or self._snapshot.folder.name == self.key:
+                return False
+            self._snapshot = None
+            self._folder = self._cache.find(self.key) or self._folder
+            return True
+
     # -- what there is
+
+    @property
+    def is_reading(self) -> bool:
+        """Return whether the traces are still read for the first time: nothing can be asked but `moments`."""
+        return not self._error and self._ask(lambda snapshot: False, True)
+
+    @property
+    def moments(self) -> Moments | None:
+        """Return what was read so far, or before the lines that are there now; None where that is not known."""
+        preview, names = self._preview, self._read_names
+        return None if preview is None or names is None else preview.moments(names)
 
     @property
     def progress(self) -> Progress:
@@ -323,7 +359,7 @@ class TimelineIndex:
 
         def draw(snapshot: _Snapshot) -> Picture:
             low, high = snapshot.clip(window)
-            every = list(snapshot.choose(None)[:, None]) if rows is None else [snapshot.choose(row) for row in rows]
+            every = list(snapshot.choose(None)[:, None]) if rows is None else snapshot.choose_rows(rows)
             if high == low or not every:
                 return _no_picture(window, len(every))
             picture = snapshot.pictures.read(low, high, columns, every)
@@ -351,6 +387,13 @@ class TimelineIndex:
             return snapshot.details.spans_in(chosen, low, max(low, high), limit, snapshot.state.origin)
 
         return self._ask(read, _no_rows())
+
+    def most_in(self, window: Window, lines: Ints | None = None) -> int:
+        def count(snapshot: _Snapshot) -> int:
+            low, high = snapshot.clip(window)
+            return snapshot.items.count_blocks(snapshot.choose(lines), low, high)
+
+        return self._ask(count, 0)
 
     def stack_at(self, line: int, time_ns: int) -> Stack:
         def read(snapshot: _Snapshot) -> Stack:

@@ -142,7 +142,7 @@ class _Sums:
         if len(self.line).bit_length() + name_bits + bits <= FREE_BITS:  # the place in the low bits: a sort of integers
             key <<= bits
             key |= np.arange(n)
-            key.sort()
+            key.sort(kind="stable")  # nearly in order: runs are merged
             order = key & ((1 << bits) - 1)
             key >>= bits
         else:

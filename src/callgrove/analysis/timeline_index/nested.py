@@ -71,7 +71,7 @@ def _by_end(end: Ints) -> Ints:
     if (int(end.max()) - low).bit_length() + bits <= FREE_BITS:  # the number in the low bits: one sort of integers
         key = (end - low) << bits
         key |= np.arange(n - 1, -1, -1)
-        key.sort()
+        key.sort(kind="stable")
         key &= (1 << bits) - 1
         return n - 1 - key
     return n - 1 - np.argsort(end[::-1], kind="stable")

@@ -36,6 +36,7 @@ __all__ = ["PictureReader", "level_for"]
 FINE_ITEMS = 16_000  # that cells of a picture are made of, instead of showing wider ones
 ROWS_CELLS = 1 << 18  # cells that are copied at a time
 CELLS_AT_ONCE = 1 << 21  # of lines that are merged
+FEW_LINES = 8  # of a row, up to which all are compared with each other
 MERGED_CELLS = 1 << 23  # of lines that are merged in a picture; beyond that cells are wider
 
 
@@ -63,9 +64,12 @@ class PictureReader:
             level += 1
             if (high - low) >> level < columns // 2:
                 break
+        line = np.concatenate([np.empty(0, np.int64), *rows])
+        is_fine = self._has_few_items(line, level, low >> level, ((high - 1) >> level) - (low >> level) + 1)
+        if len(line) and not is_fine:  # cells of which all rows have several would be repeated
+            level = max(level, int(self._base[line].min(initial=self._top)))
         first = low >> level
         n_cells = ((high - 1) >> level) - first + 1
-        is_fine = self._has_few_items(np.concatenate([np.empty(0, np.int64), *rows]), level, first, n_cells)
         draw = self._merge if is_merged else self._rows
         name, share, busy, coarse = draw(rows, n_lines, level, first, n_cells, is_fine)
         return Picture(first << level, 1 << level, name, share, busy, coarse, is_merged)
@@ -184,23 +188,10 @@ class PictureReader:
         raw, coarse_lines = self._cells(line, level, first, n_cells, is_fine)
         names, shares, busies = self._decode(raw)
         owner = np.repeat(np.arange(len(rows)), n_lines)
-        name = np.full((len(rows), n_cells), ABSENT, np.int32)
-        share, busy = (np.zeros((len(rows), n_cells), np.int64) for _ in range(2))
-        np.add.at(busy, owner, busies)
         coarse = np.ones(len(rows), np.int64)
         np.maximum.at(coarse, owner, coarse_lines)
-        busy_line, cell = np.nonzero(names >= 0)
-        if len(cell):
-            group = owner[busy_line] * n_cells + cell
-            order = np.lexsort((names[busy_line, cell], group))
-            busy_line, cell, group = busy_line[order], cell[order], group[order]
-            met = names[busy_line, cell]
-            at = np.flatnonzero(np.append(True, (group[1:] != group[:-1]) | (met[1:] != met[:-1])))
-            total = np.add.reduceat(shares[busy_line, cell].astype(np.int64), at)
-            best = np.lexsort((met[at], -total, group[at]))
-            best = best[np.append(True, group[at][best][1:] != group[at][best][:-1])]
-            name.reshape(-1)[group[at][best]] = met[at][best]
-            share.reshape(-1)[group[at][best]] = total[best]
+        add_up = _add_few if int(n_lines.max(initial=0)) <= FEW_LINES else _add_many
+        name, share, busy = add_up(names, shares, busies, n_lines)
         whole = np.maximum(n_lines, 1)[:, None]
         return (
             name,
@@ -208,3 +199,53 @@ class PictureReader:
             ((busy + whole // 2) // whole).astype(np.uint8),
             coarse,
         )
+
+
+# -- sums of shares over the lines of rows; all names of rows by line and cell -----------------------------------------
+
+
+Merged = tuple[Ids, Ints, Ints]  # the name with the largest sum of shares, that sum, and that of all names
+
+
+def _add_few(names: Ids, shares: Array, busies: Array, n_lines: Ints) -> Merged:
+    """Merge rows of few lines: each line is compared with each other one."""
+    most, n_cells = max(1, int(n_lines.max(initial=0))), names.shape[1]
+    line = np.cumsum(n_lines) - n_lines
+    one, is_there = line[:, None] + np.arange(most), np.arange(most) < n_lines[:, None]
+    name, share, busy = (np.zeros((most, len(n_lines), n_cells), kind) for kind in (np.int32, np.int32, np.int32))
+    for k in range(most):
+        rows = np.flatnonzero(is_there[:, k])
+        name[k], share[k, rows], busy[k, rows] = ABSENT, shares[one[rows, k]], busies[one[rows, k]]
+        name[k, rows] = names[one[rows, k]]
+    best = np.full((len(n_lines), n_cells), -1, np.int64)
+    for k in range(most):
+        total = share[k].copy()
+        for other in range(most):
+            if other != k:
+                total += np.where(name[other] == name[k], share[other], 0)
+        score = (total.astype(np.int64) << 32) - name[k]  # of equal sums the first name
+        np.maximum(best, np.where(name[k] >= 0, score, -1), out=best)
+    total = (best + (1 << 32) - 1) >> 32
+    winner = np.where(best >= 0, (total << 32) - best, ABSENT).astype(np.int32)
+    return winner, np.where(best >= 0, total, 0), busy.sum(axis=0, dtype=np.int64)
+
+
+def _add_many(names: Ids, shares: Array, busies: Array, n_lines: Ints) -> Merged:
+    """Merge rows of any number of lines: sums of equal names lie side by side when they are sorted."""
+    n_cells = names.shape[1]
+    owner = np.repeat(np.arange(len(n_lines)), n_lines)
+    name = np.full((len(n_lines), n_cells), ABSENT, np.int32)
+    share, busy = (np.zeros((len(n_lines), n_cells), np.int64) for _ in range(2))
+    np.add.at(busy, owner, busies)
+    line, cell = np.nonzero(names >= 0)
+    if len(cell):
+        group, met = owner[line] * n_cells + cell, names[line, cell]
+        order = np.lexsort((met, group))
+        group, met, shares_of = group[order], met[order], shares[line, cell][order]
+        at = np.flatnonzero(np.append(True, (group[1:] != group[:-1]) | (met[1:] != met[:-1])))
+        total = np.add.reduceat(shares_of.astype(np.int64), at)
+        best = np.lexsort((met[at], -total, group[at]))
+        best = best[np.append(True, group[at][best][1:] != group[at][best][:-1])]
+        name.reshape(-1)[group[at][best]] = met[at][best]
+        share.reshape(-1)[group[at][best]] = total[best]
+    return name, share, busy

@@ -75,8 +75,9 @@ class NameNumbers:
 
     @property
     def tables(self) -> tuple[list[str], list[str]]:
-        """Return texts and kinds by number."""
-        return [text for text, _ in self._numbers], [kind for _, kind in self._numbers]
+        """Return texts and kinds by number, as they are now: another thread may be adding some."""
+        pairs = list(self._numbers)
+        return [text for text, _ in pairs], [kind for _, kind in pairs]
 
 
 class SampleNames:

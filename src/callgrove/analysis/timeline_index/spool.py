@@ -235,7 +235,7 @@ def _by_start(start: Ints) -> Ints:
     if (int(start.max()) - least).bit_length() + bits <= FREE_BITS:
         key = (start - least) << bits
         key |= np.arange(n)
-        key.sort()
+        key.sort(kind="stable")
         key &= (1 << bits) - 1
         return key
     return np.argsort(start, kind="stable")

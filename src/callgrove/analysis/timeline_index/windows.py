@@ -12,12 +12,15 @@ from functools import cached_property
 import numpy as np
 
 from callgrove.analysis.timeline_index.answers import LineKind
+from callgrove.analysis.timeline_index.items import BLOCK
 from callgrove.analysis.timeline_index.layout import LONG, Columns
 from callgrove.analysis.timeline_index.levels import Stretches
 from callgrove.analysis.timeline_index.nested import nest
 from callgrove.arrays import ABSENT, Array, Bools, Ints
 
 __all__ = ["BlockRange", "ItemReader", "WindowItems", "join_ranges", "move_apart"]
+
+MOST_COUNTED = 1 << 16  # blocks that are counted one by one; more are taken for full ones
 
 
 def join_ranges(first: Ints, n: Ints) -> Ints:
@@ -88,6 +91,15 @@ class ItemReader:
             low = np.where(goes_up, middle + 1, low)
             high = np.where(open_ & ~goes_up, middle, high)
         return low
+
+    def count_blocks(self, line: Ints, low: int, high: int) -> int:
+        """Return how many items are in the blocks that windows of lines touch: as many as `read` would give."""
+        n = len(line)
+        blocks = self.blocks(line, np.full(n, low), np.full(n, high))
+        count = blocks.last - blocks.first
+        if int(count.sum()) > MOST_COUNTED:
+            return int(count.sum()) * BLOCK
+        return int(self._columns.gather("block_n", join_ranges(blocks.first, count)).sum())
 
     def read(self, blocks: BlockRange) -> WindowItems:
         """Return all items of blocks."""

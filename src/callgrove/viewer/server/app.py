@@ -11,17 +11,20 @@ POST api/open?input=K open an input again
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import html
+import sys
 import threading
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from callgrove._version import __version__
 from callgrove.errors import CallgroveError, InputError, compose_text
 from callgrove.model.table import visible
-from callgrove.viewer.page import encode, modules, style
+from callgrove.viewer.page import encode_answer, modules, style
 from callgrove.viewer.server.answers import answer, outline, save_report
 from callgrove.viewer.server.inputs import Input, StaleInput
 from callgrove.viewer.server.parameters import BadRequest, Parameters
@@ -37,6 +40,7 @@ T = TypeVar("T")
 
 THREADS = 4
 MOST_WAITING = 400  # requests; more of them are refused at once
+GIVE_BACK_S = 1.0  # between two times that freed memory is given back
 STYLE = "theme.css"
 AS_FILE = 'attachment; filename="report.html"'
 CLOSED = 499  # nobody reads it: the client has gone
@@ -71,6 +75,27 @@ class Abandoned(CallgroveError):
 # -- work --------------------------------------------------------------------------------------------------------------
 
 
+class _Memory:
+    """Gives freed memory back to the system, now and then. glibc keeps what was freed for the thread that had it, and
+    every request has a thread of its own: after 1,000 requests a viewer of 10^6 spans had 2 GB, of which 180 MB were in
+    use. Elsewhere nothing is done."""
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._latest = 0.0
+        self._trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
+
+    def give_back(self) -> None:
+        """Give back what is free, unless that was done just now."""
+        if self._trim is None or monotonic() - self._latest < GIVE_BACK_S or not self._guard.acquire(blocking=False):
+            return
+        try:
+            self._trim(0)
+            self._latest = monotonic()
+        finally:
+            self._guard.release()
+
+
 @dataclass
 class Work:
     """Threads that compute answers. A request whose client went away while it waited is not computed. Threads are
@@ -80,6 +105,7 @@ class Work:
     most_waiting: int = MOST_WAITING
     n_waiting: int = 0
     _turn: asyncio.Semaphore | None = field(default=None, repr=False)
+    _memory: _Memory = field(default_factory=_Memory, repr=False)
 
     async def run(self, request: Request, compute: Callable[[], T]) -> T:
         """Return what a function returns, once there is a thread for it."""
@@ -91,12 +117,12 @@ class Work:
             async with self._turn:
                 if await request.is_disconnected():
                     raise Abandoned("the client has gone")
-                return await _on_thread(compute)
+                return await _on_thread(compute, self._memory)
         finally:
             self.n_waiting -= 1
 
 
-async def _on_thread(compute: Callable[[], T]) -> T:
+async def _on_thread(compute: Callable[[], T], memory: _Memory) -> T:
     """Return what a function returns on a thread of its own."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[T] = loop.create_future()
@@ -110,12 +136,15 @@ async def _on_thread(compute: Callable[[], T]) -> T:
             done.set_result(result)  # type: ignore[arg-type]
 
     def run() -> None:
+        result: T | None = None
+        error: BaseException | None = None
         try:
-            result, error = compute(), None
+            result = compute()
         except Exception as problem:
-            loop.call_soon_threadsafe(settle, None, problem)
-            return
+            error = problem
         loop.call_soon_threadsafe(settle, result, error)
+        del result, error
+        memory.give_back()
 
     threading.Thread(target=run, daemon=True).start()
     return await asyncio.shield(done)
@@ -150,22 +179,23 @@ def make_app(inputs: Sequence[Input], title: str, work: Work, complain: Callable
         name = request.path_params["name"]
         is_report = name == "report"
 
-        def compute() -> str:
+        def compute() -> str | bytes:
             parameters = Parameters.parse(request.scope["query_string"])
             if is_report:
                 return save_report(inputs, parameters)
-            return encode(outline(inputs, __version__) if name == "outline" else answer(inputs, name, parameters))
+            document = outline(inputs, __version__) if name == "outline" else answer(inputs, name, parameters)
+            return encode_answer(document)
 
         try:
-            text = await work.run(request, compute)
+            body = await work.run(request, compute)
         except Exception as error:
             status, problem = _describe(error, complain)
             return JSONResponse(problem, status)
         if is_report:
             return Response(
-                text, media_type="text/html", headers={"content-disposition": 'attachment; filename="report.html"'}
+                body, media_type="text/html", headers={"content-disposition": 'attachment; filename="report.html"'}
             )
-        return Response(text, media_type="application/json")
+        return Response(body, media_type="application/octet-stream")
 
     async def open_again(request: Request) -> Response:
         try:

@@ -7,23 +7,22 @@ all, so that such an input answers nothing until it is opened again.
 
 from __future__ import annotations
 
-import os
-import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event, RLock, Thread
 from time import monotonic
 
+from callgrove.binary.file_states import FileStates, look_at_files
 from callgrove.errors import CallgroveError, InputError, compose_text
 from callgrove.model.experiment import Experiment
 from callgrove.model.study.series import Study
 from callgrove.viewer.page import Choice
 from callgrove.viewer.server.looks import Looks
+from callgrove.viewer.server.timelines import Timelines
 
 __all__ = ["Input", "Progress", "StaleInput", "Wanted"]
 
-MOST_FILES = 2_000  # of a folder that are looked at again
 LOOK_AGAIN_S = 1.0
 RECENT_S = 10.0  # a file that changed so lately is probably still written
 
@@ -42,41 +41,13 @@ class Wanted:
     paths: tuple[str, ...]
     open: Callable[[Progress], Opened]
     choice: Choice = field(default_factory=Choice)
+    reading: str = ""  # how: an index of a timeline is that of files and of how they are read
 
 
 # -- files as they were ------------------------------------------------------------------------------------------------
 
-FileState = tuple[int, int, int]  # inode, bytes, time of the last change in ns
 
-
-def look_at_files(paths: Sequence[str]) -> dict[str, FileState]:
-    """Return the state of some files, and of what lies in folders among them: the first two levels of these."""
-    states: dict[str, FileState] = {}
-    for path in paths:
-        for place, status in _walk(path, 2):
-            states[place] = (status.st_ino, status.st_size, status.st_mtime_ns)
-            if len(states) >= MOST_FILES:
-                return states
-    return states
-
-
-def _walk(path: str, levels: int) -> Iterator[tuple[str, os.stat_result]]:
-    try:
-        status = os.stat(path)  # noqa: PTH116 - many files of Lustre: no objects
-    except OSError:
-        return
-    if not stat.S_ISDIR(status.st_mode):
-        yield path, status
-    elif levels:
-        try:
-            names = sorted(os.listdir(path))  # noqa: PTH208
-        except OSError:
-            return
-        for name in names[:MOST_FILES]:
-            yield from _walk(f"{path}/{name}", levels - 1)
-
-
-def say_difference(before: dict[str, FileState], now: dict[str, FileState], since: float) -> str:
+def say_difference(before: FileStates, now: FileStates, since: float) -> str:
     """Return what happened to files; empty where nothing did. `since` is the time of now in seconds."""
     for path, state in before.items():
         if path not in now:
@@ -106,7 +77,7 @@ class Input:
     error: CallgroveError | None = None
     looks: Looks | None = None
     _progress: tuple[str, int, int | None] = ("opening", 0, None)
-    _files: dict[str, FileState] = field(default_factory=dict)
+    _files: FileStates = field(default_factory=dict)
     _looked: float = 0.0
     _difference: str = ""
 
@@ -117,17 +88,38 @@ class Input:
 
     def _open(self) -> None:
         with self.lock:
+            self.close()
             self.error, self.looks, self._difference = None, None, ""
             try:
                 self._files = look_at_files(self.wanted.paths)
                 opened = self.wanted.open(self._report)
-                self.looks = Looks(opened, self.wanted.paths, self.spell, self.wanted.choice)
+                timelines = self._make_timelines(opened)
+                self.looks = Looks(opened, self.wanted.paths, self.spell, self.wanted.choice, timelines)
             except CallgroveError as error:
                 self.error = error
             except Exception as error:  # of a thread: whoever asks hears of it
                 self.error = InputError(f"{self.name}: this is a bug in callgrove: {type(error).__name__}: {error}")
             finally:
                 self.settled.set()
+
+    def _make_timelines(self, opened: Opened) -> Timelines | None:
+        """Return the timelines of what was opened. Their indexes are built of what is opened for them, where there are
+        files: readers are not made for several threads."""
+        if not isinstance(opened, Experiment):
+            return None
+        has_files = any(Path(path).exists() for path in self.wanted.paths)
+        again = self._open_again if has_files else None
+        return Timelines(opened, self.wanted.paths, self.wanted.reading, again, self.lock)
+
+    def _open_again(self) -> Experiment:
+        opened = self.wanted.open(lambda label, done, total: None)
+        assert isinstance(opened, Experiment)
+        return opened
+
+    def close(self) -> None:
+        """Let go of the indexes of timelines, and stop building any."""
+        if self.looks is not None and self.looks.timelines is not None:
+            self.looks.timelines.close()
 
     def _report(self, label: str, done: int, total: int | None) -> None:
         self._progress = (label, done, total)

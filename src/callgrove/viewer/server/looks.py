@@ -8,44 +8,53 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from callgrove.algebra.selecting import ContextSelection, select_contexts
+from callgrove.algebra.window_costs import costs_in_window
 from callgrove.analysis.costs import Costs, costs
 from callgrove.errors import UsageError
 from callgrove.explore.measures import Measures
 from callgrove.model.definitions import with_metric
 from callgrove.model.experiment import Experiment
+from callgrove.model.selection import choose_window
 from callgrove.model.study.series import Study
 from callgrove.patterns.hatchet import is_hatchet_query
 from callgrove.patterns.syntax import PatternError, parse_pattern
+from callgrove.render.units import duration_ns
 from callgrove.viewer.page import Choice
 from callgrove.viewer.server.parameters import Parameters
+from callgrove.viewer.server.timelines import Timelines
 
-__all__ = ["LOOK", "Look", "Looks", "Recent"]
+__all__ = ["LOOK", "Look", "Looks", "Recent", "select_part"]
 
 T = TypeVar("T")
 Opened = Experiment | Study
 
-LOOK = ("input", "metric", "derive", "filter")  # parameters of every request
+LOOK = ("input", "metric", "derive", "filter", "window")  # parameters of every request
 MOST_DERIVED = 12
-KEPT_EXPERIMENTS, KEPT_COSTS, KEPT_OTHERS = 4, 16, 24
+KEPT_EXPERIMENTS, KEPT_COSTS, KEPT_WINDOWS, KEPT_OTHERS = 4, 16, 2, 24
 
 
 @dataclass(frozen=True)
 class Look:
-    """What of an input is looked at. An empty metric is the default one."""
+    """What of an input is looked at. An empty metric is the default one. A window is a text as `--window` has it: what
+    is looked at then are the costs that traces give in it."""
 
     metric: str = ""
     derive: tuple[str, ...] = ()
     filter: str = ""
+    window: str = ""
 
     @classmethod
     def of(cls, parameters: Parameters) -> Look:
         """Return the look that a request names."""
         return cls(
-            parameters.text("metric", ""), parameters.texts("derive", MOST_DERIVED), parameters.text("filter", "")
+            parameters.text("metric", ""),
+            parameters.texts("derive", MOST_DERIVED),
+            parameters.text("filter", ""),
+            parameters.text("window", ""),
         )
 
 
@@ -67,6 +76,20 @@ class Recent:
         return made
 
 
+def select_part(experiment: Experiment, pattern: str) -> Experiment:
+    """Return the part of an experiment whose call paths a pattern matches; all of it where there is none."""
+    if not pattern.strip():
+        return experiment
+    if not is_hatchet_query(pattern):
+        parse_pattern(pattern)
+    try:
+        return select_contexts(experiment, ContextSelection(query=[pattern]))
+    except UsageError as error:
+        if isinstance(error.__context__, PatternError):  # which knows the character
+            raise error.__context__ from None
+        raise
+
+
 @dataclass
 class Looks:
     """What was opened, and everything that is made of it. Not for several threads at once."""
@@ -75,9 +98,25 @@ class Looks:
     paths: Sequence[str]
     spell: Callable[[str], str] = str
     choice: Choice = field(default_factory=Choice)
+    timelines: Timelines | None = None
     _experiments: Recent = field(default_factory=lambda: Recent(KEPT_EXPERIMENTS))
     _costs: Recent = field(default_factory=lambda: Recent(KEPT_COSTS))
+    _windows: Recent = field(default_factory=lambda: Recent(KEPT_WINDOWS))
     others: Recent = field(default_factory=lambda: Recent(KEPT_OTHERS))
+
+    def in_window(self, window: str) -> Looks:
+        """Return looks at the costs that traces give in a window; those of all of the time where there is none. Few are
+        kept: each is an experiment of its own."""
+        if not window:
+            return self
+        return self._windows.get(window, lambda: self._make_window(window))
+
+    def _make_window(self, window: str) -> Looks:
+        if isinstance(self.opened, Study):
+            raise UsageError("a study of series has no traces")
+        times = choose_window(self.opened, window, "", "", duration_ns)
+        assert times is not None
+        return Looks(costs_in_window(self.opened, times), self.paths, self.spell, replace(self.choice, metric=None))
 
     def metrics(self, look: Look) -> list[str]:
         """Return the metrics that can be shown: those that the profiler shows first, then the others."""
@@ -108,16 +147,7 @@ class Looks:
         if isinstance(self.opened, Study):
             raise UsageError("a study of series has no contexts")
         experiment = with_metric(self.opened, *look.derive) if look.derive else self.opened
-        if not look.filter.strip():
-            return experiment
-        if not is_hatchet_query(look.filter):
-            parse_pattern(look.filter)
-        try:
-            return select_contexts(experiment, ContextSelection(query=[look.filter]))
-        except UsageError as error:
-            if isinstance(error.__context__, PatternError):  # which knows the character
-                raise error.__context__ from None
-            raise
+        return select_part(experiment, look.filter)
 
     def metric(self, look: Look) -> str:
         """Return the name of the metric that is looked at."""

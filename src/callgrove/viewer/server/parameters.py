@@ -78,6 +78,11 @@ class Parameters:
             raise BadRequest(f"{name}: is no whole number from {lowest} to {highest}")
         return number
 
+    def integers(self, name: str, lowest: int, highest: int, most: int) -> list[int]:
+        """Return all whole numbers that a parameter was given."""
+        alone = [Parameters(((name, text),)) for text in self.texts(name, most)]
+        return [one.integer(name, lowest, highest) for one in alone]
+
     def real(self, name: str, lowest: float, highest: float, default: float | None = None) -> float:
         """Return a number between two others."""
         text = self.text(name, None if default is None else repr(default))

@@ -23,7 +23,7 @@ from callgrove.viewer.profile_tree import describe_metric
 from callgrove.viewer.server.looks import Look, Looks
 from callgrove.viewer.server.parameters import BadRequest, Parameters
 
-__all__ = ["NODE", "answer_path", "answer_rows", "answer_search", "find_node", "read_view"]
+__all__ = ["NODE", "answer_path", "answer_rows", "answer_search", "find_node", "make_view", "read_key", "read_view"]
 
 VIEWS = ("tree", "callers", "flat")
 NODE = ("view", "by", "node")  # parameters of requests about one row
@@ -68,7 +68,7 @@ def find_node(view: View, key: str) -> int:
     """Return the node of a key; the empty one stands above all rows."""
     if not key:
         return ABOVE
-    numbers = _read_key(key)
+    numbers = read_key(key)
     if isinstance(view, CallerView):
         return view.find(numbers)
     node = numbers[-1]
@@ -77,7 +77,8 @@ def find_node(view: View, key: str) -> int:
     return node
 
 
-def _read_key(key: str) -> list[int]:
+def read_key(key: str) -> list[int]:
+    """Return the numbers of a key."""
     words = key.split(".")
     if len(words) > LONGEST_KEY or not all(word.isascii() and word.isdigit() and len(word) < 12 for word in words):
         raise BadRequest("node: is no row of this view")

@@ -148,6 +148,8 @@ class Viewer:
             await self._server.serve(sockets=[self._socket])
         finally:
             watching.cancel()
+            for one in self.inputs:
+                one.close()
             self._socket.close()
 
     def _touch(self) -> None:

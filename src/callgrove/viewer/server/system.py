@@ -6,6 +6,7 @@ those of all of them, whatever is joined.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,10 +15,13 @@ from callgrove.analysis.costs import Costs, Groups
 from callgrove.analysis.spread.entities import ENTITIES, Entities, choose_entities, entities_of
 from callgrove.analysis.spread.imbalance import spread_statistics
 from callgrove.analysis.spread.values import EntityCosts, demand_spread, everything
-from callgrove.arrays import Floats, Ints
+from callgrove.arrays import Array, Floats, Ints
+from callgrove.errors import UsageError
 from callgrove.explore.details import read_source, read_values
 from callgrove.explore.views import ABOVE, CallTree, FlatView, View
+from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Scope
+from callgrove.model.system import Topology
 from callgrove.viewer.page import Texts
 from callgrove.viewer.profile import Places
 from callgrove.viewer.profile_tree import describe_metric
@@ -25,10 +29,11 @@ from callgrove.viewer.server.looks import Look, Looks
 from callgrove.viewer.server.parameters import Parameters
 from callgrove.viewer.server.rows import find_node, make_view, read_view
 
-__all__ = ["answer_grid", "answer_source", "answer_spread"]
+__all__ = ["answer_grid", "answer_source", "answer_spread", "answer_topology"]
 
 MOST_BARS = 2_048  # entities that are drawn one by one
 MOST_CELLS, MOST_LANES = 4_096, 64  # of the heat map
+MOST_PLACES = 65_536  # of a topology
 SOURCE_LINES = 400  # around the line of a row
 QUARTILES = (25, 50, 75)
 
@@ -84,7 +89,7 @@ def _summarise(values: Floats) -> Document:
     return {**spread_statistics(values), "p25": low, "median": middle, "p75": high, "sum": float(values.sum())}
 
 
-def _join(names: tuple[str, ...], values: Floats) -> Document:
+def _join(names: Sequence[str], values: Floats) -> Document:
     """Return values one by one, or those of neighbours together."""
     joined = max(1, -(-len(values) // MOST_BARS))
     if joined == 1:
@@ -107,8 +112,7 @@ def answer_grid(looks: Looks, look: Look, parameters: Parameters) -> Document:
     profiles: Ints = experiment.values.known if costs.profiles is None else costs.profiles
     of = np.full(len(experiment.profiles), -1)
     of[profiles] = np.arange(len(profiles))
-    labels = tuple(experiment.profiles.label(profile) for profile in profiles.tolist())
-    values = _read(view, node, Entities("profile", labels, of, profiles[:0]))
+    values = _read(view, node, Entities("profile", experiment.profiles.labels(profiles), of, profiles[:0]))
     grid = looks.others.get(
         ("grid", look.derive, look.filter), lambda: Places(experiment, profiles, MOST_LANES).grid(MOST_CELLS)
     )
@@ -117,6 +121,65 @@ def answer_grid(looks: Looks, look: Look, parameters: Parameters) -> Document:
         mean = grid.combine(np.nan_to_num(values), np.add, 0.0) / n_known
     low, high = grid.combine(values, np.fmin, np.nan), grid.combine(values, np.fmax, np.nan)
     return {"metric": describe_metric(costs), "grid": grid.data, "mean": mean, "low": low, "high": high}
+
+
+# -- topologies --------------------------------------------------------------------------------------------------------
+
+
+def answer_topology(looks: Looks, look: Look, parameters: Parameters) -> Document:
+    """Return the cost of a row in every place of a Cartesian arrangement of processes or threads. Neighbours in the
+    first dimension are one cell where there are more than a picture can show."""
+    view = read_view(looks, look, parameters)
+    node, costs = find_node(view, parameters.text("node", "")), view.measures.first
+    system = costs.experiment.system
+    number = parameters.integer("topology", 0, max(len(system.topologies) - 1, 0), 0)
+    if not system.topologies:
+        raise UsageError("this input has no topology")
+    topology = system.topologies[number]
+    places, inverse = np.unique(topology.system.astype(np.int64), return_inverse=True)
+    entry, names = inverse.reshape(-1), tuple(system.name[place] for place in places.tolist())
+    by_place = _read(view, node, Entities("place", names, _find_places(costs.experiment, places), places[:0]))
+    joined = max(1, -(-int(np.prod(topology.sizes)) // MOST_PLACES))
+    sizes = (-(-topology.sizes[0] // joined), *topology.sizes[1:])
+    columns = [column // (1 if k else joined) for k, column in enumerate(topology.coordinates.T.astype(np.int64))]
+    codes, first, cell = np.unique(np.ravel_multi_index(columns, sizes), return_index=True, return_inverse=True)
+    return {
+        "metric": describe_metric(costs),
+        "name": topology.name,
+        "sizes": list(sizes),
+        "dimensions": _name_dimensions(topology),
+        "coordinates": [np.asarray(one, np.int64) for one in np.unravel_index(codes, sizes)],
+        "place": Texts([names[place] for place in entry[first].tolist()]),
+        "n_joined": joined,
+        **_combine_cells(by_place[entry], cell.reshape(-1), len(codes)),
+    }
+
+
+def _combine_cells(values: Floats, cell: Array, n: int) -> dict[str, Floats]:
+    """Return the mean, the least and the most of every cell; NaN where nothing has a value."""
+    known = ~np.isnan(values)
+    low, high = np.full(n, np.nan), np.full(n, np.nan)
+    np.fmin.at(low, cell, values)
+    np.fmax.at(high, cell, values)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        mean = np.bincount(cell[known], values[known], n) / np.bincount(cell[known], minlength=n)
+    return {"mean": mean, "low": low, "high": high}
+
+
+def _name_dimensions(topology: Topology) -> list[str]:
+    given = dict(enumerate(topology.dimension_names))
+    return [given.get(k) or f"dimension {k}" for k in range(len(topology.sizes))]
+
+
+def _find_places(experiment: Experiment, places: Array) -> Ints:
+    """Return which of some nodes of the system tree each profile is, or lies below; -1 for none."""
+    system = experiment.system
+    of: Ints = np.full(len(system) + 1, -1, np.int64)
+    of[places] = np.arange(len(places))
+    for node, above in enumerate(system.parent.tolist()):  # parents come first
+        if of[node] < 0 and above >= 0:
+            of[node] = of[above]
+    return of[experiment.profiles.system]
 
 
 # -- source ------------------------------------------------------------------------------------------------------------

@@ -11,14 +11,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from callgrove.analysis.metric_tree import metric_tree
-from callgrove.explore.views import ABOVE
 from callgrove.model.experiment import Experiment
 from callgrove.model.study.series import Study
 from callgrove.viewer.page import Choice, Detail, Limits, Panel, PanelMaker
-from callgrove.viewer.profile import ProfileMaker, profile_maker
-from callgrove.viewer.profile_tree import ShownCosts
+from callgrove.viewer.profile import profile_maker
 from callgrove.viewer.report import MAKERS, summary_of
+from callgrove.viewer.server.flame import make_flame, profile_of
 from callgrove.viewer.server.looks import Look, Looks, Opened
+from callgrove.viewer.server.sql import make_sql
+from callgrove.viewer.server.timeline_answers import timeline_document
 from callgrove.viewer.summaries import (
     FEWEST_LOCATIONS,
     FEWEST_POINTS,
@@ -30,12 +31,11 @@ from callgrove.viewer.summaries import (
 )
 from callgrove.viewer.timeline.maker import timeline_maker
 
-__all__ = ["flame_document", "make_tab", "outline_section", "panel_document"]
+__all__ = ["DETAIL", "make_tab", "maker_of", "outline_section", "panel_document"]
 
 LIMITS = Limits()
 DETAIL = Detail()
 OVERVIEW = "Overview"
-NARROWEST = 1 / 8_000  # of the width of a flame graph: less than a pixel of the widest screens
 Make = Callable[[Opened, Choice, Limits], PanelMaker | None]
 
 
@@ -98,22 +98,21 @@ def _has_points(looks: Looks) -> bool:
 # -- what they show ----------------------------------------------------------------------------------------------------
 
 
-def _profile(looks: Looks, look: Look) -> ProfileMaker:
-    """Return the maker of panels of the metric that is looked at."""
+def maker_of(make: Make, looks: Looks, look: Look) -> PanelMaker | None:
+    """Return a maker of the report for a look. That of models is kept: further requests are answered by it."""
 
-    def make() -> ProfileMaker:
-        shown = ShownCosts((looks.costs(look),), 0, 0)
-        return ProfileMaker(looks.experiment(look), shown, replace(looks.choice, metric=look.metric), LIMITS)
+    def maker() -> PanelMaker | None:
+        opened = looks.experiment(look) if isinstance(looks.opened, Experiment) else looks.opened
+        return make(opened, replace(looks.choice, metric=look.metric or looks.choice.metric), LIMITS)
 
-    return looks.others.get(("profile", replace(look, metric=looks.metric(look))), make)
+    return looks.others.get(("maker", make, look), maker) if make is scaling_maker else maker()
 
 
 def _made(make: Make, looks: Looks, look: Look) -> list[Panel]:
     """Return the panels of a maker of the report, which are made once for a look."""
 
     def panels() -> list[Panel]:
-        opened = looks.experiment(look) if isinstance(looks.opened, Experiment) else looks.opened
-        maker = make(opened, replace(looks.choice, metric=look.metric or looks.choice.metric), LIMITS)
+        maker = maker_of(make, looks, look)
         return list(maker.panels(DETAIL)) if maker is not None else []
 
     return looks.others.get((make, look), panels)
@@ -121,32 +120,15 @@ def _made(make: Make, looks: Looks, look: Look) -> list[Panel]:
 
 def _overview(looks: Looks, look: Look) -> Iterator[Panel]:
     if has_costs(looks):
-        yield _profile(looks, look).overview_panel(DETAIL)
+        yield profile_of(looks, look).overview_panel(DETAIL)
     rest = replace(look, metric="")
     for make, fits in ((gpu_maker, _has_spans), (scaling_maker, _has_points)):
         if fits(looks):
             yield from _named(_made(make, looks, look if make is scaling_maker else rest), OVERVIEW)
 
 
-def _flame(looks: Looks, look: Look) -> Iterator[Panel]:
-    """Yield the flame graph of everything; what is too narrow to be seen is asked for when somebody zooms there."""
-    costs = looks.costs(look)
-    if not costs.is_additive or costs.has_missing:
-        name = costs.metric.name
-        why = "lacks values, so that nothing adds up" if costs.is_additive else "has no parts that add up"
-        yield Panel("unavailable", "Flame graph", {"reason": f"{name} {why}; choose another metric."})
-        return
-    yield Panel("liveflame", "Flame graph", flame_document(looks, look, ABOVE))
-
-
-def flame_document(looks: Looks, look: Look, context: int) -> dict[str, Any]:
-    """Return the tree of a flame graph around a call, as finely as a screen can show it."""
-    data, n_folded = _profile(looks, look).flame_data(context, NARROWEST)
-    return {**data, "n_folded": n_folded}
-
-
 def _spread(looks: Looks, look: Look) -> Iterator[Panel]:
-    panel = _profile(looks, look).spread_panel(DETAIL)
+    panel = profile_of(looks, look).spread_panel(DETAIL)
     if panel is not None:
         yield panel
 
@@ -174,19 +156,27 @@ def _explore(looks: Looks, look: Look) -> Iterator[Panel]:
     table = looks.others.get(key, lambda: metric_tree(experiment, limit=LIMITS.rows))
     (panel,) = MetricTreeMaker(table).panels(DETAIL)
     has_callers = looks.costs(look).is_additive
-    yield Panel("explore", "Explore", {"metric_tree": panel.data, "has_callers": has_callers}, panel.notes)
+    topologies = [topology.name or "topology" for topology in experiment.system.topologies]
+    data = {"metric_tree": panel.data, "has_callers": has_callers, "topologies": topologies}
+    yield Panel("explore", "Explore", data, panel.notes)
+
+
+def _timeline(looks: Looks, look: Look) -> Iterator[Panel]:
+    """Yield what the pane of the timeline begins with; pictures and sums are asked for."""
+    yield Panel("livetimeline", "Timeline", timeline_document(looks, replace(look, metric="")))
 
 
 TABS = (
     _Tab(OVERVIEW, True, lambda looks: True, _overview),
     _Tab("Explore", True, has_costs, _explore),
-    _Tab("Flame graph", True, has_costs, _flame),
+    _Tab("Flame graph", True, has_costs, make_flame),
     _Tab("Spread", True, _has_several_profiles, _spread),
     _Tab("Efficiency", False, _has_efficiencies, _efficiency),
-    _Tab("Timeline", False, has_events, _of(timeline_maker, "Timeline")),
+    _Tab("Timeline", False, has_events, _timeline),
     _Tab("GPU", False, _has_devices, _of(gpu_maker, "GPU", "Calls")),
     _Tab("Calls", False, lambda looks: _has_spans(looks) and not _has_devices(looks), _of(gpu_maker, "GPU", "Calls")),
     _Tab("Scaling", True, _has_points, _of(scaling_maker, "Scaling", has_metric=True)),
+    _Tab("SQL", False, lambda looks: True, make_sql),
 )
 NAMED = {profile_maker, metric_tree_maker, efficiency_maker, timeline_maker, gpu_maker, scaling_maker}
 

@@ -9,13 +9,16 @@
  * @property {boolean} [mono]
  *
  * @typedef {[x: number, y: number]} Point
+ * @typedef {[x: number, y: number, width: number, height: number]} Area
  *
  * @typedef {Object} Surface
  * @property {(x: number, y: number, width: number, height: number, fill: string, stroke?: string) => void} rect
  * @property {(points: Point[], stroke: string, width?: number, dashed?: boolean) => void} line
+ * @property {(points: Point[], fill: string, stroke?: string) => void} polygon
  * @property {(x: number, y: number, text: string, style?: TextStyle) => void} text  y is that of its middle
  * @property {(x: number, y: number, radius: number, fill: string, stroke?: string) => void} circle
  * @property {(text: string, style?: TextStyle) => number} measure  the width of a text
+ * @property {(image: HTMLCanvasElement, from: Area, to: Area) => void} image  part of one, its pixels made larger
  *
  * @typedef {ReturnType<typeof themeColours>} Theme
  *
@@ -48,6 +51,34 @@ function fontOf(style) {
 }
 
 /**
+ * Begin a path through points.
+ * @param {CanvasRenderingContext2D} context
+ * @param {Point[]} points
+ */
+function trace(context, points) {
+  context.beginPath();
+  points.forEach(([x, y], i) => (i ? context.lineTo(x, y) : context.moveTo(x, y)));
+}
+
+/**
+ * Fill and stroke the path.
+ * @param {CanvasRenderingContext2D} context
+ * @param {string} fill
+ * @param {string | undefined} stroke
+ * @param {number} width
+ */
+function paint(context, fill, stroke, width) {
+  if (fill) {
+    context.fillStyle = fill;
+    context.fill();
+  }
+  if (!stroke) return;
+  context.strokeStyle = stroke;
+  context.lineWidth = width;
+  context.stroke();
+}
+
+/**
  * @param {CanvasRenderingContext2D} context
  * @returns {Surface}
  */
@@ -68,10 +99,14 @@ export function canvasSurface(context) {
       context.strokeStyle = stroke;
       context.lineWidth = width;
       context.setLineDash(dashed ? [4, 3] : []);
-      context.beginPath();
-      points.forEach(([x, y], i) => (i ? context.lineTo(x, y) : context.moveTo(x, y)));
+      trace(context, points);
       context.stroke();
       context.setLineDash([]);
+    },
+    polygon(points, fill, stroke) {
+      trace(context, points);
+      context.closePath();
+      paint(context, fill, stroke, 0.5);
     },
     text(x, y, text, style = {}) {
       context.font = fontOf(style);
@@ -83,19 +118,15 @@ export function canvasSurface(context) {
     circle(x, y, radius, fill, stroke) {
       context.beginPath();
       context.arc(x, y, radius, 0, 2 * Math.PI);
-      if (fill) {
-        context.fillStyle = fill;
-        context.fill();
-      }
-      if (stroke) {
-        context.strokeStyle = stroke;
-        context.lineWidth = 1.5;
-        context.stroke();
-      }
+      paint(context, fill, stroke, 1.5);
     },
     measure(text, style = {}) {
       context.font = fontOf(style);
       return context.measureText(text).width;
+    },
+    image(image, from, to) {
+      context.imageSmoothingEnabled = false;
+      context.drawImage(image, ...from, ...to);
     },
   };
 }
@@ -145,6 +176,16 @@ class SvgSurface {
     });
   }
 
+  /** @type {Surface["polygon"]} */
+  polygon(points, fill, stroke) {
+    this.#add("polygon", {
+      points: points.map(([x, y]) => `${digits(x)},${digits(y)}`).join(" "),
+      fill: fill || "none",
+      stroke,
+      "stroke-width": stroke ? 0.5 : undefined,
+    });
+  }
+
   /** @type {Surface["text"]} */
   text(x, y, text, style = {}) {
     const attributes = {
@@ -163,6 +204,16 @@ class SvgSurface {
   /** @type {Surface["circle"]} */
   circle(x, y, radius, fill, stroke) {
     this.#add("circle", { cx: x, cy: y, r: radius, fill: fill || "none", stroke });
+  }
+
+  /** @type {Surface["image"]} */
+  image(image, [x, y, width, height], [left, top, wide, tall]) {
+    const part = document.createElement("canvas");
+    [part.width, part.height] = [Math.max(width, 1), Math.max(height, 1)];
+    context2d(part).drawImage(image, x, y, width, height, 0, 0, part.width, part.height);
+    const attributes = { x: left, y: top, width: Math.max(wide, 0), height: Math.max(tall, 0) };
+    const how = { preserveAspectRatio: "none", style: "image-rendering: pixelated", href: part.toDataURL("image/png") };
+    this.#add("image", { ...attributes, ...how });
   }
 
   /** @type {Surface["measure"]} */

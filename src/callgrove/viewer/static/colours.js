@@ -55,10 +55,20 @@ export function mixed(colour, other, share) {
 }
 
 /**
+ * A colour through which others are seen.
+ * @param {string} colour
+ * @param {number} share  of it that stays
+ * @returns {string}
+ */
+export function faded(colour, share) {
+  return `rgba(${parsed(colour).slice(0, 3).join(",")},${share})`;
+}
+
+/**
  * @param {string} colour
  * @returns {number[]}
  */
-function parsed(colour) {
+export function parsed(colour) {
   if (colour.startsWith("#")) return [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16));
   return (colour.match(/\d+/g) ?? ["0", "0", "0"]).map(Number);
 }

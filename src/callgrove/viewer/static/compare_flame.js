@@ -13,7 +13,7 @@
 import { LESS, mixed, MORE } from "./colours.js";
 import { comparedTreeOf, WIDTHS } from "./compare_costs.js";
 import { element, switches } from "./dom.js";
-import { chosenMetric, FlameGraph } from "./flame.js";
+import { chosenMetric, FlameGraph, ORDERS } from "./flame.js";
 import { colourer } from "./flame_colours.js";
 import { amountOf, count } from "./format.js";
 
@@ -64,6 +64,7 @@ export function drawComparedFlame(place, data, view) {
         by === "name" ? colourer(tree, metric, by) : byDifference(tree, page(metric), scopeOf(by), data.sides),
       details: (i, metric) => tree.compared(i, page(metric)),
       width: (metric) => widthText(width, data.metrics[page(metric)].name, data.sides),
+      orders: ORDERS,
       controls: [label, widths.root],
     },
     view,

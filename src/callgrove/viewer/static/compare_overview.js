@@ -22,7 +22,17 @@ const PICKING = "click to see where it is called";
  * @param {Store} view
  */
 export function drawComparison(place, data, view) {
-  new Overview(place, data, view);
+  drawChanges(place, data, view, (title) => view.set("tab", title));
+}
+
+/**
+ * @param {HTMLElement} place
+ * @param {ComparisonData} data
+ * @param {Store} view
+ * @param {(title: string) => void} open  another view of the comparison
+ */
+export function drawChanges(place, data, view, open) {
+  new Overview(place, data, view, open);
 }
 
 /** A sentence, tiles with a few numbers, and bars. */
@@ -34,10 +44,12 @@ class Overview {
    * @param {HTMLElement} place
    * @param {ComparisonData} data
    * @param {Store} view
+   * @param {(title: string) => void} open
    */
-  constructor(place, data, view) {
+  constructor(place, data, view, open) {
     this.data = data;
     this.view = view;
+    this.open = open;
     this.tree = comparedTreeOf(data.functions, data);
     const [left, right] = data.sides;
     const bars = new Bars(
@@ -117,7 +129,7 @@ class Overview {
     return only.flatMap(([n, cost], side) => {
       if (!n) return [];
       const what = `only in ${sides[side]}: ${count(n)} ${hasTree ? "call path" : "function"}${n === 1 ? "" : "s"}`;
-      return [tile(cost === null ? count(n) : amount(cost), what, () => this.view.set("tab", "Call tree"))];
+      return [tile(cost === null ? count(n) : amount(cost), what, () => this.open("Call tree"))];
     });
   }
 
@@ -162,6 +174,6 @@ class Overview {
   /** @param {string} name */
   find(name) {
     this.view.set("search", name);
-    this.view.set("tab", this.data.has_tree ? "Flame graph" : "Call tree");
+    this.open(this.data.has_tree ? "Flame graph" : "Call tree");
   }
 }

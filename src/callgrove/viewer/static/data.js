@@ -1,12 +1,19 @@
 /**
- * The document of a page, as viewer/page.py wrote it: JSON whose columns lie in one deflated blob.
+ * The document of a page, as viewer/page.py wrote it: JSON whose columns lie in one deflated blob. In the answer of a
+ * server, large columns may stand in front as they are.
  *
- *     {"$a": [type, offset, length]}   numbers, as a typed array
- *     {"$t": [type, offset, length]}   texts, by their number among the strings of the document
+ *     {"$a": [type, offset, length]}      numbers, as a typed array
+ *     {"$a": [type, offset, length, 1]}   those of a large column
+ *     {"$t": [type, offset, length]}      texts, by their number among the strings of the document
  *
  * @typedef {keyof typeof TYPES} Type
- * @typedef {[type: Type, offset: number, length: number]} Place
- * @typedef {{ bytes: Uint8Array, strings: string[], known: Map<string, unknown> }} Source  known: columns by place
+ * @typedef {[type: Type, offset: number, length: number, large?: 1]} Place
+ *
+ * @typedef {Object} Source
+ * @property {Uint8Array} bytes
+ * @property {ArrayBuffer | null} answer  that large columns lie in
+ * @property {string[]} strings
+ * @property {Map<string, unknown>} known  columns by place
  */
 
 const TYPES = {
@@ -20,25 +27,44 @@ const TYPES = {
   f8: Float64Array,
 };
 
+const HEAD = 8; // bytes in front of the large columns of an answer
+
 /**
  * @param {string} text
  * @returns {Promise<unknown>}
  */
 export async function unpack(text) {
-  const { blob, strings: place, ...packed } = JSON.parse(text);
-  const bytes = await inflated(blob);
-  const [at, size] = place;
-  const strings = JSON.parse(new TextDecoder().decode(bytes.subarray(at, at + size)));
-  return filled(packed, { bytes, strings, known: new Map() });
+  const { blob, ...packed } = JSON.parse(text);
+  const deflated = Uint8Array.from(atob(blob), (letter) => letter.charCodeAt(0));
+  return joined(packed, await inflated(deflated), null);
 }
 
-/** @param {string} base64 */
-async function inflated(base64) {
-  const text = atob(base64);
-  const bytes = new Uint8Array(text.length);
-  for (let i = 0; i < text.length; i++) bytes[i] = text.charCodeAt(i);
-  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+/**
+ * @param {ArrayBuffer} answer
+ * @returns {Promise<unknown>}
+ */
+export async function unpackAnswer(answer) {
+  const head = new DataView(answer);
+  const at = HEAD + head.getUint32(0, true);
+  const end = at + head.getUint32(4, true);
+  const packed = JSON.parse(new TextDecoder().decode(new Uint8Array(answer, at, end - at)));
+  return joined(packed, await inflated(new Uint8Array(answer, end)), answer);
+}
+
+/** @param {Uint8Array<ArrayBuffer>} deflated */
+async function inflated(deflated) {
+  const stream = new Blob([deflated]).stream().pipeThrough(new DecompressionStream("deflate"));
   return new Uint8Array(await new Response(stream).arrayBuffer());
+}
+
+/**
+ * @param {{ strings: [number, number] }} document
+ * @param {Uint8Array} bytes
+ * @param {ArrayBuffer | null} answer
+ */
+function joined({ strings: [at, size], ...packed }, bytes, answer) {
+  const strings = JSON.parse(new TextDecoder().decode(bytes.subarray(at, at + size)));
+  return filled(packed, { bytes, answer, strings, known: new Map() });
 }
 
 /**
@@ -50,7 +76,7 @@ async function inflated(base64) {
 function filled(value, source) {
   if (Array.isArray(value)) return value.map((part) => filled(part, source));
   if (value === null || typeof value !== "object") return value;
-  if ("$a" in value) return known(`a${value.$a}`, source, () => column(/** @type {Place} */ (value.$a), source.bytes));
+  if ("$a" in value) return known(`a${value.$a}`, source, () => column(/** @type {Place} */ (value.$a), source));
   if ("$t" in value) return known(`t${value.$t}`, source, () => texts(/** @type {Place} */ (value.$t), source));
   return Object.fromEntries(Object.entries(value).map(([name, part]) => [name, filled(part, source)]));
 }
@@ -69,18 +95,19 @@ function known(key, source, make) {
  * @param {Place} place
  * @param {Source} source
  */
-function texts(place, { bytes, strings }) {
-  return Array.from(column(place, bytes), (number) => strings[number]);
+function texts(place, source) {
+  return Array.from(column(place, source), (number) => source.strings[number]);
 }
 
 /**
- * Numbers from their byte planes. Like the planes, typed arrays of all machines in use are little-endian.
+ * Numbers as they are, or from their byte planes. Like these, typed arrays of all machines in use are little-endian.
  * @param {Place} place
- * @param {Uint8Array} bytes
+ * @param {Source} source
  */
-function column([type, offset, length], bytes) {
+function column([type, offset, length, large], { bytes, answer }) {
   const Type = TYPES[type];
   const width = Type.BYTES_PER_ELEMENT;
+  if (large && answer) return new Type(answer, HEAD + offset, length);
   if (width === 1) return new Type(bytes.slice(offset, offset + length).buffer);
   const whole = new Uint8Array(length * width);
   for (let plane = 0; plane < width; plane++) {

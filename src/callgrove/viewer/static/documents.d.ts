@@ -24,6 +24,8 @@ export interface Section {
   facts: Fact[];
   warnings: Fact[];
   commands: string[];
+  /** What `explain` or `why` says: sentences, each with the command that shows more. */
+  explained: Fact[];
   panels: Panel[];
 }
 
@@ -60,6 +62,8 @@ export interface Look {
   metric: string;
   derive: string[];
   filter: string;
+  /** Costs of this time only, as --window has it; without it, of the whole run. */
+  window?: string;
 }
 
 /** What can be asked for, with its parameters and its answer. */
@@ -69,18 +73,202 @@ export interface Requests {
   tab: { parameters: Look & { tab: string }; answer: { panels: Panel[] } };
   /** Rows right below one, in order; the empty node stands above all. */
   rows: {
-    parameters: Look & View & { node: string; down: number; first: number; count: number; columns: string[] };
+    parameters: Look &
+      View & { node: string; down: number; first: number; count: number; columns: string[]; sort?: string };
     answer: RowsData;
   };
   /** The rows above one of the call tree, and itself. */
   path: { parameters: Look & { node: string }; answer: RowsData };
   /** The costliest rows of the call tree whose names have a text. */
   search: { parameters: Look & { text: string }; answer: HitsData };
-  /** The flame graph around a call, without what is too narrow to be seen there. */
-  flame: { parameters: Look & { node: string }; answer: LiveFlameData };
+  /** A flame graph around a call or a chain of functions, without what is too narrow to be seen there. */
+  flame: { parameters: Look & FlamePlace; answer: LiveFlameData };
   spread: { parameters: Look & View & { node: string; over: string }; answer: EntitiesData };
   grid: { parameters: Look & View & { node: string }; answer: CellsData };
+  /** A view of the comparison with another input. */
+  compare: { parameters: Look & { with: number; part: string }; answer: { panels: Panel[] } };
+  /** What functions cost in several inputs. */
+  columns: { parameters: Look & { others: number[] }; answer: SideBySide };
+  /** The first rows of the answer to a query. */
+  sql: { parameters: Look & { query: string }; answer: SqlAnswer };
+  topology: { parameters: Look & View & { node: string; topology: number }; answer: TopologyData };
   source: { parameters: Look & View & { node: string }; answer: SourceData };
+  /** Judgements of all models of the page at a point, and more about some of them. */
+  judged: {
+    parameters: Look & { point: string; models: number[] };
+    answer: Judgements & { near: NearEquals; repeated: Repetitions };
+  };
+  /** The interval of a model along a parameter. */
+  band: {
+    parameters: Look & { model: number; along: number; point: string; from: number; to: number };
+    answer: { x: Numbers; low: Numbers; high: Numbers };
+  };
+  timeline: { parameters: Look & TimeRows & { width: number; rows: number }; answer: TimePicture };
+  /** The time of each name; with exact 0 at once, but for what `missing_ns` says. */
+  timelegend: { parameters: Look & TimeRows & { exact: number; most: number }; answer: TimeLegend };
+  timedurations: { parameters: Look & TimeRows; answer: TimeDurations };
+  timecurves: { parameters: Look & TimeRows & { width: number }; answer: TimeCurves };
+  timestack: { parameters: Look & TimeRows & { row: number; time: number }; answer: TimeStack };
+  timefind: { parameters: Look & TimeRows & { text: string; time: number; forward: number }; answer: TimeHits };
+  timespan: {
+    parameters: Look & TimeRows & { span: number; profile: number; time: number };
+    answer: { facts: Fact[]; links: TimeLink[] };
+  };
+  /** Calls and the operations that they launched, by the numbers of spans. */
+  timelinks: { parameters: Look & TimeRows; answer: { n: number; call: Numbers; operation: Numbers } };
+}
+
+/** Part of a timeline: ns since it begins, rows among the first so many lines, calls down to a depth (0: all). */
+export interface TimeRows {
+  depth: number;
+  from?: number;
+  to?: number;
+  lines?: number;
+  top?: number;
+  bottom?: number;
+}
+
+/** Some of the names of a timeline, by their numbers. */
+export interface TimeNames {
+  number: Numbers;
+  text: string[];
+  kind: string[];
+}
+
+/** What dominates in cells of time. Row r stands for those from bounds[r] to bounds[r + 1]. */
+export interface TimePicture {
+  progress: {
+    /** The trace is read for the first time: the picture is of what was read so far, and nothing else is known. */
+    reading: boolean;
+    done: number;
+    total: number;
+    tracks_done: number;
+    tracks: number;
+    error: string;
+    complete: boolean;
+  };
+  /** When it begins, by the clock of the traces. */
+  origin: string;
+  length_ns: number;
+  n_left_out: number;
+  /** That are complete. */
+  n_lines: number;
+  n_rows: number;
+  top: number;
+  bottom: number;
+  bounds: Numbers;
+  group: string[];
+  name: string[];
+  /** By row, 1 where it is not complete: what was innermost at some moments, as far as it was read. */
+  pending: Numbers;
+  start_ns: number;
+  cell_ns: number;
+  n_cells: number;
+  is_merged: boolean;
+  /** By row, of how many cells each is the same. */
+  coarse: Numbers;
+  /** Rows x cells: a number among `names` from 1 on, 0 where nothing went on. */
+  cell: Numbers;
+  /** 16 times the share of the name, and the share of all names, both of 15. */
+  weight: Numbers;
+  names: TimeNames;
+  /** Each by itself, where few are in sight. */
+  spans: TimeSpans | null;
+}
+
+export interface TimeSpans {
+  row: Numbers;
+  start: Numbers;
+  end: Numbers;
+  name: Numbers;
+  depth: Numbers;
+  /** Its number in the trace, -1 for a sample. */
+  span: Numbers;
+  names: TimeNames;
+}
+
+export interface TimeLegend {
+  n: number;
+  names: TimeNames;
+  time_ns: string[];
+  kinds: string[];
+  kinds_ns: string[];
+  total_ns: string;
+  missing_ns: string;
+  /** Of the window, on all rows that are the application's. */
+  window_ns: string;
+  n_rows: number;
+}
+
+/** How long spans were that begin in a window, by name; histograms have 64 numbers for each, by binary digits. */
+export interface TimeDurations {
+  n: number;
+  n_names: number;
+  names: TimeNames;
+  count: Numbers;
+  total_ns: string[];
+  min_ns: Numbers;
+  median_ns: Numbers;
+  max_ns: Numbers;
+  histogram: Numbers;
+}
+
+/** A counter in columns of time, NaN where nothing was measured. */
+export interface TimeCurve {
+  name: string;
+  where: string;
+  minimum: Numbers;
+  maximum: Numbers;
+  mean: Numbers;
+  last: Numbers;
+  before: Finite;
+}
+
+/** The first of `n` counters, from one time to another, in ns since the timeline begins. */
+export interface TimeCurves {
+  start_ns: number;
+  end_ns: number;
+  n: number;
+  curves: TimeCurve[];
+}
+
+/** What was open, from the outside in; `path` has the keys of rows of the call tree, where it is known. */
+export interface TimeStack {
+  where: string;
+  profile: number;
+  text: string[];
+  kind: string[];
+  start: Numbers;
+  end: Numbers;
+  span: Numbers;
+  path: string[];
+}
+
+export interface TimeHits {
+  n_names: number;
+  /** Of which the next one is looked for. */
+  n_sought: number;
+  time_ns: string;
+  total_ns: string;
+  next: { row: number; start: number; end: number } | null;
+}
+
+/** The other end of a launch. */
+export interface TimeLink {
+  row: number;
+  start: number;
+  end: number;
+  text: string;
+  span: number;
+}
+
+/** What the pane of the timeline begins with. */
+export interface LiveTimelineData {
+  deepest: number;
+  n_events: number;
+  has_counters: boolean;
+  has_spans: boolean;
+  has_tree: boolean;
 }
 
 /** Which rows there are: contexts, functions with their callers, or groups of contexts. */
@@ -147,6 +335,22 @@ export interface CellsData {
   high: Numbers;
 }
 
+/** Costs in the places of a Cartesian arrangement; those of neighbours in the first dimension may be one cell. */
+export interface TopologyData {
+  metric: Metric;
+  name: string;
+  sizes: number[];
+  dimensions: string[];
+  /** Of every cell, by dimension. */
+  coordinates: Numbers[];
+  /** What the system tree calls it, or the first of several. */
+  place: string[];
+  n_joined: number;
+  mean: Numbers;
+  low: Numbers;
+  high: Numbers;
+}
+
 /** Lines around a place, and what they cost in the whole run; NaN is no cost. */
 export interface SourceData {
   file: string;
@@ -162,12 +366,57 @@ export interface SourceData {
 /** A flame graph without its narrowest boxes, which are asked for when somebody zooms there. */
 export interface LiveFlameData extends FlameData {
   n_folded: number;
+  /** The function of each call that is kept, by its number among functions. */
+  function: Numbers;
+  /** Whether calls can be put into the order of time. */
+  has_times: boolean;
+}
+
+/**
+ * Which flame graph: of call paths; of functions with their callers; of one function, with its callers or with what it
+ * calls. Nodes are contexts, or functions from the first on joined by dots.
+ */
+export interface FlamePlace {
+  shape: "calls" | "callers" | "above" | "below";
+  node: string;
+  /** Its number among functions; there where the shape is of one. */
+  function?: string;
+  order: "cost" | "time";
+}
+
+/** Functions with what they cost in each of several inputs; NaN is no value. */
+export interface SideBySide {
+  metric: { name: string; unit: string; derived: string };
+  sides: string[];
+  /** None where costs do not add up. */
+  totals: Finite[];
+  name: string[];
+  exclusive: Numbers[];
+  inclusive: Numbers[];
+  /** How many functions are not listed. */
+  left: number;
+  notes: string[];
+}
+
+/** Tables that can be asked by SQL, with their columns, and queries to begin with. */
+export interface SqlData {
+  tables: { name: string; kind: string; meaning: string; columns: [name: string, type: string][] }[];
+  examples: string[];
+}
+
+/** Columns of an answer: every cell as the command line writes it, and as a number, NaN where it is none. */
+export interface SqlAnswer {
+  columns: { name: string; text: string[]; number: Numbers }[];
+  n: number;
+  notes: string[];
 }
 
 /** What the coupled panes begin with. */
 export interface ExploreData {
   metric_tree: MetricTreeData;
   has_callers: boolean;
+  /** Names of Cartesian arrangements of processes or threads. */
+  topologies: string[];
 }
 
 export interface Provider {
@@ -182,10 +431,18 @@ export interface Provider {
   ): Promise<Requests[N]["answer"]>;
 }
 
+/** The views of a comparison of two inputs. */
+export interface CompareData {
+  parts: string[];
+}
+
 /** The data of every kind of panel. */
 export interface PanelData extends ReportPanels {
   explore: ExploreData;
   liveflame: LiveFlameData;
+  sql: SqlData;
+  compare: CompareData;
+  livetimeline: LiveTimelineData;
 }
 
 /** Those whose data may lie in the page. */
@@ -253,6 +510,8 @@ export interface TreeData {
   context: Numbers;
   parent: Numbers;
   label: Numbers;
+  /** When contexts were first seen, where that was asked for. */
+  first?: Numbers;
   /** How many contexts each folded row stands for. */
   more: Numbers;
   metrics: (Metric & {
@@ -506,6 +765,43 @@ export interface Piece {
   terms: [coefficient: number, power: number, logarithm: number][];
 }
 
+/** What to think of models at points: their intervals of 90 %, how far to trust them and why, what stands apart. */
+export interface Judgements {
+  low: Numbers;
+  high: Numbers;
+  trust: string[];
+  reason: string[];
+  apart: Numbers;
+}
+
+/** Functions that fit nearly as well as some models: those of models[k] are bounds[k] .. bounds[k + 1]. */
+export interface NearEquals {
+  models: Numbers;
+  bounds: Numbers;
+  smape: Numbers;
+  short: string[];
+  functions: Functions;
+}
+
+/** Values of some models, where several were measured: those of models[k] at point j from bounds[k * points + j]. */
+export interface Repetitions {
+  models: Numbers;
+  bounds: Numbers;
+  values: Numbers;
+}
+
+export interface SurfaceRules {
+  /** Points of a grid along each parameter. */
+  side: number;
+  contours: number;
+  /** Values that span more are told apart by their logarithms. */
+  span: number;
+  /** Parameters that span more lie by ratios. */
+  wide: number;
+  /** Functions that are drawn together. */
+  most: number;
+}
+
 /** Columns of models, and of points: those of a model at [model * points, (model + 1) * points). */
 export interface ScalingData {
   parameters: string[];
@@ -542,8 +838,12 @@ export interface ScalingData {
   /** Where the curve lies at the target, with a probability of 90 %; not a number where that is unknown. */
   interval_low: Numbers;
   interval_high: Numbers;
-  /** The same along each parameter, the others at their largest values: x is [P, K], low and high [models, P, K]. */
-  bands: { models: Numbers; samples: number; x: Numbers; low: Numbers; high: Numbers };
+  /** How curves and surfaces are drawn (modeling/surfaces.py). */
+  rules: SurfaceRules;
+  /** Judgements of some models at some points: points is [K, P], columns are [models, K]. */
+  stops: Judgements & { points: Numbers; models: Numbers };
+  near: NearEquals;
+  repeated: Repetitions;
   value: Numbers;
   low: Numbers;
   high: Numbers;

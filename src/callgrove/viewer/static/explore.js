@@ -48,6 +48,10 @@ class Explore {
   frame = element("div", { class: "table-frame" });
   metrics = element("div", { class: "metric-list", attributes: { role: "listbox", "aria-label": "Metrics" } });
   source = element("section", { class: "card source", attributes: { "aria-label": "Source" } });
+  groups = choice("by", GROUPS, "function", (by) => this.turn({ ...this.shape, by }));
+  views = switches("View", VIEWS, "tree", (kind) =>
+    this.turn({ ...this.shape, view: /** @type {View["view"]} */ (kind) }),
+  );
   chosen = -1;
   hit = -1;
   /** @type {string[][]} */
@@ -63,15 +67,67 @@ class Explore {
     this.data = data;
     this.view = view;
     this.provider = provider;
-    this.shape = view.get("rows");
-    if (this.shape.view === "callers" && !data.has_callers) this.shape = { ...this.shape, view: "tree" };
+    this.shape = this.shapeOf(view.get("at").shows ?? "");
     this.columns = view.get("columns").filter((name) => name !== view.get("metric"));
-    this.system = new SystemPane(provider, () => this.look(), view);
+    this.system = new SystemPane(provider, () => this.look(), view, data.topologies);
     this.rows = this.rowsOf();
     this.table = this.tableOf();
     this.build(place);
     view.watch("search", () => this.search());
     view.watch("step", (step) => step && this.step(step.by));
+    view.watch("reveal", () => this.reveal());
+    view.watch("at", () => this.follow());
+    view.watch("columns", (columns) => columns !== this.columns && this.setColumns(columns));
+  }
+
+  /**
+   * The rows that a word of the address names: tree, callers, or flat with a kind of group.
+   * @param {string} word
+   * @returns {View}
+   */
+  shapeOf(word) {
+    const [kind, by = "function"] = word.split(".");
+    const view = VIEWS.map(([key]) => key).find((key) => key === kind && (key !== "callers" || this.data.has_callers));
+    return {
+      view: /** @type {View["view"]} */ (view ?? "tree"),
+      by: GROUPS.some(([one]) => one === by) ? by : "function",
+    };
+  }
+
+  /** Show the rows and the row that the address names. */
+  async follow() {
+    const { shows = "", row = "" } = this.view.get("at");
+    const shape = this.shapeOf(shows);
+    if (shape.view !== this.shape.view || shape.by !== this.shape.by) {
+      this.shape = shape;
+      this.views.set(shape.view);
+      this.groups.set(shape.by);
+      this.groups.root.hidden = shape.view !== "flat";
+      await this.show();
+    } else if (row !== (this.rows.rows[this.chosen]?.key ?? "")) await this.go(row);
+  }
+
+  /**
+   * Open the way to a row, and choose it.
+   * @param {string} key
+   */
+  async go(key) {
+    const rows = this.rows;
+    const at = key ? await rows.reveal(await this.wayTo(key)) : -1;
+    if (rows !== this.rows) return;
+    this.choose(at);
+    this.update();
+    if (at >= 0) this.table.seek((i) => i === at, 1, true);
+  }
+
+  /**
+   * Keys of the rows that lead to one.
+   * @param {string} key
+   */
+  async wayTo(key) {
+    if (this.shape.view === "tree") return (await this.provider.get("path", { ...this.look(), node: key })).key;
+    const words = key.split(".");
+    return words.map((_, i) => words.slice(0, i + 1).join("."));
   }
 
   /** @returns {Look} */
@@ -89,17 +145,14 @@ class Explore {
 
   /** @param {HTMLElement} place */
   build(place) {
-    const groups = choice("by", GROUPS, this.shape.by, (by) => this.turn({ ...this.shape, by }));
+    const { groups, views } = this;
+    groups.set(this.shape.by);
+    views.set(this.shape.view);
     groups.root.hidden = this.shape.view !== "flat";
-    const views = switches("View", VIEWS, this.shape.view, (kind) => {
-      groups.root.hidden = kind !== "flat";
-      this.turn({ ...this.shape, view: /** @type {View["view"]} */ (kind) });
-    });
     if (!this.data.has_callers) views.root.querySelector('[data-value="callers"]')?.remove();
-    const hot = button("Hot path", "Open the rows along the costliest calls", async () => {
-      await this.rows.openHot();
-      this.update();
-    });
+    const hot = button("Hot path", "Open the rows along the costliest calls", () =>
+      this.wait(this.rows, this.rows.openHot()),
+    );
     place.append(
       element("div", { class: "toolbar" }, [
         views.root,
@@ -143,17 +196,26 @@ class Explore {
    * @param {boolean} is
    */
   setColumn(metric, is) {
-    this.columns = is ? [...this.columns, metric].slice(-6) : this.columns.filter((one) => one !== metric);
-    this.view.set("columns", this.columns);
+    this.setColumns(is ? [...this.columns, metric].slice(-6) : this.columns.filter((one) => one !== metric));
+  }
+
+  /** @param {string[]} columns */
+  setColumns(columns) {
+    this.columns = columns;
+    this.view.set("columns", columns);
     this.listMetrics();
     this.show();
   }
 
-  /** @param {View} shape */
-  turn(shape) {
-    this.shape = shape;
-    this.view.set("rows", shape);
-    this.show();
+  /**
+   * Show other rows.
+   * @param {View} shape
+   */
+  turn({ view, by }) {
+    this.view.mark({
+      shows: view === "tree" ? "" : view === "flat" && by !== "function" ? `flat.${by}` : view,
+      row: "",
+    });
   }
 
   // -- rows -----------------------------------------------------------------------------------------------------------
@@ -182,8 +244,33 @@ class Explore {
     this.table = this.tableOf();
     this.frame.replaceChildren(this.table.root);
     this.update(false);
-    this.choose(-1);
-    if (this.view.get("search").trim()) await this.search();
+    this.choose(-1, false);
+    const { row = "" } = this.view.get("at");
+    if (row) await this.go(row).catch((error) => (this.said.textContent = messageOf(error)));
+    else if (this.view.get("search").trim()) await this.search();
+    await this.reveal();
+  }
+
+  /** Go to the row that another view leads to, once. */
+  async reveal() {
+    const wanted = this.view.get("reveal");
+    if (!wanted || !this.rows.roots.length) return;
+    this.view.set("reveal", null);
+    if (this.shape.view !== "tree") {
+      this.turn({ ...this.shape, view: "tree" });
+      this.view.set("reveal", wanted);
+      return;
+    }
+    const { rows } = this;
+    const hit = await rows.revealNearest(wanted.path);
+    if (rows !== this.rows) return;
+    this.hit = hit;
+    this.update();
+    if (this.hit < 0) this.said.textContent = "That call has no cost in this metric, so no row";
+    else {
+      this.table.seek((i) => i === this.hit, 1, true);
+      this.choose(this.hit);
+    }
   }
 
   /** @param {boolean} [stay] */
@@ -247,29 +334,45 @@ class Explore {
       this.said.textContent = `Rows are sorted by ${this.view.get("metric")}; choose the metric of that column first`;
       return;
     }
-    [this.rows.sort, this.rows.down] = [key, down];
-    await this.rows.load();
+    const { rows, chosen } = this;
+    const before = rows.rows[chosen]?.key;
+    [rows.sort, rows.down] = [key, down];
+    await this.wait(rows, rows.load(), false);
+    if (rows !== this.rows) return;
+    [this.chosen, this.hit] = [before ? rows.rows.findIndex((row) => row.key === before) : -1, -1];
     this.update(false);
   }
 
   /** @param {number} i */
-  async toggle(i) {
+  toggle(i) {
+    return this.wait(this.rows, this.rows.toggle(i));
+  }
+
+  /**
+   * Show rows once what was asked for is there, unless others are shown by then.
+   * @param {LazyRows} rows
+   * @param {Promise<unknown>} asked
+   * @param {boolean} [stay]
+   */
+  async wait(rows, asked, stay = true) {
     try {
-      await this.rows.toggle(i);
-      this.update();
+      await asked;
+      if (rows === this.rows) this.update(stay);
     } catch (error) {
-      this.said.textContent = messageOf(error);
+      if (rows === this.rows) this.said.textContent = messageOf(error);
     }
   }
 
   /**
    * Show where the cost of a row is; -1 is everything.
    * @param {number} i
+   * @param {boolean} [linked]  the address says so
    */
-  choose(i) {
+  choose(i, linked = true) {
     const row = this.rows.rows[i];
     if (i >= 0 && !row?.key) return;
     this.chosen = i;
+    if (linked) this.view.mark({ row: row?.key ?? "" });
     const node = { ...this.shape, node: row?.key ?? "" };
     this.system.show(node, row?.name ?? "everything");
     drawSource(this.source, this.provider, row ? { ...this.look(), ...node } : null);
@@ -307,13 +410,17 @@ class Explore {
     if (!this.paths.length) return;
     const n = this.paths.length;
     this.at = by === 0 ? 0 : (this.at + by + n) % n;
-    this.hit = await this.rows.reveal(this.paths[this.at]);
+    const { rows } = this;
+    const hit = await rows.reveal(this.paths[this.at]);
+    if (rows !== this.rows) return;
+    this.hit = hit;
     this.update();
     this.table.seek((i) => i === this.hit, 1, true);
     this.choose(this.hit);
   }
 
-  saveCsv() {
+  async saveCsv() {
+    await this.rows.settled; // what was asked for belongs to it
     const names = this.rows.metrics.map((one) => one.name);
     const header = ["key", "depth", "name", "kind", "file", "line", "module"];
     const cells = names.flatMap((name) => [`exclusive ${name}`, `inclusive ${name}`]);

@@ -20,6 +20,8 @@
  */
 
 const MOST = 500; // rows of a request
+const DEEPEST = 100; // rows of a path that are opened at once
+const MOST_ASKED = 40; // requests for one row among its siblings
 
 /** All rows that were asked for, and which of them are in sight. */
 export class LazyRows {
@@ -45,18 +47,67 @@ export class LazyRows {
     this.columns = columns;
   }
 
-  /** Ask for the first rows. */
-  async load() {
-    [this.rows, this.roots] = [[], []];
-    await this.more(-1, this.roots);
+  // -- what is asked for comes one after the other: rows must not be others when what is below them comes
+
+  /** @type {Promise<unknown>} */
+  settled = Promise.resolve();
+
+  /**
+   * @template T
+   * @param {() => Promise<T>} work
+   * @returns {Promise<T>}
+   */
+  #inTurn(work) {
+    const done = this.settled.then(work);
+    this.settled = done.catch(() => {}); // whoever asked hears of it
+    return done;
   }
+
+  /** Ask for the first rows. */
+  load() {
+    return this.#inTurn(async () => {
+      [this.rows, this.roots] = [[], []];
+      await this.#more(-1, this.roots);
+    });
+  }
+
+  /**
+   * Open or close a row; one that stands for others is replaced by them.
+   * @param {number} i
+   */
+  toggle(i) {
+    return this.#inTurn(() => this.#toggle(i));
+  }
+
+  /**
+   * Open the rows that lead to one, by their keys from the outermost on; returns that row, or -1.
+   * @param {string[]} keys
+   */
+  reveal(keys) {
+    return this.#inTurn(() => this.#reveal(keys));
+  }
+
+  /**
+   * Open the rows that lead to a call, by the keys of all contexts above it; returns the last of them that has a row.
+   * @param {string[]} keys
+   */
+  revealNearest(keys) {
+    return this.#inTurn(() => this.#revealNearest(keys));
+  }
+
+  /** Open the rows along the costliest calls. */
+  openHot() {
+    return this.#inTurn(() => this.#openHot());
+  }
+
+  // -- asking
 
   /**
    * Ask for further children of a row.
    * @param {number} parent
    * @param {number[]} siblings  those that are there already, which it adds to
    */
-  async more(parent, siblings) {
+  async #more(parent, siblings) {
     const last = siblings.at(-1);
     const first = last !== undefined && !this.rows[last].key ? siblings.length - 1 : siblings.length;
     const data = await this.provider.get("rows", {
@@ -103,47 +154,77 @@ export class LazyRows {
     return this.rows.push({ ...nothing, parent, depth, opens: true, open: false, children: null, left, costs: [] }) - 1;
   }
 
-  /**
-   * Open or close a row; one that stands for others is replaced by them.
-   * @param {number} i
-   */
-  async toggle(i) {
+  /** @param {number} i */
+  async #toggle(i) {
     const row = this.rows[i];
+    if (!row) return; // it was there before rows were sorted in another order
     if (!row.key) {
       const siblings = row.parent < 0 ? this.roots : this.rows[row.parent].children;
-      if (siblings) await this.more(row.parent, siblings);
+      if (siblings) await this.#more(row.parent, siblings);
       return;
     }
     if (!row.opens) return;
     if (!row.children) {
       row.children = [];
-      await this.more(i, row.children);
+      await this.#more(i, row.children);
     }
     row.open = !row.open;
   }
 
-  /**
-   * Open the rows that lead to one, by their keys from the outermost on; returns that row, or -1.
-   * @param {string[]} keys
-   */
-  async reveal(keys) {
+  /** @param {string[]} keys */
+  async #reveal(keys) {
     let siblings = this.roots;
     let at = -1;
     for (const key of keys) {
-      at = siblings.find((one) => this.rows[one].key === key) ?? -1;
-      if (at < 0) return -1; // among siblings that were not asked for
+      at = await this.#seek(key, at, siblings);
+      if (at < 0) return -1;
       if (key === keys.at(-1)) return at;
-      if (!this.rows[at].open) await this.toggle(at);
+      if (!this.rows[at].open) await this.#toggle(at);
       siblings = this.rows[at].children ?? [];
     }
     return at;
   }
 
-  /** Open the rows along the costliest calls. */
-  async openHot() {
+  /**
+   * The row of a key among siblings, of which further ones are asked for until it is there.
+   * @param {string} key
+   * @param {number} parent
+   * @param {number[]} siblings
+   */
+  async #seek(key, parent, siblings) {
+    for (let asked = 0; asked < MOST_ASKED; asked++) {
+      const at = siblings.find((one) => this.rows[one].key === key);
+      if (at !== undefined) return at;
+      const last = siblings.at(-1);
+      if (last === undefined || this.rows[last].key) break;
+      await this.#more(parent, siblings);
+    }
+    return -1;
+  }
+
+  /** @param {string[]} keys */
+  async #revealNearest(keys) {
     let siblings = this.roots;
-    while (siblings.length && this.rows[siblings[0]].opens) {
-      if (!this.rows[siblings[0]].open) await this.toggle(siblings[0]);
+    let last = -1;
+    for (const key of keys) {
+      const at = siblings.find((one) => this.rows[one].key === key);
+      if (at === undefined) continue; // it has no row of its own: what is below it stands among these
+      if (last >= 0 && !this.rows[last].open) this.rows[last].open = true;
+      last = at;
+      const row = this.rows[at];
+      if (row.opens && !row.children) {
+        row.children = [];
+        await this.#more(at, row.children);
+      }
+      siblings = row.children ?? [];
+    }
+    return last;
+  }
+
+  async #openHot() {
+    let siblings = this.roots;
+    for (let depth = 0; depth < DEEPEST && siblings.length && this.rows[siblings[0]].opens; depth++) {
+      if (!this.rows[siblings[0]].open) await this.#toggle(siblings[0]);
       siblings = this.rows[siblings[0]].children ?? [];
     }
   }

@@ -15,6 +15,7 @@ export function drawFacts(place, section) {
     element("dt", { text: word }),
     element("dd", { attributes: { title: text } }, pathParts(text)),
   ]);
+  if (section.explained.length) place.append(explanation(section.explained));
   place.append(
     element("section", { class: "card facts" }, [
       element("h2", { text: "What was opened" }),
@@ -30,6 +31,20 @@ export function drawFacts(place, section) {
         : null,
     ]),
   );
+}
+
+/**
+ * Sentences, each with the command that shows more.
+ * @param {Fact[]} explained
+ */
+function explanation(explained) {
+  const items = explained.map(([sentence, more]) =>
+    element("li", {}, [element("p", { text: sentence }), command(more)]),
+  );
+  return element("section", { class: "card explained" }, [
+    element("h2", { text: "In a few sentences" }),
+    element("ul", {}, items),
+  ]);
 }
 
 /** @param {Fact} fact */

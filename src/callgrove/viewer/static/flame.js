@@ -8,7 +8,7 @@
  * @import { Colours } from "./flame_colours.js"
  * @import { Store } from "./store.js"
  * @import { Details } from "./tooltip.js"
- * @import { Tree } from "./tree.js"
+ * @import { Order, Tree } from "./tree.js"
  *
  * @typedef {Object} Subject  what a flame graph is of; metrics are numbers of those of the tree
  * @property {Tree} tree
@@ -17,6 +17,8 @@
  * @property {(metric: number, by: string) => Colours} colours
  * @property {(i: number, metric: number) => Details} details
  * @property {(metric: number) => string} width  what boxes are as wide as
+ * @property {Option[]} orders  of siblings; the first is the default
+ * @property {boolean} [upside]  roots at the bottom or not, where that is not for the reader to say
  * @property {HTMLElement[]} controls  beside those that every flame graph has
  */
 
@@ -42,6 +44,12 @@ const COLOURINGS = [
   ["kind", "kind"],
   ["exclusive", "exclusive cost"],
   ["inclusive", "inclusive cost"],
+];
+
+/** @type {Option[]} */
+export const ORDERS = [
+  ["cost", "largest first"],
+  ["name", "by name"],
 ];
 
 /**
@@ -71,6 +79,7 @@ export function subjectOf(data) {
     colours: (/** @type {number} */ metric, /** @type {string} */ by) => colourer(tree, metric, by),
     details: (/** @type {number} */ i, /** @type {number} */ metric) => tree.details(i, metric),
     width: (/** @type {number} */ metric) => `inclusive ${tree.metrics[metric].name}`,
+    orders: ORDERS,
     controls: [],
   };
 }
@@ -94,6 +103,8 @@ export class FlameGraph {
   scroller = element("div", { class: "flame-scroller" }, [this.spacer]);
   upside = false; // roots at the bottom
   row = LOWEST;
+  /** @type {Order} */
+  order = "cost";
   cursor = -1; // the call that the keyboard is at
   focus = -1;
   from = 0;
@@ -110,7 +121,7 @@ export class FlameGraph {
     this.tree = subject.tree;
     this.metric = subject.metricOf(view.get("metric"));
     this.colouring = subject.colourings(this.metric)[0][0];
-    this.layout = layOut(this.tree, this.metric);
+    this.layout = layOut(this.tree, this.metric, this.order);
     this.colours = subject.colours(this.metric, this.colouring);
     this.found = searched(this.tree, this.metric, view.get("search"));
     this.build(place);
@@ -131,10 +142,13 @@ export class FlameGraph {
     const colouring = choice("Colour by", this.subject.colourings(this.metric), this.colouring, (value) =>
       this.colour(value),
     );
+    const orders = this.subject.orders;
+    const order = choice("Order", orders, this.order, (value) => this.sort(/** @type {Order} */ (value)));
     place.append(
       element("div", { class: "toolbar" }, [
         ...this.subject.controls,
-        direction.root,
+        this.subject.upside === undefined ? direction.root : null,
+        orders.length > 1 ? order.root : null,
         colouring.root,
         button("Reset zoom", "Show everything again (Escape)", () => this.zoom(-1)),
         this.share,
@@ -175,7 +189,7 @@ export class FlameGraph {
   /** Draw everything anew that depends on the metric. */
   measure() {
     this.metric = this.subject.metricOf(this.view.get("metric"));
-    this.layout = layOut(this.tree, this.metric);
+    this.layout = layOut(this.tree, this.metric, this.order);
     this.colours = this.subject.colours(this.metric, this.colouring);
     this.found = searched(this.tree, this.metric, this.view.get("search"));
     this.zoom(-1);
@@ -186,6 +200,16 @@ export class FlameGraph {
     this.upside = upside;
     this.refresh();
     this.scroller.scrollTop = upside ? this.scroller.scrollHeight : 0; // where the roots are
+  }
+
+  /**
+   * Put calls of one caller into another order.
+   * @param {Order} order
+   */
+  sort(order) {
+    this.order = order;
+    this.layout = layOut(this.tree, this.metric, order);
+    this.zoom(this.focus);
   }
 
   /** @param {string} by */
@@ -292,7 +316,7 @@ export class FlameGraph {
   draw(surface, width, height) {
     const theme = themeColours();
     let n = 0;
-    visit(this.tree, this.metric, this.layout, this.from, this.to, NARROWEST / width, (i) => {
+    visit(this.tree, this.layout, this.from, this.to, NARROWEST / width, (i) => {
       n++;
       const { x, right, y } = this.boxOf(i, width, height);
       if (y <= height && y + this.row >= MAP) this.drawBox(surface, i, x, right - x, y, theme);
@@ -342,7 +366,7 @@ export class FlameGraph {
     const { layout, found } = this;
     const row = Math.min(5, MAP / (layout.deepest + 1));
     surface.rect(0, 0, width, MAP, theme.ground);
-    visit(this.tree, this.metric, layout, 0, 1, 1 / width, (i) => {
+    visit(this.tree, layout, 0, 1, 1 / width, (i) => {
       const fill = found?.is[i] ? theme.mark : mixed(this.colours.of(i), theme.ground, found ? 0.7 : 0.25);
       const wide = Math.max((layout.to[i] - layout.from[i]) * width, 0.5);
       surface.rect(layout.from[i] * width, this.tree.depth[i] * row, wide, Math.max(row - 0.5, 0.5), fill);
@@ -415,7 +439,7 @@ export class FlameGraph {
     const { height } = this.picture.size();
     const y = this.upside ? height - event.offsetY : event.offsetY - TOP;
     const level = Math.floor((y + this.scrolled(height)) / this.row);
-    return callAt(this.tree, this.metric, this.layout, this.placeOf(event), level);
+    return callAt(this.tree, this.layout, this.placeOf(event), level);
   }
 
   /** @param {MouseEvent} event */
@@ -471,7 +495,7 @@ export class FlameGraph {
 
   below() {
     const from = this.cursor < 0 ? this.tree.root : this.cursor;
-    return this.tree.hasChildren(from) ? this.tree.byCost(this.metric)[this.tree.start[from]] : this.cursor;
+    return this.tree.hasChildren(from) ? this.layout.list[this.tree.start[from]] : this.cursor;
   }
 
   above() {
@@ -484,7 +508,7 @@ export class FlameGraph {
     if (this.cursor < 0) return this.below();
     const { tree } = this;
     const parent = tree.parent[this.cursor] < 0 ? tree.root : tree.parent[this.cursor];
-    const siblings = tree.byCost(this.metric).subarray(tree.start[parent], tree.start[parent + 1]);
+    const siblings = this.layout.list.subarray(tree.start[parent], tree.start[parent + 1]);
     return siblings[Math.min(Math.max(siblings.indexOf(this.cursor) + step, 0), siblings.length - 1)];
   }
 

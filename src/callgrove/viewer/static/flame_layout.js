@@ -1,12 +1,13 @@
 /**
  * Where the calls of a flame graph are, as parts of its width, and which of them are wanted.
  *
- * @import { Tree } from "./tree.js"
+ * @import { Order, Tree } from "./tree.js"
  *
  * @typedef {Object} Layout
  * @property {Float64Array} from  of every call, as a part of the whole
  * @property {Float64Array} to
  * @property {number} deepest  level of a call with any width
+ * @property {Int32Array} list  children of every call, in their order
  */
 
 import { matcher } from "./store.js";
@@ -16,11 +17,12 @@ import { matcher } from "./store.js";
  * are made narrower; negative costs have no width, but where costs are differences: these are as wide as all changes.
  * @param {Tree} tree
  * @param {number} metric
+ * @param {Order} [order]  of siblings
  * @returns {Layout}
  */
-export function layOut(tree, metric) {
+export function layOut(tree, metric, order = "cost") {
   const { weight } = tree.metrics[metric];
-  const list = tree.byCost(metric);
+  const list = tree.inOrder(metric, order);
   const from = new Float64Array(tree.n + 1);
   const to = new Float64Array(tree.n + 1);
   /** @param {number} i */
@@ -45,21 +47,20 @@ export function layOut(tree, metric) {
       if (tree.hasChildren(i)) stack.push(i);
     }
   }
-  return { from, to, deepest };
+  return { from, to, deepest, list };
 }
 
 /**
  * Calls that are wide enough and in sight, callers first.
  * @param {Tree} tree
- * @param {number} metric
  * @param {Layout} layout
  * @param {number} from  the part of the whole that is in sight
  * @param {number} to
  * @param {number} narrowest  as a part of what is in sight
  * @param {(i: number) => void} action
  */
-export function visit(tree, metric, layout, from, to, narrowest, action) {
-  const list = tree.byCost(metric);
+export function visit(tree, layout, from, to, narrowest, action) {
+  const { list } = layout;
   const least = narrowest * (to - from);
   const stack = [tree.root];
   for (let above = stack.pop(); above !== undefined; above = stack.pop()) {
@@ -75,13 +76,12 @@ export function visit(tree, metric, layout, from, to, narrowest, action) {
 /**
  * The call at a place of the whole and at a level from the root; -1 where there is none.
  * @param {Tree} tree
- * @param {number} metric
  * @param {Layout} layout
  * @param {number} x
  * @param {number} level
  */
-export function callAt(tree, metric, layout, x, level) {
-  const list = tree.byCost(metric);
+export function callAt(tree, layout, x, level) {
+  const { list } = layout;
   let above = tree.root;
   for (let depth = 0; depth <= level; depth++) {
     let next = -1;

@@ -2,50 +2,18 @@
  * What of an input is looked at, to be typed: a pattern of call paths, and metrics computed of others. The server says
  * where a text is wrong; what was shown before stays until it is right.
  *
- * @import { Look } from "./documents.js"
+ * @import { SectionOutline } from "./documents.js"
  * @import { Tabs } from "./page.js"
  * @import { ServedProvider } from "./served.js"
  */
 
+import { commandOf } from "./commands.js";
+import { SIDE_BY_SIDE } from "./compare_pane.js";
 import { button, element } from "./dom.js";
 import { save } from "./saving.js";
 import { Refused } from "./served.js";
 
 const COMMAND_MS = 20_000; // that a command stays in sight
-/** @type {Record<string, string>} */
-const VERBS = {
-  Overview: "top",
-  Explore: "tree",
-  "Flame graph": "tree",
-  Spread: "imbalance",
-  Efficiency: "pop",
-  Timeline: "timeline",
-  GPU: "summary",
-  Calls: "summary",
-  Scaling: "model",
-};
-const PLAIN = ["pop", "summary", "timeline"]; // verbs that take no filter here
-
-/** @param {string} text */
-const quoted = (text) => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'"'"'`)}'`);
-
-/**
- * The command that prints what a tab shows.
- * @param {string} tab
- * @param {string} path
- * @param {Look} look
- */
-export function commandOf(tab, path, { metric, derive, filter }) {
-  const verb = VERBS[tab] ?? "info";
-  const words = ["callgrove", verb, quoted(path)];
-  if (PLAIN.includes(verb) || verb === "info") return words.join(" ");
-  if (metric) words.push("-m", quoted(metric));
-  if (verb !== "model") {
-    for (const text of derive) words.push("--derive", quoted(text));
-    if (filter) words.push("--query", quoted(filter));
-  }
-  return words.join(" ");
-}
 
 /**
  * @param {Tabs} section
@@ -61,6 +29,8 @@ class LookBar {
   said = element("span", { class: "problem", attributes: { role: "alert" } });
   typed = element("span", { class: "typed" });
   root = element("div", { class: "lookbar" });
+  /** @type {Promise<void>} Resolves when every change asked for so far is shown or refused. */
+  changes = Promise.resolve();
 
   /**
    * @param {Tabs} section
@@ -89,21 +59,50 @@ class LookBar {
     this.formula.input.addEventListener("keydown", (event) => {
       if (event.key === "Enter") this.define(this.formula.input.value.trim());
     });
-    section.view.watch("filter", (text) => (this.filter.input.value = text));
+    section.view.watch("filter", (text) => {
+      this.filter.input.value = text;
+      this.list(); // a command of the former look is gone
+    });
     section.view.watch("derive", () => this.list());
   }
 
+  /**
+   * Make one change of the look after the other, however fast they are typed.
+   * @param {() => Promise<void>} step
+   */
+  change(step) {
+    const done = this.changes.then(step);
+    this.changes = done.catch(() => {}); // what is thrown is the caller's; later changes go on
+    return done;
+  }
+
   /** @param {string} text */
-  async setFilter(text) {
+  setFilter(text) {
+    return this.change(() => this.filterNow(text));
+  }
+
+  /** @param {string} text */
+  define(text) {
+    return this.change(() => this.defineNow(text));
+  }
+
+  /** @param {string} text */
+  remove(text) {
+    return this.change(() => this.removeNow(text));
+  }
+
+  /** @param {string} text */
+  async filterNow(text) {
     const { view } = this.section;
     if (!(await this.checked(this.filter.input, view.get("derive"), text))) return;
     this.filter.input.value = text;
+    view.mark({ row: "", call: "", zoom: "", function: "" }); // rows have other numbers now
     view.set("filter", text);
     this.section.shown();
   }
 
   /** @param {string} text */
-  async define(text) {
+  async defineNow(text) {
     if (!text) return;
     const { view } = this.section;
     const derive = [...view.get("derive"), text];
@@ -115,7 +114,7 @@ class LookBar {
   }
 
   /** @param {string} text */
-  async remove(text) {
+  async removeNow(text) {
     const { view } = this.section;
     const derive = view.get("derive").filter((one) => one !== text);
     const metrics = await this.checked(this.formula.input, derive, view.get("filter"));
@@ -155,10 +154,14 @@ class LookBar {
   }
 
   async copyCommand() {
+    await this.changes;
     const { view, section, tabs } = this.section;
-    const path = section.facts.find(([word]) => word === "opened")?.[1] ?? "PATH";
     const tab = tabs.find(({ name }) => name === view.get("tab"));
-    const command = commandOf(view.get("tab"), path, tab?.hasMetric ? this.look() : { ...this.look(), metric: "" });
+    const look = tab?.hasMetric ? this.look() : { ...this.look(), metric: "" };
+    const { sections } = await this.provider.outline();
+    const seen = { at: view.get("at"), time: view.get("time"), named: view.get("named") };
+    const others = this.compared(sections).map((one) => pathOf(one));
+    const command = commandOf(view.get("tab"), [pathOf(section), ...others], look, seen);
     await navigator.clipboard?.writeText(command).catch(() => {});
     this.said.textContent = "";
     this.typed.replaceChildren(element("code", { text: command, attributes: { role: "status" } }));
@@ -166,11 +169,27 @@ class LookBar {
     setTimeout(() => this.list(), COMMAND_MS);
   }
 
+  /**
+   * The inputs that this one is compared with.
+   * @param {SectionOutline[]} sections
+   */
+  compared(sections) {
+    const { view, input } = this.section;
+    if (view.get("tab") !== "Compare") return [];
+    const { with: other = "", part = "" } = view.get("at");
+    const others = sections.filter((one, k) => one.has_contexts && k !== input);
+    const chosen = sections[Number(other)];
+    return part === SIDE_BY_SIDE ? others : [other && others.includes(chosen) ? chosen : others[0]];
+  }
+
   /** Save the report of what is looked at, which the server writes. */
   async saveReport() {
+    await this.changes;
     this.said.textContent = "Writing the report …";
     try {
-      save("report.html", await this.provider.report(this.look()));
+      const { sections } = await this.provider.outline();
+      const [other] = this.compared(sections);
+      save("report.html", await this.provider.report(this.look(), other && sections.indexOf(other)));
       this.said.textContent = "";
     } catch (error) {
       this.said.textContent = error instanceof Error ? error.message : String(error);
@@ -185,6 +204,9 @@ class LookBar {
     );
   }
 }
+
+/** @param {SectionOutline} section */
+const pathOf = ({ facts }) => facts.find(([word]) => word === "opened")?.[1] ?? "PATH";
 
 /**
  * @param {string} label

@@ -91,13 +91,22 @@ function headerOf(body, { title, sections }, show) {
 }
 
 /**
+ * Does whoever presses a key there type a text?
+ * @param {EventTarget | null} target
+ */
+function typing(target) {
+  const kinds = [HTMLInputElement, HTMLSelectElement, HTMLTextAreaElement];
+  return kinds.some((kind) => target instanceof kind);
+}
+
+/**
  * @param {KeyboardEvent} event
  * @param {HTMLElement} body
  * @param {Tabs[]} sections
  */
 function pressed(event, body, sections) {
   if (event.key === "Escape") body.querySelector(".help")?.remove();
-  if (event.target instanceof HTMLInputElement || event.target instanceof HTMLSelectElement) return;
+  if (typing(event.target)) return;
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   const shown = sections.find((section) => section.root.isConnected);
   if (event.key === "?") toggleHelp(body);
@@ -149,11 +158,14 @@ export class Tabs {
       step: null,
       tab: OVERVIEW,
       window: null,
+      time: null,
+      reveal: null,
       model: null,
       derive: [],
       filter: "",
-      rows: { view: "tree", by: "function" },
       columns: [],
+      at: {},
+      named: "",
     });
     this.metric = this.metricChoice(metrics, first_metric);
     this.tabs = section.tabs.map((tab, i) => this.tabOf(tab, i));
@@ -386,7 +398,11 @@ const KEYS = [
   ["Backspace", "zoom out to the caller"],
   ["Esc", "show everything; end the search"],
   ["wheel", "zoom; with Ctrl or Shift where the picture scrolls"],
-  ["W S A D", "in a timeline: zoom in and out, move to the left and right"],
+  ["S", "in a flame graph of the viewer: the function between its callers and what it calls"],
+  ["W S A D", "in a timeline: zoom in and out, move to the left and right; Shift W, Shift S: fewer or more rows"],
+  ["Shift ← →", "in a timeline: select a range; Enter zooms to it"],
+  ["Space", "in the table of models: draw the one at the cursor together with others, or no more"],
+  ["arrows", "in a surface of models: turn and tilt it; Home turns it back"],
   ["Home End", "in a timeline: its beginning and end; in a table: the first and last row"],
 ];
 

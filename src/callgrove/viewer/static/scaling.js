@@ -1,200 +1,154 @@
 /**
- * How costs scale: the models of all series as a table, one of them as a plot with what was measured.
+ * How costs scale: the models of all series as a table, those chosen as curves with what was measured, or over two
+ * parameters as a map or surfaces, and what all of them predict at a point that can be moved.
  *
- * @import { Point } from "./canvas.js"
- * @import { Fact, ScalingData } from "./documents.js"
- * @import { Band, Measured, PlotData } from "./plot.js"
+ * @import { Provider, ScalingData } from "./documents.js"
+ * @import { Option } from "./dom.js"
+ * @import { Scene } from "./scaling_views.js"
  * @import { Store } from "./store.js"
+ *
+ * @typedef {"curves" | "map" | "surface" | "largest"} Shape
  */
 
-import { button, choice, element } from "./dom.js";
-import { amountOf, count, number, percent } from "./format.js";
-import { valueAt } from "./functions.js";
+import { button, choice, element, switches } from "./dom.js";
+import { amountOf, count, number } from "./format.js";
 import { axisSwitch, Plot } from "./plot.js";
-import { csv, save } from "./saving.js";
+import { readPlace, writePlace } from "./scaling_address.js";
+import { GroundMap } from "./scaling_map.js";
+import { Models, ModelSource } from "./scaling_models.js";
+import { beyondText, PointBar } from "./scaling_point.js";
+import { FRONT, GroundSurface } from "./scaling_surface.js";
+import { ModelTable } from "./scaling_table.js";
 import { brief, lastOf, notation } from "./scaling_text.js";
-import { matcher } from "./store.js";
-import { Table } from "./table.js";
+import { colourOfChoice, groundOf, overtakingTexts, plotOf, pointText } from "./scaling_views.js";
 
-const SAMPLES = 160; // of a curve
-const MOST_MARKS = 16;
-const TRUST = ["poor", "fair", "good"];
+/** @type {Option[]} */
+const SHAPES = [
+  ["curves", "Curves"],
+  ["map", "Heat map"],
+  ["surface", "Surface"],
+  ["largest", "Largest"],
+];
+const MOST_CHOSEN = 7; // colours that can be told apart
+const MOST_TEXTS = 3; // sentences below a picture
 const WIDE = 8; // the largest value by the smallest, from which on an axis begins logarithmic
 
 /**
  * @param {HTMLElement} place
  * @param {ScalingData} data
  * @param {Store} view
+ * @param {Provider} provider
  */
-export function drawScaling(place, data, view) {
-  new Scaling(place, data, view).update(false);
+export function drawScaling(place, data, view, provider) {
+  new Scaling(place, data, view, provider).update(false);
 }
 
-/** Models by number; `chosen` is the one that is plotted, -1 is none. */
+/** Models by number; `current` is the one at the cursor of the table, -1 is none, `pinned` are those that stay. */
 class Scaling {
   title = element("h2", { class: "scaling-title" });
   formula = element("span", { class: "hint mono" });
+  chips = element("span", { class: "chosen-models" });
   cautions = element("div", { class: "match", attributes: { role: "status" } });
+  parameters = element("span", { class: "opening" });
   fixers = element("span", { class: "opening" });
-  targets = element("span", { class: "opening" });
   axes = element("span", { class: "opening" });
   said = element("span", { class: "match", attributes: { role: "status" } });
+  stage = element("div");
+  savers = element("span");
   /** @type {number[]} */
-  values = []; // of models at the target
-  /** @type {number[]} */
-  shares = [];
-  /** @type {number[]} */
-  places = []; // of models by cost; those that stand apart come last, by what was measured of them
-  along = 0; // the parameter of the plot; the others are fixed
+  pinned = [];
+  along = 0;
+  across = 1;
   logY = false;
-  sortBy = "share";
-  descending = true;
-  plot = new Plot(
-    "scaling",
-    () => Math.max(190, Math.min(300, (this.place.clientHeight || 560) * 0.46)),
-    () => this.plotted(),
-  );
+  near = false;
+  problem = ""; // of the latest question
+  controls = ""; // what lists and switches were made for
+  /** @type {Shape} */
+  shape = "curves";
 
   /**
    * @param {HTMLElement} place
    * @param {ScalingData} data
    * @param {Store} view
+   * @param {Provider} provider
    */
-  constructor(place, data, view) {
+  constructor(place, data, view, provider) {
     const { metric_names: names, first_metric: first } = data;
     this.place = place;
     this.data = data;
     this.view = view;
-    this.nPoints = data.points.length / data.parameters.length;
-    this.every = Array.from(data.callpath, (_, m) => m);
-    this.target = Array.from(data.target); // where to predict
+    this.models = new Models(data);
+    this.source = new ModelSource(this.models, view, provider, (problem) => {
+      this.problem = problem;
+      this.refresh();
+    });
     const wanted = names.indexOf(view.get("metric"));
     this.metric = Math.max(0, wanted >= 0 ? wanted : names.indexOf(first));
-    this.fixed = data.parameters.map((_, p) => Math.max(...this.valuesOf(p)));
-    this.logX = isWide(this.valuesOf(0));
-    this.predict();
-    this.chosen = view.get("model") ?? this.best();
-    this.shown = this.every;
+    this.point = Array.from(data.target);
+    this.fixed = this.models.measured.map((values) => values[values.length - 1]);
+    this.logX = isWide(this.models.measured[0]);
+    this.ranked = this.models.rank(this.point);
+    this.current = view.get("model") ?? this.best();
     this.fix();
-    this.table = this.createTable();
-    this.metrics = choice(
-      "Models of",
-      names.map((name, k) => [String(k), name || "<default>"]),
-      String(this.metric),
-      (value) => this.choose(Number(value)),
-    );
+    this.createPictures();
+    this.bar = new PointBar(this.models, (p, value) => this.movePoint(p, value));
+    this.metrics = choice("Models of", numbered(names), String(this.metric), (value) => this.choose(Number(value)));
+    this.shapes = switches("Draw as", SHAPES, this.shape, (value) => this.reshape(/** @type {Shape} */ (value)));
+    this.table = new ModelTable(this.models, {
+      amount: (value) => this.amount(value),
+      colour: (m) => (this.chosen.includes(m) ? colourOfChoice(this.chosen.indexOf(m)) : ""),
+      changed: () => this.update(),
+      picked: (m, more) => this.pick(m, more),
+      unknown: () => this.unknownText(),
+    });
     this.build();
     this.listen();
+    this.follow();
+  }
+
+  createPictures() {
+    const height = () => Math.max(190, Math.min(330, (this.place.clientHeight || 560) * 0.46));
+    this.plot = new Plot("scaling", height, () => plotOf(this.scene));
+    const ground = () => groundOf(this.scene);
+    this.map = new GroundMap(height, ground, () => this.shape === "largest");
+    this.surface = new GroundSurface(height, ground, ({ turn, tilt }) => {
+      const isFront = turn === FRONT.turn && tilt === FRONT.tilt;
+      this.view.mark({ turn: isFront ? "" : `${Math.round(turn)},${Math.round(tilt)}` });
+    });
   }
 
   build() {
     const { metric_names: names, parameters } = this.data;
-    const along = choice(
-      "Along",
-      parameters.map((name, p) => [String(p), name]),
-      "0",
-      (value) => this.turn(Number(value)),
-    );
     this.place.append(
       element("div", { class: "toolbar" }, [
         names.every((name) => this.view.get("metrics").includes(name)) ? null : this.metrics.root,
-        parameters.length > 1 ? along.root : null,
+        parameters.length > 1 ? this.shapes.root : null,
+        this.parameters,
         this.fixers,
-        this.targets,
-        this.said,
+        this.axes,
         element("span", { class: "gap" }),
+        this.said,
         element("div", { class: "savers" }, [button("CSV", "Save this table as CSV", () => this.saveCsv())]),
-        this.plot.buttons,
+        this.savers,
       ]),
-      element("section", { class: "card" }, [
-        element("div", { class: "card-head" }, [
-          this.title,
-          this.formula,
-          element("span", { class: "gap" }),
-          this.axes,
-        ]),
-        this.plot.root,
+      this.bar.root,
+      element("section", { class: "card scaling-card" }, [
+        element("div", { class: "card-head" }, [this.title, this.formula, this.chips]),
+        this.stage,
         this.cautions,
       ]),
       element("div", { class: "table-frame" }, [this.table.root]),
     );
   }
 
-  createTable() {
-    const { data } = this;
-    return new Table({
-      label: "Models",
-      columns: [
-        {
-          key: "callpath",
-          title: "call path",
-          width: "minmax(220px, 1.2fr)",
-          text: (m) => lastOf(data.callpath[m]),
-          hint: (m) => data.callpath[m],
-        },
-        { key: "order", title: "growth", width: "minmax(130px, 0.6fr)", text: (m) => notation(data.order[m]) },
-        {
-          key: "short",
-          title: "function",
-          width: "minmax(220px, 1fr)",
-          text: (m) => notation(data.short[m]),
-          hint: (m) => data.function[m],
-        },
-        {
-          key: "smape",
-          title: "SMAPE",
-          width: "84px",
-          numeric: true,
-          text: (m) => errorText(data.smape[m]),
-          hint: () => "mean difference between model and measurement, in percent of both",
-        },
-        {
-          key: "trust",
-          title: "trust",
-          width: "minmax(76px, 0.7fr)",
-          text: (m) => `${data.trust[m]}: ${data.reason[m]}`,
-          hint: (m) => `${data.trust[m]} at ${this.pointText(data.target)}: ${data.reason[m]}`,
-        },
-        {
-          key: "share",
-          title: "share at target",
-          width: "150px",
-          numeric: true,
-          text: (m) => percent(this.shares[m]),
-          share: (m) => this.shares[m],
-          hint: (m) => `${this.amount(this.values[m])} at ${this.pointText(this.target)}`,
-        },
-      ],
-      sortBy: this.sortBy,
-      descending: this.descending,
-      onSort: (key, down) => {
-        [this.sortBy, this.descending] = [key, down];
-        this.update();
-      },
-      rowClass: (m) => (m === this.chosen ? "found" : ""),
-    });
-  }
-
   listen() {
-    const { root } = this.table;
-    /** @param {Element} row */
-    const numberOf = (row) => this.shown[Number(row.getAttribute("aria-rowindex")) - 2];
-    root.addEventListener("click", (event) => {
-      const row = event.target instanceof Element ? event.target.closest(".row") : null;
-      if (row) this.draw(numberOf(row));
-    });
-    root.addEventListener("keydown", (event) => {
-      const row = root.querySelector(".row.cursor");
-      if (row && event.target === root) this.draw(numberOf(row));
-    });
     this.view.watch("search", () => this.update(false));
+    this.view.watch("at", () => this.follow());
     this.view.watch("model", (m) => {
       if (m === null) return;
       this.metric = this.data.metric[m];
       this.metrics.set(String(this.metric));
-      this.chosen = m;
-      this.fix();
-      this.update(false);
+      this.pick(m, false);
     });
     this.view.watch("metric", (name) => {
       if (this.data.metric_names.includes(name)) this.choose(this.data.metric_names.indexOf(name));
@@ -203,18 +157,17 @@ class Scaling {
 
   // -- numbers --------------------------------------------------------------------------------------------------------
 
-  /** @param {number} k */
-  point(k) {
-    const { points, parameters } = this.data;
-    return Array.from(parameters, (_, p) => points[k * parameters.length + p]);
+  /** Models that are drawn. */
+  get chosen() {
+    const { pinned, current } = this;
+    return current < 0 || pinned.includes(current) ? pinned : [...pinned, current].slice(-MOST_CHOSEN);
   }
 
-  /**
-   * The values that a parameter has, in order.
-   * @param {number} p
-   */
-  valuesOf(p) {
-    return [...new Set(Array.from({ length: this.nPoints }, (_, k) => this.point(k)[p]))].sort((a, b) => a - b);
+  /** @returns {Scene} */
+  get scene() {
+    const { models, metric, chosen, current, along, across, fixed, point, logX, logY, near } = this;
+    const amount = (/** @type {number} */ value) => this.amount(value);
+    return { models, metric, chosen, current, along, across, fixed, point, logX, logY, near, amount };
   }
 
   /** @param {number} value */
@@ -224,35 +177,11 @@ class Scaling {
     return number(value);
   }
 
-  /** @param {ArrayLike<number>} at */
-  pointText(at) {
-    return this.data.parameters.map((name, p) => `${name} = ${brief(at[p])}`).join(", ");
-  }
-
-  /** All models at the target, and their parts of what the metric comes to there; what is below 0 counts as nothing. */
-  predict() {
-    const { functions, metric, metric_names: names } = this.data;
-    this.values = this.every.map((m) => valueAt(functions, m, this.target));
-    const first = this.target.every((value, p) => value === this.data.target[p]);
-    const total = names.map((_, m) => (first ? this.data.rest[m] : 0)); // of models that are not in this page
-    const { adds_up: addsUp, apart, run_share: runShare } = this.data;
-    this.values.forEach((value, m) => {
-      if (value > 0 && !apart[m]) total[metric[m]] += value;
-    });
-    this.shares = this.values.map((value, m) =>
-      addsUp[metric[m]] && !apart[m] ? value / (total[metric[m]] || NaN) : NaN,
-    );
-    const size = this.values.map((value, m) => orLeast(apart[m] ? runShare[m] : value));
-    const ranked = [...this.every].sort(
-      (a, b) => Number(apart[a]) - Number(apart[b]) || (size[a] < size[b] ? 1 : size[a] > size[b] ? -1 : a - b),
-    );
-    ranked.forEach((m, place) => (this.places[m] = place));
-  }
-
   /** The model with the largest prediction of those that can be trusted. */
   best() {
-    const own = this.every.filter((m) => this.data.metric[m] === this.metric);
-    return own.reduce((a, b) => (a < 0 || this.places[b] < this.places[a] ? b : a), -1);
+    const { places } = this.ranked;
+    const own = this.models.every.filter((m) => this.data.metric[m] === this.metric);
+    return own.reduce((a, b) => (a < 0 || places[b] < places[a] ? b : a), -1);
   }
 
   // -- what is shown --------------------------------------------------------------------------------------------------
@@ -263,32 +192,74 @@ class Scaling {
    */
   choose(metric) {
     this.metric = metric;
+    this.controls = "";
     this.metrics.set(String(metric));
-    this.chosen = this.best();
+    this.pinned = this.pinned.filter((m) => this.data.metric[m] === metric);
+    this.current = this.best();
     this.fix();
     this.update(false);
+    this.mark();
   }
 
   /**
-   * Along another parameter.
-   * @param {number} along
+   * Draw another model, or one more or less.
+   * @param {number} m
+   * @param {boolean} more  it stays, until it is picked so again
    */
-  turn(along) {
-    this.along = along;
-    this.logX = isWide(this.valuesOf(along));
+  pick(m, more) {
+    const { pinned } = this;
+    if (more && pinned.includes(m)) this.pinned = pinned.filter((one) => one !== m);
+    else if (more && pinned.length < MOST_CHOSEN) this.pinned = [...pinned, m];
+    this.current = m;
+    if (more && pinned.includes(m) && this.pinned.length) this.current = this.pinned[this.pinned.length - 1];
     this.fix();
     this.update();
+    this.mark();
+  }
+
+  /**
+   * Predict at another value of a parameter.
+   * @param {number} p
+   * @param {number} value
+   */
+  movePoint(p, value) {
+    this.point = this.point.map((one, q) => (q === p ? value : one));
+    this.problem = "";
+    this.update();
+    this.mark();
+  }
+
+  /** @param {Shape} shape */
+  reshape(shape) {
+    this.shape = shape;
+    this.update();
+    this.mark();
+  }
+
+  /**
+   * Along other parameters; the second one gives way.
+   * @param {number} along
+   * @param {number} across
+   */
+  turn(along, across) {
+    if (along === across) across = along === this.along ? this.across : this.along;
+    if (along === across) along = this.data.parameters.findIndex((_, p) => p !== across);
+    if (along !== this.along) this.logX = isWide(this.models.measured[along]);
+    [this.along, this.across] = [along, across];
+    this.fix();
+    this.update();
+    this.mark();
   }
 
   /** Fix the other parameters where most was measured: where they are, if that is as much, else as large as can be. */
   fix() {
-    const { data, along, chosen, nPoints } = this;
-    if (chosen < 0) return;
+    const { data, models, current, along } = this;
+    if (current < 0) return;
     /** @type {Map<string, { at: number[], n: number }>} */
     const lines = new Map();
-    for (let k = 0; k < nPoints; k++) {
-      if (!Number.isFinite(data.value[chosen * nPoints + k])) continue;
-      const at = this.point(k).map((one, p) => (p === along ? this.fixed[p] : one));
+    for (let k = 0; k < models.nPoints; k++) {
+      if (!Number.isFinite(data.value[current * models.nPoints + k])) continue;
+      const at = models.point(k).map((one, p) => (p === along ? this.fixed[p] : one));
       const line = lines.get(at.join()) ?? { at, n: 0 };
       lines.set(at.join(), { at, n: line.n + 1 });
     }
@@ -301,245 +272,177 @@ class Scaling {
   }
 
   update(stay = true) {
-    const { data } = this;
-    const fits = matcher(this.view.get("search"));
-    this.shown = this.every.filter((m) => data.metric[m] === this.metric && (!fits || fits(data.callpath[m])));
-    const key = this.sortKey();
-    this.shown.sort((a, b) => (key(a) < key(b) ? -1 : key(a) > key(b) ? 1 : 0) * (this.descending ? -1 : 1) || a - b);
-    this.table.setRows(this.shown, stay);
-    this.said.textContent = `${count(this.shown.length)} ${this.shown.length === 1 ? "model" : "models"}`;
+    this.refresh(stay);
+    this.ask();
+  }
+
+  refresh(stay = true) {
+    this.ranked = this.models.rank(this.point);
+    const shown = this.table.show(this.ranked, this.metric, this.view.get("search"), stay);
+    this.said.textContent = `${count(shown)} ${shown === 1 ? "model" : "models"}`;
+    this.bar.set(this.point);
+    this.bar.said.textContent = this.pointWords();
     this.drawControls();
-    this.draw(this.chosen);
+    this.draw();
   }
 
-  /**
-   * What models are sorted by; what is no number comes last.
-   * @returns {(m: number) => string | number}
-   */
-  sortKey() {
-    const { callpath, order, short, smape, trust } = this.data;
-    if (this.sortBy === "callpath") return (m) => callpath[m];
-    if (this.sortBy === "order") return (m) => order[m];
-    if (this.sortBy === "short") return (m) => short[m];
-    if (this.sortBy === "trust") return (m) => TRUST.indexOf(trust[m]);
-    if (this.sortBy === "share") return (m) => -this.places[m];
-    return (m) => orLeast(smape[m]);
+  /** Have the viewer told what the page does not hold. */
+  ask() {
+    const { along, fixed, point, models, shape } = this;
+    const ends = [...models.measured[along], point[along]].filter(Number.isFinite);
+    const line = { along, fixed, from: Math.min(...ends), to: Math.max(...ends) };
+    this.source.want(point, this.chosen, shape === "curves" ? line : null);
   }
 
-  /**
-   * Plot a model.
-   * @param {number} m
-   */
-  draw(m) {
-    const { data } = this;
-    this.chosen = m;
-    const has = m >= 0;
-    this.title.textContent = has ? lastOf(data.callpath[m]) : "";
-    this.title.title = has ? data.callpath[m] : "";
-    this.formula.textContent = has ? notation(data.short[m]) : "";
-    this.formula.title = has ? data.function[m] : "";
-    this.cautions.textContent = data.cautions
-      .filter((one) => Array.from(one.models).includes(m))
-      .map((one) => one.text)
-      .join("; ");
+  /** How far the point lies beyond what was measured, and what is not known there. */
+  pointWords() {
+    const { data, models, point, ranked } = this;
+    const beyond = data.parameters.map((name, p) => {
+      const text = beyondText(models, p, point[p]);
+      return text && `${name} = ${brief(point[p])}${text.replace(", ", ": ")}`;
+    });
+    const unknown = ranked.unknown ? this.unknownText() : "";
+    return [...beyond.filter(Boolean), this.problem || unknown].filter(Boolean).join("; ");
+  }
+
+  /** Why intervals and trust are missing. */
+  unknownText() {
+    if (this.source.live) return this.problem || "intervals and trust are being computed";
+    const at = this.data.parameters.map((name, p) => `${name}=${this.point[p]}`).join(",");
+    const of = this.models.rowOfStop.has(this.point.join(",")) ? "of the largest models only" : "at the slider's stops";
+    return `this report knows intervals and trust ${of}; callgrove predict --at ${at} tells them here`;
+  }
+
+  /** Draw the chosen models. */
+  draw() {
+    const { data, current: m, chosen, shape } = this;
+    const picture = this.picture;
+    const several = chosen.length > 1;
+    this.title.textContent = m >= 0 ? lastOf(data.callpath[m]) : "";
+    this.title.title = m >= 0 ? data.callpath[m] : "";
+    this.formula.textContent = m >= 0 ? notation(data.short[m]) : "";
+    this.formula.title = m >= 0 ? data.function[m] : "";
+    this.chips.replaceChildren(...(several ? chosen.map((one, n) => this.chip(one, n)) : []));
+    const cautions = data.cautions.filter((one) => Array.from(one.models).includes(m)).map((one) => one.text);
+    const texts = shape === "curves" ? overtakingTexts(this.scene).slice(0, MOST_TEXTS) : [];
+    const lonely = shape === "largest" && !several ? ["choose more models, with Space or a click on their marks"] : [];
+    this.cautions.textContent = [...lonely, ...texts, ...cautions].join("; ");
+    if (this.stage.firstChild !== picture.root) {
+      this.stage.replaceChildren(picture.root);
+      this.savers.replaceChildren(picture.buttons);
+    }
     this.table.redraw();
-    this.plot.redraw();
+    picture.redraw();
   }
 
-  /** Lists of the values that other parameters have, where to predict, and the axes. */
-  drawControls() {
-    const { parameters, metric_names: names } = this.data;
-    this.fixers.replaceChildren(
-      ...parameters.map((name, p) =>
-        p === this.along
-          ? ""
-          : choice(
-              name,
-              this.valuesOf(p).map((v) => [String(v), brief(v)]),
-              String(this.fixed[p]),
-              (value) => {
-                this.fixed[p] = Number(value);
-                this.plot.redraw();
-              },
-            ).root,
-      ),
-    );
-    this.targets.replaceChildren(...parameters.map((name, p) => this.targetBox(name, p)));
-    this.axes.replaceChildren(
-      axisSwitch(`log ${parameters[this.along]}`, this.logX, (on) => {
-        this.logX = on;
-        this.plot.redraw();
-      }),
-      axisSwitch(`log ${names[this.metric] || "value"}`, this.logY, (on) => {
-        this.logY = on;
-        this.plot.redraw();
-      }),
-    );
+  get picture() {
+    const pictures = { curves: this.plot, map: this.map, surface: this.surface, largest: this.map };
+    return /** @type {Plot | GroundMap | GroundSurface} */ (pictures[this.shape]);
   }
 
   /**
-   * @param {string} name
+   * @param {number} m
+   * @param {number} n
+   */
+  chip(m, n) {
+    const name = lastOf(this.data.callpath[m]);
+    const swatch = element("span", { class: "swatch" });
+    swatch.style.background = colourOfChoice(n);
+    const made = button("", `Do not draw ${name}`, () => this.drop(m));
+    made.className = "key";
+    made.append(swatch, element("span", { text: name }));
+    return made;
+  }
+
+  /** @param {number} m */
+  drop(m) {
+    this.pinned = this.pinned.filter((one) => one !== m);
+    if (this.current === m) this.current = this.pinned[this.pinned.length - 1] ?? this.best();
+    this.update();
+    this.mark();
+  }
+
+  /** Which parameters the picture is over, values of the others, and the axes. */
+  drawControls() {
+    const { data, along, across, shape } = this;
+    const key = JSON.stringify([shape, along, across, this.point, this.metric]);
+    if (key === this.controls) return;
+    this.controls = key;
+    const names = numbered(data.parameters);
+    const isCurve = shape === "curves";
+    const over = choice("Along", names, String(along), (value) => this.turn(Number(value), across));
+    const and = choice("and", names, String(across), (value) => this.turn(along, Number(value)));
+    const lists = data.parameters.length > 1 ? [over.root, ...(isCurve ? [] : [and.root])] : [];
+    this.parameters.replaceChildren(...lists);
+    const own = isCurve ? [along] : [along, across];
+    const others = data.parameters.map((_, p) => p).filter((p) => !own.includes(p));
+    this.fixers.replaceChildren(...others.map((p) => this.fixer(p)));
+    const logX = axisSwitch(`log ${data.parameters[along]}`, this.logX, (on) => this.switch({ logX: on }));
+    const metric = data.metric_names[this.metric] || "value";
+    const logY = axisSwitch(`log ${metric}`, this.logY, (on) => this.switch({ logY: on }));
+    const near = axisSwitch("runner-ups", this.near, (on) => this.switch({ near: on }));
+    near.title = "Functions that fit nearly as well: an error of at most 1.5 times that of the best";
+    const hasNear = data.parameters.length === 1 && (data.near.models.length > 0 || this.source.live);
+    this.axes.replaceChildren(...(isCurve ? [...(hasNear ? [near] : []), logX, logY] : []));
+  }
+
+  /** @param {{ logX?: boolean, logY?: boolean, near?: boolean }} change */
+  switch(change) {
+    Object.assign(this, change);
+    this.picture.redraw();
+    this.mark();
+  }
+
+  /**
+   * A list of the values that a parameter has.
    * @param {number} p
    */
-  targetBox(name, p) {
-    const box = element("input", {
-      attributes: { type: "number", step: "any", value: String(this.target[p]), "aria-label": `Predict at ${name}` },
-    });
-    box.style.width = "92px";
-    box.addEventListener("change", () => {
-      if (!Number.isFinite(box.valueAsNumber)) return;
-      this.target[p] = box.valueAsNumber;
-      this.predict();
+  fixer(p) {
+    const values = [...new Set([...this.models.measured[p], this.point[p], this.fixed[p]])].sort((a, b) => a - b);
+    const options = values.map((v) => /** @type {Option} */ ([String(v), brief(v)]));
+    return choice(this.data.parameters[p], options, String(this.fixed[p]), (value) => {
+      this.fixed = this.fixed.map((one, q) => (q === p ? Number(value) : one));
       this.update();
-    });
-    return element("label", { class: "choice" }, [element("span", { text: p ? name : `predict at ${name}` }), box]);
+      this.mark();
+    }).root;
   }
 
-  /**
-   * The chosen model along one parameter, the others as they are fixed.
-   * @returns {PlotData}
-   */
-  plotted() {
-    const { data, along, chosen } = this;
-    const has = chosen >= 0;
-    const measured = this.valuesOf(along);
-    const last = measured[measured.length - 1];
-    const target = this.target[along];
-    const ends = [...measured, target].filter(Number.isFinite).sort((a, b) => a - b);
-    const logX = this.logX && ends[0] > 0;
-    const points = has ? this.measuredPoints() : [];
-    const others = this.fixedText();
-    const name = has ? `${lastOf(data.callpath[chosen])}: ${notation(data.short[chosen])}` : "";
-    return {
-      xTitle: data.parameters[along],
-      yTitle: `${data.metric_names[this.metric] || "value"} (${data.measure})`,
-      logX,
-      logY: this.logY,
-      xMarks: ends.length <= MOST_MARKS ? [...new Set(ends)] : [],
-      xText: brief,
-      yText: (y) => this.amount(y),
-      empty: has ? "" : "there is no model to show",
-      curve: has ? this.curve([...stepsOf(ends, logX), last]) : [],
-      beyond: last,
-      band: has ? this.band() : [],
-      points,
-      caption: name && others ? `${name}, at ${others}` : name,
-      said: has && !points.length ? `nothing was measured at ${others}` : "",
-      target:
-        has && target > last ? { x: target, y: this.valueAt(target), text: this.amount(this.valueAt(target)) } : null,
-    };
+  // -- address and files ----------------------------------------------------------------------------------------------
+
+  /** Say in the address what is looked at. */
+  mark() {
+    this.view.mark(writePlace(this));
   }
 
-  /** The values of the parameters that the plot is not along. */
-  fixedText() {
-    const texts = this.data.parameters.map((name, p) => (p === this.along ? "" : `${name} = ${brief(this.fixed[p])}`));
-    return texts.filter(Boolean).join(", ");
-  }
-
-  /**
-   * The chosen model at a value of the parameter that the plot is along.
-   * @param {number} x
-   */
-  valueAt(x) {
-    const point = this.fixed.map((one, p) => (p === this.along ? x : one));
-    return valueAt(this.data.functions, this.chosen, point);
-  }
-
-  /**
-   * @param {number[]} xs
-   * @returns {Point[]}
-   */
-  curve(xs) {
-    return xs.sort((a, b) => a - b).map((x) => [x, this.valueAt(x)]);
-  }
-
-  /**
-   * Where the curve of the chosen model lies, with a probability of 90 %: known where the other parameters have their
-   * largest values.
-   * @returns {Band[]}
-   */
-  band() {
-    const { bands, parameters } = this.data;
-    const row = Array.from(bands.models).indexOf(this.chosen);
-    const atLargest = parameters.every((_, p) => p === this.along || this.fixed[p] === this.valuesOf(p).at(-1));
-    if (row < 0 || !atLargest) return [];
-    const n = bands.samples;
-    return Array.from({ length: n }, (_, k) => {
-      const at = (row * parameters.length + this.along) * n + k;
-      return { x: bands.x[this.along * n + k], low: bands.low[at], high: bands.high[at] };
-    }).filter((one) => Number.isFinite(one.low) && Number.isFinite(one.high));
-  }
-
-  /** What was measured of the chosen series where the other parameters are as they are fixed. */
-  measuredPoints() {
-    const { data, along, chosen, nPoints } = this;
-    /** @type {Measured[]} */
-    const found = [];
-    for (let k = 0; k < nPoints; k++) {
-      const point = this.point(k);
-      const [value, low, high] = [data.value, data.low, data.high].map((column) => column[chosen * nPoints + k]);
-      if (!Number.isFinite(value) || point.some((one, p) => p !== along && one !== this.fixed[p])) continue;
-      const model = valueAt(data.functions, chosen, point);
-      /** @type {Fact[]} */
-      const rows = [
-        [data.measure, this.amount(value)],
-        ["smallest", low < high ? this.amount(low) : ""],
-        ["largest", low < high ? this.amount(high) : ""],
-        ["model", this.amount(model)],
-        ["difference", value ? `${model >= value ? "+" : ""}${(100 * (model / value - 1)).toFixed(1)}%` : ""],
-      ];
-      found.push({ x: point[along], y: value, low, high, details: { title: this.pointText(point), rows } });
-    }
-    return found;
+  /** Look at what the address says. */
+  follow() {
+    const place = readPlace(this.view.get("at"), this.models, this.metric);
+    this.surface?.setAngles(place.turn, place.tilt);
+    const before = JSON.stringify(writePlace(this));
+    this.shape = place.shape;
+    this.shapes.set(place.shape);
+    this.pinned = place.pinned;
+    this.current = place.current ?? this.view.get("model") ?? this.pinned.at(-1) ?? this.best();
+    this.point = place.point;
+    [this.along, this.across] = [place.along, place.across];
+    this.logX = place.logX ?? isWide(this.models.measured[this.along]);
+    [this.logY, this.near] = [place.logY, place.near];
+    if (place.fixed) this.fixed = place.fixed;
+    else this.fix();
+    if (JSON.stringify(writePlace(this)) === before) return;
+    this.controls = "";
+    this.update();
   }
 
   saveCsv() {
-    const { data } = this;
-    const header = [
-      "callpath",
-      "metric",
-      "function",
-      "order",
-      "smape",
-      "ar2",
-      "re",
-      "prediction",
-      "share",
-      "trust",
-      "reason",
-    ];
-    const rows = this.shown.map((m) => [
-      data.callpath[m],
-      data.metric_names[this.metric],
-      data.function[m],
-      data.order[m],
-      data.smape[m],
-      data.ar2[m],
-      data.re[m],
-      this.values[m],
-      Number.isFinite(this.shares[m]) ? 100 * this.shares[m] : null,
-      data.trust[m],
-      data.reason[m],
-    ]);
-    save("models.csv", new Blob([csv(header, rows)], { type: "text/csv" }));
+    this.table.save(this.data.metric_names[this.metric], pointText(this.models, this.point));
   }
 }
 
 /**
- * Values between the first and the last, at equal distances on the axis.
- * @param {number[]} ends  in order
- * @param {boolean} logarithmic
+ * @param {string[]} names
+ * @returns {Option[]}
  */
-function stepsOf(ends, logarithmic) {
-  const [low, high] = [ends[0], ends[ends.length - 1]];
-  return Array.from({ length: SAMPLES + 1 }, (_, k) =>
-    logarithmic ? low * (high / low) ** (k / SAMPLES) : low + ((high - low) * k) / SAMPLES,
-  );
-}
-
-/** @param {number} value */
-const orLeast = (value) => (Number.isFinite(value) ? value : -Infinity);
+const numbered = (names) => names.map((name, k) => [String(k), name || "<default>"]);
 /** @param {number[]} values */
 const isWide = (values) => values[0] > 0 && values[values.length - 1] / values[0] > WIDE;
-/** @param {number} value */
-const errorText = (value) => (Number.isFinite(value) ? `${value < 10 ? value.toFixed(1) : value.toFixed(0)}%` : "");

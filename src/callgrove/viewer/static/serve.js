@@ -1,13 +1,16 @@
 /** Where the page of the viewer begins: shows how far opening is, then draws what the server gives. */
 
 import { followAddress } from "./address.js";
+import { drawCompare } from "./compare_pane.js";
 import { button, element } from "./dom.js";
 import { drawExplore } from "./explore.js";
-import { drawLiveFlame } from "./live_flame.js";
+import { drawLiveFlame } from "./flame_pane.js";
+import { drawLiveTimeline } from "./live_timeline.js";
 import { lookBar } from "./lookbar.js";
 import { drawPage } from "./page.js";
 import { PANELS } from "./panels.js";
 import { ServedProvider } from "./served.js";
+import { drawSql } from "./sql.js";
 
 /** @import { InputStatus } from "./served.js" */
 
@@ -76,7 +79,8 @@ async function start() {
   provider.onStale = (input, message) => sayStale(provider, input, message);
   try {
     await opened(provider);
-    const drawers = { ...PANELS, explore: drawExplore, liveflame: drawLiveFlame };
+    const live = { explore: drawExplore, liveflame: drawLiveFlame, livetimeline: drawLiveTimeline };
+    const drawers = { ...PANELS, ...live, sql: drawSql, compare: drawCompare };
     const page = await drawPage(document.body, provider, drawers, (section) => lookBar(section, provider));
     await followAddress(page);
     document.documentElement.dataset.ready = "true";

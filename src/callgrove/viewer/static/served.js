@@ -13,7 +13,7 @@
  * @property {string} error
  */
 
-import { unpack } from "./data.js";
+import { unpackAnswer } from "./data.js";
 
 const STALE = 409; // status of answers to questions about files that changed
 
@@ -42,7 +42,7 @@ export class ServedProvider {
 
   /** @returns {Promise<Outline>} */
   async outline() {
-    return /** @type {Outline} */ (await unpack(await asked("api/outline")));
+    return /** @type {Outline} */ (await unpackAnswer(await asked("api/outline")));
   }
 
   /**
@@ -54,8 +54,8 @@ export class ServedProvider {
    */
   async get(name, parameters, signal) {
     try {
-      const text = await asked(`api/${name}?${queryOf(parameters)}`, { signal });
-      return /** @type {Requests[N]["answer"]} */ (await unpack(text));
+      const answer = await asked(`api/${name}?${queryOf(parameters)}`, { signal });
+      return /** @type {Requests[N]["answer"]} */ (await unpackAnswer(answer));
     } catch (error) {
       if (error instanceof Refused && error.status === STALE) this.onStale(parameters.input, error.message);
       throw error;
@@ -63,16 +63,18 @@ export class ServedProvider {
   }
 
   /**
-   * One page of what is looked at, to keep.
+   * One page of what is looked at, to keep; or of its comparison with another input.
    * @param {Look} look
+   * @param {number} [other]
    */
-  async report(look) {
-    return new Blob([await asked(`api/report?${queryOf(look)}`)], { type: "text/html" });
+  async report(look, other) {
+    const query = queryOf(other === undefined ? look : { ...look, with: other });
+    return new Blob([await asked(`api/report?${query}`)], { type: "text/html" });
   }
 
   /** @returns {Promise<InputStatus[]>} */
   async status() {
-    return JSON.parse(await asked("api/status")).inputs;
+    return JSON.parse(new TextDecoder().decode(await asked("api/status"))).inputs;
   }
 
   /**
@@ -107,9 +109,9 @@ async function asked(address, how = {}) {
     if (how.signal?.aborted) throw error;
     throw new Refused("The viewer does not answer: it has ended, or the connection is gone.", 0, null);
   }
-  const text = await answer.text();
-  if (answer.ok) return text;
-  throw refusal(text, answer.status);
+  const body = await answer.arrayBuffer();
+  if (answer.ok) return body;
+  throw refusal(new TextDecoder().decode(body), answer.status);
 }
 
 /**

@@ -26,6 +26,7 @@ export async function drawSource(place, provider, parameters) {
     const data = await provider.get("source", parameters);
     if (place.dataset.shows === asked) drawLines(place, data);
   } catch (error) {
+    if (place.dataset.shows !== asked) return;
     place.replaceChildren(element("p", { class: "reason", text: error instanceof Error ? error.message : `${error}` }));
   }
 }

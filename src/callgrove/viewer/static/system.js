@@ -1,22 +1,31 @@
 /**
- * The cost of one row in every rank, thread, GPU or node: as bars, as a box plot, or as a map of ranks and threads.
+ * The cost of one row in every rank, thread, GPU or node: as bars, as a box plot, as a map of ranks and
+ * threads, or as the topology that the file has.
  *
  * @import { Surface } from "./canvas.js"
- * @import { CellsData, EntitiesData, Look, Provider, View } from "./documents.js"
+ * @import { CellsData, EntitiesData, Look, Provider, TopologyData, View } from "./documents.js"
+ * @import { Option } from "./dom.js"
  * @import { Store } from "./store.js"
+ * @import { Cell, CellMap } from "./system_cells.js"
  */
 
 import { Picture, themeColours } from "./canvas.js";
 import { CATEGORIES, scale } from "./colours.js";
-import { choice, element, switches } from "./dom.js";
+import { button, choice, element, switches, takeKey } from "./dom.js";
 import { amountOf, count, percent } from "./format.js";
+import { csv, save } from "./saving.js";
+import { BELOW, cellAt, gridMap, LEFT, nextCell, topologyMap } from "./system_cells.js";
 import { tooltip } from "./tooltip.js";
 
-/** @typedef {"bars" | "box" | "map"} Way */
+/** @typedef {"bars" | "box" | "map" | "topology"} Way */
 
+/** @type {Option[]} */
+const WAYS = [
+  ["bars", "Bars"],
+  ["box", "Box plot"],
+  ["map", "Map"],
+];
 const HEIGHT = 190;
-const LEFT = 64; // pixels for the numbers at the axis
-const BELOW = 20;
 
 /** What is drawn lies between two numbers, of which 0 is one unless costs lie on both sides of it. */
 class Axis {
@@ -43,12 +52,16 @@ export class SystemPane {
   /** @type {Way} */
   way = "bars";
   over = "";
+  number = 0; // of the topology
   /** @type {View & { node: string }} */
   node = { view: "tree", by: "function", node: "" };
   /** @type {EntitiesData | null} */
   data = null;
   /** @type {CellsData | null} */
-  cells = null;
+  grid = null;
+  /** @type {TopologyData | null} */
+  topology = null;
+  cursor = -1; // the cell that the keyboard is at
   asked = new AbortController();
   title = element("h2", { text: "" });
   facts = element("p", { class: "match", attributes: { role: "status" } });
@@ -66,31 +79,26 @@ export class SystemPane {
    * @param {Provider} provider
    * @param {() => Look} look
    * @param {Store} view
+   * @param {string[]} topologies
    */
-  constructor(provider, look, view) {
+  constructor(provider, look, view, topologies) {
     this.provider = provider;
     this.look = look;
     this.view = view;
-    const ways = switches(
-      "Drawn as",
-      [
-        ["bars", "Bars"],
-        ["box", "Box plot"],
-        ["map", "Map"],
-      ],
-      this.way,
-      (way) => {
-        this.way = /** @type {Way} */ (way);
-        this.load();
-      },
+    this.topologies = topologies;
+    this.ways = switches("Drawn as", topologies.length ? [...WAYS, ["topology", "Topology"]] : WAYS, this.way, (way) =>
+      view.mark({ drawn: way === "bars" ? "" : way }),
     );
+    view.watch("at", () => this.follow());
+    this.follow();
     this.root.append(
       this.title,
       element("div", { class: "toolbar" }, [
-        ways.root,
+        this.ways.root,
         this.kinds,
         element("span", { class: "gap" }),
         this.picture.buttons,
+        element("div", { class: "savers" }, [button("CSV", "Save these numbers as CSV", () => this.saveCsv())]),
       ]),
       this.picture.root,
       this.facts,
@@ -98,6 +106,20 @@ export class SystemPane {
     const { canvas } = this.picture;
     canvas.addEventListener("mousemove", (event) => this.hovered(event));
     canvas.addEventListener("mouseleave", () => tooltip.hide());
+    canvas.addEventListener("blur", () => tooltip.hide());
+    canvas.addEventListener("keydown", (event) => this.pressed(event));
+  }
+
+  /** Draw as the address says. */
+  follow() {
+    const { drawn = "bars", over = "", topology = "0" } = this.view.get("at");
+    const offered = ["bars", "box", "map", ...(this.topologies.length ? ["topology"] : [])];
+    const way = /** @type {Way} */ (offered.includes(drawn) ? drawn : "bars");
+    const number = Math.min(Math.max(Number(topology) || 0, 0), Math.max(this.topologies.length - 1, 0));
+    if (way === this.way && over === this.over && number === this.number) return;
+    [this.way, this.over, this.number, this.cursor] = [way, over, number, -1];
+    this.ways.set(way);
+    if (this.data) this.load();
   }
 
   /**
@@ -116,13 +138,15 @@ export class SystemPane {
     try {
       const parameters = { ...this.look(), ...this.node };
       const data = await this.provider.get("spread", { ...parameters, over: this.over }, signal);
-      const cells = this.way === "map" ? await this.provider.get("grid", parameters, signal) : null;
+      const grid = this.way === "map" ? await this.provider.get("grid", parameters, signal) : null;
+      const places = { ...parameters, topology: this.number };
+      const topology = this.way === "topology" ? await this.provider.get("topology", places, signal) : null;
       if (signal.aborted) return;
-      [this.data, this.cells] = [data, cells];
+      [this.data, this.grid, this.topology] = [data, grid, topology];
       this.say(data);
     } catch (error) {
       if (signal.aborted) return;
-      [this.data, this.cells] = [null, null];
+      [this.data, this.grid, this.topology] = [null, null, null];
       this.facts.textContent = error instanceof Error ? error.message : String(error);
     }
     this.picture.redraw();
@@ -130,12 +154,7 @@ export class SystemPane {
 
   /** @param {EntitiesData} data */
   say({ over, kinds, n, n_joined, metric, scope, statistics }) {
-    const options = kinds.map((kind) => /** @type {[string, string]} */ ([kind, kind]));
-    const chosen = choice("over", options, over, (kind) => {
-      this.over = kind;
-      this.load();
-    });
-    this.kinds.replaceChildren(kinds.length > 1 && this.way !== "map" ? chosen.root : "");
+    this.offer(kinds, over);
     const amount = amountOf(metric.unit, metric.derived !== "");
     if (!statistics) {
       this.facts.textContent = "nothing has a value here";
@@ -149,6 +168,25 @@ export class SystemPane {
       `median ${amount(median)}, mean ${amount(mean ?? NaN)}, max ${amount(max ?? NaN)}${uneven}${joined}`;
   }
 
+  /**
+   * Let the reader choose what costs are spread over, or which topology is drawn.
+   * @param {string[]} kinds
+   * @param {string} over
+   */
+  offer(kinds, over) {
+    const options = kinds.map((kind) => /** @type {Option} */ ([kind, kind]));
+    const entities = choice("over", options, over, (kind) => this.view.mark({ over: kind }));
+    const named = this.topologies.map((name, k) => /** @type {Option} */ ([String(k), name]));
+    const topologies = choice("of", named, String(this.number), (k) =>
+      this.view.mark({ topology: k === "0" ? "" : k }),
+    );
+    const isMap = this.way === "map" || this.way === "topology";
+    this.kinds.replaceChildren(
+      kinds.length > 1 && !isMap ? entities.root : "",
+      named.length > 1 && this.way === "topology" ? topologies.root : "",
+    );
+  }
+
   // -- drawing --------------------------------------------------------------------------------------------------------
 
   /**
@@ -158,12 +196,14 @@ export class SystemPane {
    */
   draw(surface, width, height) {
     if (!this.data?.statistics) return;
-    if (this.way === "map") this.drawMap(surface, width, height);
+    if (this.way === "map" || this.way === "topology") this.drawMap(surface, width, height);
     else {
       const axis = this.drawAxis(surface, width, height);
       if (this.way === "bars") this.drawBars(surface, width, axis);
       else this.drawBox(surface, width, axis);
     }
+    const at = this.cellMap(width, height).cells[this.cursor];
+    if (at) surface.rect(at.x, at.y, Math.max(at.width, 2), Math.max(at.height, 2), "", themeColours().ink);
   }
 
   /**
@@ -242,77 +282,92 @@ export class SystemPane {
    * @param {number} height
    */
   drawMap(surface, width, height) {
-    if (!this.cells) return;
-    const { grid, mean } = this.cells;
     const theme = themeColours();
-    const known = Array.from(mean).filter(Number.isFinite);
-    const [low, high] = [Math.min(...known), Math.max(...known)];
-    const [wide, tall] = [(width - LEFT) / grid.columns.length, (height - BELOW) / grid.lanes.length];
-    for (let i = 0; i < grid.column.length; i++) {
-      const share = high > low ? (mean[i] - low) / (high - low) : 1;
-      const fill = Number.isFinite(mean[i]) ? scale(share) : theme.faint;
-      const gap = wide > 4 ? 1 : 0;
-      const size = [wide, tall].map((length) => Math.max(length - gap, 0.5));
-      surface.rect(LEFT + grid.column[i] * wide, grid.lane[i] * tall, size[0], size[1], fill);
+    const { cells, marks } = this.cellMap(width, height);
+    let [lowest, highest] = [Infinity, -Infinity];
+    for (const { mean } of cells)
+      if (Number.isFinite(mean)) [lowest, highest] = [Math.min(lowest, mean), Math.max(highest, mean)];
+    for (const { x, y, width: wide, height: tall, mean } of cells) {
+      const share = highest > lowest ? (mean - lowest) / (highest - lowest) : 1;
+      const gap = wide > 4 && tall > 4 ? 1 : 0;
+      const fill = Number.isFinite(mean) ? scale(share) : theme.faint;
+      surface.rect(x, y, Math.max(wide - gap, 0.5), Math.max(tall - gap, 0.5), fill);
     }
-    const every = Math.ceil(14 / tall);
-    grid.lanes.forEach((lane, k) => {
-      if (k % every) return;
-      surface.text(LEFT - 6, (k + 0.5) * tall, lane, { fill: theme.muted, size: 11, anchor: "end" });
-    });
-    surface.text(LEFT, height - 8, grid.columns[0], { fill: theme.muted, size: 11 });
-    const last = grid.columns[grid.columns.length - 1];
-    if (grid.columns.length > 1)
-      surface.text(width - 2, height - 8, last, { fill: theme.muted, size: 11, anchor: "end" });
+    for (const { x, y, text, anchor } of marks) surface.text(x, y, text, { fill: theme.muted, size: 11, anchor });
   }
 
   // -- details --------------------------------------------------------------------------------------------------------
 
+  /**
+   * What details can be had of.
+   * @param {number} width
+   * @param {number} height
+   * @returns {CellMap}
+   */
+  cellMap(width, height) {
+    if (this.way === "map" && this.grid) return gridMap(this.grid, width, height);
+    if (this.way === "topology" && this.topology) return topologyMap(this.topology, width, height);
+    if (this.way !== "bars" || !this.data) return { cells: [], marks: [] };
+    const { mean, low, high, name, n_joined } = this.data;
+    const step = (width - LEFT) / mean.length;
+    const cells = Array.from(mean, (_, i) => ({
+      ...{ x: LEFT + i * step, y: 0, width: step, height, title: name[i], mean: mean[i], low: low[i], high: high[i] },
+      many: n_joined > 1,
+    }));
+    return { cells, marks: [] };
+  }
+
   /** @param {MouseEvent} event */
   hovered(event) {
     const { width, height } = this.picture.size();
-    const told = this.way === "map" ? this.cellAt(event, width, height) : this.barAt(event, width);
-    if (!told || !this.data) {
-      tooltip.hide();
-      return;
-    }
+    const { cells } = this.cellMap(width, height);
+    const hit = cellAt(cells, event.offsetX, event.offsetY);
+    if (hit < 0) tooltip.hide();
+    else this.tell(cells[hit], event.clientX, event.clientY);
+  }
+
+  /** @param {KeyboardEvent} event */
+  pressed(event) {
+    const { width, height } = this.picture.size();
+    const { cells } = this.cellMap(width, height);
+    /** @type {Record<string, [number, number]>} */
+    const keys = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
+    const direction = takeKey(event, keys);
+    if (!direction) return;
+    this.cursor = nextCell(cells, Math.min(this.cursor, cells.length - 1), direction);
+    const cell = cells[this.cursor];
+    const canvas = this.picture.canvas.getBoundingClientRect();
+    if (cell) this.tell(cell, canvas.left + cell.x, canvas.top + Math.min(cell.y, HEIGHT / 2));
+    this.picture.redraw();
+  }
+
+  /**
+   * @param {Cell} cell
+   * @param {number} x
+   * @param {number} y
+   */
+  tell({ title, mean, low, high, many }, x, y) {
+    if (!this.data) return;
     const { metric } = this.data;
     const amount = amountOf(metric.unit, metric.derived !== "");
-    const { title, mean, low, high, many } = told;
     /** @type {[string, string][]} */
     const rows = many
       ? [["mean", amount(mean)], ["min", amount(low)], ["max", amount(high)]] // prettier-ignore
       : [[metric.name, Number.isFinite(mean) ? amount(mean) : "no value"]];
-    tooltip.show({ title, rows }, event.clientX, event.clientY);
+    tooltip.show({ title, rows }, x, y);
   }
 
-  /**
-   * @param {MouseEvent} event
-   * @param {number} width
-   */
-  barAt(event, width) {
-    if (!this.data || this.way !== "bars") return null;
-    const { mean, low, high, name, n_joined } = this.data;
-    const i = Math.floor(((event.offsetX - LEFT) / (width - LEFT)) * mean.length);
-    if (i < 0 || i >= mean.length) return null;
-    return { title: name[i], mean: mean[i], low: low[i], high: high[i], many: n_joined > 1 };
-  }
-
-  /**
-   * @param {MouseEvent} event
-   * @param {number} width
-   * @param {number} height
-   */
-  cellAt(event, width, height) {
-    if (!this.cells) return null;
-    const { grid, mean, low, high } = this.cells;
-    const column = Math.floor(((event.offsetX - LEFT) / (width - LEFT)) * grid.columns.length);
-    const lane = Math.floor((event.offsetY / (height - BELOW)) * grid.lanes.length);
-    for (let i = 0; i < grid.column.length; i++)
-      if (grid.column[i] === column && grid.lane[i] === lane) {
-        const title = `${grid.columns[column]} ${grid.lanes[lane]}`;
-        return { title, mean: mean[i], low: low[i], high: high[i], many: grid.n_profiles[i] > 1 };
-      }
-    return null;
+  saveCsv() {
+    const { width, height } = this.picture.size();
+    const lines = this.cellMap(width, height).cells.map(({ title, mean, low, high }) => [
+      title,
+      ...[mean, low, high].map(finite),
+    ]);
+    const statistics = Object.entries(this.data?.statistics ?? {}).map(([name, value]) => [name, value, null, null]);
+    const rows = this.way === "box" ? statistics : lines;
+    save(`spread-${this.way}.csv`, new Blob([csv(["name", "mean", "min", "max"], rows)], { type: "text/csv" }));
   }
 }
+
+/** @param {number} value */
+const finite = (value) => (Number.isFinite(value) ? value : null);

@@ -14,6 +14,7 @@
  * @property {(row: number) => number} [share]  of 1: a bar beside the text
  * @property {(row: number) => string} [barClass]  of the bar
  * @property {(row: number) => string} [hint]
+ * @property {(row: number) => string} [mark]  the colour of a mark before the text, empty for a hollow one
  *
  * @typedef {Object} TableOptions
  * @property {string} label
@@ -26,6 +27,7 @@
  * @property {(row: number) => void} [onToggle]
  * @property {(row: number) => void} [onSelect]  where rows are chosen; then only their marks open them with the mouse
  * @property {(row: number) => string} [rowClass]
+ * @property {(row: number) => boolean} [selected]  where several rows are chosen at once
  */
 
 import { element, takeKey } from "./dom.js";
@@ -64,6 +66,7 @@ export class Table {
       this.#head,
       this.#spacer,
     ]);
+    if (options.selected) this.root.setAttribute("aria-multiselectable", "true");
     this.root.addEventListener("keydown", (event) => this.#pressed(event));
     this.#spacer.addEventListener("click", (event) => this.#clicked(event));
     this.root.addEventListener("scroll", () => requestAnimationFrame(() => this.redraw()), { passive: true });
@@ -148,7 +151,7 @@ export class Table {
 
   /** @param {number} at */
   #row(at) {
-    const { depth: depthOf, rowClass, columns } = this.#options;
+    const { depth: depthOf, rowClass, columns, selected } = this.#options;
     const row = this.#rows[at];
     const depth = depthOf?.(row) ?? 0;
     const open = this.#opened(at);
@@ -161,6 +164,7 @@ export class Table {
       line.setAttribute("aria-level", String(depth + 1));
       if (open !== null) line.setAttribute("aria-expanded", String(open));
     }
+    if (selected) line.setAttribute("aria-selected", String(selected(row)));
     if (at === this.#cursor) line.classList.add("cursor");
     line.append(...columns.map((column) => cellOf(column, row)));
     if (this.#isTree) addTwist(/** @type {HTMLElement} */ (line.firstElementChild), depth, open);
@@ -254,6 +258,11 @@ function cellOf(column, row) {
     inner.style.width = `${Math.min(Math.max(Number.isFinite(share) ? share : 0, 0), 1) * 100}%`;
     const name = `bar ${column.barClass?.(row) ?? ""}`.trim();
     cell.append(element("span", { class: name, attributes: { "aria-hidden": "true" } }, [inner]));
+  }
+  if (column.mark) {
+    const mark = element("span", { class: "row-mark", attributes: { "aria-hidden": "true" } });
+    mark.style.background = column.mark(row);
+    cell.append(mark);
   }
   cell.append(element("span", { class: "cell-text", text }));
   return cell;

@@ -6,6 +6,8 @@
  * @import { LegendData, TimelineData } from "./documents.js"
  *
  * @typedef {"name" | "kind"} Colouring
+ *
+ * @typedef {Pick<TimelineData, "names" | "legend" | "kinds" | "depths" | "overhead_ns" | "order">} ColourData
  * @typedef {{ muted: string, ground: string }} Greys
  *
  * @typedef {{ key: string, short: string, colour: string, share: number }} Strong  share: of all time
@@ -13,7 +15,8 @@
  * @typedef {Object} Colours
  * @property {Colouring} by
  * @property {(i: number, theme: Greys) => string} of  the colour of a name, in a theme
- * @property {Strong[]} strong  what the strong colours mean
+ * @property {Strong[]} strong  what the strong colours mean, of what is in sight
+ * @property {string} key  of what has strong colours: another one means other colours
  * @property {number} n  names, or kinds, that take any time
  * @property {number} overhead  ns of the profiler
  */
@@ -27,7 +30,7 @@ const LONGEST = 36; // letters of a name in the legend
 
 /**
  * Shares where calls are cut at a depth, or where they are not.
- * @param {TimelineData} data  of the timeline
+ * @param {ColourData} data  of the timeline
  * @param {number} deepest
  * @param {Colouring} by
  * @returns {LegendData}
@@ -38,7 +41,7 @@ export function legendOf(data, deepest, by) {
 }
 
 /**
- * @param {TimelineData} data  of the timeline
+ * @param {ColourData} data  of the timeline
  * @param {number} deepest  what is deeper belongs to what is there
  * @param {Colouring} by
  * @returns {Colours}
@@ -47,16 +50,17 @@ export function coloursOf(data, deepest, by) {
   const { names } = data;
   const keys = by === "kind" ? names.kind : names.text;
   const legend = legendOf(data, deepest, by);
-  const kinds = new Map(names.text.map((text, i) => [text, names.kind[i]]));
+  const kinds = new Map(names.text.flatMap((text, i) => [[text, names.kind[i]]])); // of those that are known
   const places = new Map(legend.text.map((text, k) => [text, k]));
   const order = data.order?.(deepest, by) ?? legend.text;
-  const strong = order.slice(0, CATEGORIES.length).flatMap((key, k) => {
+  const colours = new Map(
+    order.slice(0, CATEGORIES.length).map((key, k) => [key, mixed(CATEGORIES[k], "#ffffff", 0.12)]),
+  );
+  const strong = [...colours].flatMap(([key, colour]) => {
     const place = places.get(key);
     const short = by === "kind" ? key : shortName(key, kinds.get(key) ?? "");
-    const colour = mixed(CATEGORIES[k], "#ffffff", 0.12);
     return place === undefined ? [] : [{ key, short, colour, share: legend.share[place] }];
   });
-  const colours = new Map(strong.map(({ key, colour }) => [key, colour]));
   /**
    * @param {number} i
    * @param {Greys} theme
@@ -69,7 +73,7 @@ export function coloursOf(data, deepest, by) {
    * @param {Greys} theme
    */
   const of = (i, theme) => (names.kind[i] === "overhead" ? overhead(theme) : (colours.get(keys[i]) ?? grey(i, theme)));
-  return { by, of, strong, n: legend.n, overhead: data.overhead_ns };
+  return { by, of, strong, key: [by, ...colours.keys()].join("\n"), n: legend.n, overhead: data.overhead_ns };
 }
 
 /**

@@ -6,6 +6,8 @@
  *
  * @typedef {(a: number, b: number) => number} Compare  rows
  *
+ * @typedef {"cost" | "name" | "time"} Order  of siblings
+ *
  * @typedef {Object} Shape  of any tree of rows
  * @property {number} n
  * @property {number} root  stands above all roots
@@ -181,8 +183,18 @@ export class Tree {
     return list;
   }
 
-  /** @param {number} metric */
-  byCost(metric) {
+  /**
+   * Children of all contexts: the largest first, from A on, or as they were first seen.
+   * @param {number} metric
+   * @param {Order} [order]
+   */
+  inOrder(metric, order = "cost") {
+    const { first } = this.#data;
+    if (order === "time" && first) return this.childrenBy("time", (a, b) => first[a] - first[b] || 0);
+    if (order === "name")
+      return this.childrenBy("name", (a, b) =>
+        this.name(a) < this.name(b) ? -1 : this.name(a) > this.name(b) ? 1 : 0,
+      );
     const costs = this.metrics[metric].weight;
     return this.childrenBy(`cost ${metric}`, (a, b) => costs[b] - costs[a]);
   }

@@ -403,18 +403,22 @@ def runs_of_frames(events: Events, stacks: Stacks, names: Names) -> Iterator[Box
         )
 
 
-def dominant(tally: Tally, track: int, bin_ns: int, range_ns: int, factor: int = 1) -> Boxes:
+def dominant(
+    tally: Tally, track: int, bin_ns: int, range_ns: int, factor: int = 1, n_joined: Ints | None = None
+) -> Boxes:
     """Return of one track in each `factor` bins the name with the most time (of equal ones the first), as boxes whose
-    ticks are so many bins."""
+    ticks are so many bins. A row that stands for several has a part of the time of all of them."""
+    lines = np.ones(int(tally.row.max(initial=0)) + 1, np.int64) if n_joined is None else n_joined
     parts = slices_of_rows(tally.row)
-    return Boxes.concatenate([_dominant(tally.take(part), track, bin_ns, range_ns, factor) for part in parts])
+    return Boxes.concatenate([_dominant(tally.take(part), track, bin_ns, range_ns, factor, lines) for part in parts])
 
 
-def _dominant(tally: Tally, track: int, bin_ns: int, range_ns: int, factor: int) -> Boxes:
+def _dominant(tally: Tally, track: int, bin_ns: int, range_ns: int, factor: int, lines: Ints) -> Boxes:
     """Return the boxes of some rows, which have a cell at least."""
     cell, ns, together = _find_largest(tally, factor)
     row, bins, name = tally.row[cell], tally.bin[cell].astype(np.int64) // factor, tally.name[cell]
     width = np.minimum((bins + 1) * (bin_ns * factor), range_ns) - bins * (bin_ns * factor)
+    width *= lines[row]
     share, busy = (np.minimum(time / width, 1.0) for time in (ns, together))
     shade = [np.minimum((part * CLASSES).astype(np.int8), CLASSES - 1) for part in (share, busy)]
     goes_on = bins[1:] == bins[:-1] + 1

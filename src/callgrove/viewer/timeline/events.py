@@ -15,7 +15,7 @@ profiler did, which is on rows of its own and no time of the application.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -23,9 +23,10 @@ from typing import Any
 import numpy as np
 
 from callgrove.analysis.costs import nearest
-from callgrove.arrays import ABSENT, Array, Bools, Ids, Ints
+from callgrove.arrays import ABSENT, Array, Bools, Encoded, Ids, Ints, distinct, in_order
 from callgrove.model.contexts import ContextKind, ContextTree
 from callgrove.model.experiment import Experiment
+from callgrove.model.profiles import Profiles
 from callgrove.model.traces.events import LABEL, SpanKind, Window
 from callgrove.model.traces.intervals import innermost, nesting, usable
 from callgrove.model.traces.span_order import SpanOrder
@@ -55,10 +56,11 @@ __all__ = [
 
 
 # -- rows of a timeline ------------------------------------------------------------------------------------------------
-# One for each profile with a trace, in the order of the machine.
+# One for each profile with a trace, in the order of the machine. Of very many, neighbours are shown together, as one:
+# a page has no room for the names of a million ranks, and a screen none for a line of each.
 
 
-Identity = Mapping[str, Sequence[int | None]]
+FEWER = 8  # times, than rows that could be shown one by one: lines of which each stands for several
 WHAT = ("samples", "spans", "profiler")
 ORDER = ("node", "rank", "gpu_device", "gpu_context", "gpu_stream", "thread")
 
@@ -66,83 +68,148 @@ ORDER = ("node", "rank", "gpu_device", "gpu_context", "gpu_stream", "thread")
 @dataclass(frozen=True)
 class Rows:
     """Row r is profile `profile[r]`, of which it shows `what[r]`: samples, spans, or what the profiler did there. A
-    profile has a row for each of them that it has."""
+    profile has a row for each of them that it has. Row r is part of the line `line[r]` of the picture, where it stands
+    together with its neighbours if there are many; `group` and `name` are those of lines."""
 
     profile: Ints
-    what: tuple[str, ...]
-    group: tuple[str, ...]  # what rows have in common that stand together: node and rank
+    what: Encoded[str]
+    group: tuple[str, ...]  # what lines have in common that stand together: node and rank
     name: tuple[str, ...]
     of_samples: Ids  # the row of each profile, -1 where it has none
     of_spans: Ids
     of_overhead: Ids
+    line: Ids
 
     def __len__(self) -> int:
         return len(self.profile)
 
+    @cached_property
+    def n_joined(self) -> Ints:
+        """How many rows each line stands for."""
+        return np.bincount(self.line, minlength=len(self.name))
 
-def rows_of(experiment: Experiment, with_samples: Ints, with_spans: Ints, with_overhead: Ints) -> Rows:
+    @property
+    def are_joined(self) -> bool:
+        return len(self.name) < len(self)
+
+    @cached_property
+    def first(self) -> Ints:
+        """The first row of each line."""
+        return np.searchsorted(self.line, np.arange(len(self.name)))
+
+
+def rows_of(
+    experiment: Experiment,
+    with_samples: Ints,
+    with_spans: Ints,
+    with_overhead: Ints,
+    most: int | None = None,
+) -> Rows:
     """Return the rows of the profiles that have samples, of those that have spans, and of those in which the profiler
-    worked."""
+    worked; in fewer lines where there are more than `most`."""
     profiles = experiment.profiles
-    groups = zip(WHAT, (with_samples, with_spans, with_overhead), strict=True)
-    keys = [(profile, what) for what, group in groups for profile in group.tolist()]
-    identity = {name: profiles.identity_list(name) for name in ORDER}
-    nodes = sorted({node for node in identity["node"] if node is not None})
-    numbers = process_numbers(experiment)
-
-    def place(key: tuple[int, str]) -> tuple[int, ...]:
-        profile, what = key
-        numbers = [ABSENT if (n := identity[name][profile]) is None else n for name in ORDER]
-        return int(profiles.run[profile]), *numbers, profile, WHAT.index(what)
-
-    keys.sort(key=place)
-    again = {_tuple(experiment, profile) for profile, number in enumerate(numbers) if number}
-    group = [
-        _group(experiment, profile, nodes, identity, numbers[profile] if _tuple(experiment, profile) in again else None)
-        for profile, _ in keys
-    ]
-    name = [_name(experiment, profile, identity) for profile, _ in keys]
-    twice = Counter(zip(group, name, [what for _, what in keys], strict=True))
-    for row, (profile, what) in enumerate(keys):
-        if twice[group[row], name[row], what] > 1:
-            name[row] += f" #{profile}"  # several processes may say the same of themselves
-    n_rows = Counter(profile for profile, _ in keys)
-    name = [
-        f"{text} ({what})" if n_rows[profile] > 1 or what == "profiler" else text
-        for text, (profile, what) in zip(name, keys, strict=True)
-    ]
-    of = {what: np.full(len(profiles), ABSENT, np.int32) for what in WHAT}
-    for row, (profile, what) in enumerate(keys):
-        of[what][profile] = row
-    profile_numbers = np.array([profile for profile, _ in keys], np.int64)
-    return Rows(profile_numbers, tuple(what for _, what in keys), tuple(group), tuple(name), *of.values())
+    profile = np.concatenate([with_samples, with_spans, with_overhead]).astype(np.int64)
+    what = np.repeat(np.arange(len(WHAT)), [len(with_samples), len(with_spans), len(with_overhead)])
+    most = len(profile) if most is None else most
+    are_many = len(profile) > most
+    order = in_order(*([what] if are_many else []), *_places(profiles, profile), profile, what)
+    profile, what = profile[order], what[order]
+    of_samples, of_spans, of_overhead = (_invert(profile, what == number, len(profiles)) for number in range(len(WHAT)))
+    labels = _Labels(experiment)
+    words = Encoded(what.astype(np.uint8), WHAT)
+    if not are_many:
+        group, name = labels.of_rows(profile, words)
+        line = np.arange(len(profile), dtype=np.int32)
+        return Rows(profile, words, group, name, of_samples, of_spans, of_overhead, line)
+    line = _join_rows(what, -(-len(profile) // max(1, most // FEWER)))
+    last = np.append(np.flatnonzero(np.diff(line)), len(line) - 1)
+    first = np.append(0, last[:-1] + 1)
+    name = tuple(
+        labels.of_line(int(profile[a]), int(profile[b]), words[int(a)]) for a, b in zip(first, last, strict=True)
+    )
+    return Rows(profile, words, ("",) * len(name), name, of_samples, of_spans, of_overhead, line)
 
 
-def _tuple(experiment: Experiment, profile: int) -> tuple[int, str]:
-    return int(experiment.profiles.run[profile]), experiment.profiles.describe(profile)
+def _invert(profile: Ints, here: Bools, n_profiles: int) -> Ids:
+    """Return the row of each profile among some rows; -1 where it has none."""
+    out = np.full(n_profiles, ABSENT, np.int32)
+    out[profile[here]] = np.flatnonzero(here)
+    return out
 
 
-def _group(experiment: Experiment, profile: int, nodes: list[int], identity: Identity, process: int | None) -> str:
-    """Return the run, where there are several, and the rank; the node of what has none; the process where several say
-    the same of themselves."""
-    node, rank = identity["node"][profile], identity["rank"][profile]
-    words = [f"run {int(experiment.profiles.run[profile])}"] if len(experiment.runs) > 1 else []
-    if rank is not None:
-        words.append(f"rank {rank}")
-    elif len(nodes) > 1 and node is not None:
-        words.append(f"node {nodes.index(node)}")
-    if process is not None and (process or rank is None):
-        words.append(f"process {process}")
-    return " ".join(words)
+def _places(profiles: Profiles, chosen: Ints) -> Iterator[Array]:
+    """Yield columns that give the order of the machine: runs, and identities, of which none comes first."""
+    yield profiles.run[chosen]
+    for name in ORDER:
+        values, present = profiles.identity(name)
+        known = distinct(values[present])
+        yield np.where(present, np.searchsorted(known, values), ABSENT)[chosen]
 
 
-def _name(experiment: Experiment, profile: int, identity: Identity) -> str:
-    """Return what tells a profile from the others of its rank."""
-    rank, device = identity["rank"][profile], identity["gpu_device"][profile]
-    text = experiment.profiles.name[profile]
-    if text and device is not None:
-        return f"gpu {device} {text}"
-    return text or experiment.profiles.describe(profile).removeprefix(f"rank {rank}").strip() or "process"
+def _join_rows(what: Array, n_joined: int) -> Ids:
+    """Return the line of each row: so many neighbours that show the same have one."""
+    counts = np.bincount(what, minlength=len(WHAT))
+    within = np.arange(len(what)) - np.repeat(np.cumsum(counts) - counts, counts)
+    n_lines = -(-counts // n_joined)
+    return (np.repeat(np.cumsum(n_lines) - n_lines, counts) + within // n_joined).astype(np.int32)
+
+
+class _Labels:
+    """What rows are called."""
+
+    def __init__(self, experiment: Experiment) -> None:
+        self._runs, self._profiles = experiment.runs, experiment.profiles
+        self._numbers, n_alike = process_numbers(experiment)
+        self._again = n_alike > 1
+        self._identity = {name: self._profiles.identity(name) for name in ORDER}
+        nodes, has_node = self._identity["node"]
+        self._nodes = distinct(nodes[has_node])
+
+    def of_rows(self, profiles: Ints, what: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return the group and the name of each row."""
+        numbers = profiles.tolist()
+        group = [self.group(profile) for profile in numbers]
+        name = [self.name(profile) for profile in numbers]
+        twice = Counter(zip(group, name, what, strict=True))
+        for row, (profile, word) in enumerate(zip(numbers, what, strict=True)):
+            if twice[group[row], name[row], word] > 1:
+                name[row] += f" #{profile}"  # several processes may say the same of themselves
+        n_rows = Counter(numbers)
+        for row, (profile, word) in enumerate(zip(numbers, what, strict=True)):
+            if n_rows[profile] > 1 or word == "profiler":
+                name[row] += f" ({word})"
+        return tuple(group), tuple(name)
+
+    def of_line(self, first: int, last: int, what: str) -> str:
+        """Return the name of rows that stand together."""
+        ends = [f"{self.group(profile)} {self.name(profile)}".strip() for profile in (first, last)]
+        return " to ".join(dict.fromkeys(ends)) + ("" if what == "samples" else f" ({what})")
+
+    def _number(self, name: str, profile: int) -> int | None:
+        values, present = self._identity[name]
+        return int(values[profile]) if present[profile] else None
+
+    def group(self, profile: int) -> str:
+        """Return the run, where there are several, and the rank; the node of what has none; the process where several
+        say the same of themselves."""
+        node, rank = self._number("node", profile), self._number("rank", profile)
+        words = [f"run {int(self._profiles.run[profile])}"] if len(self._runs) > 1 else []
+        if rank is not None:
+            words.append(f"rank {rank}")
+        elif len(self._nodes) > 1 and node is not None:
+            words.append(f"node {int(np.searchsorted(self._nodes, np.uint64(node)))}")
+        process = int(self._numbers[profile])
+        if self._again[profile] and (process or rank is None):
+            words.append(f"process {process}")
+        return " ".join(words)
+
+    def name(self, profile: int) -> str:
+        """Return what tells a profile from the others of its rank."""
+        rank, device = self._number("rank", profile), self._number("gpu_device", profile)
+        text = self._profiles.name[profile]
+        if text and device is not None:
+            return f"gpu {device} {text}"
+        return text or self._profiles.describe(profile).removeprefix(f"rank {rank}").strip() or "process"
 
 
 # -- events ------------------------------------------------------------------------------------------------------------
@@ -224,21 +291,21 @@ class Survey:
     overhead_ns: int  # that the profiler worked, also before and after the application
 
 
-def survey(experiment: Experiment, profiles: Ints) -> Survey | None:
+def survey(experiment: Experiment, profiles: Ints, most: int) -> Survey | None:
     """Look at all times of some profiles, in one pass; None where there is nothing over time."""
     chosen = np.zeros(len(experiment.profiles), np.bool_)
     chosen[profiles] = True
     first: list[int] = []
     last: list[int] = []
-    sampled: list[int] = []
     n_samples = n_spans = n_flagged = overhead_ns = 0
-    for profile, metric, line in experiment.traces.lines():
-        if metric < 0 and chosen[profile] and len(line):
-            sampled.append(profile)
-            n_samples += len(line)
-            first.append(int(line.time_ns[0]))
-            last.append(int(line.time_ns[-1]))
-    spanned, watched = (np.zeros(len(experiment.profiles), np.bool_) for _ in range(2))
+    sampled, spanned, watched = (np.zeros(len(experiment.profiles), np.bool_) for _ in range(3))
+    for batch in experiment.traces.line_batches():
+        lines = np.flatnonzero((batch.metric < 0) & chosen[batch.profile] & (batch.count > 0))
+        if len(lines):
+            sampled[batch.profile[lines]] = True
+            n_samples += int(batch.count[lines].sum())
+            first.append(int(batch.samples.time_ns[batch.bounds[lines]].min()))
+            last.append(int(batch.samples.time_ns[batch.bounds[lines + 1] - 1].max()))
     alone: list[int] = []  # times of the profiler, where there are no others
     for chunk in experiment.traces.spans(("profile", "kind", "start_ns", "end_ns")):
         is_chosen = chosen[chunk["profile"]]
@@ -259,7 +326,7 @@ def survey(experiment: Experiment, profiles: Ints) -> Survey | None:
     first, last = first or alone, last or alone
     if not first:
         return None
-    rows = rows_of(experiment, np.unique(np.array(sampled, np.int64)), np.flatnonzero(spanned), np.flatnonzero(watched))
+    rows = rows_of(experiment, np.flatnonzero(sampled), np.flatnonzero(spanned), np.flatnonzero(watched), most)
     window = min(first), max(max(last), min(first) + 1)
     return Survey(rows, window, n_samples, n_spans, n_flagged, overhead_ns)
 
@@ -269,58 +336,82 @@ def sample_events(
 ) -> Iterator[tuple[int, Events]]:
     """Yield samples that last into each window, as the number of the window and events whose name is the context.
 
-    Short lines are put into one chunk, long ones are divided. `meet` hears the contexts of a line before they come.
+    Short lines come together, long ones are divided. `meet` hears the contexts of a line before they come.
     """
-    waiting: list[list[Events]] = [[] for _ in windows]
-    n_waiting = [0] * len(windows)
-    for row, time, context, busy in _busy_lines(experiment, rows):
-        for number, window in enumerate(windows):
-            first, last = _lasting(time, window)
-            meet(context[first:last][busy[first:last]])
-            for at in range(first, last, SAMPLES_AT_ONCE):
-                part = slice(at, min(at + SAMPLES_AT_ONCE, last))
-                waiting[number].append(_stretches(row, time, context, busy, part, origin))
-                n_waiting[number] += part.stop - part.start
-                if n_waiting[number] >= SAMPLES_AT_ONCE:
-                    yield number, Events.concatenate(waiting[number])
-                    waiting[number], n_waiting[number] = [], 0
-    for number, left in enumerate(waiting):
-        if left:
-            yield number, Events.concatenate(left)
+    met = np.zeros(len(experiment.contexts), np.bool_)
+    for samples in _busy_samples(experiment, rows):
+        lasting = [samples.into(window) for window in windows]
+        for contexts in samples.unknown(met, lasting):
+            meet(contexts)
+            met[contexts] = True
+        for number, chosen in enumerate(lasting):
+            for at in range(0, len(chosen), SAMPLES_AT_ONCE):
+                yield number, samples.events(chosen[at : at + SAMPLES_AT_ONCE], origin)
 
 
-def _busy_lines(experiment: Experiment, rows: Rows) -> Iterator[tuple[int, Ints, Ids, Bools]]:
-    """Yield the row of each line with its times, which never decrease, its contexts, and where something ran."""
+@dataclass(frozen=True)
+class _BusySamples:
+    """Samples of some lines, one line after the other; `end` is when the next one of its line comes."""
+
+    row: Ids
+    time: Ints
+    end: Ints
+    is_last: Bools  # of its line
+    context: Ids
+    busy: Bools
+
+    def into(self, window: Window) -> Ints:
+        """Return the samples of which something ran that last into a window."""
+        lasts = (self.time >= window[0]) | (~self.is_last & (self.end >= window[0]))
+        return np.flatnonzero(lasts & (self.time < window[1]) & self.busy)
+
+    def unknown(self, met: Bools, lasting: Sequence[Ints]) -> Iterator[Ids]:
+        """Yield the contexts of one line after the other, as long as any of them was not met before."""
+        new = [chosen[~met[self.context[chosen]]] for chosen in lasting]
+        while any(map(len, new)):
+            row = min(int(self.row[chosen[0]]) for chosen in new if len(chosen))
+            for chosen in new:
+                if len(here := chosen[self.row[chosen] == row]):
+                    yield self.context[here]
+            new = [chosen[~met[self.context[chosen]]] for chosen in new]
+
+    def events(self, chosen: Ints, origin: int) -> Events:
+        start, end = self.time[chosen] - origin, self.end[chosen] - origin
+        return Events(self.row[chosen], np.zeros(len(chosen), np.int8), self.context[chosen], start, end)
+
+
+def _busy_samples(experiment: Experiment, rows: Rows) -> Iterator[_BusySamples]:
+    """Yield lines, many short ones at once, with times that never decrease, and where something ran."""
     n_contexts = len(experiment.contexts)
     busy = np.append(~experiment.contexts.idle, False)  # the last entry is for what is no context
-    for profile, metric, line in experiment.traces.lines():
-        row = int(rows.of_samples[profile])
-        if metric >= 0 or row < 0 or not len(line):
+    for batch in experiment.traces.line_batches():
+        row = np.where((batch.metric < 0) & (batch.count > 0), rows.of_samples[batch.profile], ABSENT)
+        if not (row >= 0).any():
             continue
-        time, context = line.time_ns.astype(np.int64, copy=False), line.context
-        if (time[1:] < time[:-1]).any():
-            time = np.maximum.accumulate(time)
+        row = np.repeat(row.astype(np.int32), batch.count)
+        ends = batch.bounds[1:][batch.count > 0] - 1
+        time = _straighten(batch.samples.time_ns.astype(np.int64, copy=False), batch.bounds)
+        is_last = np.zeros(len(time), np.bool_)
+        is_last[ends] = True
+        end = np.append(time[1:], 0)
+        end[ends] = time[ends]
+        context = batch.samples.context
         if context.min() < ABSENT or context.max() >= n_contexts:
             context = np.where((context >= 0) & (context < n_contexts), context, ABSENT)
-        yield row, time, context, busy[context]
+        yield _BusySamples(row, time, end, is_last, context, busy[context] & (row >= 0))
 
 
-def _lasting(time: Ints, window: Window) -> tuple[int, int]:
-    """Return the first of the samples that end in a window or later, and the first that starts after it."""
-    first, last = int(np.searchsorted(time, window[0])), len(time)
-    if window[1] <= int(time[-1]):  # else it may lie beyond the last time that there is
-        last = int(np.searchsorted(time, window[1]))
-    return max(first - 1, 0) if first < len(time) else first, last
-
-
-def _stretches(row: int, time: Ints, context: Ids, busy: Bools, part: slice, origin: int) -> Events:
-    """Return a part of the samples of a line as events, without those of which nothing ran."""
-    start = time[part] - origin
-    end = np.append(start[1:], time[min(part.stop, len(time) - 1)] - origin)
-    kept, names = busy[part], context[part]
-    if not kept.all():
-        start, end, names = start[kept], end[kept], names[kept]
-    return Events(np.full(len(start), row, np.int32), np.zeros(len(start), np.int8), names, start, end)
+def _straighten(time: Ints, bounds: Ints) -> Ints:
+    """Return times that do not decrease within a line."""
+    backwards = np.flatnonzero(time[1:] < time[:-1]) + 1
+    inside = backwards[~np.isin(backwards, bounds)]
+    if not len(inside):
+        return time
+    out = time.copy()
+    for line in distinct(np.searchsorted(bounds, inside, side="right") - 1).tolist():
+        part = slice(int(bounds[line]), int(bounds[line + 1]))
+        out[part] = np.maximum.accumulate(time[part])
+    return out
 
 
 def span_events(experiment: Experiment, overview: Survey, window: Window, names: Names) -> Iterator[Part]:

@@ -27,6 +27,7 @@ from callgrove.viewer.timeline.events import (
     FrameNames,
     NameTimes,
     Part,
+    Rows,
     Survey,
     sample_events,
     span_events,
@@ -253,7 +254,7 @@ def gather(
     """Return what went on in windows of the timeline, in memory that does not grow with it; samples are read once for
     all of them. Everything is added to `times` as well."""
     origin = overview.window[0]
-    gathered = [Gathered(window, frames, len(overview.rows), limits) for window in windows]
+    gathered = [Gathered(window, frames, overview.rows, limits) for window in windows]
     outside = [(origin + start, origin + end + 1) for start, end in windows]  # with what has no length at its end
     for number, events in sample_events(experiment, overview.rows, origin, outside, frames.meet):
         gathered[number].add_samples(events)
@@ -270,10 +271,11 @@ def gather(
 class Gathered:
     """A window, ready to be shown in any number of boxes."""
 
-    def __init__(self, window: Window, frames: FrameNames, n_rows: int, limits: Limits) -> None:
-        self.window, self._frames, self._n_rows = window, frames, n_rows
+    def __init__(self, window: Window, frames: FrameNames, rows: Rows, limits: Limits) -> None:
+        self.window, self._frames, self._rows = window, frames, rows
+        self._n_rows = len(rows.name)
         self._too_deep, self._most_exact = False, limits.events
-        at_once = limits.bins * BINS_AT_FIRST // max(n_rows, 1)
+        at_once = limits.bins * BINS_AT_FIRST // max(len(rows), 1)
         n_bins = max(FEW_BINS, min(limits.bins, 2 ** int(log2(max(at_once, 2)))))
         shorter = [partial(frames.stacks.cut, depth=depth) for depth in SHORTER]
         most = limits.sums // 4  # of each: whole and own times, of samples and of spans
@@ -286,7 +288,7 @@ class Gathered:
 
     def add_samples(self, events: Events) -> None:
         """Add samples under their contexts, and what was innermost then."""
-        stacks = self._frames.stacks
+        stacks, events = self._frames.stacks, self._join(events)
         depth = stacks.depth(events.name)
         self._too_deep |= int(depth.max(initial=0)) >= MOST_LEVELS
         level = np.minimum(depth, MOST_LEVELS - 1).astype(np.int8)
@@ -295,7 +297,11 @@ class Gathered:
 
     def add_spans(self, part: Part) -> None:
         """Add spans, and what was innermost then."""
-        self._spans.add(part)
+        self._spans.add(Part(self._join(part.events), self._join(part.innermost)))
+
+    def _join(self, events: Events) -> Events:
+        """Return events on the lines of the picture."""
+        return replace(events, row=self._rows.line[events.row]) if self._rows.are_joined else events
 
     @property
     def n_events(self) -> int:
@@ -311,7 +317,7 @@ class Gathered:
     @cached_property
     def _exact(self) -> Boxes | None:
         """All events as boxes; None where they are too many."""
-        if self.n_events > self._most_exact:
+        if self.n_events > self._most_exact or self._rows.are_joined:
             return None
         frames = runs_of_frames(self._samples.events(), self._frames.stacks, self._frames.names)
         return Boxes.merge([*frames, span_boxes(self._spans.events())])
@@ -407,7 +413,8 @@ class Gathered:
             if levels.is_level(track):
                 made = self._boxes(kind, track - LINES, tick_ns).on(track)
             else:
-                made = dominant(levels.tally(track), track, bin_ns, self.length, tick_ns // bin_ns)
+                n_joined = self._rows.n_joined
+                made = dominant(levels.tally(track), track, bin_ns, self.length, tick_ns // bin_ns, n_joined)
             self._made[kind, track] = tick_ns, made
             self._n_made[kind, track, tick_ns] = len(made)
         return made

@@ -32,7 +32,7 @@ def timeline_maker(opened: Experiment | Study, choice: Choice, limits: Limits | 
     if isinstance(opened, Study):
         return None
     chosen = choose_profiles(opened, choice.ranks, choice.threads)
-    overview = survey(opened, opened.profiles.measured if chosen is None else chosen)
+    overview = survey(opened, opened.profiles.measured if chosen is None else chosen, (limits or Limits()).lines)
     return TimelineMaker(opened, overview, limits or Limits()) if overview is not None else None
 
 
@@ -87,8 +87,8 @@ class TimelineMaker:
         return {
             "origin": str(self._survey.window[0]),  # more digits than the numbers of a page have
             "length_ns": self._survey.window[1] - self._survey.window[0],
-            "rows": {"group": Texts(rows.group), "name": Texts(rows.name), "profile": rows.profile},
-            "sampled": np.array([what == "samples" for what in rows.what]),
+            "rows": {"group": Texts(rows.group), "name": Texts(rows.name), "profile": rows.profile[rows.first]},
+            "sampled": np.array([what == "samples" for what in rows.what.take(rows.first)]),
             "names": {"text": Texts([text for text, _ in texts]), "kind": Texts([kind for _, kind in texts])},
             **self._legends,
             "layers": [layer.data(np.searchsorted(used, layer.boxes.name).astype(np.int32)) for layer in layers],
@@ -144,6 +144,11 @@ class TimelineMaker:
         n_runs = len(np.unique(self._experiment.profiles.run[overview.rows.profile]))
         if n_runs > 1:
             yield f"Rows of {n_runs:,} runs stand below each other; the legend counts all of them together."
+        if overview.rows.are_joined:
+            yield (
+                f"{len(overview.rows):,} rows are shown as {len(overview.rows.name):,}: each stands for up to "
+                f"{int(overview.rows.n_joined.max()):,} neighbours, and for the name that most of their time goes to."
+            )
         if not whole.exact:
             yield self._steps(layers)
         levels = next((layer for layer in layers if layer.shows == Shows.LEVELS), None)
@@ -153,12 +158,13 @@ class TimelineMaker:
             yield "Only innermost calls are shown; a larger page (--max-size) has room for those that called them."
         if (depth := self._whole.stack_depth(whole)) is not None:
             yield f"Of call stacks the outermost {depth} functions are shown; what these call is part of them."
+        n_lines = len(overview.rows.name)
         for layer in (whole, levels):
             if layer is not None and layer.stride > 1:
                 where = " where calls are below each other" if layer.shows == Shows.LEVELS else ""
-                yield f"Of {len(overview.rows):,} rows one in {layer.stride} is shown{where}; the legend counts all."
+                yield f"Of {n_lines:,} rows one in {layer.stride} is shown{where}; the legend counts all."
         n_empty = len(overview.rows) - len(np.unique(whole.boxes.row))
-        if n_empty and whole.stride == 1:
+        if n_empty and whole.stride == 1 and not overview.rows.are_joined:
             yield f"{n_empty:,} of {len(overview.rows):,} rows were idle all the time and are not shown."
         if (cut := overview.overhead_ns - self._overhead_ns) > 0:
             yield f"The profiler worked for another {duration_ns(cut)} before or after the application: not shown."
