@@ -22,7 +22,8 @@ PICTURES = (
     ("report-flame", 0, "Flame graph", 480),
     ("report-overview", 0, "Overview", 640),
     ("report-gpu", 1, "GPU", 560),
-    ("report-scaling", 2, "Scaling", 520),
+    ("report-scaling", 2, "Scaling", 620),
+    ("report-surface", 2, "Scaling", 620),
 )
 
 
@@ -50,13 +51,24 @@ def main(report: Path) -> int:
             page.locator(".top select").select_option(str(number))
             page.get_by_role("tab", name=view).click()
             if view == "Scaling":
-                page.locator(".panel:not([hidden]) .row").nth(1).click()  # one that grows
+                choose_models(page, "Surface" if name == "report-surface" else "Curves")
             page.mouse.move(5, 5)
             page.wait_for_timeout(300)
             page.screenshot(path=FOLDER / f"{name}.png")
         draw_comparison(page)
         browser.close()
     return 0
+
+
+def choose_models(page: Page, shape: str) -> None:
+    """Two models drawn together, of which one overtakes the other."""
+    panel = page.locator(".panel:not([hidden])")
+    panel.get_by_role("radio", name=shape).click()
+    if shape == "Curves":
+        for number in (0, 1):
+            panel.locator(".row .row-mark").nth(number).click()
+        panel.locator('label.choice:has(span:text-is("n")) select').select_option(label="100")
+        panel.get_by_label("log time").check()
 
 
 def draw_comparison(page: Page) -> None:

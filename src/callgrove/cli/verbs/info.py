@@ -41,6 +41,7 @@ FORMULA = 60  # characters of a formula that people are shown
 @dataclass(frozen=True, kw_only=True)
 class InfoOptions(InputOptions, TableOutput):
     metrics: bool
+    diagnose: bool
 
 
 def add_info_arguments(parser: argparse.ArgumentParser) -> None:
@@ -48,6 +49,11 @@ def add_info_arguments(parser: argparse.ArgumentParser) -> None:
     add_run(parser)
     add_remap(parser)
     parser.add_argument("--metrics", action="store_true", help="list every metric with unit, scopes and description")
+    parser.add_argument(
+        "--diagnose",
+        action="store_true",
+        help="print what a report of a defect needs: versions, counts, sizes and kinds; no name or text of the input",
+    )
     add_format(parser)
     add_output(parser)
 
@@ -60,6 +66,8 @@ def run_info(options: InfoOptions) -> int:
     from callgrove.model.table import Table
     from callgrove.render.facts import study_facts, study_metrics
 
+    if options.diagnose:
+        return _print_diagnosis(options)
     code = 0
     tables: list[Table] = []
     text: list[str] = []
@@ -92,6 +100,20 @@ def run_info(options: InfoOptions) -> int:
     elif options.output:
         emit_text(text, options.output)
     return code
+
+
+def _print_diagnosis(options: InfoOptions) -> int:
+    from callgrove.cli.diagnosis import diagnose
+    from callgrove.cli.output import emit, emit_text
+    from callgrove.model.table import Table
+
+    facts = diagnose(options)
+    if options.format == "table":
+        width = max(len(word) for word, _ in facts)
+        emit_text((f"{word:<{width}}  {value}\n" for word, value in facts), options.output)
+    else:
+        emit(Table.from_rows(("fact", "value"), facts), options)
+    return 0
 
 
 def _describe_as_data(opened: Experiment | Study, options: InfoOptions) -> dict[str, Any]:

@@ -1,0 +1,108 @@
+"""Findings, and the explanation that is made of them.
+
+A finding is a sentence in parts: texts, and amounts that are written by whoever shows it. Its weight is a share of the
+time of the run: of two runs, of the first. Findings of one explanation are compared by it, so that what matters most
+comes first; those that go against the change of two runs come after all others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from callgrove.model.experiment import Experiment
+from callgrove.model.methods.shared import ExplanationMethods
+
+__all__ = [
+    "NS",
+    "PERCENT",
+    "TIMES",
+    "Amount",
+    "Explanation",
+    "Finding",
+    "Sentence",
+    "input_of",
+    "label",
+    "percent",
+    "times",
+]
+
+PERCENT, TIMES, NS = "percent", "times", "ns"
+MOST = 7  # findings beside the first sentence
+LONGEST_NAME = 80  # of a function in a sentence
+LEAST_WEIGHT = 0.01  # of the time of the run: what is less is not worth a sentence
+
+
+@dataclass(frozen=True)
+class Amount:
+    """A number with its unit; `percent` and `times` are ratios."""
+
+    value: float
+    unit: str
+
+
+Sentence = tuple[str | Amount, ...]
+
+
+def percent(share: float) -> Amount:
+    """Return a share of 1 as an amount."""
+    return Amount(100 * share, PERCENT)
+
+
+def times(ratio: float) -> Amount:
+    """Return how many times as much something is."""
+    return Amount(ratio, TIMES)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing to know.
+
+    cause     what kind of thing: kernel, copy, overlap, gap, imbalance, waiting, ...
+    subject   what it is about: a function, a rank
+    weight    what it is of the time of the run; negative where it goes against the change of two runs
+    sentence  texts and amounts
+    number    the amount that it is about
+    command   the words of the command that shows more, behind `callgrove`
+    """
+
+    cause: str
+    subject: str
+    weight: float
+    sentence: Sentence
+    number: Amount
+    command: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Explanation(ExplanationMethods):
+    """What there is to say: `headline` is what a run takes in all, or how much longer the second of two takes."""
+
+    headline: Finding
+    findings: tuple[Finding, ...]
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, headline: Finding, findings: Iterable[Finding], notes: Iterable[str] = ()) -> Explanation:
+        """Return the weightiest findings; what goes against the change comes last."""
+        worth = [one for one in findings if abs(one.weight) >= LEAST_WEIGHT]
+        ordered = sorted(worth, key=lambda one: (one.weight < 0, -abs(one.weight), one.subject))
+        return cls(headline, tuple(ordered[:MOST]), tuple(notes))
+
+    @property
+    def all(self) -> tuple[Finding, ...]:
+        """The headline and the findings."""
+        return (self.headline, *self.findings)
+
+
+def label(name: str) -> str:
+    """Return a name as sentences call it: a place without its folders, a very long one without its middle."""
+    short = name.rpartition("/")[2] if name.startswith("/") else name
+    if name.startswith("loop at /"):
+        short = f"loop at {name.rpartition('/')[2]}"
+    return short if len(short) <= LONGEST_NAME else f"{short[: LONGEST_NAME // 2]}...{short[-LONGEST_NAME // 2 :]}"
+
+
+def input_of(experiment: Experiment) -> str:
+    """Return what a command calls an experiment."""
+    return experiment.path or "PATH"
