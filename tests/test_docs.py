@@ -10,6 +10,7 @@ by test_contributing.py.
 
 from __future__ import annotations
 
+import importlib.util
 import re
 import shlex
 import subprocess
@@ -26,9 +27,12 @@ from callgrove.cli.main import main
 from tests.requirements import ROOT
 from tests.timing import HANG_SEC
 
-DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("bench/**/*.md")])
+DOCUMENTS = sorted(
+    [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("docs/tutorials/*.md"), *ROOT.glob("bench/**/*.md")]
+)
 # Python that cannot run as it stands: an outline, other programs' code, or measurements that the demo does not make.
 SKETCHES = ("design.md", "peers.md", "hpcrun.md", "hpcstruct.md", "hpctrace.md")
+MAKES_THE_FOLDER = "callgrove demo --keep ."
 SHELL_OPERATORS = frozenset("();<>|&")
 SHOWN_FILE = re.compile(r"^`([\w.-]+(?:/[\w.-]+)*)`:\n\n```text\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -122,6 +126,8 @@ def test_documented_commands_and_programs_succeed(
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(content, "utf-8")
     for command in commands(text):
+        if command.text == MAKES_THE_FOLDER:  # it is there, and is not overwritten
+            continue
         status = main(command.arguments)
         out, err = capsys.readouterr()
         assert status == 0, f"{document.name}:{command.line}: `{command.text}`\n{err}"
@@ -199,5 +205,17 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 def test_every_page_is_in_the_index() -> None:
     index = (ROOT / "docs" / "README.md").read_text("utf-8")
-    missing = [page.name for page in (ROOT / "docs").glob("*.md") if f"]({page.name})" not in index]
-    assert missing == ["README.md"]
+    pages = [*(ROOT / "docs").glob("*.md"), *(ROOT / "docs" / "tutorials").glob("*.md")]
+    names = [page.relative_to(ROOT / "docs").as_posix() for page in pages]
+    assert [name for name in names if f"]({name})" not in index] == ["README.md"]
+
+
+def test_comparisons_have_the_figures_that_were_measured() -> None:
+    spec = importlib.util.spec_from_file_location("comparisons", ROOT / "docs" / "comparisons.py")
+    assert spec is not None
+    assert spec.loader is not None
+    comparisons = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(comparisons)
+    page = comparisons.PAGE.read_text("utf-8")
+    assert len(comparisons.list_rows()) > 10
+    assert page == comparisons.fill(page), "`python docs/comparisons.py` writes them into docs/peers.md"
