@@ -19,7 +19,7 @@ rm -rf "$folder"
 "$python" -m venv "$folder"
 run() { "$folder/bin/python" "$@"; }
 # What runs the tests is new; what callgrove uses is as old as it may be.
-run -m pip install --quiet pytest hypothesis pytest-xdist pyyaml
+run -m pip install --quiet pytest pytest-timeout hypothesis pytest-xdist pyyaml
 if [ "$versions" = oldest ]; then
     run packaging/oldest.py >"$folder/oldest.txt"
     # mpi4py has wheels since 4.1; older ones are compiled with the MPI of the machine.
