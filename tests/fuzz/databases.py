@@ -87,7 +87,7 @@ def _free_pages(data: bytes, size: int, rng: random.Random) -> bytes:
 
 
 def _swap_pages(data: bytes, size: int, rng: random.Random) -> bytes:
-    n_pages = len(data) // size
+    n_pages = max(1, len(data) // size)  # a page may be larger than the file, by what its header says
     one, other = (rng.randrange(n_pages) * size for _ in range(2))
     broken = bytearray(data)
     broken[one : one + size] = data[other : other + size]
