@@ -5,11 +5,12 @@ from __future__ import annotations
 import itertools
 from collections import Counter, defaultdict
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callgrove.analysis.costs import GROUPINGS, Costs, group
+from callgrove.analysis.costs import GROUPINGS, Costs, _group_by_key, group
 from callgrove.analysis.views import bottom_up, hot_path, top, top_down
 from callgrove.errors import UsageError
 from callgrove.examples import example
@@ -29,6 +30,18 @@ def test_every_flat_view_adds_up_to_the_total(found: Costs, by: str) -> None:
     assert shares == sorted(shares, reverse=True)
     if found.total:
         assert sum(shares) == pytest.approx(100)
+
+
+KEYS = st.integers(-3, 5) | st.integers(0, 2**62) | st.integers(-(2**62), -1)  # places of lines need 64 bits
+
+
+@given(st.lists(KEYS, max_size=40))
+def test_groups_are_numbered_by_first_appearance(keys: list[int]) -> None:
+    """Whether keys are few enough for a table of them or have to be sorted."""
+    groups = _group_by_key(np.array(keys, np.int64))
+    leaders = list(dict.fromkeys(keys))
+    assert groups.of.tolist() == [leaders.index(key) for key in keys]
+    assert groups.first.tolist() == [keys.index(key) for key in leaders]
 
 
 @given(costly_trees())

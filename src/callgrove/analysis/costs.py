@@ -43,6 +43,7 @@ __all__ = [
 ]
 
 
+MOST_KEYS = 1 << 16  # that a table of all keys may have beyond two for each context
 ROUNDING = 1e-3  # of all costs; what lies below zero and is less is no difference of two runs
 
 
@@ -473,11 +474,15 @@ def outermost(group: Ids, tree: ContextTree) -> Bools:
 
 def _group_by_key(key: Array) -> Groups:
     """Return groups of equal keys, numbered by first appearance."""
-    _, first, of = np.unique(key, return_index=True, return_inverse=True)
-    order = np.argsort(first, kind="stable")
-    rank = np.empty(len(order), np.int32)
-    rank[order] = np.arange(len(order))
-    return Groups(rank[of.ravel()], first[order])
+    n = len(key)
+    if n and (int(key.min()) < 0 or int(key.max()) >= 2 * n + MOST_KEYS):  # else they need not be sorted
+        _, key = np.unique(key, return_inverse=True)
+    place = np.empty(int(key.max(initial=0)) + 1, np.int64)
+    place[key[::-1]] = np.arange(n - 1, -1, -1)  # of equal keys, the first one is written last
+    leader = place[key]
+    is_first = leader == np.arange(n)
+    number = np.cumsum(is_first, dtype=np.int32) - np.int32(1)
+    return Groups(number[leader], np.flatnonzero(is_first))
 
 
 def _region_keys(tree: ContextTree, owner: Ids) -> Ints:
