@@ -55,6 +55,10 @@ def test_conditions() -> None:
     [
         ("solve -> -> kernel", "expected a name at character 10 of 'solve -> -> kernel'"),
         ("solve[?time > ]", "expected a value at character 15 of 'solve[?time > ]'"),
+        (
+            '*[?name = "main"]',
+            "expected a value at character 11 of '*[?name = \"main\"]'; a text stands in single quotes, like 'main'",
+        ),
         ("", "expected a name at character 1 of ''"),
         ("a ->", "expected a name at character 5 of 'a ->'"),
         ("a[?leaf]b", "expected '->' or the end at character 9"),

@@ -175,8 +175,8 @@ class _ConditionReader:
     def __init__(self, text: str, at: int) -> None:
         self.text, self.at, self.depth = text, at, 0
 
-    def fail(self, expected: str) -> PatternError:
-        return PatternError(f"expected {expected}", self.text, self.at)
+    def fail(self, expected: str, after: str = "") -> PatternError:
+        return PatternError(f"expected {expected}", self.text, self.at, after)
 
     def peek(self) -> re.Match[str] | None:
         """Return the next token; `at` is where it begins."""
@@ -243,7 +243,9 @@ class _ConditionReader:
         negative = bool(self.skip("-"))
         token = self.peek() if negative else token
         if token is None or (negative and token["number"] is None):
-            raise self.fail("a number" if negative else "a value")
+            in_quotes = self.text.startswith('"', self.at)
+            after = "; a text stands in single quotes, like 'main'" if in_quotes else ""
+            raise self.fail("a number" if negative else "a value", after)
         if token["number"] is not None:
             self.at = token.end()
             return NumberValue(start, (-1 if negative else 1) * _number(token["number"]), token["unit"] or "")
