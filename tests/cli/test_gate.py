@@ -167,6 +167,7 @@ def test_paths_beside_the_sides_are_refused(capsys: Capture, runs: Callable[...,
     text = said(capsys, "diff", "--left", left[0], left[1], left[0], "--right", *right, code=2)
     assert text == f"{left[0]}: is named twice behind --left, and is one repetition"
     assert "3 paths are on both sides" in asked(capsys, left, [*right, *left[:3]])[2]
+    assert "1 path is on both sides" in asked(capsys, left, [*right, left[0]])[2]
     assert "is an input" in said(capsys, "diff", "--left", *left, "--right", *right, "-o", right[2], code=2)
 
 

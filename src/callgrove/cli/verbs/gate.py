@@ -149,7 +149,8 @@ def _refuse_twice(options: GateOptions) -> None:
     if both := {*map(resolve_links, options.left)} & {*map(resolve_links, options.right)}:
         from callgrove.cli.messages import note
 
-        note(f"warning: {len(both)} paths are on both sides, so that these sides are no independent runs")
+        paths = "1 path is" if len(both) == 1 else f"{len(both)} paths are"
+        note(f"warning: {paths} on both sides, so that these sides are no independent runs")
 
 
 def run_gate(options: GateOptions) -> int:
