@@ -146,6 +146,13 @@ def test_subtrees(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     assert found["main"]["constant"] == pytest.approx(11)
     assert found["main"]["models"] == 3
     assert found["main->a"]["order"] == "O(p^(2))"
+    assert {row["trust"] for row in found.values()} == {"good"}
+    assert found["main"]["reason"].endswith("within 0.0%")
+    assert found["main"]["low"] <= found["main"]["prediction"] * (1 + 1e-9)
+    main(["model", "study", "--subtrees"])
+    out, err = capsys.readouterr()
+    assert "trust" in out.splitlines()[0]
+    assert "trust is that of predictions at p = 256" in err
 
 
 def test_stored_models_are_shown_unless_new_ones_are_wanted(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
