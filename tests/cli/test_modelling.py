@@ -67,6 +67,13 @@ def test_expressions(capsys: Capture, opened: Study) -> None:
     assert "p**(2)" in run(capsys, "model", "study", "--expression", "python")
 
 
+def test_latex_functions_are_set_as_formulas_in_latex_tables(capsys: Capture, opened: Study) -> None:
+    main(["model", "study", "--callpath", "f1", "--expression", "latex", "--format", "latex"])
+    out = capsys.readouterr().out
+    assert "$3 + p^{2}$" in out.replace("1 \\cdot ", "")
+    assert "textbackslash" not in out
+
+
 def test_the_choice_of_series(capsys: Capture, opened: Study) -> None:
     assert [m["callpath"] for m in rows(capsys, "model", "study", "--callpath", "f")] == ["f"]  # exact before part
     assert len(rows(capsys, "model", "study", "-m", "t")) == 3

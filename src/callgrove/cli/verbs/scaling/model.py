@@ -437,7 +437,7 @@ def _format_table(table: Table, options: ModelVerbOptions) -> Table:
     warnings."""
     from callgrove.cli.messages import with_flags
     from callgrove.model.table import Column, Table
-    from callgrove.render.text_formats import Whole
+    from callgrove.render.text_formats import Formula, Whole
 
     if not options.is_for_people:
         spelled = [
@@ -453,7 +453,8 @@ def _format_table(table: Table, options: ModelVerbOptions) -> Table:
     ]
     if not options.expression:
         columns.append(Whole("function", table.column("short").values))
-    columns += [Whole(style, table.column(style).values) for style in dict.fromkeys(options.expression)]
+    kinds = {"latex": Formula}
+    columns += [kinds.get(name, Whole)(name, table.column(name).values) for name in dict.fromkeys(options.expression)]
     columns.append(Whole("order", table.column("order").values))
     columns += [table.column(name) for name in ("probability", "smape", "ar2", "models") if name in table.names]
     columns += [Whole(name, table.column(name).values) for name in table.names if name.startswith("function_")]
