@@ -67,6 +67,13 @@ def test_expressions(capsys: Capture, opened: Study) -> None:
     assert "p**(2)" in run(capsys, "model", "study", "--expression", "python")
 
 
+def test_latex_functions_are_set_as_formulas_in_latex_tables(capsys: Capture, opened: Study) -> None:
+    main(["model", "study", "--callpath", "f1", "--expression", "latex", "--format", "latex"])
+    out = capsys.readouterr().out
+    assert "$3 + p^{2}$" in out.replace("1 \\cdot ", "")
+    assert "textbackslash" not in out
+
+
 def test_the_choice_of_series(capsys: Capture, opened: Study) -> None:
     assert [m["callpath"] for m in rows(capsys, "model", "study", "--callpath", "f")] == ["f"]  # exact before part
     assert len(rows(capsys, "model", "study", "-m", "t")) == 3
@@ -146,6 +153,13 @@ def test_subtrees(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     assert found["main"]["constant"] == pytest.approx(11)
     assert found["main"]["models"] == 3
     assert found["main->a"]["order"] == "O(p^(2))"
+    assert {row["trust"] for row in found.values()} == {"good"}
+    assert found["main"]["reason"].endswith("within 0.0%")
+    assert found["main"]["low"] <= found["main"]["prediction"] * (1 + 1e-9)
+    main(["model", "study", "--subtrees"])
+    out, err = capsys.readouterr()
+    assert "trust" in out.splitlines()[0]
+    assert "trust is that of predictions at p = 256" in err
 
 
 def test_stored_models_are_shown_unless_new_ones_are_wanted(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -41,6 +41,9 @@ def test_functions_predictions_and_crossing() -> None:
     at = first["crosses_at"]
     assert 10 + at == pytest.approx(40 + 2 * np.log2(at), rel=1e-4)
     assert first["larger_beyond"] == "left"
+    assert (first["left_trust"], first["left_reason"]) == ("good", "within 0.0%")
+    absent = dict(zip(table["path"], table["right_reason"], strict=True))
+    assert absent["main->f"] is None
     assert sorted(zip(table["path"], table["present"], strict=True)) == [
         ("main", "both"),
         ("main->f", "left"),

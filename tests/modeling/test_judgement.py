@@ -138,6 +138,45 @@ def test_reasons(values: list[float | None], word: str, reason: str) -> None:
     assert judged.text(0).startswith(f"{word}: {reason}")
 
 
+def test_two_values_say_nothing_of_a_third() -> None:
+    """Of simulated series at two points, half of the predictions at four times the scale missed by more than 20 %."""
+    two = model_study(study_of([[1.0, 1.1], [2.0, 2.1]]))
+    assert judge(two, AT).text(0) == "poor: fewer than 3 values to go beyond: any function fits them"
+    assert judge(two, np.array([6.0])).text(0) == "fair: only 2 points"
+    one = model_study(study_of([[1.0, 1.1]]))
+    assert judge(one, AT).trust[0] == Trust.POOR
+    assert judge(one, np.array([4.0])).text(0) == "fair: only 1 point"
+    assert judge(model_study(study_of([[1.0, 1.01], [2.0, 2.01], [4.0, 4.01]])), AT).text(0) == "fair: only 3 points"
+
+
+def test_a_parameter_of_two_values_is_not_gone_beyond() -> None:
+    points = grid(X, (1, 2))
+    models = model_study(study_of([[(p + q) * e for e in (0.99, 1.01)] for p, q in points], points, ("p", "q")))
+    beyond, inside = (judge(models, np.array(at)) for at in ([64.0, 8.0], [256.0, 2.0]))
+    assert beyond.reason(0).startswith("fewer than 3 values")
+    assert "fewer than" not in inside.reason(0)
+
+
+def test_noise_in_a_subtree_has_no_part_in_its_share_and_order() -> None:
+    rng = np.random.default_rng(3)
+    costs = {"main": [3.0] * 5, "main->f": [2.0 * x for x in X]}
+    entries = [
+        (path, "time", k, [value * e for e in (0.99, 1, 1.01)])
+        for path, values in costs.items()
+        for k, value in enumerate(values)
+    ]
+    entries += [("main->tiny", "time", k, (1e-6 * x**2.5 * rng.uniform(0.1, 2, 3)).tolist()) for k, x in enumerate(X)]
+    models = model_study(Study.from_values(["p"], [[x] for x in X], entries))
+    single = predict(models, target_of(models.study, {"p": 256}))
+    assert dict(zip(single["callpath"], single["apart"], strict=True))["main->tiny"] is not None
+    table = predict(models, target_of(models.study, {"p": 256}), subtrees=True)
+    assert table["callpath"][:2] == ["main", "main->f"]
+    assert table["share"][0] == pytest.approx(100)
+    assert table["order"][0] == "O(p)"
+    assert table["order"][2] != "O(1)"  # by itself it is said as it is
+    assert table["prediction"][0] == pytest.approx(sum(single["prediction"]))
+
+
 def test_the_spread_is_that_of_the_runner_ups() -> None:
     values = [10.2, 14.1, 22.5, 38.0, 70.6]
     models = model_study(study_of(values))

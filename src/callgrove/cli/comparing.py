@@ -15,7 +15,16 @@ from typing import TYPE_CHECKING
 from callgrove.analysis.comparison.experiments import NEAR, Comparison
 from callgrove.analysis.comparison.studies import StudyComparison
 from callgrove.cli.messages import note, progress
-from callgrove.cli.output import amounts_of, caption_of, emit, emit_each, emit_of_study, filter_rows, mark_missing
+from callgrove.cli.output import (
+    amounts_of,
+    caption_of,
+    emit,
+    emit_each,
+    emit_of_study,
+    filter_rows,
+    grade_trust,
+    mark_missing,
+)
 from callgrove.errors import Parameter, UsageError, compose_text
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Aggregation, Scope
@@ -205,8 +214,13 @@ def show_models(comparison: ModelComparison, study: Study, options: TableOutput)
         emit_of_study(comparison.table(options.limit), study, options)
         return
     table = comparison.table(options.limit, "short")
-    whole = ("left_function", "right_function", "left_trust", "right_trust", "larger_beyond")
-    columns = [Whole(c.name, c.plain()) if c.name in whole else c for c in table.columns if c.name != "present"]
+    whole = ("left_function", "right_function", "left_reason", "right_reason", "larger_beyond")
+    columns: list[Column] = []
+    for column in table.columns:
+        if column.name.endswith("_trust"):
+            columns.append(grade_trust(column.name, column.plain()))
+        elif column.name != "present":
+            columns.append(Whole(column.name, column.plain()) if column.name in whole else column)
     emit_each([Table(tuple(columns), table.left)], options, caption_of(study, options))
 
 

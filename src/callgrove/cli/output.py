@@ -25,7 +25,7 @@ from callgrove.model.experiment import Experiment, Severity
 from callgrove.model.table import UNCOUNTED, Column, Table, first_rows, visible
 from callgrove.render import PLAIN, Look, render
 from callgrove.render.cost_texts import amount_of, format_place, indent_name, write_unit
-from callgrove.render.text_formats import Amounts, Signed, Whole, align_right, csv_text, reading_float
+from callgrove.render.text_formats import Amounts, Graded, Signed, Whole, align_right, csv_text, reading_float
 from callgrove.render.units import amount, bar, percent, printf, signed_bar
 
 if TYPE_CHECKING:
@@ -52,6 +52,7 @@ __all__ = [
     "format_metric_tree",
     "format_place",
     "format_table",
+    "grade_trust",
     "indent_name",
     "mark_missing",
     "replacing",
@@ -319,6 +320,15 @@ def amounts_of(columns: Iterable[str], unit: str) -> dict[str, ShownMetric]:
     from callgrove.patterns.tables import ShownMetric
 
     return {name: ShownMetric(name, unit) for name in columns}
+
+
+TRUST_MARKS = {"good": "good", "fair": "fair !", "poor": "poor !!"}
+
+
+def grade_trust(name: str, words: Iterable[str | None]) -> Column:
+    """Return, for people, a column of good, fair and poor, with marks for what is doubtful; empty where nothing is
+    judged."""
+    return Graded(name, ["" if word is None else TRUST_MARKS[word] for word in words])
 
 
 def filter_rows(table: Table, options: TableOutput, metrics: Mapping[str, ShownMetric] | None = None) -> Table:

@@ -55,6 +55,8 @@ class ModelComparison:
             Column("larger_beyond", [side for _, side in crossings]),
             Column("left_trust", self._trust(judged[0], 0, shown)),
             Column("right_trust", self._trust(judged[1], 1, shown)),
+            Column("left_reason", self._reasons(judged[0], 0, shown)),
+            Column("right_reason", self._reasons(judged[1], 1, shown)),
             Column("present", [PRESENT[2 if min(self.pairs[k]) >= 0 else int(self.pairs[k][0] < 0)] for k in shown]),
         ]
         return Table(tuple(columns), left=len(order) - len(shown))
@@ -88,6 +90,10 @@ class ModelComparison:
     def _trust(self, judged: Judgements, side: int, rows: Ints) -> list[str | None]:
         numbers = [self.pairs[k][side] for k in rows.tolist()]
         return [Trust(judged.trust[number]).word if number >= 0 else None for number in numbers]
+
+    def _reasons(self, judged: Judgements, side: int, rows: Ints) -> list[str | None]:
+        numbers = [self.pairs[k][side] for k in rows.tolist()]
+        return [judged.reason(number) if number >= 0 else None for number in numbers]
 
     def _crossing(self, k: int) -> tuple[float | None, str | None]:
         """Return where the functions cross last on the way to the point, and which side is larger from there on."""

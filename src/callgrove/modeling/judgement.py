@@ -40,6 +40,7 @@ __all__ = [
     "set_apart_at",
 ]
 
+FEWEST_TO_EXTRAPOLATE = 3  # values along a parameter: every term fits two of them, and each says something else beyond
 FAR = 4.0  # times the largest value measured: beyond, terms that fit equally well part ways
 CLOSE, ROUGH = 1.12, 2.0  # the interval by the prediction: good, fair
 AGREEING, DISAGREEING = 1.2, 2.0  # the spread of near equals by the prediction
@@ -65,15 +66,16 @@ class Reason(IntEnum):
     NO_MODEL = 0
     BELOW_ZERO = 1
     POOR_FIT = 2
-    UNPREDICTABLE = 3
-    OUTSIDE = 4
-    UNLIKE = 5
-    FAR_WITHOUT_INTERVAL = 6
-    FEW_POINTS = 7
-    NO_INTERVAL = 8
-    ROUGH = 9
-    UNSURE = 10
-    SURE = 11
+    ANYTHING_FITS = 3
+    UNPREDICTABLE = 4
+    OUTSIDE = 5
+    UNLIKE = 6
+    FAR_WITHOUT_INTERVAL = 7
+    FEW_POINTS = 8
+    NO_INTERVAL = 9
+    ROUGH = 10
+    UNSURE = 11
+    SURE = 12
 
 
 class Apart(IntEnum):
@@ -124,8 +126,10 @@ class Judgements:
                 return f"other functions that fit say {least:.3g} to {most:.3g}"
             case Reason.FAR_WITHOUT_INTERVAL:
                 return f"no interval is known, {self.distance[number]:.3g} times beyond what was measured"
+            case Reason.ANYTHING_FITS:
+                return f"fewer than {FEWEST_TO_EXTRAPOLATE} values to go beyond: any function fits them"
             case Reason.FEW_POINTS:
-                return f"only {self.n_points[number]} points"
+                return f"only {self.n_points[number]} point{'' if self.n_points[number] == 1 else 's'}"
             case Reason.NO_INTERVAL:
                 return "no interval is known"
             case Reason.ROUGH:
@@ -169,7 +173,8 @@ def _judge_point(
     with np.errstate(all="ignore"):
         least, most = np.fmin(least, prediction), np.fmax(most, prediction)
     distance = _distance(models.study, models.series, at)
-    why = _find_reasons(models, prediction, (low, high), (least, most), distance)
+    fits_anything = _goes_beyond_few(models.study, models.series, at)
+    why = _find_reasons(models, prediction, (low, high), (least, most), distance, fits_anything)
     trust = np.where(why == Reason.SURE, Trust.GOOD, np.where(why >= Reason.FEW_POINTS, Trust.FAIR, Trust.POOR))
     return Judgements(
         at, prediction, low, high, least, most, share, distance, trust, why, models.costs.smape, models.n_points
@@ -187,6 +192,7 @@ def _find_reasons(
     interval: tuple[Floats, Floats],
     spread: tuple[Floats, Floats],
     distance: Floats,
+    fits_anything: Bools,
 ) -> Ints:
     """Return the first reason that applies to each model."""
     low, high = interval
@@ -202,6 +208,7 @@ def _find_reasons(
             Reason.NO_MODEL: ~np.isfinite(prediction),
             Reason.BELOW_ZERO: ~positive & ~all_zero,
             Reason.POOR_FIT: models.costs.smape > POOR_FIT,
+            Reason.ANYTHING_FITS: fits_anything & ~all_zero,
             Reason.UNPREDICTABLE: known & (high > ROUGH**2 * low),
             Reason.OUTSIDE: known & ((reach > ROUGH) | outside),
             Reason.UNLIKE: ~known & ~all_zero & (agreement > DISAGREEING),
@@ -240,6 +247,18 @@ def _distance(study: Study, series: Ints, at: Floats) -> Floats:
                 beyond, below = np.where(largest > 0, at / largest, 1.0), np.where(at > 0, smallest / at, 1.0)
             distance[rows] = max(1.0, float(beyond.max()), float(below.max()))
     return distance
+
+
+def _goes_beyond_few(study: Study, series: Ints, at: Floats) -> Bools:
+    """Return whether a point lies beyond what was measured of each series along a parameter of too few values."""
+    result = np.zeros(len(series), np.bool_)
+    for pattern, rows in group_alike(study.present[series] & np.isfinite(study.mean[series])):
+        known = study.points[pattern]
+        if len(known):
+            beyond = (at > known.max(axis=0)) | (at < known.min(axis=0))
+            few = [len(np.unique(column)) < FEWEST_TO_EXTRAPOLATE for column in known.T]
+            result[rows] = bool((beyond & np.array(few)).any())
+    return result
 
 
 # -- the run as a whole ------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from math import inf, isfinite
 
 import numpy as np
 
-from callgrove.arrays import Floats, Ids, Ints
+from callgrove.arrays import Bools, Floats, Ids, Ints
 from callgrove.errors import UsageError
 from callgrove.model.study.series import bounds_text, factor_texts
 from callgrove.model.table import MOST_ROWS, Column, Table
@@ -23,12 +23,15 @@ from callgrove.modeling.least_squares import Costs
 
 __all__ = [
     "STYLES",
+    "JudgedSubtrees",
     "Subtrees",
     "function_text",
+    "judge_subtrees",
     "model_tables",
     "models_html",
     "order_text",
     "piece_text",
+    "subtree_orders",
     "subtree_sums",
     "subtree_table",
 ]
@@ -288,6 +291,54 @@ def _add_functions(functions: Functions, owner: Ints, member: Ints, n: int) -> F
     return Functions(functions.parameters, constant, bounds, coefficient, factor, functions.factors)
 
 
+MATTERS = 0.1  # part of a subtree's prediction, from which on a model decides how far the sum is trusted
+
+
+@dataclass(frozen=True, eq=False)
+class JudgedSubtrees:
+    """What to think of sums over subtrees at a point. Bounds are the sums of the bounds, which is wider than need be;
+    trust is that of the least trusted model that makes up a tenth or more."""
+
+    prediction: Floats
+    low: Floats
+    high: Floats
+    share: Floats  # percent of the metric at the largest point measured
+    trust: Ints
+    matters: Bools  # of each member: whether it makes up a tenth of its sum
+    worst: Ints  # the model that trust is of
+    models: Models
+    judged: Judgements
+
+    def reason(self, number: int) -> str:
+        """Return why a sum is trusted so far: the model that decides, and its reason."""
+        part = int(self.worst[number])
+        name = self.models.callpath(part).rsplit(ARROW, 1)[-1]
+        return f"{name}: {self.judged.reason(part)}" if part >= 0 else ""
+
+
+def judge_subtrees(sums: Subtrees, models: Models, judged: Judgements) -> JudgedSubtrees:
+    """Return how far to trust sums over subtrees, from what their models are worth."""
+    owner, member, n = sums.owner, sums.member, len(sums.callpaths)
+    total = sums.functions.evaluate(judged.at[None])[:, 0]
+    with np.errstate(all="ignore"):
+        matters: Bools = ~(np.abs(judged.prediction[member]) < MATTERS * np.abs(total[owner]))
+    trust, worst = np.full(n, int(Trust.GOOD)), np.full(n, -1)
+    np.minimum.at(trust, owner[matters], judged.trust[member][matters])
+    decisive = matters & (judged.trust[member] == trust[owner])
+    worst[owner[decisive]] = member[decisive]
+    bounds = (judged.low, judged.high, np.nan_to_num(judged.share))
+    low, high, share = (np.bincount(owner, one[member], minlength=n).astype(np.float64) for one in bounds)
+    return JudgedSubtrees(total, low, high, share, trust, matters, worst, models, judged)
+
+
+def subtree_orders(sums: Subtrees, models: Models, counted: Bools) -> tuple[str, ...]:
+    """Return how each sum grows by those of its models that count; by all of them where none does."""
+    n, chosen = len(sums.callpaths), counted[sums.member]
+    some = _add_functions(models.functions, sums.owner[chosen], sums.member[chosen], n)
+    has_any = np.bincount(sums.owner[chosen], minlength=n) > 0
+    return tuple(order_text(some if has_any[k] else sums.functions, k) for k in range(n))
+
+
 # -- tables of models --------------------------------------------------------------------------------------------------
 
 
@@ -368,8 +419,11 @@ def models_html(models: Models) -> str:
     return Table(tuple(columns), len(models) - len(first), title=title)._repr_html_()
 
 
-def subtree_table(sums: Subtrees, styles: Sequence[str] = ()) -> Table:
-    """Return a table of callpath, metric, function, constant, terms, models (how many were added up), order."""
+def subtree_table(models: Models, styles: Sequence[str] = (), at: Floats | None = None) -> Table:
+    """Return a table of callpath, metric, function, constant, terms, models (how many were added up), order, and how
+    far to trust each sum at a point (by default, four times the processes that were measured)."""
+    sums = subtree_sums(models)
+    judged = judge_subtrees(sums, models, judge(models, far_target(models.study) if at is None else at))
     functions = sums.functions
     rows = range(len(functions))
     columns = [
@@ -381,6 +435,12 @@ def subtree_table(sums: Subtrees, styles: Sequence[str] = ()) -> Table:
         Column("models", sums.n_models),
         Column("order", [order_text(functions, n) for n in rows]),
         *(Column(style, [function_text(functions, n, style) for n in rows]) for style in styles),
+        Column("run_share", judged.share, np.nan),
+        Column("prediction", judged.prediction, np.nan),
+        Column("low", judged.low, np.nan),
+        Column("high", judged.high, np.nan),
+        Column("trust", [Trust(judged.trust[n]).word for n in rows]),
+        Column("reason", [judged.reason(n) for n in rows]),
     ]
     return Table(tuple(columns))
 

@@ -17,7 +17,7 @@ from callgrove.modeling.functions import Factor, FunctionBuilder, Functions, can
 from callgrove.modeling.improved.series import quantiles_at
 from callgrove.modeling.judgement import FAR, Apart, Judgements, Trust, judge, set_apart
 from callgrove.modeling.least_squares import design
-from callgrove.modeling.model_tables import function_text, order_text, subtree_sums
+from callgrove.modeling.model_tables import function_text, judge_subtrees, order_text, subtree_orders, subtree_sums
 from callgrove.modeling.near_equals import NEARLY
 from callgrove.modeling.options import ModelOptions
 from callgrove.modeling.scaling import along as only_along
@@ -98,6 +98,8 @@ class _Rows:
     apart: Ints
     measured: Floats  # share of the run at the largest point: what stands apart is ranked by it
     reasons: Callable[[int], str]
+    counted: Floats  # what of the prediction counts for the share
+    orders: tuple[str, ...]
     extra: tuple[Column, ...] = ()  # of single models
 
 
@@ -124,7 +126,7 @@ def predict(
     total = np.array([totals.get(metric, np.nan) for metric in metrics])
     ranked = _rank_rows(np.where(rows.apart == Apart.NO, at, rows.measured), metrics, rows.apart, study)
     with np.errstate(all="ignore"):
-        share = np.where(rows.apart == Apart.NO, at / total * 100, np.nan)
+        share = np.where(rows.apart == Apart.NO, rows.counted / total * 100, np.nan)
         columns = {"prediction": at, "low": rows.low, "high": rows.high, "share": share, "base": base}
         ratios = {"growth": at / base} | _compute_efficiencies(study, target, base, at, processes)
     adds_up = np.array([metric not in study.ratios for metric in metrics], np.bool_)
@@ -141,7 +143,7 @@ def predict(
             Column("callpath", [rows.callpaths[n] for n in order]),
             Column("metric", [metrics[n] for n in order]),
             *(Column(name, values[ranked], absent.get(name, np.nan)) for name, values in columns.items()),
-            Column("order", [order_text(rows.functions, n) for n in order]),
+            Column("order", [rows.orders[n] for n in order]),
             Column("function", [function_text(rows.functions, n) for n in order]),
             Column("trust", [Trust(rows.trust[n]).word for n in order]),
             Column("reason", [rows.reasons(n) for n in order]),
@@ -175,37 +177,33 @@ def _of_models(models: Models, judged: Judgements, apart: Ints, beside: Models |
         apart,
         judged.share,
         judged.reason,
+        judged.prediction,
+        tuple(order_text(models.functions, n) for n in numbers),
         tuple(extra),
     )
 
 
-MATTERS = 0.1  # part of a subtree's prediction, from which on a model decides how far the sum is trusted
-
-
 def _of_subtrees(models: Models, judged: Judgements, apart: Ints) -> _Rows:
-    """Return sums over subtrees. Their bounds are the sums of the bounds, which is wider than need be; trust is that of
-    the least trusted model that makes up a tenth or more."""
+    """Return sums over subtrees. What stands apart in a tenth of one or more sets all of it apart; elsewhere it has no
+    part in the share, nor in how the sum is said to grow."""
     sums = subtree_sums(models)
-    owner, member, n = sums.owner, sums.member, len(sums.callpaths)
-    total = sums.functions.evaluate(judged.at[None])[:, 0]
-    with np.errstate(all="ignore"):
-        matters = ~(np.abs(judged.prediction[member]) < MATTERS * np.abs(total[owner]))
-    trust, standing = np.full(n, int(Trust.GOOD)), np.full(n, int(Apart.NO))
-    np.minimum.at(trust, owner[matters], judged.trust[member][matters])
-    np.maximum.at(standing, owner[matters], apart[member][matters])
-    low, high = (
-        np.bincount(owner, bound[member], minlength=n).astype(np.float64) for bound in (judged.low, judged.high)
+    parts = judge_subtrees(sums, models, judged)
+    standing = np.full(len(sums.callpaths), int(Apart.NO))
+    np.maximum.at(standing, sums.owner[parts.matters], apart[sums.member][parts.matters])
+    counted = np.where((apart == Apart.NO) & (judged.prediction > 0), judged.prediction, 0.0)
+    return _Rows(
+        sums.callpaths,
+        sums.metrics,
+        sums.functions,
+        parts.low,
+        parts.high,
+        parts.trust,
+        standing,
+        parts.share,
+        parts.reason,
+        np.bincount(sums.owner, counted[sums.member], minlength=len(sums.callpaths)).astype(np.float64),
+        subtree_orders(sums, models, apart == Apart.NO),
     )
-    measured = np.bincount(owner, np.nan_to_num(judged.share)[member], minlength=n).astype(np.float64)
-    worst = np.full(n, -1)
-    decisive = matters & (judged.trust[member] == trust[owner])
-    worst[owner[decisive]] = member[decisive]
-
-    def reason(number: int) -> str:
-        part = int(worst[number])
-        return f"{models.callpath(part).rsplit('->', 1)[-1]}: {judged.reason(part)}" if part >= 0 else ""
-
-    return _Rows(sums.callpaths, sums.metrics, sums.functions, low, high, trust, standing, measured, reason)
 
 
 def _compute_efficiencies(

@@ -20,6 +20,7 @@ from callgrove.model.table import UNCOUNTED, Column, Table, visible
 __all__ = [
     "Amounts",
     "CellWriters",
+    "Formula",
     "Graded",
     "Identifier",
     "Prose",
@@ -53,6 +54,10 @@ class Amounts(Column):
 
 class Whole(Column):
     """Texts that are never cut: functions, judgements, bars."""
+
+
+class Formula(Whole):
+    """Functions in LaTeX's notation: a table in LaTeX sets them as such, others show their source."""
 
 
 class Signed(Whole):
@@ -408,8 +413,8 @@ def latex(tables: Iterable[Table], caption: str = "") -> Iterator[str]:
                 "r" if is_numeric(column) or isinstance(column, Whole) else "l" for column in table.columns
             )
             yield f"\\begin{{tabular}}{{{places}}}\n\\hline\n{_latex_line(table.names)}\\hline\n"
-        columns = [cell_texts(column, _LATEX_WRITERS) for column in table.columns]
-        yield "".join(map(_latex_line, zip(*columns, strict=True)))
+        columns = [_latex_cells(column) for column in table.columns]
+        yield "".join(map(_latex_row, zip(*columns, strict=True)))
         left = table.left or left
     yield "\\hline\n\\end{tabular}\n"
     if left:
@@ -417,7 +422,18 @@ def latex(tables: Iterable[Table], caption: str = "") -> Iterator[str]:
 
 
 def _latex_line(cells: Iterable[str]) -> str:
-    return " & ".join(map(_latex_cell, cells)) + " \\\\\n"
+    return _latex_row(map(_latex_cell, cells))
+
+
+def _latex_row(cells: Iterable[str]) -> str:
+    return " & ".join(cells) + " \\\\\n"
+
+
+def _latex_cells(column: Column) -> list[str]:
+    texts = cell_texts(column, _LATEX_WRITERS)
+    if isinstance(column, Formula):
+        return [f"${text}$" if text else "" for text in texts]
+    return [_latex_cell(text) for text in texts]
 
 
 def _latex_cell(text: str) -> str:

@@ -336,8 +336,9 @@ def run_model(options: ModelVerbOptions) -> int:
     if options.plot or options.print_as or options.format == "extrap":
         say_run_values(models.study, options)
         return _plot(models, options.plot, options) if options.plot else _print_report(models, options)
-    if not options.runner_ups and not options.subtrees:
-        _say_target(models, options)
+    if options.runner_ups:
+        _only(models, "--runner-ups")
+    _say_target(models, options)
     if options.runner_ups or options.subtrees or options.limit is None:
         emit_of_study(_make_tables(models, options), models.study, options)
     else:  # thousands of functions are not written out for a few rows
@@ -399,14 +400,13 @@ def _format_ranking(table: Table) -> Table:
 
 
 def _say_target(models: Models, options: ModelVerbOptions) -> None:
-    """Say where models are judged."""
+    """Say where models are judged, or what runner-ups predict."""
     from callgrove.cli.messages import note
-    from callgrove.modeling.judgement import far_target
 
-    at = _at(models, options)
-    where = far_target(models.study) if at is None else at
+    where = _at(models, options)
     point = ", ".join(f"{name} = {x:g}" for name, x in zip(models.study.parameters, where.tolist(), strict=True))
-    note(f"trust is that of predictions at {point}{'' if options.at else '; --at chooses another point'}")
+    what = "predictions are those" if options.runner_ups else "trust is that of predictions"
+    note(f"{what} at {point}{'' if options.at else '; --at chooses another point'}")
 
 
 def _take_first(models: Models, n: int) -> Models:
@@ -416,13 +416,13 @@ def _take_first(models: Models, n: int) -> Models:
 
 
 def _make_tables(models: Models, options: ModelVerbOptions) -> Table | Iterable[Table]:
-    from callgrove.modeling.model_tables import model_tables, subtree_sums, subtree_table
+    from callgrove.modeling.model_tables import model_tables, subtree_table
     from callgrove.modeling.prediction import fit_beside, runner_ups
 
     if options.runner_ups:
         return _keep_whole(runner_ups(models, _only(models, "--runner-ups"), _at(models, options)))
     if options.subtrees:
-        return _format_table(subtree_table(subtree_sums(models), _choose_styles(options)), options)
+        return _format_table(subtree_table(models, _choose_styles(options), _at(models, options)), options)
     tables = model_tables(models, _choose_styles(options), _at(models, options), fit_beside(models))
     return (_format_table(table, options) for table in tables)
 
@@ -437,7 +437,7 @@ def _format_table(table: Table, options: ModelVerbOptions) -> Table:
     warnings."""
     from callgrove.cli.messages import with_flags
     from callgrove.model.table import Column, Table
-    from callgrove.render.text_formats import Whole
+    from callgrove.render.text_formats import Formula, Whole
 
     if not options.is_for_people:
         spelled = [
@@ -453,7 +453,8 @@ def _format_table(table: Table, options: ModelVerbOptions) -> Table:
     ]
     if not options.expression:
         columns.append(Whole("function", table.column("short").values))
-    columns += [Whole(style, table.column(style).values) for style in dict.fromkeys(options.expression)]
+    kinds = {"latex": Formula}
+    columns += [kinds.get(name, Whole)(name, table.column(name).values) for name in dict.fromkeys(options.expression)]
     columns.append(Whole("order", table.column("order").values))
     columns += [table.column(name) for name in ("probability", "smape", "ar2", "models") if name in table.names]
     columns += [Whole(name, table.column(name).values) for name in table.names if name.startswith("function_")]
@@ -463,16 +464,16 @@ def _format_table(table: Table, options: ModelVerbOptions) -> Table:
 
 def format_judgement(table: Table) -> list[Column]:
     """Return, for people, the noise, the measured share, and how far to trust a row, which is never left out."""
-    from callgrove.render.text_formats import Graded, Whole
+    from callgrove.cli.output import grade_trust
+    from callgrove.render.text_formats import Whole
 
-    marks = {"good": "good", "fair": "fair !", "poor": "poor !!"}
     columns: list[Column] = []
     for name, factor in (("noise", 100.0), ("run_share", 1.0)):
         if name in table.names and any(value is not None for value in table.column(name).plain()):
             shares = table.column(name).plain()
             columns.append(Whole(name, ["" if v is None else f"{v * factor:.3g} %" for v in shares]))
     if "trust" in table.names:
-        columns.append(Graded("trust", [marks[word] for word in table["trust"]]))
+        columns.append(grade_trust("trust", table["trust"]))
         columns.append(Whole("reason", table["reason"]))
     return columns
 
@@ -495,10 +496,12 @@ def _only(models: Models, option: str) -> int:
     return 0
 
 
-def _at(models: Models, options: ModelVerbOptions) -> Floats | None:
+def _at(models: Models, options: ModelVerbOptions) -> Floats:
+    """Return the point where models are judged."""
+    from callgrove.modeling.judgement import far_target
     from callgrove.modeling.prediction import target_of
 
-    return target_of(models.study, options.at).at if options.at else None
+    return target_of(models.study, options.at).at if options.at else far_target(models.study)
 
 
 def _plot(models: Models, target: str, options: ModelVerbOptions) -> int:
@@ -507,7 +510,7 @@ def _plot(models: Models, target: str, options: ModelVerbOptions) -> int:
     from callgrove.render.plots import model_plot
     from callgrove.render.surface_plots import draw_heat_map, draw_surface
 
-    number, at = _only(models, "--plot"), _at(models, options)
+    number, at = _only(models, "--plot"), _at(models, options) if options.at else None
     if options.chart == "curves":
         _write_picture(model_plot(curves_of(models, number, at)), target)
     else:
