@@ -442,25 +442,46 @@ def subtract_children(values: Array, owner: Ids) -> Array:
 NOT_YET = -2
 
 
+class _Numbers(dict[str | None, int]):
+    """The numbers of texts; one that is looked up for the first time gets the next number."""
+
+    def __init__(self, texts: list[str]) -> None:
+        super().__init__()
+        self._texts = texts
+
+    def __missing__(self, text: str | None) -> int:
+        if text is None:
+            return ABSENT
+        if not isinstance(text, str):
+            raise TypeError(text)
+        number = self[text] = len(self._texts)
+        self._texts.append(text)
+        return number
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _number_texts, (self._texts,)
+
+
+def _number_texts(texts: list[str]) -> _Numbers:
+    out = _Numbers(texts)
+    out.update({text: number for number, text in enumerate(texts)})
+    return out
+
+
 class Names:
     """Texts, each once; numbers never change."""
 
     def __init__(self) -> None:
         self.all: list[str] = []
-        self._number: dict[str, int] = {}
+        self._number = _Numbers(self.all)
 
     def __call__(self, text: str | None) -> int:
         """Return the number of a text; -1 for none."""
-        if text is None:
-            return ABSENT
-        number = self._number.setdefault(text, len(self.all))
-        if number == len(self.all):
-            self.all.append(text)
-        return number
+        return self._number[text]
 
     def numbers(self, texts: Sequence[str | None] | Array) -> Ids:
-        known = {text: self(text) for text in dict.fromkeys(texts)}
-        return np.fromiter(map(known.__getitem__, texts), np.int32, len(texts))
+        """Return the numbers of texts; raise a TypeError where one is no text."""
+        return np.fromiter(map(self._number.__getitem__, texts), np.int32, len(texts))
 
 
 class Translation:

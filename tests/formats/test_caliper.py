@@ -373,3 +373,73 @@ def test_dump_and_refusals(tmp_path: Path, capsys: Capture) -> None:
     assert [f.value for f in fields if f.name == "data"][-1] == "8=9"
     empty = write("__rec=node,id=12,attr=10,data=64,parent=3\n", tmp_path, "empty")
     assert "no record with a number" in said(capsys, "info", empty, code=3)
+
+
+# Files of one program: the third one is read by the outline of the first two.
+
+
+def _read_in_turn(texts: list[str], folder: Path) -> list[tuple[object, ...]]:
+    """Return what one reader makes of files that it reads one after the other."""
+    dialect, out = Dialect(), []
+    for number, text in enumerate(texts):
+        records = read_file(write(text, folder, f"{number}.cali"), dialect)
+        tables = [
+            ([records.heads[h] for h in t.head.tolist()], {n: (c.dtype, c.tolist()) for n, c in t.columns.items()})
+            for t in records.tables
+        ]
+        facts = {name: fact.value for name, fact in records.globals.items()}
+        out.append((tables, facts, list(records.attributes), records.left_out.counts))
+    return out
+
+
+def _program(size: int, factor: float, kernel: str = "dot") -> str:
+    records = "".join(
+        f"__rec=ctx,ref={node},attr=23=25,data={factor * node:.6f}={node}\n__rec=ctx,attr=23,data={factor}\n"
+        for node in (40, 41, 42, 43)
+    )
+    return (ATTRIBUTES + PATHS + records + GLOBALS.replace("data=4", f"data={size}")).replace("=dot", f"={kernel}")
+
+
+OTHERS = {
+    "other numbers": _program(16, 0.125),
+    "another name": _program(4, 0.5, "ddot"),
+    "negative numbers": _program(4, -0.5),
+    "large numbers": _program(4, 2.0**60),
+    "no number": _program(4, 0.5).replace("=42\n", "=forty-two\n"),
+    "a number too many and one too few": _program(4, 0.5).replace("=42\n", "=42=7\n").replace("=43\n", "\n"),
+    "a record more": _program(4, 0.5) + "__rec=ctx,ref=40,attr=23,data=1\n",
+    "an escaped fact": _program(4, 0.5).replace("data=jane", "data=ja\\\\ne"),
+    "an unknown node": _program(4, 0.5).replace("ref=42", "ref=77"),
+    "a line that breaks off": _program(4, 0.5) + "__rec=ct",
+    "a fact that records name": _program(4, 0.5).replace("ref=42", "ref=42=50"),
+}
+
+
+@pytest.mark.parametrize("other", OTHERS.values(), ids=list(OTHERS))
+def test_files_that_are_alike_are_read_as_alone(other: str, tmp_path: Path) -> None:
+    usual = _program(4, 0.5)
+    for texts in ([usual, usual, other], [other, other, other.replace("=jane", "=joe").replace("data=4,", "data=8,")]):
+        after_others = _read_in_turn(texts, tmp_path)
+        assert after_others == [_read_in_turn([text], tmp_path)[0] for text in texts]
+
+
+def test_alike_files_are_not_taken_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    taken_apart: list[int] = []
+    as_before = cali.CaliReader._read_lines
+    monkeypatch.setattr(
+        cali.CaliReader, "_read_lines", lambda self, data: (taken_apart.append(len(data)), as_before(self, data))[1]
+    )
+    for run_number in range(6):
+        write(_program(2**run_number, 1 / (1 + run_number)), tmp_path, f"run{run_number}.cali")
+    experiment = read(tmp_path)
+    assert len(taken_apart) == 2
+    assert [one.parameters for one in experiment.runs] == [{"p": 2**k} for k in range(6)]
+    costs = totals(experiment, "sum#time.duration")
+    assert costs["main"] == pytest.approx(sum(40 / (1 + k) for k in range(6)), abs=1e-5)
+
+
+def test_records_with_other_numbers_of_values_are_broken(tmp_path: Path) -> None:
+    text = ATTRIBUTES + PATHS + RECORDS + "__rec=ctx,ref=40,attr=23=25,data=1\n__rec=ctx,ref=40,attr=23=25,data=2=3=4\n"
+    experiment = read(write(text, tmp_path))
+    assert totals(experiment, "sum#time.duration")["main"] == 1.25
+    assert "2 records with other numbers" in " ".join(warning.text for warning in experiment.damage)

@@ -14,6 +14,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -34,6 +35,7 @@ __all__ = [
     "LeftOut",
     "TextBlock",
     "add_up_values",
+    "cut_blocks",
     "head_lines",
     "is_private",
     "parse_decimals",
@@ -67,20 +69,27 @@ def after_last_line(data: bytes) -> int:
 def text_blocks(path: Path, cut: Callable[[bytes], int] = after_last_line, size: int = BLOCK) -> Iterator[TextBlock]:
     """Yield a file in blocks of whole records; `cut` says where the last record of a text ends. The last block is what
     is left, also without the end of a line."""
-    offset, rest = 0, b""
     try:
         with open_regular(path) as file:
-            while data := file.read(size):
-                rest += data
-                end = cut(rest)
-                if end:
-                    yield TextBlock(offset, rest[:end])
-                    offset, rest = offset + end, rest[end:]
-                elif len(rest) > LARGEST_RECORD:
-                    expected = f"at most {LARGEST_RECORD:,} bytes"
-                    raise CorruptFile(path, "text", offset=offset, expected=expected, found="a record that is longer")
+            yield from cut_blocks(file, path, cut, size)
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
+
+
+def cut_blocks(
+    file: BinaryIO, path: Path, cut: Callable[[bytes], int] = after_last_line, size: int = BLOCK
+) -> Iterator[TextBlock]:
+    """Yield an open file in blocks of whole records, as `text_blocks` does."""
+    offset, rest = 0, b""
+    while data := file.read(size):
+        rest += data
+        end = cut(rest)
+        if end:
+            yield TextBlock(offset, rest[:end])
+            offset, rest = offset + end, rest[end:]
+        elif len(rest) > LARGEST_RECORD:
+            expected = f"at most {LARGEST_RECORD:,} bytes"
+            raise CorruptFile(path, "text", offset=offset, expected=expected, found="a record that is longer")
     if rest:
         yield TextBlock(offset, rest)
 
@@ -104,12 +113,18 @@ def head_lines(source: Source) -> list[bytes]:
 EXACT = 2**53  # larger integers are not all doubles
 TENS = 10.0 ** np.arange(23)  # larger powers of ten are not all doubles
 DOT = ord(".")
+FEW = 1 << 11  # bytes: of less, numbers one by one are faster
 
 
 def parse_decimals(text: bytes, separator: bytes) -> Array | None:
     """Return the numbers in a text; None where one is no plain decimal, such as -1 or 1e5."""
     if not text or text.translate(None, b"0123456789." + separator):
         return None
+    if len(text) < FEW:
+        try:
+            return np.array([float(number) for number in text.split(separator)])
+        except ValueError:
+            return None
     digits = parse_integers(text.replace(b".", b""), separator)
     given = np.frombuffer(text + separator, np.uint8)
     marks = np.flatnonzero((given == DOT) | (given == separator[0]))

@@ -252,12 +252,14 @@ class ContextBuilder:
         """Add one context, and return its number."""
         number = self.n_contexts
         row = (parent, int(kind), int(relation), region, within, call_file, call_line, source_id)
-        for name, value in zip(CONTEXT_COLUMNS, row, strict=True):
-            fits = -(2**63) <= value < 2**63
-            self._contexts[name].append(value if fits else ABSENT)
-            if not fits:
+        for (name, column), value in zip(self._contexts.items(), row, strict=True):
+            try:
+                column.append(value)
+            except OverflowError:
+                column.append(ABSENT)
                 self._unfit.append(f"contexts: a number does not fit its column: {name} {value} of row {number}")
-        self.describe_context(number, parameters, attributes)
+        if parameters or attributes:
+            self.describe_context(number, parameters, attributes)
         return number
 
     def describe_context(

@@ -6,6 +6,7 @@ The modules, in the order to read them:
 
     records.py     what both kinds of files hold: call paths, labels, tables of numbers, globals
     alike.py       records of one shape, as a matrix of numbers
+    outlines.py    files that differ in their numbers alone
     cali.py        the lines of a .cali file
     json_split.py  what cali-query writes with `-q "format json-split"`
     experiment.py  from the records of one file or many to an experiment

@@ -11,23 +11,34 @@ properties (10). Nodes 0 to 11 are in no file: types, and these three attributes
 Nearly all lines have these fields in this order, and records no `\`. Nodes are taken apart by one regular expression.
 Records of one shape are a matrix of numbers (alike.py). Others are split where their values begin: what stands before
 is looked up, as many records begin with the same text, and the numbers of many records are parsed at once. Other lines
-are parsed one by one. What was made of a line is kept for further files, of which thousands have much the same ones.
+are parsed one by one. What was made of a line is kept for further files, of which thousands have much the same ones;
+those that differ in numbers alone are not even taken apart (outlines.py).
 """
 
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise, repeat
+from itertools import chain, islice, pairwise, repeat
 
 import numpy as np
 
 from callgrove.arrays import ABSENT, Array, Ints
 from callgrove.formats.caliper.alike import RECORD, AlikeText, part_alike
-from callgrove.formats.caliper.records import MOST_LABELS, Attribute, Global, Labels, Records, RecordTable, Vocabulary
-from callgrove.formats.text_profiles import EXACT, TextBlock, parse_decimals
+from callgrove.formats.caliper.outlines import NodeRow, Outlines, PartedText, ReadFile
+from callgrove.formats.caliper.records import (
+    MOST_LABELS,
+    Attribute,
+    Global,
+    Labels,
+    Records,
+    Signature,
+    Vocabulary,
+    make_table,
+    parse_numbers,
+)
+from callgrove.formats.text_profiles import TextBlock
 
 __all__ = ["CaliReader", "Dialect", "split_record"]
 
@@ -48,7 +59,6 @@ UNEVEN = "records with other numbers of attributes and values"
 UNKNOWN, OTHER = -1, -2  # instead of the number of a head: it names unknown nodes; it is written in another way
 
 Node = tuple[int, Labels]  # path, and labels
-Signature = tuple[Attribute, ...]
 Beginning = tuple[tuple[int, ...], tuple[int, ...]]  # numbers of nodes, and of attributes
 
 
@@ -111,7 +121,8 @@ class Dialect:
     """What was made of lines and of how records begin, for the next file: those of one program are much alike."""
 
     vocabulary: Vocabulary = field(default_factory=Vocabulary)
-    nodes: dict[bytes, tuple[int, int, str, int]] = field(default_factory=dict)  # number, attribute, value, parent
+    outlines: Outlines = field(default_factory=Outlines)
+    nodes: dict[bytes, NodeRow] = field(default_factory=dict)
     beginnings: dict[bytes, Beginning | None] = field(default_factory=dict)
     attributes: dict[tuple[str, Fact | None], Attribute] = field(default_factory=dict)
     facts: dict[tuple[Attribute | int, str, Fact | None], Fact] = field(default_factory=dict)
@@ -132,7 +143,7 @@ class Dialect:
             known = self.facts[key] = Fact(what, value, above)
         return known
 
-    def node(self, line: bytes) -> tuple[int, int, str, int] | None:
+    def node(self, line: bytes) -> NodeRow | None:
         """Return number, attribute, value and parent that a line defines a node with; None where it does not."""
         if (known := self.nodes.get(line)) is None and (match := NODE.fullmatch(line)):
             id_, attribute, value, parent = match.groups()
@@ -193,13 +204,29 @@ class CaliReader:
 
     def read(self, blocks: Iterable[TextBlock]) -> Records:
         """Read a file. A last line without its end may be cut, and is left out."""
-        for block in blocks:
+        rest = iter(blocks)
+        first = list(islice(rest, 2))
+        text = PartedText.of(first[0].data) if len(first) == 1 else None
+        if text and self._dialect.outlines.fill(text, self.records):
+            return self.records
+        for block in chain(first, rest):
             data = block.data
             whole = data.rfind(b"\n") + 1
             if data[whole:].strip():
                 self.records.left_out.damage("lines that break off at the end of the file", data[whole:])
             self._read_lines(data[:whole])
+        if text:
+            read = ReadFile(self.records, self._dialect.node, self._attributes, self._facts, self._look_up)
+            self._dialect.outlines.learn(text, read)
         return self.records
+
+    def _look_up(self, text: bytes) -> tuple[tuple[int, ...], int, Signature] | None:
+        """Return the nodes of a record that begins so, its head and its attributes; None where that is not known."""
+        beginning, row = self._dialect.beginning(text), self._heads[text]
+        if beginning is None or row < 0:
+            return None
+        head, signature = self._head[row]
+        return beginning[0], head, self._dialect.signature_list[signature]
 
     def _read_lines(self, data: bytes) -> None:
         """Read the lines of a block: first what defines nodes, then records."""
@@ -380,18 +407,14 @@ class CaliReader:
         """Add records to tables, those with the same attributes at once."""
         for chosen, head, attributes in self._group_rows(rows):
             given = texts if isinstance(chosen, slice) else [texts[k] for k in chosen.tolist()]
-            numbers = _parse_numbers(given, len(attributes)) if all(a.is_number for a in attributes) else None
+            numbers = parse_numbers(given, len(attributes)) if all(a.is_number for a in attributes) else None
             if numbers is not None:
                 self._add_table(head, attributes, list(numbers.T))
             else:
                 self._add_texts(head, [text.split(b"=") for text in given], attributes)
 
     def _add_table(self, head: Ints, attributes: Signature, columns: list[Array]) -> None:
-        named: dict[str, Array] = {}
-        for attribute, column in zip(attributes, columns, strict=True):
-            if attribute.name not in named and not attribute.is_hidden:  # the first of several values of one attribute
-                named[attribute.name] = _as_integers(column) if attribute.type != "double" else column
-        self.records.tables.append(RecordTable(head, named))
+        self.records.tables.append(make_table(head, attributes, columns))
 
     def _add_texts(self, head: Ints, texts: list[list[bytes]], attributes: Signature) -> None:
         """Add records one by one: of which some values are no numbers, and become labels; or some are broken."""
@@ -443,22 +466,6 @@ def _make_attribute(name: str, fact: Fact | None) -> Attribute:
     return Attribute(name, type_, properties, tuple(facts.items()))
 
 
-def _parse_numbers(texts: list[bytes], n_columns: int) -> Array | None:
-    """Return the numbers of records as a matrix; None where one is no number, or too large to be exact."""
-    text = b"=".join(texts)
-    numbers = parse_decimals(text, b"=")
-    if numbers is None:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            try:
-                numbers = np.fromstring(text, np.float64, sep="=")
-            except (ValueError, DeprecationWarning):
-                return None
-    if len(numbers) != len(texts) * n_columns or not bool((np.abs(numbers) < EXACT).all()):
-        return None
-    return numbers.reshape(len(texts), n_columns)
-
-
 def _number(text: bytes) -> float:
     """Return a finite number, an integer where it is written as one that fits; raise a ValueError otherwise."""
     if text.isdigit() and len(text) < 20 and (whole := int(text)) < 2**63:
@@ -471,15 +478,6 @@ def _number(text: bytes) -> float:
 
 def _has_fraction(column: Iterable[float]) -> bool:
     return any(not isinstance(number, int) for number in column)
-
-
-def _as_integers(column: Array) -> Array:
-    """Return a column of integers as such; numbers with a fraction stay what they are."""
-    if column.dtype.kind == "i":
-        return column
-    with np.errstate(invalid="ignore"):  # what is no integer of 64 bits differs from what becomes of it
-        whole = column.astype(np.int64)
-    return whole if bool((whole == column).all()) else column
 
 
 def fields_of(block: TextBlock) -> Iterator[tuple[int, str, str]]:

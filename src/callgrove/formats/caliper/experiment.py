@@ -15,13 +15,14 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from callgrove.arrays import ABSENT, Array, Bools, Ints, distinct_rows
-from callgrove.formats.caliper.records import Attribute, Labels, PathTrie, Records, RecordTable
+from callgrove.formats.caliper.records import Attribute, DifferentHeads, Labels, PathTrie, Records, RecordTable
 from callgrove.formats.text_profiles import ContextsByPath, LeftOut, add_up_values, is_private
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.contexts import LAST_LINE, ContextKind, Relation
@@ -251,7 +252,7 @@ class CaliperExperiment:
         self._private |= {name for name in records.globals if name not in facts and is_private(name)}
         run = len(self._runs)
         tables = [self._labels.of_table(table, records) for table in records.tables]
-        constant = self._labels.find_constant(records, {head for table in tables for head in table.profiled})
+        constant = self._labels.find_constant(records, [heads.profiled for heads in tables])
         facts |= {name: value for name, value in constant.items() if not is_private(name)}
         self._runs.append(_Run(path.name, str(path), parameters, facts, int(parameters.get("p", 0))))
         for table, heads in zip(records.tables, tables, strict=True):
@@ -266,10 +267,18 @@ class CaliperExperiment:
 
     def _profiles(self, table: RecordTable, heads: _TableHeads, run: int) -> Ints:
         """Return the profile of every record."""
-        rank, thread = (_column_of(table, heads, names) for names in (RANKS, THREADS))
-        places, number = distinct_rows(rank, thread)
+        in_columns = any(name in table.columns for name in (*RANKS, *THREADS))
+        if in_columns:
+            columns = [_column_of(table, heads, names) for names in (RANKS, THREADS)]
+            same = all((column == column[0]).all() for column in columns)  # as in files of one rank each
+            places, number = distinct_rows(*[column[:1] if same else column for column in columns])
+        else:
+            places, number = heads.facts.places
         ids = [self._places.setdefault((run, r, t), len(self._places)) for r, t in places.T.tolist()]
-        return np.array(ids, np.int64)[number]
+        if len(ids) == 1:
+            return np.full(len(table.head), ids[0], np.int64)
+        of_place = np.array(ids, np.int64)[number]
+        return of_place if in_columns else of_place[heads.number]
 
     def _add_values(self, table: RecordTable, records: Records, profile: Ints, contexts: Ints) -> None:
         for name, values in table.columns.items():
@@ -391,6 +400,11 @@ class _LabelFacts:
     series: Bools
     numbers: Mapping[tuple[str, ...], Ints]
 
+    @cached_property
+    def places(self) -> tuple[Ints, Ints]:
+        """The different pairs of rank and thread, and which one each head has."""
+        return distinct_rows(self.numbers[RANKS], self.numbers[THREADS])
+
 
 @dataclass(frozen=True)
 class _TableHeads:
@@ -407,10 +421,10 @@ class _TableHeads:
         return bool(self.series.any())
 
     @property
-    def profiled(self) -> Sequence[int]:
+    def profiled(self) -> tuple[int, ...]:
         if not self.has_series:
             return self.different
-        return [head for head, series in zip(self.different, self.series.tolist(), strict=True) if not series]
+        return tuple([head for head, series in zip(self.different, self.series.tolist(), strict=True) if not series])
 
 
 class _Labels:
@@ -418,24 +432,25 @@ class _Labels:
 
     def __init__(self) -> None:
         self._facts: dict[tuple[int, ...], _LabelFacts] = {}
-        self._constant: dict[frozenset[int], dict[str, str]] = {}
+        self._constant: dict[tuple[tuple[int, ...], ...], dict[str, str]] = {}
 
     def of_table(self, table: RecordTable, records: Records) -> _TableHeads:
-        (heads,), number = distinct_rows(table.head)
-        different = tuple(heads.tolist())
+        heads = table.known_heads or DifferentHeads.of(table.head)
+        different = heads.heads
         facts = self._facts.get(different)
         if facts is None:
             _limit(self._facts)
             facts = self._facts[different] = _find_label_facts(records, different)
         numbered = any(name in table.columns for name in SERIES)
-        return _TableHeads(different, number, facts, np.ones(len(heads), np.bool_) if numbered else facts.series)
+        series = np.ones(len(different), np.bool_) if numbered else facts.series
+        return _TableHeads(different, heads.number, facts, series)
 
-    def find_constant(self, records: Records, heads: Collection[int]) -> dict[str, str]:
-        """Return the labels that all of these heads have with one value."""
-        key = frozenset(heads)
+    def find_constant(self, records: Records, heads: Sequence[tuple[int, ...]]) -> dict[str, str]:
+        """Return the labels that all heads of these tables have with one value."""
+        key = tuple(heads)
         if (constant := self._constant.get(key)) is None:
             _limit(self._constant)
-            constant = self._constant[key] = find_constant_labels(records, heads)
+            constant = self._constant[key] = find_constant_labels(records, set(chain.from_iterable(heads)))
         return constant
 
 

@@ -18,7 +18,7 @@ from callgrove.formats.caliper.experiment import CaliperExperiment
 from callgrove.formats.caliper.json_split import KEYS, read_json_split
 from callgrove.formats.caliper.records import Records
 from callgrove.formats.interface import Field, Grade, Match, ReadOptions
-from callgrove.formats.text_profiles import CheckedByReading, text_blocks
+from callgrove.formats.text_profiles import CheckedByReading, cut_blocks, text_blocks
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.experiment import Experiment, Severity
 
@@ -165,13 +165,12 @@ def read_file(file: Path, dialect: Dialect | None = None) -> Records:
         with open_regular(file) as opened:
             is_json = opened.read(64).lstrip()[:1] == b"{"
             opened.seek(0)
-            data = opened.read() if is_json else b""
+            if is_json:
+                read_json_split(opened.read(), file, records)
+            else:
+                CaliReader(records, dialect).read(cut_blocks(opened, file))
     except OSError as error:
         raise InputError(f"{file}: cannot be read: {error.strerror or error}") from error
-    if is_json:
-        read_json_split(data, file, records)
-    else:
-        CaliReader(records, dialect).read(text_blocks(file))
     if not records.tables:
         raise InputError(f"{file}: no record with a number was found in it")
     return records

@@ -10,16 +10,22 @@ Path and labels of a record together are its *head*; many records share one.
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import IntFlag
 from functools import cached_property
+from itertools import repeat
 
-from callgrove.arrays import ABSENT, Array, Ints
-from callgrove.formats.text_profiles import LeftOut
+import numpy as np
+
+from callgrove.arrays import ABSENT, Array, Ints, distinct_rows
+from callgrove.formats.text_profiles import EXACT, LeftOut, parse_decimals
 
 __all__ = [
     "MOST_LABELS",
     "Attribute",
+    "DifferentHeads",
     "Global",
     "Head",
     "Labels",
@@ -27,7 +33,10 @@ __all__ = [
     "Properties",
     "RecordTable",
     "Records",
+    "Signature",
     "Vocabulary",
+    "make_table",
+    "parse_numbers",
 ]
 
 MOST_LABELS = 32  # of one record
@@ -117,10 +126,68 @@ class PathTrie:
 
 @dataclass(frozen=True)
 class RecordTable:
-    """Records that have the same numbers: the head of each, and a column for each attribute."""
+    """Records that have the same numbers: the head of each, and a column for each attribute. `known_heads` are its
+    different heads where they are known already, as for tables of files that are alike."""
 
     head: Ints
     columns: dict[str, Array]
+    known_heads: DifferentHeads | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class DifferentHeads:
+    """The different heads of records, in order, and the number of each record's among these."""
+
+    heads: tuple[int, ...]
+    number: Ints
+
+    @classmethod
+    def of(cls, head: Ints) -> DifferentHeads:
+        """Return those of the records with these heads."""
+        (heads,), number = distinct_rows(head)
+        return cls(tuple(heads.tolist()), number)
+
+
+Signature = tuple[Attribute, ...]
+
+
+def make_table(
+    head: Ints, attributes: Signature, columns: Sequence[Array], known_heads: DifferentHeads | None = None
+) -> RecordTable:
+    """Return the table of records with these heads, attributes and values."""
+    named: dict[str, Array] = {}
+    for attribute, column in zip(attributes, columns, strict=True):
+        if attribute.name not in named and not attribute.is_hidden:  # the first of several values of one attribute
+            named[attribute.name] = _as_integers(column) if attribute.type != "double" else column
+    return RecordTable(head, named, known_heads)
+
+
+def parse_numbers(texts: list[bytes], n_columns: int) -> Array | None:
+    """Return the numbers of records as a matrix; None where a record has others, one is no number, or too large to be
+    exact."""
+    if set(map(bytes.count, texts, repeat(b"="))) - {n_columns - 1}:
+        return None
+    text = b"=".join(texts)
+    numbers = parse_decimals(text, b"=")
+    if numbers is None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            try:
+                numbers = np.fromstring(text, np.float64, sep="=")
+            except (ValueError, DeprecationWarning):
+                return None
+    if len(numbers) != len(texts) * n_columns or not bool((np.abs(numbers) < EXACT).all()):
+        return None
+    return numbers.reshape(len(texts), n_columns)
+
+
+def _as_integers(column: Array) -> Array:
+    """Return a column of integers as such; numbers with a fraction stay what they are."""
+    if column.dtype.kind == "i":
+        return column
+    with np.errstate(invalid="ignore"):  # what is no integer of 64 bits differs from what becomes of it
+        whole = column.astype(np.int64)
+    return whole if bool((whole == column).all()) else column
 
 
 @dataclass

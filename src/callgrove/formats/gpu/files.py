@@ -79,10 +79,27 @@ def _inside(folder: Path, most: int | None = None) -> Iterator[Path]:
     if index.is_file():
         yield from _files_in_index(index)
         return
-    for file in islice(folder.rglob("*"), most):
+    for entry in islice(_walk(folder), most):
+        if not entry.name.endswith(ENDINGS):  # as most: paths of thousands of files take long
+            continue
+        file = Path(entry.path)
         hidden = any(p.startswith(".") for p in file.parts[-2:])
         if file.suffix in ENDINGS and file.is_file() and not hidden and not _is_of_hpctoolkit(file):
             yield file
+
+
+def _walk(folder: Path) -> Iterator[os.DirEntry[str]]:
+    """Yield what lies in a folder, then what lies in its folders; links are not followed, and what may not be read is
+    left out."""
+    folders = [str(folder)]
+    while folders:
+        try:
+            with os.scandir(folders.pop()) as found:
+                entries = list(found)
+        except OSError:
+            continue
+        yield from entries
+        folders += [entry.path for entry in reversed(entries) if entry.is_dir(follow_symlinks=False)]
 
 
 def _is_of_hpctoolkit(file: Path) -> bool:

@@ -54,6 +54,7 @@ __all__ = ["FORMAT", "FoldedWriter"]
 NUMBER = re.compile(rb"[+-]?(?:(\d{1,18})|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)")
 TOLERATED = 10  # one line in so many may be broken, and the file is still recognised
 MOST_NUMBERS = 1 << 16  # texts of numbers that are remembered
+COMMENT = ord("#")
 ROLES = {"_[k]": "kernel", "_[i]": "inlined", "_[j]": "jit"}
 SAMPLES = ("samples", "samples 2")
 NO_NUMBER = "lines that do not end in a blank and a number"
@@ -96,20 +97,34 @@ class _Stacks:
 
     def read(self, blocks: Iterator[TextBlock]) -> None:
         """Add up the lines of a file."""
-        numbers = _Numbers()
+        numbers, sums = _Numbers(), self.sums
         for block in blocks:
-            for stack, value in self._split(block.data, numbers):
-                self.sums[stack] = self.sums.get(stack, 0) + value
-                if self.lines is not None:
-                    self._count(stack, numbers)
+            for line in block.data.split(b"\n"):
+                stack, _, number = line.rpartition(b" ")
+                value = numbers.known.get(number)
+                if (
+                    value is None
+                    or self.lines is not None
+                    or not stack
+                    or stack[0] == COMMENT
+                    or stack.strip() != stack
+                ):
+                    self._add_line(line, numbers)
+                else:  # as nearly all lines are
+                    sums[stack] = sums.get(stack, 0) + value
 
-    def _split(self, data: bytes, numbers: _Numbers) -> Iterator[tuple[bytes, int | float]]:
-        for line in data.split(b"\n"):
-            parts = line.rsplit(None, 1)
-            if len(parts) == 2 and (value := numbers.parse(parts[1])) is not None and not line.startswith(b"#"):
-                yield parts[0].strip(), value
-            elif parts and not line.startswith(b"#"):
-                self.left_out.damage(NO_NUMBER, line)
+    def _add_line(self, line: bytes, numbers: _Numbers) -> None:
+        parts = line.rsplit(None, 1)
+        if not parts or line[0] == COMMENT:
+            return
+        value = numbers.parse(parts[1]) if len(parts) == 2 else None
+        if value is None:
+            self.left_out.damage(NO_NUMBER, line)
+            return
+        stack = parts[0].strip()
+        self.sums[stack] = self.sums.get(stack, 0) + value
+        if self.lines is not None:
+            self._count(stack, numbers)
 
     def _count(self, stack: bytes, numbers: _Numbers) -> None:
         assert self.lines is not None
@@ -139,22 +154,27 @@ def _as_array(numbers: list[int | float]) -> Array:
 
 def _add_stacks(builder: ExperimentBuilder, stacks: list[bytes]) -> list[int]:
     """Add the contexts of stacks, and return that of each."""
-    names: list[str] = []
+    regions: list[int] = []
     number_of: dict[bytes, int] = {}
 
+    parents: list[int] = []
+    region_of: list[int] = []
+
     def add(parent: int, frame: int) -> int:
-        name = names[frame]
-        region = builder.region(ContextKind.FUNCTION, name, role=ROLES.get(name[-4:], ""))
-        return builder.add_context(parent, ContextKind.FUNCTION, region)
+        parents.append(parent)
+        region_of.append(regions[frame])
+        return len(parents) - 1
 
     contexts, out = ContextsByPath(add), []
     for stack in stacks:
         frames = stack.split(b";")
         for frame in frames:
             if frame not in number_of:
-                number_of[frame] = len(names)
-                names.append(frame.decode("utf-8", "backslashreplace"))
+                number_of[frame] = len(regions)
+                name = frame.decode("utf-8", "backslashreplace")
+                regions.append(builder.region(ContextKind.FUNCTION, name, role=ROLES.get(name[-4:], "")))
         out.append(contexts.descend(map(number_of.__getitem__, frames)))
+    builder.add_contexts(parent=parents, kind=np.full(len(parents), ContextKind.FUNCTION), region=region_of)
     return out
 
 

@@ -197,6 +197,7 @@ class PerfSamples:
     def __post_init__(self) -> None:
         self.numbers = FrameNumbers(self.left_out)
         self.contexts = ContextsByPath(self._add_context)
+        self._regions: dict[tuple[int, int], int] = {}  # by frame and module
         self._modules: dict[int, int] = {}  # of contexts, as inlined functions lie in that of their caller
 
     def read(self, blocks: Iterator[TextBlock]) -> None:
@@ -302,7 +303,10 @@ class PerfSamples:
         module = self._modules.get(parent, ABSENT) if frame.is_inlined else builder.module(frame.module)
         kind = ContextKind.INLINED if frame.is_inlined else ContextKind.FUNCTION
         relation = Relation.INLINED if frame.is_inlined and parent >= 0 else Relation.CALL
-        context = builder.add_context(parent, kind, builder.region(kind, frame.name, module=module), relation)
+        key = number, module
+        if key not in self._regions:
+            self._regions[key] = builder.region(kind, frame.name, module=module)
+        context = builder.add_context(parent, kind, self._regions[key], relation)
         self._modules[context] = module
         return context
 

@@ -73,9 +73,9 @@ class KindOfCategory(dict[object, int]):
 def kernel_columns(args: Sequence[Args]) -> dict[str, Array]:
     """Return the columns of the side table `kernel`. Kineto gives grids in blocks; our own files, as text, in
     work-items."""
-    blocks = np.array([_three(a.get(BLOCK)) for a in args], np.int64).reshape(-1, 3)
-    grids = np.array([_three(a.get(GRID)) for a in args], np.int64).reshape(-1, 3)
-    in_blocks = np.array([isinstance(a.get(GRID), list) for a in args], np.bool_)[:, None]
+    given = [a.get(GRID) for a in args]
+    blocks, grids = _threes([a.get(BLOCK) for a in args]), _threes(given)
+    in_blocks = np.array([cell.__class__ is list for cell in given], np.bool_)[:, None]
     known = in_blocks & (grids >= 0) & (blocks >= 0)
     grids = np.where(known, grids * np.where(known, blocks, 1), grids)
     out: dict[str, Array] = {f"grid_{axis}": grids[:, k] for k, axis in enumerate("xyz")}
@@ -83,6 +83,18 @@ def kernel_columns(args: Sequence[Args]) -> dict[str, Array]:
     out["lds"] = read_numbers([a.get("shared memory", ABSENT) for a in args])
     out["vgpr"] = read_numbers([a.get("registers per thread", ABSENT) for a in args])
     return out
+
+
+def _threes(cells: Sequence[Any]) -> Ints:
+    """Return the three numbers of each cell as a matrix; -1 where a cell is no such list or text."""
+    if set(map(type, cells)) == {list}:
+        try:
+            out = np.array(cells, np.int64)
+        except (ValueError, TypeError, OverflowError):
+            out = np.zeros(0, np.int64)
+        if out.shape == (len(cells), 3):
+            return np.where((out < 1 << 31).all(axis=1, keepdims=True), out, ABSENT)
+    return np.array([_three(cell) for cell in cells], np.int64).reshape(-1, 3)
 
 
 def _three(cell: object) -> tuple[int, int, int]:

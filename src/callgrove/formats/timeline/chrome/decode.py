@@ -18,8 +18,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import compress
 from operator import itemgetter
 from pathlib import Path
 from types import MappingProxyType
@@ -41,11 +42,23 @@ from callgrove.formats.timeline.chrome.stream import Event, EventStream
 from callgrove.formats.timeline.chrome.times import read_numbers, read_spans, read_times
 from callgrove.model.traces.events import Device, FlowDirection, SpanKind
 
-__all__ = ["EXTERNAL", "FLOWS", "INSTANTS", "MARKS", "MEMORY", "Decoder", "TrackKey", "by_phase", "text_of"]
+__all__ = [
+    "EXTERNAL",
+    "FLOWS",
+    "INSTANTS",
+    "MARKS",
+    "MEMORY",
+    "Decoder",
+    "TrackKey",
+    "by_phase",
+    "count_phases",
+    "text_of",
+]
 
 INSTANTS = frozenset("iIR")
 MARKS = tuple("BEbneSTpF")  # their place is their number
 FLOWS = tuple("stf")
+USED = {*"XCM", *INSTANTS, *MARKS, *FLOWS}
 NO_ARGS: Mapping[str, Any] = MappingProxyType({})
 MEMORY = "[memory]"
 FREED = f"{MEMORY} free"
@@ -60,8 +73,10 @@ MARK_COLUMNS: dict[str, type[np.generic]] = {
 }
 FLOW_COLUMNS = {**MARK_COLUMNS, "span": np.int64, "encloses": np.int8}
 EXTERNAL = "External id"
+CELLS = ("pid", "tid", "cat", "name")
 OPERATORS = frozenset(("cpu_op", "user_annotation"))
 LINKED = (SpanKind.API, SpanKind.KERNEL, SpanKind.COPY, SpanKind.MEMSET, SpanKind.SYNC, SpanKind.MARKER)
+IS_LINKED = np.isin(np.arange(max(SpanKind) + 1), LINKED)
 LINK_COLUMNS: dict[str, type[np.generic]] = {"span": np.int64, "id": np.int64, "direction": np.int8}
 TrackKey = tuple[str, str]  # pid and tid, as texts
 
@@ -76,10 +91,9 @@ def text_of(cell: object) -> str:
 def cells_of(events: Sequence[Event], *keys: str) -> Sequence[Sequence[Any]]:
     """Return the cells of events, a column for each of several keys; None where an event has no such key."""
     try:
-        columns = list(zip(*map(itemgetter(*keys), events), strict=True))
+        return [list(map(itemgetter(key), events)) for key in keys]
     except KeyError:
         return [[event.get(key) for event in events] for key in keys]
-    return columns or [()] * len(keys)
 
 
 def _distinct(cells: Sequence[object]) -> frozenset[object] | None:
@@ -150,14 +164,15 @@ class Decoder:
     def run(self) -> None:
         """Decode all events."""
         for batch in self.stream.batches():
-            groups = by_phase(batch)
-            before = _count_slices_before(batch) if not groups.keys().isdisjoint(FLOWS) else {}
+            phases = _phases_of(batch)
+            self.phases.update(phases)
+            found = _find_phases(phases)
+            before = _count_slices_before(found) if not found.keys().isdisjoint(FLOWS) else {}
             self._recent = self._recent[:, -1:]
-            for phase, events in groups.items():
-                self._add(phase, events, before)
+            for phase, chosen in found.items():
+                self._add(phase, list(compress(batch, chosen)), before)
 
     def _add(self, phase: str, events: list[Event], before: Mapping[str, Ints]) -> None:
-        self.phases[phase] += len(events)
         if phase == "X":
             self._add_complete(events)
         elif phase in INSTANTS:
@@ -174,12 +189,13 @@ class Decoder:
     # -- spans ---------------------------------------------------------------------------------------------------------
 
     def _add_complete(self, events: list[Event]) -> None:
-        start, end, good, open_ended = read_spans(*cells_of(events, "ts", "dur"))
+        cells = cells_of(events, "ts", "dur", *CELLS)
+        start, end, good, open_ended = read_spans(*cells[:2])
         self.dropped["X events without dur: they last no time"] += int((open_ended & good).sum())
         usable, start, end = self._usable(events, good, start, end)
         recent = np.full((3, len(events)), ABSENT, np.int64)
         if usable:
-            first, lane = self._append(usable, start, end)
+            first, lane = self._append(usable, start, end, cells=cells[2:] if usable is events else None)
             recent[:, good] = np.arange(first, first + len(lane)), lane, start
         self._recent = np.concatenate([self._recent, recent], axis=1)
 
@@ -202,9 +218,17 @@ class Decoder:
         kept = [e for e, is_good in zip(events, good.tolist(), strict=True) if is_good]
         return kept, start[good], end[good]
 
-    def _append(self, events: list[Event], start: Ints, end: Ints, kind: SpanKind | None = None) -> tuple[int, Ids]:
-        """Append the spans of events; return the number of the first one, and their tracks."""
-        pids, tids, categories, names = cells_of(events, "pid", "tid", "cat", "name")
+    def _append(
+        self,
+        events: list[Event],
+        start: Ints,
+        end: Ints,
+        kind: SpanKind | None = None,
+        cells: Sequence[Sequence[Any]] | None = None,
+    ) -> tuple[int, Ids]:
+        """Append the spans of events, of which these cells may be known; return the number of the first one, and their
+        tracks."""
+        pids, tids, categories, names = cells or cells_of(events, *CELLS)
         distinct = _distinct(categories)
         if distinct is None:
             categories = [text_of(category) for category in categories]
@@ -245,14 +269,11 @@ class Decoder:
 
     def _intern(self, cells: Sequence[object]) -> Ids:
         """Return numbers of texts; what is no text counts as its JSON, nothing as none."""
-        try:
-            distinct = dict.fromkeys(cells)
-        except TypeError:
-            cells = [text_of(cell) for cell in cells]
-            distinct = dict.fromkeys(cells)
         names = self.data.names
-        known = {cell: ABSENT if cell is None else names(text_of(cell)) for cell in distinct}
-        return np.fromiter(map(known.__getitem__, cells), np.int32, len(cells))
+        try:
+            return names.numbers(cells)  # type: ignore[arg-type]
+        except TypeError:
+            return names.numbers([None if cell is None else text_of(cell) for cell in cells])
 
     def _take_told_kinds(self, kinds: Ids, args: Sequence[Mapping[str, Any]]) -> None:
         """Set the kinds of spans whose arguments tell it, as in our own files where a category does not."""
@@ -284,7 +305,7 @@ class Decoder:
         if not len(rows):
             return
         operators = _are_in(OPERATORS, categories)[rows]
-        used = operators | np.isin(kinds[rows], LINKED)
+        used = operators | IS_LINKED[kinds[rows]]
         directions = np.where(operators, FlowDirection.OUT, FlowDirection.IN).astype(np.int8)
         links: dict[str, Array] = {"span": rows + first, "id": ids[rows], "direction": directions}
         self.links.append(int(used.sum()), {name: column[used] for name, column in links.items()})
@@ -423,7 +444,7 @@ class Decoder:
         time, good = read_times([e.get("ts") for e in events])
         events, time, _ = self._usable(events, good, time, time)
         span, lane_before, start = self._recent[:, before[good]]
-        pids, tids, names, categories, ids = cells_of(events, "pid", "tid", "name", "cat", "id")
+        pids, tids, categories, names, ids = cells_of(events, *CELLS, "id")
         lane = self.tracks.numbers(pids, tids)
         columns: dict[str, Array] = {
             "phase": np.full(len(events), FLOWS.index(phase), np.int32),
@@ -445,20 +466,38 @@ class Decoder:
         return out
 
 
+def count_phases(batch: Sequence[Event]) -> dict[str, int]:
+    """Return the number of events of each phase, slices first; what has none that is a text counts as `?`."""
+    counts = Counter(_phases_of(batch))
+    return {phase: counts[phase] for phase in sorted(counts, key="X".__ne__)}
+
+
 def by_phase(batch: Sequence[Event]) -> dict[str, list[Event]]:
-    """Return events by their phase, in order, slices first; what has none that is a text counts as `?`."""
-    out: dict[str, list[Event]] = defaultdict(list, {"X": []})
-    for event in batch:
-        phase = event.get("ph")
-        out[phase if phase.__class__ is str else "?"].append(event)
-    return {phase: events for phase, events in out.items() if events}
+    """Return events of the phases that become something, in order, slices first."""
+    return {phase: list(compress(batch, chosen)) for phase, chosen in _find_phases(_phases_of(batch)).items()}
 
 
-def _count_slices_before(batch: Sequence[Event]) -> dict[str, Ints]:
+def _phases_of(batch: Sequence[Event]) -> list[str]:
+    return [phase if (phase := event.get("ph")).__class__ is str else "?" for event in batch]
+
+
+def _find_phases(phases: Sequence[str]) -> dict[str, bytes]:
+    """Return for each phase that becomes something which events have it, as bytes of 0 and 1; slices first."""
+    different = sorted(dict.fromkeys(phases), key="X".__ne__)
+    known = [phase for phase in different if phase in USED]
+    letters = "".join(phases)
+    if letters.isascii() and len(letters) == len(phases) and "" not in different:
+        text = np.frombuffer(letters.encode(), np.uint8)
+        return {phase: (text == ord(phase)).tobytes() for phase in known}
+    return {phase: bytes([one == phase for one in phases]) for phase in known}
+
+
+def _count_slices_before(found: Mapping[str, bytes]) -> dict[str, Ints]:
     """Return, for each end of a flow in a batch, how many slices stand before it there, by phase."""
-    phases = [event.get("ph") for event in batch]
-    n = np.cumsum(np.fromiter((phase == "X" for phase in phases), np.int64, len(phases)))
-    return {way: n[[k for k, phase in enumerate(phases) if phase == way]] for way in FLOWS if way in phases}
+    chosen = {phase: np.frombuffer(marks, np.bool_) for phase, marks in found.items()}
+    slices = chosen.get("X")
+    n = np.zeros(len(next(iter(chosen.values()))), np.int64) if slices is None else np.cumsum(slices, dtype=np.int64)
+    return {way: n[chosen[way]] for way in FLOWS if way in chosen}
 
 
 def _items(event: Event) -> Iterator[tuple[str, object]]:

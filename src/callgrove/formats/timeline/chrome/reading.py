@@ -23,7 +23,16 @@ from callgrove.formats.events.columns import ColumnData, ColumnStore, RegionFact
 from callgrove.formats.events.experiment import experiment_of
 from callgrove.formats.interface import Field, Grade, Match, ReadOptions
 from callgrove.formats.timeline.chrome.categories import KindOfCategory, read_source_place
-from callgrove.formats.timeline.chrome.decode import FLOWS, INSTANTS, MARKS, MEMORY, Decoder, by_phase, text_of
+from callgrove.formats.timeline.chrome.decode import (
+    FLOWS,
+    INSTANTS,
+    MARKS,
+    MEMORY,
+    Decoder,
+    by_phase,
+    count_phases,
+    text_of,
+)
 from callgrove.formats.timeline.chrome.pairing import PairedMarks, bind_flows, pair_marks
 from callgrove.formats.timeline.chrome.places import add_places
 from callgrove.formats.timeline.chrome.stream import BEFORE_JSON, Event, EventStream, looks_like_events
@@ -311,8 +320,8 @@ def dump_events(source: Source) -> Iterator[Field]:
         phases: dict[str, int] = {}
         for batch in stream.batches():
             first += islice(batch, max(0, FIRST_EVENTS - len(first)))
-            for phase, events in by_phase(batch).items():
-                phases[phase] = phases.get(phase, 0) + len(events)
+            for phase, n in count_phases(batch).items():
+                phases[phase] = phases.get(phase, 0) + n
         for key, value in stream.header.items():
             yield Field(path.name, "header", -1, -1, key, _shorten(value))
         for phase, n in phases.items():
