@@ -5,7 +5,8 @@ on them, each in a process of its own. What follows from that for ten times as m
 
     exponent    e of a + b n^e through the three largest sizes that were run: a is what starting takes. Where two were
                 run, e is 1: as much for each further profile or span
-    computed    that function at the next power of ten; an exponent below 0 counts as 0
+    computed    that function at the next power of ten; an exponent below 1 counts as 1, for something that comes to its
+                end hides what goes on growing
 
 A trace of many spans is one GPU database under many names (hard links), as if so many ranks had recorded the same: that
 takes the disk of one. Bytes are read from the system's cache from the second name on, as they may not be elsewhere.
@@ -97,7 +98,7 @@ def exponent(values: Sequence[float]) -> float:
 def next_value(values: Sequence[float]) -> float:
     """Return the value at ten times the last size."""
     step = max(0.0, values[-1] - values[-2])
-    growth: float = STEP ** max(0.0, exponent(values))
+    growth: float = STEP ** max(1.0, exponent(values))
     return values[-1] + step * growth
 
 

@@ -19,6 +19,7 @@ def test_exponents_are_those_above_what_starting_takes() -> None:
     assert next_value(linear) == pytest.approx(70.5)
     assert next_value(linear[1:]) == pytest.approx(70.5), "of two sizes, each further one takes the same"
     assert next_value([3.0, 2.0, 1.0]) == 1.0
+    assert next_value([0.1, 0.3, 0.4]) == pytest.approx(1.4), "what comes to its end hides what goes on growing"
 
 
 def test_what_was_not_run_says_so() -> None:

@@ -139,6 +139,7 @@ def pack_columns(*columns: Array, far: int = FAR) -> Ints | None:
     """Return one number for each row, equal and in order as its cells are; None where these need more than 62 bits.
     Cells of a column that lie further apart than `far` are numbered first, which takes long."""
     out: Ints | None = None
+    is_copy = False  # and may be changed
     size = 1
     for column in columns:
         low, high = (int(column.min()), int(column.max())) if len(column) else (0, 0)
@@ -150,8 +151,14 @@ def pack_columns(*columns: Array, far: int = FAR) -> Ints | None:
         size *= high - low + 1
         if size > LIMIT:
             return None
-        digits = column if low == 0 and column.dtype == np.int64 else column.astype(np.int64) - low
-        out = digits if out is None else out * (high - low + 1) + digits
+        if out is None:
+            is_copy = low != 0 or column.dtype != np.int64
+            out = np.subtract(column, low, dtype=np.int64, casting="unsafe") if is_copy else column
+            continue
+        out = np.multiply(out, high - low + 1, out=out if is_copy else None)
+        out += column if column.dtype.kind != "u" else column.astype(np.int64)
+        out -= low
+        is_copy = True
     return np.zeros(len(columns[0]), np.int64) if out is None else out
 
 

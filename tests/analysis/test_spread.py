@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from callgrove.analysis.costs import Costs, costs, group
 from callgrove.analysis.spread import imbalance as imbalances
 from callgrove.analysis.spread import values as spread_values
-from callgrove.analysis.spread.entities import ENTITIES, entities_of
+from callgrove.analysis.spread.entities import ENTITIES, EntityNames, entities_of
 from callgrove.analysis.spread.imbalance import Question, imbalance, spread_statistics
 from callgrove.analysis.spread.values import EntityCosts
 from callgrove.arrays import Encoded, Floats, Ints
@@ -202,6 +202,18 @@ STREAMS = places(
     [ProfileKind.THREAD, ProfileKind.GPU_STREAM, ProfileKind.GPU_STREAM],
     [[(RANK, 0, 0, 0), (3, 0, 0, 0)], *([(RANK, 0, 0, 0), (4, 0, 0, 0), (6, k, k, 0)] for k in (0, 1))],
 )
+
+
+def test_names_are_made_when_they_are_shown() -> None:
+    """There may be a million ranks, of which a page names a few."""
+    experiment = places([ProfileKind.THREAD] * 4, [[(RANK, k, k, 0), (3, 0, 0, 0)] for k in range(4)])
+    for over, words in (("rank", ""), ("thread", " thread 0")):
+        entities = entities_of(experiment, over)
+        kept = entities.keep(np.array([False, True, False, True]))
+        assert isinstance(entities.names, EntityNames)
+        assert isinstance(kept.names, EntityNames)
+        assert list(kept.names) == [f"rank 1{words}", f"rank 3{words}"]
+        assert kept.of.tolist() == [-1, 0, -1, 1]
 
 
 def test_gpu_streams_are_no_threads() -> None:

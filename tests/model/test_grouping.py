@@ -27,6 +27,16 @@ def test_packed_keeps_the_order(rows: list[tuple[int, int]]) -> None:
     assert [rows[k] for k in np.argsort(keys, kind="stable").tolist()] == sorted(rows)
 
 
+def test_packing_leaves_columns_of_any_type_as_they_are() -> None:
+    for kind in (np.int64, np.int32, np.uint32, np.uint64, np.int8, np.bool_):
+        columns = [np.array([0, 1, 0, 1], kind), np.array([1, 0, 0, 1], kind)]
+        before = [column.tolist() for column in columns]
+        keys = pack_columns(*columns)
+        assert keys is not None
+        assert keys.tolist() == [1, 2, 0, 3]
+        assert [column.tolist() for column in columns] == before
+
+
 @given(st.lists(st.tuples(st.one_of(st.integers(0, 2), NUMBER), st.integers(-3, 2**45)), max_size=30))
 def test_rows_in_order_keep_that_of_equal_ones(rows: list[tuple[int, int]]) -> None:
     found = in_order(*(np.array([row[k] for row in rows], np.int64) for k in range(2)))

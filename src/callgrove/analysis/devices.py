@@ -161,19 +161,23 @@ def device_uses(activity: Activity, device: Array, n_devices: int) -> DeviceUses
         return DeviceUses.concatenate(parts)
     covered = sweep.measure_coverage()
     ends_gap = sweep.ends_gap
-    ending = activity.take(rows[ends_gap])
-    gap_end = ending.start_ns
-    gap_start = gap_end - (sweep.start[ends_gap] - sweep.latest[ends_gap - 1])
+    gap_device = sweep.device[ends_gap]
+    moved = sweep.moves.take(gap_device)
+    gap_end, gap_start = sweep.start[ends_gap], sweep.latest[ends_gap - 1]
+    gap_end -= moved
+    gap_start -= moved
+    ending = rows[ends_gap]  # the operations that end gaps
+    call = activity.call_start_ns[ending], activity.call_end_ns[ending]
     return DeviceUses(
         n_operations,
         sweep.span_ns,
         covered[SETS[-1]],
         _measure_exact_sets(covered),
         sweep.most_at_once(),
-        sweep.device[ends_gap],
+        gap_device,
         gap_end - gap_start,
         gap_start,
-        _causes(ending, gap_start, gap_end),
+        _causes(*call, gap_start, gap_end),
     )
 
 
@@ -188,7 +192,7 @@ def _sort_operations(activity: Activity, device: Array) -> Ints:
 
 @dataclass(frozen=True)
 class _Sweep:
-    """Operations in order, with times that rise from device to device."""
+    """Operations in order, with times that rise from device to device: `moves` was added to those of each."""
 
     start: Ints
     end: Ints
@@ -196,6 +200,7 @@ class _Sweep:
     device: Array
     first: Ints  # by device: its first operation, and the end of all
     span_ns: Ints
+    moves: Ints
     latest: Ints  # the last end so far
 
     @classmethod
@@ -213,7 +218,7 @@ class _Sweep:
             part = slice(first[k], first[k + 1])
             start[part] += moves[k]
             end[part] += moves[k]
-        return cls(start, end, klass, device, first, span, np.maximum.accumulate(end))
+        return cls(start, end, klass, device, first, span, moves, np.maximum.accumulate(end))
 
     @property
     def ends_gap(self) -> Ints:
@@ -279,15 +284,16 @@ def _measure_exact_sets(covered: dict[tuple[int, ...], Ints]) -> dict[tuple[int,
     return out
 
 
-def _causes(ending: Activity, gap_start: Ints, gap_end: Ints) -> dict[str, Ints]:
+def _causes(call_start: Ints, call_end: Ints, gap_start: Ints, gap_end: Ints) -> dict[str, Ints]:
     """Return how much of each gap was before, during and after the call that launched the operation which ends it."""
-    linked = ending.linked
-    length = gap_end - gap_start
-    late = np.clip(ending.call_start_ns, gap_start, gap_end) - gap_start
-    launched = np.clip(ending.call_end_ns, gap_start, gap_end) - gap_start
-    parts = (late, launched - late, length - launched)
-    out = {cause: np.where(linked, part, 0) for cause, part in zip(CAUSES, parts, strict=False)}
-    return {**out, "unknown": np.where(linked, 0, length)}
+    linked = call_start != ABSENT
+    late, launched = np.clip(call_start, gap_start, gap_end), np.clip(call_end, gap_start, gap_end)
+    parts = [late - gap_start, launched - late, gap_end - launched]
+    unknown: Ints = np.zeros(len(linked), np.int64)
+    if not linked.all():
+        unknown = np.where(linked, 0, gap_end - gap_start)
+        parts = [np.where(linked, part, 0) for part in parts]
+    return dict(zip(CAUSES, [*parts, unknown], strict=True))
 
 
 @dataclass(frozen=True)
@@ -302,5 +308,7 @@ class Latency:
 
 def latency(activity: Activity) -> Latency:
     known = activity.linked
-    start, begin, end = activity.start_ns[known], activity.call_start_ns[known], activity.call_end_ns[known]
+    start, begin, end = activity.start_ns, activity.call_start_ns, activity.call_end_ns
+    if not known.all():
+        start, begin, end = start[known], begin[known], end[known]
     return Latency(end - begin, start - end, start - begin)

@@ -24,7 +24,7 @@ from callgrove.analysis.summary_sections import (
     Summary,
     WindowMode,
 )
-from callgrove.arrays import ABSENT, Array, Directory, Ids, Ints, distinct_rows
+from callgrove.arrays import ABSENT, Array, Bools, Directory, Ids, Ints, distinct_rows
 from callgrove.model.activities import is_collective
 from callgrove.model.experiment import Severity
 from callgrove.model.traces.events import LABEL, FindsLater, SideTable, SpanKind, Traces, Window, touch_window
@@ -38,7 +38,6 @@ COLUMNS = ("profile", "kind", LABEL, "start_ns", "end_ns", "correlation")
 COMPUTE, COMMUNICATE, COPY = range(len(CLASSES))
 NOTHING = ""
 DIGITS, ANY_DIGITS = re.compile(r"[0-9]+"), "#"
-N_KINDS = max(SpanKind) + 1
 
 
 @dataclass(frozen=True)
@@ -72,14 +71,14 @@ class _Spans:
     span: Ints
     is_cut: Array  # by the ends of a window: what remains has a duration of its own, and no size
 
-    def take(self, rows: Array) -> _Spans:
+    def take(self, rows: Array | slice) -> _Spans:
         return _Spans(*(getattr(self, name)[rows] for name in self.__dataclass_fields__))
 
     def __len__(self) -> int:
         return len(self.span)
 
     @property
-    def on_device(self) -> Array:
+    def on_device(self) -> Bools:
         return _among(self.kind, ON_DEVICE)
 
 
@@ -104,10 +103,19 @@ def _strings(traces: Traces) -> Sequence[str]:
     return traces.spans_backend.strings if traces.spans_backend is not None else ()
 
 
-def _among(kind: Ids, kinds: Sequence[SpanKind]) -> Array:
-    table = np.zeros(N_KINDS, np.bool_)
-    table[list(kinds)] = True
-    return table.take(kind)
+def _among(kind: Ids, kinds: Sequence[SpanKind]) -> Bools:
+    out: Bools = kind == kinds[0]
+    for other in kinds[1:]:
+        out |= kind == other
+    return out
+
+
+def _rows_where(mask: Bools) -> Ints | slice:
+    """Return the rows that a mask chooses: as a slice, which copies nothing, where they follow each other, as those of
+    one table do."""
+    n = int(np.count_nonzero(mask))
+    first = int(mask.argmax()) if n else 0
+    return slice(first, first + n) if mask[first : first + n].all() else np.flatnonzero(mask)
 
 
 def _read(task: Task, summary: Summary) -> tuple[_Spans, Array] | None:
@@ -178,13 +186,23 @@ def _spans_in_window(spans: _Spans, valid: Array, task: Task, summary: Summary) 
 def _find_calls(columns: dict[str, Array], valid: Array, places: Places) -> Array:
     """Return for each span the row of the host call that launched it; -1 for host spans and where no call is known."""
     kind, correlation, start = columns["kind"], columns["correlation"], columns["start_ns"]
-    rows = np.flatnonzero(_among(kind, ON_DEVICE))
-    api = np.flatnonzero(_among(kind, LAUNCHING) & valid)
+    rows, api = _rows_where(_among(kind, ON_DEVICE)), _rows_where(_among(kind, LAUNCHING) & valid)
     out = np.full(len(kind), ABSENT, np.int32 if len(kind) < 2**31 else np.int64)
-    process, theirs = (places.process.take(columns["profile"][some]).astype(np.int64) for some in (rows, api))
+    process, theirs = (_processes(columns["profile"][some], places) for some in (rows, api))
     call = launch_calls(correlation[rows], process, correlation[api], theirs, start[api], start[rows])
-    out[rows] = np.append(api, ABSENT)[call]
+    if isinstance(api, slice):
+        out[rows] = call if api.start == 0 else np.where(call >= 0, call + api.start, ABSENT)
+    else:
+        out[rows] = np.append(api, ABSENT)[call]
     return out
+
+
+def _processes(profile: Ids, places: Places) -> Ints:
+    """Return the process of each span, given its profile."""
+    process = places.process
+    if len(process) and (process == process[0]).all():
+        return np.broadcast_to(np.int64(process[0]), len(profile))
+    return process.take(profile).astype(np.int64)
 
 
 def _markers(columns: dict[str, Array], valid: Array, calls: Array) -> Ints:
@@ -286,19 +304,18 @@ def _rows_of(span: Ints, asked: Ints) -> Ints:
 
 def _add_devices(summary: Summary, task: Task, spans: _Spans, strings: Sequence[str], every: _Spans) -> None:
     """Add the use of devices; `every` are the spans among which calls are looked for."""
-    rows = np.flatnonzero(spans.on_device)
-    if not len(rows):
+    operations = spans.take(_rows_where(spans.on_device))
+    if not len(operations):
         return
     places = task.places
-    profile, call = spans.profile[rows], spans.call[rows]
     activity = Activity(
-        spans.start_ns[rows],
-        spans.end_ns[rows],
-        _classes(spans.kind[rows], spans.name[rows], strings),
-        np.where(call >= 0, every.start_ns.take(call, mode="clip"), ABSENT),
-        np.where(call >= 0, every.end_ns.take(call, mode="clip"), ABSENT),
+        operations.start_ns,
+        operations.end_ns,
+        _classes(operations.kind, operations.name, strings),
+        _of_calls(every.start_ns, operations.call),
+        _of_calls(every.end_ns, operations.call),
     )
-    profiles, device = _devices_of(profile, places)
+    profiles, device = _devices_of(operations.profile, places)
     uses = device_uses(activity, device, len(profiles))
     ranks, agents, runs = places.rank[profiles], places.agent[profiles], places.run[profiles]
     lasts = _measure_processes(spans, places)[places.process[profiles]]
@@ -306,14 +323,27 @@ def _add_devices(summary: Summary, task: Task, spans: _Spans, strings: Sequence[
     for row in zip(*(column.tolist() for column in columns), uses.going_on(), runs.tolist(), strict=True):
         summary.devices.append(DeviceSums(*row))
     summary.add_gaps(_longest_gaps(uses, ranks, agents, runs))
-    _add_latencies(summary, task, activity, spans.take(rows), strings)
+    _add_latencies(summary, task, activity, operations, strings)
     known = {By.RANK: ranks[uses.gap_device], By.AGENT: agents[uses.gap_device]}
     nothing = np.full(len(uses.gap_ns), ABSENT)
     divisions, number = _divisions(task, [known.get(by, nothing) for by in task.by], len(nothing), strings)
     for cause in CAUSES:
         length = uses.cause_ns[cause]
-        keys = np.array([summary.key("gaps", cause, division) for division in divisions], np.int64)
-        summary.durations.add(keys[number[length > 0]], length[length > 0])
+        keys = [summary.key("gaps", cause, division) for division in divisions]
+        lasting = length > 0
+        summary.durations.add(_keys_of(keys, number, lasting), length[lasting])
+
+
+def _of_calls(times: Ints, call: Array) -> Ints:
+    """Return the times of calls by row; absent where no call is known."""
+    if int(call.min()) >= 0:
+        return times.take(call)
+    return np.where(call >= 0, times.take(call, mode="clip"), ABSENT)
+
+
+def _keys_of(keys: Sequence[int], number: Ints, rows: Bools | slice) -> Ints | int:
+    """Return the key of each row, given which key each has; one for all where there is one."""
+    return keys[0] if len(keys) == 1 else np.array(keys, np.int64)[number[rows]]
 
 
 def _divisions(task: Task, columns: Sequence[Ints], n_rows: int, strings: Sequence[str]) -> tuple[list[Division], Ints]:
@@ -330,14 +360,14 @@ def _divisions(task: Task, columns: Sequence[Ints], n_rows: int, strings: Sequen
 def _add_latencies(
     summary: Summary, task: Task, activity: Activity, operations: _Spans, strings: Sequence[str]
 ) -> None:
-    linked = operations.take(activity.linked)
     delays = latency(activity)
+    linked = operations.take(activity.linked) if task.by else operations
     columns = [_divide(by, linked, task.places, strings) for by in task.by]
-    divisions, number = _divisions(task, columns, len(linked), strings)
+    divisions, number = _divisions(task, columns, len(delays.call_ns), strings)
     lengths = {"call": delays.call_ns, "delay": delays.delay_ns, "call and delay": delays.total_ns}
     for name, length in lengths.items():
-        keys = np.array([summary.key("latency", name, division) for division in divisions], np.int64)
-        summary.durations.add(keys[number], length)
+        keys = [summary.key("latency", name, division) for division in divisions]
+        summary.durations.add(_keys_of(keys, number, slice(None)), length)
 
 
 def _devices_of(profile: Ids, places: Places) -> tuple[Ints, Ids]:

@@ -8,6 +8,7 @@ for. Work is all else, and its excess, the largest less the mean, is what the sl
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -40,7 +41,7 @@ class Program:
     cells: Floats
     waits: Bools
     over: str
-    entities: tuple[str, ...]
+    entities: Sequence[str]
     total: float
     asked: str | None = None
 
@@ -107,14 +108,14 @@ def read_program(experiment: Experiment, metric: str | None = None, over: str | 
     return Program(experiment, all_costs.metric, names, added, waits, kind, entities, float(all_costs.total))
 
 
-def _read_cells(all_costs: Costs, rows: Ints, over: str | None) -> tuple[Floats, tuple[str, ...], str]:
+def _read_cells(all_costs: Costs, rows: Ints, over: str | None) -> tuple[Floats, Sequence[str], str]:
     """Return what groups cost in each entity; in the whole run where entities are not known, or too many."""
     groups = group(all_costs.tree, "function")
     entities = _choose_entities(all_costs, over)
     if entities is None or len(rows) * len(entities) > KEPT_CELLS:
         return groups.costs(all_costs)[0][rows].astype(np.float64)[:, None], (WHOLE,), WHOLE
     matrix = EntityCosts(all_costs, Scope.EXCLUSIVE, groups, rows, entities).matrix()
-    return matrix, tuple(entities.names), entities.over
+    return matrix, entities.names, entities.over
 
 
 def _choose_entities(all_costs: Costs, over: str | None) -> Entities | None:

@@ -13,18 +13,18 @@ A profile belongs to one entity, or to none: a GPU stream to no thread.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from callgrove.arrays import ABSENT, Array, Bools, Ints, distinct_rows, in_order
+from callgrove.arrays import ABSENT, Array, Bools, Ints, LazyColumn, distinct_rows, in_order
 from callgrove.errors import UsageError
 from callgrove.model.experiment import Experiment
 from callgrove.model.profiles import ProfileKind
 
-__all__ = ["ENTITIES", "Entities", "choose_entities", "count", "entities_of"]
+__all__ = ["ENTITIES", "Entities", "EntityNames", "choose_entities", "count", "entities_of"]
 
 ENTITIES = ("rank", "thread", "gpu", "node", "run")
 SYNONYMS = {"device": "gpu"}
@@ -62,7 +62,8 @@ class Entities:
     def keep(self, kept: Bools) -> Entities:
         """Return some of the entities; profiles of the others are in none."""
         numbers = np.append(np.where(kept, np.cumsum(kept) - 1, ABSENT), ABSENT)
-        names = tuple(name for name, stays in zip(self.names, kept.tolist(), strict=True) if stays)
+        rows = np.flatnonzero(kept)
+        names = self.names.take(rows) if isinstance(self.names, LazyColumn) else [self.names[k] for k in rows.tolist()]
         return Entities(self.over, names, numbers[self.of], self.outside)
 
     def with_outside(self) -> Entities:
@@ -120,7 +121,7 @@ def entities_of(experiment: Experiment, over: str, profiles: Ints | None = None)
     columns, present = _identify(experiment, kind, chosen)
     members = chosen[present]
     rows, of = distinct_rows(*(column[present] for column in columns)) if len(members) else _none(len(columns))
-    return _make(experiment, kind, chosen, members, of, list(_describe(kind, rows)))
+    return _make(experiment, kind, chosen, members, of, EntityNames.of(kind, rows))
 
 
 def _none(n_columns: int) -> tuple[Ints, Ints]:
@@ -130,7 +131,7 @@ def _none(n_columns: int) -> tuple[Ints, Ints]:
 def _make(experiment: Experiment, over: str, chosen: Ints, members: Ints, of: Ints, names: Sequence[str]) -> Entities:
     every = np.full(len(experiment.profiles), ABSENT, np.int64)
     every[members] = of
-    return Entities(over, tuple(names), every, chosen[every[chosen] < 0])
+    return Entities(over, names, every, chosen[every[chosen] < 0])
 
 
 def _identify(experiment: Experiment, kind: str, chosen: Ints) -> tuple[list[Ints], Bools]:
@@ -171,17 +172,31 @@ def _number_processes(*columns: Array) -> Ints:
     return out
 
 
-def _describe(kind: str, rows: Ints) -> Iterator[str]:
-    """Yield what entities are called: `rank 1 thread 0`. Processes have a number where there are several."""
-    words = {"rank": ("rank",), "run": ("run",)}.get(kind, ("rank", "process", kind))
-    several = len(words) > 1 and rows.shape[1] > 0 and int(rows[1].max()) > 0
-    for numbers in rows.T.tolist():
-        parts = [
-            f"{word} {number}"
-            for word, number in zip(words, numbers, strict=True)
-            if number >= 0 and (word != "process" or several)
-        ]
-        yield " ".join(parts) or kind
+class EntityNames(LazyColumn[str]):
+    """What entities are called, `rank 1 thread 0`, given a row of their numbers for each of the words. There may be a
+    million of them: names are made when they are shown."""
+
+    def __init__(self, kind: str, words: Sequence[str], rows: Ints) -> None:
+        self._kind, self._words, self._rows = kind, words, rows
+
+    @classmethod
+    def of(cls, kind: str, rows: Ints) -> EntityNames:
+        """Name entities by their numbers. Processes have a number where there are several."""
+        if len(rows) == 1:
+            return cls(kind, (kind,), rows)
+        if rows.shape[1] and int(rows[1].max()) > 0:
+            return cls(kind, ("rank", "process", kind), rows)
+        return cls(kind, ("rank", kind), rows[[0, 2]])
+
+    def __len__(self) -> int:
+        return len(self._rows[0])
+
+    def make_item(self, row: int) -> str:
+        numbers = zip(self._words, self._rows[:, row].tolist(), strict=True)
+        return " ".join(f"{word} {number}" for word, number in numbers if number >= 0) or self._kind
+
+    def take(self, rows: Ints) -> EntityNames:
+        return EntityNames(self._kind, self._words, self._rows[:, rows])
 
 
 def _find_nodes(experiment: Experiment, chosen: Ints) -> tuple[Ints, Ints, list[str]]:

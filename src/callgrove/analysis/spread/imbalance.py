@@ -230,7 +230,7 @@ def _demand_few_cells(costs: EntityCosts, asked: Question) -> None:
 
 
 def _say_left_out(costs: Costs, entities: Entities, unmeasured: Bools) -> Iterator[str]:
-    names = [name for name, lacks in zip(entities.names, unmeasured.tolist(), strict=True) if lacks]
+    names = [entities.names[k] for k in np.flatnonzero(unmeasured).tolist()]
     if names:
         some = ", ".join(names[:SOME]) + (", ..." if len(names) > SOME else "")
         yield f"left out, as {costs.metric.name} was not measured there: {some}"
