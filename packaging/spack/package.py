@@ -13,12 +13,10 @@ class PyCallgrove(PythonPackage):
 
     version("@VERSION@", sha256="@SHA256@")
 
-    # Spack has no packages of duckdb's and otf2's Python modules: the extras sql and otf2 have no variants.
+    # No variants for extras whose packages Spack lacks (sql, otf2, mcp, zstd) or has in versions too old (elf, fast).
     variant("arrow", default=False, description="Read and write Parquet and Arrow tables")
     variant("dask", default=False, description="Work on a Dask cluster")
-    variant("elf", default=False, description="Read symbols of binaries")
     variant("explore", default=False, description="Look around in a terminal")
-    variant("fast", default=False, description="Inflate with ISA-L")
     variant("mpi", default=False, description="Work on MPI processes")
     variant("networkx", default=False, description="Give call trees as graphs")
     variant("pandas", default=False, description="Give tables as data frames")
@@ -33,13 +31,11 @@ class PyCallgrove(PythonPackage):
     depends_on("py-pyarrow@16:", when="+arrow", type="run")
     depends_on("py-dask@2024.4:", when="+dask", type="run")
     depends_on("py-distributed@2024.4:", when="+dask", type="run")
-    depends_on("py-pyelftools@0.31:", when="+elf", type="run")
     depends_on("py-textual@1.0:", when="+explore", type="run")
-    depends_on("py-isal@1.6:", when="+fast", type="run")
     depends_on("py-mpi4py@4.0:", when="+mpi", type="run")
     depends_on("py-networkx@3.2:", when="+networkx", type="run")
     depends_on("py-pandas@2.2.2:", when="+pandas", type="run")
     depends_on("py-cairosvg@2.7:", when="+plots", type="run")
     depends_on("py-polars@1.0:", when="+polars", type="run")
     depends_on("py-starlette@0.40:", when="+viewer", type="run")
-    depends_on("py-uvicorn@0.30:", when="+viewer", type="run")
+    depends_on("py-uvicorn@0.31.1:", when="+viewer", type="run")

@@ -77,6 +77,7 @@ def test_models_that_say_nothing_are_counted(tmp_path: Path) -> None:
     (trust,) = [one for one in cg.open(study).explain().findings if one.cause == "trust"]
     assert (trust.subject, trust.number.value) == ("chaos", 1)
     assert isclose(trust.weight, 3 / 13, rel_tol=1e-9)
+    assert str(trust.sentence[0]).startswith("One of 2 models says nothing there, that of chaos: ")
 
 
 def test_one_point_says_nothing_about_growth(tmp_path: Path) -> None:

@@ -377,6 +377,7 @@ def classify_call(name: str) -> int:
 
 
 PREFIXES = re.compile(r"^_*(GI_+)?(libc_|IO_|new_)?")
+CALLED = re.compile(r"(?<=^MPI_)(\w+)\(\)$")  # TAU's own names of MPI functions: `MPI_Init()`
 SUFFIXES = re.compile(r"(@.*|_nocancel|_v\d+)$")
 
 
@@ -385,7 +386,7 @@ def _classify_name(name: str, is_system: bool) -> str:
     of the system, such as that of C."""
     if name.startswith("!$omp"):
         return OPENMP_ROLES.get(_read_construct(name), "comp")
-    name = IN_MODULE.sub("", name)
+    name = CALLED.sub(r"\1", IN_MODULE.sub("", name))
     if "(" in name or " " in name:  # a demangled function of C++
         return ""
     plain = SUFFIXES.sub("", name)

@@ -203,8 +203,16 @@ def _judge_trust(outlook: _Outlook) -> Iterator[Finding]:
         return
     shares = np.nan_to_num(np.array([_number(row["run_share"]) for row in apart])) / 100
     first = apart[int(np.argmax(shares))]
-    said: Sentence = (f"{len(apart):,} of {n:,} models say nothing there, such as {label(str(first['callpath']))}: ",)
-    said = (*said, f"{first['reason']}; they have ", percent(float(shares.sum())), " of the largest run measured.")
+    told, they = f"{len(apart):,} of {n:,} models say nothing there, such as that of ", "they have"
+    if len(apart) == 1:
+        they = "it has"
+        told = (
+            "The only model says nothing there, that of "
+            if n == 1
+            else f"One of {n:,} models says nothing there, that of "
+        )
+    said: Sentence = (f"{told}{label(str(first['callpath']))}: {first['reason']}; {they} ",)
+    said = (*said, percent(float(shares.sum())), " of the largest run measured.")
     weight = max(LEAST, float(shares.sum()))
     yield Finding("trust", str(first["callpath"]), weight, said, Amount(float(len(apart)), ""), command)
 
