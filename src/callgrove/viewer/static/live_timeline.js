@@ -378,7 +378,7 @@ export class LiveTimeline {
     }
     if (isNew) this.whole = null;
     this.showProgress(answer.progress);
-    if (answer.progress.reading) this.colours = coloursOf(this.colourData(), 0, this.colouring);
+    if (!this.sums) this.colours = coloursOf(this.colourData(), 0, this.colouring); // until exact sums are there
     this.paint();
     this.say();
     this.picture.redraw();
@@ -572,7 +572,7 @@ export class LiveTimeline {
   colourData() {
     /** @type {LegendData} */
     const empty = { text: [], share: [], n: 0, rest: 0 };
-    const read = this.shown?.progress.reading ? roughLegendsOf(this.shown) : { name: empty, kind: empty };
+    const read = this.shown ? roughLegendsOf(this.shown) : { name: empty, kind: empty };
     const shares = this.sums ? legendsOf(this.sums) : (this.whole ?? read);
     return {
       names: this.names,
