@@ -9,7 +9,7 @@
  * @import { Cell, CellMap } from "./system_cells.js"
  */
 
-import { fitting, Picture, themeColours } from "./canvas.js";
+import { fitting, OFTEN_ALIKE, Picture, themeColours } from "./canvas.js";
 import { CATEGORIES, scale } from "./colours.js";
 import { button, choice, element, switches, takeKey } from "./dom.js";
 import { amountOf, count, percent } from "./format.js";
@@ -299,7 +299,7 @@ export class SystemPane {
     }
     const style = { fill: theme.muted, size: 11 };
     for (const { x, y, text, anchor, room } of marks)
-      surface.text(x, y, fitting(surface, text, room, style), { ...style, anchor });
+      surface.text(x, y, fitting(surface, text, room, style, OFTEN_ALIKE), { ...style, anchor });
     if (lowest <= highest)
       this.drawRamp(
         surface,
