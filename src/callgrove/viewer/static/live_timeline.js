@@ -19,7 +19,7 @@ import { AXIS, drawLiveScene, GUTTER, haveEqualRows, imageOf, layOut } from "./l
 import { TimelineInput } from "./live_timeline_input.js";
 import { RangePane } from "./live_timeline_range.js";
 import { MomentPane } from "./live_timeline_moment.js";
-import { legendsOf, roughLegendsOf } from "./live_timeline_sums.js";
+import { legendsOf, overheadOf, roughLegendsOf } from "./live_timeline_sums.js";
 import { matcher } from "./store.js";
 import { captionOf, coloursOf, drawLegend } from "./timeline_colours.js";
 
@@ -579,7 +579,7 @@ export class LiveTimeline {
       legend: shares.name,
       kinds: shares.kind,
       depths: [],
-      overhead_ns: 0,
+      overhead_ns: this.sums ? Number(overheadOf(this.sums)) : 0,
       order: (/** @type {number} */ _, /** @type {Colouring} */ by) => (this.whole ?? shares)[by].text,
     };
   }
