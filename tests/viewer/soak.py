@@ -1,6 +1,7 @@
 """Random clicking: requests of all kinds, in any order, as pages make them, and what memory does.
 
-python -m tests.viewer.soak PATH SECONDS      clicks for so long, and prints memory every now and then
+python -m tests.viewer.soak PATH SECONDS      clicks for so long, and prints memory every now and then; at the end, that
+                                              of the last quarter against that of the first
 """
 
 from __future__ import annotations
@@ -96,11 +97,17 @@ def main(path: str, seconds: str) -> None:
         clicking = Clicking(viewer)
         clicking.begin()
         began, n = monotonic(), 0
+        seen: list[int] = []
         while monotonic() - began < float(seconds):
             clicking.run(200)
             n += 200
-            said = f"{monotonic() - began:6.0f} s {n:7,} requests {resident() / 1e6:7.1f} MB {dict(clicking.statuses)}"
+            seen.append(resident())
+            said = f"{monotonic() - began:6.0f} s {n:7,} requests {seen[-1] / 1e6:7.1f} MB {dict(clicking.statuses)}"
             sys.stdout.write(f"{said}\n")
+            sys.stdout.flush()
+    quarter = -(-len(seen) // 4)
+    first, last = (sum(some) / quarter / 1e6 for some in (seen[:quarter], seen[-quarter:]))
+    sys.stdout.write(f"first quarter {first:.1f} MB, last quarter {last:.1f} MB on average\n")
 
 
 if __name__ == "__main__":

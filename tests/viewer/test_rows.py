@@ -11,8 +11,13 @@ import pytest
 from callgrove.analysis.costs import costs
 from callgrove.analysis.spread.imbalance import spread_statistics
 from callgrove.analysis.views import grow_callers, top, top_down
+from callgrove.arrays import ABSENT
 from callgrove.examples import example
+from callgrove.model.builder import ExperimentBuilder
+from callgrove.model.contexts import ContextKind
 from callgrove.model.experiment import Experiment
+from callgrove.model.metrics import Metric, Scope
+from callgrove.model.profiles import Identifier, Interpretation, ProfileKind
 from callgrove.viewer.server.running import Viewer
 from tests.browser.made import large
 from tests.requirements import need_module
@@ -22,6 +27,7 @@ need_module("starlette")
 need_module("uvicorn")
 
 METRIC = "CPUTIME (sec)"
+RANK, THREAD, DEVICE, STREAM = 2, 3, 5, 7  # kinds of identifiers
 
 
 @pytest.fixture(scope="module")
@@ -175,3 +181,26 @@ def test_a_saved_report_is_of_what_is_looked_at(viewer: Viewer) -> None:
     assert "attachment" in headers["content-disposition"]
     assert page.startswith(b"<!DOCTYPE html>")
     assert b"static/" not in page, "it needs no server"
+
+
+def on_one_device() -> Experiment:
+    """Two threads of a rank without any cost, and a stream of its only device with all of it."""
+    builder = ExperimentBuilder("made-up", title="one device")
+    rank: list[Identifier] = [(RANK, 0, 0, Interpretation.SINGLE)]
+    context = builder.add_context(ABSENT, ContextKind.FUNCTION, builder.region(ContextKind.FUNCTION, "kernel"))
+    metric = builder.add_metric(Metric("gpu_time", Scope.EXCLUSIVE, unit="sec"))
+    for thread in range(2):
+        builder.add_profile(ProfileKind.THREAD, [*rank, (THREAD, thread, thread, Interpretation.SINGLE)])
+    lane: list[Identifier] = [(DEVICE, 0, 0, Interpretation.SINGLE), (STREAM, 7, 7, Interpretation.SINGLE)]
+    stream = builder.add_profile(ProfileKind.GPU_STREAM, [*rank, *lane])
+    builder.add_values(stream, np.array([context]), metric, np.array([3.0]))
+    return builder.build()
+
+
+def test_costs_are_compared_over_what_has_them() -> None:
+    """As `imbalance` does: threads without any of the cost say nothing about it."""
+    with serving(made_input(on_one_device())) as running:
+        _, chosen = ask(running, "spread")
+        assert (chosen["over"], chosen["mean"], chosen["kinds"]) == ("rank", [3.0], ["rank", "thread"])
+        _, threads = ask(running, "spread", over="thread")
+        assert (threads["over"], threads["mean"]) == ("thread", [0.0, 0.0])

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from callgrove.analysis.costs import Costs, Groups
-from callgrove.analysis.spread.entities import Entities, choose_entities
+from callgrove.analysis.spread.entities import Entities
+from callgrove.analysis.spread.imbalance import choose_compared
 from callgrove.analysis.spread.values import EntityCosts, demand_spread
 from callgrove.arrays import Bools, Floats, Ints
 from callgrove.explore.views import CallTree, View
@@ -81,7 +82,7 @@ def spread_of(view: View, node: int) -> list[Spread]:
     members = view.members(node)
     out = []
     for costs in view.measures.sides:
-        entities = choose_entities(costs.experiment, None, costs.profiles)
+        entities = choose_compared(costs, None)
         demand_spread(costs, entities)
         context = view.context(node) if isinstance(view, CallTree) else None
         out.append(Spread(costs, entities, read_values(costs, entities, members, context, view.scope), view.scope))

@@ -40,6 +40,7 @@ T = TypeVar("T")
 
 THREADS = 4
 MOST_WAITING = 400  # requests; more of them are refused at once
+M_ARENA_MAX, ARENAS = -8, 2  # glibc's number of that option, and how many arenas it may have
 GIVE_BACK_S = 1.0  # between two times that freed memory is given back
 STYLE = "theme.css"
 AS_FILE = 'attachment; filename="report.html"'
@@ -78,12 +79,16 @@ class Abandoned(CallgroveError):
 class _Memory:
     """Gives freed memory back to the system, now and then. glibc keeps what was freed for the thread that had it, and
     every request has a thread of its own: after 1,000 requests a viewer of 10^6 spans had 2 GB, of which 180 MB were in
-    use. Elsewhere nothing is done."""
+    use. Few arenas keep it together: 800 requests to 75,000 spans left 223 MB, and with two arenas 119. Elsewhere
+    nothing is done."""
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
         self._latest = 0.0
-        self._trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
+        library = ctypes.CDLL(None) if sys.platform == "linux" else None
+        self._trim = getattr(library, "malloc_trim", None)
+        if self._trim is not None and (set_option := getattr(library, "mallopt", None)) is not None:
+            set_option(M_ARENA_MAX, ARENAS)
 
     def give_back(self) -> None:
         """Give back what is free, unless that was done just now."""

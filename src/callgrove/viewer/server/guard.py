@@ -90,7 +90,7 @@ class Guard:
     def _may_origin(self, scope: Scope, headers: list[tuple[bytes, bytes]], host: str) -> bool:
         """Return whether a request comes from our own page, or from nobody's: an address that was typed or followed."""
         origins = [value.decode("latin-1") for name, value in headers if name == b"origin"]
-        if any(urlsplit(origin).netloc.lower() != host.lower() for origin in origins):
+        if any(_place_of(origin) != host.lower() for origin in origins):
             return False
         if scope["method"] == "POST" and not origins:
             return False
@@ -140,6 +140,14 @@ def _name_of(host: str) -> str:
     """Return the name in `name:port`, in lower case."""
     name, colon, port = host.rpartition(":")
     return (name if colon and port.isdigit() else host).lower()
+
+
+def _place_of(origin: str) -> str:
+    """Return the name and the port in an origin, in lower case; nothing where it is none."""
+    try:
+        return urlsplit(origin).netloc.lower()
+    except ValueError:
+        return ""
 
 
 def _parameters(scope: Scope) -> dict[str, list[str]]:

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from callgrove.analysis.costs import Costs, Groups
-from callgrove.analysis.spread.entities import ENTITIES, Entities, choose_entities, entities_of
-from callgrove.analysis.spread.imbalance import spread_statistics
+from callgrove.analysis.spread.entities import ENTITIES, Entities, entities_of
+from callgrove.analysis.spread.imbalance import choose_compared, spread_statistics
 from callgrove.analysis.spread.values import EntityCosts, demand_spread, everything
 from callgrove.arrays import Array, Floats, Ints
 from callgrove.errors import UsageError
@@ -48,8 +48,9 @@ def answer_spread(looks: Looks, look: Look, parameters: Parameters) -> Document:
     view = read_view(looks, look, parameters)
     node, costs = find_node(view, parameters.text("node", "")), view.measures.first
     over = parameters.choice("over", (*ENTITIES, ""), "")
-    kinds = [kind for kind in ENTITIES if len(entities_of(costs.experiment, kind, costs.profiles)) > 1]
-    entities = choose_entities(costs.experiment, over or None, costs.profiles)
+    entities = choose_compared(costs, over or _find_kind(looks, look, costs))
+    several = {kind for kind in ENTITIES if len(entities_of(costs.experiment, kind, costs.profiles)) > 1}
+    kinds = [kind for kind in ENTITIES if kind in several | {entities.over}]
     values = _read(view, node, entities)
     known = values[~np.isnan(values)]
     return {
@@ -61,6 +62,13 @@ def answer_spread(looks: Looks, look: Look, parameters: Parameters) -> Document:
         **_join(entities.names, values),
         "statistics": _summarise(known) if len(known) else None,
     }
+
+
+def _find_kind(looks: Looks, look: Look, costs: Costs) -> str:
+    """Return what costs are compared over unless something else is asked for, as `imbalance` does."""
+    key = ("compared over", look.derive, look.filter, costs.metric.name)
+    found: str = looks.others.get(key, lambda: choose_compared(costs, None).over)
+    return found
 
 
 def _scope(view: View, node: int) -> Scope:

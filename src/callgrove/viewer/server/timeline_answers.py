@@ -144,7 +144,7 @@ def answer_legend(looks: Looks, look: Look, parameters: Parameters) -> Document:
         "kinds_ns": Texts([str(ns) for ns in kinds.values()]),
         "total_ns": str(int(legend.time_ns.sum())),
         "missing_ns": str(legend.missing_ns),
-        "window_ns": str(max(0, length) * int(np.count_nonzero(~is_profiler))),
+        "window_ns": str(max(0, length) * (int(np.count_nonzero(~is_profiler)) or len(lines))),
         "n_rows": bottom - top,
     }
 

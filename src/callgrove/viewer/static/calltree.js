@@ -12,7 +12,7 @@
 
 import { callerRows, FlatRows, OpenRows, treeRows } from "./calltree_rows.js";
 import { button, choice, element, switches } from "./dom.js";
-import { amountOf, count, percent, shortName, whereabouts } from "./format.js";
+import { amountOf, count, countRows, percent, shortName, whereabouts } from "./format.js";
 import { csv, save } from "./saving.js";
 import { Table } from "./table.js";
 import { treeOf } from "./tree.js";
@@ -183,7 +183,7 @@ class CallTree {
     const search = this.view.get("search").trim();
     const divided = this.way !== "bottom-up" || this.data.callers[this.metric];
     this.said.textContent = divided
-      ? `${count(visible.length)} rows${search ? ` for “${search}”` : ""}${left}`
+      ? `${countRows(visible.length)}${search ? ` for “${search}”` : ""}${left}`
       : `${this.shown().name} has no parts that callers could share`;
   }
 

@@ -43,6 +43,7 @@ const SVG = "http://www.w3.org/2000/svg";
 /** @type {Record<"start" | "middle" | "end", CanvasTextAlign>} */
 const ALIGNMENTS = { start: "left", middle: "center", end: "right" };
 const LONG = 30; // letters of a name from which on its end stays in sight too
+export const OFTEN_ALIKE = 8; // of labels of rows, such as "gpu 0 stream 12", which differ at their ends
 const LONGEST = 400; // letters; no picture has room for more
 
 /** @param {TextStyle} style */
@@ -245,29 +246,31 @@ function context2d(canvas) {
  * @param {string} text
  * @param {number} width
  * @param {TextStyle} style
+ * @param {number} [long]  letters from which on the end of what is cut stays
  * @returns {string}  empty where not even three characters fit
  */
-export function fitting(surface, text, width, style) {
+export function fitting(surface, text, width, style, long = LONG) {
   if (width < 14) return "";
-  if (text.length > LONGEST) text = cut(text, LONGEST);
+  if (text.length > LONGEST) text = cut(text, LONGEST, long);
   if (surface.measure(text, style) <= width) return text;
   let low = 0;
   let high = text.length - 1;
   while (low < high) {
     const middle = (low + high + 1) >> 1;
-    if (surface.measure(cut(text, middle), style) <= width) low = middle;
+    if (surface.measure(cut(text, middle, long), style) <= width) low = middle;
     else high = middle - 1;
   }
-  return low >= 2 ? cut(text, low) : "";
+  return low >= 2 ? cut(text, low, long) : "";
 }
 
 /**
  * So many letters of a text.
  * @param {string} text
  * @param {number} n
+ * @param {number} long  as that of `fitting`
  */
-function cut(text, n) {
-  const tail = n >= LONG ? Math.floor(n / 3) : 0;
+function cut(text, n, long) {
+  const tail = n >= long ? Math.floor(n / 3) : 0;
   return `${text.slice(0, n - tail)}…${tail ? text.slice(-tail) : ""}`;
 }
 

@@ -15,7 +15,7 @@
 import { OpenRows } from "./calltree_rows.js";
 import { ComparedTree, comparedTreeOf, ratioText } from "./compare_costs.js";
 import { button, choice, element, switches } from "./dom.js";
-import { amountOf, count, percent, shortName } from "./format.js";
+import { amountOf, countRows, percent, shortName } from "./format.js";
 import { csv, save } from "./saving.js";
 import { Table } from "./table.js";
 
@@ -162,7 +162,7 @@ class ComparedTables {
     const visible = this.rows.visible();
     this.table.setRows(visible, stay);
     const search = this.view.get("search").trim();
-    this.said.textContent = `${count(visible.length)} rows${search ? ` for “${search}”` : ""}`;
+    this.said.textContent = `${countRows(visible.length)}${search ? ` for “${search}”` : ""}`;
   }
 
   // -- rows -----------------------------------------------------------------------------------------------------------

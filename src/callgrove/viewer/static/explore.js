@@ -11,7 +11,7 @@
 
 import { button, choice, element, switches } from "./dom.js";
 import { LazyRows } from "./explore_rows.js";
-import { amountOf, count, percent, shortName, whereabouts } from "./format.js";
+import { amountOf, count, countRows, percent, shortName, whereabouts } from "./format.js";
 import { csv, save } from "./saving.js";
 import { drawSource } from "./source.js";
 import { SystemPane } from "./system.js";
@@ -277,7 +277,7 @@ class Explore {
   update(stay = true) {
     const visible = this.rows.visible();
     this.table.setRows(visible, stay);
-    this.said.textContent = `${count(visible.length)} rows`;
+    this.said.textContent = countRows(visible.length);
   }
 
   tableOf() {

@@ -107,8 +107,8 @@ class FlamePane {
    * @param {AbortSignal} signal
    */
   async showSandwich(wanted, signal) {
-    if (!this.functions.length) this.functions = await this.listFunctions(signal);
-    this.function = wanted || this.functions[0]?.[0] || "";
+    if (!this.functions.length) this.functions = await this.listFunctions("inclusive", MOST_FUNCTIONS, signal);
+    this.function = wanted || ((await this.listFunctions("exclusive", 1, signal))[0]?.[0] ?? "");
     const [above, below] = await Promise.all([
       this.ask("above", this.function, signal),
       this.ask("below", this.function, signal),
@@ -171,14 +171,16 @@ class FlamePane {
   }
 
   /**
-   * The functions with the largest inclusive cost.
+   * The functions with the largest cost.
+   * @param {"inclusive" | "exclusive"} sort
+   * @param {number} most
    * @param {AbortSignal} signal
    * @returns {Promise<Option[]>}
    */
-  async listFunctions(signal) {
+  async listFunctions(sort, most, signal) {
     const parameters = {
       ...{ ...lookOf(this.view), view: /** @type {const} */ ("flat"), by: "function", node: "", down: 1, first: 0 },
-      ...{ count: MOST_FUNCTIONS, columns: [], sort: "inclusive" },
+      ...{ count: most, columns: [], sort },
     };
     const { key, name } = await this.provider.get("rows", parameters, signal);
     return key.map((number, i) => [number, name[i]]);

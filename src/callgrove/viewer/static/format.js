@@ -135,6 +135,14 @@ export function count(value) {
 }
 
 /**
+ * How many rows there are.
+ * @param {number} n
+ */
+export function countRows(n) {
+  return `${count(n)} ${n === 1 ? "row" : "rows"}`;
+}
+
+/**
  * A number without a unit, in four digits: `0.2345`, `341,400`, `4.1e+9`.
  * @param {number} value
  * @returns {string}

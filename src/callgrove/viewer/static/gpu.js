@@ -22,7 +22,7 @@ import { Bars } from "./bars.js";
 import { fitting, Picture, themeColours } from "./canvas.js";
 import { CATEGORIES, inkOn, mixed, OTHER } from "./colours.js";
 import { button, element, switches, takeKey } from "./dom.js";
-import { count, durationNs, percent, si } from "./format.js";
+import { count, countRows, durationNs, percent, si } from "./format.js";
 import { csv, save } from "./saving.js";
 import { matcher } from "./store.js";
 import { Table } from "./table.js";
@@ -79,7 +79,7 @@ export function drawGpu(place, data, view) {
     if (!table) return;
     const { left } = table.section;
     const n = table.search(matcher(view.get("search")));
-    said.textContent = `${count(n)} rows${left ? `; ${count(left)} more are not in this page` : ""}`;
+    said.textContent = `${countRows(n)}${left ? `; ${count(left)} more are not in this page` : ""}`;
   }
 
   view.watch("search", refresh);

@@ -19,7 +19,7 @@ import { AXIS, drawLiveScene, GUTTER, haveEqualRows, imageOf, layOut } from "./l
 import { TimelineInput } from "./live_timeline_input.js";
 import { RangePane } from "./live_timeline_range.js";
 import { MomentPane } from "./live_timeline_moment.js";
-import { legendsOf, roughLegendsOf } from "./live_timeline_sums.js";
+import { legendsOf, overheadOf, roughLegendsOf } from "./live_timeline_sums.js";
 import { matcher } from "./store.js";
 import { captionOf, coloursOf, drawLegend } from "./timeline_colours.js";
 
@@ -378,7 +378,7 @@ export class LiveTimeline {
     }
     if (isNew) this.whole = null;
     this.showProgress(answer.progress);
-    if (answer.progress.reading) this.colours = coloursOf(this.colourData(), 0, this.colouring);
+    if (!this.sums) this.colours = coloursOf(this.colourData(), 0, this.colouring); // until exact sums are there
     this.paint();
     this.say();
     this.picture.redraw();
@@ -572,14 +572,14 @@ export class LiveTimeline {
   colourData() {
     /** @type {LegendData} */
     const empty = { text: [], share: [], n: 0, rest: 0 };
-    const read = this.shown?.progress.reading ? roughLegendsOf(this.shown) : { name: empty, kind: empty };
+    const read = this.shown ? roughLegendsOf(this.shown) : { name: empty, kind: empty };
     const shares = this.sums ? legendsOf(this.sums) : (this.whole ?? read);
     return {
       names: this.names,
       legend: shares.name,
       kinds: shares.kind,
       depths: [],
-      overhead_ns: 0,
+      overhead_ns: this.sums ? Number(overheadOf(this.sums)) : 0,
       order: (/** @type {number} */ _, /** @type {Colouring} */ by) => (this.whole ?? shares)[by].text,
     };
   }

@@ -35,7 +35,7 @@
  * @property {number} below  pixels of curves
  */
 
-import { drawLine, fitting, themeColours } from "./canvas.js";
+import { drawLine, fitting, OFTEN_ALIKE, themeColours } from "./canvas.js";
 import { inkOn, mixed, parsed } from "./colours.js";
 import { shortName } from "./format.js";
 import { ticksOf } from "./ticks.js";
@@ -446,7 +446,7 @@ function drawGutter(surface, scene, height, theme) {
     }
     if (middle - below < 11) continue;
     below = middle;
-    const text = fitting(surface, picture.name[row], GUTTER - 14 - beside, { size: 11 });
+    const text = fitting(surface, picture.name[row], GUTTER - 14 - beside, { size: 11 }, OFTEN_ALIKE);
     surface.text(GUTTER - 10, middle, text, { size: 11, fill: theme.muted, anchor: "end" });
   }
 }

@@ -6,6 +6,8 @@
 
 import { count, durationNs, percent } from "./format.js";
 
+const OVERHEAD = "overhead"; // the kind of what the profiler itself did
+
 /**
  * Exact shares of a cell.
  * @param {TimeLegend} legend
@@ -31,30 +33,44 @@ export function sharesOf(legend, where, { from, to }) {
 }
 
 /**
- * Shares of names and kinds.
+ * Shares of names and kinds in what the program did: what the profiler itself took is told apart.
  * @param {TimeLegend} legend
  * @returns {{ name: LegendData, kind: LegendData }}
  */
 export function legendsOf(legend) {
-  const total = Math.max(Number(legend.total_ns), 1);
+  const overhead = Number(overheadOf(legend));
+  const total = Math.max(Number(legend.total_ns) - overhead, 1);
   /**
    * @param {string[]} text
    * @param {string[]} times
+   * @param {string[]} kinds
    * @param {number} n
    * @returns {LegendData}
    */
-  const made = (text, times, n) => {
+  const made = (text, times, kinds, n) => {
     /** @type {Map<string, number>} */
     const sums = new Map();
-    text.forEach((one, i) => sums.set(one, (sums.get(one) ?? 0) + Number(times[i])));
+    text.forEach((one, i) => {
+      if (kinds[i] !== OVERHEAD) sums.set(one, (sums.get(one) ?? 0) + Number(times[i]));
+    });
     const order = [...sums].sort((a, b) => b[1] - a[1]);
     const share = order.map(([, ns]) => ns / total);
-    return { text: order.map(([one]) => one), share, n, rest: 1 - share.reduce((all, one) => all + one, 0) };
+    const left = n - kinds.filter((kind) => kind === OVERHEAD).length;
+    return { text: order.map(([one]) => one), share, n: left, rest: 1 - share.reduce((all, one) => all + one, 0) };
   };
   return {
-    name: made(legend.names.text, legend.time_ns, legend.n),
-    kind: made(legend.kinds, legend.kinds_ns, legend.kinds.length),
+    name: made(legend.names.text, legend.time_ns, legend.names.kind, legend.n),
+    kind: made(legend.kinds, legend.kinds_ns, legend.kinds, legend.kinds.length),
   };
+}
+
+/**
+ * How long the profiler itself was at work, in ns.
+ * @param {TimeLegend} legend
+ */
+export function overheadOf({ kinds, kinds_ns: times }) {
+  const at = kinds.indexOf(OVERHEAD);
+  return at < 0 ? "0" : times[at];
 }
 
 /**

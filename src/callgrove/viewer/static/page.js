@@ -34,6 +34,8 @@ import { OVERVIEW } from "./provider.js";
 import { Store } from "./store.js";
 import { tooltip } from "./tooltip.js";
 
+const WAITING_MS = 300; // until a tab that is still empty says so
+
 /**
  * @param {HTMLElement} body
  * @param {Provider} provider
@@ -318,6 +320,7 @@ export class Tabs {
     tab.asked.abort();
     tab.asked = new AbortController();
     const { signal } = tab.asked;
+    const waiting = setTimeout(() => sayWaiting(tab.panel), WAITING_MS);
     try {
       const { panels } = await provider.get("tab", { ...look, tab: tab.name }, signal);
       if (!signal.aborted) this.draw(tab, panels);
@@ -325,6 +328,8 @@ export class Tabs {
       if (signal.aborted) return;
       tab.drawn = "";
       this.draw(tab, [{ kind: "unavailable", title: tab.name, data: { reason: messageOf(error) }, notes: [] }]);
+    } finally {
+      clearTimeout(waiting);
     }
   }
 
@@ -437,4 +442,13 @@ function toggleHelp(body) {
   );
   body.append(root);
   close.focus();
+}
+
+/**
+ * Say that something is on its way, where there is nothing to look at until it comes.
+ * @param {HTMLElement} panel
+ */
+function sayWaiting(panel) {
+  if (panel.childElementCount) return;
+  panel.append(element("p", { class: "match", text: "Computing …", attributes: { role: "status" } }));
 }

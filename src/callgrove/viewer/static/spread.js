@@ -11,7 +11,7 @@
  */
 
 import { Bars } from "./bars.js";
-import { drawLine, fitting, Picture, themeColours } from "./canvas.js";
+import { drawLine, fitting, OFTEN_ALIKE, Picture, themeColours } from "./canvas.js";
 import { CATEGORIES, LESS, MORE, scale } from "./colours.js";
 import { button, choice, element, takeKey } from "./dom.js";
 import { amountOf, count, percent, si } from "./format.js";
@@ -334,7 +334,7 @@ class Spread {
     const every = tall >= 12 ? 1 : Math.ceil(14 / tall);
     this.layout.rowNames.forEach((name, i) => {
       if (i % every) return;
-      const text = fitting(surface, name, left - 8, { size: 11 });
+      const text = fitting(surface, name, left - 8, { size: 11 }, OFTEN_ALIKE);
       surface.text(left - 6, (i + 0.5) * tall, text, { size: 11, fill: theme.muted, anchor: "end" });
     });
   }

@@ -8,7 +8,7 @@
 
 import { Bars } from "./bars.js";
 import { button, choice, element, switches } from "./dom.js";
-import { count } from "./format.js";
+import { countRows } from "./format.js";
 import { lookOf } from "./live_flame.js";
 import { csv, save } from "./saving.js";
 import { drawScatter } from "./scatter.js";
@@ -31,6 +31,8 @@ const WAYS = [
 export function drawSql(place, data, view, provider) {
   new SqlPane(place, data, view, provider).follow();
 }
+
+const NOTHING_ASKED = "Nothing was asked yet: type a query, choose an example, or open a table and press SELECT.";
 
 class SqlPane {
   box = element("textarea", {
@@ -62,6 +64,7 @@ class SqlPane {
     this.provider = provider;
     this.ways = switches("Drawn as", WAYS, "table", (way) => view.mark({ as: way === "table" ? "" : way }));
     this.build(place);
+    this.draw();
     view.watch("at", () => this.follow());
   }
 
@@ -165,8 +168,11 @@ class SqlPane {
     const { answer } = this;
     this.frame.replaceChildren();
     this.axes.replaceChildren();
-    if (!answer) return;
-    this.told.textContent = [`${count(answer.n)} ${answer.n === 1 ? "row" : "rows"}`, ...answer.notes].join(". ");
+    if (!answer) {
+      if (!this.shown) this.frame.append(element("p", { class: "match", text: NOTHING_ASKED }));
+      return;
+    }
+    this.told.textContent = [countRows(answer.n), ...answer.notes].join(". ");
     const { as = "table" } = this.view.get("at");
     if (as === "bars" || as === "points") this.drawChart(answer, as);
     else this.drawTable(answer);

@@ -9,12 +9,12 @@
  * @import { Cell, CellMap } from "./system_cells.js"
  */
 
-import { Picture, themeColours } from "./canvas.js";
+import { fitting, OFTEN_ALIKE, Picture, themeColours } from "./canvas.js";
 import { CATEGORIES, scale } from "./colours.js";
 import { button, choice, element, switches, takeKey } from "./dom.js";
 import { amountOf, count, percent } from "./format.js";
 import { csv, save } from "./saving.js";
-import { BELOW, cellAt, gridMap, LEFT, nextCell, topologyMap } from "./system_cells.js";
+import { BELOW, BELOW_MAP, cellAt, gridMap, LEFT, nextCell, topologyMap } from "./system_cells.js";
 import { tooltip } from "./tooltip.js";
 
 /** @typedef {"bars" | "box" | "map" | "topology"} Way */
@@ -26,6 +26,7 @@ const WAYS = [
   ["map", "Map"],
 ];
 const HEIGHT = 190;
+const RAMP = 30; // steps of what colours mean
 
 /** What is drawn lies between two numbers, of which 0 is one unless costs lie on both sides of it. */
 class Axis {
@@ -283,17 +284,63 @@ export class SystemPane {
    */
   drawMap(surface, width, height) {
     const theme = themeColours();
+    const { metric } = /** @type {EntitiesData} */ (this.data);
     const { cells, marks } = this.cellMap(width, height);
+    /** @param {number} mean */
+    const isNone = (mean) => !Number.isFinite(mean) || (mean === 0 && metric.additive);
     let [lowest, highest] = [Infinity, -Infinity];
     for (const { mean } of cells)
       if (Number.isFinite(mean)) [lowest, highest] = [Math.min(lowest, mean), Math.max(highest, mean)];
     for (const { x, y, width: wide, height: tall, mean } of cells) {
       const share = highest > lowest ? (mean - lowest) / (highest - lowest) : 1;
       const gap = wide > 4 && tall > 4 ? 1 : 0;
-      const fill = Number.isFinite(mean) ? scale(share) : theme.faint;
+      const fill = isNone(mean) ? theme.faint : scale(share);
       surface.rect(x, y, Math.max(wide - gap, 0.5), Math.max(tall - gap, 0.5), fill);
     }
-    for (const { x, y, text, anchor } of marks) surface.text(x, y, text, { fill: theme.muted, size: 11, anchor });
+    const style = { fill: theme.muted, size: 11 };
+    for (const { x, y, text, anchor, room } of marks)
+      surface.text(x, y, fitting(surface, text, room, style, OFTEN_ALIKE), { ...style, anchor });
+    if (lowest <= highest)
+      this.drawRamp(
+        surface,
+        height - BELOW_MAP + 24,
+        [lowest, highest],
+        cells.some(({ mean }) => isNone(mean)),
+      );
+  }
+
+  /**
+   * What colours mean: from the least to the most that a cell has.
+   * @param {Surface} surface
+   * @param {number} y
+   * @param {[number, number]} ends
+   * @param {boolean} hasNone  there are cells without any of the cost
+   */
+  drawRamp(surface, y, [lowest, highest], hasNone) {
+    const { metric } = /** @type {EntitiesData} */ (this.data);
+    const theme = themeColours();
+    const style = { fill: theme.muted, size: 11 };
+    const amount = amountOf(metric.unit, metric.derived !== "");
+    let x = 0;
+    /** @param {string} text */
+    const write = (text) => {
+      surface.text(x, y + 6, text, style);
+      x += surface.measure(text, style) + 6;
+    };
+    if (highest > lowest) {
+      write(amount(lowest));
+      for (let i = 0; i < RAMP; i++, x += 2) surface.rect(x, y, 2, 12, scale(i / (RAMP - 1)));
+    } else {
+      surface.rect(x, y, 12, 12, highest === 0 && metric.additive ? theme.faint : scale(1));
+      x += 12;
+    }
+    x += 6;
+    write(amount(highest));
+    if (!hasNone || highest === lowest) return;
+    x += 8;
+    surface.rect(x, y, 12, 12, theme.faint);
+    x += 18;
+    write("none");
   }
 
   // -- details --------------------------------------------------------------------------------------------------------

@@ -19,12 +19,15 @@
  * @property {number} y
  * @property {string} text
  * @property {"start" | "middle" | "end"} anchor
+ * @property {number} room  pixels that it may take
  *
  * @typedef {{ cells: Cell[], marks: Mark[] }} CellMap
  */
 
 export const LEFT = 64; // pixels for what stands beside cells
 export const BELOW = 20;
+export const BELOW_MAP = 40; // with what colours mean
+const LETTER = 6; // pixels, about
 const PLANE_GAP = 10;
 const LINE = 14; // pixels of a text
 
@@ -35,20 +38,24 @@ const LINE = 14; // pixels of a text
  * @returns {CellMap}
  */
 export function gridMap({ grid, mean, low, high }, width, height) {
-  const [wide, tall] = [(width - LEFT) / grid.columns.length, (height - BELOW) / grid.lanes.length];
+  const longest = grid.lanes.reduce((most, text) => Math.max(most, text.length), 0);
+  const left = Math.min(Math.max(LETTER * longest + 10, LEFT), 0.45 * width);
+  const [wide, tall] = [(width - left) / grid.columns.length, (height - BELOW_MAP) / grid.lanes.length];
   const cells = Array.from(grid.column, (column, i) => ({
-    ...{ x: LEFT + column * wide, y: grid.lane[i] * tall, width: wide, height: tall },
+    ...{ x: left + column * wide, y: grid.lane[i] * tall, width: wide, height: tall },
     ...{ title: `${grid.columns[column]} ${grid.lanes[grid.lane[i]]}`, mean: mean[i], low: low[i], high: high[i] },
     many: grid.n_profiles[i] > 1,
   }));
   const every = Math.ceil(LINE / tall);
+  const beside = { x: left - 6, anchor: /** @type {const} */ ("end"), room: left - 8 };
   /** @type {Mark[]} */
   const marks = grid.lanes
-    .map((text, k) => ({ x: LEFT - 6, y: (k + 0.5) * tall, text, anchor: /** @type {const} */ ("end") }))
+    .map((text, k) => ({ ...beside, y: (k + 0.5) * tall, text }))
     .filter((_, k) => k % every === 0);
   const last = grid.columns.length - 1;
-  marks.push({ x: LEFT, y: height - 8, text: grid.columns[0], anchor: "start" });
-  if (last > 0) marks.push({ x: width - 2, y: height - 8, text: grid.columns[last], anchor: "end" });
+  const under = { y: height - BELOW_MAP + 11, room: (width - left) / (last > 0 ? 2 : 1) - 8 };
+  marks.push({ ...under, x: left, text: grid.columns[0], anchor: "start" });
+  if (last > 0) marks.push({ ...under, x: width - 2, text: grid.columns[last], anchor: "end" });
   return { cells, marks };
 }
 
@@ -64,8 +71,8 @@ export function topologyMap(data, width, height) {
   const [across, down = 1, ...further] = sizes;
   const planes = further.reduce((product, size) => product * size, 1);
   const room = Math.max((width - LEFT - PLANE_GAP * (planes - 1)) / planes, 1);
-  const side = Math.min(room / across, (height - BELOW) / down);
-  const [wide, tall] = n_joined > 1 || side < 1 ? [room / across, (height - BELOW) / down] : [side, side];
+  const side = Math.min(room / across, (height - BELOW_MAP) / down);
+  const [wide, tall] = n_joined > 1 || side < 1 ? [room / across, (height - BELOW_MAP) / down] : [side, side];
   const cells = Array.from(mean, (_, i) => {
     const plane = further.reduce((number, size, k) => number * size + coordinates[k + 2][i], 0);
     const y = coordinates.length > 1 ? coordinates[1][i] : 0;
@@ -76,8 +83,16 @@ export function topologyMap(data, width, height) {
     return { x, y: y * tall, width: wide, height: tall, title, ...cost };
   });
   /** @type {Mark[]} */
-  const marks = [{ x: LEFT, y: Math.min(down * tall + 10, height - 8), text: `${dimensions[0]} →`, anchor: "start" }];
-  if (down > 1) marks.push({ x: LEFT - 6, y: 8, text: `${dimensions[1]} ↓`, anchor: "end" });
+  const marks = [
+    {
+      x: LEFT,
+      y: Math.min(down * tall, height - BELOW_MAP) + 11,
+      text: `${dimensions[0]} →`,
+      anchor: "start",
+      room: width - LEFT,
+    },
+  ];
+  if (down > 1) marks.push({ x: LEFT - 6, y: 8, text: `${dimensions[1]} ↓`, anchor: "end", room: LEFT - 8 });
   return { cells, marks };
 }
 

@@ -32,7 +32,7 @@
  * @property {Fits | null} found
  */
 
-import { fitting, themeColours } from "./canvas.js";
+import { fitting, OFTEN_ALIKE, themeColours } from "./canvas.js";
 import { inkOn, mixed } from "./colours.js";
 import { ticksOf } from "./ticks.js";
 import { busyOf, cellOf, shareOf, within } from "./timeline_layers.js";
@@ -236,7 +236,7 @@ function drawGutter(surface, scene, width, height, theme) {
     }
     if (middle - below < 11) continue;
     below = middle;
-    const text = fitting(surface, scene.labels.name[row], GUTTER - 14 - beside, { size: 11 });
+    const text = fitting(surface, scene.labels.name[row], GUTTER - 14 - beside, { size: 11 }, OFTEN_ALIKE);
     surface.text(GUTTER - 10, middle, text, { size: 11, fill: theme.muted, anchor: "end" });
   }
 }
