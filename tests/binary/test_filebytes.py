@@ -152,3 +152,22 @@ def test_what_is_no_file_cannot_be_read(tmp_path: Path) -> None:
             FileBytes(tmp_path / name)
     with pytest.raises(InputError, match="cannot be read: Is a directory"):
         FileBytes(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("starts", "sizes", "overlapping"),
+    [
+        ([0, 16, 48], [16, 32, 17], []),  # each begins where the one before it ends
+        ([0, 16, 47], [16, 32, 17], [2]),
+        ([47, 0, 16], [17, 16, 32], [0]),  # in any order
+        ([0, 8, 16, 24], [64, 8, 1, 0], [1, 2]),  # inside an earlier one; what is empty is nowhere
+        ([0, 0], [64, 64], [1]),
+        ([0, 0], [32, 32], []),  # which together are no larger than the file: not looked for
+        ([], [], []),
+    ],
+)
+def test_ranges_that_overlap_are_found(
+    file: FileBytes, starts: list[int], sizes: list[int], overlapping: list[int]
+) -> None:
+    found = file.find_overlaps(np.array(starts, np.uint64), np.array(sizes, np.uint32))
+    assert np.flatnonzero(found).tolist() == overlapping

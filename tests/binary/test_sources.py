@@ -45,6 +45,22 @@ def test_of_a_folder_with_many_names_those_that_were_not_looked_at_are_asked_for
     assert [name for name, is_there in there.items() if is_there] == ["a", "b", "c", "short", "link"]
 
 
+def test_names_in_folders_of_a_folder_are_asked_for(folder: Path) -> None:
+    (folder / "inner" / "deep").write_bytes(b"")
+    source = Source.of(folder)
+    assert [source.has(name) for name in ("inner/deep", "inner/none")] == [True, False]
+
+
+@pytest.mark.parametrize("n_listed", [0, 1, NAMES_LOOKED_AT - 1])
+def test_a_listing_that_is_complete_is_believed(folder: Path, n_listed: int) -> None:
+    """One that ended at the limit may lack any name: only that is asked for."""
+    source = Source.of(folder)
+    source.__dict__["listing"] = {f"name{number}": True for number in range(n_listed)}
+    assert not source.has("a")
+    source.__dict__["listing"] = {f"name{number}": True for number in range(NAMES_LOOKED_AT)}
+    assert source.has("a")
+
+
 def test_a_missing_path_is_an_error_at_once(tmp_path: Path) -> None:
     for name in ("none", "a\0b", "x" * 5000):
         with pytest.raises(InputError, match=rf"{tmp_path}"):

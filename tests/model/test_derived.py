@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -463,3 +464,17 @@ def test_rows_of_contexts_have_what_contexts_have() -> None:
         for scope in SCOPES:
             np.testing.assert_array_equal(RowCells(cells, Scope.EXCLUSIVE, rows).of("x", scope), cells.of("x", scope))
     assert RowCells(cells, Scope.EXCLUSIVE, rows).of("time")[:, 1].tolist() == R1_TIME[:, 1].tolist()
+
+
+@pytest.mark.parametrize(
+    ("function", "n", "takes"),
+    [
+        ("sqrt", 2, "1 argument"),
+        ("+", 1, "2 arguments"),
+        ("log", 3, "1 or 2 arguments"),
+        ("min", 0, "at least 1 argument"),
+    ],
+)
+def test_calls_say_how_many_arguments_a_function_takes(function: str, n: int, takes: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(f"{function} takes {takes}, not {n}")):
+        Call(function, (Number(1.0),) * n)

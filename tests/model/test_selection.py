@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from callgrove.algebra import cutting
-from callgrove.arrays import Array
+from callgrove.arrays import ABSENT, Array
 from callgrove.errors import UsageError
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.contexts import ContextKind
@@ -20,7 +20,7 @@ from callgrove.model.profiles import ProfileKind
 from callgrove.model.runs import Run
 from callgrove.model.selection import time_span
 from callgrove.model.system import System, Topology, system_of
-from callgrove.model.traces.events import Traces
+from callgrove.model.traces.events import ArraySamples, Samples, Traces
 from tests.model.strategies import experiments
 
 Values = dict[tuple[int, int, str, str], Any]
@@ -296,3 +296,35 @@ def test_the_time_span_without_a_word_of_the_file(whole: Experiment) -> None:
         times += [*chunk["start_ns"].tolist(), *chunk["end_ns"].tolist()]
     times += unsaid.counters.time_ns.tolist() if unsaid.counters is not None else []
     assert time_span(unsaid) == ((min(times), max(times)) if times else None)
+
+
+def one_thread() -> ExperimentBuilder:
+    builder = ExperimentBuilder("test")
+    for name in ("time", "left out"):
+        builder.add_metric(Metric(name, Scope.EXCLUSIVE))
+    builder.add_profile(ProfileKind.THREAD, [(2, 0, 0, 3)])
+    return builder
+
+
+def test_contexts_of_samples_are_used_whatever_metrics_are_kept() -> None:
+    builder = one_thread()
+    costly, sampled, other = (
+        builder.add_context(-1, ContextKind.FUNCTION, builder.region(ContextKind.FUNCTION, name))
+        for name in ("costly", "sampled", "other")
+    )
+    builder.add_values([0, 0], [costly, other], [0, 1], [1.0, 1.0])
+    samples = Samples(np.array([3, 5], np.int64), np.array([sampled, ABSENT], np.int32))
+    builder.set_traces(ArraySamples(np.array([0], np.int32), np.array([ABSENT], np.int32), (samples,)))
+    whole = builder.build()
+    part = whole.select(metrics=["time"], drop_unused=True)
+    assert [part.contexts.label(context) for context in range(len(part.contexts))] == ["costly", "sampled"]
+
+
+def test_what_contains_a_cost_stays_also_where_it_is_the_first_context() -> None:
+    builder = one_thread()
+    line = builder.add_context(-1, ContextKind.LINE)
+    call = builder.add_context(-1, ContextKind.CALL, within=line)
+    builder.add_context(-1, ContextKind.LINE)
+    builder.add_values([0], [call], [0], [1.0])
+    part = builder.build().select(drop_unused=True)
+    assert part.contexts.within.tolist() == [-1, 0]

@@ -1,7 +1,10 @@
 """A sample of mutants, always the same one: `python -m tests.mutants --mutants 150`.
 
-The score is the share of those that tests noticed. Survivors are listed: each is a test that is missing, or a change
-that makes no difference.
+The score is the share of those that tests noticed, among those that tests reach. Survivors are listed: each is a test
+that is missing, or a change that makes no difference. Unreached are those that no test evaluates in its own process
+or in one that it forked: commands that tests start from scratch do not meet a mutant.
+
+Which tests reach what is kept in build/mutants (`reaching.py`), and is found out first where that is absent.
 """
 
 from __future__ import annotations
@@ -12,7 +15,22 @@ import time
 from collections import Counter
 
 from tests.fuzz.server import import_package
-from tests.mutants.running import KILLED, SURVIVED, UNDECIDED, choose_mutants, find_tests, try_mutant
+from tests.mutants.reaching import list_modules, list_tests, make_map, read_map
+from tests.mutants.running import (
+    KILLED,
+    LATE,
+    SURVIVED,
+    UNDECIDED,
+    UNREACHED,
+    Trial,
+    choose_mutants,
+    choose_tests,
+    try_mutants,
+)
+from tests.requirements import ROOT
+
+MAP = ROOT / "build" / "mutants"
+OUTCOMES = (KILLED, LATE, SURVIVED, UNREACHED, UNDECIDED)
 
 
 def _say(text: str) -> None:
@@ -23,36 +41,44 @@ def _say(text: str) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description="Do the tests notice small defects?")
     parser.add_argument("--mutants", type=int, default=150)
+    parser.add_argument("--part", default="", help="of one part only: binary, model, algebra, modeling, record layers")
+    parser.add_argument("--module", default="", help="all mutants of the sample that lie in such a module")
+    parser.add_argument("--tests", default="", help="comma-separated folders of tests; all that may notice if absent")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="for at most so long")
     parser.add_argument("--seed", type=int, default=0, help="the number that the sample comes from")
+    parser.add_argument("--processes", type=int, default=2)
     options = parser.parse_args()
     import_package()
-    counts: Counter[tuple[str, str]] = Counter()
     begin = time.monotonic()
-    for mutant in choose_mutants(options.mutants, options.seed):
-        if time.monotonic() - begin > options.seconds:
-            break
-        tests = find_tests(mutant.module)
-        if not counts and try_mutant(None, tests[:1]) != SURVIVED:
-            raise SystemExit(f"the tests of {mutant.module} fail without any mutant")
-        outcome = try_mutant(mutant, tests)
-        counts[mutant.module.split(".")[1], outcome] += 1
-        if outcome != KILLED:
-            _say(f"{outcome}: {mutant}")
+    folders = [ROOT / "tests" / name for name in options.tests.split(",")]
+    files = [file for file in list_tests() if any(folder in (*file.parents, file) for folder in folders)]
+    make_map(MAP, options.processes, files)
+    reached = read_map(MAP, files)
+    _say(f"{len(reached.names)} tests in {len(files)} files; the map is there after {time.monotonic() - begin:.0f} s")
+    sample = choose_mutants(options.mutants, options.seed, options.part)
+    trials = [Trial(one, *choose_tests(reached, one)) for one in sample if one.module.endswith(options.module)]
+    counts: Counter[tuple[str, str]] = Counter()
+
+    def report(trial: Trial) -> None:
+        counts[list_modules()[trial.mutant.module][0], trial.outcome] += 1
+        if trial.outcome not in (KILLED, LATE):
+            _say(f"{trial.outcome}: {trial.mutant} [{len(trial.tests)} tests]")
+
+    try_mutants(trials, options.processes, begin + options.seconds, report)
     _print_table(counts)
+    n_left = len(trials) - sum(counts.values())
+    if n_left:
+        _say(f"{n_left} were left when the time was over.")
     return 0
 
 
 def _print_table(counts: Counter[tuple[str, str]]) -> None:
-    _say(f"| part | {KILLED} | {SURVIVED} | {UNDECIDED} | score |")
-    _say("|---|---|---|---|---|")
+    _say(f"| part | {' | '.join(OUTCOMES)} | score |")
+    _say("|---" * (len(OUTCOMES) + 2) + "|")
     for part in (*sorted({part for part, _ in counts}), "all"):
-        outcomes = [
-            sum(n for (name, end), n in counts.items() if end == outcome and part in (name, "all"))
-            for outcome in (KILLED, SURVIVED, UNDECIDED)
-        ]
-        score = f"{100 * outcomes[0] / max(1, sum(outcomes[:2])):.0f} %"
-        _say(f"| {part} | {' | '.join(map(str, outcomes))} | {score} |")
+        n = [sum(n for (name, end), n in counts.items() if end == one and part in (name, "all")) for one in OUTCOMES]
+        score = f"{100 * sum(n[:2]) / sum(n[:3]):.0f} %" if sum(n[:3]) else "-"
+        _say(f"| {part} | {' | '.join(map(str, n))} | {score} |")
 
 
 if __name__ == "__main__":

@@ -1,106 +1,203 @@
-"""A forked child for each mutant, which runs the tests of its module until one fails."""
+"""A forked child for each mutant, which runs tests that reach it until one fails.
+
+The tests are collected once. The child of a mutant is forked after that, puts it in place and runs its tests: the
+shortest of each file first, of at most `MOST_TESTS` that take at most `MOST_SEC` without the mutant.
+"""
 
 from __future__ import annotations
 
 import os
 import random
-import re
 import resource
 import signal
+import tempfile
 import time
 import warnings
-from collections.abc import Iterator, Sequence
-from functools import cache
-from pathlib import Path
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 
-from tests.mutants.mutating import Mutant, find_mutants, put_in_place
+from tests.mutants.mutating import Mutant, put_in_place
+from tests.mutants.reaching import OPTIONS, ReachedTests, list_modules, list_mutants
 from tests.requirements import ROOT
 
-__all__ = ["KILLED", "SURVIVED", "UNDECIDED", "choose_mutants", "find_tests", "list_modules", "try_mutant"]
+__all__ = [
+    "KILLED",
+    "LATE",
+    "SURVIVED",
+    "UNDECIDED",
+    "UNREACHED",
+    "Trial",
+    "choose_mutants",
+    "choose_tests",
+    "try_mutants",
+]
 
-SOURCE = ROOT / "src" / "callgrove"
-PARTS = ("binary/**/*.py", "model/**/*.py", "algebra/**/*.py", "modeling/**/*.py", "formats/**/*record*.py")
-KILLED, SURVIVED, UNDECIDED = "killed", "survived", "undecided"
-WARNING = "ignore:Module already imported:pytest.PytestAssertRewriteWarning"
-OPTIONS = ("-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", "not exhaustive", "-W", WARNING)
-N_FILES = 5  # of tests, for one mutant
-CPU_SEC = 30
+KILLED, LATE, SURVIVED, UNREACHED, UNDECIDED = "killed", "too long", "survived", "unreached", "undecided"
+MOST_TESTS = 80
+MOST_SEC = 12.0
+LEAST_SEC = 10
 SILENCE_SEC = 300.0
 
 
-def list_modules() -> dict[str, Path]:
-    """Return the modules that mutants are made of, and their files."""
-    files = sorted({file for part in PARTS for file in SOURCE.glob(part) if file.name != "__init__.py"})
-    return {"callgrove." + ".".join(file.relative_to(SOURCE).with_suffix("").parts): file for file in files}
+@dataclass
+class Trial:
+    """A mutant, the tests that it is given to, and what came of it."""
+
+    mutant: Mutant
+    tests: Sequence[str]
+    cpu_sec: float  # of the tests without the mutant
+    outcome: str = UNDECIDED
+    begin: float = field(default_factory=time.monotonic)
+
+    @property
+    def most_sec(self) -> int:
+        """Processor time after which the tests do not come to an end: each has its time limit, which it would miss."""
+        return LEAST_SEC + int(10 * self.cpu_sec)
 
 
-def choose_mutants(n: int, seed: int) -> Iterator[Mutant]:
-    """Yield a sample, in which every module has its share by the number of its mutants."""
-    everything = [mutant for module, file in list_modules().items() for mutant in find_mutants(file, module)]
-    yield from random.Random(seed).sample(everything, min(n, len(everything)))
+def choose_mutants(n: int, seed: int, part: str = "") -> list[Mutant]:
+    """Return a sample of all mutants, or of those of one part: the same one while the modules are the same."""
+    modules = list_modules()
+    everything = [mutant for mutant in list_mutants() if part in ("", modules[mutant.module][0])]
+    return random.Random(seed).sample(everything, min(n, len(everything)))
 
 
-def find_tests(module: str) -> list[Path]:
-    """Return the files of tests that name a module, those first that are called like it; else those of its package."""
-    *package, name = module.split(".")
-    pattern = re.compile(rf"\b{re.escape(module)}\b|from {re.escape('.'.join(package))} import .*\b{name}\b")
-    parent = ".".join(package)
-    naming = [file for file, text in _read_tests().items() if parent in text and pattern.search(text)]
-    beside = sorted((ROOT / "tests" / package[1]).rglob("test_*.py")) if len(package) > 1 else []
-    ordered = dict.fromkeys([*sorted(naming, key=lambda file: name.rstrip("s") not in file.name), *beside])
-    return [file for file in ordered if "browser" not in file.parts][:N_FILES]
+def choose_tests(reached: ReachedTests, mutant: Mutant) -> tuple[list[str], float]:
+    """Return the tests that a mutant is given to, and their time: from all files in turn, those first that are called
+    like its module."""
+    own = mutant.module.split(".")[-1].rstrip("s")
+    turns: dict[str, int] = {}
+    ranked: list[tuple[int, bool, str]] = []
+    for name in reached.of(mutant):
+        file = name.partition("::")[0]
+        turns[file] = turns.get(file, -1) + 1
+        ranked.append((turns[file] // (8 if own in file else 1), own not in file, name))
+    chosen: list[str] = []
+    seconds = 0.0
+    for _, _, name in sorted(ranked, key=lambda rank: rank[:2]):
+        if len(chosen) < MOST_TESTS and seconds + reached.seconds[name] <= MOST_SEC:
+            chosen.append(name)
+            seconds += reached.seconds[name]
+    return chosen, seconds
 
 
-@cache
-def _read_tests() -> dict[Path, str]:
-    return {file: file.read_text("utf-8") for file in sorted((ROOT / "tests").rglob("test_*.py"))}
+def try_mutants(trials: Sequence[Trial], n_processes: int, deadline: float, report: Callable[[Trial], None]) -> None:
+    """Run the tests of some mutants, as many as begin before a time, and report each when its outcome is known."""
+    files = sorted({name.partition("::")[0] for trial in trials for name in trial.tests})
+    for trial in trials:
+        if not trial.tests:
+            trial.outcome = UNREACHED
+            report(trial)
+    if not files:
+        return
+    with tempfile.TemporaryDirectory(prefix="callgrove-mutants-") as scratch, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HYPOTHESIS_STORAGE_DIRECTORY", f"{scratch}/hypothesis")  # a mutant's examples are not ours
+        runner = _Runner([trial for trial in trials if trial.tests], n_processes, deadline, report)
+        code = pytest.main(
+            [f"--basetemp={scratch}/tests", *OPTIONS, *(str(ROOT / file) for file in files)],
+            plugins=[runner],
+        )
+    if code not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
+        raise SystemExit(f"the tests could not be collected: {code!r}")
 
 
-def try_mutant(mutant: Mutant | None, tests: Sequence[Path]) -> str:
-    """Run the tests of a mutant in a child, or of the code as it is. One that takes too long is undecided."""
+class _Runner:
+    """Takes the place of the loop that runs the tests."""
+
+    def __init__(
+        self, trials: Sequence[Trial], n_processes: int, deadline: float, report: Callable[[Trial], None]
+    ) -> None:
+        self.left = list(trials)
+        self.n_processes = n_processes
+        self.deadline = deadline
+        self.report = report
+        self.running: dict[int, Trial] = {}
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_configure(self, config: pytest.Config) -> None:
+        """Let pytest itself say nothing."""
+        config.pluginmanager.unregister(name="terminalreporter")
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        items = {item.nodeid: item for item in session.items}
+        while self.left or self.running:
+            if time.monotonic() > self.deadline:
+                self.left.clear()
+            while self.left and len(self.running) < self.n_processes:
+                trial = self.left.pop(0)
+                trial.begin = time.monotonic()
+                self.running[_fork(session, trial, [items[name] for name in trial.tests if name in items])] = trial
+            for child, outcome in self._collect_ended():
+                trial = self.running.pop(child)
+                trial.outcome = outcome
+                self.report(trial)
+            time.sleep(0.02)
+        session.items = []
+        return True
+
+    def _collect_ended(self) -> Iterator[tuple[int, str]]:
+        for child in list(self.running):
+            pid, status = os.waitpid(child, os.WNOHANG)
+            if pid:
+                _end_group(child)  # what a test started
+                yield child, _judge(os.waitstatus_to_exitcode(status))
+            elif time.monotonic() - self.running[child].begin > SILENCE_SEC:
+                _end_group(child)
+                os.waitpid(child, 0)
+                yield child, UNDECIDED
+
+
+NOTICED, UNNOTICED, BROKEN = 1, 0, 70
+
+
+def _judge(code: int) -> str:
+    if code == BROKEN:
+        raise AssertionError("a mutant could not be put in place")
+    if code == UNNOTICED:
+        return SURVIVED
+    return LATE if code == -signal.SIGXCPU else KILLED
+
+
+def _end_group(child: int) -> None:
+    try:
+        os.killpg(child, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+
+
+def _fork(session: pytest.Session, trial: Trial, items: Sequence[pytest.Item]) -> int:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         child = os.fork()
     if not child:
-        _be_child(mutant, tests)
-    deadline = time.monotonic() + SILENCE_SEC
-    while time.monotonic() < deadline:
-        pid, status = os.waitpid(child, os.WNOHANG)
-        if pid:
-            return _judge(os.waitstatus_to_exitcode(status))
-        time.sleep(0.02)
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    return UNDECIDED
+        _be_child(session, trial, items)
+    return child
 
 
-FAILED = (pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.INTERRUPTED)  # also where tests cannot be imported any more
-
-
-def _judge(code: int) -> str:
-    if code == pytest.ExitCode.OK:
-        return SURVIVED
-    if code == -signal.SIGXCPU:
-        return UNDECIDED
-    if code in FAILED or code < 0:
-        return KILLED
-    raise AssertionError(f"the tests do not run: exit code {code}")
-
-
-def _be_child(mutant: Mutant | None, tests: Sequence[Path]) -> None:
-    code = 70
+def _be_child(session: pytest.Session, trial: Trial, items: Sequence[pytest.Item]) -> None:
+    code = BROKEN
     try:
+        os.setpgid(0, 0)
         nowhere = os.open(os.devnull, os.O_RDWR)
         for number in (0, 1, 2):
             os.dup2(nowhere, number)
-        resource.setrlimit(resource.RLIMIT_CPU, (CPU_SEC, CPU_SEC + 5))
+        used = int(time.process_time()) + 1
+        resource.setrlimit(resource.RLIMIT_CPU, (used + trial.most_sec, used + trial.most_sec + 5))
         resource.setrlimit(resource.RLIMIT_DATA, (3 << 30, 3 << 30))
-        if mutant is not None:
-            put_in_place(mutant, list_modules()[mutant.module])
-        code = int(pytest.main([*OPTIONS, *map(str, tests)]))
-    except BaseException:
-        code = 71
+        put_in_place(trial.mutant, list_modules()[trial.mutant.module][1])
+        code = NOTICED
+        code = _run_until_one_fails(session, items)
     finally:
         os._exit(code)
+
+
+def _run_until_one_fails(session: Any, items: Sequence[pytest.Item]) -> int:
+    for item, following in zip(items, [*items[1:], None], strict=True):
+        item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+        if session.testsfailed:
+            return NOTICED
+    return UNNOTICED

@@ -326,7 +326,8 @@ def misfit_floors(models: Models) -> Floats:
         rows = np.flatnonzero(known & (metric == number))
         rows = rows[np.argsort(models.costs.smape[rows], kind="stable")]
         half = int(np.searchsorted(np.cumsum(cost[rows]), cost[rows].sum() / 2))
-        floors[number] = models.costs.smape[rows[half]] * np.sqrt((cost[rows] ** 2).sum()) / cost[rows].sum()
+        shares = cost[rows] / cost[rows].max()  # squares of large costs exceed what a double holds
+        floors[number] = models.costs.smape[rows[half]] * np.sqrt((shares**2).sum()) / shares.sum()
     return floors
 
 

@@ -9,6 +9,7 @@ import shutil
 import sqlite3
 import tempfile
 import weakref
+from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import quote
 
@@ -159,10 +160,11 @@ def _connect(path: Path, mode: str) -> sqlite3.Connection:
 
 
 class SqliteErrors:
-    """A context that turns SQLite's errors into ours, which name the file and the table."""
+    """A context that turns SQLite's errors into ours, which name the file and the table. `find_damage` is asked whether
+    it is the file that needs more memory than there is."""
 
-    def __init__(self, path: Path, section: str) -> None:
-        self._path, self._section = path, section
+    def __init__(self, path: Path, section: str, find_damage: Callable[[], str] | None = None) -> None:
+        self._path, self._section, self._find_damage = path, section, find_damage
 
     def __enter__(self) -> None:
         return
@@ -175,6 +177,11 @@ class SqliteErrors:
         if isinstance(error, MemoryError) and self._section == OPENING:  # the tables of no sound file need so much
             raise CorruptFile(
                 self._path, self._section, expected="a readable database", found="definitions of tables without an end"
+            ) from error
+        damage = self._find_damage() if type(error) is MemoryError and self._find_damage is not None else ""
+        if damage:  # SQLite allocates what a row announces, and NumPy has an error of its own
+            raise CorruptFile(
+                self._path, self._section, expected="rows that fit into memory", found=f"{damage!r}, says SQLite"
             ) from error
         if isinstance(error, sqlite3.Error | UnicodeDecodeError):  # the second: of SQLite's own message
             said = f"SQLite says: {error}" if isinstance(error, sqlite3.Error) else "names that are no text"

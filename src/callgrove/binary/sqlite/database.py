@@ -208,7 +208,15 @@ class SqliteFile:
         }
 
     def errors(self, section: str) -> SqliteErrors:
-        return SqliteErrors(self.path, section)
+        return SqliteErrors(self.path, section, self._find_damage)
+
+    def _find_damage(self) -> str:
+        """Return the first thing that SQLite finds wrong with the file, if any."""
+        try:
+            (found,) = self.connection.execute("PRAGMA quick_check(1)").fetchone()
+        except (sqlite3.Error, MemoryError):
+            return "damage that cannot be told"
+        return "" if found == "ok" else str(found).rpartition("\n")[2]
 
     # -- the way to its rows -------------------------------------------------------------------------------------------
 
