@@ -211,6 +211,13 @@ def test_what_stays_can_be_chosen(tmp_path: Path, capsys: Capture) -> None:
     )
 
 
+def test_frames_of_stacks_are_replaced_as_functions_are() -> None:
+    names = Replacements({"function": {"iterate": "function_7"}})
+    assert names.cell(["main", "iterate"]) == [names.text("function", "main"), "function_7"]
+    assert names.cell(("iterate", 3)) == ["function_7", 3]
+    assert names.cell([]) == []
+
+
 def test_replacements_are_never_names_of_the_input() -> None:
     names = Replacements({"function": {"a": "function_1"}})
     assert names.text("function", "b") == "function_2"

@@ -87,7 +87,10 @@ class Replacements:
         return invented
 
     def cell(self, cell: object) -> object:
-        """Return what stands for a cell of a table: texts are replaced, numbers stay."""
+        """Return what stands for a cell of a table: texts are replaced, those of lists as names of functions, since
+        the frames of stacks are such; numbers stay."""
+        if isinstance(cell, list | tuple):
+            return [self.text("function", one) if isinstance(one, str) else self.cell(one) for one in cell]
         return self.text("text", cell) if isinstance(cell, str) else cell
 
 
