@@ -367,13 +367,16 @@ def first_with_parents(order: Ints, parent: Ids, limit: int) -> Ints:
 
 def subtree_ends(parent: Ids) -> Ids:
     """Return one past the last context of each subtree, for contexts in preorder."""
-    ends = list(range(1, len(parent) + 1))
-    above = parent.tolist()
-    for context in range(len(ends) - 1, -1, -1):
-        up = above[context]
-        if up >= 0 and ends[up] < ends[context]:
-            ends[up] = ends[context]
-    return np.array(ends, np.int32)
+    n = len(parent)
+    by_parent = in_order(parent)
+    follows = parent[by_parent[1:]] == parent[by_parent[:-1]]  # a sibling, at which the subtree ends
+    ends = np.full(n, n, np.int32)
+    ends[by_parent[:-1][follows]] = by_parent[1:][follows]
+    # The subtree of a last child ends where that of its parent does.
+    owner = np.where((ends < n) | (parent < 0), np.arange(n), parent)
+    while (further := owner[owner] != owner).any():
+        owner[further] = owner[owner[further]]
+    return ends[owner]
 
 
 def nearest_above(chosen: Bools, owner: Ids) -> Ids:

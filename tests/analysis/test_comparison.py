@@ -16,8 +16,11 @@ from callgrove.analysis.comparison import Comparison, Question, compare
 from callgrove.errors import UsageError
 from callgrove.examples import example
 from callgrove.formats.registry import open_path
+from callgrove.model.builder import ExperimentBuilder
+from callgrove.model.contexts import ContextKind
 from callgrove.model.experiment import Experiment
-from callgrove.model.metrics import Aggregation, Metrics, Scope
+from callgrove.model.metrics import Aggregation, Metric, Metrics, Scope
+from callgrove.model.profiles import ProfileKind
 from tests.algebra.consistent import consistent, dense
 from tests.algebra.reference import cube_a, cube_b
 from tests.exhaustive import try_examples
@@ -69,6 +72,22 @@ def test_minima_that_are_not_there_are_empty() -> None:
     assert found["main"]["difference"] == 0.5 - 50
     only = found["main->foo->new"]
     assert (only["left"], only["right"], only["difference"], only["ratio"]) == (None, 0.5, None, None)
+
+
+def test_a_change_in_many_places_is_said_to_be_spread() -> None:
+    n = 400
+    inputs = []
+    for seconds in (1.0, 2.0):
+        builder = ExperimentBuilder("test", path="t")
+        root = builder.add_context(-1, ContextKind.FUNCTION, builder.region(ContextKind.FUNCTION, "main"))
+        for k in range(n):
+            builder.add_context(root, ContextKind.FUNCTION, builder.region(ContextKind.FUNCTION, f"f{k}"))
+        builder.add_profile(ProfileKind.THREAD)
+        row = builder.add_metric(Metric("time", Scope.EXCLUSIVE, "sec"))
+        builder.add_values(0, np.arange(1, n + 1), row, np.full(n, seconds))
+        inputs.append(builder.build())
+    sentence = compare(inputs, Question("time")).sentence
+    assert sentence.endswith(" is 100 % slower: it is spread over 400 call paths, with 0.2 % of it in the largest")
 
 
 def test_extremes_are_more_or_less_and_have_no_parts() -> None:

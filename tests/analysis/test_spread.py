@@ -232,6 +232,8 @@ def test_the_default_is_the_first_of_which_there_are_several() -> None:
 
 
 def test_a_kind_that_nothing_has_is_refused() -> None:
+    with pytest.raises(UsageError, match="no profile has a gpu; there is 1 rank, "):
+        places([ProfileKind.THREAD], [[(RANK, 0, 0, 0)]]).imbalance(over="gpu")
     with pytest.raises(UsageError, match="no profile has a gpu; there are 4 ranks, 4 threads, 1 run"):
         tree_t().imbalance(over="gpu")
     with pytest.raises(UsageError, match="there is no 'core' to compare; there are rank, thread, gpu, node, run"):

@@ -169,6 +169,7 @@ def test_golden_of_formats(capsys: Capture) -> None:
             ["top", CORPUS / "hpcrun" / "2016.12" / "pth4.m", "--rank", "9"],
             r"no profile has rank 9 \(there is only 0\)",
         ),
+        (["top", PTH4, "--by", "fucntion"], r"invalid choice: 'fucntion' \(choose .* \(did you mean 'function'\?\)"),
         (["top", PTH4, "--by", "color"], r"invalid choice: 'color'"),
         (["top", PTH4, "--format", "xml"], r"invalid choice: 'xml'"),
         (["export", PTH4], r"name a table: --table profiles, metrics, .* or series"),

@@ -222,6 +222,11 @@ def test_a_label_is_the_unit() -> None:
         ("a = time ^ visits", "cannot raise to a power in occ at character 10 of"),
         ("a = time ^ (x / x)", "a power of sec needs a number on its right at character 10 of"),
         ("time = 2 * time", "'time' at character 1 of 'time = 2 * time' is measured already"),
+        (
+            "CPUTIME = 2",
+            "'CPUTIME' at character 1 of 'CPUTIME = 2' already names the measured metric 'CPUTIME (sec)'",
+        ),
+        ("VISITS = 2", "'VISITS' at character 1 of 'VISITS = 2' already names the measured metric 'visits'"),
         ("a = a + 1", "'a' at character 5 of 'a = a + 1' is defined only later"),
         ("a = CPUTIME (sec)", "there is no function 'CPUTIME' at character 5"),
         ("a = `vists`", "there is no metric 'vists' at character 5"),
@@ -255,6 +260,14 @@ def test_errors_point_at_the_character(text: str, message: str) -> None:
     assert str(error.value).startswith(message)
     assert str(pickle.loads(pickle.dumps(error.value))) == str(error.value)
     assert error.value.exit_code == 2
+
+
+def test_names_that_capture_no_measured_metric_are_free() -> None:
+    """`time` is one of two that TIME could be, and CPUTIME in another unit is never meant by the shorter name."""
+    assert define(METRICS, "TIME = 2").name == "TIME"
+    assert define(METRICS, "`CPUTIME (ms)` = 2").name == "CPUTIME (ms)"
+    derived = Metrics((*METRICS, define(METRICS, "half = time / 2")))
+    assert define(derived, "Half = 2").name == "Half"
 
 
 def test_what_is_no_text_defines_nothing() -> None:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from callgrove.arrays import NO_OFFSET
 from callgrove.errors import UsageError
+from callgrove.model import joining
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.computed_values import ChainedValues, Link
 from callgrove.model.contexts import ContextKind, ContextTree, Relation
@@ -315,6 +316,48 @@ def test_grouping_does_not_matter(inputs: list[ContextTree], options: dict[str, 
     last = unify(inputs[cut - 1 :], **options)
     pairwise = unify([*inputs[: cut - 1], last.tree], **options)
     assert described(pairwise.tree) == described(whole.tree)
+
+
+@given(st.lists(ALIKE, min_size=1, max_size=4), OPTIONS, st.data())
+def test_levels_and_single_contexts_match_alike(
+    inputs: list[ContextTree], options: dict[str, Any], data: st.DataObject
+) -> None:
+    one_by_one = Unifier(ExperimentBuilder("test"), **options)
+    mixed = Unifier(ExperimentBuilder("test"), **options)
+    for tree in inputs:
+        expected = one_by_one.add(tree)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(joining, "FEW", 0)
+            patch.setattr(joining, "WIDE", 0 if data.draw(st.booleans()) else 1000)
+            assert mixed.add(tree).tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("copies", [1, 3])
+def test_large_trees_match_level_by_level_as_they_do_one_by_one(copies: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three copies below one root have siblings that look the same, which stay apart."""
+    inputs = [_wide_tree(seed, copies) for seed in (1, 2, 3)]
+    found = unify(inputs)
+    monkeypatch.setattr(joining, "FEW", 10**9)
+    expected = unify(inputs)
+    assert [ids.tolist() for ids in found.maps] == [ids.tolist() for ids in expected.maps]
+    assert described(found.tree) == described(expected.tree)
+    assert max(map(len, inputs)) < len(found.tree) < sum(map(len, inputs))
+
+
+def _wide_tree(seed: int, copies: int) -> ContextTree:
+    rng = np.random.default_rng(seed)
+    n = 2500
+    grown = (rng.random(n) * np.arange(n)).astype(np.int64) + 1
+    parents, names = [np.array([-1])], [np.array([0])]
+    for copy in range(copies):
+        parents.append(np.append(0, grown[1:] + n * copy))
+        names.append(np.append(0, rng.integers(0, 5, n - 1)))
+    builder = ExperimentBuilder("test")
+    for name in "fghij":
+        builder.region(ContextKind.FUNCTION, name)
+    parent, region = np.concatenate(parents), np.concatenate(names)
+    builder.add_contexts(parent=parent, kind=np.full(len(parent), int(ContextKind.FUNCTION)), region=region)
+    return builder.build().contexts
 
 
 def _through(mapping: Any, second: Unified) -> Any:

@@ -67,7 +67,7 @@ def test_parameters_in_another_order() -> None:
 
 
 def test_nothing_in_common() -> None:
-    with pytest.raises(UsageError, match="no call path and metric is in both"):
+    with pytest.raises(UsageError, match=r"in both studies: .* of the left is main .*, of the right other"):
         LEFT.compare_models(study(other=[1.0] * 5), {"p": 64})
     other = Study.from_values(["n"], [[p] for p in P], [("main", "time", k, [1.0]) for k in range(5)])
     with pytest.raises(UsageError, match="have nothing in common"):

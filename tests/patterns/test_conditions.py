@@ -75,6 +75,9 @@ def test_rows_that_fulfil_a_condition(text: str, expected: list[int]) -> None:
     ("text", "words"),
     [
         ("tme > 5", "there is no metric or column 'tme' at character 1 of 'tme > 5'; did you mean 'time'?"),
+        ("name = main", "'main' at character 8 of 'name = main'; a text stands in single quotes: 'main'"),
+        ("nam = name", "'nam' at character 1 of 'nam = name'; a text stands in single quotes: 'nam'"),
+        ("time = tme", "'tme' at character 8 of 'time = tme'; did you mean 'time'?"),
         ("size > 5", "'size' fits 'size' and 'size .MB.' at character 1 of 'size > 5'; name one of them"),
         ("n > 5%", "there is no whole that a percentage could be of at character 5"),
         ("time > 5kB", "cannot compare sec with kB at character 8"),

@@ -91,6 +91,7 @@ def test_what_is_nested_in_functions_is_passed_over() -> None:
         ("main -> slove", "there is no context 'slove'; did you mean 'solve'"),
         ("kernel -> main", "no context fits 'kernel -> main'"),
         ("/^nothing/", "no context fits"),
+        ("*[?name = main]", r"'main' at character 11 of .*; a text stands in single quotes: 'main'$"),
         (
             "solve[?tme > 5]",
             r"there is no metric or column 'tme' at character 8 of 'solve\[\?tme > 5\]'; did you mean 'time'",

@@ -460,6 +460,9 @@ def define(metrics: Metrics, text: str, later: Collection[str] = ()) -> Metric:
     if name in metrics.quantities:
         already = "defined" if metrics.first(name).is_derived else "measured"
         raise DefinitionError(f"{name!r}", text, at, f" is {already} already")
+    if captured := _find_captured(reader.names, name):
+        hint = f" already names the measured metric {captured!r}, in other words; choose another name"
+        raise DefinitionError(f"{name!r}", text, at, hint)
     if len(name) > LONGEST_NAME or not name.isprintable():
         raise reader.fail("expected a name of printable characters, not too many,", at)
     if text[head.end() : head.end() + 1] != "=":
@@ -469,6 +472,16 @@ def define(metrics: Metrics, text: str, later: Collection[str] = ()) -> Metric:
         raise reader.fail(f"formulas over formulas are more than {MOST_LEVELS} levels deep", at)
     unit = formula.unit if head["unit"] is None else head["unit"].strip()
     return derived_metric(name, formula.derivation, Metric(name, Scope.NONE, unit), formula.adds_up)
+
+
+def _find_captured(names: Names, name: str) -> str:
+    """Return the measured metric that a name stands for so far, by its case or without its unit in brackets, and that
+    would no longer be meant by it; empty where there is none, or more than one."""
+    fitting = names.find(name)
+    if len(fitting) != 1 or names.metrics.first(fitting[0]).is_derived:
+        return ""
+    known = fitting[0].lower()
+    return fitting[0] if name.lower() in (known, _without_unit(known)) else ""
 
 
 def with_metric(experiment: Experiment, *definitions: str) -> Experiment:

@@ -11,7 +11,17 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from callgrove.arrays import ABSENT, NO_OFFSET, Ids, Ints, absent_stays, distinct
+from callgrove.arrays import (
+    ABSENT,
+    NO_OFFSET,
+    Directory,
+    Ids,
+    Ints,
+    absent_stays,
+    distinct,
+    distinct_rows,
+    in_order,
+)
 from callgrove.errors import UsageError
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.computed_values import SOURCES, ChainedValues, Link
@@ -46,6 +56,11 @@ PLACES = ("file", "line", "module", "offset")  # what matching may ignore: build
 
 ROOT = "<root>"  # of measurements: it holds the others together
 ROOTS = {"<program root>": "main thread", "<thread root>": "application thread"}  # two generations of HPCToolkit
+
+KEY_BITS, SLOT_BITS = 31, 62
+WIDE = 64  # contexts per level, on average, from which on matching whole levels pays
+FEW = 2000  # contexts that are matched one by one, however wide the tree is
+FURTHER = 8  # times as many known contexts as a tree has are not worth sorting for it
 
 Key = tuple[object, ...]
 
@@ -102,7 +117,7 @@ class Unifier:
         self._keys: dict[Key, int] = {}
         self._mangled: dict[Key, list[str]] = {}  # by which regions that look the same are told apart
         self._unmangled: set[Key] = set()  # of regions of which no mangled name is known
-        self._known: dict[int, int] = {}  # unified parent, key and ordinal, packed -> unified context
+        self._known = KnownContexts()
 
     def add(self, tree: ContextTree, keep_elided: bool | None = None) -> Ids:
         """Match a tree with those added before; gives, for each of its contexts, the number in the builder.
@@ -118,33 +133,26 @@ class Unifier:
 
     def _match(self, tree: ContextTree, slots: Ints, keep_elided: bool) -> tuple[Ids, Ints]:
         """Return the number of every context, and which contexts are new, in the order of their numbers."""
-        n = tree.n_listed
-        above = tree.parent[:n].tolist()
-        numbers, fresh = [ABSENT] * len(tree), []
-        known, following = self._known, self._builder.n_contexts
-        for context, (slot, parent) in enumerate(zip(slots.tolist(), above, strict=True)):
-            key = ((numbers[parent] + 1 if parent >= 0 else 0) << 62) | slot
-            number = known.setdefault(key, following)
-            if number == following:
-                fresh.append(context)
-                following += 1
-            numbers[context] = number
+        n, following = tree.n_listed, self._builder.n_contexts
+        numbers = np.full(len(tree), ABSENT, np.int32)
+        numbers[:n], fresh = self._known.match(tree, slots, following, may_repeat=self._merge_equal)
         if keep_elided:
-            fresh.extend(range(n, len(tree)))
-            numbers[n:] = range(following, following + len(tree) - n)
-        return np.array(numbers, np.int32), np.array(fresh, np.int64)
+            following += len(fresh)
+            numbers[n:] = np.arange(following, following + len(tree) - n)
+            fresh = np.append(fresh, np.arange(n, len(tree)))
+        return numbers, fresh
 
     def _slots(self, tree: ContextTree, region_keys: list[Key]) -> Ints:
-        """Return key and ordinal of each context in one number below 2^62: (ordinal << 31) + key."""
+        """Return the slot of each context, key and ordinal in one number below 2^62: (ordinal << 31) + key."""
         keys = self._key_numbers(tree, region_keys)
         if self._merge_equal:
             return keys
-        order = np.lexsort((keys, tree.parent[: len(keys)]))
+        order = in_order(tree.parent[: len(keys)], keys)
         fresh = np.append(True, (np.diff(tree.parent[order]) != 0) | (np.diff(keys[order]) != 0))[: len(keys)]
         starts = np.flatnonzero(fresh)
         ordinal = np.empty(len(keys), np.int64)
         ordinal[order] = np.arange(len(keys)) - np.repeat(starts, np.diff(np.append(starts, len(keys))))
-        return (ordinal << 31) + keys
+        return (ordinal << KEY_BITS) + keys
 
     def _key_numbers(self, tree: ContextTree, region_keys: list[Key]) -> Ints:
         """Return what identifies each context below its parent, as a number that is the same in all trees."""
@@ -152,11 +160,8 @@ class Unifier:
         if self._by_name:
             return np.array([self._number((name,)) for name in names(tree)], np.int64)
         site = [tree.call_file] * ("file" in self._kept) + [tree.call_line] * ("line" in self._kept)
-        code = np.zeros(n, np.int64)
-        for column in (tree.region, tree.kind, tree.relation, *site):
-            _, code = np.unique((code << 32) + column[:n] + 1, return_inverse=True)
-        _, one, code = np.unique(code, return_index=True, return_inverse=True)
-        keys = self._keys_of(tree, one, region_keys)
+        cells, code = distinct_rows(*(column[:n] for column in (tree.kind, tree.relation, tree.region, *site)))
+        keys = self._keys_of(tree, list(cells), region_keys)
         numbers = np.array([self._number(key) for key in keys], np.int64)[code]
         for context in sorted(c for c in tree.parameters if c < n):
             numbers[context] = self._number((*keys[code[context]], tree.parameters[context]))
@@ -165,17 +170,15 @@ class Unifier:
     def _number(self, key: Key) -> int:
         return self._keys.setdefault(key, len(self._keys))
 
-    def _keys_of(self, tree: ContextTree, contexts: Ints, region_keys: list[Key]) -> list[Key]:
+    def _keys_of(self, tree: ContextTree, cells: list[Ints], region_keys: list[Key]) -> list[Key]:
+        """Return the keys of rows of kinds, relations, regions and what counts of call sites."""
         regions: list[Key] = [*region_keys, ()]  # -1 picks the last: no region
-        columns: list[list[object]] = [
-            tree.kind[contexts].tolist(),
-            tree.relation[contexts].tolist(),
-            [regions[k] for k in tree.region[contexts].tolist()],
-        ]
+        kinds, relations, numbers, *site = cells
+        columns: list[list[object]] = [kinds.tolist(), relations.tolist(), [regions[k] for k in numbers.tolist()]]
         if "file" in self._kept:
-            columns.append(_texts(tree.call_file[contexts], tree.regions.files.paths))
+            columns.append(_texts(site.pop(0), tree.regions.files.paths))
         if "line" in self._kept:
-            columns.append(tree.call_line[contexts].tolist())
+            columns.append(site.pop(0).tolist())
         return list(zip(*columns, strict=True))
 
     def _region_keys(self, tree: ContextTree) -> list[Key]:
@@ -265,6 +268,101 @@ class Unifier:
         return out, files
 
 
+class KnownContexts:
+    """The contexts of the trees so far, found by unified parent and slot.
+
+    Wide trees are matched level by level with sorted keys, others one context after the other with a dictionary, which
+    is made once a tree needs it. Both give the same numbers.
+    """
+
+    def __init__(self) -> None:
+        self._added: list[tuple[Ids, Ints, Ids]] = []  # of each tree, what was new: parent, slot and number
+        self._n_known = 0
+        self._by_slot: dict[int, int] = {}  # parent + 1 and slot, packed -> number
+        self._n_in_dictionary = 0  # of what was added
+
+    def match(self, tree: ContextTree, slots: Ints, following: int, may_repeat: bool) -> tuple[Ids, Ints]:
+        """Return the number of each listed context, and which are new: these are numbered from `following` on, in
+        order. `may_repeat` tells whether siblings can have the same slot."""
+        parent = tree.parent[: tree.n_listed]
+        packed = self._pack(tree, slots, following)
+        if packed is None:
+            numbers, fresh = self._match_one_by_one(parent, slots, following)
+        elif not self._n_known and not may_repeat:
+            numbers, fresh = np.arange(following, following + len(parent), dtype=np.int32), np.arange(len(parent))
+        else:
+            numbers, fresh = _match_levels(tree, *packed, following, may_repeat)
+        if len(fresh):
+            self._added.append((_numbers_above(numbers, parent[fresh]), slots[fresh], numbers[fresh]))
+            self._n_known += len(fresh)
+        if packed is None:
+            self._n_in_dictionary = len(self._added)
+        return numbers, fresh
+
+    def _match_one_by_one(self, parent: Ids, slots: Ints, following: int) -> tuple[Ids, Ints]:
+        known = self._by_slot
+        for added in self._added[self._n_in_dictionary :]:
+            for above, slot, number in zip(*(column.tolist() for column in added), strict=True):
+                known[(above + 1) << SLOT_BITS | slot] = number
+        numbers: list[int] = []
+        fresh = []
+        for context, (slot, above) in enumerate(zip(slots.tolist(), parent.tolist(), strict=True)):
+            key = ((numbers[above] + 1 if above >= 0 else 0) << SLOT_BITS) | slot
+            number = known.setdefault(key, following)
+            if number == following:
+                fresh.append(context)
+                following += 1
+            numbers.append(number)
+        return np.array(numbers, np.int32), np.array(fresh, np.int64)
+
+    def _pack(self, tree: ContextTree, slots: Ints, following: int) -> tuple[Directory, Ints, int] | None:
+        """Return what is known by its keys, the slots of a tree as smaller numbers, and how many of these there can be;
+        None where matching level by level is not possible, or does not pay."""
+        n = tree.n_listed
+        if n < FEW or self._n_known > FURTHER * n or n < WIDE * (int(tree.depth[:n].max(initial=0)) + 1):
+            return None
+        nothing = np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0, np.int32)
+        above, known_slots, numbers = (np.concatenate(part) for part in zip(nothing, *self._added, strict=True))
+        every = slots, known_slots
+        n_keys = 1 + max(int((part & ((1 << KEY_BITS) - 1)).max(initial=0)) for part in every)
+        n_ordinals = 1 + max(int(part.max(initial=0)) >> KEY_BITS for part in every)
+        n_slots = n_keys * n_ordinals
+        if n_slots * (following + n + 1) >= 1 << SLOT_BITS:
+            return None
+        small, known_small = ((part >> KEY_BITS) * n_keys + (part & ((1 << KEY_BITS) - 1)) for part in every)
+        keys = (above + np.int64(1)) * n_slots + known_small
+        return Directory(keys, numbers), small, n_slots
+
+
+def _match_levels(
+    tree: ContextTree, known: Directory, slots: Ints, n_slots: int, following: int, may_repeat: bool
+) -> tuple[Ids, Ints]:
+    """Return what `KnownContexts.match` returns. New contexts have `following` and their id as their number at first,
+    so that what is below them has a key."""
+    n = tree.n_listed
+    parent = tree.parent[:n]
+    numbers = np.full(n + 1, ABSENT, np.int64)  # the last is above roots
+    for level in tree.levels:
+        keys = (numbers[parent[level]] + 1) * n_slots + slots[level]
+        numbers[level] = known[keys]
+        is_new = numbers[level] < 0
+        new = level[is_new]
+        if may_repeat:
+            _, first, same = np.unique(keys[is_new], return_index=True, return_inverse=True)
+            numbers[new] = following + new[first][same]
+        else:
+            numbers[new] = following + new
+    numbers = numbers[:n]
+    is_fresh = numbers == following + np.arange(n)
+    ranks = np.append(np.arange(following), following + np.cumsum(is_fresh) - 1)
+    return ranks[numbers].astype(np.int32), np.flatnonzero(is_fresh)
+
+
+def _numbers_above(numbers: Ids, parent: Ids) -> Ids:
+    """Return the numbers of parents, absent for those of roots."""
+    return np.where(parent >= 0, numbers[parent], np.int32(ABSENT))
+
+
 def _details(regions: Regions, region: int, mangled: dict[int, str]) -> dict[str, str]:
     """Return the details of a region, with the mangled name by which it is known."""
     details = dict(regions.details.get(region, {}))
@@ -277,8 +375,10 @@ def _details(regions: Regions, region: int, mangled: dict[int, str]) -> dict[str
 
 def _present(*columns: Ids) -> Ids:
     """Return the ids that occur, in order."""
-    ids: Ids = np.unique(np.concatenate(columns))
-    return ids[ids >= 0]
+    seen = np.zeros(1 + max((int(column.max(initial=ABSENT)) + 1 for column in columns), default=0), np.bool_)
+    for column in columns:
+        seen[column] = True  # absent ids mark the last
+    return np.flatnonzero(seen[:-1]).astype(np.int32)
 
 
 def names(tree: ContextTree) -> list[str]:
@@ -298,7 +398,7 @@ def names(tree: ContextTree) -> list[str]:
     return texts
 
 
-def _texts(ids: Ids, table: tuple[str, ...]) -> list[object]:
+def _texts(ids: Ids | Ints, table: tuple[str, ...]) -> list[object]:
     return [table[k] if k >= 0 else "" for k in ids.tolist()]
 
 

@@ -149,7 +149,12 @@ def compare_models(left: Models, right: Models, at: Floats, metric: Sequence[str
     theirs = {key: n for n, key in enumerate(_keys(right, renamed))}
     pairs = [(numbers.get(key, -1), theirs.get(key, -1)) for key in dict.fromkeys([*numbers, *theirs])]
     if not any(min(pair) >= 0 for pair in pairs):
-        nothing = "no call path and metric is in both studies; "
+        first = [next(_keys(models, renamed), ("none", "")) for models in (left, right)]
+        left_one, right_one = (f"{path} ({metric})" if metric else path for path, metric in first)
+        nothing = (
+            "no call path and metric is in both studies: the first one of the left is "
+            f"{left_one}, of the right {right_one}; "
+        )
         raise UsageError(nothing, Parameter('export("series")'), " lists them")
     return ModelComparison(left, right, at, tuple(pairs))
 

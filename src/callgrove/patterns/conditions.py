@@ -251,6 +251,8 @@ class _Evaluation:
         return chosen
 
     def _compare(self, test: Comparison) -> Bools:
+        self._require_quotes(test.left, test.right)
+        self._require_quotes(test.right, test.left)
         left, right = self._read(test.left), self._read(test.right)
         if isinstance(left, (NumberValue, TextValue)):
             if isinstance(right, (NumberValue, TextValue)):
@@ -265,6 +267,15 @@ class _Evaluation:
         with np.errstate(invalid="ignore"):
             chosen: Bools = COMPARE[test.sign](left.values, number) & left.present
         return chosen & right.present if isinstance(right, NumberColumn) else chosen
+
+    def _require_quotes(self, known: Value, word: Value) -> None:
+        """Refuse a word that nothing is called, where a text could stand."""
+        if not isinstance(known, ColumnValue) or not isinstance(word, ColumnValue) or word.scope:
+            return
+        names = self.columns.find(word.name)
+        if not names and self.columns.find(known.name) and not isinstance(self._read(known), NumberColumn):
+            hint = f"; a text stands in single quotes: '{word.name}'"
+            raise self.fail(f"there is no metric or column {word.name!r}", word.position, hint)
 
     def _compare_texts(self, test: Comparison, left: TextColumn | CallPaths, right: Operand) -> Bools:
         if isinstance(right, (NumberColumn, NumberValue)):

@@ -22,6 +22,7 @@ __all__ = ["Change", "Side", "say_change", "short_names", "short_path"]
 NEAR = 1e-12  # relative; less is rounding
 ENOUGH = 0.8  # of a change: no more parts of it are named
 WORTH_NAMING = 0.05  # of a change
+SPREAD = 0.01  # of a change: where no call path has as much of it, none is named
 MOST_NAMED = 3
 OPPOSITE = 0.1  # of a change: what goes the other way is said as well
 LONGEST_NAME = 60
@@ -136,6 +137,8 @@ def _say_where(change: Change, write: Amount) -> str:
     order = np.argsort(-shares, kind="stable")[:MOST_NAMED].tolist()
     if shares.min(initial=0) <= -OPPOSITE or shares[order[0]] > 1 + OPPOSITE:
         return f": {_largest_amounts(change, write)}"
+    if shares[order[0]] < SPREAD and (n_paths := np.count_nonzero(shares)) > 1 / SPREAD:
+        return f": it is spread over {n_paths:,} call paths, with {_percent(shares[order[0]])} of it in the largest"
     covered = np.cumsum([0.0, *shares[order[:-1]]])  # by those that were named before
     named = [
         path

@@ -97,9 +97,10 @@ def choose_entities(
 
 def _demand(experiment: Experiment, entities: Entities, profiles: Ints | None) -> Entities:
     if not len(entities):
-        counts = ((kind, len(entities_of(experiment, kind, profiles))) for kind in ENTITIES)
-        there = ", ".join(count(n, kind) for kind, n in counts if n)
-        raise UsageError(f"{experiment.path}: no profile has a {entities.over}; there are {there}")
+        counts = [(kind, n) for kind in ENTITIES if (n := len(entities_of(experiment, kind, profiles)))]
+        there = ", ".join(count(n, kind) for kind, n in counts)
+        verb = "is" if counts and counts[0][1] == 1 else "are"  # as the first of them wants it
+        raise UsageError(f"{experiment.path}: no profile has a {entities.over}; there {verb} {there}")
     return entities
 
 
