@@ -380,7 +380,8 @@ def test_dump_and_refusals(tmp_path: Path, capsys: Capture) -> None:
 
 def _read_in_turn(texts: list[str], folder: Path) -> list[tuple[object, ...]]:
     """Return what one reader makes of files that it reads one after the other."""
-    dialect, out = Dialect(), []
+    dialect = Dialect()
+    out: list[tuple[object, ...]] = []
     for number, text in enumerate(texts):
         records = read_file(write(text, folder, f"{number}.cali"), dialect)
         tables = [
@@ -426,9 +427,12 @@ def test_files_that_are_alike_are_read_as_alone(other: str, tmp_path: Path) -> N
 def test_alike_files_are_not_taken_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     taken_apart: list[int] = []
     as_before = cali.CaliReader._read_lines
-    monkeypatch.setattr(
-        cali.CaliReader, "_read_lines", lambda self, data: (taken_apart.append(len(data)), as_before(self, data))[1]
-    )
+
+    def read_lines(reader: cali.CaliReader, data: bytes) -> object:
+        taken_apart.append(len(data))
+        return as_before(reader, data)
+
+    monkeypatch.setattr(cali.CaliReader, "_read_lines", read_lines)
     for run_number in range(6):
         write(_program(2**run_number, 1 / (1 + run_number)), tmp_path, f"run{run_number}.cali")
     experiment = read(tmp_path)
