@@ -10,6 +10,7 @@ import threading
 import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
+from time import process_time
 
 import numpy as np
 import pytest
@@ -359,3 +360,32 @@ def test_what_cannot_be_asked() -> None:
 def test_public_name() -> None:
     assert callgrove.sql is sql
     assert issubclass(UsageError, CallgroveError)
+
+
+@pytest.mark.parametrize(
+    ("engine", "text", "said"),
+    [
+        ("duckdb", "repeat('a', 1000000000)", "repeat makes at most 65,536 characters"),
+        ("duckdb", "repeat('a', 40000 + i.context)", "repeat makes at most 65,536 characters"),
+        ("duckdb", "lpad('a', 1000000000, 'b')", "lpad makes at most 65,536 characters"),
+        ("duckdb", "rpad('a', 1000000000, 'b')", "rpad makes at most 65,536 characters"),
+        ("sqlite", "hex(zeroblob(400000000))", "string or blob too big"),
+    ],
+)
+def test_texts_of_any_length_are_refused_before_they_are_made(engine: str, text: str, said: str) -> None:
+    """Engines hear of no interrupt while they make one, and DuckDB does not count its memory."""
+    most = "" if "i.context" not in text else " FROM (SELECT 30000 * context AS context FROM contexts) AS i"
+    before = process_time()
+    with pytest.raises(UsageError, match=said), sql(example(), f"SELECT length({text}){most}", engine) as answer:
+        answer.table()
+    assert process_time() - before < 2
+
+
+def test_bounded_functions_answer_as_before() -> None:
+    pytest.importorskip("duckdb")
+    query = (
+        "SELECT repeat('ab', 2), 'a'.repeat(3), repeat('a', NULL), repeat(NULL, 2), lpad('a', 3, 'b'), "
+        "lpad('a', NULL, 'b'), rpad('a', 3, 'b'), length(repeat('a', 65536))"
+    )
+    with sql(example(), query, "duckdb") as answer:
+        assert list(answer.rows()) == [("abab", "aaa", None, None, "bba", None, "abb", 65536)]

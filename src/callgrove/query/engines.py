@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import sqlite3
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -49,6 +50,7 @@ __all__ = ["DuckdbEngine", "SqliteEngine"]
 
 CACHE_KIB = 1 << 16
 STEPS = 100_000  # of SQLite's machine, after which Python may look for an interrupt
+LONGEST_TEXT = 1 << 24  # bytes of one text or blob: what makes longer ones takes no notice of time while it does
 ALLOWED = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE}
 FORBIDDEN_FUNCTIONS = {"load_extension", "fts3_tokenizer"}
 SQLITE_TYPES = {Type.INTEGER: "INTEGER", Type.REAL: "REAL", Type.TEXT: "TEXT"}
@@ -67,6 +69,7 @@ class SqliteEngine:
             self._connection.execute(f"PRAGMA {setting}").close()
         self._connection.execute(f"PRAGMA cache_size={-CACHE_KIB}").close()
         self._connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
+        self._connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_TEXT)
         if sys.version_info >= (3, 12):  # a name in double quotes that does not exist is no text
             self._connection.setconfig(sqlite3.SQLITE_DBCONFIG_DQS_DML, False)
         _add_functions(self._connection)
@@ -210,6 +213,9 @@ def _add_functions(connection: sqlite3.Connection) -> None:
 # unused columns. Before the query runs, the engine is told to open no other file, and its configuration is locked.
 #
 # Arithmetic is SQLite's: 5 / 2 is 2, nothing comes of dividing by zero, and NULL comes before all else.
+#
+# A function that makes long texts of short ones hears of no interrupt before it is done, and its memory does not count
+# for the limit; up to 2,048 rows are computed at once. Macros of the same names say how long a text may get.
 
 
 MEMORY = "512MB"
@@ -220,6 +226,12 @@ LIKE_SQLITE = {  # not every version has all of them
     "ieee_floating_point_ops": "false",
     "error_on_division_by_zero": "false",
     "default_null_order": "'nulls_first_on_asc_last_on_desc'",
+}
+MOST_REPEATED = 1 << 16  # characters, or items of a list
+BOUNDED = {
+    "repeat": ("x, n", "len(x)::HUGEINT * n", "BIGINT"),
+    "lpad": ("x, n, y", "n", "INTEGER"),
+    "rpad": ("x, n, y", "n", "INTEGER"),
 }
 SAFE = {
     "autoinstall_known_extensions": "false",
@@ -264,7 +276,17 @@ class DuckdbEngine:
         self._end = finalize(self, _delete, self._connection, folder)  # also where nobody closes it
         for name, value in LIKE_SQLITE.items():
             self._set_if_known(name, value)
+        for name, (parameters, length, count_type) in BOUNDED.items():
+            self._bound(name, parameters, length, count_type)
         self._tables: set[str] = set()
+
+    def _bound(self, name: str, parameters: str, length: str, count_type: str) -> None:
+        """Let a function refuse to make what is too long. Its argument does so: conditions do not keep DuckDB from
+        computing what is constant."""
+        error = f"error('{name} makes at most {MOST_REPEATED:,} characters')"
+        n = f"(CASE WHEN {length} > {MOST_REPEATED} THEN {error} ELSE n END)::{count_type}"
+        arguments = re.sub(r"\bn\b", lambda _: n, parameters)
+        self._connection.execute(f"CREATE MACRO {name}({parameters}) AS system.main.{name}({arguments})")
 
     def _has_progress_bar(self) -> bool:
         setting = self._connection.execute("SELECT current_setting('enable_progress_bar')").fetchone()
