@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import tracemalloc
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from callgrove.binary import compressed
-from callgrove.errors import CallgroveError, InputError
+from callgrove.errors import CallgroveError, InputError, RefusedInput
 from callgrove.formats.events.columns import ColumnStore
 from callgrove.formats.interface import ReadOptions, WriteOptions
 from callgrove.formats.registry import check_path, open_path
@@ -418,6 +419,55 @@ def test_a_gzip_bomb_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     path.write_bytes(gzip.compress(b"[" + json.dumps(event("X", 1, dur=1)).encode() + b"," + b" " * (4 << 20)))
     with pytest.raises(CallgroveError, match="times its size"):
         read(path)
+
+
+@pytest.mark.parametrize(
+    ("begin", "filling"),
+    [('{"ph":"X","ts":1,"name":"', "aaaa"), ('{"ph":"X","ts":1,"args":[1', ",[],{}"), ('"', "aaaa")],
+    ids=["text of an event", "list of an event", "text that is no event"],
+)
+def test_a_value_without_end_is_refused_early(
+    begin: str, filling: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The memory that it takes is bounded, not only the bytes that the file inflates to."""
+    monkeypatch.setattr(stream, "BLOCK", 1 << 14)
+    monkeypatch.setattr(stream, "MOST_OF_EVENT", 1 << 16)
+    path = tmp_path / "long.json.gz"
+    before = f"[{json.dumps(event('X', 1, dur=1))},"
+    text = before + begin + filling * ((4 << 20) // len(filling))
+    path.write_bytes(gzip.compress(text.encode(), 1))
+    tracemalloc.start()
+    try:
+        with pytest.raises(RefusedInput, match=f"byte {len(before)} of the text.* takes .* split it"):
+            list(stream.EventStream(path).batches())
+        assert tracemalloc.get_traced_memory()[1] < 4 << 20
+    finally:
+        tracemalloc.stop()
+    with pytest.raises(RefusedInput, match="more than any record"):
+        read(path)
+
+
+def test_a_long_value_beside_the_events_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Samples of stacks and texts of sources are longer than any event."""
+    monkeypatch.setattr(stream, "BLOCK", 1 << 10)
+    monkeypatch.setattr(stream, "MOST_OF_EVENT", 1 << 12)
+    path = written(tmp_path / "long.json", WHOLE, about={"text": "a" * (1 << 15)})
+    reading = stream.EventStream(path)
+    assert len([event for batch in reading.batches() for event in batch]) == len(WHOLE)
+    assert len(reading.header["about"]["text"]) == 1 << 15
+
+
+def test_numbers_beside_the_events_are_whole_where_blocks_end_in_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = written(tmp_path / "w.json", WHOLE, baseTimeNanoseconds=1234567890123456789, version=1.25, on=True)
+    for size in (1, 2, 3, 5, 7):
+        monkeypatch.setattr(stream, "BLOCK", size)
+        reading = stream.EventStream(path)
+        assert len([event for batch in reading.batches() for event in batch]) == len(WHOLE)
+        header = reading.header
+        assert (header["baseTimeNanoseconds"], header["version"], header["on"]) == (1234567890123456789, "1.25", True)
+        assert not reading.cut
 
 
 def test_blocks_of_any_size_give_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -190,3 +190,33 @@ def test_a_failure_leaves_nothing_but_what_was_flushed(tmp_path: Path) -> None:
     with pytest.raises(KeyError):
         fail(tmp_path / "run.db", flushed=True)
     assert read(tmp_path / "run.db", "rocpd-draft") == expected(1)
+
+
+@pytest.mark.parametrize("format_", ["rocpd-draft", "rocpd"])
+def test_a_closed_database_is_one_file_and_stays_so_when_read(format_: str, tmp_path: Path) -> None:
+    """A database with a write-ahead log would get files beside it from whoever only reads it."""
+    path = tmp_path / "run.db"
+    with open_writer(path, format_) as trace:
+        write_part(trace, places_of(trace), 0)
+        trace.flush()
+        assert path.with_name("run.db-wal").stat().st_size
+    content = path.read_bytes()
+    assert (content[18], content[19]) == (1, 1)  # SQLite's file format: written and read without a log
+    assert read(path, format_) == expected(1)
+    assert list(tmp_path.iterdir()) == [path]
+    assert path.read_bytes() == content
+
+
+@pytest.mark.parametrize("format_", ["rocpd-draft", "rocpd"])
+def test_a_database_is_whole_though_a_reader_has_it_open_at_the_end(format_: str, tmp_path: Path) -> None:
+    path = tmp_path / "run.db"
+    with open_writer(path, format_) as trace:
+        places = places_of(trace)
+        write_part(trace, places, 0)
+        trace.flush()
+        reader = sqlite3.connect(f"file:{path}?mode=ro", uri=True, isolation_level=None)
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        write_part(trace, places, 1)
+    reader.close()
+    assert read(path, format_) == expected(2)

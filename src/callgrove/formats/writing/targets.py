@@ -482,10 +482,23 @@ class SqliteTarget(Pending):
             self.database.close()
 
     def complete(self) -> None:
-        """Close, and move it into place."""
+        """Close, and move it into place; one in place ends as a single file without a log."""
+        self._end_log()
         self._disconnect()
         if self.pending is not None:
             self.pending.complete()
+
+    def _end_log(self) -> None:
+        """Work the log into the database and give it up: whoever only reads a database that has one would leave files
+        beside it. Where a reader has it open now, the log stays, but the database has what that reader allows."""
+        if self.pending is None and hasattr(self, "database"):
+            self.database.execute("PRAGMA busy_timeout=0")
+            try:
+                self.database.execute("PRAGMA journal_mode=DELETE")
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode & 0xFF not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+                    raise
+                self.database.execute("PRAGMA wal_checkpoint")
 
     def discard(self) -> None:
         """Discard a pending file entirely; of one in place, what was committed stays."""

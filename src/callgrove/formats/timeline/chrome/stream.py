@@ -21,16 +21,22 @@ from pathlib import Path
 from typing import Any
 
 from callgrove.binary.compressed import Stream, open_stream
+from callgrove.errors import RefusedInput
 
 __all__ = ["BATCH", "BEFORE_JSON", "Event", "EventStream", "looks_like_events"]
 
 Event = dict[str, Any]
 BLOCK = 1 << 22  # bytes of text that are read at a time
-LONGEST = 256 << 20  # characters of one event, or of one value beside the events
+MOST_OF_EVENT = 8 << 20  # bytes that the text and the values of one event take, about; real ones have kilobytes
+MOST_OF_MEMBER = 64 << 20  # the same of one value beside the events: stacks of samples, texts of sources
+WEIGHTS = {"{": 64, "[": 56, ",": 8}  # bytes of what a character stands for, once it is decoded
 BATCH = 1024  # events that are given at a time
 CHUNK = 1 << 19  # characters that are decoded at once: fewer cost more calls for each event, more do not stay in caches
 EVENTS_KEY = "traceEvents"
 NEAR_END = 16  # characters: the longest word of JSON, cut off
+CLOSING = '"]}'  # what strings and containers end with
+EXPONENT = ".eE+-"  # what a number may be cut after, though it would be one without that
+SHOWN = 60  # characters of a value that is refused
 BLANKS = re.compile(r"[\s\ufeff]*")
 SEPARATORS = re.compile(r"[\s,]*")
 BETWEEN = " \t\r\n,"
@@ -85,12 +91,12 @@ class EventStream:
 
     # -- text ----------------------------------------------------------------------------------------------------------
 
-    def _read_on(self, n_bytes: int = BLOCK) -> bool:
+    def _read_on(self, n_bytes: int = 0) -> bool:
         """Append a block to what is left of the text; return whether there was any."""
         if self._is_whole:
             return False
         pieces = [self._text[self._at :]]
-        wanted = n_bytes
+        wanted = n_bytes or BLOCK
         while wanted > 0 and (content := self._stream.read(min(wanted, BLOCK))):
             pieces.append(self._decode(content))
             wanted -= len(content)
@@ -111,27 +117,36 @@ class EventStream:
             if not self._read_on():
                 return ""
 
-    def _value(self) -> Any:
+    def _value(self, most: int | None = None) -> Any:
         """Return the value that begins here, reading on where the text ends in it."""
         while True:
             try:
-                value, self._at = self._scan(self._text, self._at)
+                value, end = self._scan(self._text, self._at)
             except StopIteration as stop:
-                self._demand_more(int(stop.value))
+                self._demand_more(int(stop.value), most or MOST_OF_EVENT)
             except json.JSONDecodeError as error:
                 open_end = error.msg.startswith(("Unterminated", "Invalid \\"))
-                self._demand_more(len(self._text) if open_end else error.pos)
+                self._demand_more(len(self._text) if open_end else error.pos, most or MOST_OF_EVENT)
             else:
-                if self._at < len(self._text) or not isinstance(value, int) or not self._read_on():
+                at_end = len(self._text) - end <= len(EXPONENT) and not self._text[end:].strip(EXPONENT)
+                may_go_on = at_end and self._text[end - 1] not in CLOSING  # a number
+                if not may_go_on or not self._read_on():
+                    self._at = end
                     return value
-                self._at = 0  # a number may go on
 
-    def _demand_more(self, failed_at: int) -> None:
+    def _demand_more(self, failed_at: int, most: int) -> None:
         """Read on if the value was cut by the end of the text; raise `_Cut` at the end of the file, and `ValueError`
-        where it is no JSON."""
+        where it is no JSON. A value that takes more room than any record is refused."""
         length = len(self._text) - self._at
-        if failed_at < len(self._text) - NEAR_END or length > LONGEST:
+        if failed_at < len(self._text) - NEAR_END:
             raise ValueError
+        if length + sum(n * self._text.count(char, self._at) for char, n in WEIGHTS.items()) > most:
+            begin = self._text[self._at : self._at + SHOWN]
+            raise RefusedInput(
+                f"{self.path}: the value at about byte {self._stream.n_read - length:,} of the text, which begins with "
+                f"{begin!r}, takes more than {most >> 20} MiB of memory, far more than any record; if it is right, "
+                "take it out of the file (jq can), or split it"
+            )
         if not self._read_on(max(BLOCK, length)):
             raise _Cut
 
@@ -171,7 +186,7 @@ class EventStream:
 
     def _member(self) -> Any:
         try:
-            return self._value()
+            return self._value(MOST_OF_MEMBER)
         except RecursionError:
             raise ValueError from None
 
