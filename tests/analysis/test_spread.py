@@ -222,7 +222,7 @@ def test_nodes_are_told_by_the_tree_or_by_their_numbers() -> None:
         builder.set_system(
             System(
                 np.append(place, ABSENT)[parents[order]].astype(np.int32),
-                [encoded[k] for k in order] if encoded is kinds else encoded.take(np.array(order)),
+                encoded.take(np.array(order)) if isinstance(encoded, Encoded) else [encoded[k] for k in order],
                 [names[k] for k in order],
                 absent,
             ),
