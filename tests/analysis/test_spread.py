@@ -20,14 +20,15 @@ from callgrove.analysis.spread import values as spread_values
 from callgrove.analysis.spread.entities import ENTITIES, EntityNames, entities_of
 from callgrove.analysis.spread.imbalance import Question, imbalance, spread_statistics
 from callgrove.analysis.spread.values import EntityCosts
-from callgrove.arrays import Encoded, Floats, Ints
+from callgrove.arrays import ABSENT, Encoded, Floats, Ints
 from callgrove.errors import UsageError
 from callgrove.examples import example
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.contexts import ContextKind
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Aggregation, Metric, Scope
-from callgrove.model.profiles import ProfileKind
+from callgrove.model.profiles import DEFAULT_ID_NAMES, Interpretation, ProfileKind
+from callgrove.model.system import System
 from callgrove.model.table import Table
 from tests.analysis.spread_trees import RANK, T_TIME, T_TREE, make, metric, tree_r1, tree_t
 from tests.model.strategies import experiments
@@ -202,6 +203,37 @@ STREAMS = places(
     [ProfileKind.THREAD, ProfileKind.GPU_STREAM, ProfileKind.GPU_STREAM],
     [[(RANK, 0, 0, 0), (3, 0, 0, 0)], *([(RANK, 0, 0, 0), (4, 0, 0, 0), (6, k, k, 0)] for k in (0, 1))],
 )
+
+
+def test_nodes_are_told_by_the_tree_or_by_their_numbers() -> None:
+    """Places of one name are one node; without a name on the tree, the number of the identifier tells."""
+    builder = ExperimentBuilder("test")
+    for node in (7, None, 1, 5, 5, None, 3):
+        number = () if node is None else ((DEFAULT_ID_NAMES.index("NODE"), node, node, Interpretation.SINGLE),)
+        builder.add_profile(ProfileKind.THREAD, number)
+    kinds = ("node", "process", "node", "process", "node", "process", "rack")
+    names = ("b", "", "", "", "b", "x", "r")
+    parents = np.array([ABSENT, 0, 6, 2, 6, 4, ABSENT], np.int32)
+    absent = np.full(len(kinds), ABSENT, np.int64)
+    shuffled = np.array([3, 1, 6, 5, 0, ABSENT, 2], np.int32)
+    for encoded in (kinds, Encoded(np.array([0, 1, 0, 1, 0, 1, 2], np.uint8), ("node", "process", "rack"))):
+        order = [6, *range(6)]  # parents come before children
+        place = np.argsort(order)
+        builder.set_system(
+            System(
+                np.append(place, ABSENT)[parents[order]].astype(np.int32),
+                encoded.take(np.array(order)) if isinstance(encoded, Encoded) else [encoded[k] for k in order],
+                [names[k] for k in order],
+                absent,
+            ),
+            np.append(place, ABSENT)[shuffled].astype(np.int32),
+        )
+        found = entities_of(builder.build(), "node")
+        assert list(found.names) == ["node 7", "b", "node 1", "node 3"]
+        assert found.of.tolist() == [0, 1, 2, 1, 1, ABSENT, 3]
+        assert found.outside.tolist() == [5]
+        some = entities_of(builder.build(), "node", np.array([3, 6], np.int64))
+        assert list(some.names) == ["b", "node 3"]
 
 
 def test_names_are_made_when_they_are_shown() -> None:

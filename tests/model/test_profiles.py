@@ -65,6 +65,18 @@ def test_the_first_identifier_of_a_name_counts(
     assert values.tolist() == [first[column] if first else 0 for first in firsts]
 
 
+@given(st.integers(1, 10), st.integers(1, 4), st.data())
+def test_tuples_of_one_length_are_picked_from_as_others(width: int, n: int, data: st.DataObject) -> None:
+    element = st.tuples(st.integers(1, 3), st.integers(0, 2**64 - 1), st.integers(0, 2**64 - 1), st.integers(0, 3))
+    tuples = data.draw(st.lists(st.lists(element, min_size=width, max_size=width), min_size=n, max_size=n))
+    for name in DEFAULT_ID_NAMES[1:4]:
+        values, present = IdentifierTuples.of(tuples).pick(name, "logical")
+        others, present_among_others = IdentifierTuples.of([*tuples, []]).pick(name, "logical")
+        assert values.tolist() == others[:-1].tolist()
+        assert present.tolist() == present_among_others[:-1].tolist()
+        assert not present_among_others[-1]
+
+
 def test_names_of_identifier_kinds() -> None:
     identifiers = IdentifierTuples.of([], ("SUMMARY", "", "RANK"))
     assert [identifiers.name(k) for k in range(4)] == ["SUMMARY", "KIND1", "RANK", "KIND3"]

@@ -105,6 +105,9 @@ class Interpretation(IntEnum):
     SINGLE = 3  # both numbers are the same one
 
 
+WIDE = 8  # identifiers of a tuple up to which the columns of tuples are looked at one by one
+
+
 @dataclass(frozen=True)
 class IdentifierTuples:
     """The identifier tuples of all profiles, one after the other."""
@@ -156,6 +159,12 @@ class IdentifierTuples:
         """The profile of each row."""
         return np.repeat(np.arange(len(self), dtype=np.int32), np.diff(self.bounds))
 
+    @cached_property
+    def _width(self) -> int:
+        """The number of identifiers of each profile, where all have as many; 0 where they differ."""
+        width = len(self.kind) // max(1, len(self))
+        return width if len(self) and not (self.bounds[1:] - self.bounds[:-1] != width).any() else 0
+
     def rows(self, profile: int) -> list[Identifier]:
         """Return the tuple of one profile as (kind, physical, logical, interpretation)."""
         part = slice(int(self.bounds[profile]), int(self.bounds[profile + 1]))
@@ -178,10 +187,17 @@ class IdentifierTuples:
         of_name = np.zeros(len(self.kind), np.bool_)
         for kind in (k for k, known in enumerate(self.names) if known == name):
             of_name |= self.kind == kind
-        rows = np.flatnonzero(of_name)[::-1]  # the first one is written last and stays
+        numbers, n_profiles = getattr(self, number), len(self)
+        values, present = np.zeros(n_profiles, np.uint64), np.zeros(n_profiles, np.bool_)
+        if 0 < self._width <= WIDE:
+            for column in reversed(range(self._width)):  # the first one is written last and stays
+                is_one = of_name[column :: self._width]
+                np.copyto(values, numbers[column :: self._width], where=is_one)
+                present |= is_one
+            return values, present
+        rows = np.flatnonzero(of_name)[::-1]  # here too
         owner = self.owner[rows]
-        values, present = np.zeros(len(self), np.uint64), np.zeros(len(self), np.bool_)
-        values[owner] = getattr(self, number)[rows]
+        values[owner] = numbers[rows]
         present[owner] = True
         return values, present
 

@@ -86,6 +86,17 @@ class System:
             fresh = parents[(parents >= 0) & ~out[parents]]
         return out
 
+    def nearest(self, kind: str) -> Ids:
+        """Return for every place the nearest one of a kind, itself or above it; -1 where there is none."""
+        if isinstance(self.kind, Encoded):
+            is_one = np.array([known == kind for known in self.kind.table], np.bool_)[self.kind.codes]
+        else:
+            is_one = np.fromiter((known == kind for known in self.kind), np.bool_, len(self))
+        out = np.where(is_one, np.arange(len(self), dtype=np.int32), self.parent)
+        while not np.array_equal(further := np.append(out, ABSENT)[out], out):  # twice as far each time
+            out = further
+        return out.astype(np.int32)
+
     def take(self, nodes: Ints) -> System:
         """Return some of the nodes, in ascending order, with all above them."""
         new = absent_stays(new_numbers(nodes, len(self)))

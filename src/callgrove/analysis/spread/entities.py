@@ -19,7 +19,7 @@ from functools import cached_property
 
 import numpy as np
 
-from callgrove.arrays import ABSENT, Array, Bools, Ints, LazyColumn, distinct_rows, in_order
+from callgrove.arrays import ABSENT, Array, Bools, Ints, LazyColumn, distinct, distinct_rows, in_order
 from callgrove.errors import UsageError
 from callgrove.model.experiment import Experiment
 from callgrove.model.profiles import ProfileKind
@@ -203,16 +203,20 @@ class EntityNames(LazyColumn[str]):
 def _find_nodes(experiment: Experiment, chosen: Ints) -> tuple[Ints, Ints, list[str]]:
     """Return the profiles that are on a node, the number of each one's node, and the names of nodes. Places that the
     system tree does not have are known by their numbers."""
-    leaves, system = experiment.profiles.system[chosen].tolist(), experiment.system
-    numbers = experiment.profiles.identity_list("node")
-    names: list[str] = []
-    for kind, name, parent in zip(system.kind, system.name, system.parent.tolist(), strict=True):
-        names.append(name if kind == "node" else names[parent] if parent >= 0 else "")
-    on = [names[leaf] if leaf >= 0 else "" for leaf in leaves]
-    on = [
-        name or ("" if (number := numbers[profile]) is None else f"node {number}")
-        for name, profile in zip(on, chosen.tolist(), strict=True)
-    ]
-    places = {name: number for number, name in enumerate(dict.fromkeys(filter(None, on)))}
-    of = np.array([places.get(name, ABSENT) for name in on], np.int64)
-    return chosen[of >= 0], of[of >= 0], list(places)
+    system, (number, has_number) = experiment.system, experiment.profiles.identity("node")
+    place = np.append(system.nearest("node"), ABSENT)[experiment.profiles.system[chosen]]
+    places = distinct(place[place >= 0])
+    texts = [system.name[k] for k in places.tolist()]
+    code = np.where(place >= 0, np.searchsorted(places, place), ABSENT)
+    code[np.array([*(not text for text in texts), False])[code]] = ABSENT  # places without a name
+    unnamed = np.flatnonzero((code < 0) & has_number[chosen])
+    numbers = distinct(number[chosen[unnamed]])
+    code[unnamed] = len(texts) + np.searchsorted(numbers, number[chosen[unnamed]])
+    texts += [f"node {k}" for k in numbers.tolist()]
+    members = np.flatnonzero(code >= 0)
+    earliest = np.full(len(texts), len(code), np.int64)
+    earliest[code[members[::-1]]] = members[::-1]  # the first one is written last and stays
+    nodes, node_of_text = dict[str, int](), np.full(len(texts), ABSENT, np.int64)
+    for k in np.argsort(earliest, kind="stable")[: int((earliest < len(code)).sum())].tolist():
+        node_of_text[k] = nodes.setdefault(texts[k], len(nodes))
+    return chosen[members], node_of_text[code[members]], list(nodes)

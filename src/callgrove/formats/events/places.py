@@ -10,19 +10,20 @@ and queues. Node numbers count machines in the order of their names; the system 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import pairwise
 from pathlib import Path, PurePath
 
 import numpy as np
 
-from callgrove.arrays import ABSENT, MISSING, Bools, Ids, Ints
+from callgrove.arrays import ABSENT, MISSING, Bools, Ids, Ints, Offsets
 from callgrove.errors import Parameter, UsageError
 from callgrove.formats.events.dataset import DataSet, Lane, Process
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.experiment import Severity
-from callgrove.model.profiles import DEFAULT_ID_NAMES, PROFILER, Identifier, Interpretation, ProfileKind
+from callgrove.model.profiles import DEFAULT_ID_NAMES, PROFILER, IdentifierTuples, Interpretation, ProfileKind
 from callgrove.model.system import System
 from callgrove.model.table import Column, Table
 from callgrove.model.traces.events import PLACES, Device
@@ -180,13 +181,17 @@ def add_places(
     for note in notes:
         builder.warn(Severity.NOTE, note)
     nodes = _node_numbers(processes)
-    places = iter([Place(node, rank, run) for node, rank, run in zip(nodes, ranks, runs, strict=True)])
+    places = [Place(node, rank, run) for node, rank, run in zip(nodes, ranks, runs, strict=True)]
+    owners, _ = process_and_device(datasets)
+    first = _add_profiles(builder, datasets, places, owners)
     tree = _SystemTree()
-    profiles = [
-        _add_profiles(builder, tree, dataset, [next(places) for _ in dataset.processes]) for dataset in datasets
-    ]
+    ends = iter(np.cumsum([len(dataset.processes) for dataset in datasets]).tolist())
+    for dataset in datasets:
+        end = next(ends)
+        tree.add_lanes(dataset, places[end - len(dataset.processes) : end])
     builder.set_system(tree.finish(), np.array(tree.leaves, np.int32))
-    return profiles
+    bounds = first + np.cumsum([0, *(len(dataset.lanes) for dataset in datasets)])
+    return [np.arange(start, end, dtype=np.int32) for start, end in pairwise(bounds.tolist())]
 
 
 def _ranks_in_runs(
@@ -229,51 +234,68 @@ def _node_numbers(processes: Sequence[Process]) -> list[int]:
     return [numbers[p.machine or p.host] for p in processes]
 
 
-def _add_profiles(builder: ExperimentBuilder, tree: _SystemTree, dataset: DataSet, places: Sequence[Place]) -> Ids:
-    """Add the profile of every lane."""
-    threads = _threads_in_order(dataset.lanes)
-    processes = [tree.process(process, place) for process, place in zip(dataset.processes, places, strict=True)]
-    out = []
-    for k, lane in enumerate(dataset.lanes):
-        identifiers = _identifiers(dataset, lane, places[lane.process], threads[k])
-        out.append(builder.add_profile(lane.kind, identifiers, run=places[lane.process].run, name=lane.name))
-        above = processes[lane.process]
-        if lane.device != ABSENT:
-            device = dataset.devices[lane.device]
-            about = {"name": device.name, "label": device.label}
-            above = tree.below(above, "device", f"{device.kind} {device.index}", device.index, about)
-        elif lane.of_profiler:
-            above = tree.below(above, PROFILER, PROFILER, 0, {})
-        tree.leaves.append(tree.add(above, "thread", lane.name or f"{lane.kind.word} {lane.number}"))
-    return np.array(out, np.int32)
+def _add_profiles(
+    builder: ExperimentBuilder, datasets: Sequence[DataSet], places: Sequence[Place], owners: Ints
+) -> int:
+    """Add the profile of every lane, given the number of its process over all data sets; return the first one's."""
+    lanes = [lane for dataset in datasets for lane in dataset.lanes]
+    if not lanes:
+        return builder.n_profiles
+    kinds = np.array([lane.kind for lane in lanes], np.int32)
+    run = np.array([place.run for place in places], np.int32)[owners]
+    names = [lane.name for lane in lanes]
+    identifiers = _identifiers(datasets, lanes, kinds, places, owners)
+    return builder.add_profiles(kinds, identifiers, run=run, names=tuple(names) if any(names) else None)[0]
 
 
-def _threads_in_order(lanes: Sequence[Lane]) -> list[int]:
-    """Return the logical number of every thread in its process, by thread id."""
-    out = [0] * len(lanes)
-    counts: dict[int, int] = {}
-    for k in sorted(range(len(lanes)), key=lambda k: (lanes[k].process, lanes[k].number)):
-        if lanes[k].kind == ProfileKind.THREAD:
-            out[k] = counts.setdefault(lanes[k].process, 0)
-            counts[lanes[k].process] += 1
+def _identifiers(
+    datasets: Sequence[DataSet], lanes: Sequence[Lane], kinds: Ids, places: Sequence[Place], owners: Ints
+) -> IdentifierTuples:
+    """Return node and rank of every lane; then the thread, or device and stream."""
+    is_thread, is_stream = kinds == ProfileKind.THREAD, np.isin(kinds, STREAMS)
+    number = _as_unsigned(lane.number for lane in lanes)
+    devices = [
+        dataset.devices[lane.device].index if lane.device != ABSENT else ABSENT
+        for dataset in datasets
+        for lane in dataset.lanes
+    ]
+    has_device = np.array([index != ABSENT for index in devices]) & ~is_thread
+    everywhere = np.ones(len(lanes), np.bool_)
+    columns = (  # kind, numbers, which lanes have one
+        (NODE, _as_unsigned(place.node for place in places)[owners], everywhere),
+        (RANK, _as_unsigned(place.rank for place in places)[owners], everywhere),
+        (THREAD, number, is_thread),
+        (DEVICE, _as_unsigned(devices), has_device),
+        (STREAM, number, is_stream),
+    )
+    present = np.stack([has for _, _, has in columns], axis=1)
+    kind = np.broadcast_to(np.array([kind for kind, _, _ in columns], np.int32), present.shape)[present]
+    physical = np.stack([numbers for _, numbers, _ in columns], axis=1)[present]
+    is_local = kind == THREAD
+    logical = physical.copy()
+    logical[is_local] = _number_threads(lanes, owners)[is_thread]
+    interpretation = np.where(is_local, Interpretation.LOGICAL_LOCAL, Interpretation.SINGLE).astype(np.int32)
+    bounds = np.append(0, np.cumsum(present.sum(axis=1)))
+    return IdentifierTuples(bounds, kind, physical, logical, interpretation)
+
+
+def _number_threads(lanes: Sequence[Lane], owners: Ints) -> Ints:
+    """Return the logical number of every thread in its process, by thread id; 0 for what is no thread."""
+    threads = [
+        (process, lane.number, k)
+        for k, (process, lane) in enumerate(zip(owners.tolist(), lanes, strict=True))
+        if lane.kind == ProfileKind.THREAD
+    ]
+    threads.sort()
+    out = np.zeros(len(lanes), np.int64)
+    order = np.array([k for _, _, k in threads], np.int64)
+    process = owners[order]
+    out[order] = np.arange(len(order)) - np.searchsorted(process, process)
     return out
 
 
-def _identifiers(dataset: DataSet, lane: Lane, place: Place, thread: int) -> list[Identifier]:
-    out = [_single(NODE, place.node), _single(RANK, place.rank)]
-    if lane.kind == ProfileKind.THREAD:
-        return [*out, (THREAD, _as_unsigned(lane.number), thread, Interpretation.LOGICAL_LOCAL)]
-    if lane.device != ABSENT and dataset.devices[lane.device].index != ABSENT:
-        out.append(_single(DEVICE, dataset.devices[lane.device].index))
-    return [*out, _single(STREAM, lane.number)] if lane.kind in STREAMS else out
-
-
-def _single(kind: int, number: int) -> Identifier:
-    return kind, _as_unsigned(number), _as_unsigned(number), Interpretation.SINGLE
-
-
-def _as_unsigned(number: int) -> int:
-    return number & (2**64 - 1)
+def _as_unsigned(numbers: Iterable[int]) -> Offsets:
+    return np.array([number & (2**64 - 1) for number in numbers], np.uint64)
 
 
 @dataclass
@@ -303,6 +325,24 @@ class _SystemTree:
             if said := {word: text for word, text in attributes.items() if text}:
                 self.attributes[self._known[key]] = said
         return self._known[key]
+
+    def add_lanes(self, dataset: DataSet, places: Sequence[Place]) -> None:
+        """Add a leaf for every lane of a data set, and what is above it."""
+        processes = [self.process(process, place) for process, place in zip(dataset.processes, places, strict=True)]
+        groups: dict[tuple[int, int, bool], int] = {}
+        for lane in dataset.lanes:
+            key = lane.process, lane.device, lane.of_profiler
+            if (above := groups.get(key)) is None:
+                above = groups[key] = self._above(processes[lane.process], dataset, lane)
+            self.leaves.append(self.add(above, "thread", lane.name or f"{lane.kind.word} {lane.number}"))
+
+    def _above(self, process: int, dataset: DataSet, lane: Lane) -> int:
+        """Return what a lane is directly below: its device, the profiler, or the process."""
+        if lane.device != ABSENT:
+            device = dataset.devices[lane.device]
+            about = {"name": device.name, "label": device.label}
+            return self.below(process, "device", f"{device.kind} {device.index}", device.index, about)
+        return self.below(process, PROFILER, PROFILER, 0, {}) if lane.of_profiler else process
 
     def process(self, process: Process, place: Place) -> int:
         attributes = {"hostname": process.host, "machine_id": process.machine}
