@@ -114,9 +114,9 @@ def test_rows_open_and_couple_to_the_system(open_view: OpenView, screenshot: Scr
     system = page.get_by_label("System")
     expect(system.get_by_role("heading")).to_have_text("solve")
     expect(system.get_by_role("status")).to_contain_text("inclusive CPUTIME (sec) over 4 ranks")
-    for way in ("Box plot", "Map", "Bars"):
+    for way, said in (("Box plot", "imbalance"), ("Map", "by rank and thread or stream, "), ("Bars", "imbalance")):
         page.get_by_role("radio", name=way).click()
-        expect(system.get_by_role("status")).to_contain_text("imbalance")
+        expect(system.get_by_role("status")).to_contain_text(said)
     picked(page, "over", "thread")
     expect(system.get_by_role("status")).to_contain_text("over 8 threads")
     expect(page.get_by_label("Source")).to_contain_text("no copy of this file is at hand")

@@ -100,8 +100,8 @@ class Overview {
     return [
       tile(amount(left), `${first}: ${names[0]}`),
       tile(amount(right), `${second}: ${names[1]}`),
-      tile(`${difference > 0 ? "+" : ""}${amount(difference)}`, "difference", undefined, `${name}: left less right`),
-      ...(ratio ? [tile(ratio, "ratio", undefined, "left divided by right")] : []),
+      tile(`${difference > 0 ? "+" : ""}${amount(difference)}`, `difference: ${first} − ${second}`, undefined, name),
+      ...(ratio ? [tile(ratio, `ratio: ${first} / ${second}`)] : []),
     ];
   }
 

@@ -348,8 +348,9 @@ function differenceColumn(difference, { unit, derived, totals, additive }, [left
   const signed = (/** @type {number} */ value) => `${value > 0 ? "+" : ""}${amount(value)}`;
   return {
     key: "difference",
-    title: "difference",
-    width: "minmax(100px, 150px)",
+    title: Math.max(left.length, right.length) > LONGEST ? "left − right" : `${left} − ${right}`,
+    about: `difference, ${left} less ${right}`,
+    width: "minmax(100px, 190px)",
     numeric: true,
     text: (i) => (Number.isFinite(difference(i)) ? signed(difference(i)) : "–"),
     share: additive && whole ? (i) => Math.abs(difference(i)) / whole : undefined,

@@ -161,6 +161,11 @@ export class SystemPane {
       this.facts.textContent = "nothing has a value here";
       return;
     }
+    const cells = this.way === "map" ? this.grid : this.way === "topology" ? this.topology : null;
+    if (cells) {
+      this.facts.textContent = `${scope} ${metric.name} ${cellsText(cells, this.way === "map", amount)}`;
+      return;
+    }
     const { min, median, mean, max, imbalance } = statistics;
     const uneven = metric.additive && !metric.signed && imbalance !== null ? `, imbalance ${percent(imbalance)}` : "";
     const joined = n_joined > 1 ? `; each bar is the mean of ${n_joined} neighbours` : "";
@@ -414,6 +419,25 @@ export class SystemPane {
     const rows = this.way === "box" ? statistics : lines;
     save(`spread-${this.way}.csv`, new Blob([csv(["name", "mean", "min", "max"], rows)], { type: "text/csv" }));
   }
+}
+
+/**
+ * What the cells of a map are, and the least and the most of what they stand for.
+ * @param {{ mean: ArrayLike<number>, low: ArrayLike<number>, high: ArrayLike<number> }} cells
+ * @param {boolean} isGrid
+ * @param {(value: number) => string} amount
+ */
+function cellsText({ mean, low, high }, isGrid, amount) {
+  const of = isGrid ? "by rank and thread or stream" : "by place of the topology";
+  let [n, least, most, isJoined] = [0, Infinity, -Infinity, false];
+  for (let i = 0; i < mean.length; i++) {
+    if (!Number.isFinite(mean[i])) continue;
+    [n, least, most] = [n + 1, Math.min(least, low[i]), Math.max(most, high[i])];
+    isJoined ||= low[i] !== high[i];
+  }
+  if (!n) return `${of}: no cell has a value`;
+  const joined = isJoined ? "; cells that stand for several have the colour of their mean" : "";
+  return `${of}, ${count(n)} cell${n === 1 ? "" : "s"}: min ${amount(least)}, max ${amount(most)}${joined}`;
 }
 
 /** @param {number} value */
