@@ -268,8 +268,8 @@ def _find_kernels(devices: Devices) -> Iterator[Finding]:
         return
     name, of_kernels = _largest(devices.kernels)
     one, share = devices.kernels[name], _share(devices, "compute")
-    said: Sentence = ("Kernels run for ", percent(share), f" of the time; {label(name)} has ", percent(of_kernels))
-    said = (*said, f" of theirs, {one.count:,} times ", Amount(one.mean_ns, NS), ".")
+    said: Sentence = ("Kernels compute for ", percent(share), f" of the time; {label(name)} has ", percent(of_kernels))
+    said = (*said, f" of the time of all kernels, {one.count:,} times ", Amount(one.mean_ns, NS), ".")
     command = ("summary", input_of(devices.experiment), "--section", "kernels")
     yield Finding("kernel", name, share, said, Amount(one.total_ns, NS), command)
 
