@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from pathlib import Path
 
@@ -26,7 +27,7 @@ from tests.analysis.spread_trees import tree_t
 from tests.exhaustive import exhaustive
 
 MOST_MISSED = 2  # of twenty
-SENTENCES = range(1, 9)
+SENTENCES = range(3, 9)
 
 
 def names_cause(pair: Pair, explained: Explanation) -> bool:
@@ -61,7 +62,11 @@ def test_the_same_run_again_has_no_cause(run: GpuRun | CpuRun) -> None:
     experiment = run.make(1)
     explained = why(experiment, experiment)
     assert explained.findings == ()
-    assert "takes as long as" in sentences(explained)[0]
+    told = sentences(explained)
+    assert "takes as long as" in told[0]
+    assert re.fullmatch(r"No (kernel|function) differs; \d+ (kernel|function)s in common were compared\.", told[1])
+    assert " in both runs: " in told[2]
+    assert len(told) in SENTENCES
 
 
 def test_a_slower_kernel_in_words() -> None:
@@ -112,6 +117,20 @@ def test_parts_of_devices_add_up_to_the_run() -> None:
         assert np.all(whole == devices.wall_ns)
 
 
+@pytest.mark.parametrize("run", [GpuRun(), CpuRun()])
+def test_what_differs_least_is_said_with_its_amount(run: GpuRun | CpuRun) -> None:
+    left, right = run.make(1), run.make(2)  # noise of 1 %
+    explained = why(left, right)
+    rest = next((one for one in explained.background if one.cause == "same"), None)
+    assert len(explained.all) in SENTENCES
+    if isinstance(run, CpuRun):
+        assert rest is not None
+        before, after = read_program(left), read_program(right)
+        changes = {name: abs(after.of(name).mean() - before.of(name).mean()) for name in before.names}
+        said = {one.subject for one in explained.findings}
+        assert rest.number.value == pytest.approx(max(changes[name] for name in changes if name not in said))
+
+
 # -- one run -----------------------------------------------------------------------------------------------------------
 
 
@@ -154,6 +173,40 @@ def test_what_will_not_scale() -> None:
     assert finding.subject == "MPI_Allreduce"
     assert "from p=2 to p=8" in str(finding.sentence[0])
     assert finding.weight == pytest.approx((4 - 1) / 12)
+
+
+SAMPLES = (
+    "own/chrome/torch_ddp",
+    "own/folded/pth8.folded",
+    "own/hpctoolkit-release/mpi4.d",
+    "own/rocpd/small",
+    "public/caliper/example-profile.cali",
+    "public/extrap/cubeset/allowed_formats/mm.x1y1z1/profile1.cubex",
+    "public/extrap/text/strong_scaling/two_parameter_1.txt",
+    "public/extrap/text/two_parameter_1.txt",
+    "public/extrap/text/one_parameter_1.txt",
+    "public/extrap/text/three_parameter_1.txt",
+    "public/pycubexr/call_tree_test/call_tree_test.cubex",
+    "public/tau/cpi-mpi",
+)
+
+
+@pytest.mark.parametrize("sample", SAMPLES)
+def test_three_to_eight_sentences_of_every_sample(shared: Path, sample: str) -> None:
+    opened = callgrove.open(shared / "data" / sample)
+    explained = [opened.explain(), *([why(opened, opened)] if isinstance(opened, Experiment) else [])]
+    for one in explained:
+        told = sentences(one)
+        assert len(told) in SENTENCES
+        assert len(set(told)) == len(told)
+
+
+def test_a_single_function_is_told_with_what_is_not_known() -> None:
+    assert sentences(explain(_alone("solve"))) == [
+        "time is 1 s in all.",
+        "solve has 100 % of it, 1 s in all.",
+        "No other function has any of it.",
+    ]
 
 
 def test_more_ranks_are_said() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable, Mapping
 from math import isclose, log2
 from pathlib import Path
@@ -78,6 +79,17 @@ def test_models_that_say_nothing_are_counted(tmp_path: Path) -> None:
     assert (trust.subject, trust.number.value) == ("chaos", 1)
     assert isclose(trust.weight, 3 / 13, rel_tol=1e-9)
     assert str(trust.sentence[0]).startswith("One of 2 models says nothing there, that of chaos: ")
+
+
+def test_where_no_model_holds_measurements_are_told(tmp_path: Path) -> None:
+    noise = dict(zip(PROCESSES, (1.0, 40.0, 2.0, 90.0, 3.0), strict=True))
+    explanation = cg.open(write_study(tmp_path, {"chaos": lambda p: noise[int(p)]})).explain()
+    by_cause = {one.cause: one for one in explanation.all}
+    assert list(by_cause) == ["total", "trust", "measured", "next"]
+    assert "As measured, time went from 1 at p = 4 to 3 at p = 64 (3 times)." in say_finding(by_cause["measured"])[0]
+    assert by_cause["next"].number.value == 2 * max(PROCESSES)
+    for one in explanation.all:
+        assert main(shlex.split(say_finding(one)[1])[1:]) == 0
 
 
 def test_one_point_says_nothing_about_growth(tmp_path: Path) -> None:

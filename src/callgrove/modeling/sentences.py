@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from callgrove.analysis.explain.findings import Amount, Explanation, Finding, Sentence, label, percent, times
+from callgrove.arrays import Floats, Ints
 from callgrove.errors import UsageError
 from callgrove.model.metrics import time_unit
 from callgrove.model.study.series import Study
@@ -32,6 +33,7 @@ N_COMPARED = 6  # of the largest costs, which are looked at for crossings
 GROWS = 1.1  # times as much, before it is called growing
 FEWEST_POINTS = 2
 LEAST = 0.011  # weight of what is said always
+MEASURED = 0.012  # weight of what was measured, where no model says more
 
 
 @dataclass(frozen=True)
@@ -91,7 +93,11 @@ def explain_study(study: Study, metric: str | None = None, models: Models | None
     findings = [*_find_growing(outlook), *_find_largest(outlook), *_find_crossings(outlook), *_judge_trust(outlook)]
     others = [name for name in study.metrics if name != outlook.metric]
     notes = [f"of {len(study.metrics):,} metrics, this is {outlook.metric}"] if others else []
-    return Explanation.of(_say_total(outlook), findings, notes)
+    beside = [*_find_measured(outlook), *_say_next(outlook)]
+    if not outlook.trusted:  # what was measured is all there is
+        findings += beside
+    background = [*(beside if outlook.trusted else ()), *_count_points(outlook)]
+    return Explanation.of(_say_total(outlook), findings, notes, background)
 
 
 def _look_ahead(study: Study, metric: str | None, known: Models | None) -> _Outlook:
@@ -215,6 +221,75 @@ def _judge_trust(outlook: _Outlook) -> Iterator[Finding]:
     said = (*said, percent(float(shares.sum())), " of the largest run measured.")
     weight = max(LEAST, float(shares.sum()))
     yield Finding("trust", str(first["callpath"]), weight, said, Amount(float(len(apart)), ""), command)
+
+
+# -- background: said where models say little --------------------------------------------------------------------------
+
+
+def _find_measured(outlook: _Outlook) -> Iterator[Finding]:
+    """Yield how the total grew where it was measured, all other parameters being as large as they are there."""
+    study, number = outlook.study, outlook.study.parameters.index(outlook.parameter)
+    of_metric = study.series_metric == study.metrics.index(outlook.metric)
+    values = np.where(study.present, study.mean, np.nan)[of_metric]
+    complete = np.flatnonzero(np.isfinite(values).all(axis=0))
+    if not len(complete):
+        return
+    points = study.points[complete]
+    others = np.delete(points, number, axis=1)
+    alike = complete[(others == others.max(axis=0)).all(axis=1)]
+    if len(alike) < FEWEST_POINTS:
+        return
+    first, last = (int(choose(alike, study.points[alike, number])) for choose in (_smallest, _largest))
+    before, after = (float(values[:, point].sum()) for point in (first, last))
+    where = [f"{outlook.parameter} = {study.points[point, number]:g}" for point in (first, last)]
+    said: Sentence = (f"As measured, {outlook.metric or 'the metric'} went from ", outlook.amount(before))
+    said = (*said, f" at {where[0]} to ", outlook.amount(after), f" at {where[1]}")
+    ratio: Sentence = (" (", times(after / before), ")") if before > 0 and after != before else ()
+    rest = ", ".join(
+        f"{name} = {value:g}"
+        for name, value in zip(study.parameters, study.points[last].tolist(), strict=True)
+        if name != outlook.parameter
+    )
+    said = (*said, *ratio, f", with {rest}." if rest else ".")
+    command = ("export", study.path or "PATH", "--table", "series")
+    yield Finding("measured", outlook.metric, MEASURED, said, outlook.amount(after), command)
+
+
+def _smallest(points: Ints, values: Floats) -> int:
+    return int(points[np.argmin(values)])
+
+
+def _largest(points: Ints, values: Floats) -> int:
+    return int(points[np.argmax(values)])
+
+
+def _say_next(outlook: _Outlook) -> Iterator[Finding]:
+    """Yield the run between what was measured and the far point that would tell more."""
+    number = outlook.study.parameters.index(outlook.parameter)
+    largest = float(outlook.study.points[:, number].max())
+    far = float(outlook.target.at[number])
+    if not largest < far < float("inf"):
+        return
+    between = 2 * largest
+    said = f"Nothing was measured beyond {outlook.parameter} = {largest:g}: a run at {between:g} would be the first to "
+    said += f"show whether models hold towards {far:g}."
+    at = outlook.target.at.copy()
+    at[number] = between
+    words = ",".join(f"{name}={value:.12g}" for name, value in zip(outlook.study.parameters, at.tolist(), strict=True))
+    yield Finding(
+        "next", outlook.parameter, LEAST, (said,), Amount(between, ""), outlook.command("model", "--at", words)
+    )
+
+
+def _count_points(outlook: _Outlook) -> Iterator[Finding]:
+    """Yield how much was measured."""
+    study = outlook.study
+    counts = [len(np.unique(study.points[:, k])) for k in range(len(study.parameters))]
+    values = " and ".join(f"{n} of {name}" for n, name in zip(counts, study.parameters, strict=True))
+    said = f"{study.n_points:,} points were measured, with different values: {values}."
+    yield Finding(
+        "measured", "points", LEAST, (said,), Amount(float(study.n_points), ""), ("info", study.path or "PATH")
+    )
 
 
 def _grows(row: dict[str, object]) -> bool:

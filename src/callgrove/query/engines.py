@@ -220,6 +220,7 @@ def _add_functions(connection: sqlite3.Connection) -> None:
 
 MEMORY = "512MB"
 BATCH_ROWS = 1 << 19
+PRAGMA = re.compile(r"\s*PRAGMA\b", re.IGNORECASE)  # DuckDB 1.2 takes some for the SELECT that it makes of them
 DUCKDB_TYPES = {Type.INTEGER: "BIGINT", Type.REAL: "DOUBLE", Type.TEXT: "VARCHAR"}
 LIKE_SQLITE = {  # not every version has all of them
     "integer_division": "true",
@@ -313,7 +314,7 @@ class DuckdbEngine:
             statements = connection.extract_statements(query)
         if len(statements) != 1:
             raise refuse("there is more than one statement" if statements else "there is no statement")
-        if statements[0].type.name != "SELECT":
+        if statements[0].type.name != "SELECT" or PRAGMA.match(query):
             raise refuse("that is no query")
         names = [name for (name,) in connection.execute("SELECT name FROM duckdb_optimizers()").fetchall()]
         others = ",".join(name for name in names if name != "unused_columns")

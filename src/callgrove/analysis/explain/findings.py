@@ -2,18 +2,21 @@
 
 A finding is a sentence in parts: texts, and amounts that are written by whoever shows it. Its weight is a share of the
 time of the run: of two runs, of the first. Findings of one explanation are compared by it, so that what matters most
-comes first; those that go against the change of two runs come after all others.
+comes first; those that go against the change of two runs come after all others. Where they are few, background is said
+as well, so that there are three sentences: what a reader would ask next.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import islice
 
 from callgrove.model.experiment import Experiment
 from callgrove.model.methods.shared import ExplanationMethods
 
 __all__ = [
+    "LEAST_WEIGHT",
     "NS",
     "PERCENT",
     "TIMES",
@@ -21,6 +24,7 @@ __all__ = [
     "Explanation",
     "Finding",
     "Sentence",
+    "find_small",
     "input_of",
     "label",
     "percent",
@@ -29,6 +33,7 @@ __all__ = [
 
 PERCENT, TIMES, NS = "percent", "times", "ns"
 MOST = 7  # findings beside the first sentence
+FEWEST = 2  # sentences beside the first one, as far as there is anything to say
 LONGEST_NAME = 80  # of a function in a sentence
 LEAST_WEIGHT = 0.01  # of the time of the run: what is less is not worth a sentence
 
@@ -76,23 +81,39 @@ class Finding:
 
 @dataclass(frozen=True)
 class Explanation(ExplanationMethods):
-    """What there is to say: `headline` is what a run takes in all, or how much longer the second of two takes."""
+    """What there is to say: `headline` is what a run takes in all, or how much longer the second of two takes.
+    `background` is no cause of anything, and said where findings are few."""
 
     headline: Finding
     findings: tuple[Finding, ...]
     notes: tuple[str, ...] = ()
+    background: tuple[Finding, ...] = ()
 
     @classmethod
-    def of(cls, headline: Finding, findings: Iterable[Finding], notes: Iterable[str] = ()) -> Explanation:
-        """Return the weightiest findings; what goes against the change comes last."""
+    def of(
+        cls,
+        headline: Finding,
+        findings: Iterable[Finding],
+        notes: Iterable[str] = (),
+        background: Iterable[Finding] = (),
+    ) -> Explanation:
+        """Return the weightiest findings; what goes against the change comes last. Of the background, what is needed
+        for three sentences is taken."""
         worth = [one for one in findings if abs(one.weight) >= LEAST_WEIGHT]
         ordered = sorted(worth, key=lambda one: (one.weight < 0, -abs(one.weight), one.subject))
-        return cls(headline, tuple(ordered[:MOST]), tuple(notes))
+        chosen = tuple(ordered[:MOST])
+        return cls(headline, chosen, tuple(notes), tuple(islice(background, max(0, FEWEST - len(chosen)))))
 
     @property
     def all(self) -> tuple[Finding, ...]:
-        """The headline and the findings."""
-        return (self.headline, *self.findings)
+        """The headline, the findings and the background."""
+        return (self.headline, *self.findings, *self.background)
+
+
+def find_small(findings: Iterable[Finding]) -> list[Finding]:
+    """Return findings that weigh something, but too little to be said where there is more to say."""
+    small = [one for one in findings if 0 < one.weight < LEAST_WEIGHT]
+    return sorted(small, key=lambda one: (-one.weight, one.subject))
 
 
 def label(name: str) -> str:

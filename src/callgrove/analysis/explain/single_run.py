@@ -14,6 +14,7 @@ from callgrove.analysis.explain.findings import (
     Explanation,
     Finding,
     Sentence,
+    find_small,
     input_of,
     label,
     percent,
@@ -32,6 +33,7 @@ __all__ = ["explain"]
 
 DOMINATES = 0.1  # of the time: less dominates nothing
 SOME = 3
+MOST_OF_IT = 0.9  # of the cost: how many functions have that much
 MOST_STEPS = 5  # of a path that is written out
 WAITING = -0.5  # correlation with work: who waits has much of it where others have little
 PROCESSES = ("p", "np", "ranks", "processes", "nprocs")  # what parameters that count processes are called
@@ -49,11 +51,14 @@ def explain(experiment: Experiment, metric: str | None = None, summary: Summary 
     """
     devices = read_devices(experiment, summary) if metric is None else None
     if devices is not None:
-        return Explanation.of(_say_run(devices), _explain_devices(devices))
+        of_devices = list(_explain_devices(devices))
+        return Explanation.of(_say_run(devices), of_devices, (), [*find_small(of_devices), *_lack_devices(devices)])
     program = replace(read_program(experiment, metric), asked=metric)
     if not program.total > 0:
         raise UsageError(f"{input_of(experiment)}: there is no {program.metric.name} that could be explained")
-    return Explanation.of(_say_cost(program), _explain_program(program), _note_runs(experiment))
+    findings = list(_explain_program(program))
+    background = [*_count_functions(program), *find_small(findings), *_say_balance(program)]
+    return Explanation.of(_say_cost(program), findings, _note_runs(experiment), background)
 
 
 # -- profiles ----------------------------------------------------------------------------------------------------------
@@ -153,6 +158,32 @@ def _find_imbalance(program: Program) -> Iterator[Finding]:
     yield Finding("imbalance", slowest, weight, said, excess, command)
 
 
+def _count_functions(program: Program) -> Iterator[Finding]:
+    """Yield how many functions have most of the cost."""
+    ordered = np.sort(program.cells.sum(axis=1))[::-1]
+    n, command = len(program.names), program.command("top")
+    if n == 1:
+        alone = "No other function has any of it."
+        yield Finding("function", program.names[0], 0.0, (alone,), Amount(1.0, ""), command)
+        return
+    shares = np.cumsum(ordered) / ordered.sum()
+    first = min(n, int(np.searchsorted(shares, MOST_OF_IT)) + 1)
+    share = percent(float(shares[first - 1]))
+    have = f"1 of {n:,} functions has " if first == 1 else f"{first:,} of {n:,} functions have "
+    yield Finding("function", "", 0.0, (have, share, " of it." if first == 1 else " of it together."), share, command)
+
+
+def _say_balance(program: Program) -> Iterator[Finding]:
+    """Yield that work is even, or that it cannot be told."""
+    if len(program.entities) < 2:
+        untold = "It is not divided by ranks or threads here, so nothing is said about imbalance."
+        yield Finding("imbalance", "", 0.0, (untold,), Amount(1.0, ""), ("info", input_of(program.experiment)))
+    elif not program.excess > 0:
+        even = f"Work is even: each {program.over} has as much of it as the others."
+        command = program.command("imbalance", "--over", program.over)
+        yield Finding("imbalance", "", 0.0, (even,), Amount(0.0, program.metric.unit), command)
+
+
 def _correlate(one: Floats, other: Floats) -> float:
     a, b = one - one.mean(), other - other.mean()
     scale = float(np.sqrt((a**2).sum() * (b**2).sum()))
@@ -237,8 +268,8 @@ def _find_kernels(devices: Devices) -> Iterator[Finding]:
         return
     name, of_kernels = _largest(devices.kernels)
     one, share = devices.kernels[name], _share(devices, "compute")
-    said: Sentence = ("Kernels run for ", percent(share), f" of the time; {label(name)} has ", percent(of_kernels))
-    said = (*said, f" of theirs, {one.count:,} times ", Amount(one.mean_ns, NS), ".")
+    said: Sentence = ("Kernels compute for ", percent(share), f" of the time; {label(name)} has ", percent(of_kernels))
+    said = (*said, f" of the time of all kernels, {one.count:,} times ", Amount(one.mean_ns, NS), ".")
     command = ("summary", input_of(devices.experiment), "--section", "kernels")
     yield Finding("kernel", name, share, said, Amount(one.total_ns, NS), command)
 
@@ -299,3 +330,17 @@ def _find_busiest(devices: Devices) -> Iterator[Finding]:
     said = (*said, percent(weight), " of the time.")
     command = ("imbalance", input_of(devices.experiment), "--over", "gpu")
     yield Finding("imbalance", devices.names[device], weight, said, excess, command)
+
+
+def _lack_devices(devices: Devices) -> Iterator[Finding]:
+    """Yield what cannot be said of devices, and why."""
+    path, none = input_of(devices.experiment), Amount(0.0, "")
+    if not devices.copies:
+        said = "No copies are in the trace."
+        yield Finding("copy", "", 0.0, (said,), none, ("summary", path))
+    if len(devices.sums) < 2:
+        said = "There is one GPU, so nothing is said about imbalance."
+        yield Finding("imbalance", "", 0.0, (said,), Amount(1.0, ""), ("summary", path, "--section", "busy"))
+    if not devices.kernels:
+        said = "No kernels are in the trace."
+        yield Finding("kernel", "", 0.0, (said,), none, ("summary", path))

@@ -13,7 +13,7 @@ d (n - 1) / n: it is multiplied by n / (n - 1), so that d is what an imbalance w
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -22,6 +22,7 @@ import numpy as np
 from callgrove.analysis.comparison import Question, compare
 from callgrove.analysis.comparison.sentences import short_names
 from callgrove.analysis.explain.findings import (
+    LEAST_WEIGHT,
     NS,
     Amount,
     Explanation,
@@ -85,6 +86,49 @@ def _say_total(names: Sequence[str], verb: str, before: Amount, after: Amount, w
     return Finding("total", ends[1], abs(change), said, number, ("diff", *names, *chosen))
 
 
+@dataclass(frozen=True)
+class _Rest:
+    """What differs beside the findings: functions or kernels, how many both runs have, and the time of the left run."""
+
+    what: str
+    n_common: int
+    whole: float
+    where: str
+
+    def say(self, changes: dict[str, Amount], findings: Iterable[Finding], command: tuple[str, ...]) -> Finding:
+        """Return what differs most of all that is no finding, and what was compared."""
+        said = {one.subject for one in findings if abs(one.weight) >= LEAST_WEIGHT}
+        rest = {name: change for name, change in changes.items() if name not in said}
+        name = max(rest, key=lambda one: (abs(rest[one].value), one), default="")
+        other, plural = "other " if said else "", "" if self.n_common == 1 else "s"
+        common = f"; {self.n_common:,} {self.what}{plural} in common were compared."
+        if not name or not rest[name].value:
+            equal: Sentence = (f"No {other}{self.what} differs", common)
+            return Finding("same", "", 0.0, equal, Amount(0.0, ""), command)
+        change = Amount(abs(rest[name].value), rest[name].unit)
+        share = change.value / self.whole if self.whole > 0 else 0.0
+        most: Sentence = (f"{label(name)} differs most, by ", change, self.where, common)
+        if share < LEAST_WEIGHT:
+            most = (f"No {other}{self.what} differs by ", percent(LEAST_WEIGHT), " of the time: ", *most)
+        else:
+            most = ("Of the others, " if said else "", *most)
+        return Finding("same", name, share, most, change, command)
+
+
+def _say_both(
+    what: str, names: Sequence[str], shares: Sequence[float], inputs: Sequence[str], command: tuple[str, ...]
+) -> Finding:
+    """Return what has most of both runs."""
+    ends, of = short_names(inputs), " of the time of kernels" if what == "kernel" else ""
+    if names[0] == names[1]:
+        said: Sentence = (f"{label(names[0])} has most{of} in both runs: ", percent(shares[0]), " of the first, ")
+        said = (*said, percent(shares[1]), " of the second.")
+    else:
+        said = (f"{label(names[0])} has most{of} in {ends[0]}, ", percent(shares[0]), f", and {label(names[1])} in ")
+        said = (*said, f"{ends[1]}, ", percent(shares[1]), ".")
+    return Finding(what, names[1], 0.0, said, percent(shares[1]), command)
+
+
 # -- profiles ----------------------------------------------------------------------------------------------------------
 
 
@@ -103,7 +147,7 @@ class _ProgramChange:
         verb, what = "takes" if self._is_alike else "costs", f"of {self.left.metric.name} in all"
         headline = _say_total(self._inputs, verb, before, after, what, *self._chosen)
         findings = [*self._functions(), *self._imbalance(), *self._waiting(), *self._scaling()]
-        return Explanation.of(headline, findings, self.notes)
+        return Explanation.of(headline, findings, self.notes, self._compare_most(findings))
 
     @property
     def _inputs(self) -> tuple[str, str]:
@@ -179,6 +223,18 @@ class _ProgramChange:
             said = self._say_function(name, *amounts, counts.get(name))
             number = Amount(after - before, self.left.metric.unit)
             yield Finding(cause, name, weight, said, number, self._show_function(name))
+
+    def _compare_most(self, findings: Iterable[Finding]) -> Iterator[Finding]:
+        """Yield what differs most beside what was said, and what costs most in both runs."""
+        means = {name: self._means(name) for name in self._names}
+        both = sum(name in self.left.row and name in self.right.row for name in means)
+        changes = {name: Amount(after - before, self.left.metric.unit) for name, (before, after) in means.items()}
+        rest = _Rest("function", both, self.left.mean, self._where)
+        yield rest.say(changes, findings, self._diff())
+        names = [max(means, key=lambda name, of=side: (means[name][of], name)) for side in (0, 1)]  # type: ignore[misc]
+        whole = self.left.mean, self.right.mean * self.factor
+        shares = [means[name][side] / max(whole[side], 1e-300) for side, name in enumerate(names)]
+        yield _say_both("function", names, shares, self._inputs, self.right.command("tree", "--callers-of", names[1]))
 
     def _show_function(self, name: str) -> tuple[str, ...]:
         """Return the command that shows a function: in both runs, or in the one that has it."""
@@ -308,7 +364,26 @@ class _DeviceChange:
         names = input_of(self.left.experiment), input_of(self.right.experiment)
         headline = _say_total(names, "takes", before, after, f"on {_count_gpus(len(self.right.sums))}")
         findings = [*self._kernels(), *self._copies(), *self._imbalance(), *self._pauses()]
-        return Explanation.of(headline, findings)
+        return Explanation.of(headline, findings, (), self._compare_most(findings))
+
+    def _compare_most(self, findings: Iterable[Finding]) -> Iterator[Finding]:
+        """Yield which kernel differs most beside what was said, which takes longest in both runs, and how busy GPUs
+        are."""
+        inputs = input_of(self.left.experiment), input_of(self.right.experiment)
+        kernels = self.left.kernels, self.right.kernels
+        changes = {name: Amount(change, NS) for name, change in self._changes("kernels").items()}
+        if all(kernels):
+            rest = _Rest("kernel", len(kernels[0].keys() & kernels[1].keys()), float(self.left.wall_ns), " on each GPU")
+            yield rest.say(changes, findings, self._summary("--section", "kernels"))
+            names = [max(side, key=lambda name, of=side: (of[name].total_ns, name)) for side in kernels]  # type: ignore[misc]
+            totals = [max(1, sum(one.total_ns for one in side.values())) for side in kernels]
+            shares = [kernels[side][name].total_ns / totals[side] for side, name in enumerate(names)]
+            yield _say_both("kernel", names, shares, inputs, self._summary("--section", "kernels"))
+        busy = [sum(one.busy_ns for one in side.sums) for side in (self.left, self.right)]
+        times_ns = [max(1, len(side.sums) * side.wall_ns) for side in (self.left, self.right)]
+        before, after = (percent(one / whole) for one, whole in zip(busy, times_ns, strict=True))
+        said: Sentence = ("GPUs are busy for ", after, " of the time, instead of ", before, ".")
+        yield Finding("total", "busy", 0.0, said, after, self._summary("--section", "busy"))
 
     @property
     def _change(self) -> float:

@@ -146,7 +146,7 @@ def _refuse_special(path: Path) -> None:
 def _connect(path: Path, mode: str) -> sqlite3.Connection:
     """Return a connection on which everything is read from one snapshot."""
     uri = f"file:{quote(bytes(path.resolve()))}?mode={mode}"
-    connection = sqlite3.connect(uri, SECONDS_TO_WAIT, uri=True, isolation_level=None, check_same_thread=False)
+    connection = sqlite3.connect(uri, timeout=SECONDS_TO_WAIT, uri=True, isolation_level=None, check_same_thread=False)
     try:
         connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
         for pragma in ("trusted_schema=OFF", "query_only=ON", "cell_size_check=ON"):
