@@ -145,6 +145,20 @@ def test_extra_ps_report(capsys: Capture, opened: Study, tmp_path: Path) -> None
     assert (tmp_path / "report.txt").read_text() == text
 
 
+def test_lists_are_those_of_the_series_chosen(capsys: Capture, opened: Study) -> None:
+    assert run(capsys, "model", "study", "--print", "callpaths", "--callpath", "f2") == "f2\n"
+    assert run(capsys, "model", "study", "--print", "metrics", "--callpath", "f2") == "t\n"
+
+
+def test_runner_ups_are_suggested_where_they_are_known(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    points = [(p, n) for p in (4, 8, 16) for n in (1, 2, 3)]
+    _opens(monkeypatch, study_of_many([[p * n for p, n in points]], points, ("p", "n")))
+    assert main(["predict", "study", "--at", "p=1024,n=3"]) == 0
+    text = capsys.readouterr().err
+    assert "spread_low" in text
+    assert "--runner-ups" not in text
+
+
 def test_subtrees(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     study = study_of_many(LINES)
     object.__setattr__(study, "callpaths", ("main", "main->a", "main->a->b"))

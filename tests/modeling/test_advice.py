@@ -7,6 +7,7 @@ import pytest
 
 from bench.advising import width_ratios
 from bench.simulation import X, disturb, plant, study_of_values
+from callgrove.errors import UsageError
 from callgrove.modeling.advice import advice_table, advise, candidates_of
 from callgrove.modeling.fitting import Models, model_study
 from tests.modeling.series import grid, study_of
@@ -55,6 +56,36 @@ def test_two_parameters() -> None:
     values = [[(3 + p * n) * 100 * factor for factor in rng.normal(1, 0.1, 2)] for p, n in points]
     advices = advise(model_study(study_of(values, points, ("p", "n"))), np.array([256.0, 5.0]))
     assert all(len(one.candidate.point) == 2 for one in advices)
+
+
+def test_one_point_is_completed_to_a_line() -> None:
+    advices = advise(model_study(study_of([[3600.0, 3600.0]], [4])), np.array([16.0]))
+    assert [(one.strategy, *one.candidate.point) for one in advices] == [("base", x) for x in (8.0, 16.0, 32.0, 64.0)]
+    assert [one.candidate.cost for one in advices] == [16.0, 32.0, 64.0, 128.0]  # two repetitions of an hour
+
+
+def test_points_on_a_diagonal_are_completed_to_lines_at_values_that_were_measured() -> None:
+    points = [(x, 10 * x) for x in (4.0, 8.0, 16.0, 32.0, 64.0)]
+    models = model_study(study_of([x for x, _ in points], points, ("p", "n")))
+    advices = advise(models, np.array([256.0, 640.0]))
+    assert {one.strategy for one in advices} == {"base"}
+    along_p, along_n = [(p, 40.0) for p in (8.0, 16.0, 32.0, 64.0)], [(4.0, n) for n in (80.0, 160.0, 320.0, 640.0)]
+    assert [one.candidate.point for one in advices] == along_p + along_n
+    assert sum(one.candidate.cost for one in advise(models, np.array([256.0, 640.0]), budget=0.1)) <= 0.1
+    with pytest.raises(UsageError, match="buy no point; the cheapest that helps costs"):
+        advise(models, np.array([256.0, 640.0]), budget=1e-9)
+
+
+def test_three_parameters_have_the_cheapest_points_one_step_beyond() -> None:
+    points = grid(X.tolist(), (20.0, 30.0, 40.0, 50.0, 60.0), (1.0, 2.0, 3.0, 4.0, 5.0))
+    models = model_study(study_of([p + q * r for p, q, r in points], points, ("p", "q", "r")))
+    advices = advise(models, np.array([256.0, 60.0, 5.0]))
+    assert {one.strategy for one in advices} == {"add"}
+    assert advices[0].candidate.point == (128.0, 20.0, 1.0)
+    assert advices[0].candidate.cost == pytest.approx((128 + 20) * 128 / 3600)
+    assert [one.candidate.cost for one in advices] == sorted(one.candidate.cost for one in advices)
+    inside = advise(models, np.array([64.0, 60.0, 5.0]))  # along all of them: 70 follows 60 and 6 follows 5
+    assert {(4.0, 70.0, 1.0), (4.0, 20.0, 6.0)} <= {one.candidate.point for one in inside}
 
 
 def test_advice_beats_chance() -> None:

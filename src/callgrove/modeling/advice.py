@@ -1,13 +1,15 @@
 """Which points to measure next: what they cost, and how much narrower the intervals of predictions become.
 
-Strategies, as Extra-P's advisor has them, and which one is used:
+Strategies, as Extra-P's advisor has them; the first that applies is used, and named:
 
-    base     a parameter has fewer than five values: the cheapest ones that complete five
+    base     along a parameter there are fewer than five points, the others fixed: the cheapest ones that complete five
     narrow   the points that are expected to narrow intervals most for what they cost
+    add      there are no intervals (three and more parameters, values of 0 and below): the cheapest points that are
+             one step beyond those measured
 
-Extra-P's `add` and `GPR` choose the cheapest further point, and the one where a Gaussian process is least sure. Here
-the evidence for all functions says it: measurements at a candidate are drawn from what is still possible, and the
-interval at the target is computed with each of them. The expectation is over the series that will cost most.
+Instead of Extra-P's `GPR`, which chooses the point where a Gaussian process is least sure, the evidence for all
+functions says it: measurements at a candidate are drawn from what is still possible, and the interval at the target is
+computed with each of them. The expectation is over the series that will cost most.
 """
 
 from __future__ import annotations
@@ -37,6 +39,8 @@ N_DRAWS = {1: 16, 2: 6}  # measurements that are imagined at a candidate, by the
 MOST_CANDIDATES = {1: 16, 2: 8}
 NARROWS = 0.98  # of the width, on the scale of logarithms: what leaves more than this is no advice
 MOST_CHOICES = 6
+FEWEST_FOR_STEP = 3  # values: two have both a step and a ratio
+DOUBLED = (2.0, 4.0, 8.0, 16.0)  # times the largest value: always enough for five
 LEAST_NOISE = 0.01  # relative, where repetitions say nothing
 SECONDS = 3600.0
 
@@ -70,7 +74,13 @@ def candidates_of(models: Models, at: Floats) -> list[Candidate]:
     study = models.study
     axes = [_values_to_try(study.points[:, p], float(at[p])) for p in range(len(study.parameters))]
     measured = {tuple(point) for point in study.points.tolist()}
-    points = np.array([point for point in product(*axes) if point not in measured]).reshape(-1, len(axes))
+    return _price(models, [point for point in product(*axes) if point not in measured])
+
+
+def _price(models: Models, new: Sequence[tuple[float, ...]]) -> list[Candidate]:
+    """Return points as candidates, the cheapest first; those whose cost is unknown are left out."""
+    study = models.study
+    points = np.array(new, np.float64).reshape(-1, len(study.parameters))
     known = study.repetitions[study.present & (study.repetitions > 0)]
     repetitions = max(1, int(np.median(known))) if len(known) else 1
     costs = _cost_of_runs(models, points) * repetitions
@@ -201,14 +211,15 @@ def _expected_widths(
 def advise(models: Models, at: Floats, budget: float | None = None, seed: int = 1) -> list[Advice]:
     """Return the points to measure next, the most useful first: those that narrow the interval at a point most for
     what they cost. With a budget in processor hours, as many as it buys, one after the other: the best for their
-    cost or the best at all, whichever leaves the narrower interval."""
-    candidates = candidates_of(models, at)
-    if not candidates:
-        raise UsageError(f"nothing can be advised: {_explain_unknown_cost(models)}")
-    base = list(_complete_base(models.study, candidates, budget))
+    cost or the best at all, whichever leaves the narrower interval. Where there are no intervals, the cheapest."""
+    base = _complete_base(models, at)
     if base:
-        return base
-    state, noise = _costliest(models, at)
+        return _buy(base, budget, "base")
+    costliest = _costliest(models, at)
+    if costliest is None:
+        return _buy(_refuse_none(models, _step_beyond(models, at))[:MOST_CHOICES], budget, "add")
+    state, noise = costliest
+    candidates = _refuse_none(models, candidates_of(models, at))
     rng = np.random.default_rng(seed)
     if budget is None:
         choices = _compare(state, _thin(candidates, state), at, noise, rng)
@@ -243,34 +254,97 @@ def _most_gain(choices: Sequence[Advice]) -> Advice:
     return max(choices, key=_gain)
 
 
-def _complete_base(study: Study, candidates: Sequence[Candidate], budget: float | None) -> Iterator[Advice]:
-    """Yield the cheapest points that give every parameter five values."""
+def _refuse_none(models: Models, candidates: list[Candidate]) -> list[Candidate]:
+    if not candidates:
+        raise UsageError(f"nothing can be advised: {_explain_unknown_cost(models)}")
+    return candidates
+
+
+def _buy(candidates: Sequence[Candidate], budget: float | None, strategy: str) -> list[Advice]:
+    """Return points in their order, as many as a budget buys."""
     left = np.inf if budget is None else budget
+    advices = []
+    for one in candidates:
+        if one.cost <= left:
+            left -= one.cost
+            advices.append(Advice(one, strategy, np.nan, np.nan))
+    if not advices:
+        least = min(one.cost for one in candidates)
+        raise UsageError(f"{budget:g} processor hours buy no point; the cheapest that helps costs {least:.3g}")
+    return advices
+
+
+def _complete_base(models: Models, at: Floats) -> list[Candidate]:
+    """Return the points that give every parameter a line of five, the others fixed: at values of the parameter that
+    were measured elsewhere where there are some, and the cheapest otherwise."""
+    study = models.study
+    chosen: dict[tuple[float, ...], Candidate] = {}
     for p in range(len(study.parameters)):
+        line, others = _longest_line(study.points, p)
+        missing = FEWEST_POINTS - len(line)
+        if missing <= 0:
+            continue
         known = set(study.points[:, p].tolist())
-        for one in candidates:
-            if len(known) >= FEWEST_POINTS:
-                break
-            if one.point[p] not in known and one.cost <= left:
-                known.add(one.point[p])
-                left -= one.cost
-                yield Advice(one, "base", np.nan, np.nan)
+        tried = {*_values_to_try(study.points[:, p], float(at[p])), *_double(max(known))} - line
+        new = [(*others[:p], value, *others[p:]) for value in sorted(tried)]
+        candidates = sorted(_refuse_none(models, _price(models, new)), key=lambda one: one.point[p] not in known)
+        chosen |= {one.point: one for one in candidates[:missing]}
+    return list(chosen.values())
 
 
-def _costliest(models: Models, at: Floats) -> tuple[_State, Floats]:
-    """Return the series that will cost most, and their noise."""
+def _double(largest: float) -> set[float]:
+    """Return larger values; from 0 on, whole numbers."""
+    return {largest * factor if largest > 0 else factor / 2 for factor in DOUBLED} if largest >= 0 else set()
+
+
+def _longest_line(points: Floats, p: int) -> tuple[set[float], tuple[float, ...]]:
+    """Return the values of a parameter on the longest line along it, and the values of the others there; of several,
+    the line that begins at the least of them."""
+    lines: dict[tuple[float, ...], set[float]] = {}
+    for point in points[np.argsort(points.sum(axis=1), kind="stable")].tolist():
+        lines.setdefault((*point[:p], *point[p + 1 :]), set()).add(point[p])
+    others = max(lines, key=lambda one: len(lines[one]))
+    return lines[others], others
+
+
+def _step_beyond(models: Models, at: Floats) -> list[Candidate]:
+    """Return points measured with one parameter moved to the value after its last one: along the parameters in which
+    the target lies beyond what was measured, or along all of them."""
+    study = models.study
+    outside = np.flatnonzero((at > study.points.max(axis=0)) | (at < study.points.min(axis=0)))
+    new: set[tuple[float, ...]] = set()
+    for p in outside.tolist() or range(len(study.parameters)):
+        known = np.unique(study.points[:, p])
+        value = _next_value(known[::-1] if at[p] < known[0] else known)
+        new |= {(*point[:p], value, *point[p + 1 :]) for point in study.points.tolist()}
+    return _price(models, sorted(new))
+
+
+def _next_value(known: Floats) -> float:
+    """Return what follows on values in order: by their step where it is always the same, else by their last ratio."""
+    before, last = known[-2:].tolist()
+    value = 2 * last - before
+    is_even = bool(np.isclose(np.diff(known), last - before).all())
+    if len(known) < FEWEST_FOR_STEP or not is_even or (value <= 0 < last):
+        value = last * last / before if before > 0 else value
+    return float(round(value)) if bool((known == np.round(known)).all()) and abs(value) >= 1 else float(value)
+
+
+def _costliest(models: Models, at: Floats) -> tuple[_State, Floats] | None:
+    """Return the series that will cost most, and their noise; None where they have no intervals."""
     study = models.study
     value = models.functions.evaluate(at[None])[:, 0]
     above_zero = study.present[models.series].all(axis=1) & (study.mean[models.series] > 0).all(axis=1)
     usable = above_zero & np.isfinite(value)
     if not can_weigh(study.points) or not usable.any():
-        raise UsageError("the evidence of such series says nothing: it needs values above 0 over one or two parameters")
+        return None
     chosen = np.argsort(np.where(usable, -value, np.inf), kind="stable")[: min(N_SERIES, int(usable.sum()))]
     series: Ints = models.series[chosen]
     observed = observe_series(study, series, np.arange(study.n_points), "mean", None)
     residual = np.nan_to_num(models.costs.smape[chosen], nan=100 * LEAST_NOISE) / 100
     noise = np.where(np.isfinite(observed.noise), observed.noise, residual)
-    return _State(study.points, observed), np.maximum(noise, LEAST_NOISE)
+    state = _State(study.points, observed)
+    return (state, np.maximum(noise, LEAST_NOISE)) if np.isfinite(state.widths(at)).any() else None
 
 
 def _compare(

@@ -1,7 +1,7 @@
 """How far a model is to be trusted at a point: its interval, what nearly equal functions say there, noise and distance.
 
     good   the interval of 90 % stays within 12 % of the prediction, and functions that fit nearly as well agree
-    fair   it stays within a factor of 2
+    fair   it stays within a factor of 2; few points without repetitions, which may fit by luck
     poor   it does not, or there is a reason to expect nothing of the model
 
 The rule was set on simulated series of one set of seeds and checked on another (`bench trust`): docs/modeling.md.
@@ -11,7 +11,7 @@ Intervals are those of the improved method, whichever method found the function.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 
 import numpy as np
@@ -19,7 +19,7 @@ import numpy as np
 from callgrove.arrays import Bools, Floats, Ints, group_alike
 from callgrove.model.study.series import Study
 from callgrove.modeling.fitting import FEWEST_POINTS, NOISY, POOR_FIT, Caution, Models
-from callgrove.modeling.improved.repetitions import repetitions_of
+from callgrove.modeling.improved.repetitions import Observations, repetitions_of
 from callgrove.modeling.improved.series import quantiles_at
 from callgrove.modeling.near_equals import spread_at
 
@@ -44,6 +44,10 @@ FEWEST_TO_EXTRAPOLATE = 3  # values along a parameter: every term fits two of th
 FAR = 4.0  # times the largest value measured: beyond, terms that fit equally well part ways
 CLOSE, ROUGH = 1.12, 2.0  # the interval by the prediction: good, fair
 AGREEING, DISAGREEING = 1.2, 2.0  # the spread of near equals by the prediction
+LUCK, LUCKY_DEGREES = 0.106, 4.0  # scatter to expect without repetitions, by the root of degrees of freedom; its weight
+CLOSE_FOR_LUCKY = 1.2  # the interval with that scatter by the prediction
+EXACT_FIT, FLAT = 0.02, 1.0  # SMAPE in percent: no luck is so good; constants beyond may hide a steep term
+N_FITTED = 3  # of each function: two coefficients, and the choice of a term
 SERIES_AT_ONCE = 8_192
 
 
@@ -64,18 +68,20 @@ class Reason(IntEnum):
     """Why; the first that applies counts."""
 
     NO_MODEL = 0
-    BELOW_ZERO = 1
-    POOR_FIT = 2
-    ANYTHING_FITS = 3
-    UNPREDICTABLE = 4
-    OUTSIDE = 5
-    UNLIKE = 6
-    FAR_WITHOUT_INTERVAL = 7
-    FEW_POINTS = 8
-    NO_INTERVAL = 9
-    ROUGH = 10
-    UNSURE = 11
-    SURE = 12
+    NOT_ABOVE_ZERO = 1
+    BELOW_ZERO = 2
+    POOR_FIT = 3
+    ANYTHING_FITS = 4
+    UNPREDICTABLE = 5
+    OUTSIDE = 6
+    UNLIKE = 7
+    FAR_WITHOUT_INTERVAL = 8
+    FEW_POINTS = 9
+    NO_INTERVAL = 10
+    ROUGH = 11
+    UNSURE = 12
+    MAYBE_LUCK = 13
+    SURE = 14
 
 
 class Apart(IntEnum):
@@ -116,6 +122,8 @@ class Judgements:
                 return "there is no model"
             case Reason.BELOW_ZERO:
                 return "falls below 0 there"
+            case Reason.NOT_ABOVE_ZERO:
+                return "no interval is known of values below 0"
             case Reason.POOR_FIT:
                 return f"misses its measurements by {self.smape[number]:.0f} %"
             case Reason.UNPREDICTABLE:
@@ -132,6 +140,8 @@ class Judgements:
                 return f"only {self.n_points[number]} point{'' if self.n_points[number] == 1 else 's'}"
             case Reason.NO_INTERVAL:
                 return "no interval is known"
+            case Reason.MAYBE_LUCK:
+                return f"{self.n_points[number]} points without repetitions may fit by luck"
             case Reason.ROUGH:
                 return f"from {low:.3g} to {high:.3g}"
             case _:
@@ -149,10 +159,11 @@ def judge_at(models: Models, points: Floats) -> list[Judgements]:
     bounds = intervals_at(models, points)
     spread = np.stack(_spread(models, points))
     share = measured_shares(models.study)[models.series]
-    return [
+    judgements = [
         _judge_point(models, at, predictions[:, k], bounds[:, :, k], spread[:, :, k], share)
         for k, at in enumerate(points)
     ]
+    return _doubt_luck(models, judgements)
 
 
 def intervals_at(models: Models, points: Floats) -> Floats:
@@ -181,6 +192,45 @@ def _judge_point(
     )
 
 
+def _doubt_luck(models: Models, judgements: list[Judgements]) -> list[Judgements]:
+    """Return judgements in which few points without repetitions are fair where a fit this close may be luck: of many
+    functions one fits almost any few values. Then the interval must stay close with a scatter that is expected from
+    the degrees of freedom; and constants must leave no room for a term that is steep beyond."""
+    sure = np.any([one.why == Reason.SURE for one in judgements], axis=0)
+    if len(models.study.parameters) > 1:
+        return judgements
+    rows = np.flatnonzero(sure & (models.costs.smape > EXACT_FIT))
+    rows = rows[~_is_repeated(models.study, models.series[rows])]
+    if not len(rows):
+        return judgements
+    points = np.stack([one.at for one in judgements])
+    low, high = quantiles_at(models.study, models.series[rows], points, models.options.measure, observe_as=_expect_luck)
+    n_terms = np.bincount(models.functions.owner, minlength=len(models))[rows]
+    hides_growth = (n_terms == 0) & (models.costs.smape[rows] > FLAT)
+    doubted = []
+    for k, one in enumerate(judgements):
+        with np.errstate(all="ignore"):
+            reach = np.maximum(high[:, k] / one.prediction[rows], one.prediction[rows] / low[:, k])
+        why, trust = one.why.copy(), one.trust.copy()
+        lucky = rows[(why[rows] == Reason.SURE) & (hides_growth | ~(reach <= CLOSE_FOR_LUCKY))]
+        why[lucky], trust[lucky] = Reason.MAYBE_LUCK, Trust.FAIR
+        doubted.append(replace(one, why=why, trust=trust))
+    return doubted
+
+
+def _expect_luck(observed: Observations) -> Observations:
+    return observed.expect_scatter(LUCK / max(len(observed.y) - N_FITTED, 1) ** 0.5, LUCKY_DEGREES)
+
+
+def _is_repeated(study: Study, series: Ints) -> Bools:
+    """Return which series have repetitions at any point."""
+    result = np.zeros(len(series), np.bool_)
+    for start in range(0, len(series), SERIES_AT_ONCE):
+        block = slice(start, start + SERIES_AT_ONCE)
+        result[block] = (repetitions_of(study, series[block]).count > 1).any(axis=1)
+    return result
+
+
 def _has_falling_term(models: Models) -> Bools:
     falls: Bools = np.bincount(models.functions.owner, models.functions.coefficient < 0, minlength=len(models)) > 0
     return falls
@@ -206,6 +256,7 @@ def _find_reasons(
         all_zero = (prediction == 0) & (models.costs.rss == 0)
         tests: dict[Reason, Bools] = {
             Reason.NO_MODEL: ~np.isfinite(prediction),
+            Reason.NOT_ABOVE_ZERO: ~positive & ~all_zero & _is_below_zero(models),
             Reason.BELOW_ZERO: ~positive & ~all_zero,
             Reason.POOR_FIT: models.costs.smape > POOR_FIT,
             Reason.ANYTHING_FITS: fits_anything & ~all_zero,
@@ -219,6 +270,13 @@ def _find_reasons(
             Reason.UNSURE: known & (agreement > AGREEING),
         }
     return np.select(list(tests.values()), [int(reason) for reason in tests], int(Reason.SURE))
+
+
+def _is_below_zero(models: Models) -> Bools:
+    """Return which series have only values below 0."""
+    values = models.study.mean[models.series]
+    measured = models.study.present[models.series] & np.isfinite(values)
+    return np.asarray(measured.any(axis=1) & ((values < 0) | ~measured).all(axis=1))
 
 
 def _spread(models: Models, at: Floats) -> tuple[Floats, Floats]:
@@ -300,13 +358,18 @@ def noise_floors(study: Study) -> Floats:
     their sum, at the median point; NaN where nothing was repeated."""
     shape = len(study.metrics), study.n_points
     variance, total, is_repeated = np.zeros(shape), np.zeros(shape), np.zeros(shape[0], np.bool_)
+    largest = np.zeros(shape[0])  # of each metric, so that squares stay in the range of numbers
+    sizes = np.where(study.present & np.isfinite(study.mean), np.abs(study.mean), 0.0)
+    np.maximum.at(largest, study.series_metric, sizes.max(axis=1, initial=0.0))
+    scale = np.where(largest > 0, largest, 1.0)[study.series_metric]
     for start in range(0, len(study), SERIES_AT_ONCE):
         series = np.arange(start, min(start + SERIES_AT_ONCE, len(study)))
         known = repetitions_of(study, series)
         repeated = known.count > 1
         np.logical_or.at(is_repeated, study.series_metric[series], repeated.any(axis=1))
-        np.add.at(variance, study.series_metric[series], np.where(repeated, known.std**2, 0.0))
-        np.add.at(total, study.series_metric[series], np.where(known.count > 0, np.abs(known.mean), 0.0))
+        std, mean = known.std / scale[series, None], np.abs(known.mean) / scale[series, None]
+        np.add.at(variance, study.series_metric[series], np.where(repeated, std**2, 0.0))
+        np.add.at(total, study.series_metric[series], np.where(known.count > 0, mean, 0.0))
     with np.errstate(all="ignore"):
         part = np.where(total > 0, np.sqrt(variance) / total, 0.0) * 100
     floors: Floats = np.where(is_repeated, np.nan_to_num(np.median(part, axis=1)), np.nan)
@@ -319,15 +382,15 @@ def misfit_floors(models: Models) -> Floats:
     study = models.study
     metric, values = study.series_metric[models.series], np.abs(study.mean[models.series])
     measured = study.present[models.series] & np.isfinite(values)
-    cost = np.where(measured, values, 0.0).sum(axis=1) / np.maximum(measured.sum(axis=1), 1)
+    cost = (np.where(measured, values, 0.0) / np.maximum(measured.sum(axis=1), 1)[:, None]).sum(axis=1)
     known = np.isfinite(models.costs.smape) & (cost > 0)
     floors = np.zeros(len(study.metrics))
     for number in np.unique(metric[known]).tolist():
         rows = np.flatnonzero(known & (metric == number))
         rows = rows[np.argsort(models.costs.smape[rows], kind="stable")]
-        half = int(np.searchsorted(np.cumsum(cost[rows]), cost[rows].sum() / 2))
-        shares = cost[rows] / cost[rows].max()  # squares of large costs exceed what a double holds
-        floors[number] = models.costs.smape[rows[half]] * np.sqrt((shares**2).sum()) / shares.sum()
+        part = cost[rows] / cost[rows].max()  # squares of what is large or small leave the range of numbers
+        half = int(np.searchsorted(np.cumsum(part), part.sum() / 2))
+        floors[number] = models.costs.smape[rows[half]] * np.sqrt((part**2).sum()) / part.sum()
     return floors
 
 

@@ -47,8 +47,13 @@ def print_models(models: Models, text: str) -> Iterator[str]:
         yield from extrap_report(models, style)
         return
     study = models.study
-    listed = {"callpaths": study.callpaths, "metrics": study.metrics, "parameters": study.parameters}.get(word)
-    functions = (function_text(models.functions, number, style) for number in range(len(models)))
+    numbers = range(len(models))
+    listed = {
+        "callpaths": list(dict.fromkeys(map(models.callpath, numbers))),
+        "metrics": list(dict.fromkeys(map(models.metric, numbers))),
+        "parameters": study.parameters,
+    }.get(word)
+    functions = (function_text(models.functions, number, style) for number in numbers)
     for line in functions if listed is None else listed:
         yield f"{visible(line)}\n"
 

@@ -163,10 +163,19 @@ def fold(
     for text in _explain_left_out(left_out, unlisted, derived):
         builder.warn(Severity.NOTE, text)
     if not builder.has_values:
-        raise UsageError(f"{experiment.path or experiment.title}: there is no {scope.word} value to make a study of")
+        where = experiment.path or experiment.title
+        why = [part for reason in _explain_left_out(left_out, unlisted, derived) for part in ("; ", reason)]
+        text = f"{where}: there is no {scope.word} value to make a study of"
+        raise UsageError(compose_text(text, *(why or [f"; {NO_VALUES}"])))
     study = builder.build()
     roots = paths.roots if scope == Scope.INCLUSIVE else None
     return replace(study, unexplained=tuple(_differences(study, costs, roots)))
+
+
+NO_VALUES = (
+    "no metric has values of call paths that the chosen --value (mean, sum, maximum, ...) can combine over ranks; "
+    "choose another, or leave it out; `callgrove info` lists the metrics"
+)
 
 
 def _differences(study: Study, costs: Mapping[str, Cost], roots: frozenset[str] | None) -> Iterator[str]:

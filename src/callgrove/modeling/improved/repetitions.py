@@ -14,7 +14,7 @@ each other are no noise. Specification: modeling.md B1, step 1.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import NormalDist
 
 import numpy as np
@@ -57,8 +57,15 @@ class Observations:
             self.noise[rows],
         )
 
+    def expect_scatter(self, scatter: float, degrees: float) -> Observations:
+        """Return the same with a relative scatter that is expected beforehand, worth so many repetitions."""
+        return replace(self, within=self.within + degrees * scatter**2, degrees=self.degrees + degrees)
+
 
 # -- statistics of repetitions -----------------------------------------------------------------------------------------
+
+
+LOST = 0.5  # of the least standard deviation that values with such a mean and minimum can have
 
 
 def repetitions_of(study: Study, series: Ints, measure: str = "mean") -> Repetitions:
@@ -68,6 +75,11 @@ def repetitions_of(study: Study, series: Ints, measure: str = "mean") -> Repetit
     if study.raw is not None and len(study.raw.repetition_bounds) <= len(study.raw.values):
         minimum, std = _statistics_of_means(study, series)
     known = study.present[series] & np.isfinite(mean)
+    with np.errstate(
+        all="ignore"
+    ):  # squares leave the range of numbers before values do: then half of the range bounds
+        lost = (std == np.inf) | (LOST * (study.mean[series] - minimum) > std * np.sqrt(count))
+        std = np.where(lost, study.maximum[series] / 2 - minimum / 2, std)
     repeated = known & (count > 1) & np.isfinite(std) & np.isfinite(minimum)
     return Repetitions(
         mean,

@@ -6,7 +6,7 @@ what predictions of Extra-P's functions are judged by, for which noise counts as
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -138,9 +138,15 @@ def _fit_surfaces(points: Floats, observed: Observations, out: FunctionBuilder) 
 
 
 def quantiles_at(
-    study: Study, series: Ints, points: Floats, measure: str = "mean", levels: Sequence[float] = BOUNDS
+    study: Study,
+    series: Ints,
+    points: Floats,
+    measure: str = "mean",
+    levels: Sequence[float] = BOUNDS,
+    observe_as: Callable[[Observations], Observations] | None = None,
 ) -> Floats:
-    """Return quantiles of the curves of series at points (levels x series x points); NaN where there are none."""
+    """Return quantiles of the curves of series at points (levels x series x points); NaN where there are none.
+    `observe_as` may change what is known of the noise."""
     out = np.full((len(levels), len(series), len(points)), np.nan)
     skew = pooled_skew(study) if measure == DETECTED else None
     if not (points > 0).all():
@@ -155,6 +161,7 @@ def quantiles_at(
             chosen = block[members[above_zero[members]]]
             if len(chosen) and can_weigh(study.points[columns]):
                 observed = observe_series(study, series[chosen], columns, measure, skew)
+                observed = observed if observe_as is None else observe_as(observed)
                 for part, quantiles in _weigh_quantiles(study.points[columns], observed, points, levels):
                     out[:, chosen[part]] = quantiles
     return out

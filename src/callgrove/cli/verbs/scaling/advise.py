@@ -53,7 +53,15 @@ def run(options: AdviseOptions) -> int:
     point = ", ".join(f"{name} = {x:g}" for name, x in zip(study.parameters, at.tolist(), strict=True))
     advices = advise(models, at, options.budget)
     if advices and advices[0].strategy == "base":
-        note("base: first give every parameter five values, the cheapest ones")
+        note(
+            "base: first measure five points along every parameter, the others fixed; "
+            "until then costs are those of models of few points"
+        )
+    elif advices and advices[0].strategy == "add":
+        note(
+            f"add: no interval is known at {point}, so these are the cheapest points one step beyond those measured; "
+            "how much they help is not known"
+        )
     elif advices:
         order = "chosen one after the other" if options.budget else "the most for its cost first"
         note(f"narrow: what narrows the interval of 90 % at {point}, {order}; widths are upper by lower bound")

@@ -650,8 +650,10 @@ def run_predict(options: PredictOptions) -> int:
     models = fit_models(options)
     target = target_of(models.study, options.at)
     say_cautions(models)
+    of_one = len(models.study.parameters) == 1 and models.options.modeler == "default"
+    see = "model --runner-ups" if of_one else "spread_low and spread_high with --format csv"
     for text in far_from(models.study, target):
-        note(f"{text}: functions that fit equally well part ways there (see model --runner-ups)")
+        note(f"{text}: functions that fit equally well part ways there (see {see})")
     table = predict(models, target, options.subtrees, options.processes, options.noise_floor, fit_beside(models))
     say_apart(table, options.noise_floor)
     emit_of_study(format_predictions(table) if options.is_for_people else table, models.study, options)
