@@ -80,7 +80,7 @@ load: .venv/.ready ## 300 processes at once, then random verbs for an hour
 	@.venv/bin/python -m tests.load crowd --processes 300
 	@.venv/bin/python -m tests.load soak --seconds 3600
 
-mutants: .venv/.ready ## give the code small defects, and see whether the tests notice, for at most twenty minutes
+mutants: .venv/.ready ## give the code small defects, and see whether the tests notice, for at most twenty minutes after a map is made
 	@.venv/bin/python -m tests.mutants --mutants 150 --seconds 1200 --tests binary,model,algebra,modeling
 
 sbom: .venv/.ready ## list callgrove and what its extras bring, as CycloneDX, in build/sbom.json

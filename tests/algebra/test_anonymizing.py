@@ -218,6 +218,12 @@ def test_frames_of_stacks_are_replaced_as_functions_are() -> None:
     assert names.cell([]) == []
 
 
+def test_names_in_angle_brackets_stay_only_where_tools_write_them() -> None:
+    names = Replacements()
+    assert [names.text("file", one) for one in ("<string>", "<frozen our solver>")] == ["<string>", "file_1"]
+    assert names.text("function", "<omp task wait>") == "<omp task wait>"
+
+
 def test_replacements_are_never_names_of_the_input() -> None:
     names = Replacements({"function": {"a": "function_1"}})
     assert names.text("function", "b") == "function_2"

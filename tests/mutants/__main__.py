@@ -44,7 +44,7 @@ def main() -> int:
     parser.add_argument("--part", default="", help="of one part only: binary, model, algebra, modeling, record layers")
     parser.add_argument("--module", default="", help="all mutants of the sample that lie in such a module")
     parser.add_argument("--tests", default="", help="comma-separated folders of tests; all that may notice if absent")
-    parser.add_argument("--seconds", type=float, default=float("inf"), help="for at most so long")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="for at most so long after the map is made")
     parser.add_argument("--seed", type=int, default=0, help="the number that the sample comes from")
     parser.add_argument("--processes", type=int, default=2)
     options = parser.parse_args()
@@ -54,7 +54,8 @@ def main() -> int:
     files = [file for file in list_tests() if any(folder in (*file.parents, file) for folder in folders)]
     make_map(MAP, options.processes, files)
     reached = read_map(MAP, files)
-    _say(f"{len(reached.names)} tests in {len(files)} files; the map is there after {time.monotonic() - begin:.0f} s")
+    mapped = time.monotonic()
+    _say(f"{len(reached.names)} tests in {len(files)} files; the map is there after {mapped - begin:.0f} s")
     sample = choose_mutants(options.mutants, options.seed, options.part)
     trials = [Trial(one, *choose_tests(reached, one)) for one in sample if one.module.endswith(options.module)]
     counts: Counter[tuple[str, str]] = Counter()
@@ -64,8 +65,9 @@ def main() -> int:
         if trial.outcome not in (KILLED, LATE):
             _say(f"{trial.outcome}: {trial.mutant} [{len(trial.tests)} tests]")
 
-    try_mutants(trials, options.processes, begin + options.seconds, report)
+    try_mutants(trials, options.processes, mapped + options.seconds, report)
     _print_table(counts)
+    _say(f"{sum(counts.values())} mutants took {time.monotonic() - mapped:.0f} s.")
     n_left = len(trials) - sum(counts.values())
     if n_left:
         _say(f"{n_left} were left when the time was over.")

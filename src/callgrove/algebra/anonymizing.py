@@ -36,7 +36,12 @@ __all__ = ["KEPT_NAMES", "Replacements", "anonymize_experiment", "anonymize_stud
 # Calls of public interfaces, and what profilers call things that have no name.
 KEPT_NAMES = (
     r"P?MPI_[A-Z][a-z0-9_]+|omp_[a-z_]+|GOMP_[a-z_]+|__kmpc_[a-z_]+|pthread_[a-z_]+|(cuda|hip|nccl|rccl)[A-Z]\w+|cu[A-Z][a-z]\w+"
-    r"|hsa_[a-z_]+|roctx[A-Z]\w+|main|main thread|application thread|<[a-z ]+>|\[unknown\]"
+    r"|hsa_[a-z_]+|roctx[A-Z]\w+|main|main thread|application thread|\[unknown\]"
+    r"|<((program|thread)? ?root|no activity|no module|partial call paths|unknown( (file|module|procedure|function))?)>"
+    r"|<(default|missing|unnamed|string|stdin|module|lambda|genexpr|listcomp|dictcomp|setcomp)>"
+    r"|<gpu (copy|copyin|copyout|alloc|delete|memset|kernel|sync|trace)>"
+    r"|<omp (region unresolved|tgt (kernel|copyin|copyout|alloc|delete)|(impl|expl) task)>"
+    r"|<omp ((mutex|task|barrier) wait|work|overhead|idle)>"
 )
 CATEGORIES = re.compile(
     r"kernel|kernel_dispatch|copy|memcpy|gpu_memcpy|memory_copy|memset|gpu_memset|alloc|memory_allocat(ion|e)|scratch_memory"
@@ -46,6 +51,17 @@ CATEGORIES = re.compile(
 )
 NUMBER = re.compile(r"[-+]?(0x[0-9a-fA-F]+|\d+(\.\d+)?([eE][-+]?\d+)?)|true|false|null|\(nil\)|nullptr|\{\}|\[\]")
 SUFFIX = re.compile(r"\.(c|cc|cpp|cxx|h|hpp|cu|hip|f|f90|F|F90|py|jl|rs|s|S|so)")
+# What Score-P, OTF2 and Cube say of regions. Files can say anything there.
+ROLE = re.compile(
+    r"unknown|artificial|function|wrapper|loop|user|code|region|(implicit[ _])?barrier|atomic|critical([ _]sblock)?"
+    r"|flush|master|ordered([ _]sblock)?|parallel|sections?|single([ _]sblock)?|task([ _]?(create|wait|untied))?"
+    r"|workshare|(coll[ _])?(one2all|all2one|all2all|other)|other[ _]collective|(non[ _]blocking[ _])?point2point|rma"
+    r"|dynamic([ _](function|loop|phase|loop phase))?"
+    r"|file[ _]io([ _]metadata)?|data[ _]transfer|(thread|library)[ _](create|wait|init|finalize)"
+    r"|(de|re)?allocate|kernel([ _]launch)?"
+    r"|phase|annotation|inlined|jit|compiler|mpi|openmp|shmem|pthread|cuda|hip|opencl|openacc|openmp target|omp|kokkos"
+    r"|measurement|sampling|memory|io|libwrap|posix|user[ _]program|hardware|none|topology|metric|python|other"
+)
 KIND_OF_PLACE = re.compile("machine|node|process|thread|location|device|gpu|stream|queue|rank|core|socket|numa")
 PLACES, PROCESSES, AGENTS = "places", "processes", "agents"
 # Columns of side tables and tables whose texts are words of tools.
@@ -153,8 +169,9 @@ def _text_or_number(value: str | float, names: Replacements) -> str | float:
 
 
 def _rename_regions(regions: Regions, names: Replacements) -> Regions:
-    """Return regions with other names. Roles and paradigms share the table of texts with names, and stay."""
-    words = set(np.concatenate([regions.role, regions.paradigm]).tolist())
+    """Return regions with other names. Roles and paradigms share the table of texts with names; known ones stay."""
+    told = set(np.concatenate([regions.role, regions.paradigm]).tolist())
+    words = {number for number in told if number >= 0 and ROLE.fullmatch(regions.strings[number].lower())}
     kind_of_name = dict(zip(regions.name[::-1].tolist(), regions.kind[::-1].tolist(), strict=True))
     strings = tuple(
         text if number in words else names.text(ContextKind(kind_of_name.get(number, ContextKind.REGION)).word, text)
@@ -348,7 +365,11 @@ def anonymize_study(study: Study, names: Replacements) -> Study:
     return replace(
         study,
         callpaths=tuple(rename(path) for path in study.callpaths),
-        models=tuple(replace(model, callpath=rename(model.callpath)) for model in study.models),
+        models=tuple(
+            replace(model, callpath=rename(model.callpath), name=names.text("models", model.name))
+            for model in study.models
+        ),
+        modelers={names.text("models", name): options for name, options in study.modelers.items()},
         callpath_tags={},
         metric_tags={},
         title="anonymous",
