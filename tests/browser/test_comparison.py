@@ -77,7 +77,7 @@ def test_the_overview_says_what_the_change_comes_to(small: Page, screenshot: Scr
     assert tiles == [
         ["12 s", "before: time"],
         ["16 s", "after: time"],
-        ["-4 s", "difference: before − after"],
+        ["-4 s", "difference: before \u2212 after"],
         ["0.75", "ratio: before / after"],
         ["1 s", "only in before: 1 call path"],
         ["2 s", "only in after: 1 call path"],
@@ -174,7 +174,7 @@ def test_searching_and_zooming(small: Page) -> None:
 def test_columns_stand_side_by_side_and_sort(small: Page, screenshot: Screenshot) -> None:
     open_tab(small, "Call tree")
     headings = shown_panel(small).locator(".heading").all_inner_texts()
-    assert headings == ["name", "before", "after", "before − after", "ratio", "present"]
+    assert headings == ["name", "before", "after", "before \u2212 after", "ratio", "present"]
     assert rows(small) == [
         ["main", "12 s", "16 s", "-4 s", "0.75", "both"],
         ["solve", "6 s", "12 s", "-6 s", "0.5", "both"],
