@@ -173,7 +173,7 @@ def fold(
 
 
 NO_VALUES = (
-    "no metric has values of call paths that the chosen --value (mean, sum, maximum, ...) can combine over ranks; "
+    "no metric has values of call paths that can be combined over ranks as was asked (mean, sum, maximum, ...); "
     "choose another, or leave it out; `callgrove info` lists the metrics"
 )
 
