@@ -384,7 +384,7 @@ def test_texts_of_any_length_are_refused_before_they_are_made(engine: str, text:
 def test_bounded_functions_answer_as_before() -> None:
     pytest.importorskip("duckdb")
     query = (
-        "SELECT repeat('ab', 2), 'a'.repeat(3), repeat('a', NULL), repeat(NULL, 2), lpad('a', 3, 'b'), "
+        "SELECT repeat('ab', 2), ('a').repeat(3), repeat('a', NULL), repeat(NULL, 2), lpad('a', 3, 'b'), "
         "lpad('a', NULL, 'b'), rpad('a', 3, 'b'), length(repeat('a', 65536))"
     )
     with sql(example(), query, "duckdb") as answer:
