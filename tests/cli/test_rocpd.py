@@ -217,6 +217,21 @@ def test_documented_summaries(line: str, names: set[str], here: Path, capsys: Ca
     assert "<table" in (here / "rocpd-output-data" / "out_hip_summary.html").read_text()
 
 
+def test_tables_in_several_formats(here: Path, capsys: Capture) -> None:
+    assert call("summary -i db0.db --region-categories NONE --format csv json console") == 0
+    assert "KERNELS_SUMMARY:" in capsys.readouterr().out
+    out = here / "rocpd-output-data"
+    rows = read(out / "out_kernels_summary.csv")
+    assert [str(row["Calls"]) for row in json.loads((out / "out_kernels_summary.json").read_text())] == [
+        row["Calls"] for row in rows
+    ]
+    asked = ["query", "-i", "db0.db", "--query", "SELECT count(*) AS n FROM kernels", "--format", "csv", "md"]
+    assert rocpd([*asked, "-o", "n"]) == 0
+    (row,) = read(out / "n.csv")
+    assert int(row["n"]) > 0
+    assert f" {row['n']} " in (out / "n.md").read_text()
+
+
 # -- what is refused ---------------------------------------------------------------------------------------------------
 
 
@@ -266,3 +281,4 @@ def test_it_is_a_module(here: Path) -> None:
     subprocess.run(words, check=True, capture_output=True)
     assert (here / "rocpd-output-data" / "m_results.pftrace").exists()
     assert subprocess.run([*words[:3], "--help"], capture_output=True, check=True, text=True).stdout.startswith("usage")
+    assert subprocess.run([*words[:3], "-v"], capture_output=True, check=True, text=True).stdout.startswith("callgrove")

@@ -121,7 +121,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FORMAT",
         nargs="+",
         default=[],
-        help=f"convert: one or more of {', '.join(TRACES)}; query and summary: {', '.join(TABLES)} (default: console)",
+        help=f"one or more, convert: {', '.join(TRACES)}; query and summary: {', '.join(TABLES)} (default: console)",
     )
     output.add_argument(
         "-o", "--output-file", metavar="NAME", default="", help=f"how files are called (default: {NAME})"
@@ -328,23 +328,20 @@ def _query(options: Options) -> int:
     if not options.query:
         raise UsageError("--query: give one SELECT in quotes")
     words = [*options.paths, options.query, "--engine=sqlite", *_window_words(options)]
-    return _run_verb("sql", [*words, *_table_words(options, "")])
+    return max(_run_verb("sql", [*words, *_table_words(options, word, "")]) for word in _table_formats(options))
 
 
-def _table_words(options: Options, suffix: str) -> list[str]:
+def _table_words(options: Options, word: str, suffix: str) -> list[str]:
     """Return how a table is printed: on the console, or to a file of the format."""
-    word = _table_format(options)
     if word == "console":
         return ["--format=table"]
     return [f"--format={TABLES[word]}", f"--output={_output_folder(options) / (_output_name(options) + suffix)}.{word}"]
 
 
-def _table_format(options: Options) -> str:
-    formats = [word.lower() for word in options.formats]
+def _table_formats(options: Options) -> list[str]:
+    formats = list(dict.fromkeys(word.lower() for word in options.formats))
     _refuse_formats(formats, TABLES)
-    if len(formats) > 1:
-        raise UsageError(f"--format: name one of {', '.join(TABLES)}")
-    return formats[0] if formats else "console"
+    return formats or ["console"]
 
 
 COLUMNS = {  # of ROCm's summaries, from those of `callgrove summary`
@@ -372,13 +369,14 @@ def _summarise(options: Options) -> int:
     VERB.add_arguments(parser)
     names = ["--kernel-names=short"] if options.truncate_kernels else []
     asked = parser.read([*options.paths, "--limit=all", *names, *_window_of_summary(options)], VERB.options)
-    word = _table_format(options)
+    formats = _table_formats(options)
     experiment = open_experiment(asked, fold=False)
     for name, table in _summary_tables(experiment, asked, options):
-        if word == "console":
-            print(f"\n{name.upper()}:")
-        how = parser.read([*options.paths, *_table_words(options, f"_{name}")], VERB.options)
-        emit(table, replace(how, limit=None))
+        for word in formats:
+            if word == "console":
+                print(f"\n{name.upper()}:")
+            how = parser.read([*options.paths, *_table_words(options, word, f"_{name}")], VERB.options)
+            emit(table, replace(how, limit=None))
     return say_damage_met(experiment, asked)
 
 
