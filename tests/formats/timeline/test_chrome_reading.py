@@ -457,6 +457,21 @@ def test_a_long_value_beside_the_events_is_read(tmp_path: Path, monkeypatch: pyt
     assert len(reading.header["about"]["text"]) == 1 << 15
 
 
+def test_a_value_beside_the_events_may_be_most_of_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a large file holds is no bomb; what a small one inflates to may be."""
+    monkeypatch.setattr(stream, "BLOCK", 1 << 10)
+    monkeypatch.setattr(stream, "MOST_OF_MEMBER", 1 << 12)
+    frames = {str(k): {"name": f"f{k}", "parent": str(k - 1)} for k in range(1000)}
+    path = written(tmp_path / "frames.json", WHOLE, stackFrames=frames)
+    reading = stream.EventStream(path)
+    assert len([event for batch in reading.batches() for event in batch]) == len(WHOLE)
+    assert reading.header["stackFrames"] == frames
+    packed = tmp_path / "frames.json.gz"
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+    with pytest.raises(RefusedInput, match="more than any record"):
+        list(stream.EventStream(packed).batches())
+
+
 def test_numbers_beside_the_events_are_whole_where_blocks_end_in_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

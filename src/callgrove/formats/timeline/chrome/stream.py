@@ -29,6 +29,7 @@ Event = dict[str, Any]
 BLOCK = 1 << 22  # bytes of text that are read at a time
 MOST_OF_EVENT = 8 << 20  # bytes that the text and the values of one event take, about; real ones have kilobytes
 MOST_OF_MEMBER = 64 << 20  # the same of one value beside the events: stacks of samples, texts of sources
+MEMBER_BY_SIZE = 3  # or so many times the bytes of the file, which may be nothing but such a value
 WEIGHTS = {"{": 64, "[": 56, ",": 8}  # bytes of what a character stands for, once it is decoded
 BATCH = 1024  # events that are given at a time
 CHUNK = 1 << 19  # characters that are decoded at once: fewer cost more calls for each event, more do not stay in caches
@@ -186,7 +187,7 @@ class EventStream:
 
     def _member(self) -> Any:
         try:
-            return self._value(MOST_OF_MEMBER)
+            return self._value(max(MOST_OF_MEMBER, MEMBER_BY_SIZE * self.path.stat().st_size))
         except RecursionError:
             raise ValueError from None
 
