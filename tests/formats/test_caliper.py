@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from callgrove.analysis.overview import overview
 from callgrove.binary.files import Source
 from callgrove.errors import InputError
 from callgrove.formats.caliper import alike, cali
@@ -22,6 +23,7 @@ from callgrove.model.experiment import Experiment, Severity
 from callgrove.model.metrics import Aggregation, Scope
 from callgrove.model.profiles import ProfileKind
 from callgrove.model.study.from_runs import combination_for, fold
+from callgrove.render.facts import facts_of, next_commands
 from tests.cli.commands import Capture, run, said
 from tests.exhaustive import try_examples
 from tests.formats.damage import answers, chance
@@ -221,6 +223,9 @@ def test_time_series_are_counters(shared: Path) -> None:
     counters = experiment.traces.counters
     assert counters is not None
     assert len(counters) > 0
+    facts = overview(experiment)
+    assert f"{len(counters):,} values over time" in dict(facts_of(facts))["counters"]
+    assert "callgrove summary t" in list(next_commands(facts, "t"))
     assert len(experiment.metrics) == 0
 
 

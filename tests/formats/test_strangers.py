@@ -82,12 +82,23 @@ def test_archives(kind: str, words: str, database: Path, tmp_path: Path, capsys:
         ("version: 1\ncreator: callgrind-3.19.0\n", "is a profile of Callgrind"),
         ("gmon\1\0\0\0\0\0\0", "is a profile for gprof"),
         ("#Paraver (01/01/2026 at 10:00):1000_ns:1(2)\n", "is a Paraver trace"),
+        ('{\n "timemory": {"wall_clock": {}}}', "is a file of timemory"),
+        ('{"graph": [{"frame": {"name": "main"}}]}', "is a file of Hatchet or Thicket"),
+        ('{"start_time": 1.5, "root_frame": {}}', "is a profile of pyinstrument"),
+        ("digraph calls {\n a -> b\n}\n", "is a graph for Graphviz"),
         ('{"$schema": "https://www.speedscope.app/file-format-schema.json"}', "is a speedscope file"),
     ],
 )
 def test_files_of_other_tools(text: str, words: str, tmp_path: Path, capsys: Capture) -> None:
     (tmp_path / "hidden").write_text(text)
     assert f"{tmp_path / 'hidden'}: {words}, which callgrove" in said(capsys, "info", tmp_path / "hidden", code=3)
+
+
+@pytest.mark.parametrize(("text", "keys"), [('{"a": 1, "b": [2]}', "the keys 'a', 'b'"), ("{}", "no keys")])
+def test_json_of_nobody_we_know(text: str, keys: str, tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / "hidden").write_text(text)
+    told = said(capsys, "info", tmp_path / "hidden", code=3)
+    assert f"not recognised as performance data: an object of JSON with {keys}; one of Extra-P" in told
 
 
 def test_text_that_powershell_wrote(tmp_path: Path, capsys: Capture) -> None:

@@ -75,6 +75,14 @@ def test_the_default_is_the_first_visible_time() -> None:
     assert METRICS.default(lambda _: False) == "CPUTIME (sec)"
 
 
+def test_what_is_called_a_time_comes_before_other_metrics_without_a_unit() -> None:
+    count, named = Metric("Node order", E), Metric("inclusive#sum#time.duration", E)
+    assert Metrics((count, named)).default() == named.name
+    assert Metrics((count, named, Metric("gpu", E, "ns"))).default() == "gpu"
+    assert Metrics((count, Metric("timesteps", E))).default() == count.name
+    assert Metrics((count, Metric("time", E, "steps"))).default() == count.name
+
+
 def test_without_any_time_the_first_visible_one() -> None:
     assert Metrics((Metric("hidden", E, visible=False), Metric("bytes", E, "bytes"))).default() == "bytes"
     assert Metrics((Metric("a", E, visible=False), Metric("b", E, visible=False))).default() == "a"

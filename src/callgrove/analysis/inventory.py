@@ -144,6 +144,8 @@ def _describe_hottest(facts: Overview) -> Data | None:
 
 
 def _describe_traces(facts: Overview) -> Data | None:
+    if facts.n_counters:
+        return {"counters": facts.n_counters}
     if not (facts.n_samples or facts.n_spans):
         return None
     start, end = facts.time_range or (None, None)

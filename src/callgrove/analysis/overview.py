@@ -65,6 +65,7 @@ class Overview:
     n_unavailable: int = 0
     is_measurement: bool = False
     topologies: tuple[Topology, ...] = ()
+    n_counters: int = 0  # values of counters over time, looked at where there is nothing else
 
 
 def overview(experiment: Experiment) -> Overview:
@@ -101,7 +102,13 @@ def overview(experiment: Experiment) -> Overview:
         another_metric=next((name for name in shown[1:] if e.metrics.first(name).aggregation == Aggregation.SUM), ""),
         is_measurement=e.is_measurement,
         topologies=e.system.topologies,
+        n_counters=0 if e.metrics.quantities or e.traces.n_spans or e.traces.n_samples else _count_counters(e),
     )
+
+
+def _count_counters(experiment: Experiment) -> int:
+    counters = experiment.traces.counters
+    return 0 if counters is None else len(counters.value)
 
 
 def _count_kinds(kinds: Ids, words: Sequence[str]) -> dict[str, int]:

@@ -138,12 +138,17 @@ GZIP = b"\x1f\x8b"
 UNPACK = "open what is in it, after unpacking it"
 NOT_READ = "which callgrove does not read"
 ROCPD = "rocprofv3 --output-format rocpd records what it reads"
+FROM_HATCHET = "callgrove.from_hatchet takes what they make of it"
 OTHERS = {  # how files of other tools begin
     rb'\s*\{\s*"rocprofiler-sdk-tool"': f"is a JSON file of rocprofv3, {NOT_READ}; {ROCPD}",
     rb'"Index","KernelName"': f"is a CSV file of the first rocprof, {NOT_READ}; {ROCPD}",
     rb"(# callgrind format|version: 1\s+creator: callgrind)": f"is a profile of Callgrind, {NOT_READ}",
     rb"gmon\x01\x00\x00\x00": f"is a profile for gprof, {NOT_READ}",
     rb"#Paraver ": f"is a Paraver trace, {NOT_READ}",
+    rb'\s*\{\s*"timemory"\s*:': f"is a file of timemory, {NOT_READ}",
+    rb'\s*\{\s*"(graph|dataframe)"\s*:': f"is a file of Hatchet or Thicket, {NOT_READ}; {FROM_HATCHET}",
+    rb'\s*\{[^\[{]*"root_frame"\s*:': f"is a profile of pyinstrument, {NOT_READ}",
+    rb"\s*(strict\s+)?(di)?graph\b[^{\n]*\{": f"is a graph for Graphviz, {NOT_READ}",
     rb'\s*\{[^\[]*"\$schema":\s*"https://www\.speedscope\.app/': f"is a speedscope file, {NOT_READ}",
     rb"\xff\xfe|\xfe\xff": "is text in UTF-16; convert it with iconv -f UTF-16 -t UTF-8",
 }

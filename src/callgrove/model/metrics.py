@@ -169,6 +169,11 @@ class Metric:
         return time_unit(self.unit) is not None
 
     @property
+    def may_be_time(self) -> bool:
+        """True for a time, and for what is called one and has no unit."""
+        return self.is_time or (not self.unit and CALLED_TIME.search(self.name) is not None)
+
+    @property
     def is_derived(self) -> bool:
         """True for a formula over other metrics. Summaries have formulas too, but also values."""
         return bool(self.formula) and not self.statistic
@@ -366,12 +371,13 @@ class Metrics:
 
     @property
     def shown(self) -> tuple[str, ...]:
-        """Visible quantities with values (all, where none is), in the order of the file's columns, times first."""
+        """Visible quantities with values (all, where none is), in the order of the file's columns, times first; of
+        those without a unit, the ones that are called times."""
         order = {name: number for number, name in reversed(list(enumerate(c.name for c in self.columns)))}
         known = (name for name in self.quantities if name not in self.unavailable and name not in self.missing)
         names = sorted(known, key=lambda name: order.get(name, len(order)))
         visible = [name for name in names if self.first(name).visible] or names
-        return tuple(sorted(visible, key=lambda name: not self.first(name).is_time))
+        return tuple(sorted(visible, key=lambda name: (not self.first(name).is_time, not self.first(name).may_be_time)))
 
     def default(self, has_cost: Callable[[str], bool] | None = None) -> str:
         """Return the first of those shown that has any cost: a time if there is one, and a measured one if there is
@@ -384,6 +390,7 @@ class Metrics:
         return next((name for name in shown if has_cost is None or has_cost(name)), shown[0])
 
 
+CALLED_TIME = re.compile(r"(?<![^\W_])(time|duration|walltime)(?![^\W_])", re.IGNORECASE)
 POWERS = re.compile(r"(2|10)\^(-?\d{1,2})\s*(\S.*)")
 TIME_UNITS = {"sec": 1.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "usec": 1e-6, "ns": 1e-9, "nsec": 1e-9}
 

@@ -88,6 +88,8 @@ def facts_of(facts: Overview) -> Iterator[tuple[str, str]]:
         events = [f"{n:,} {word}" for n, word in ((facts.n_samples, "samples"), (facts.n_spans, "spans")) if n]
         span = f" over {duration_ns(facts.time_range[1] - facts.time_range[0])}" if facts.time_range else ""
         yield "traces", ", ".join(events) + span
+    if facts.n_counters:
+        yield "counters", f"{count_of(facts.n_counters, 'value')} over time"
     if facts.n_sources or facts.n_missing_sources:
         missing = (
             f"{facts.n_missing_sources:,} more" if facts.n_sources else count_of(facts.n_missing_sources, "copied file")
@@ -163,13 +165,15 @@ def next_commands(facts: Overview, path: str, options: Sequence[str] = ()) -> It
         yield f"callgrove report {where} -o report.html"
     if facts.another_metric:
         yield f"callgrove top {where} -m {quote_word(facts.another_metric)}"
-    if facts.n_spans:
+    if facts.n_spans or facts.n_counters:
         yield f"callgrove summary {where}"
+    if facts.n_counters:
+        yield f"callgrove export {where} --table counters --limit 10"
     if facts.n_samples:
         yield f"callgrove export {where} --table samples --limit 10"
     if any(w.severity.value == "damage" for w in facts.warnings):
         yield f"callgrove check {where}"
-    if facts.hottest is None:
+    if facts.hottest is None and not facts.n_counters:
         yield f"callgrove export {where} --table contexts"
 
 

@@ -19,7 +19,7 @@ from typing import IO, TypeVar
 import numpy as np
 
 from callgrove.binary.files import Source
-from callgrove.errors import CorruptFile, Parameter, RefusedInput, compose_text
+from callgrove.errors import CorruptFile, NotRecognised, Parameter, RefusedInput, compose_text
 from callgrove.formats.extrap.study_format import (
     Cells,
     Node,
@@ -109,6 +109,7 @@ def _text(value: object) -> str:
 
 
 LARGEST = 1 << 30  # bytes
+MOST_KEYS = 5  # that a message names
 
 
 class JsonFormat(StudyFormat):
@@ -117,6 +118,11 @@ class JsonFormat(StudyFormat):
 
     def read(self, source: Source, options: ReadOptions) -> Study:
         root = whole_file(source)
+        if not root.members().keys() & {"parameters", "measurements"}:
+            raise NotRecognised(
+                f"{source.path}: not recognised as performance data: an object of JSON with {_some_keys(root)}; "
+                "one of Extra-P has 'parameters' and 'measurements'"
+            )
         names = parameter_names(root["parameters"])
         builder = StudyBuilder(names, self.name, title=source.path.name, path=str(source.path))
         for callpath, metrics in root["measurements"].items():
@@ -135,6 +141,13 @@ class JsonFormat(StudyFormat):
 
 
 FORMAT = JsonFormat()
+
+
+def _some_keys(root: Node) -> str:
+    """Return the first keys of an object, for a message."""
+    keys = list(root.members())
+    more = ", ..." if len(keys) > MOST_KEYS else ""
+    return f"the keys {', '.join(f'{key!r:.40}' for key in keys[:MOST_KEYS])}{more}" if keys else "no keys"
 
 
 def whole_file(source: Source) -> Node:
