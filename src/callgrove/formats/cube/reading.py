@@ -29,6 +29,7 @@ from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.cubepl import Program, Surroundings, mark_void
 from callgrove.model.experiment import Experiment, Severity
 from callgrove.model.metrics import Aggregation
+from callgrove.model.table import visible
 from callgrove.model.values import Block, DenseBlock, SparseBlock
 
 __all__ = ["ANCHOR", "CubeFile", "CubeValues", "MetricValues", "open_archive", "read_experiment"]
@@ -245,7 +246,7 @@ def anchor_text(archive: Archive) -> bytes:
     if member is None:
         if archive.damage:
             raise archive.damage[0].with_remedy("there is no anchor.xml before this place, so nothing can be read")
-        found = ", ".join(list(archive.members)[:5]) or "no member at all"
+        found = ", ".join(f"{visible(name):.80}" for name in list(archive.members)[:5]) or "no member at all"
         raise CorruptFile(path, "archive", expected="a member anchor.xml", found=found)
     if member.missing:
         raise archive.damage[0].with_remedy("without the whole anchor.xml nothing can be read")

@@ -390,8 +390,16 @@ def _places(datasets: Sequence[DataSet]) -> Table:
     firsts = np.cumsum([0, *(len(dataset.devices) for dataset in datasets)])
     first = np.repeat(firsts[:-1], [len(dataset.lanes) for dataset in datasets])
     agent = np.where(device == ABSENT, ABSENT, device + first)
-    number = np.array([lane.number for dataset in datasets for lane in dataset.lanes], np.int64)
+    number = _lane_numbers([lane.number for dataset in datasets for lane in dataset.lanes])
     return Table((Column("process", process), Column("agent", agent, ABSENT), Column("number", number)))
+
+
+def _lane_numbers(numbers: Sequence[int]) -> Ints | Offsets:
+    """Return the numbers of lanes; where one is beyond 63 bits, all of them without a sign, as identifiers are."""
+    try:
+        return np.array(numbers, np.int64)
+    except OverflowError:
+        return _as_unsigned(numbers)
 
 
 def _processes(datasets: Sequence[DataSet]) -> Table:
