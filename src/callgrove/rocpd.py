@@ -15,8 +15,7 @@ __all__ = ["main"]
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command with these arguments, those of the process by default, and return its exit code."""
-    words = list(sys.argv[1:] if arguments is None else arguments)
-    return run_callgrove(["--version"] if words in (["-v"], ["--version"]) else ["rocpd", *words])
+    return run_callgrove(["rocpd", *(sys.argv[1:] if arguments is None else arguments)])
 
 
 if __name__ == "__main__":

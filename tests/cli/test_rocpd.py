@@ -281,4 +281,3 @@ def test_it_is_a_module(here: Path) -> None:
     subprocess.run(words, check=True, capture_output=True)
     assert (here / "rocpd-output-data" / "m_results.pftrace").exists()
     assert subprocess.run([*words[:3], "--help"], capture_output=True, check=True, text=True).stdout.startswith("usage")
-    assert subprocess.run([*words[:3], "-v"], capture_output=True, check=True, text=True).stdout.startswith("callgrove")
