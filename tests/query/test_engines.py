@@ -30,6 +30,7 @@ from callgrove.query.engines import DuckdbEngine
 from callgrove.query.relations import ENGINES
 from callgrove.query.sql import complaint, sql
 from tests.exhaustive import some_of
+from tests.requirements import need_module
 
 EACH = pytest.mark.parametrize("engine", ENGINES)
 
@@ -382,7 +383,7 @@ def test_texts_of_any_length_are_refused_before_they_are_made(engine: str, text:
 
 
 def test_bounded_functions_answer_as_before() -> None:
-    pytest.importorskip("duckdb")
+    need_module("duckdb")
     query = (
         "SELECT repeat('ab', 2), ('a').repeat(3), repeat('a', NULL), repeat(NULL, 2), lpad('a', 3, 'b'), "
         "lpad('a', NULL, 'b'), rpad('a', 3, 'b'), length(repeat('a', 65536))"
