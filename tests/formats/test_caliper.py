@@ -306,18 +306,21 @@ BROKEN = st.sampled_from(["", "1.2.3", "-4", "1e-5", "x", "7 8", "1\\=2"])
 def many_records(draw: st.DrawFn) -> str:
     """Records that are mostly alike, of which some have other shapes, or are broken."""
     numbers = st.one_of(NUMBERS, BROKEN) if draw(st.booleans()) else NUMBERS
+    attributes = draw(st.sampled_from([["23=25"], ["23=25", "25=23"], ["23=25", "2.3=25", "=25", "23="]]))
+    has_nodes = draw(st.booleans())
     lines = []
     for _ in range(draw(st.integers(1, 40))):
         kind = draw(st.integers(0, 12))
-        ref = "" if kind == 0 else f"ref={draw(st.sampled_from([40, 42, 43, 99 if kind == 1 else 41]))},"
+        ref = "" if kind == 0 or not has_nodes else f"ref={draw(st.sampled_from([40, 42, 43, 99 if kind == 1 else 41]))},"
         ref = "ref=4.0," if kind == 2 else ref
-        lines.append(f"__rec=ctx,{ref}attr=23=25,data={draw(numbers)}={draw(st.integers(0, 99))}")
+        named = draw(st.sampled_from(attributes))
+        lines.append(f"__rec=ctx,{ref}attr={named},data={draw(numbers)}={draw(st.integers(0, 99))}")
         if kind == 3:
             lines.append(draw(st.sampled_from(["__rec=node,id=60,attr=16,data=f", "noise", "__re1c=ctx,ref=40", ""])))
     return "\n".join(lines) + "\n"
 
 
-@try_examples(60)
+@try_examples(80)
 @given(text=many_records())
 def test_drawn_records_are_read_as_by_lines(text: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     path = write(ATTRIBUTES + PATHS + "__rec=ctx,attr=25,data=1\n" + text, tmp_path_factory.getbasetemp(), "drawn.cali")

@@ -21,6 +21,7 @@ __all__ = ["RECORD", "AlikeRecords", "AlikeText", "part_alike"]
 
 SHAPE = re.compile(rb"__rec=ctx,(?:ref(=+),)?attr(=+),data(=+)\n")
 RECORD, NUMBER = b"__rec=ctx,", b"0123456789."
+ATTRIBUTES, DATA = b",attr=", b",data="
 TO_BLANKS, WORDS = bytes.maketrans(b"=,\n", b"   "), b"_reftcxad"
 DOT, LINE_END = ord("."), ord("\n")
 FEWEST = 1 << 14  # bytes: of less, lines are as fast
@@ -85,18 +86,35 @@ class AlikeText:
 
     def parse(self) -> AlikeRecords | None:
         """Return the records; None where a number is not plain, or not exact as a double."""
-        n_numbers = self.n_nodes + 2 * self.n_values
-        compact = self.text.translate(TO_BLANKS, WORDS)
+        text, attributes = self._without_attributes()
+        n_head = self.n_nodes + (self.n_values if attributes is None else 0)
+        compact = text.translate(TO_BLANKS, WORDS)
         numbers = parse_integers(compact.replace(b".", b""), b" ")
-        if numbers is None or len(numbers) != n_numbers * self.n_records:
+        if numbers is None or len(numbers) != (n_head + self.n_values) * self.n_records:
             return None
-        matrix = numbers.reshape(-1, n_numbers)
-        digits = matrix[:, -self.n_values :]
+        matrix = numbers.reshape(self.n_records, -1)
+        digits = matrix[:, n_head:]
         decimals = _count_decimals(compact, self.n_records, self.n_values)
         if decimals is None or int(digits.max()) >= EXACT or int(decimals.max()) >= len(TENS):
             return None
-        heads, head = distinct_rows(*matrix[:, : -self.n_values].T)
-        return AlikeRecords(self.n_nodes, heads.T, head, digits / TENS[decimals])
+        if n_head:
+            different, head = distinct_rows(*matrix[:, :n_head].T)
+            heads = different.T
+        else:
+            heads, head = np.zeros((1, 0), np.int64), np.zeros(self.n_records, np.int64)
+        if attributes is not None:
+            heads = np.hstack([heads, np.tile(attributes, (len(heads), 1))])
+        return AlikeRecords(self.n_nodes, heads, head, digits / TENS[decimals])
+
+    def _without_attributes(self) -> tuple[bytes, Ints | None]:
+        """Return the text without the attributes, and these, where all records have the same ones; else the whole text,
+        and None."""
+        start, end = self.text.index(ATTRIBUTES), self.text.index(DATA)
+        named = self.text[start : end + len(DATA)]
+        attributes = parse_integers(self.text[start + len(ATTRIBUTES) : end], b"=")
+        if attributes is None or len(attributes) != self.n_values or self.text.count(named) != self.n_records:
+            return self.text, None
+        return self.text.replace(named, b"="), attributes
 
 
 def _count_decimals(compact: bytes, n_records: int, n_values: int) -> Array | None:
