@@ -311,7 +311,8 @@ def many_records(draw: st.DrawFn) -> str:
     lines = []
     for _ in range(draw(st.integers(1, 40))):
         kind = draw(st.integers(0, 12))
-        ref = "" if kind == 0 or not has_nodes else f"ref={draw(st.sampled_from([40, 42, 43, 99 if kind == 1 else 41]))},"
+        nodes = [40, 42, 43, 99 if kind == 1 else 41]
+        ref = "" if kind == 0 or not has_nodes else f"ref={draw(st.sampled_from(nodes))},"
         ref = "ref=4.0," if kind == 2 else ref
         named = draw(st.sampled_from(attributes))
         lines.append(f"__rec=ctx,{ref}attr={named},data={draw(numbers)}={draw(st.integers(0, 99))}")
