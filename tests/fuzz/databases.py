@@ -145,8 +145,9 @@ def _quote(name: str) -> str:
 
 
 def _edit(database: sqlite3.Connection, rng: random.Random) -> None:
-    tables = [name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type='table' ORDER BY name")]
-    if not tables:  # an earlier damage took them
+    whole = "type = 'table' AND typeof(name) = 'text'"  # an earlier damage may have broken names, or taken all tables
+    tables = [name for (name,) in database.execute(f"SELECT name FROM sqlite_master WHERE {whole} ORDER BY name")]
+    if not tables:
         raise sqlite3.DatabaseError("no tables")
     table = rng.choice(tables)
     if rng.random() < 0.75:  # what has rows is worth more than what has none

@@ -6,7 +6,9 @@ from __future__ import annotations
 import os
 import random
 import signal
+import sqlite3
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import cast
 
@@ -77,6 +79,17 @@ def test_mutators_take_anything(data: bytes) -> None:
         assert isinstance(break_content(data, random.Random(seed)), bytes)
         for name in ("perfetto", "otf2"):
             assert isinstance(break_content(data, random.Random(seed), name), bytes)
+
+
+def test_a_damaged_name_of_a_table_can_be_damaged_further() -> None:
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as database:
+        database.execute("CREATE TABLE a (x)")
+        database.execute("CREATE TABLE b (y)")
+        database.execute("PRAGMA writable_schema = ON")
+        database.execute("UPDATE sqlite_master SET name = CAST(name AS BLOB) WHERE name = 'a'")
+        data = database.serialize()
+    for seed in range(50):
+        assert isinstance(break_content(data, random.Random(seed)), bytes)
 
 
 # -- the server --------------------------------------------------------------------------------------------------------
