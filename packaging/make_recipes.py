@@ -15,7 +15,7 @@ def make_recipes(sdist: Path, folder: Path) -> list[Path]:
     """Write the recipes for an sdist below a folder, and return where."""
     name = re.fullmatch(r"callgrove-(.+)\.tar\.gz", sdist.name)
     if name is None:
-        sys.exit(f"{sdist} is no sdist of callgrove; `make dist` builds one")
+        sys.exit(f"{sdist} is not an sdist of callgrove; `make dist` builds one")
     digest = hashlib.sha256(sdist.read_bytes()).hexdigest()
     written = []
     for template, place in RECIPES.items():

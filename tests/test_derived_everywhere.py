@@ -224,7 +224,7 @@ def test_a_comparison_computes_formulas_of_each_side(tmp_path: Path) -> None:
 
 
 def test_a_value_that_one_side_lacks_has_no_difference(tmp_path: Path) -> None:
-    """MPI_Barrier was never visited on the second thread of each rank, where it took 4 s: 4/0 is no value."""
+    """MPI_Barrier was never visited on the second thread of each rank, where it took 4 s: 4/0 is not a value."""
     whole = of_r1(tmp_path)
     idle = part(whole, threads=[1])
     row = by_name(compare([whole, idle], Question("ratio")).table(), "path", "left", "right", "difference", "ratio")

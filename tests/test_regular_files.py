@@ -93,7 +93,7 @@ ROOMS = ("binary", "formats", "model", "prof", "query", "analysis", "algebra", "
 READS = re.compile(
     r"""\.open\((buffering=\d, )?["']rb?["']|\.read_bytes\(\)|\.read_text\(|fromfile\((self\.)?path|memory_map\("""
 )
-# What these modules read in another way is no input: it is the system's, it was written by ourselves, or a user names
+# What these modules read in another way is not input: it is the system's, it was written by ourselves, or a user names
 # it in an option, where it may come from a pipe (`--align <(...)`).
 OTHERS = {
     "binary/files.py": "parts of files that we wrote",

@@ -100,7 +100,7 @@ def same_values(experiment: Experiment, floor: Floor) -> bool:
     context = np.repeat(records.context, np.diff(bounds))
     profile = np.repeat(floor.numbers, n_values)
     metric_ids = np.array([metric.source_id for metric in experiment.metrics])
-    kept = context != 0  # the file's root is no context
+    kept = context != 0  # the file's root is not a context
     return all(
         np.array_equal(have, want[kept])
         for have, want in (

@@ -490,7 +490,7 @@ class Names:
         return self._number[text]
 
     def numbers(self, texts: Sequence[str | None] | Array) -> Ids:
-        """Return the numbers of texts; raise a TypeError where one is no text."""
+        """Return the numbers of texts; raise a TypeError where one is not text."""
         return np.fromiter(map(self._number.__getitem__, texts), np.int32, len(texts))
 
 

@@ -13,7 +13,7 @@
     |-- InvalidExperiment               1   a builder was given what contradicts itself
     |-- IncompleteResult                4   printed, but not complete, under --strict
     `-- MissingExtra                    1   an optional package is not installed
-        `-- MissingPackage                  one that is no extra of ours, such as Hatchet
+        `-- MissingPackage                  one that is not an extra of ours, such as Hatchet
 
     PluginWarning                           no error: a plug-in that is broken is left out
 
@@ -300,7 +300,7 @@ class MissingExtra(CallgroveError):
 
 
 class MissingPackage(MissingExtra):
-    """A package of others is needed, which is no extra of ours; the message names the pip command."""
+    """A package of others is needed, which is not an extra of ours; the message names the pip command."""
 
     def __init__(self, package: str, purpose: str | Parameter) -> None:
         self.extra, self.purpose = package, purpose

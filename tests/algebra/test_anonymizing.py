@@ -194,7 +194,7 @@ def test_the_map_belongs_to_the_user(tmp_path: Path, capsys: Capture) -> None:
     assert "MPI_Waitall" not in str(known)
     capsys.readouterr()
     map_file.write_text("[1]")
-    assert "is no map of names" in said(
+    assert "is not a map of names" in said(
         capsys, "anonymize", tmp_path / "in.cgrove", tmp_path / "c", "--map", map_file, "--to", "cube", code=3
     )
 
@@ -206,7 +206,7 @@ def test_what_stays_can_be_chosen(tmp_path: Path, capsys: Capture) -> None:
     assert anonymize(tmp_path / "in.cgrove", tmp_path / "b.folded", "--keep", "sol.*") == 0
     assert "solve" in (tmp_path / "b.folded").read_text()
     capsys.readouterr()
-    assert "is no regular expression" in said(
+    assert "is not a regular expression" in said(
         capsys, "anonymize", tmp_path / "in.cgrove", tmp_path / "c.folded", "--keep", "(", code=2
     )
 

@@ -165,7 +165,7 @@ def test_a_merge_keeps_the_ratio_that_one_input_brings(tmp_path: Path) -> None:
 
 
 def test_extremes_are_no_terms(tmp_path: Path) -> None:
-    """A difference of maxima is no maximum of differences: `each` over one is computed before."""
+    """A difference of maxima is not a maximum of differences: `each` over one is computed before."""
     hi = RawMetric("hi", dtype="MAXDOUBLE", rows=R1_TIME)
     made = [read(Cube(R1_TREE, [hi]).write(tmp_path / f"{k}.cubex")).with_metric("x = each(hi)") for k in range(2)]
     assert state(callgrove.diff(*made), "x") == VALUES

@@ -225,7 +225,7 @@ def test_only_sums_can_be_extended(tmp_path: Path) -> None:
     least = RawMetric("time", dtype="MINDOUBLE", rows={0: (1, 2, 3, 4)})
     opened = callgrove.open(Cube(R1_TREE, [least]).write(tmp_path / "least.cubex"))
     assert isinstance(opened, Experiment)
-    with pytest.raises(UsageError, match="time is no plain sum"):
+    with pytest.raises(UsageError, match="time is not a plain sum"):
         with_idle_threads(opened, "time", NAMES)
 
 

@@ -156,7 +156,7 @@ def test_cut_by_call_path_and_pattern() -> None:
     assert paths(cut(A, prunes=["/^MPI_/"])) == ["main", "main->foo", "main->foo->bar", "main->bar", "main->bar->foo"]
     with pytest.raises(UsageError, match=r"^roots=...: there is no context 'fo'; did you mean 'foo'"):
         cut(A, roots=["main->fo"])
-    with pytest.raises(UsageError, match=r"'/\(/' at character 1 is no regular expression: missing \)"):
+    with pytest.raises(UsageError, match=r"'/\(/' at character 1 is not a regular expression: missing \)"):
         cut(A, roots=["/(/"])
     with pytest.raises(UsageError, match="nothing to cut"):
         cut(A)

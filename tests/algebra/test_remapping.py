@@ -230,7 +230,7 @@ def test_a_cube_file_has_the_tree(stencil: Path, capsys: Capture) -> None:
 
 @pytest.mark.parametrize("words", [("cube",), ("callgrove",), ("callgrove", "--evaluate"), ("hpctoolkit-release",)])
 def test_every_target_has_values_of_the_tree(words: tuple[str, ...], stencil: Path, capsys: Capture) -> None:
-    """What contexts do is no formula that a file could hold: it is stored, and called so where files can say it."""
+    """What contexts do is not a formula that a file could hold: it is stored, and called so where files can say it."""
     if words[0] == "callgrove":
         need_module("pyarrow")
     out = stencil.with_name("out")

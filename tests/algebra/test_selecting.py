@@ -192,7 +192,7 @@ def test_a_root_has_nobody_to_take_its_cost() -> None:
         ({"kind": "lop"}, "kind=...: there is no kind 'lop'; there are entry, function"),
         ({"kind": "kernel"}, "kind=...: there is no context of kind kernel; there are function"),
         ({"exclude": "a ->"}, "exclude=...: expected a name at character 5 of 'a ->'"),
-        ({"leaf": "/(/"}, "leaf=...: '/(/' at character 1 is no regular expression: missing )"),
+        ({"leaf": "/(/"}, "leaf=...: '/(/' at character 1 is not a regular expression: missing )"),
         ({"name": "kernel", "under": "init"}, "nothing is left"),
         ({"exclude": "main"}, "nothing is left"),
         ({"name": "main", "rest": "all"}, "there is no rest 'all'; there are path, drop, fold"),

@@ -112,7 +112,7 @@ def test_words_that_mean_nothing_are_refused(how: dict[str, Any], says: str) -> 
 
 def test_only_sums_have_losses() -> None:
     ratio = program(T).with_metric("half = time / 2 / 1").with_metric("one = time / half")
-    with pytest.raises(UsageError, match="one is no sum over processes"):
+    with pytest.raises(UsageError, match="one is not a sum over processes"):
         compare([ratio, ratio], Question("one", scaling="weak"))
 
 

@@ -490,7 +490,7 @@ def length_of_union(spans: Sequence[tuple[int, int]]) -> int:
 
 
 def test_devices() -> None:
-    """Every second of a device counted by brute force: kernels that reduce over ranks are no computation."""
+    """Every second of a device counted by brute force: kernels that reduce over ranks are not computation."""
     experiment = gpu_example()
     spans = experiment.export("spans")
     rank_of = experiment.profiles.identity_list("rank")
@@ -568,7 +568,7 @@ def test_tuples_over_threads_are_refused(shared: Path) -> None:
 @pytest.mark.parametrize(
     ("question", "words"),
     [
-        (Question(metric="PAPI_TOT_INS"), "is no time"),
+        (Question(metric="PAPI_TOT_INS"), "is not time"),
         (Question(metric="nothing"), "no metric 'nothing'"),
         (Question(scaling="sideways"), "no scaling 'sideways'"),
         (Question(ranks=9), "no profile has rank 9"),

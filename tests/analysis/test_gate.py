@@ -234,7 +234,7 @@ def test_one_input_may_hold_the_runs() -> None:
 
 def test_runs_of_other_parameters_are_no_repetitions() -> None:
     points = make_run({"a": 1.0}, runs=[Run(parameters={"p": 4}), Run(parameters={"p": 8})])
-    with pytest.raises(UsageError, match=r"runs with p=4 and p=8 are no repetitions.*runs=\.\.\."):
+    with pytest.raises(UsageError, match=r"runs with p=4 and p=8 are not repetitions.*runs=\.\.\."):
         gate(points, points)
 
 

@@ -364,7 +364,7 @@ def test_the_largest_computation_of_a_thread_is_the_communication_efficiency() -
         ({"bins": 0}, "bins.* is 1 or more"),
         ({"bins": 10**9}, "bins.* is 1,048,576 at the most"),
         ({"classes": {"a": "work"}}, "there is no class 'work'"),
-        ({"classes": {"/(/": "io"}}, "is no regular expression"),
+        ({"classes": {"/(/": "io"}}, "is not a regular expression"),
         ({"window": "soon"}, "is not a window"),
     ],
 )
@@ -413,7 +413,7 @@ def test_wrong_rules_name_their_line(tmp_path: Path, text: str, why: str) -> Non
     with pytest.raises(UsageError, match=why):
         read_rules(file)
     file.write_bytes(b"\xff\xfe")
-    with pytest.raises(UsageError, match="is no text"):
+    with pytest.raises(UsageError, match="is not text"):
         read_rules(file)
 
 

@@ -1,4 +1,4 @@
-"""Costs that are no finite numbers: views show them as they are, and warn of nothing."""
+"""Costs that are not finite numbers: views show them as they are, and warn of nothing."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def test_a_file_may_be_renamed(folder: Path, tmp_path: Path) -> None:
 )
 def test_other_files_are_no_manifests(text: str, folder: Path, tmp_path: Path) -> None:
     (tmp_path / "m").write_text(text)
-    with pytest.raises(InputError, match="is no manifest"):
+    with pytest.raises(InputError, match="is not a manifest"):
         differences(folder, tmp_path / "m")
 
 

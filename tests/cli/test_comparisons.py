@@ -73,7 +73,7 @@ def test_scaling(here: Path, capsys: Capture) -> None:
         (["--sort", "loss"], "sorting by them needs --scaling strong"),
         (["--processes", "2,4"], "are used by scaling alone; say which: --scaling"),
         (["--scaling", "weak", "--processes", "2"], "1 numbers of processes were given for 2 inputs"),
-        (["--scaling", "weak", "--processes", "2,x"], "'2,x' is no list of numbers of processes like 4,8"),
+        (["--scaling", "weak", "--processes", "2,x"], "'2,x' is not a list of numbers of processes like 4,8"),
         (["--match", "none.csv"], "none.csv: cannot be read"),
         (["--match", "empty.csv"], "empty.csv: says of no names that they are the same; write two names on each line"),
         (["--write", "x.cubex", "--scaling", "weak"], "--scaling is for tables, and --write writes an experiment"),

@@ -71,7 +71,7 @@ def test_a_slower_function_has_an_exit_code_of_its_own(capsys: Capture, runs: Ca
     assert "slower: kernel +" in err
     assert "6 and 6 repetitions: changes above" in err
     assert asked(capsys, left, right)[0] == 0, "nothing fails unless it is told when"
-    assert asked(capsys, right, left, *FAIL)[0] == 0, "faster is no failure"
+    assert asked(capsys, right, left, *FAIL)[0] == 0, "faster is not a failure"
 
 
 def test_no_change_and_no_decision(capsys: Capture, runs: Callable[..., list[str]]) -> None:

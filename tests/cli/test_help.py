@@ -32,7 +32,7 @@ in a second line.
   go on
 
 ```console
-# $ this is no heading, however long the line may be
+# $ this is not a heading, however long the line may be
 ```
 
 ## Part
@@ -55,7 +55,7 @@ a|b   one or the other, told in so many
 
 - a list, whose items also go on
 
-    # $ this is no heading, however long the line may be
+    # $ this is not a heading, however long the line may be
 
 Part
 ----

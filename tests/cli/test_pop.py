@@ -186,7 +186,7 @@ def test_infinite_times(cube: Path, capsys: Capture, tmp_path: Path) -> None:
 
 
 def test_what_is_refused(cube: Path, capsys: Capture) -> None:
-    assert "visits is no time" in said(capsys, "pop", cube, "-m", "visits", code=2)
+    assert "visits is not time" in said(capsys, "pop", cube, "-m", "visits", code=2)
     assert "no profile has rank 7" in said(capsys, "pop", cube, "--rank", "7", code=2)
     assert "holds series" in said(capsys, "pop", CORPUS / "extrap" / "text.txt", code=2)
     assert main(["pop", str(cube), "--scaling", "sideways"]) == 2

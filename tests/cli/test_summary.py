@@ -132,7 +132,7 @@ def test_cells_that_are_no_numbers_are_said_by_any_process(capsys: Capture, tmp_
             connection.execute(f"UPDATE \"{name}\" SET start = 'soon' WHERE id = 2")
     for jobs in (1, 2):
         text = noted(capsys, "summary", *files, "-j", jobs)
-        assert text.count("1 cells are no numbers") == 2, text
+        assert text.count("1 cells are not numbers") == 2, text
 
 
 def test_a_narrow_terminal_keeps_names_and_whole_numbers(

@@ -1,5 +1,5 @@
-"""What surrounds a command: closed streams, a full disk, folders that vanish, names that are no text, paths that are no
-files. Nothing of this is a bug, so nothing of it may be called one."""
+"""What surrounds a command: closed streams, a full disk, folders that vanish, names that are not text, paths that are
+no files. Nothing of this is a bug, so nothing of it may be called one."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_files_do_not_get_the_numbers_of_closed_streams(tmp_path: Path) -> None:
 
 @pytest.fixture
 def odd(tmp_path: Path) -> Path:
-    """A folder whose name is no UTF-8 and has a line end."""
+    """A folder whose name is not UTF-8 and has a line end."""
     folder = tmp_path / os.fsdecode(b"\xff\n\xfe")
     try:
         folder.mkdir()

@@ -315,7 +315,7 @@ def test_stdout_is_data_only() -> None:
 
 
 def test_a_reader_that_has_seen_enough() -> None:
-    """`callgrove ... | head -n 1` is no failure, and nothing is said about it."""
+    """`callgrove ... | head -n 1` is not a failure, and nothing is said about it."""
     command = [sys.executable, "-m", "callgrove", "dump", str(MPI4), "--format", "csv"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment()) as process:
         assert process.stdout is not None

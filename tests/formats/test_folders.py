@@ -105,7 +105,7 @@ def test_a_folder_that_may_not_be_read_is_passed_over() -> None:
 
 
 def test_a_database_of_hpctoolkit_beside_those_of_gpus(tmp_path: Path) -> None:
-    """The parts of one are called .db as well, and are no damaged databases of GPUs."""
+    """The parts of one are called .db as well, and are not damaged databases of GPUs."""
     (tmp_path / "node1").mkdir()
     write_rocpd(tmp_path / "node1" / "7_results.db", [Run((Event("kernel", "k", 30, 40),))])
     shutil.copytree(CORPUS / "hpctoolkit" / "release" / "mpi4.d", tmp_path / "app.d")

@@ -39,7 +39,7 @@ def own_name(metric: Metric) -> str:
 
 def assert_totals(old: Experiment, new: Experiment, losses: list[str]) -> int:
     """Totals over the threads of every quantity that no line of the report names; gives how many were compared. (Stored
-    summaries of random experiments are no sums of their threads.)"""
+    summaries of random experiments are not sums of their threads.)"""
     names = {own_name(metric): metric.name for metric in new.metrics}
     compared, n = 0, old.contexts.n_listed
     assert n == new.contexts.n_listed

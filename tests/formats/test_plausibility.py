@@ -55,7 +55,7 @@ def test_sound_experiments_are_plausible(make: Any) -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (first(np.nan), "are no numbers"),
+        (first(np.nan), "are not numbers"),
         (first(1e200), "have a size that nothing measured has"),
         (first(1e-200), "have a size that nothing measured has"),
         (first(1e9), "times larger than all others together"),

@@ -68,9 +68,9 @@ def test_what_extra_p_reads() -> None:
 def test_parameters_that_never_vary_are_dropped() -> None:
     runs, notes = agree_on_parameters([NamedRun("a", {"p": 1, "n": 5}), NamedRun("b", {"p": 2, "n": 5})], strict=True)
     assert [run.parameters for run in runs] == [{"p": 1}, {"p": 2}]
-    assert notes == ["n never varies, so it is no parameter of the study"]
+    assert notes == ["n never varies, so it is not a parameter of the study"]
     pair = [NamedRun("a", {"p": 1, "n": 5, "m": 7}), NamedRun("b", {"p": 2, "n": 5, "m": 7})]
-    assert agree_on_parameters(pair, strict=True)[1] == ["n, m never vary, so they are no parameters of the study"]
+    assert agree_on_parameters(pair, strict=True)[1] == ["n, m never vary, so they are not parameters of the study"]
     runs, _ = agree_on_parameters([NamedRun("a", {"p": 1, "n": 5})], strict=True)
     assert runs[0].parameters == {"p": 1, "n": 5}
 

@@ -123,7 +123,7 @@ repetitions = st.lists(st.one_of(floats, st.lists(floats, min_size=1, max_size=3
 @each_writer
 @pytest.mark.parametrize("last", [-5e291, -9e307, 9e307])
 def test_sums_beyond_the_largest_number_are_no_difference(to: str, last: float) -> None:
-    half = 8.98846567431158e307  # twice this is no number any more
+    half = 8.98846567431158e307  # twice this is not a number any more
     values: list[tuple[str, str, int, Sequence[object]]] = [
         *(("f", "t", 0, [half, -half]), ("f", "u", 0, [half, [0.0, 0.0]]), ("g", "u", 0, [half, [half, last]])),
         *(("f", "t", 1, [half, half]), ("f", "u", 1, [last]), ("g", "u", 1, [half, -half, half])),

@@ -409,7 +409,7 @@ def test_cubepl_becomes_values_elsewhere(tmp_path: Path, capsys: Capture) -> Non
     assert {name: state(again, name) for name in CUBEPL} == {
         "first": VALUES,
         "masked": VALUES,
-        "ruled": LOST,  # a maximum over locations is no sum
+        "ruled": LOST,  # a maximum over locations is not a sum
         "after": LOST,
         "wrong": LOST,
     }

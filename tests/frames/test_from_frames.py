@@ -208,7 +208,7 @@ def test_kinds_and_places() -> None:
             {"name": ["f"], "rank": ["first"], "time": [1]},
             "column 'rank' of the frame holds something",
         ),
-        ({"name": ["f"], "rank": [0.5], "time": [1]}, ": 0.5 is no whole number"),
+        ({"name": ["f"], "rank": [0.5], "time": [1]}, ": 0.5 is not a whole number"),
         ({"name": ["f"], "rank": [2.0**70], "time": [1]}, "column 'rank' of the frame: 1.18.* is too large"),
         ({"name": ["f"], "run": [-1], "time": [1]}, "runs are numbered from 0"),
         ({"context": [5], "depth": [2], "time": [1]}, "lies below a context that has no row"),

@@ -101,7 +101,7 @@ def test_thicket_has_runs_as_profiles() -> None:
 
 
 class FakeNode:
-    """A node of a graph that is no tree."""
+    """A node of a graph that is not a tree."""
 
     def __init__(self, *parents: FakeNode) -> None:
         self.frame, self.parents, self._hatchet_nid = {"name": "f"}, list(parents), 0

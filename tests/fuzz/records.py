@@ -39,7 +39,7 @@ class _Field:
 def _read_varint(data: bytes, at: int) -> tuple[int, int]:
     number = shift = 0
     while True:
-        byte = data[at]  # an IndexError ends what is no message
+        byte = data[at]  # an IndexError ends what is not a message
         number |= (byte & 127) << shift
         at, shift = at + 1, shift + 7
         if byte < 128:
@@ -58,7 +58,7 @@ def _write_varint(number: int) -> bytes:
 
 
 def _parse(data: bytes, depth: int = 0) -> list[_Field] | None:
-    """Return the fields of a message, nested where content reads as one; None: it is no message."""
+    """Return the fields of a message, nested where content reads as one; None: it is not a message."""
     fields, at = [], 0
     try:
         while at < len(data):

@@ -65,7 +65,7 @@ def test_what_is_multiplied_and_divided_is_as_before(one: list[tuple[str, int]],
         ("sec", "", None),
         ("sec", "sec/occ", None),
         ("Bytes", "2^10 Bytes", None),
-        ("time", "sec", None),  # a unit of that name is no time
+        ("time", "sec", None),  # a unit of that name is not time
         ("ms/sec", "", 1000.0),
     ],
 )

@@ -119,7 +119,7 @@ def test_speed_up_and_efficiency(scaling: str, speedup: float, efficiency: float
 
 
 def test_nothing_is_compared_with_a_base_below_zero() -> None:
-    """2 * p - 3 is -1 at p = 1: a prediction is no multiple of that."""
+    """2 * p - 3 is -1 at p = 1: a prediction is not a multiple of that."""
     models = model_of(lambda p: 2 * p - 3, (1, 2, 4, 8, 16))
     table = predict(models, target_of(models.study, {"p": 100}))
     assert table.column("base").plain() == pytest.approx([-1])

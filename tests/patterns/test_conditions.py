@@ -88,9 +88,9 @@ def test_rows_that_fulfil_a_condition(text: str, expected: list[int]) -> None:
         ("5 > 3", "expected a column or a metric on one side at character 1"),
         ("5 is missing", "expected a column or a metric at character 1"),
         ("excl(name) > 3", "'name' is a text, no metric, at character 6"),
-        ("leaf", "rows are no contexts, so none is a leaf at character 1"),
+        ("leaf", "rows are not contexts, so none is a leaf at character 1"),
         ("time > 5)", "expected 'and', 'or' or the end at character 9"),
-        ("name ~ /(/", "'/./' at character 8 is no regular expression"),
+        ("name ~ /(/", "'/./' at character 8 is not a regular expression"),
     ],
 )
 def test_conditions_that_are_refused(text: str, words: str) -> None:

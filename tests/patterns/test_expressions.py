@@ -40,7 +40,7 @@ def test_regular_expressions(regex: str, name: str, ignores_case: bool) -> None:
 @pytest.mark.parametrize(
     ("regex", "words"),
     [
-        ("MPI_(", r"'/MPI_\(/' at character 1 is no regular expression: missing \)"),
+        ("MPI_(", r"'/MPI_\(/' at character 1 is not a regular expression: missing \)"),
         (r"(a)\1", "is not supported"),
         ("(?=a)", "is not supported"),
         ("(?i)a", "is not supported"),

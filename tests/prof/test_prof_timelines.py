@@ -76,6 +76,6 @@ def test_what_is_written(to: str, jobs: str, tmp_path: Path, capsys: pytest.Capt
     made = opened(target)
     assert found_in(made) == expected(samples, to == "hpctoolkit-prerelease")
     assert made.traces.samples is not None
-    assert made.traces.time_range == (10, 99)  # also of samples that are not stored, and that is no damage
+    assert made.traces.time_range == (10, 99)  # also of samples that are not stored, and that is not damage
     assert main(["check", str(target)]) == 0
     assert len(made.traces.samples.line(1)) in (0, len(found_in(made)))

@@ -105,7 +105,7 @@ def test_no_other_file_is_touched(gpu: Experiment, engine: str, query: str, tmp_
         ("SELECT xyzzy FROM flows, kernels", "there is no column 'xyzzy' in flows or kernels; sql_tables()"),
         ("SELECT start FROM kernels, regions", "several tables of the query have a column 'start'; write which one"),
         ("SELECT AVERAGE (nsec) FROM kernel_summary", 'write "AVERAGE (nsec)" with its quotes'),
-        ("this is no SQL", "the query cannot be run:"),
+        ("this is not SQL", "the query cannot be run:"),
         ("SELECT * FROM kernels WHERE", "the query cannot be run:"),
         ("SELECT nosuch(1)", "the query cannot be run:"),
         ("", "the query is empty"),

@@ -60,7 +60,7 @@ def test_answers_are_those_of_the_command(query: str, tmp_path: Path, capsys: py
 def test_queries_that_make_no_sense(viewer: Viewer) -> None:
     for query, reason in (
         ("SELECT nme FROM contexts", "there is no column 'nme' in contexts; did you mean 'name'?"),
-        ("DELETE FROM contexts", "that is no query"),
+        ("DELETE FROM contexts", "that is not a query"),
         ("SELECT 1; SELECT 2", "more than one statement"),
         ("", "the query is empty"),
     ):

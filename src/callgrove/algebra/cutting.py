@@ -60,7 +60,7 @@ def _mark(made: Experiment, experiment: Experiment, word: str, *notes: str) -> E
     )
 
 
-VISITS = ("visits",)  # counts of calls: those of a removed callee are no calls of its caller
+VISITS = ("visits",)  # counts of calls: those of a removed callee are not calls of its caller
 
 
 def cut(experiment: Experiment, *, roots: Sequence[str] = (), prunes: Sequence[str] = ()) -> Experiment:

@@ -69,16 +69,16 @@ IMBALANCE = {
 NEEDS_VISITS = ("imbalance_above_single", "imbalance_below_bypass", "imbalance_below_singularity")
 THREAD_COUNTS = ("num_threads", "number_of_threads")  # where Score-P adds up threads of a process
 OPENMP = "openmp"  # the paradigm of regions
-ROUNDING_SEC = 1e-10  # less is no time in which a thread was idle
+ROUNDING_SEC = 1e-10  # less is not time in which a thread was idle
 
 
 # -- who works where ---------------------------------------------------------------------------------------------------
 
 
 def find_masters(profiles: Profiles, system: System) -> Ints:
-    """Return for every profile the master of its process: the thread with the lowest number; -1 for what is no thread
-    of a process, and for processes whose name says that they are void. Without ranks all are of one process, unless all
-    are its first thread: then each is a process."""
+    """Return for every profile the master of its process: the thread with the lowest number; -1 for what is not a
+    thread of a process, and for processes whose name says that they are void. Without ranks all are of one process,
+    unless all are its first thread: then each is a process."""
     out = np.full(len(profiles), ABSENT, np.int64)
     threads, known = profiles.identity("thread")
     ranks, has_rank = profiles.identity("rank")
@@ -323,7 +323,7 @@ def _demand_threads(experiment: Experiment, time: str) -> None:
     """Raise a UsageError where single threads of one run are not known, or time does not add up."""
     metrics = experiment.metrics
     if metrics.first(time).composite is not None or metrics.first(time).aggregation != Aggregation.SUM:
-        raise UsageError(f"{time} is no plain sum: idle threads and imbalance cannot be computed of it")
+        raise UsageError(f"{time} is not a plain sum: idle threads and imbalance cannot be computed of it")
     if counts := [name for name in THREAD_COUNTS if name in metrics.quantities]:
         raise UsageError(
             f"{experiment.path}: has profiles that stand for several threads ({counts[0]}): nobody knows which are idle"

@@ -190,7 +190,7 @@ class _Activities:
 
 
 class ActivityTime(Derivation):
-    """The time of contexts that are busy with an activity, or with one below it. `idle` is a metric that is no time of
+    """The time of contexts that are busy with an activity, or with one below it. `idle` is a metric that is not time of
     theirs, empty where there is none."""
 
     language: ClassVar[str] = "activities"

@@ -102,7 +102,7 @@ class ContextSelection:
 
     @classmethod
     def of(cls, **keywords: Unpack[ContextKeywords]) -> ContextSelection:
-        """Return the selection that keywords mean: a text is a list of one, and a query of steps that are no texts is
+        """Return the selection that keywords mean: a text is a list of one, and a query of steps that are not texts is
         one of Hatchet's."""
         rest = keywords.pop("rest", "path")
         lists = {field: _list_texts(field, texts) for field, texts in keywords.items()}
@@ -219,7 +219,7 @@ def choose_spans(experiment: Experiment, selection: ContextSelection) -> Experim
             raise _explain(field, f"spans of a trace have no contexts{others}")
     for word in selection.kind:
         if word not in SPAN_KINDS:
-            raise _explain("kind", f"{word!r} is no kind of span; there are {', '.join(SPAN_KINDS)}")
+            raise _explain("kind", f"{word!r} is not a kind of span; there are {', '.join(SPAN_KINDS)}")
     for text in selection.name:
         try:
             match_texts(parse_name(text), text, ())

@@ -257,7 +257,7 @@ class ShownColumns:
         return CostColumn(shown.name, cells, np.nan, column.number_format, shown.unit, total, is_derived)
 
     def _adds_up(self, column: Column) -> bool:
-        """Return whether values are shares of a whole: a minimum or maximum is no part of another."""
+        """Return whether values are shares of a whole: a minimum or maximum is not part of another."""
         metrics = self.experiment.metrics
         return column.name not in metrics.quantities or metrics.first(column.name).aggregation == Aggregation.SUM
 

@@ -44,7 +44,7 @@ __all__ = [
 
 
 MOST_KEYS = 1 << 16  # that a table of all keys may have beyond two for each context
-ROUNDING = 1e-3  # of all costs; what lies below zero and is less is no difference of two runs
+ROUNDING = 1e-3  # of all costs; what lies below zero and is less is not a difference of two runs
 
 
 @dataclass(frozen=True)
@@ -232,7 +232,7 @@ def without_children(experiment: Experiment, quantity: str, scope: Scope, profil
     """
     row = experiment.metrics.first(quantity)
     if row.aggregation != Aggregation.SUM:
-        raise UsageError(f"{quantity} is no sum: its children cannot be taken from it")
+        raise UsageError(f"{quantity} is not a sum: its children cannot be taken from it")
     total = experiment.totals(quantity, scope, profiles).astype(np.float64)
     for child in _find_children(experiment, quantity):
         total = total - experiment.totals(child, scope, profiles)

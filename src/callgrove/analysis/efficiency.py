@@ -75,7 +75,7 @@ class _Sheet:
     missing: dict[str, str] = field(default_factory=dict)
 
     def put(self, name: str, value: float, reason: str = "") -> None:
-        """Enter a figure; one that is no number is missing."""
+        """Enter a figure; one that is not a number is missing."""
         if np.isfinite(value):
             self.values[name] = float(value)
         else:

@@ -22,8 +22,9 @@ __all__ = ["Hottest", "Overview", "overview"]
 
 @dataclass(frozen=True)
 class Hottest:
-    """The function with the highest exclusive cost. A minimum or a maximum is no share of anything: no percent. Where
-    costs are signed, `gain` and `loss` are what those above and below zero add up to, and percent is of both sizes."""
+    """The function with the highest exclusive cost. A minimum or a maximum is not a share of anything: no percent.
+    Where costs are signed, `gain` and `loss` are what those above and below zero add up to, and percent is of both
+    sizes."""
 
     metric: str
     unit: str

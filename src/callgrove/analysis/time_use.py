@@ -32,7 +32,7 @@ MOST_CELLS = 1 << 21  # contexts x profiles that are looked at in one go
 LOCATIONS_AT_ONCE = 1 << 16  # whose times are added up together
 MOST_COMPARED = 1 << 26  # of which averages of contexts are compared with the values of profiles
 ROUNDING = 1e-12
-SIGNED = 1e-3  # of all time; what lies below zero and is less is no difference of two runs
+SIGNED = 1e-3  # of all time; what lies below zero and is less is not a difference of two runs
 NS = 1e-9
 UNNAMED = len(ACTIVITIES)  # the group of contexts that compute in functions without a name
 OF_DEVICES = re.compile(r"G[A-Z]{2,}\b")  # times of HPCToolkit that are of operations on devices: GKER, GPUOP, ...
@@ -66,7 +66,7 @@ def choose_time(experiment: Experiment, asked: str | None) -> Metric:
         )
     if not metric.is_time:
         raise UsageError(
-            f"{metric.name} is no time (its unit is {metric.unit or 'none'}); efficiencies are shares of time"
+            f"{metric.name} is not time (its unit is {metric.unit or 'none'}); efficiencies are shares of time"
         )
     if metric.aggregation != Aggregation.SUM:
         raise UsageError(f"{metric.name} does not add up, so no part of it is a share of the whole")

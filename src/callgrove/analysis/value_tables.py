@@ -9,8 +9,8 @@ Where a file names a metric by one id in every scope, as Cube does, computed val
 there is no other. So do those of a formula over sums, which has no scope of its own: its values are those of the scope
 asked for.
 
-No row is no value: 0 of what adds up, nothing of all else. So a value of 0 has a row where nothing adds up, and a value
-that is missing (a division by zero) has a row with an empty cell where things do.
+No row is not a value: 0 of what adds up, nothing of all else. So a value of 0 has a row where nothing adds up, and a
+value that is missing (a division by zero) has a row with an empty cell where things do.
 """
 
 from __future__ import annotations

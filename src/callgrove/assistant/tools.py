@@ -36,7 +36,7 @@ __all__ = ["TOOLS", "Session", "Tool"]
 
 MOST_ROWS = 10_000  # that a caller may ask for
 LARGEST_BUDGET = 50_000  # tokens
-MOST_LISTED = 200  # entries of a folder that is no input
+MOST_LISTED = 200  # entries of a folder that is not an input
 QUERY_SECONDS = 30.0
 
 # -- what tools have in common -----------------------------------------------------------------------------------------
@@ -181,7 +181,7 @@ def _suggest(opened: Opened) -> list[str]:
 
 
 def _list_entries(places: Sequence[Path], folders: Folders) -> Answer:
-    """List folders that are no input by themselves: their inputs, and other entries."""
+    """List folders that are not inputs by themselves: their inputs, and other entries."""
     rows: list[tuple[str, str]] = []
     notes: list[str] = []
     for place in places:

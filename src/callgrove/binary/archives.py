@@ -304,7 +304,7 @@ def _pour(path: Path, section: str, data: Any, out: IO[bytes], most: int) -> Non
             while at < len(data) and not data[at]:  # padding between parts and at the end
                 at += 1
             if bytes(data[at : at + 2]) != b"\x1f\x8b":
-                return  # what follows the last part is no gzip data: gzip ignores it too
+                return  # what follows the last part is not gzip data: gzip ignores it too
             machine = engine.decompressobj(GZIP)
     if not machine.eof and done:
         found_ = f"an end after {done} inflated bytes"

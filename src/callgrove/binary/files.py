@@ -180,8 +180,8 @@ class FileBytes:
 
 
 def open_regular(path: Path, buffering: int = -1) -> io.BufferedReader:
-    """Return a file of an input, open for reading; raise an OSError where it is no regular file. A pipe would be waited
-    for without an end, and a device may never end."""
+    """Return a file of an input, open for reading; raise an OSError where it is not a regular file. A pipe would be
+    waited for without an end, and a device may never end."""
     file = os.open(path, OPENING)
     try:
         mode = os.fstat(file).st_mode

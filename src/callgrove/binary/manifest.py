@@ -38,7 +38,7 @@ class Digests:
 
 @dataclass(frozen=True)
 class Difference:
-    """What differs from a manifest: in which file, where in it, and how. A file that is new is no damage."""
+    """What differs from a manifest: in which file, where in it, and how. A file that is new is not damage."""
 
     file: str
     place: str
@@ -87,9 +87,9 @@ def read_manifest(file: Path) -> tuple[int, dict[str, Digests]]:
     except OSError as error:
         raise InputError(f"{file}: cannot be read: {error.strerror or error}") from error
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise InputError(f"{file}: is no manifest that callgrove wrote") from error
+        raise InputError(f"{file}: is not a manifest that callgrove wrote") from error
     if type(block) is not int or not 0 < block <= 1 << 30:
-        raise InputError(f"{file}: is no manifest that callgrove wrote")
+        raise InputError(f"{file}: is not a manifest that callgrove wrote")
     return block, files
 
 

@@ -40,7 +40,7 @@ Words = npt.NDArray[np.uint64]
 
 
 class NotProtobuf(ValueError):
-    """Bytes that are no message."""
+    """Bytes that are not a message."""
 
 
 @dataclass(frozen=True)

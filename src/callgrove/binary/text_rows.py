@@ -1,7 +1,7 @@
 """Rows of text made of columns, many rows at once: numbers as digits, texts by number, literals.
 
-A cell is a field of bytes of one width, filled up with NUL, which is no character of any text here. A block of rows is
-one array of such cells; taking the NULs out of its bytes leaves the text:
+A cell is a field of bytes of one width, filled up with NUL, which is not a character of any text here. A block of rows
+is one array of such cells; taking the NULs out of its bytes leaves the text:
 
     join_fields(n, [integers(ids), b",", names.cells(numbers), b"\\n"])    -> b'17,"main"\\n4,"solve"\\n...'
 

@@ -22,7 +22,7 @@ from callgrove.cli.parser import Command, did_you_mean
 from callgrove.errors import CallgroveError, UsageError
 
 INDEX = "README"  # the page that leads to all others
-LINES = 100  # columns of a text that is no table, at most
+LINES = 100  # columns of a text that is not a table, at most
 ROW = re.compile(r"^\| (.+?) \| (.*\S) *\|$", re.MULTILINE)
 WORD = re.compile(r"\w+")
 LINK = re.compile(r"\[([^\]]*)\]\(([\w/-]+)\.md\)")

@@ -179,7 +179,7 @@ def _skip_global_options(arguments: list[str]) -> list[str]:
 
 
 def _choose_verb(words: list[str], verbs: Sequence[Verb]) -> tuple[Verb, list[str]]:
-    """Return the verb and its arguments; a word that is no verb but exists is a path to look at."""
+    """Return the verb and its arguments; a word that is not a verb but exists is a path to look at."""
     by_name = {verb.name: verb for verb in verbs}
     first = words[0]
     if first in by_name:

@@ -291,7 +291,7 @@ def progress() -> Iterator[ProgressCallback]:
 
 
 def _ignore_progress(label: str, done: int, total: int | None) -> None:
-    """Do nothing: stderr is no terminal."""
+    """Do nothing: stderr is not a terminal."""
 
 
 @dataclass

@@ -195,7 +195,7 @@ def _write_file(pieces: Iterable[str], target: str) -> None:
 def replacing(target: Path) -> Iterator[Path]:
     """Yield a path beside `target` to write to, and rename it into place at the end; on an error the old file stays.
 
-    What is no regular file (/dev/null, a pipe) is written directly. A link keeps pointing where it did.
+    What is not a regular file (/dev/null, a pipe) is written directly. A link keeps pointing where it did.
     """
     from callgrove.formats.writing.targets import make_hidden_place, recover
 

@@ -117,7 +117,7 @@ class RefuseOption(argparse.Action):
 
 
 def _mark_plain_words(arguments: Sequence[str]) -> list[str]:
-    """Mark the words after `--`, which are no options whatever they look like; argparse forgets that where arguments
+    """Mark the words after `--`, which are not options whatever they look like; argparse forgets that where arguments
     are intermixed."""
     if "--" not in arguments:
         return list(arguments)

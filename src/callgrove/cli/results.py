@@ -298,7 +298,7 @@ def _refuse_kind(path: Path, names: Sequence[str]) -> None:
 
 
 def resolve_links(path: str | Path) -> Path:
-    """Return the path without links. Links that lead nowhere are no error here, but when they are opened."""
+    """Return the path without links. Links that lead nowhere are not an error here, but when they are opened."""
     return Path(os.path.realpath(path))
 
 

@@ -286,7 +286,7 @@ def _refuse_formats(formats: Sequence[str], known: Mapping[str, str]) -> None:
         if word in FORMATS_INSTEAD:
             raise UsageError(f"{word} is not written here; {FORMATS_INSTEAD[word]}")
         if word not in known:
-            raise UsageError(f"{word!r} is no format here; there are {', '.join(known)}")
+            raise UsageError(f"{word!r} is not a format here; there are {', '.join(known)}")
 
 
 def _merge(options: Options) -> int:

@@ -171,7 +171,7 @@ def select_part(experiment: Experiment, options: CuttingOptions) -> Experiment:
 
 
 def _match_quantities(experiment: Experiment, asked: Sequence[str]) -> Iterator[str]:
-    """Yield quantities by name; a text that is no name by itself, and defines none, is a list of them."""
+    """Yield quantities by name; a text that is not a name by itself, and defines none, is a list of them."""
     for text in asked:
         is_one = text in experiment.metrics.quantities or "=" in text
         names = [text] if is_one else text.split(",")

@@ -63,7 +63,7 @@ def read_source(view: View, node: int, n_lines: int) -> SourceLines:
 
 @dataclass(frozen=True)
 class Spread:
-    """The cost of a row in each rank, thread, ...; NaN is no value. `scope` is what the cost is of."""
+    """The cost of a row in each rank, thread, ...; NaN is not a value. `scope` is what the cost is of."""
 
     costs: Costs
     entities: Entities

@@ -160,7 +160,7 @@ class Listing:
         cost."""
         measures = self.view.measures
         if not measures.has_shares:
-            raise UsageError(f"{measures.first.metric.name} is no sum: no row has a share of it to follow")
+            raise UsageError(f"{measures.first.metric.name} is not a sum: no row has a share of it to follow")
         column = "difference" if measures.is_difference else self.view.scope.value
         node = int(self.nodes[row])
         while len(nodes := self.view.children(node)):

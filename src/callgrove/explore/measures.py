@@ -54,7 +54,7 @@ class Measures:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns of numbers; a ratio is no share of anything."""
+        """The columns of numbers; a ratio is not a share of anything."""
         if self.is_difference:
             return TWO
         return ONE if self.has_shares else ONE[:2]

@@ -256,7 +256,7 @@ class CallerView(View):
         costs = np.stack([one for plan in plans for one in (plan.exclusive, plan.inclusive)], axis=1)
         nodes = self._add(ABOVE, anchors, anchors, costs.astype(np.float64))
         batch = self._batches[0]
-        own = (batch.costs[:, ::2] != 0).any(axis=1)  # what has no exclusive cost at all is no row
+        own = (batch.costs[:, ::2] != 0).any(axis=1)  # what has no exclusive cost at all is not a row
         self._below[ABOVE] = nodes[np.logical_or.reduceat(own, batch.bounds[:-1])] if len(nodes) else nodes
 
     @np.errstate(invalid="ignore", over="ignore")  # values need not be finite

@@ -1,6 +1,6 @@
 """What `check` notes of any experiment that no checksum tells: names and numbers that a measurement hardly has.
 
-names       control characters, and bytes that are no text
+names       control characters, and bytes that are not text
 values      no number at all; sizes that no counter or clock has; one that dwarfs all others; few negative ones among
             many that are not
 sums        an inclusive cost that is less than that of what it includes
@@ -82,7 +82,7 @@ class _Values:
 
     def tell(self) -> Iterator[str]:
         if self.n_missing:
-            yield f"{self.n_missing} of {self.n} are no numbers"
+            yield f"{self.n_missing} of {self.n} are not numbers"
         if self.n_strange:
             yield f"{self.n_strange} of {self.n} have a size that nothing measured has"
         elif self.n > ENOUGH and self.largest > DWARFS * (self.total - self.largest) and self.largest < self.total:

@@ -212,7 +212,7 @@ def agree_on_parameters(runs: Sequence[NamedRun], strict: bool) -> tuple[list[Na
     varying = [name for name in names if len({run.parameters[name] for run in runs}) > 1] or names
     if dropped := [name for name in names if name not in varying]:
         one = len(dropped) == 1
-        what = "never varies, so it is no parameter" if one else "never vary, so they are no parameters"
+        what = "never varies, so it is not a parameter" if one else "never vary, so they are not parameters"
         notes.append(f"{', '.join(dropped)} {what} of the study")
     if "e" in varying:
         notes.append("there is a parameter e: numbers with exponents (1e6) are not read in names")
@@ -232,7 +232,7 @@ def as_extra_p_reads(name: str) -> list[tuple[str, float]] | None:
         return None
 
 
-# -- folders that are no input themselves and hold some ----------------------------------------------------------------
+# -- folders that are not inputs themselves and hold some --------------------------------------------------------------
 # scorep-20260101_1200_7/     profile.cubex, scorep.cfg, MANIFEST.md, perhaps traces.otf2 and traces/
 # results/                    hpctoolkit-app-database/ beside notes and scripts
 

@@ -94,7 +94,7 @@ def _visible(folder: Path) -> list[Path]:
 
 
 def _format_of(source: Source) -> str:
-    """Return the name of the format, empty where it is not recognised. Folders of folders of runs are no runs."""
+    """Return the name of the format, empty where it is not recognised. Folders of folders of runs are not runs."""
     try:
         return detect(source, without=(NAME,))[0].name
     except NotRecognised:
@@ -164,7 +164,7 @@ class RunsFormat:
         except OSError:  # not ours to read
             return None
         named = [entry for entry in entries if parse_named_file(entry.name) is not None]
-        if len(named) == 1 < len(entries):  # among others that are not called so: one alone is no row of runs
+        if len(named) == 1 < len(entries):  # among others that are not called so: one alone is not a row of runs
             return None
         if _have_run(source, named):
             return Match(_grade(named), f"its entries are named like runs ({named[0].name})")
@@ -244,7 +244,7 @@ def _list_files(entries: Sequence[Path], folder: Path) -> list[str]:
 def _name_runs(
     entries: Sequence[Path], folder: Path, options: ReadOptions
 ) -> tuple[list[NamedRun], list[str], dict[str, str]]:
-    """Return the entries with their parameters, what is worth saying, and why they are no points of one study."""
+    """Return the entries with their parameters, what is worth saying, and why they are not points of one study."""
     names = [entry.name for entry in entries]
     notes: list[str] = []
     if options.folder_pattern:
@@ -277,7 +277,7 @@ def _name_runs(
 
 
 def _drop_parameters(runs: Sequence[NamedRun], error: InputError) -> tuple[list[NamedRun], list[str]]:
-    """Return the runs whose names are no points of one study, which nobody may have meant them to be."""
+    """Return the runs whose names are not points of one study, which nobody may have meant them to be."""
     names = [one.name for one in runs]
     listed = ", ".join(names[:MOST_NAMED]) + (", ..." if len(names) > MOST_NAMED else "")
     text = f" to model them; they are {len(names)} runs without parameters: {listed}; "

@@ -62,7 +62,7 @@ FOLDER = "MULTI__"
 TIME = "TIME"
 CALL_PATH = b"TAU_CALLPATH"
 ARROW = " => "
-NO_LINES = "lines that are no entries of a TAU profile"
+NO_LINES = "lines that are not entries of a TAU profile"
 
 
 @dataclass

@@ -45,7 +45,7 @@ __all__ = [
 
 BLOCK = 4 << 20  # bytes
 FIRST, LOOKED_AT = 512, HEAD_BUDGET - (1 << 12)  # bytes; detection has a budget that others spend from, too
-LARGEST_RECORD = 64 << 20  # bytes; a longer one is no text of a profiler
+LARGEST_RECORD = 64 << 20  # bytes; a longer one is not text of a profiler
 LONGEST_NAME = 64 << 10  # bytes of one line that is looked at by patterns, which are not made for longer ones
 LARGEST_INTEGER = float(2**63)
 
@@ -117,7 +117,7 @@ FEW = 1 << 11  # bytes: of less, numbers one by one are faster
 
 
 def parse_decimals(text: bytes, separator: bytes) -> Array | None:
-    """Return the numbers in a text; None where one is no plain decimal, such as -1 or 1e5."""
+    """Return the numbers in a text; None where one is not a plain decimal, such as -1 or 1e5."""
     if not text or text.translate(None, b"0123456789." + separator):
         return None
     if len(text) < FEW:

@@ -5,7 +5,7 @@
               `M (inc)`, each with a mark where there is none
 
 Contexts that a file elides are part of others and left out, as are stored summaries of all profiles. Derived metrics
-are computed for each cell. Metrics that are no plain numbers, and formulas that cannot be evaluated, are left out and
+are computed for each cell. Metrics that are not plain numbers, and formulas that cannot be evaluated, are left out and
 named (`Costs.left_out`), unless they were asked for.
 
 Values are read some profiles at a time, so that no matrix of all contexts and profiles is ever made. A frame that would

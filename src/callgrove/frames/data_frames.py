@@ -227,7 +227,7 @@ def to_networkx(experiment: Experiment, metrics: Sequence[str] | None = None) ->
     """Return the call tree as a networkx.DiGraph: nodes are ids of contexts, edges lead from caller to callee.
 
     A node has name, kind, file, line, module, path and depth, and for every metric M its costs over all profiles, `M`
-    and `M (inc)`. What is absent is no attribute. `graph.graph["left_out"]` names metrics that are not there.
+    and `M (inc)`. What is absent is not an attribute. `graph.graph["left_out"]` names metrics that are not there.
     """
     try:
         import networkx

@@ -46,13 +46,13 @@ def read_numbers(series: Any, name: str, whole: bool = False) -> Numbers:
         try:
             series = pandas.to_numeric(series.astype(object)).convert_dtypes()
         except (ValueError, TypeError) as error:
-            raise UsageError(f"column {name!r} of the frame holds something that is no number: {error}") from error
+            raise UsageError(f"column {name!r} of the frame holds something that is not a number: {error}") from error
     present = series.notna().to_numpy(dtype=np.bool_)
     kind = {"u": np.uint64, "i": np.int64, "b": np.int64}.get(getattr(series.dtype, "kind", "f"), np.float64)
     values = series.fillna(0).to_numpy(dtype=kind)
     if whole and values.dtype.kind == "f":
         if (values % 1 != 0).any():
-            raise UsageError(f"column {name!r} of the frame: {float(values[values % 1 != 0][0])} is no whole number")
+            raise UsageError(f"column {name!r} of the frame: {float(values[values % 1 != 0][0])} is not a whole number")
         if (np.abs(values) >= 2.0**63).any():
             raise UsageError(f"column {name!r} of the frame: {float(np.abs(values).max())} is too large")
         values = values.astype(np.int64)
@@ -109,7 +109,7 @@ def from_pandas(
 
 
 def _refuse_frame(frame: Any) -> None:
-    """Refuse what is no long frame."""
+    """Refuse what is not a long frame."""
     pandas = import_pandas()
     if not isinstance(frame, pandas.DataFrame):
         raise UsageError(f"from_pandas takes a pandas.DataFrame, not a {type(frame).__name__}")

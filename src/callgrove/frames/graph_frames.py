@@ -7,7 +7,7 @@
 
 Hatchet looks up every node in every rank, so all nodes have a row in all profiles; absent is NaN. Its numbers are plain
 doubles and integers. It adds up exclusive costs to inclusive ones, so only metrics that add up are among its
-`exc_metrics` and `inc_metrics`; others are columns. Contexts without any cost are no nodes.
+`exc_metrics` and `inc_metrics`; others are columns. Contexts without any cost are not nodes.
 """
 
 from __future__ import annotations

@@ -288,7 +288,7 @@ class Amount:
     magnitude: float = 0
 
     def add(self, values: Array, times: int = 1) -> None:
-        """Add values; what is no finite number is only counted."""
+        """Add values; what is not a finite number is only counted."""
         self.n += times * len(values)
         if values.dtype.kind in "iu":
             total = _sum_of(values.astype(np.int64, copy=False))

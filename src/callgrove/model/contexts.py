@@ -53,7 +53,7 @@ __all__ = [
 ]
 
 MANGLED = "mangled_name"  # among the details of a region
-LAST_LINE = 2**31 - 1  # no source text is longer; what a file says beyond it is no line
+LAST_LINE = 2**31 - 1  # no source text is longer; what a file says beyond it is not a line
 LONGEST_KEPT = 512  # characters of a label that is kept once it is made
 NO_ACTIVITY = "<no activity>"  # the placeholder that idle samples are on
 LONGEST_PATH = 100  # levels that a printed path shows; the middle of a longer one is cut

@@ -125,8 +125,8 @@ class UserFormula(Derivation):
         return self.when == When.AFTER and fold(self.tree, _degree) == 1
 
     def evaluate(self, cells: Cells) -> Floats | float:
-        """Return the value in each cell; NaN is no value. Inside of each(...), another formula of a user counts as if
-        its text stood there: 0/0 is 0 in both."""
+        """Return the value in each cell; NaN is not a value. Inside of each(...), another formula of a user counts as
+        if its text stood there: 0/0 is 0 in both."""
         return self._compute(cells, None, None if self.when == When.AFTER else {})
 
     def _compute(self, cells: Cells, scope: Scope | None, nested: Nested | None) -> Floats:
@@ -425,7 +425,7 @@ HEAD = re.compile(rf"\s*+(?:(?P<word>{WORD.pattern})|`(?P<quoted>(?:[^`]|``)++)`
 
 
 def is_definition(metrics: Metrics, text: str) -> bool:
-    """Return whether a text that names a metric defines one: it has a `=`, and is no name as it stands."""
+    """Return whether a text that names a metric defines one: it has a `=`, and is not a name as it stands."""
     return "=" in text and text not in metrics.quantities
 
 

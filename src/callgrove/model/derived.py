@@ -144,7 +144,7 @@ class Derivation(ABC):
 
     @property
     def companions(self) -> tuple[str, ...]:
-        """Other metrics that must stay where it stays, though they are no operands: they bring what it needs."""
+        """Other metrics that must stay where it stays, though they are not operands: they bring what it needs."""
         return ()
 
     @property
@@ -172,7 +172,7 @@ class Derivation(ABC):
 
     @abstractmethod
     def evaluate(self, cells: Cells) -> Floats | float:
-        """Return the value in each cell; NaN is no value. Raises NotEvaluated where it cannot be computed at all."""
+        """Return the value in each cell; NaN is not a value. Raises NotEvaluated where it cannot be computed at all."""
 
     def add_profiles(self, matrix: Floats) -> Floats:
         """Return what rows x profiles come to over all profiles."""

@@ -299,7 +299,7 @@ OPERATORS = r"(?P<operator>[-+*/^])|(?P<bracket>[(),])|(?P<end>\Z)|(?P<other>.)"
 
 
 class FormulaError(ValueError):
-    """A text that is no formula: what was expected, and where."""
+    """A text that is not a formula: what was expected, and where."""
 
     def __init__(self, text: str, position: int, expected: str) -> None:
         super().__init__(text, position, expected)
@@ -352,7 +352,7 @@ class Parser(ABC, Generic[T]):
 
     @abstractmethod
     def leaf(self, kind: str, word: str) -> T:
-        """Return what a token stands for that is no operator, bracket or function."""
+        """Return what a token stands for that is not an operator, bracket or function."""
 
     @abstractmethod
     def check_function(self, name: str) -> None:

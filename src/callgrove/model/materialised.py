@@ -3,7 +3,7 @@
     materialise(experiment, names) -> Experiment        the same rows; those named have values and no formula any more
 
 Who cannot keep a formula keeps its values: targets without a place for formulas, operations on inputs whose formulas
-differ. That is right only for what adds up (`is_storable`): a ratio of sums is no sum of ratios.
+differ. That is right only for what adds up (`is_storable`): a ratio of sums is not a sum of ratios.
 """
 
 from __future__ import annotations

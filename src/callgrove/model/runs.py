@@ -20,7 +20,7 @@ from callgrove.errors import UsageError
 
 __all__ = ["PARAMETERS_DIFFER", "IntSet", "Numbers", "Run", "Unmeasured", "choose_runs", "describe_runs", "numbers_in"]
 
-PARAMETERS_DIFFER = "parameters differ"  # an attribute of experiments: why their runs are no points of one study
+PARAMETERS_DIFFER = "parameters differ"  # an attribute of experiments: why their runs are not points of one study
 NOT_MEASURED = "metrics not measured"  # an attribute of runs: names, as a list in JSON
 Numbers = int | str | Container[int]  # as a caller names some ranks, threads or runs
 
@@ -98,7 +98,7 @@ class Run:
 
     @property
     def unmeasured(self) -> frozenset[str]:
-        """The metrics that other runs of its experiment measured and it did not. An attribute that is no list names
+        """The metrics that other runs of its experiment measured and it did not. An attribute that is not a list names
         none."""
         if NOT_MEASURED not in self.attributes:
             return frozenset()

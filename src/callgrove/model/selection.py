@@ -307,7 +307,7 @@ def span_choice(
     known = {kind.name.lower(): kind for kind in SpanKind}
     for kind in kinds or ():
         if kind not in known:
-            raise UsageError(f"{kind!r} is no kind of span; there are {', '.join(known)}")
+            raise UsageError(f"{kind!r} is not a kind of span; there are {', '.join(known)}")
     wanted = None if kinds is None else frozenset(known[kind] for kind in kinds)
     inside = window if window_mode == "inside" else None
     return SpanChoice(wanted, frozenset(categories) if categories else None, names, inside)

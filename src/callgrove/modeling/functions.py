@@ -86,7 +86,7 @@ def _all_terms(options: ModelOptions) -> tuple[Exponents, ...]:
 
 
 def logs_are_possible(x: Floats, options: ModelOptions) -> bool:
-    """Return whether logarithms can be used: log2 of coordinates below 1 is negative, and of 1 it is no divisor."""
+    """Return whether logarithms can be used: log2 of coordinates below 1 is negative, and of 1 it is not a divisor."""
     return bool((x > 1).all() if options.negative else (x >= 1).all())
 
 

@@ -114,7 +114,7 @@ def predict(
     """Return all models at a target, the largest first: prediction with its interval of 90 %, share of the metric's
     total, growth since the base point, speed-up and efficiency (where a parameter counts processes), order, function,
     and how far to trust it. What is not to be trusted, or is noise, comes last, by what was measured of it, and has no
-    share. What does not add up is no share of anything, and neither quick nor efficient. `beside` are models of
+    share. What does not add up is not a share of anything, and neither quick nor efficient. `beside` are models of
     another method, to compare with."""
     study = models.study
     judgements = judge(models, target.at)

@@ -136,7 +136,7 @@ class ContextColumns:
         return column
 
     def mark(self, word: str) -> Bools:
-        """Return the roots, or the contexts that call nothing; what is nested in them is no call."""
+        """Return the roots, or the contexts that call nothing; what is nested in them is not a call."""
         if word == "root":
             roots: Bools = self.tree.parent[: self.n_rows] < 0
             return roots

@@ -216,7 +216,7 @@ class _Evaluation:
     def _mark(self, test: Mark) -> Bools:
         rows = self.columns.mark(test.word)
         if rows is None:
-            raise self.fail(f"rows are no contexts, so none is a {test.word}", test.position)
+            raise self.fail(f"rows are not contexts, so none is a {test.word}", test.position)
         return rows
 
     def _column(self, value: Value) -> Column:

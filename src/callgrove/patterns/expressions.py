@@ -91,7 +91,7 @@ def _compile_regex(test: NameTest, text: str) -> Automaton:
             re.compile(test.text)
     except (re.error, OverflowError, RecursionError) as error:
         reason = error.msg.partition(",")[0] if isinstance(error, re.error) else str(error)
-        raise _refuse(test, text, f" is no regular expression: {reason}") from None
+        raise _refuse(test, text, f" is not a regular expression: {reason}") from None
     for found in UNLIKE.finditer(PLAIN.sub("..", test.text)):
         if found[0][0] != "\\" or found[0][1] not in ESCAPES:
             raise _refuse(test, text, f" is not supported: it has {found[0]}")

@@ -83,7 +83,7 @@ class _Node:
             yield from [f"*{condition}"] * self.quantifier
         else:
             known = f". * + and numbers up to {MOST_STEPS}"
-            raise UsageError(f"{self.quantifier!r:.80} is no quantifier of a query; there are {known}")
+            raise UsageError(f"{self.quantifier!r:.80} is not a quantifier of a query; there are {known}")
 
 
 def _join(nodes: Iterator[_Node]) -> str:
@@ -141,7 +141,7 @@ def _read_number(column: str, text: str) -> str:
         return f"{column} is {'not ' if found[1] else ''}missing"
     found = COMPARISON.fullmatch(text)
     if found is None:
-        raise UsageError(f"a query of Hatchet has {text!r:.80}, which is no comparison with a number, like '> 5'")
+        raise UsageError(f"a query of Hatchet has {text!r:.80}, which is not a comparison with a number, like '> 5'")
     return f"{column} {'=' if found[1] == '==' else found[1]} {found[2]}"
 
 

@@ -50,7 +50,7 @@ ARROW, OPENING = "->", "[?"
 
 
 class PatternError(UsageError):
-    """A text that is no pattern or condition: what is wrong, and at which character, counted from 1."""
+    """A text that is not a pattern or condition: what is wrong, and at which character, counted from 1."""
 
     def __init__(self, before: str, text: str, position: int, after: str = "", shows_text: bool = True) -> None:
         of = f" of {show_excerpt(text, position)}" if shows_text else ""

@@ -5,8 +5,8 @@
 
 Debugging information is the binary's own, or that of /usr/lib/debug by build id or by the name in .gnu_debuglink. Only
 units of it that have an address in question are read; a cache may keep what they say. A symbol covers
-[value, value + size - 1): its last byte does not count, except for the first. What is no ELF file, or is large and has
-debugging information, is left alone.
+[value, value + size - 1): its last byte does not count, except for the first. What is not an ELF file, or is large and
+has debugging information, is left alone.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ __all__ = ["NameCache", "binary_chains"]
 #
 # Only addresses that occurred are there; others are added when they do. A file is written beside its place and
 # renamed; who writes adds to what another process has written meanwhile. Files that are damaged, or are not what they
-# say, are left aside with a note and written anew. That nothing can be written is no error. The oldest files go when
-# there is too much.
+# say, are left aside with a note and written anew. That nothing can be written is not an error. The oldest files go
+# when there is too much.
 
 
 CACHE_MAGIC = f"callgrove names 1 {__version__}\n".encode()

@@ -44,7 +44,7 @@ class CallGraph:
 
     @classmethod
     def of(cls, structure: Structure, module: int) -> CallGraph | None:
-        """Return the calls of a module; None where they are not listed, or lead to what is no function."""
+        """Return the calls of a module; None where they are not listed, or lead to what is not a function."""
         calls = structure.calls(module)
         if not structure.modules.has_calls[module] and not len(calls):
             return None

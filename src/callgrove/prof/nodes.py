@@ -70,7 +70,7 @@ __all__ = [
 # -- trees of nodes ----------------------------------------------------------------------------------------------------
 # Nodes are known by a module and an address:
 #
-#     place     0                      nodes that are no addresses: `offset` is their code
+#     place     0                      nodes that are not addresses: `offset` is their code
 #               2 * (module + 1)       addresses in a module, numbered in the order of the modules' paths
 #               2 * (module + 1) + 1   the same, where the tool could not see who called (`BARE`)
 #
@@ -278,7 +278,7 @@ class _Nodes:
             self.offset[rows] = code
 
     def _go_below_entry(self, below_root: Bools, root: int, flavour: Flavour) -> None:
-        """Put what stands directly below the root and is no entry below one."""
+        """Put what stands directly below the root and is not an entry below one."""
         rest = below_root & ~(self._has_code(PARTIAL) | self._has_code(MAIN) | self._has_code(THREAD))
         if not rest.any():
             return

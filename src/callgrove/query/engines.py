@@ -70,7 +70,7 @@ class SqliteEngine:
         self._connection.execute(f"PRAGMA cache_size={-CACHE_KIB}").close()
         self._connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
         self._connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_TEXT)
-        if sys.version_info >= (3, 12):  # a name in double quotes that does not exist is no text
+        if sys.version_info >= (3, 12):  # a name in double quotes that does not exist is not text
             self._connection.setconfig(sqlite3.SQLITE_DBCONFIG_DQS_DML, False)
         _add_functions(self._connection)
         self._columns: dict[str, tuple[str, ...]] = {}
@@ -143,7 +143,7 @@ class SqliteEngine:
             return too_slow(self.seconds) if self._is_late() else KeyboardInterrupt()
         if "one statement at a time" in text:
             return refuse("there is more than one statement")
-        return refuse("that is no query") if self._denied else Failed(text)
+        return refuse("that is not a query") if self._denied else Failed(text)
 
     def _is_late(self) -> bool:
         """Return whether a query has to end. While it runs, Python sees here that somebody pressed Ctrl-C."""
@@ -315,7 +315,7 @@ class DuckdbEngine:
         if len(statements) != 1:
             raise refuse("there is more than one statement" if statements else "there is no statement")
         if statements[0].type.name != "SELECT" or PRAGMA.match(query):
-            raise refuse("that is no query")
+            raise refuse("that is not a query")
         names = [name for (name,) in connection.execute("SELECT name FROM duckdb_optimizers()").fetchall()]
         others = ",".join(name for name in names if name != "unused_columns")
         for name in ("autoinstall_known_extensions", "autoload_known_extensions", "enable_external_access"):

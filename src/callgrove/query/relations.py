@@ -143,7 +143,7 @@ def unique_names(names: Sequence[str]) -> tuple[str, ...]:
 
 
 # -- cells for an engine, and from it ----------------------------------------------------------------------------------
-# In a column of integers, what does not fit into 64 bits is NULL; in one of real numbers, what is no number is.
+# In a column of integers, what does not fit into 64 bits is NULL; in one of real numbers, what is not a number is.
 
 
 LARGEST = 2**63 - 1
@@ -194,7 +194,7 @@ def codes_and_texts(column: Column) -> tuple[Array, list[str | None]]:
 
 
 def _encodable(text: str) -> str:
-    """Return a text with replacement characters for what is no Unicode."""
+    """Return a text with replacement characters for what is not Unicode."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -261,7 +261,7 @@ class Engine(Protocol):
         """Declare tables that queries may name; they are empty so far."""
 
     def uses(self, query: str) -> Mapping[str, Wanted]:
-        """Return the tables that a query reads, and which columns of each. What is no SELECT, or not one, is
+        """Return the tables that a query reads, and which columns of each. What is not a SELECT, or not one, is
         refused."""
 
     def load(self, relation: Relation, wanted: Wanted, tables: Iterable[Table]) -> None:

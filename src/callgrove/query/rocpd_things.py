@@ -2,7 +2,7 @@
 and of what its summaries add up.
 
 A counter that was measured in several instances has several rows in `pmc_events` and one in `counters_collection`: the
-sum, or the mean where the tool says that it is no amount (value_type RELATIVE).
+sum, or the mean where the tool says that it is not an amount (value_type RELATIVE).
 """
 
 from __future__ import annotations

@@ -180,7 +180,7 @@ class Lanes:
 
 
 def pick(table: Table | None, column: str, rows: Ints) -> Array | Coded:
-    """Return a column of some rows of a small table; -1 is no row. Texts stay numbers."""
+    """Return a column of some rows of a small table; -1 is not a row. Texts stay numbers."""
     if table is None:
         return np.full(len(rows), NOTHING)
     cells = table.column(column).plain()

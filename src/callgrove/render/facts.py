@@ -29,7 +29,7 @@ __all__ = [
 
 
 NAMED = {"\t": "\\t", "\n": "\\n", "\r": "\\r", "'": "\\'", "\\": "\\\\"}
-BYTES = range(0xDC80, 0xDD00)  # how Python keeps bytes of a name that are no text
+BYTES = range(0xDC80, 0xDD00)  # how Python keeps bytes of a name that are not text
 
 
 def quote_word(word: str) -> str:

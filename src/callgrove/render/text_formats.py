@@ -276,7 +276,7 @@ def _spreadsheet_rows(table: Table) -> str:
 
 def _lines(table: Table, writers: CellWriters) -> str:
     columns = [cell_texts(column, writers) for column in table.columns]
-    if len(columns) == 1:  # an empty line is no row to a reader: a lone empty cell needs its quotes
+    if len(columns) == 1:  # an empty line is not a row to a reader: a lone empty cell needs its quotes
         return "".join(f"{cell or _EMPTY}\n" for cell in columns[0])
     return "\n".join(map(",".join, zip(*columns, strict=True))) + "\n"
 

@@ -3,7 +3,7 @@
 si(0.0451, "s")      45.1 ms        si(12_345)          12.3 k
 si(2.5e9, "bytes")   2.50 GB        percent(0.1234)     12.3%
 duration_ns(1.5e9)   1.50 s         duration_ns(9e12)   2 h 30 min
-printf("%6.2f %%")(12.345)   12.35 %, or None for what is no format of a number
+printf("%6.2f %%")(12.345)   12.35 %, or None for what is not a format of a number
 """
 
 from __future__ import annotations

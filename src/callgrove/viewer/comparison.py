@@ -35,7 +35,7 @@ from callgrove.viewer.timeline.maker import TimelineMaker, timeline_maker
 __all__ = ["ComparedTree", "ComparisonMaker", "Pair", "TimelinesMaker", "comparing_commands", "pairs_of"]
 
 CLOSE = 1e-9  # of the total: sums in another order differ in the last digits
-TINY = 1e-12  # the share of what has a cost that is no part of a total
+TINY = 1e-12  # the share of what has a cost that is not part of a total
 OF_INCLUSIVE = 1e-3  # what inclusive cost counts beside exclusive, where a function has little of its own
 SIDES = ("left", "right")
 ALIGNED = (
@@ -138,7 +138,7 @@ def compare_metrics(pair: Pair, metric: str, flat: bool, limits: Limits) -> tupl
 
 
 def comparing_commands(comparison: Comparison) -> tuple[str, ...]:
-    """Return commands to go on with; none where sides are no files, but runs of one."""
+    """Return commands to go on with; none where sides are not files, but runs of one."""
     if not all(side.path and Path(side.path).exists() for side in comparison.experiments):
         return ()
     both = " ".join(shlex.quote(side.path) for side in comparison.experiments)
@@ -257,7 +257,7 @@ class ComparedTree:
 
     def _metric(self, number: int, cut: Cut) -> dict[str, Any]:
         """Return one metric over kept and folded rows. Functions call each other, so that what several of them have
-        inclusively is no sum: a folded row of functions has none."""
+        inclusively is not a sum: a folded row of functions has none."""
         exclusive, inclusive, present = self._values[number]
         comparison = self._metrics[number].inclusive
         is_flat = comparison.asked.flat

@@ -119,7 +119,7 @@ def _wrap(name: str, text: str) -> str:
     body = _EXPORT.sub("", body)
     odd = _OTHER.search(body)
     if odd:
-        raise ValueError(f"{name}: `{odd[0]}` is no form of import or export that reports know")
+        raise ValueError(f"{name}: `{odd[0]}` is not a form of import or export that reports know")
     return f"const {_variable(name)} = (() => {{\n{body}\nreturn {{ {', '.join(names)} }};\n}})();"
 
 

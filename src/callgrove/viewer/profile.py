@@ -238,7 +238,7 @@ class _Spread:
 
     costs: Costs
     groups: Ints
-    values: Floats  # 1 + groups, profiles; NaN is no value
+    values: Floats  # 1 + groups, profiles; NaN is not a value
     of_runs: Floats | None = None  # 1 + groups, runs: of a formula over sums, which is that of each run
 
 

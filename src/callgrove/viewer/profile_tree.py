@@ -188,7 +188,7 @@ def _combine_contexts(costs: Costs, rows: Rows) -> tuple[Array, Array]:
 
 
 CLOSE = 1e-13  # relative; errors add up over the levels of a tree
-TINY = 1e-12  # the share of what has a cost that is no part of a total
+TINY = 1e-12  # the share of what has a cost that is not part of a total
 
 
 @dataclass(frozen=True)

@@ -112,7 +112,7 @@ class Watch:
         self._began = start if self._began is None else self._began
         states = look_at_files([str(self.folder)], LEVELS, MOST_FILES)
         if not self.folder.is_dir():
-            raise InputError(f"{self.folder}: is no folder that could be watched")
+            raise InputError(f"{self.folder}: is not a folder that could be watched")
         events = [*self._note_removed(states), *self._note_changes(states)]
         events += self._read_settled(start + seconds_to_read)
         return self._sum_up(start - self._began, events, len(states) >= MOST_FILES, most_functions)

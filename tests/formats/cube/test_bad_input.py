@@ -116,7 +116,7 @@ def _stream(data: bytes, k: int = 2) -> Callable[[Members], Members]:
 
 BROKEN_ROWS = {
     "corrupt": (zlib.compress(bytes(ROW))[:-6] + b"??????", "row 2 of 32 bytes"),
-    "no zlib": (b"this is no stream", "a broken stream"),
+    "no zlib": (b"this is not a stream", "a broken stream"),
     "too short": (zlib.compress(bytes(ROW - 8)), "a stream of 24 bytes"),
     "too long": (zlib.compress(bytes(ROW + 8)), "more than 32 bytes"),
     "bomb": (zlib.compress(bytes(10**8)), "more than 32 bytes"),
@@ -401,7 +401,7 @@ def test_a_header_that_is_none(at: int, data: bytes, words: str, tmp_path: Path)
 def test_what_is_no_cube_file(tmp_path: Path) -> None:
     cases = {
         "empty.cubex": (b"", "an empty file"),
-        "text.cubex": (b"hello world, this is no archive" * 40, "the magic ustar"),
+        "text.cubex": (b"hello world, this is not an archive" * 40, "the magic ustar"),
         "other.tar": (archive([("a.txt", b"a")]), "is a tar archive; open what is in it"),
         "other.cubex": (archive([("a.txt", b"a")]), r"a member anchor\.xml, found a\.txt"),
         "cut.cubex": (archive([("remapping.spec", bytes(9000))])[:5000], "where the file ends"),

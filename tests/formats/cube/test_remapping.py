@@ -367,7 +367,7 @@ def test_score_ps_specification_gives_what_the_tools_give(shared: Path) -> None:
 def test_real_trees_divide_their_roots(name: str, shared: Path) -> None:
     made = opened(shared / "data" / "own" / "cube" / name / "profile.cubex").remap()
     table = {row["name"]: row for row in made.metric_tree()}
-    tuples = name == "fmt_CUBE_TUPLE"  # bytes are no plain sums there
+    tuples = name == "fmt_CUBE_TUPLE"  # bytes are not plain sums there
     for name in ("time", "execution", "mpi_management", "mpi_communication", *(() if tuples else ("bytes",))):
         assert table[name]["without_children"] == pytest.approx(0, abs=1e-9 * table[name]["value"] + 1e-300)
     leaves = sum(table[name]["value"] for name in ("comp", "mpi", "omp_time") if name in table)

@@ -18,7 +18,7 @@ def test_exponents(value: float | str, text: str) -> None:
 
 @pytest.mark.parametrize("value", ["x", "1/0", float("nan"), float("inf"), "nan"])
 def test_what_is_no_exponent(value: float | str) -> None:
-    with pytest.raises(ValueError, match="is no exponent"):
+    with pytest.raises(ValueError, match="is not an exponent"):
         exponent_text(value)
 
 

@@ -250,7 +250,7 @@ def test_json_that_is_none_leaves_the_name(path: Path) -> None:
     experiment = opened(path)
     labels = {label for kind, label in spans(experiment, "kind", "label") if kind == "marker"}
     assert labels == {"roctxRangePushA"}
-    assert "texts are no JSON" in experiment.warnings[0].text
+    assert "texts are not JSON" in experiment.warnings[0].text
 
 
 # -- hostile ---------------------------------------------------------------------------------------------------------
@@ -320,7 +320,7 @@ def test_a_pipe_in_an_index_is_not_waited_for(path: Path) -> None:
     assert experiment.traces.n_spans == len(RUN.events)
     assert sorted(w.text.rsplit(": ", 1)[1] for w in experiment.damage) == [
         "No such file or directory",
-        "is no regular file, so no database",
+        "is not a regular file, so no database",
     ]
 
 

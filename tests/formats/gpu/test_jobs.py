@@ -270,7 +270,7 @@ def test_jobs_without_steps_are_divided_by_time(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("ranks", "n_runs"), [("0011", 1), ("0101", 2), ("0123", 1)])
 def test_ranks_that_come_twice_are_told_apart_by_folders(ranks: str, n_runs: int, tmp_path: Path) -> None:
-    """Where a folder has one rank twice, the folders are no runs."""
+    """Where a folder has one rank twice, the folders are not runs."""
     for k, rank in enumerate(ranks):
         folder = tmp_path / f"out{k // 2}"
         folder.mkdir(exist_ok=True)

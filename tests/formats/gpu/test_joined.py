@@ -190,7 +190,7 @@ def test_whatever_is_wrong_with_one_of_them(tmp_path: Path, statement: str) -> N
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(summary, "BUNDLE_BYTES", 0)
         want = summarise(other, by)
-    assert str(table(found)) == str(table(want))  # as text: some cells are no numbers
+    assert str(table(found)) == str(table(want))  # as text: some cells are not numbers
     assert sorted(found.damage) == sorted(want.damage)
     assert (found.n_read, found.n_flagged, found.n_unlinked) == (want.n_read, want.n_flagged, want.n_unlinked)
 

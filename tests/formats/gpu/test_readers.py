@@ -224,7 +224,7 @@ def test_columns_that_nobody_knows_are_kept(family: str, tmp_path: Path) -> None
         f'UPDATE "{table}" SET "the ""odd"" one" = start WHERE rowid % 2',
         f'DELETE FROM "{table}" WHERE rowid % 5 = 0',
     )
-    if family == "nsight":  # the second row of a call is no event
+    if family == "nsight":  # the second row of a call is not an event
         execute(path, f"UPDATE {table} SET eventClass = 67 WHERE rowid % 3 = 0")
     expected = {start for (start,) in _asked(path, f'SELECT start FROM "{table}" WHERE {_KEPT[family]} rowid % 2')}
     experiment = opened(path)

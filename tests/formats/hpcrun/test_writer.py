@@ -158,7 +158,7 @@ def test_a_database_with_source_lines_keeps_its_totals(tmp_path: Path) -> None:
     again = opened(tmp_path / "out")
     assert again.root_total("CPUTIME (sec)") == pytest.approx(database.root_total("CPUTIME (sec)"), rel=1e-12)
     assert again.traces.n_samples == database.traces.n_samples
-    assert any(text.startswith("11 contexts that are no address (line)") for text in lost)
+    assert any(text.startswith("11 contexts that are not an address (line)") for text in lost)
     assert "names, files and lines of contexts: only module and offset are stored" in lost
 
 
@@ -258,7 +258,7 @@ def test_contexts_without_a_place_go_into_those_above(tmp_path: Path) -> None:
     assert [again.contexts.label(c) for c in line.context.tolist()] == ["/bin/p+0x20", "<no activity>"]
     assert line.time_ns.tolist() == [5, 1_234_567]
     assert set(lost) == {
-        "1 contexts that are no address (function): their cost is in those above them",
+        "1 contexts that are not an address (function): their cost is in those above them",
         "names, files and lines of contexts: only module and offset are stored",
         "roots: they are put below one that was added",
         "scopes of t: exclusive values are stored",

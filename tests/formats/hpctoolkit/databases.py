@@ -34,7 +34,7 @@ def copied(generation: str, folder: Path, name: str = "pth4.d") -> Path:
     return target
 
 
-# What the specification calls counts and offsets, and how wide they are. Records say so; what is no record, here.
+# What the specification calls counts and offsets, and how wide they are. Records say so; what is not a record, here.
 WIDTHS = {"len": 2, "nIds": 2}
 
 

@@ -1,4 +1,4 @@
-"""Input that is made to hurt, or is no database at all: entities, endless and very deep trees, pipes, odd names."""
+"""Input that is made to hurt, or is not a database at all: entities, endless and very deep trees, pipes, odd names."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ def test_children_that_overlap(kind: str, tmp_path: Path) -> None:
         open_path(path)
 
 
-# -- what is no database ---------------------------------------------------------------------------------------------
+# -- what is not a database --------------------------------------------------------------------------------------------
 
 
 def test_an_empty_folder(tmp_path: Path) -> None:

@@ -193,7 +193,7 @@ def test_exported_lexical_scope_subtracts_inner_loops_of_threads_too(nest: Nest)
 
 @pytest.mark.parametrize(("stored", "found"), [(330.0, 1), (30.0 * (1 + 1e-7), 1), (30.0 * (1 + 1e-11), 0)])
 def test_check_compares_loops_of_the_summary(stored: float, found: int, tmp_path: Path) -> None:
-    """A summary that added up the threads' own values is not what its scope says; rounding is no difference."""
+    """A summary that added up the threads' own values is not what its scope says; rounding is not a difference."""
     write(THREE_DEEP.build(SCOPES), tmp_path / "a.d")
     new = read(tmp_path / "a.d")
     lexical = new.metrics.find(NAME, Scope.LEXICAL)

@@ -27,7 +27,7 @@ def combinations(generation: str) -> list[tuple[str, ...]]:
     ("generation", "kept"), [(g, kept) for g in GENERATIONS for kept in combinations(g)], ids=lambda x: str(x)
 )
 def test_missing_parts(generation: str, kept: tuple[str, ...], tmp_path: Path) -> None:
-    """What is there is read; what is not is said, and is no damage."""
+    """What is there is read; what is not is said, and is not damage."""
     path = copied(generation, tmp_path)
     for name in set(PARTS[generation]) - set(kept):
         (path / name).unlink()

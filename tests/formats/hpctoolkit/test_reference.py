@@ -60,7 +60,7 @@ def test_values_of_contexts_as_dumped(name: str, shared: Path) -> None:
     path = own(shared, name)
     printed = text_dumps.values_by_context(path)
     assert len(printed) > 50
-    of_contexts = {key: text for key, text in printed.items() if key[1] != 0}  # the file's root is no context
+    of_contexts = {key: text for key, text in printed.items() if key[1] != 0}  # the file's root is not a context
     assert as_printed(by_source_id.values_by_context(open_database(path))) == of_contexts
 
 

@@ -97,7 +97,7 @@ def read_speedscope(path: Path) -> dict[str, Any]:
 
 
 def _refuse(text: str) -> None:
-    raise AssertionError(f"{text} is no JSON")
+    raise AssertionError(f"{text} is not JSON")
 
 
 def _check_profile(profile: dict[str, Any], n_frames: int) -> None:

@@ -124,7 +124,7 @@ def test_other_texts_are_not_folded(text: str, tmp_path: Path, capsys: Capture) 
 
 
 def test_folded_is_the_weakest_claim(tmp_path: Path) -> None:
-    """Every other format that knows such a file is surer; names in braces are no JSON."""
+    """Every other format that knows such a file is surer; names in braces are not JSON."""
     (tmp_path / "data").write_text("{main};load 3\n")
     chosen, match = detect(Source.of(tmp_path / "data"))
     assert (chosen.name, match.grade) == ("folded", Grade.WEAK)

@@ -342,7 +342,7 @@ def test_what_is_no_json_costs_its_event_only(tmp_path: Path) -> None:
     texts[7] = texts[7].replace(":", ";", 1)
     experiment = read(written(tmp_path / "bad.json", "[" + ", ".join(texts) + "]"))
     assert [name for name, _, _ in times(experiment)] == [f"span {k}" for k in range(30) if k != 7]
-    assert any("1 pieces of text are no JSON" in warning.text for warning in experiment.warnings)
+    assert any("1 pieces of text are not JSON" in warning.text for warning in experiment.warnings)
 
 
 def test_wrong_types_cost_their_event_only(tmp_path: Path) -> None:
@@ -370,7 +370,7 @@ HOSTILE = {
     ),
     "a flow beyond 64 bits": event("s", 1, id=BEYOND),
     "a flow of many digits": event("s", 1, id="0x" + "f" * 100),
-    "a flow that is no number": event("f", 1, id="0xzz", bp="e"),
+    "a flow that is not a number": event("f", 1, id="0xzz", bp="e"),
     "a flow that is a list": event("t", 1, id=[1], cat={}, tid=[2]),
     "lists everywhere": event(
         "X", 1, dur=1, pid=[1], tid={}, cat=["kernel"], args={"External id": [1], "correlation": [2]}
@@ -424,7 +424,7 @@ def test_a_gzip_bomb_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize(
     ("begin", "filling"),
     [('{"ph":"X","ts":1,"name":"', "aaaa"), ('{"ph":"X","ts":1,"args":[1', ",[],{}"), ('"', "aaaa")],
-    ids=["text of an event", "list of an event", "text that is no event"],
+    ids=["text of an event", "list of an event", "text that is not an event"],
 )
 def test_a_value_without_end_is_refused_early(
     begin: str, filling: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -458,7 +458,7 @@ def test_a_long_value_beside_the_events_is_read(tmp_path: Path, monkeypatch: pyt
 
 
 def test_a_value_beside_the_events_may_be_most_of_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a large file holds is no bomb; what a small one inflates to may be."""
+    """What a large file holds is not a bomb; what a small one inflates to may be."""
     monkeypatch.setattr(stream, "BLOCK", 1 << 10)
     monkeypatch.setattr(stream, "MOST_OF_MEMBER", 1 << 12)
     frames = {str(k): {"name": f"f{k}", "parent": str(k - 1)} for k in range(1000)}

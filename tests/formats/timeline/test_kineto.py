@@ -224,7 +224,7 @@ def test_gaps_are_what_is_idle_between_operations(shared: Path) -> None:
 
 
 def test_boundaries_in_texts_and_arguments_mislead_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What looks like the begin of an event inside of texts and lists is no event, wherever a chunk ends."""
+    """What looks like the begin of an event inside of texts and lists is not an event, wherever a chunk ends."""
     hidden = 'a"},\n{"ph": "X'
     events = [
         event("X", k, hidden if k % 3 else "plain", dur=1, args={"list": [{"ph": "X"}, {"ph": "Y"}], "text": hidden})

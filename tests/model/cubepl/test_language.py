@@ -1,4 +1,4 @@
-"""The language line by line: what a formula without operands is worth, and what is no formula."""
+"""The language line by line: what a formula without operands is worth, and what is not a formula."""
 
 from __future__ import annotations
 

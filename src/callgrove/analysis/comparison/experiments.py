@@ -41,10 +41,10 @@ PRESENT = np.array(["", "left", "right", "both"])
 class Comparison(ComparisonMethods):
     """One metric of several experiments, of which the first is compared with each of the others.
 
-    values, present    (call paths x experiments), in the scope asked for; NaN is no value
+    values, present    (call paths x experiments), in the scope asked for; NaN is not a value
     reached            who has a cost there or below
     exclusive          exclusive costs
-    totals             inclusive costs of the roots; NaN is no total
+    totals             inclusive costs of the roots; NaN is not a total
     metrics            what the metric is called in each
     notes              which units were converted, and which names were taken as the same
     experiments        what was compared
@@ -260,7 +260,7 @@ def compare(experiments: Sequence[Experiment], question: Question | None = None)
     sides = read_costs(experiments, asked)
     metrics = [cost.metric.name for cost in sides]
     if asked.scaling and not sides[0].is_additive:
-        raise UsageError(f"{metrics[0]} is no sum over processes, so there is no loss, speed-up or efficiency of it")
+        raise UsageError(f"{metrics[0]} is not a sum over processes, so there is no loss, speed-up or efficiency of it")
     factors = find_factors(sides)
     parts, names, notes = read_parts(sides, asked)
     paths, places = match_paths([part.nodes for part in parts], names)

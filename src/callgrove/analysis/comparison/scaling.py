@@ -92,7 +92,7 @@ def scaling_figures(
     left: Array, right: Array, in_both: Bools, total: Floats, p: Floats, q: Floats, scaling: str
 ) -> dict[str, Floats]:
     """Return loss, speed-up and efficiency of rows with these costs on p and q processes; `total` is that of the right
-    run. NaN is no figure."""
+    run. NaN is not a figure."""
     one, other = left.astype(np.float64), right.astype(np.float64)
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         speedup = (one / p) / (other / q)

@@ -54,7 +54,7 @@ class StudyQuestion:
 @dataclass(frozen=True, repr=False)
 class StudyComparison:
     """Values of several studies, of which the first is compared with each of the others. Columns of `left` and `right`
-    are rows of the table: one for each call path, metric, point and other study; NaN is no value."""
+    are rows of the table: one for each call path, metric, point and other study; NaN is not a value."""
 
     asked: StudyQuestion
     parameters: tuple[str, ...]

@@ -96,7 +96,7 @@ class _Rest:
     where: str
 
     def say(self, changes: dict[str, Amount], findings: Iterable[Finding], command: tuple[str, ...]) -> Finding:
-        """Return what differs most of all that is no finding, and what was compared."""
+        """Return what differs most of all that is not a finding, and what was compared."""
         said = {one.subject for one in findings if abs(one.weight) >= LEAST_WEIGHT}
         rest = {name: change for name, change in changes.items() if name not in said}
         name = max(rest, key=lambda one: (abs(rest[one].value), one), default="")

@@ -217,12 +217,12 @@ def gate(
 
 
 def _split_runs(inputs: Inputs) -> Iterator[Experiment]:
-    """Yield every run of a side by itself. Runs with other parameters are no repetitions."""
+    """Yield every run of a side by itself. Runs with other parameters are not repetitions."""
     experiments = [inputs] if isinstance(inputs, Experiment) else list(inputs)
     points = {tuple(sorted(run.parameters.items())): run for e in experiments for run in e.runs}
     if len(points) > 1:
         some = " and ".join(_describe_point(run) for run in list(points.values())[:2])
-        raise UsageError(f"runs with {some} are no repetitions of each other; choose some with ", Parameter("runs"))
+        raise UsageError(f"runs with {some} are not repetitions of each other; choose some with ", Parameter("runs"))
     for experiment in experiments:
         if len(experiment.runs) < 2:
             yield experiment

@@ -1,7 +1,7 @@
 """Which ranks, threads, GPUs, nodes or runs an experiment has, and which profiles belong to each.
 
     rank     profiles of one rank: its threads and its GPU streams
-    thread   one thread of a process; GPU streams are no threads
+    thread   one thread of a process; GPU streams are not threads
     gpu      one GPU as a process sees it: its streams
     node     profiles on one node, by its name
     run      one of several runs

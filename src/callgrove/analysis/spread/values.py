@@ -240,7 +240,7 @@ class EntityCosts:
         return self.groups.rows(self.rows, tree), whole.rows(np.zeros(1, np.int64), tree)
 
     def _evaluate(self, first: int, end: int) -> Floats:
-        """Return a formula for rows x some entities; NaN is no value."""
+        """Return a formula for rows x some entities; NaN is not a value."""
         name, every = self.costs.metric.name, self.entities.profiles
         bounds = range(first, end)
         members = tuple(self.entities.members(entity, entity + 1) for entity in bounds)

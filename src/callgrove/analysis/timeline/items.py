@@ -162,7 +162,7 @@ def _compile(pattern: str, where: str) -> re.Pattern[str]:
     try:
         return re.compile(text, re.DOTALL | (re.IGNORECASE if match and match[2] else 0))
     except re.error as error:
-        raise UsageError(f"{where}: {pattern!r} is no regular expression: {error.msg}") from None
+        raise UsageError(f"{where}: {pattern!r} is not a regular expression: {error.msg}") from None
 
 
 def read_rules(given: str | Path | Mapping[str, str] | Iterable[tuple[str, str]] | None) -> ClassRules:
@@ -178,7 +178,7 @@ def read_rules(given: str | Path | Mapping[str, str] | Iterable[tuple[str, str]]
     try:
         lines = Path(given).read_text("utf-8").splitlines()
     except UnicodeDecodeError:
-        raise UsageError(f"{given}: is no text; a line has a pattern and a class, like: MPI_* communication") from None
+        raise UsageError(f"{given}: is not text; a line has a pattern and a class, like: MPI_* communication") from None
     for number, line in enumerate(lines, 1):
         words = line.strip()
         if words and not words.startswith("#"):
@@ -193,8 +193,8 @@ def read_rules(given: str | Path | Mapping[str, str] | Iterable[tuple[str, str]]
 
 
 class Frames:
-    """The functions that contexts lie in. What a file calls an entry (`<program root>`, `main thread`) is no function,
-    and stands only for what lies in none."""
+    """The functions that contexts lie in. What a file calls an entry (`<program root>`, `main thread`) is not a
+    function, and stands only for what lies in none."""
 
     def __init__(self, tree: ContextTree) -> None:
         every = np.arange(len(tree), dtype=np.int32)
@@ -228,7 +228,7 @@ class SampleItems:
         self._number[-1] = items.special(State.IDLE)  # a sample without a context
 
     def of(self, contexts: Array) -> Ints:
-        """Return the item of each sample; what is no context is idle."""
+        """Return the item of each sample; what is not a context is idle."""
         n = len(self._tree)
         if len(contexts) and (int(contexts.min()) < ABSENT or int(contexts.max()) >= n):
             contexts = np.where((contexts >= 0) & (contexts < n), contexts, ABSENT)

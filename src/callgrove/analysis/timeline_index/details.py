@@ -180,7 +180,7 @@ def _first_rows(parts: list[SpanRows], limit: int, total: int) -> SpanRows:
 
 
 def curves_of(counters: Counters, window: Window, columns: int, profiles: Ints | None) -> list[Curve]:
-    """Return the counters of profiles in columns of a window. What is no number was not measured."""
+    """Return the counters of profiles in columns of a window. What is not a number was not measured."""
     rows = np.flatnonzero(~np.isnan(counters.value.astype(np.float64)))
     if profiles is not None:
         rows = rows[np.isin(counters.profile[rows], profiles)]

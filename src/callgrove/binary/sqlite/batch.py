@@ -149,7 +149,7 @@ class JoinedTable:
             return self.records.rows.rowid
         self._check_stored(column)
         values, other = self.records.integers(column.place, MISSING)
-        check(not len(other), "cells that are no integers")
+        check(not len(other), "cells that are not integers")
         return values
 
     def texts(self, name: str, rows: Ints) -> Sequence[object]:
@@ -157,7 +157,7 @@ class JoinedTable:
         column = self._find_column(name)
         if self.records is None or column is None:
             return [None] * len(rows)
-        check(column.place != ABSENT, "a column that is no text")
+        check(column.place != ABSENT, "a column that is not text")
         self._check_stored(column)
         return self.records.objects(column.place, rows)
 

@@ -60,7 +60,7 @@ class CellReader:
     """Makes columns of cells, and counts cells that have unexpected types."""
 
     path: Path
-    strange: Counter[str] = field(default_factory=Counter)  # "table.column" -> cells that were no numbers
+    strange: Counter[str] = field(default_factory=Counter)  # "table.column" -> cells that were not numbers
     _textual: set[bool] = field(default_factory=set)  # whether times were seen that are text, or numbers
 
     def forget(self, table: str, columns: Mapping[str, Type]) -> None:
@@ -199,7 +199,7 @@ def _number(cell: object) -> float | None:
 
 
 def json_object(text: str | None) -> dict[str, object]:
-    """Parse a JSON object; anything else, also what is no JSON, gives an empty one."""
+    """Parse a JSON object; anything else, also what is not JSON, gives an empty one."""
     try:
         parsed = json.loads(text or "{}")
     except (ValueError, RecursionError):

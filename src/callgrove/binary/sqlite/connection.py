@@ -137,7 +137,7 @@ def connect(path: Path, live: bool, copies: PrivateCopies) -> tuple[sqlite3.Conn
 
 
 def _refuse_special(path: Path) -> None:
-    """Raise an error where a log or a journal is no regular file: SQLite would wait for the writer of a pipe."""
+    """Raise an error where a log or a journal is not a regular file: SQLite would wait for the writer of a pipe."""
     for beside in (_with_suffix(path.resolve(), suffix) for suffix in BESIDE):
         if beside.exists() and not beside.is_file():
             raise InputError(f"{beside}: cannot be read: not a regular file; move it away to read the database")
@@ -184,7 +184,7 @@ class SqliteErrors:
                 self._path, self._section, expected="rows that fit into memory", found=f"{damage!r}, says SQLite"
             ) from error
         if isinstance(error, sqlite3.Error | UnicodeDecodeError):  # the second: of SQLite's own message
-            said = f"SQLite says: {error}" if isinstance(error, sqlite3.Error) else "names that are no text"
+            said = f"SQLite says: {error}" if isinstance(error, sqlite3.Error) else "names that are not text"
             raise CorruptFile(
                 self._path,
                 self._section,

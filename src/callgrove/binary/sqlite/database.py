@@ -112,7 +112,7 @@ class SqliteFile:
         """Open a file after checking its header alone."""
         try:
             if not stat.S_ISREG(path.stat().st_mode):  # a pipe would be waited for
-                raise InputError(f"{path}: is no regular file, so no database")
+                raise InputError(f"{path}: is not a regular file, so no database")
             version, head = _read_head(path)
         except OSError as error:
             raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
@@ -130,7 +130,7 @@ class SqliteFile:
 
     @property
     def strange(self) -> Counter[str]:
-        """Return how many cells of each column were no numbers."""
+        """Return how many cells of each column were not numbers."""
         return self.cells.strange
 
     # -- open and closed -----------------------------------------------------------------------------------------------

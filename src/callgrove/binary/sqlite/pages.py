@@ -282,7 +282,7 @@ class Pages:
 
     def n_rows(self, leaves: Leaves) -> int:
         _, kind, n_cells = self._headers(leaves.page)
-        check((kind == LEAF).all(), "a page that is no leaf")
+        check((kind == LEAF).all(), "a page that is not a leaf")
         return int(n_cells.sum())
 
     def batches(self, leaves: Leaves) -> Iterator[RowBatch]:
@@ -292,7 +292,7 @@ class Pages:
         while first < len(leaves.page):
             pages = leaves.page[first : first + most]
             begin, kind, n_cells = self.header(pages)
-            check((kind == LEAF).all(), "a page that is no leaf")
+            check((kind == LEAF).all(), "a page that is not a leaf")
             n = max(1, int(np.searchsorted(np.cumsum(n_cells), BATCH_ROWS, side="right")))
             batch = self.rows(pages[:n], begin[:n], n_cells[:n])
             first += n

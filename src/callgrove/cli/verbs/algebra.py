@@ -388,7 +388,7 @@ def _make_replacements(options: AnonymizeOptions) -> Replacements:
     try:
         re.compile(keep)
     except re.error as error:
-        raise UsageError(f"--keep {keep!r}: is no regular expression: {error}") from error
+        raise UsageError(f"--keep {keep!r}: is not a regular expression: {error}") from error
     return Replacements(_read_map(pathlib.Path(options.map)) if options.map else None, keep)
 
 
@@ -402,10 +402,10 @@ def _read_map(file: pathlib.Path) -> dict[str, dict[str, str]] | None:
     except FileNotFoundError:
         return None
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{file}: is no JSON: {error}") from error
+        raise InputError(f"{file}: is not JSON: {error}") from error
     texts = known.values() if isinstance(known, dict) else [None]
     if not all(isinstance(one, dict) and all(isinstance(text, str) for text in one.values()) for one in texts):
-        raise InputError(f'{file}: is no map of names; it looks like {{"function": {{"solve": "function_1"}}}}')
+        raise InputError(f'{file}: is not a map of names; it looks like {{"function": {{"solve": "function_1"}}}}')
     return {kind: dict(told) for kind, told in known.items()}
 
 

@@ -285,7 +285,7 @@ def convert(options: Options, names: list[str], workers: Workers, change: Change
 
 
 def _refuse_record(options: Options) -> None:
-    """Refuse digests of what is no file or folder by itself, before anything is written."""
+    """Refuse digests of what is not a file or folder by itself, before anything is written."""
     from callgrove.errors import UsageError
     from callgrove.formats.writing.targets import refuse_existing
 

@@ -160,7 +160,7 @@ def _process_counts(text: str) -> list[int]:
     """Parse one number of processes for each input."""
     words = [word.strip() for word in text.split(",")]
     if not all(word.isascii() and word.isdigit() and int(word) for word in words):
-        raise argparse.ArgumentTypeError(f"{text!r} is no list of numbers of processes like 4,8")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a list of numbers of processes like 4,8")
     return [int(word) for word in words]
 
 
@@ -213,7 +213,7 @@ def _refuse_beside_sides(options: Options) -> None:
 
 
 def _require_experiment(opened: Experiment | Study, path: str, options: Options) -> Experiment:
-    """Return an input that is no study."""
+    """Return an input that is not a study."""
     from callgrove.errors import UsageError
     from callgrove.model.experiment import Experiment
 

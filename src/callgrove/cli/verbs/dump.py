@@ -165,7 +165,7 @@ def add_check_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_check(options: CheckOptions) -> int:
-    """Print every problem of an input. The exit code is 3 when there is damage; notes alone are no damage."""
+    """Print every problem of an input. The exit code is 3 when there is damage; notes alone are not damage."""
     from callgrove.cli.messages import note, progress, with_flags
     from callgrove.errors import InputError
     from callgrove.formats.interface import ReadOptions
@@ -182,7 +182,7 @@ def run_check(options: CheckOptions) -> int:
         problems = [*_compare_digests(path, options.against), *problems]
     rows = [(p.severity.value, p.file, p.section, with_flags(p.text).removeprefix(f"{path}: ")) for p in problems]
     table = Table.from_rows(PROBLEM_COLUMNS, rows)
-    if rows or not options.is_printed_table:  # for people, no problem is no table
+    if rows or not options.is_printed_table:  # for people, no problem is not a table
         emit(Table((*table.columns[:-1], Prose("problem", table.columns[-1].values))), options)
     damage = sum(p.severity == Severity.DAMAGE for p in problems)
     places = "1 damaged place" if damage == 1 else f"{damage} damaged places"

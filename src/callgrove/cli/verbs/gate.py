@@ -150,7 +150,7 @@ def _refuse_twice(options: GateOptions) -> None:
         from callgrove.cli.messages import note
 
         paths = "1 path is" if len(both) == 1 else f"{len(both)} paths are"
-        note(f"warning: {paths} on both sides, so that these sides are no independent runs")
+        note(f"warning: {paths} on both sides, so that these sides are not independent runs")
 
 
 def run_gate(options: GateOptions) -> int:

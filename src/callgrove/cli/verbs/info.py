@@ -95,7 +95,7 @@ def run_info(options: InfoOptions) -> int:
         code = max(code, say_damage_met(opened, one) if isinstance(opened, Experiment) else 0)
     if described:
         emit_text([_write_json(described if len(described) > 1 else described[0])], options.output)
-    elif tables:  # of all paths one table: two arrays are no JSON
+    elif tables:  # of all paths one table: two arrays are not JSON
         emit(tables, options)
     elif options.output:
         emit_text(text, options.output)

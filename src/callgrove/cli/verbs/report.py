@@ -62,7 +62,7 @@ def add_page(parser: argparse._ActionsContainer) -> None:
 
 
 def check_page(path: str) -> None:
-    """Refuse names of files that are no pages."""
+    """Refuse names of files that are not pages."""
     from pathlib import PurePath
 
     target = PurePath(path)
@@ -228,7 +228,7 @@ class ViewOptions(InputOptions, SelectionOptions):
 def port(text: str) -> int:
     """Parse the number of a port."""
     if not (text.isascii() and text.isdigit()) or int(text) > HIGHEST_PORT:
-        raise argparse.ArgumentTypeError(f"{text!r} is no port: a number up to {HIGHEST_PORT}, or 0 for any")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port: a number up to {HIGHEST_PORT}, or 0 for any")
     return int(text)
 
 
@@ -236,14 +236,14 @@ def duration(text: str) -> float:
     """Parse a time in seconds: 90s, 30min, 8h, 2d."""
     number_and_unit = DURATION.fullmatch(text.strip())
     if number_and_unit is None or not float(number_and_unit[1]):
-        raise argparse.ArgumentTypeError(f"{text!r} is no time like 30min or 8h")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time like 30min or 8h")
     return float(number_and_unit[1]) * SECONDS[number_and_unit[2]]
 
 
 def host(text: str) -> str:
     """Parse the name of a host."""
     if not HOST.fullmatch(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is no name of a host like hub.example.org")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a name of a host like hub.example.org")
     return text.lower()
 
 

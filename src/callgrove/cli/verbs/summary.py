@@ -141,7 +141,7 @@ def run(options: Options) -> int:
         refuse_no_spans(whole, options.selection)
     if "memory" in options.section:  # it takes all events once more
         summary.memory = memory_peaks(experiment, profiles, window)
-    if not {"messages", "collectives"}.isdisjoint(sections) and not options.contexts:  # which are no spans
+    if not {"messages", "collectives"}.isdisjoint(sections) and not options.contexts:  # which are not spans
         summary.messages = sum_up_messages(experiment, by_messages, profiles, window)
     limit = (FOR_PEOPLE if options.is_for_people else None) if options.limit == UNSAID else options.limit
     if options.where:

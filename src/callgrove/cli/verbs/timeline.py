@@ -74,7 +74,7 @@ class Options(InputOptions, MetricNames, ProfileOptions, TableOutput):
 
     @property
     def format(self) -> str:
-        """That of the table, if there is one: a picture is no format of it."""
+        """That of the table, if there is one: a picture is not a format of it."""
         return self.given_format or self.formats[0] if self.draws_only else super().format
 
     @property

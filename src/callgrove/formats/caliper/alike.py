@@ -77,7 +77,7 @@ class AlikeText:
 
     @classmethod
     def of(cls, lines: bytes, shapes: bytes) -> AlikeText | None:
-        """Return lines that have these shapes; None where they differ, or are no records."""
+        """Return lines that have these shapes; None where they differ, or are not records."""
         line = shapes[: shapes.index(b"\n") + 1]
         shape, n = SHAPE.fullmatch(line), len(shapes) // len(line)
         if shape is None or len(shape[2]) != len(shape[3]) or shapes != line * n:

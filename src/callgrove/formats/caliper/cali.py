@@ -53,7 +53,7 @@ LONGEST_CHAIN = 64  # nodes above an attribute that are looked at
 LONGEST_ID = 20  # digits
 MOST_KNOWN = 1 << 16  # entries that are kept for the next file
 UNKNOWN_NODE = "records that refer to nodes which the file does not define"
-NO_RECORD = "lines that are no records of Caliper"
+NO_RECORD = "lines that are not records of Caliper"
 UNEVEN = "records with other numbers of attributes and values"
 
 UNKNOWN, OTHER = -1, -2  # instead of the number of a head: it names unknown nodes; it is written in another way
@@ -167,7 +167,7 @@ class Dialect:
 
 
 def _parse_ids(text: bytes) -> tuple[int, ...]:
-    """Return the numbers of nodes; one that is too long to be one is no node's."""
+    """Return the numbers of nodes; one that is too long to be one is not a node's."""
     return tuple([int(id_) if len(id_) < LONGEST_ID else ABSENT for id_ in text.split(b"=") if id_])
 
 
@@ -417,7 +417,7 @@ class CaliReader:
         self.records.tables.append(make_table(head, attributes, columns))
 
     def _add_texts(self, head: Ints, texts: list[list[bytes]], attributes: Signature) -> None:
-        """Add records one by one: of which some values are no numbers, and become labels; or some are broken."""
+        """Add records one by one: of which some values are not numbers, and become labels; or some are broken."""
         heads: list[int] = []
         rows: list[list[float]] = []
         for number, values in zip(head.tolist(), texts, strict=True):

@@ -53,7 +53,7 @@ AGGREGATIONS = {
     "mean": Aggregation.NONE,
 }
 NANOSECONDS = ".ns"  # names that end so say their unit
-OF_TREE = "regionprofile"  # the value of spot.channel of records that are no time series
+OF_TREE = "regionprofile"  # the value of spot.channel of records that are not time series
 
 
 def describe_metric(attribute: Attribute, *, is_integer: bool) -> Metric:
@@ -191,7 +191,7 @@ INTEGERS = ("int", "uint")
 
 
 def read_parameters(records: Records) -> dict[str, float]:
-    """Return the globals that may be parameters of a run: integers that are no dates and no results."""
+    """Return the globals that may be parameters of a run: integers that are neither dates nor results."""
     out: dict[str, float] = {}
     for name, fact in records.globals.items():
         is_result = fact.attribute.fact("adiak.category") == PERFORMANCE

@@ -1,7 +1,7 @@
 """The format `caliper`: a .cali file, a JSON-split, several of them, or a folder with any number of them.
 
 Files of a folder are opened one after the other, so that thousands need no more memory than their numbers. Those that
-are no files of Caliper are left alone; one that is broken is damage, and the others are read.
+are not files of Caliper are left alone; one that is broken is damage, and the others are read.
 """
 
 from __future__ import annotations

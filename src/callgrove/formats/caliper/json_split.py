@@ -4,7 +4,7 @@
      "column_metadata": [{"is_value": true}, {"is_value": true}, {"is_value": false}],
      "nodes": [{"label": "main", "column": "path"}, {"label": "f", "column": "path", "parent": 0}]}
 
-A cell of a column that is no value is the number of a node, or null. The call path is the column `path`, or the one
+A cell of a column that is not a value is the number of a node, or null. The call path is the column `path`, or the one
 whose name begins with `source.function`. Further keys of the object are facts about the run.
 """
 
@@ -26,7 +26,7 @@ __all__ = ["KEYS", "PATH", "read_json_split"]
 KEYS = ("data", "columns", "column_metadata", "nodes")
 PATH = "path"
 CALL_PATHS = (PATH, "source.function#callpath.address")
-BROKEN_ROWS = "rows with cells that are no numbers, or name no node"
+BROKEN_ROWS = "rows with cells that are not numbers, or name no node"
 
 
 def read_json_split(data: bytes, path: Path, records: Records) -> Records:

@@ -6,7 +6,7 @@ r"""Files that differ in their numbers alone, as those of the runs of one progra
 
 A text is values, which follow `,data=`, and the outline between them. The reader of lines says what an outline means
 when it meets it for the second time; of further files with that outline only the values are looked at. A file of which
-anything was left out has none, and a value that is no plain number has its file read by lines.
+anything was left out has none, and a value that is not a plain number has its file read by lines.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ class _Part:
 
 @dataclass(frozen=True)
 class _Outline:
-    """What the lines of an outline mean. Values that are no numbers are facts, or the same in all files; `facts` has
+    """What the lines of an outline mean. Values that are not numbers are facts, or the same in all files; `facts` has
     the attribute and the value of each fact, in the order in which they are told."""
 
     fixed: list[int]

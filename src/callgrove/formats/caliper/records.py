@@ -163,8 +163,8 @@ def make_table(
 
 
 def parse_numbers(texts: list[bytes], n_columns: int) -> Array | None:
-    """Return the numbers of records as a matrix; None where a record has others, one is no number, or too large to be
-    exact."""
+    """Return the numbers of records as a matrix; None where a record has others, one is not a number, or too large to
+    be exact."""
     if set(map(bytes.count, texts, repeat(b"="))) - {n_columns - 1}:
         return None
     text = b"=".join(texts)
@@ -185,7 +185,7 @@ def _as_integers(column: Array) -> Array:
     """Return a column of integers as such; numbers with a fraction stay what they are."""
     if column.dtype.kind == "i":
         return column
-    with np.errstate(invalid="ignore"):  # what is no integer of 64 bits differs from what becomes of it
+    with np.errstate(invalid="ignore"):  # what is not an integer of 64 bits differs from what becomes of it
         whole = column.astype(np.int64)
     return whole if bool((whole == column).all()) else column
 

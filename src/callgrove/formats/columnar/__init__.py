@@ -26,7 +26,7 @@ The modules, in the order to read them:
     traces_writer.py      spans, counters over time, attributes, devices and small tables beside spans, written
     row_groups.py         Parquet files written row group by row group, and their index
 
-Absent is NULL in the tables and -1 (or NaN, or no offset) in the model. Texts that are no valid Unicode are escaped:
+Absent is NULL in the tables and -1 (or NaN, or no offset) in the model. Texts that are not valid Unicode are escaped:
 see `schema.py`. Known deviations: none, we are the only writer; tables that other tools wrote anew open as long as they
 have the same columns and rows, in row groups of at most a million rows.
 """

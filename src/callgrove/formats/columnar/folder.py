@@ -266,7 +266,7 @@ class StoredTable:
         except PermissionError as error:
             raise InputError(f"{self.path}: cannot be read: Permission denied") from error
         except UnicodeDecodeError as error:
-            raise self.damage(section, "a sound Parquet file", "names that are no text") from error
+            raise self.damage(section, "a sound Parquet file", "names that are not text") from error
         except (arrow().ArrowException, OSError, ValueError, KeyError, OverflowError, MemoryError) as error:
             reason = " ".join(str(error).split())[:200] or type(error).__name__
             raise self.damage(section, "a sound Parquet file", reason) from error

@@ -170,13 +170,13 @@ def _fields(dtype: np.dtype[Any]) -> list[Any]:
 
 
 def dtype_of(described: Any) -> np.dtype[Any]:
-    """Return the type that `describe_dtype` described; ValueError for what is no type of numbers."""
+    """Return the type that `describe_dtype` described; ValueError for what is not a type of numbers."""
     try:
         dtype: np.dtype[Any] = np.dtype(_description(described))
     except (TypeError, ValueError, KeyError, RecursionError, OverflowError, MemoryError) as error:
-        raise ValueError(f"{str(described)[:60]!r} is no type of values") from error
+        raise ValueError(f"{str(described)[:60]!r} is not a type of values") from error
     if dtype.itemsize > LARGEST_VALUE or not dtype.itemsize or not _is_numeric(dtype):
-        raise ValueError(f"{str(described)[:60]!r} is no type of numbers")
+        raise ValueError(f"{str(described)[:60]!r} is not a type of numbers")
     return dtype
 
 

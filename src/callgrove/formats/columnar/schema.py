@@ -144,8 +144,9 @@ def value_columns(type_: str, fillers: bool) -> tuple[TableColumn, ...]:
 
 
 # -- texts that Parquet can hold ---------------------------------------------------------------------------------------
-# Names in files may have bytes that are no UTF-8; in Python these are lone surrogates, which no UTF-8 has. Each becomes
-# two characters: U+10FFFF, which no text has, and the surrogate moved up by 0x100000. A U+10FFFF itself is doubled.
+# Names in files may have bytes that are not UTF-8; in Python these are lone surrogates, which no UTF-8 has. Each
+# becomes two characters: U+10FFFF, which no text has, and the surrogate moved up by 0x100000. A U+10FFFF itself is
+# doubled.
 
 
 MARK = "\U0010ffff"

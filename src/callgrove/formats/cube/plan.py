@@ -47,7 +47,7 @@ DOUBLES = {Aggregation.MINIMUM: "MINDOUBLE", Aggregation.MAXIMUM: "MAXDOUBLE"}
 @dataclass
 class PlannedMetric:
     """One metric of the file. `row` is the model's; `parent` counts among the planned ones. The type may become
-    DOUBLE when values come that are no integers."""
+    DOUBLE when values come that are not integers."""
 
     row: int
     id: int

@@ -38,7 +38,7 @@ def find_specification(experiment: Experiment, given: str | Path | None = None) 
 def parse_specification(path: Path, name: str, text: bytes) -> Specification:
     """Return the metrics of a specification; `name` is that of the member or file at `path`, for errors."""
     if len(text) > LARGEST:
-        raise InputError(f"{path}: {name}: has more than {LARGEST >> 20} MiB, which is no specification of metrics")
+        raise InputError(f"{path}: {name}: has more than {LARGEST >> 20} MiB, which is not a specification of metrics")
     said = read_specification(path, name, text)
     known: dict[str, Definition] = {}
     for raw in said.metrics:

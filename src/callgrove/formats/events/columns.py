@@ -14,7 +14,7 @@ How a reader uses it:
         correlation=...,                                 # and, where there is any: label, parent_correlation
     )
     data.append_side("copy", spans, bytes=sizes, source=..., destination=...)     # columns as in `DataSet.side`
-    data.append_flows(spans, ids, directions, data.names.numbers(names))          # what is no correlation
+    data.append_flows(spans, ids, directions, data.names.numbers(names))          # what is not a correlation
     data.append_counters(lanes, data.names.numbers(names), times_ns, values)
     data.add_lazy_side("argument", make_chunks)          # a function that reads the file again and yields `SideTable`s
     data.warn(Severity.NOTE, "2 events have no time; they are left out")
@@ -28,7 +28,7 @@ Columns are int64 or int32 arrays of one length; a column that is left out is ab
 counters and flows) are numbers of `data.names`. Chunks may have any size; they are stored in blocks of `BLOCK_ROWS`.
 Everything may still be appended until the data set is first read: then it is complete.
 
-Flows join spans that are no call and its operation: Chrome's s, t and f, messages of MPI, Perfetto's flow ids. They
+Flows join spans that are not a call and its operation: Chrome's s, t and f, messages of MPI, Perfetto's flow ids. They
 become the side table `flow` (id, direction, name); spans with an equal id belong together, in order of time.
 
 Pickled, a data set takes its columns along, as long as they are in memory. Once the store uses its file,

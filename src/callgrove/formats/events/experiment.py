@@ -362,7 +362,7 @@ def _experiment_of(
         part_sizes=_sizes(datasets),
     )
     known = set(builder.warnings)
-    for dataset in datasets:  # now that all was read: dangling ids and cells that are no numbers show only then
+    for dataset in datasets:  # now that all was read: dangling ids and cells that are not numbers show only then
         builder.warnings += [warning for warning in dataset.warnings if warning not in known]
         if dataset.live:
             builder.warn(

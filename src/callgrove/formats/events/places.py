@@ -53,7 +53,7 @@ __all__ = [
 # Two processes that claim one rank make the claim worthless for all.
 
 
-# Most specific first. MPI_LOCALRANKID counts within a node and is no rank.
+# Most specific first. MPI_LOCALRANKID counts within a node and is not a rank.
 RANK_VARIABLES = (
     "PMIX_RANK",
     "OMPI_COMM_WORLD_RANK",
@@ -280,7 +280,7 @@ def _identifiers(
 
 
 def _number_threads(lanes: Sequence[Lane], owners: Ints) -> Ints:
-    """Return the logical number of every thread in its process, by thread id; 0 for what is no thread."""
+    """Return the logical number of every thread in its process, by thread id; 0 for what is not a thread."""
     threads = [
         (process, lane.number, k)
         for k, (process, lane) in enumerate(zip(owners.tolist(), lanes, strict=True))

@@ -304,7 +304,7 @@ def _table(path: Path) -> dict[str, int]:
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is no text"
+        reason = error.strerror if isinstance(error, OSError) else "it is not text"
         neither = f": neither 'none', 'start' nor a table of offsets: {reason}"
         raise UsageError(Parameter("align", str(path)), neither) from error
     offsets: dict[str, int] = {}

@@ -4,7 +4,7 @@
     {"params": {"p": 4, "n": 100}, "callpath": "main->solve", "metric": "time", "value": [10.1, 10.3]}
 
 Specification: extrap.md sections 3 and 6. Lines with the same call path, metric and point are repetitions. Lines are
-decoded many at a time; a line that is no JSON is looked for only when that fails.
+decoded many at a time; a line that is not JSON is looked for only when that fails.
 
 Deviations: TaLPas's `;` is a comma outside of strings only (Extra-P replaces it in names too); `#` lines are comments;
 numbers may be strings; a JSON Lines file may have a single line.

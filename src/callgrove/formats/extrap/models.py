@@ -386,7 +386,7 @@ def exponent_text(value: float | str) -> str:
     try:
         exact = Fraction(value) if isinstance(value, str) else Fraction(value).limit_denominator(1000)
     except (ValueError, ZeroDivisionError, OverflowError) as error:
-        raise ValueError(f"{value!r} is no exponent") from error
+        raise ValueError(f"{value!r} is not an exponent") from error
     if isinstance(value, str) or float(exact) == float(value):
         return str(exact)
     return repr(float(value))

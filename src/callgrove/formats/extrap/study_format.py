@@ -65,7 +65,7 @@ NO_TEXT = "the file is damaged, or no text"
 
 
 def as_text(data: bytes, path: Path, section: str, offset: int = 0, line: int | None = None) -> str:
-    """Return bytes as text; what is no UTF-8 is an error that says where. `line` is the number of the first line."""
+    """Return bytes as text; what is not UTF-8 is an error that says where. `line` is the number of the first line."""
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:

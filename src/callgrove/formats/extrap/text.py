@@ -59,7 +59,7 @@ _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+([eE][+-]?\d+)?")
 
 
 def number_trouble(path: Path, section: str, line: int, token: str) -> CorruptFile:
-    """Return the error for a word that is no number."""
+    """Return the error for a word that is not a number."""
     comma = bool(_DECIMAL_COMMA.fullmatch(token))
     remedy = "write a decimal point instead of the comma" if comma else ""
     return CorruptFile(path, section, line=line, expected="a number", found=repr(token), remedy=remedy)

@@ -141,9 +141,9 @@ class TableData(ABC):
 
     @property
     def warnings(self) -> Sequence[InputWarning]:
-        """Return the warnings so far; cells that are no numbers show only when they are read."""
+        """Return the warnings so far; cells that are not numbers show only when they are read."""
         strange = [
-            InputWarning(Severity.DAMAGE, f"{self.path}: {place}: {n} cells are no numbers; they read as absent")
+            InputWarning(Severity.DAMAGE, f"{self.path}: {place}: {n} cells are not numbers; they read as absent")
             for place, n in self._file.strange.items()
         ]
         counted = [

@@ -1,7 +1,7 @@
 """What a user names -> the databases in it, each once; index files.
 
 A file, several files, a folder (searched in depth for `*.db`, `*.rpd`, `*.sqlite`), or a folder with an `index.yaml`
-that lists its files (`.rpdb`). Files that are no databases of ours are passed over in folders.
+that lists its files (`.rpdb`). Files that are not databases of ours are passed over in folders.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ def write_index(files: Sequence[Path], target: Path, overwrite: bool = False, *,
         text = _index_text(files, _names_from(files, target))
         index = target / INDEX
         if index.exists() and not _is_index(index):
-            raise UsageError(f"{index}: exists already, and is no index of databases; name a folder for this one")
+            raise UsageError(f"{index}: exists already, and is not an index of databases; name a folder for this one")
         file = PendingFile(index, overwrite)
         with file.or_nothing():
             file.place.write_text(text, encoding="utf-8")

@@ -442,7 +442,7 @@ class RpdData(TableData):
             rows = self._file.table("rocpd_monitor", columns)
         known = ~np.isnan(rows["value"]) & (rows["start"] != MISSING)
         if skipped := int((~known).sum()):
-            self.warn(Severity.NOTE, f"rocpd_monitor: {skipped} values are no numbers; they are left out")
+            self.warn(Severity.NOTE, f"rocpd_monitor: {skipped} values are not numbers; they are left out")
         if not known.any():
             return None
         names = np.array(

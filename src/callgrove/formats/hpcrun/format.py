@@ -453,7 +453,7 @@ def _layout(measurement: Measurement, file: FileBytes) -> Iterator[Finding]:
     starts = [start for _, start, _ in measurement.sections] + [file.size - rec.FOOTER.itemsize]
     for (name, start, end), following in zip(measurement.sections, starts[1:], strict=False):
         if start % rec.ALIGNMENT:
-            yield Severity.NOTE, name, f"begins at byte {start}, which is no multiple of {rec.ALIGNMENT}"
+            yield Severity.NOTE, name, f"begins at byte {start}, which is not a multiple of {rec.ALIGNMENT}"
         if any(file.copy(end, following - end, name)):
             yield Severity.NOTE, name, f"is followed by bytes other than 0, from byte {end} to byte {following}"
 

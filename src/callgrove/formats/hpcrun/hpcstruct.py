@@ -592,4 +592,4 @@ def _doubts(structure: Structure) -> Iterator[str]:
     calls = (scopes.kind == ScopeKind.CALL) & (scopes.target != NO_OFFSET)
     targets = zip(scopes.module[calls].tolist(), scopes.target[calls].tolist(), strict=True)
     if lost := sum(target not in structure.entries for target in targets):
-        yield f"{lost:,} calls lead to addresses that are no procedure's entry"
+        yield f"{lost:,} calls lead to addresses that are not a procedure's entry"

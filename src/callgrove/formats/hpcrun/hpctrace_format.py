@@ -55,8 +55,8 @@ __all__ = [
 # -- samples in the model's ids ----------------------------------------------------------------------------------------
 # They are a line of contexts, or a line per metric of a data-centric trace.
 #
-# Node id 0 is no node: idle. The ids that occur are found in one pass over the file, which also looks at the order of
-# times; samples are converted when they are asked for.
+# Node id 0 is not a node: idle. The ids that occur are found in one pass over the file, which also looks at the order
+# of times; samples are converted when they are asked for.
 
 
 CHUNK = 1 << 18  # records: small enough for the cache of the processor

@@ -130,7 +130,7 @@ class Nodes:
 
 
 def nodes_of(table: Array, path: Path, offset: int, section: str = "cct") -> Nodes:
-    """Return the nodes in a table of the file, which lies at `offset`; an error where they are no tree."""
+    """Return the nodes in a table of the file, which lies at `offset`; an error where they are not a tree."""
     names = table.dtype.names or ()
     stored = table["id"]
     is_leaf = stored < 0 if stored.dtype.kind == "i" else None
@@ -173,7 +173,7 @@ def _refuse(wrong: tuple[int, str, str] | None, table: Array, path: Path, offset
     if wrong is not None:
         row, expected, found = wrong
         at = offset + row * int(table.dtype.itemsize)
-        raise CorruptFile(path, section, offset=at, expected=expected, found=found, remedy="the nodes are no tree")
+        raise CorruptFile(path, section, offset=at, expected=expected, found=found, remedy="the nodes are not a tree")
 
 
 # -- values and tables -------------------------------------------------------------------------------------------------

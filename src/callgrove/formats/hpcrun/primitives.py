@@ -203,7 +203,8 @@ class Cursor:
         return n
 
     def text(self, name: str) -> str:
-        """Read a string. Bytes that are no UTF-8 are kept as lone surrogates, so that the same bytes can be written."""
+        """Read a string. Bytes that are not UTF-8 are kept as lone surrogates, so that the same bytes can be
+        written."""
         at = self.at
         if self.seen is None and at + TEXT_START <= self.end:  # the usual case at once: files have many strings
             last = at + TEXT_START + FORMATS["u4"].unpack_from(self.file.buffer, at)[0]

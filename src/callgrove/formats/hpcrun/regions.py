@@ -1,4 +1,4 @@
-"""What nodes execute, as regions of the model numbered alike for all files; nodes that are no addresses; one tree of
+"""What nodes execute, as regions of the model numbered alike for all files; nodes that are not addresses; one tree of
 all files.
 
 A node is known by two numbers: `place`, the module's number plus FIRST_MODULE or one of the special places below, and
@@ -42,7 +42,7 @@ __all__ = [
 ]
 
 
-# -- placeholders: nodes that are no addresses -------------------------------------------------------------------------
+# -- placeholders: nodes that are not addresses ------------------------------------------------------------------------
 # 02.00 has no such codes but two numbers, 0 for the root and 1 for the root of partial call paths; here they become the
 # codes that 04.00 has for them. Any other node of module 0 there is an address in no known module, unless it is a code.
 
@@ -132,7 +132,7 @@ class Region(NamedTuple):
 
 
 def readable(text: str) -> str:
-    """Return a string of a file for the model: bytes that are no UTF-8 become escapes."""
+    """Return a string of a file for the model: bytes that are not UTF-8 become escapes."""
     return text if text.isascii() else text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 

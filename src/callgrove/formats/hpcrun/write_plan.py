@@ -144,7 +144,7 @@ class NodePlan:
             yield from self._old_losses()
         if folded := int((~self.is_node[:n]).sum()):
             kinds = sorted({ContextKind(k).word for k in tree.kind[:n][~self.is_node[:n]].tolist()})
-            yield f"{folded} contexts that are no address ({', '.join(kinds)}): their cost is in those above them"
+            yield f"{folded} contexts that are not an address ({', '.join(kinds)}): their cost is in those above them"
         if n < len(tree):
             yield f"{len(tree) - n} contexts that the tree does not list"
         here = np.flatnonzero(self.is_node[:n])

@@ -6,7 +6,7 @@ summary == threads          sums per context, at loops by the rule of `statistic
 tree                        inclusive at the roots == the file's root, also in the summary == computed exclusive over
                             the tree
 traces                      time order, contexts that exist, the announced first and last time
-sources                     copies that are no links to files outside of the database
+sources                     copies that are not links to files outside of the database
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ What a formula names that is derived itself is put in its place. Absolute values
 functions that HPCToolkit has. The value at the roots, statistics over profiles and what is computed before values are
 added up have no equal there.
 
-A column that is no metric of the database, and is the same formula in both scopes, is a derived metric again; in one
+A column that is not a metric of the database, and is the same formula in both scopes, is a derived metric again; in one
 scope, where something that it names is stored in no other.
 """
 

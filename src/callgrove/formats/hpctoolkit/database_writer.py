@@ -400,7 +400,7 @@ class DatabaseWriter(TargetWriter[PendingFolder, _Open]):
         return opened.traces
 
     def _store(self, opened: _Open) -> None:
-        """Write what waits to the files. They are no database before `close`."""
+        """Write what waits to the files. They are not a database before `close`."""
         self._store_waiting(opened)
         opened.profiles.flush()
         if opened.traces is not None:

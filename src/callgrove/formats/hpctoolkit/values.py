@@ -1,7 +1,7 @@
 """Values of a database by profile or by context, and trace lines, read from their own blocks when asked for.
 
 profile.db answers for profiles, cct.db for contexts; where one of them is missing or broken the other answers for
-both, more slowly. Context 0, the file's root above all entry points, is no context: its values are left out here and
+both, more slowly. Context 0, the file's root above all entry points, is not a context: its values are left out here and
 given by `root` for checks and for rewriting.
 """
 

@@ -68,8 +68,8 @@ OTHERWISE_SHOWN = {"kernel": ("sample_id",), "copy": (), "alloc": ("level",)}  #
 PLURALS = {"kernel": "kernels", "copy": "copies", "alloc": "allocations"}
 SIDE_OF = {SpanKind.KERNEL: "kernel", SpanKind.COPY: "copy", SpanKind.MEMSET: "copy", SpanKind.ALLOC: "alloc"}
 WRITTEN = {"copy": SpanKind.COPY, "alloc": SpanKind.ALLOC, "counter": SpanKind.KERNEL}  # what a row is written with
-WIDELY_COUNTED = "counters of spans in the wide table"  # an amount: the same once more, but for what is no number
-OF_OTHERS = "counters of spans that are no kernels"
+WIDELY_COUNTED = "counters of spans in the wide table"  # an amount: the same once more, but for what is not a number
+OF_OTHERS = "counters of spans that are not kernels"
 INSTANCES = "instances of counters, whose values are put together"
 DOES_NOT_ADD_UP = ("RELATIVE",)  # rocprofv3 calls every counter ABS, and adds up its instances
 
@@ -244,7 +244,7 @@ class SpanRecords:
         return cells // self._n_counters, cells % self._n_counters, out
 
     def _count_merged(self, value: Array, combined: Array, *, are_sums: bool) -> None:
-        """Count values that were put together with others; averages, and what is added to no number, are no sums."""
+        """Count values that were put together with others; averages, and what is added to no number, are not sums."""
         n = len(value) - len(combined)
         self._lost[INSTANCES] += n
         if are_sums:
@@ -460,7 +460,7 @@ def _numbers(values: Ints) -> Cells | bytes:
 
 
 def _multiply(*columns: Ints) -> Ints:
-    """Return the product; -1 where a factor is not known, or the product is no number of 63 bits."""
+    """Return the product; -1 where a factor is not known, or the product is not a number of 63 bits."""
     size = np.prod([column.astype(np.float64) for column in columns], axis=0)
     good = np.all([column >= 0 for column in columns], axis=0) & (size < 2.0**63)
     return np.where(good, np.prod(np.stack(columns), axis=0), -1)

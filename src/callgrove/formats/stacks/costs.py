@@ -57,7 +57,7 @@ def choose_metric(experiment: Experiment, target: object) -> str:
     name = experiment.default_metric
     rule = experiment.metrics.first(name).aggregation
     if not _is_written(experiment, name):
-        why = "is no sum" if rule != Aggregation.SUM else "has no exclusive values"
+        why = "is not a sum" if rule != Aggregation.SUM else "has no exclusive values"
         raise UsageError(f"{target}: costs of stacks add up, and {name} {why}; choose another metric with ", METRIC)
     return name
 
@@ -75,7 +75,7 @@ def choose_metrics(experiment: Experiment, report: LossReport) -> list[str]:
         report.add(loss)
     gone = {*experiment.metrics.derived, *experiment.metrics.missing, *names}
     if others := [name for name in experiment.metrics.quantities if name not in gone]:
-        report.add(f"metrics {some(others)}: they are no sums, and costs of stacks add up")
+        report.add(f"metrics {some(others)}: they are not sums, and costs of stacks add up")
     if not names:
         raise UsageError(f"{experiment.path or experiment.title}: no metric adds up, so stacks have no costs")
     default = experiment.default_metric
@@ -113,7 +113,7 @@ def make_finite(costs: Array, name: str, report: LossReport) -> Array:
     """Return costs with 0 in place of numbers that are not finite."""
     if costs.dtype.kind in "iu" or bool(np.isfinite(costs).all()):
         return costs
-    report.add(f"values of {name} that are no finite numbers: {int((~np.isfinite(costs)).sum()):,} are left out")
+    report.add(f"values of {name} that are not finite numbers: {int((~np.isfinite(costs)).sum()):,} are left out")
     return np.where(np.isfinite(costs), costs, 0.0)
 
 

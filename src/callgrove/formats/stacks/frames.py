@@ -1,6 +1,6 @@
 """The call tree as targets see it: stacks of frames, each different stack once.
 
-A frame is what a target shows of a context: its function or loop. Lines, call sites and instructions are no frames of
+A frame is what a target shows of a context: its function or loop. Lines, call sites and instructions are not frames of
 their own: they belong to the frame of their `owner`. Contexts whose stacks read the same become one node:
 
     contexts   main > main.c:3 > f      main > main.c:9 > f > f.c:2

@@ -64,7 +64,7 @@ BRANCHES = re.compile(rb"\s*0x[0-9a-f]+/0x[0-9a-f]+/")
 RECORD = re.compile(rb"\bPERF_RECORD_|\bLOST\b")
 INLINED = b"inlined"
 UNKNOWN = "[unknown]"
-IGNORED, NEW_SAMPLE = -1, -2  # what a line is that is no frame
+IGNORED, NEW_SAMPLE = -1, -2  # what a line is that is not a frame
 MOST_LINES = 1 << 20  # that are remembered
 NO_FRAMES = "lines in samples that are neither frames nor source lines"
 NO_SAMPLES = "blocks that do not begin like a sample: comm pid time: event:"
@@ -86,7 +86,7 @@ def parse_header(line: bytes) -> re.Match[bytes] | None:
 
 
 def parse_frame(text: bytes) -> Frame | None:
-    """Return the function that an address with a symbol and a module names; None where this is no frame."""
+    """Return the function that an address with a symbol and a module names; None where this is not a frame."""
     match = FRAME.fullmatch(text) if len(text) <= LONGEST_NAME else None
     if match is None:
         return None
@@ -154,7 +154,7 @@ class FrameNumbers(dict[bytes, int]):
         return number
 
     def _explain(self, line: bytes) -> int:
-        """Return what a line is that is no frame, and count it where it is no sample either."""
+        """Return what a line is that is not a frame, and count it where it is not a sample either."""
         if parse_header(line) is not None:
             return NEW_SAMPLE
         if BRANCHES.match(line) or RECORD.search(line):
@@ -333,7 +333,7 @@ def _add_values(read: PerfSamples) -> None:
     period = np.array(read.period, np.int64)
     for number, name in enumerate(read.events):
         text = name.decode("utf-8", "backslashreplace")
-        unit = "" if number in read.without_period else _unit_of(text)  # samples that count as 1 are no times
+        unit = "" if number in read.without_period else _unit_of(text)  # samples that count as 1 are not times
         metric = builder.add_metric(Metric(text, Scope.EXCLUSIVE, unit, dtype="int64"))
         rows = event == number
         add_up_values(builder, profile[rows], context[rows], metric, period[rows])

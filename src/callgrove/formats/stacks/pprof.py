@@ -7,7 +7,7 @@ Specification: profile.proto of google/pprof; a compressed message.
     Location    a function at a line, in a mapping (module)
 
 A frame is a function at the line that it executes: of a source line, that line; of a call, the line of the call where
-the input has it. Loops are no frames: their cost is that of their function at a line of the loop. Values are whole
+the input has it. Loops are not frames: their cost is that of their function at a line of the loop. Values are whole
 numbers, times nanoseconds; they may lie below zero, as those of differences do.
 """
 

@@ -20,7 +20,7 @@ from callgrove.model.experiment import Experiment
 __all__ = ["PIECES", "StackWriter", "in_pieces"]
 
 PIECES = 1 << 12  # lines that are put together before they are written
-ROUNDING = 1e-3  # of all costs: what lies below zero and is less is no difference of two runs
+ROUNDING = 1e-3  # of all costs: what lies below zero and is less is not a difference of two runs
 
 
 def in_pieces(parts: Iterable[str]) -> Iterator[bytes]:

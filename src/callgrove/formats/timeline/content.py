@@ -422,7 +422,7 @@ POINTS = "values of counters at times that no clock shows: negative, or beyond 6
 NOWHERE = "values of counters of profiles that belong to no process"
 OF_LOST = "counters of spans that are left out"
 FLOWS_OF_LOST = "ends of flows on spans that are left out"
-OF_OTHERS = "counters of spans that are no kernels: only those of kernels are written"
+OF_OTHERS = "counters of spans that are not kernels: only those of kernels are written"
 INSTANCES = "values of counters beside others of the same kernel, one for each instance of the hardware: they are added"
 
 
@@ -457,7 +457,7 @@ def clean(text: str, losses: Losses, empty: str = UNNAMED) -> str:
         losses.add(NUL_NAMES)
         text = text.replace("\0", "\u2400")
     if not text.isascii():
-        text = text.encode("utf-8", "replace").decode()  # half a surrogate pair is no text
+        text = text.encode("utf-8", "replace").decode()  # half a surrogate pair is not text
     if len(text) > LONGEST // 4 and len(data := text.encode()) > LONGEST:
         losses.add(CUT_NAMES)
         text = data[: LONGEST - 3].decode("utf-8", "ignore") + "…"

@@ -118,7 +118,9 @@ class TraceStream:
         `correlation` is a number that a call and what it launches share."""
         starts, ends = (np.atleast_1d(np.asarray(times, np.int64)) for times in (start_ns, end_ns))
         if starts.shape != ends.shape or starts.ndim != 1:
-            raise UsageError(f"{self.target}: {starts.shape} starts and {ends.shape} ends are no columns of one length")
+            raise UsageError(
+                f"{self.target}: {starts.shape} starts and {ends.shape} ends are not columns of one length"
+            )
         columns = {"place": place, "kind": kind, "name": name, "category": category, "correlation": correlation}
         try:
             cells = {word: np.broadcast_to(np.asarray(value), starts.shape) for word, value in columns.items()}
@@ -209,7 +211,7 @@ class TraceStream:
 def _kind(word: str) -> SpanKind:
     known = {kind.word: kind for kind in SpanKind}
     if word not in known:
-        raise UsageError(f"{word!r} is no kind of span; there are {', '.join(known)}")
+        raise UsageError(f"{word!r} is not a kind of span; there are {', '.join(known)}")
     return known[word]
 
 

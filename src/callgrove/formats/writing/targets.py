@@ -226,7 +226,7 @@ class PendingTarget(Pending):
         recover(self.target.parent, self.target.name)
 
     def _refuse_unreadable(self, error: InputError) -> NoReturn:
-        """Name the target where it is no input, but something of the target that is looked at again."""
+        """Name the target where it is not an input, but something of the target that is looked at again."""
         if str(self.place) not in error.message:
             raise error
         reason = error.message.replace(f"{self.place}/", "").replace(str(self.place), self.target.name)

@@ -150,7 +150,7 @@ def _blocks(experiment: Experiment, with_fillers: bool, left_out: Counter[str]) 
 
 
 def _by_metric(experiment: Experiment, block: Block, fillers: Bools) -> dict[str, int]:
-    """Return how many values of each sum a block lacks; minima and maxima of nothing are no loss."""
+    """Return how many values of each sum a block lacks; minima and maxima of nothing are not a loss."""
     metric = np.full(int(fillers.sum()), block.metric) if isinstance(block, DenseBlock) else block.metric[fillers]
     numbers, count = np.unique(metric, return_counts=True)
     rows = ((experiment.metrics[row], n) for row, n in zip(numbers.tolist(), count.tolist(), strict=True))

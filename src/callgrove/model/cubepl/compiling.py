@@ -249,7 +249,7 @@ class _Compiler:
 
 
 class _Unreadable(ValueError):
-    """A text that is no formula: its message has line and column."""
+    """A text that is not a formula: its message has line and column."""
 
 
 def _parse(text: str, words: Collection[str] = ()) -> Formula:

@@ -53,7 +53,7 @@ SHORT = {"*": (0, None), "+": (1, None), "?": (0, 1)}
 
 
 class PatternError(ValueError):
-    """A text that is no regular expression (`is_broken`), or one that is not supported."""
+    """A text that is not a regular expression (`is_broken`), or one that is not supported."""
 
     def __init__(self, problem: str, is_broken: bool = True) -> None:
         super().__init__(problem)

@@ -333,7 +333,7 @@ def power(x: Numbers, y: Numbers) -> Numbers:
 
 
 def _plain(result: Any) -> Numbers:
-    """Return what NumPy gives: a number of all cells is no array."""
+    """Return what NumPy gives: a number of all cells is not an array."""
     return float(result) if np.ndim(result) == 0 else result
 
 

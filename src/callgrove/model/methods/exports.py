@@ -76,7 +76,7 @@ class ExportMethods:
         """Return the call tree as a networkx.DiGraph (extra `networkx`).
 
         Nodes are ids of contexts with name, kind, file, line, module, path, depth and their costs over all profiles,
-        `M` and `M (inc)`; what is absent is no attribute. Edges lead from caller to callee.
+        `M` and `M (inc)`; what is absent is not an attribute. Edges lead from caller to callee.
         """
         from callgrove.frames.data_frames import to_networkx
 

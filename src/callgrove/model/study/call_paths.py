@@ -1,6 +1,6 @@
 """The call paths of a tree, and what formulas over metrics are worth at them.
 
-Contexts have the same call path where their names are equal, all the way up; parameters are no part of it. An arrow
+Contexts have the same call path where their names are equal, all the way up; parameters are not part of it. An arrow
 inside of a name is drawn apart (`operator- >`): arrows separate the names of a call path.
 
 A formula over sums is computed of what all contexts of a call path have: 3 s / 6 visits of two contexts with 1 s / 2

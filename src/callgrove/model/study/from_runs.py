@@ -1,7 +1,7 @@
 """From an experiment whose runs carry parameters to a study.
 
 The runs of one point are its repetitions. The value of a call path in a run is a quantity in a scope, combined over
-the run's profiles; parameters of contexts are no part of call paths. A run that never reached a call path has no value
+the run's profiles; parameters of contexts are not part of call paths. A run that never reached a call path has no value
 there; one that reached it but spent nothing there has 0. Series that are 0 in all runs are left out, unless a file
 stores these zeros.
 

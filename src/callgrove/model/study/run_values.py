@@ -85,7 +85,7 @@ class Part:
     n_negative: int = 0  # values of unsigned counters that count as 0
     cost: Cost | None = None  # what all values should add up to; None where they do not add up
     n_unlisted: int = 0  # contexts with an inclusive value that no series is made of
-    may_lack_values: bool = False  # NaN is no value, as it is of formulas
+    may_lack_values: bool = False  # NaN is not a value, as it is of formulas
 
     def find_used_paths(self, n_paths: int) -> Bools:
         """Return which call paths have a value, or are stored whatever their value."""

@@ -164,7 +164,7 @@ class SpanKind(IntEnum):
 
 
 class FlowDirection(IntEnum):
-    """What a span is to a flow, which joins spans that are no call and its operation: spans with one id, in order of
+    """What a span is to a flow, which joins spans that are not a call and its operation: spans with one id, in order of
     time, such as a message that is sent and received."""
 
     OUT = 0

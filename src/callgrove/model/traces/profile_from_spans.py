@@ -41,7 +41,7 @@ __all__ = ["Folded", "Folding", "Part", "fold"]
 COLUMNS = ("profile", "kind", LABEL, "start_ns", "end_ns", "correlation")
 NESTING = (SpanKind.API, SpanKind.MARKER, SpanKind.REGION, SpanKind.OVERHEAD)
 ON_DEVICE = (SpanKind.KERNEL, SpanKind.COPY, SpanKind.MEMSET)
-FRAME, NOWHERE = -2, -3  # kinds of contexts that are no spans: functions on a stack, and what nobody launched
+FRAME, NOWHERE = -2, -3  # kinds of contexts that are not spans: functions on a stack, and what nobody launched
 KIND_OF: Mapping[int, ContextKind] = {
     FRAME: ContextKind.FUNCTION,
     NOWHERE: ContextKind.PLACEHOLDER,
@@ -73,9 +73,9 @@ DURATIONS = ("gpu_time", "gpu_busy", "host_time", "overhead_time")  # which a wi
 @dataclass(frozen=True)
 class Part:
     """Spans, and their profiles: what these are in the experiment, numbers of their processes and devices, and which
-    are of the program's own threads: spans of others, such as ranges on a stream, are no time of a host. With a window,
-    times are those inside of it, and only what begins there is counted; where a span lies in the tree does not depend
-    on it."""
+    are of the program's own threads: spans of others, such as ranges on a stream, are not time of a host. With a
+    window, times are those inside of it, and only what begins there is counted; where a span lies in the tree does not
+    depend on it."""
 
     traces: Traces
     profile: Ids
@@ -354,7 +354,7 @@ class _Spans:
         return (int(self.start_ns[good].min()), int(self.end_ns[good].max())) if good.any() else None
 
     def measurable(self) -> _Spans:
-        """Return spans with times that are no times replaced by an interval that ends before it starts."""
+        """Return spans with times that are not times replaced by an interval that ends before it starts."""
         good = usable(self.start_ns, self.end_ns)
         return replace(self, start_ns=np.where(good, self.start_ns, 1), end_ns=np.where(good, self.end_ns, 0))
 

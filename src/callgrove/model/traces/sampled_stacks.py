@@ -7,8 +7,8 @@ A function lasts as long as samples show it at the same place of the stack:
                |a -----------------|c ---------|
                          |b -------|
 
-A sample holds until the next one; idle time is no slice; the last sample of a line lasts no time, unless a window has
-cut off what comes next. Lines, call sites and instructions belong to the function or loop that they are in, as in
+A sample holds until the next one; idle time is not a slice; the last sample of a line lasts no time, unless a window
+has cut off what comes next. Lines, call sites and instructions belong to the function or loop that they are in, as in
 call trees; where no function is known, as in measurements, what was called is shown by its address.
 
 A line of samples is gone through in pieces, twice: from behind, to learn how long what is open at the end of each

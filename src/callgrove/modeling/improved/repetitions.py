@@ -9,7 +9,7 @@ is estimated from the minima, and modelled instead of the mean.
     R   = sqrt(SSW / (n * (r - 1))) / mean of (m_k - a_k) / m_k          large: one-sided
 
 Where a repetition has several values (one per rank of a run), the mean of these is what repeats: ranks that differ from
-each other are no noise. Specification: modeling.md B1, step 1.
+each other are not noise. Specification: modeling.md B1, step 1.
 """
 
 from __future__ import annotations

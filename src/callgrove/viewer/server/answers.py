@@ -161,7 +161,7 @@ def answer(inputs: Sequence[Input], name: str, parameters: Parameters) -> Docume
     one = inputs[parameters.integer("input", 0, len(inputs) - 1)]
     look = Look.of(parameters)
     if look.window and not ANSWERS[name].locks_input:
-        raise BadRequest("window: is no parameter of this request")
+        raise BadRequest("window: is not a parameter of this request")
     with one.lock if ANSWERS[name].locks_input else nullcontext():
         looks = one.demand()
         return ANSWERS[name].make(looks.in_window(look.window), replace(look, window=""), parameters)

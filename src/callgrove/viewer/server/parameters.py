@@ -75,7 +75,7 @@ class Parameters:
         text = self.text(name, None if default is None else str(default))
         number = int(text) if text.isascii() and text.removeprefix("-").isdigit() and len(text) < 20 else None
         if number is None or not lowest <= number <= highest:
-            raise BadRequest(f"{name}: is no whole number from {lowest} to {highest}")
+            raise BadRequest(f"{name}: is not a whole number from {lowest} to {highest}")
         return number
 
     def integers(self, name: str, lowest: int, highest: int, most: int) -> list[int]:
@@ -91,10 +91,10 @@ class Parameters:
         except ValueError:
             number = float("nan")
         if not lowest <= number <= highest:
-            raise BadRequest(f"{name}: is no number from {lowest} to {highest}")
+            raise BadRequest(f"{name}: is not a number from {lowest} to {highest}")
         return number
 
     def refuse_unknown(self, known: Iterable[str]) -> None:
         """Refuse parameters that nothing heeds."""
         if strange := {name for name, _ in self.pairs} - set(known):
-            raise BadRequest(f"{min(strange)[:80]}: is no parameter of this request")
+            raise BadRequest(f"{min(strange)[:80]}: is not a parameter of this request")

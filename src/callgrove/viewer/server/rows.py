@@ -81,7 +81,7 @@ def read_key(key: str) -> list[int]:
     """Return the numbers of a key."""
     words = key.split(".")
     if len(words) > LONGEST_KEY or not all(word.isascii() and word.isdigit() and len(word) < 12 for word in words):
-        raise BadRequest("node: is no row of this view")
+        raise BadRequest("node: is not a row of this view")
     return [int(word) for word in words]
 
 

@@ -78,7 +78,7 @@ function writeTime(time) {
 }
 
 /**
- * The same from an address; what is no pair of numbers is left out.
+ * The same from an address; what is not a pair of numbers is left out.
  * @param {URLSearchParams} query
  * @returns {TimeView | null}
  */

@@ -33,7 +33,7 @@ const COUNTED = ["occ", "#"];
  * @returns {string}
  */
 export function si(value, unit = "") {
-  if (value === null) return ""; // what was no number came as null
+  if (value === null) return ""; // what was not a number came as null
   unit = SYMBOLS[unit] ?? unit;
   if (!Number.isFinite(value)) return Number.isNaN(value) ? "" : `${value > 0 ? "inf" : "-inf"} ${unit}`.trimEnd();
   const power = powerOf(value, unit);

@@ -196,7 +196,7 @@ export class ModelTable {
   }
 
   /**
-   * What models are sorted by; what is no number comes last.
+   * What models are sorted by; what is not a number comes last.
    * @returns {(m: number) => string | number}
    */
   #sortKey() {

@@ -101,7 +101,7 @@ export function drawLegend(place, colours, picked) {
 }
 
 /**
- * What has no strong colour, and what is no time of the application.
+ * What has no strong colour, and what is not time of the application.
  * @param {Colours} colours
  */
 function restOf(colours) {

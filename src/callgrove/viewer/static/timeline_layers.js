@@ -20,7 +20,7 @@
  * @property {number} first  number of its first box
  * @property {number} last   the one after its last
  * @property {Boxes} boxes
- * @property {boolean} alone  its boxes are no calls: levels tell operations apart that ran at once
+ * @property {boolean} alone  its boxes are not calls: levels tell operations apart that ran at once
  *
  * @typedef {Object} Layer
  * @property {number} from  ns since the beginning of the timeline

@@ -383,7 +383,7 @@ class _BusySamples:
 def _busy_samples(experiment: Experiment, rows: Rows) -> Iterator[_BusySamples]:
     """Yield lines, many short ones at once, with times that never decrease, and where something ran."""
     n_contexts = len(experiment.contexts)
-    busy = np.append(~experiment.contexts.idle, False)  # the last entry is for what is no context
+    busy = np.append(~experiment.contexts.idle, False)  # the last entry is for what is not a context
     for batch in experiment.traces.line_batches():
         row = np.where((batch.metric < 0) & (batch.count > 0), rows.of_samples[batch.profile], ABSENT)
         if not (row >= 0).any():
@@ -560,7 +560,7 @@ class FrameNames:
 
 # -- the legend: exact sums over all events ----------------------------------------------------------------------------
 # A name has the time in which it was innermost. Where stacks are cut at some depth, what is deeper belongs to the call
-# at that depth. What the profiler did is added up apart: it is no time of the application.
+# at that depth. What the profiler did is added up apart: it is not time of the application.
 
 
 class NameTimes:

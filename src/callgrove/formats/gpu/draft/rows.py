@@ -37,7 +37,7 @@ __all__ = ["IN_COLUMNS", "DraftPlaces", "SpanRows", "Strings", "process_times", 
 
 # Who did it, for the writer of the draft schema: processes, threads, devices, and lanes that it has no table for.
 #
-# Streams, queues and whatever else is no thread are listed in the metadata (`lanes`), as are the ranks and nodes of
+# Streams, queues and whatever else is not a thread are listed in the metadata (`lanes`), as are the ranks and nodes of
 # processes, and all devices with what the profiler says of them (`devices`), which rows name by their place there.
 
 
@@ -66,7 +66,7 @@ class Strings:
         self._ids: dict[str, int] = {}
 
     def __call__(self, text: str) -> int:
-        safe = text.encode("utf-8", "replace").decode()  # a lone surrogate is no text
+        safe = text.encode("utf-8", "replace").decode()  # a lone surrogate is not text
         if safe not in self._ids:
             self._ids[safe] = len(self._ids) + 1
             self._database.execute(insert("strings", "id", "value"), (self._ids[safe], safe))
@@ -398,10 +398,10 @@ class SpanRows:
         self._given.add_amount(COUNTED, np.asarray(table.columns["value"]))
 
     def _leave_out_counters(self, chunk: SpanChunk) -> None:
-        """Count counters of spans that are no kernels: rows of counters name a kernel, or none."""
+        """Count counters of spans that are not kernels: rows of counters name a kernel, or none."""
         table, here, _ = self._counters_beside(chunk)
         if table is not None and len(here):
-            self.lost["counters of spans that are no kernels"] += len(here)
+            self.lost["counters of spans that are not kernels"] += len(here)
             self._given.add_amount(COUNTED, np.asarray(table.columns["value"])[here], times=-1)
 
     # -- columns -------------------------------------------------------------------------------------------------------

@@ -236,8 +236,8 @@ class Infos:
         return self._each([key in info for info in self.objects])
 
     def sides(self, n_devices: int) -> dict[str, Array]:
-        """Return what the JSON holds under `side`, one column for each word. A cell that is no number becomes -1, or a
-        text if the word is one of `SIDE_TEXTS`; device numbers are below `n_devices`."""
+        """Return what the JSON holds under `side`, one column for each word. A cell that is not a number becomes -1, or
+        a text if the word is one of `SIDE_TEXTS`; device numbers are below `n_devices`."""
         told = [side if isinstance(side := info.get("side"), dict) else {} for info in self.objects]
         words = dict.fromkeys(word for side_words in told for word in side_words)
         return {word: self._side(word, [side_words.get(word) for side_words in told], n_devices) for word in words}

@@ -174,7 +174,7 @@ class EventChunk:
         return self._lookups.names.numbers([message.get(text) for text in texts.tolist()])
 
     def _read_messages(self, rows: Ints) -> Ids:
-        """Read the messages of some rows, data set by data set, and count those that are no JSON."""
+        """Read the messages of some rows, data set by data set, and count those that are not JSON."""
         out = np.full(len(rows), ABSENT, np.int32)
         bounds = np.searchsorted(rows, np.append(0, np.cumsum(self._n))).tolist()
         ids = self._ids("event_id")[rows]
@@ -191,7 +191,7 @@ class EventChunk:
             n_broken += sum(text in broken for text in part["extdata"]) if broken else 0
             messages = Lookup(part["id"], self._number_messages(part["extdata"]))[ids]
             out = np.where(messages >= 0, messages, out)
-        dataset.count_of_chunk(Severity.NOTE, f"{table}.extdata: {{}} texts are no JSON", n_broken, n_rows)
+        dataset.count_of_chunk(Severity.NOTE, f"{table}.extdata: {{}} texts are not JSON", n_broken, n_rows)
         return out
 
     # -- places --------------------------------------------------------------------------------------------------------

@@ -74,7 +74,7 @@ COLUMNS = ("parent", "kind", "relation", "region", "within", "source_id")
 
 @dataclass(frozen=True)
 class Procedure:
-    """One `Procedure` element; `artificial` ones are no functions of the program."""
+    """One `Procedure` element; `artificial` ones are not functions of the program."""
 
     name: str
     offset: int = 0
@@ -239,7 +239,7 @@ class LegacyTree:
         return self._files[id_]
 
     def _lookup(self, table: Mapping[str, Entry], id_: str, what: str, make: Callable[[str], Entry]) -> Entry:
-        """Return what an id means; a text that is no number is the name itself."""
+        """Return what an id means; a text that is not a number is the name itself."""
         entry = table.get(id_)
         if entry is not None:
             return entry

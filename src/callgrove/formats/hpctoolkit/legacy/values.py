@@ -230,7 +230,7 @@ class LegacyValues:
                 yield block
 
     def _of_file(self, profile: int, file: MetricDbFile, matrix: Array, first: int) -> SparseBlock:
-        """Return what is not zero in some rows of a matrix, node by node; the root is no context."""
+        """Return what is not zero in some rows of a matrix, node by node; the root is not a context."""
         node, column = np.nonzero(matrix)
         ids = node + first + 1
         kept = ids != ROOT_ID

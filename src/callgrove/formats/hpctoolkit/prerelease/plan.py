@@ -162,7 +162,7 @@ class TagTree:
 
     @cached_property
     def artificial(self) -> Bools:
-        """Frames that are no real functions. A placeholder in a module would read as an instruction."""
+        """Frames that are not real functions. A placeholder in a module would read as an instruction."""
         kind = self.contexts.kind
         out = np.zeros(len(self), np.bool_)
         unknown = (kind == ContextKind.UNKNOWN) & self._reads_as_unknown
@@ -224,7 +224,7 @@ def _shapes(contexts: ContextTree) -> Ids:
 
 
 def _out_of_lines(contexts: ContextTree, shape: Ids) -> tuple[Ids, Ids]:
-    """Return the parents that are no lines, and the line that each context was below, or lies beside, in the model."""
+    """Return the parents that are not lines, and the line that each context was below, or lies beside, in the model."""
     parent = contexts.parent.copy()
     is_line = np.append(shape == Shape.LINE, False)
     below = is_line[parent]

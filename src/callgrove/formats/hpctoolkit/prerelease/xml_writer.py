@@ -37,8 +37,8 @@ __all__ = ["UNKNOWN_FILE_ID", "ProgramTables", "Tag", "Tags", "metric_tables", "
 # -- tags as rows ------------------------------------------------------------------------------------------------------
 # One for each context, and those that only complete one:
 #
-#     PF X > C -X     around what X calls, where X is no call site itself
-#     PF X > S -X     below a frame that is no real function and calls nothing
+#     PF X > C -X     around what X calls, where X is not a call site itself
+#     PF X > S -X     below a frame that is not a real function and calls nothing
 #     C -X > PF X     around a function that is nested in its parent; the file of the C says whether it was inlined
 #
 # `experiment_xml` explains how they are read.

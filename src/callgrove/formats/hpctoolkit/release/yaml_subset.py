@@ -104,7 +104,7 @@ def _escape(match: re.Match[str]) -> str:
         return _ESCAPED[code]
     number = int(code[1:], 16) if len(code) > 1 else -1
     if number < 0 or number > 0x10FFFF or 0xD800 <= number < 0xE000:
-        raise ValueError(f"the escape {match[0]!r} is no character")
+        raise ValueError(f"the escape {match[0]!r} is not a character")
     return chr(number)
 
 

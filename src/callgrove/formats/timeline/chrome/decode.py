@@ -66,7 +66,7 @@ KIND_OF_WORD = {kind.word: int(kind) for kind in SpanKind}
 PROFILER_RANGE = "cuda_profiler_range"
 ASYNC = "async "
 HEX = re.compile("0x[0-9a-fA-F]{1,16}")
-NAMED_FLOWS = 1 << 60  # flows whose ids are no whole numbers
+NAMED_FLOWS = 1 << 60  # flows whose ids are not whole numbers
 MARK_COLUMNS: dict[str, type[np.generic]] = {
     **dict.fromkeys(("phase", "lane", "name", "category"), np.int32),
     **dict.fromkeys(("key", "time_ns"), np.int64),
@@ -268,7 +268,7 @@ class Decoder:
         return np.fromiter(map(self._kinds.__getitem__, categories), np.int32, len(categories))
 
     def _intern(self, cells: Sequence[object]) -> Ids:
-        """Return numbers of texts; what is no text counts as its JSON, nothing as none."""
+        """Return numbers of texts; what is not text counts as its JSON, nothing as none."""
         names = self.data.names
         try:
             return names.numbers(cells)  # type: ignore[arg-type]
@@ -394,7 +394,7 @@ class Decoder:
             names = [f"{total} {'GPU' if number >= 0 else 'CPU'} {max(number, 0)}" for number in device.tolist()]
             self._append_values(lane, names, time, [a.get(total) for a in args])
 
-    # -- what is no span -----------------------------------------------------------------------------------------------
+    # -- what is not a span --------------------------------------------------------------------------------------------
 
     def _add_counters(self, events: list[Event]) -> None:
         time, good = read_times([e.get("ts") for e in events])
@@ -405,10 +405,10 @@ class Decoder:
         self._append_values(lane, [name for _, name, _ in series], time[rows], [cell for _, _, cell in series])
 
     def _append_values(self, lane: Ids, names: Sequence[str], time: Ints, cells: Sequence[object]) -> None:
-        """Add values over time; what is no number is counted."""
+        """Add values over time; what is not a number is counted."""
         numbers = [_float(cell) for cell in cells]
         known = np.array([number is not None for number in numbers], np.bool_)
-        self.dropped["values of counters are no numbers: they are left out"] += int((~known).sum())
+        self.dropped["values of counters are not numbers: they are left out"] += int((~known).sum())
         value = np.array([number for number in numbers if number is not None], np.float64)
         self.data.append_counters(lane[known], self._intern(names)[known], time[known], value)
 

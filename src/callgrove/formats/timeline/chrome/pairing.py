@@ -112,8 +112,8 @@ def _without_lone_ends(order: Ints, stack: Ints, ends: Bools) -> tuple[Ints, Int
 
 def bind_flows(data: ColumnData, flows: Columns, left_out: Bools, links: Columns) -> Iterator[SideTable]:
     """Yield the ends of flows with their spans, by rising numbers of these: the innermost span around their time on
-    their lane, or for ends that do not say `enclosing`, the next one. `left_out` says of names which are no flows: they
-    repeat what correlations say. Links that name an operator are flows, too."""
+    their lane, or for ends that do not say `enclosing`, the next one. `left_out` says of names which are not flows:
+    they repeat what correlations say. Links that name an operator are flows, too."""
     events = _bound_events(data, flows, left_out)
     first_id = int(np.asarray(events.columns["id"]).max(initial=ABSENT)) + 1
     tables = [events, _joined_links(data, links, first_id)]

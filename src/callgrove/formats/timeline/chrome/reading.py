@@ -1,7 +1,7 @@
 """Chrome traces -> data sets -> an experiment; what `check` and `dump` say.
 
 Specification: more-inputs.md 1, 9. What real writers do is a note: open spans, ends alone, events without duration,
-phases that no table holds, an array without its end. Text that breaks off or is no JSON is damage.
+phases that no table holds, an array without its end. Text that breaks off or is not JSON is damage.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ def read_file(path: Path, store: ColumnStore) -> tuple[ColumnData, dict[str, Any
 def _refuse_empty(stream: EventStream) -> None:
     if stream.cut or stream.n_broken or stream.n_deep:
         raise CorruptFile(
-            stream.path, "events", expected="at least one event", found=stream.cut or "text that is no JSON"
+            stream.path, "events", expected="at least one event", found=stream.cut or "text that is not JSON"
         )
     if stream.n_others or not (stream.header or stream.is_open):
         raise NotRecognised(f"{stream.path}: is JSON, but holds no trace events")
@@ -226,14 +226,14 @@ def _warn(decoder: Decoder, marks: PairedMarks) -> None:
     if stream.cut:
         data.warn(Severity.DAMAGE, f"{stream.cut}; the events before are read")
     for n, text in (
-        (stream.n_broken, "pieces of text are no JSON; they are left out"),
+        (stream.n_broken, "pieces of text are not JSON; they are left out"),
         (stream.n_deep, "events are nested too deeply; they are left out"),
     ):
         if n:
             data.warn(Severity.DAMAGE, f"{n} {text}")
     strange = sorted(phase for phase in decoder.phases if phase not in KNOWN)
     notes = [
-        (stream.n_others, "values among the events are no objects; they are left out"),
+        (stream.n_others, "values among the events are not objects; they are left out"),
         (_count_samples(decoder.header), "samples of call stacks stand beside the events; they are not read"),
         (marks.n_open, "spans have no end; they end with the last event of their thread"),
         (marks.n_alone, "ends have no begin; they are left out"),

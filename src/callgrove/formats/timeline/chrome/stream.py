@@ -7,7 +7,7 @@ Specification: more-inputs.md 1.1, 1.7 and 9. Two containers:
 
 Events are decoded one by one by the standard library (`scan_once`), which was measured as fast as any other way and
 keeps the text of numbers (`parse_float=str`): times have up to 19 digits, more than a double. An event that the block
-ends in is tried again with more text. What is no JSON is left out up to the next event, and counted.
+ends in is tried again with more text. What is not JSON is left out up to the next event, and counted.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ class EventStream:
 
     def _demand_more(self, failed_at: int, most: int) -> None:
         """Read on if the value was cut by the end of the text; raise `_Cut` at the end of the file, and `ValueError`
-        where it is no JSON. A value that takes more room than any record is refused."""
+        where it is not JSON. A value that takes more room than any record is refused."""
         length = len(self._text) - self._at
         if failed_at < len(self._text) - NEAR_END:
             raise ValueError
@@ -167,7 +167,7 @@ class EventStream:
             self.cut = self.cut or "the text breaks off"
         except ValueError:
             self.n_broken += 1
-            self.cut = self.cut or "what follows is no JSON"
+            self.cut = self.cut or "what follows is not JSON"
 
     def _members(self) -> Iterator[list[Event]]:
         """Yield the events of the object, keeping its other members."""
@@ -265,7 +265,7 @@ class EventStream:
         return out
 
     def _step_over_other(self) -> None:
-        """Step over a value that is no object."""
+        """Step over a value that is not an object."""
         try:
             self._value()
             self.n_others += 1

@@ -45,7 +45,7 @@ __all__ = [
 LARGEST_FRAME = 1 << 31
 HANGING = -27  # SIGPROF: the decoder set a timer
 ABSOLUTE_TIMES = "CALLGROVE::ABSOLUTE_TIMES"  # a property of archives whose times count from an epoch
-PLACE = "CALLGROVE::PLACE"  # a property of locations that are no threads: one of these
+PLACE = "CALLGROVE::PLACE"  # a property of locations that are not threads: one of these
 OF_PROCESS, OF_PROFILER = "process", "profiler"
 STRING_TYPE, LARGEST_REF = 11, 2**32 - 1  # a value of this type is the number of a string
 NONE = 2**32 - 1  # OTF2's word for: no such definition
@@ -165,7 +165,7 @@ class Location:
     kind: int
     n_events: int
     group: int
-    place: str = ""  # what our own archives say that it is, where it is no thread
+    place: str = ""  # what our own archives say that it is, where it is not a thread
 
 
 @dataclass(frozen=True)

@@ -92,7 +92,7 @@ class Losses:
     """What was left out of a trace, and how often."""
 
     needs_state: int = 0  # events whose sequence begins before the recording
-    broken: int = 0  # events that are no messages
+    broken: int = 0  # events that are not messages
     without_time: int = 0
     without_type: int = 0
     uninterned: int = 0  # names that nobody interned
@@ -123,7 +123,7 @@ def _contents(block: Block, number: int) -> Iterator[tuple[int, int]]:
 
 
 def _count_others(block: Block, losses: Losses) -> None:
-    """Count what packets hold that are no events of tracks."""
+    """Count what packets hold that are not events of tracks."""
     numbers, counts = np.unique(block.fields.number, return_counts=True)
     for number, count in zip(numbers.tolist(), counts.tolist(), strict=True):
         if number not in HANDLED:

@@ -62,7 +62,7 @@ class PacketFile:
 
     path: Path
     problems: list[str] = field(default_factory=list)
-    n_broken: int = 0  # packets that are no messages
+    n_broken: int = 0  # packets that are not messages
     n_nested: int = 0  # compressed packets inside of others, which are not read
 
     def blocks(self) -> Iterator[Block]:
@@ -95,7 +95,7 @@ class PacketFile:
         return Block(data, start, end, fields)
 
     def _split(self, pieces: Iterator[bytes]) -> Iterator[tuple[Array, Ints, Ints]]:
-        """Yield bytes with whole packets, and where these lie. Stops where the bytes are no packets."""
+        """Yield bytes with whole packets, and where these lie. Stops where the bytes are not packets."""
         rest, offset = b"", 0
         wanted = 0  # bytes that the next packet needs
         for piece in pieces:
@@ -178,7 +178,7 @@ def _pad(content: bytes) -> Array:
 
 def split_packets(content: bytes) -> tuple[Ints, Ints, int, int]:
     """Return where packets start and end, how many bytes whole packets take, and how many bytes the next one would
-    need. Fields of a trace that are no packets are skipped."""
+    need. Fields of a trace that are not packets are skipped."""
     start: list[int] = []
     end: list[int] = []
     add_start, add_end = start.append, end.append
@@ -207,7 +207,7 @@ def split_packets(content: bytes) -> tuple[Ints, Ints, int, int]:
 
 def first_packets(head: bytes, n: int) -> list[list[int]]:
     """Return the field numbers of the first packets of a file whose first bytes these are, as far as they are whole;
-    raise `NotProtobuf` where they are no packets."""
+    raise `NotProtobuf` where they are not packets."""
     start, end, _, _ = split_packets(head)
     return [
         [number for number, *_ in scalar_fields(head[first:last])]

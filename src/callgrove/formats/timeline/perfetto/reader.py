@@ -330,8 +330,8 @@ class _Reading:
         for problem in dict.fromkeys(file.problems):
             data.warn(Severity.DAMAGE, problem)
         for n, text, more in (
-            (losses.broken, "packets or events that are no messages", "left out"),
-            (self._tracks.n_broken, "descriptors of tracks that are no messages", "left out"),
+            (losses.broken, "packets or events that are not messages", "left out"),
+            (self._tracks.n_broken, "descriptors of tracks that are not messages", "left out"),
             (file.n_nested, "compressed packets inside of others", "left out"),
             (losses.uninterned, "names of events or arguments that were never interned", "empty"),
             (losses.without_time, "events without a time, or with one that no clock of the trace shows", "left out"),

@@ -60,7 +60,7 @@ def fields_with_bytes(content: bytes) -> Iterator[RawField]:
 
 
 def decode_text(content: bytes) -> str:
-    """Return a text; bytes that are no UTF-8 become a mark."""
+    """Return a text; bytes that are not UTF-8 become a mark."""
     return content.decode("utf-8", "replace")
 
 
