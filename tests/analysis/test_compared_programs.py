@@ -382,7 +382,7 @@ def test_files_of_names_that_cannot_be_read(tmp_path: Path, text: str, says: str
     with pytest.raises(UsageError, match="cannot be read: No such file"):
         NameMatching.read(tmp_path / "none")
     (tmp_path / "bytes").write_bytes(b"\xff\xfe")
-    with pytest.raises(UsageError, match="is no text in UTF-8"):
+    with pytest.raises(UsageError, match="is not text in UTF-8"):
         NameMatching.read(tmp_path / "bytes")
 
 

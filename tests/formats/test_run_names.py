@@ -118,7 +118,7 @@ def test_tables(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"missing: cannot be read: No such file or directory$"):
         by_table(["a"], tmp_path / "missing")
     table.write_bytes(b"folder,p\n\xff,1\n")
-    with pytest.raises(InputError, match=r"cannot be read as CSV: it is no text in UTF-8$"):
+    with pytest.raises(InputError, match=r"cannot be read as CSV: it is not text in UTF-8$"):
         by_table(["a"], table)
 
 

@@ -14,7 +14,7 @@ belong to each other.
     help.py       `help`: topics, and the pages of the documentation
     diagnosis.py  `info --diagnose`: versions, and the structure of an input without its texts
     manual.py     manual pages, made of the parsers
-    rocpd.py      ROCm's command in its words, translated into verbs
+    rocpd.py      ROCm's rocpd command, translated into verbs
     messages.py   notes, failures and progress on stderr; errors and signals -> exit codes
     bus_errors.py what is said where a mapped file became shorter, or cannot be read
 

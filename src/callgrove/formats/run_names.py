@@ -173,7 +173,7 @@ def by_table(names: Iterable[str], table: Path) -> list[NamedRun]:
     except OSError as error:
         raise InputError(f"{table}: cannot be read: {error.strerror or error}") from error
     except (UnicodeDecodeError, csv.Error) as error:
-        reason = "it is no text in UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)
+        reason = "it is not text in UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)
         raise InputError(f"{table}: cannot be read as CSV: {reason}") from error
     if not rows or len(rows[0]) < 2:
         raise InputError(f"{table}: expected a first line with `folder` and a name for each parameter")

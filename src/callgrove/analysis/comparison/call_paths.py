@@ -209,7 +209,7 @@ class NameMatching:
         except OSError as error:
             raise UsageError(f"{given}: cannot be read: {error.strerror or error}") from None
         except UnicodeDecodeError:
-            raise UsageError(f"{given}: is no text in UTF-8") from None
+            raise UsageError(f"{given}: is not text in UTF-8") from None
         pairs = tuple(_read_pairs(text, str(given)))
         if not pairs:
             raise UsageError(f"{given}: says of no names that they are the same; write two names on each line")
