@@ -71,6 +71,22 @@ def test_several_inputs_have_a_section_each(capsys: Capture, tmp_path: Path) -> 
     assert [panel["kind"] for panel in sections[0]["panels"]][:4] == ["hotspots", "flame", "calltree", "spread"]
 
 
+@pytest.mark.parametrize("first", [True, False])
+def test_only_paths_of_one_format_are_one_input(first: bool, capsys: Capture, tmp_path: Path) -> None:
+    """Whatever comes first: a format that takes several files takes none of another."""
+    traces = [tmp_path / "a.json", tmp_path / "b.json"]
+    for trace in traces:
+        trace.write_text('{"traceEvents": [{"ph": "X", "name": "f", "pid": 1, "tid": 1, "ts": 0, "dur": 5}]}')
+    paths = [*traces, PTH4] if first else [PTH4, *traces]
+    run(capsys, "report", *paths, "-o", tmp_path / "out.html")
+    sections = data_of(tmp_path / "out.html")["sections"]
+    assert isinstance(sections, list)
+    opened = [dict(section["facts"])["opened"] for section in sections]
+    expected = [str(traces[0]), str(PTH4)]  # which names the first of several
+    assert opened == (expected if first else expected[::-1])
+    assert not any(section["warnings"] for section in sections)
+
+
 def test_damage_is_on_the_page_and_strict_refuses_it(capsys: Capture, tmp_path: Path) -> None:
     copy, target = tmp_path / "run.d", tmp_path / "out.html"
     shutil.copytree(PTH4, copy)

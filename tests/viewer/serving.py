@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Thread
 from time import monotonic, sleep
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import urlencode
 
 import numpy as np
@@ -20,12 +20,21 @@ from callgrove.formats.registry import open_path
 from callgrove.model.experiment import Experiment
 from callgrove.model.study.series import Study
 from callgrove.viewer.server.inputs import Input, Wanted
-from callgrove.viewer.server.running import Viewer
+from callgrove.viewer.server.running import Address, Viewer
 from tests.timing import HANG_SEC
 
-__all__ = ["Reply", "ask", "ask_raw", "made_input", "path_input", "serving", "unpacked"]
+__all__ = ["Reply", "Served", "ask", "ask_raw", "made_input", "path_input", "serving", "unpacked"]
 
 Reply = tuple[int, dict[str, str], bytes]
+
+
+class Served(Protocol):
+    """A viewer that runs, in this process or another."""
+
+    @property
+    def address(self) -> Address: ...
+    @property
+    def token(self) -> str: ...
 
 
 def made_input(opened: Experiment | Study, path: str = "made.d") -> Input:
@@ -65,7 +74,7 @@ def _wait_for(is_so: Callable[[], bool]) -> None:
 
 
 def ask_raw(
-    viewer: Viewer, target: str, headers: Mapping[str, str] | None = None, method: str = "GET", token: bool = True
+    viewer: Served, target: str, headers: Mapping[str, str] | None = None, method: str = "GET", token: bool = True
 ) -> Reply:
     """The answer to a request with these very headers, and the token unless it is left out."""
     connection = http.client.HTTPConnection("127.0.0.1", viewer.address.port, timeout=HANG_SEC)
@@ -80,7 +89,7 @@ def ask_raw(
     return answer.status, {name.lower(): value for name, value in answer.getheaders()}, body
 
 
-def ask(viewer: Viewer, name: str, **parameters: str | int | float | Sequence[str]) -> tuple[int, Any]:
+def ask(viewer: Served, name: str, **parameters: str | int | float | Sequence[str]) -> tuple[int, Any]:
     """The status and the document of an answer, or what it says instead."""
     query = urlencode({"input": 0, **parameters}, doseq=True) if name not in ("outline", "status") else ""
     status, _, body = ask_raw(viewer, f"/api/{name}{'?' if query else ''}{query}")

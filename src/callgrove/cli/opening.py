@@ -12,13 +12,14 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from callgrove.binary.files import Source
 from callgrove.cli.contexts import select_asked
 from callgrove.cli.messages import ProgressCallback, note, progress, say_unexplained
 from callgrove.cli.options import CostOptions, InputOptions, MetricNames, ProfileOptions, SelectionOptions, engine_for
-from callgrove.errors import IncompleteResult, InputError, UsageError, compose_text
+from callgrove.errors import CallgroveError, IncompleteResult, InputError, UsageError, compose_text
 from callgrove.execute import Workers, executor_when_needed
 from callgrove.formats.interface import ReadOptions
-from callgrove.formats.registry import find_entry, format_using, open_paths
+from callgrove.formats.registry import entry_of, find_entry, format_using, load, open_paths, settle_format
 from callgrove.model.experiment import Experiment, InputWarning, Severity
 from callgrove.model.runs import PARAMETERS_DIFFER
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "as_study",
+    "group_paths",
     "open_any",
     "open_experiment",
     "open_study",
@@ -76,6 +78,35 @@ def open_any(
     if notes:
         _say_notes(_select_notes(opened.warnings) if isinstance(opened, Experiment) else opened.warnings)
     return opened
+
+
+def group_paths(paths: Sequence[str], from_format: str) -> list[list[str]]:
+    """Return paths in groups that are opened as one each: those of one format that opens many as one, and each other
+    path by itself. What is not recognised goes with such a set, which says so of one of many, and goes on."""
+    if from_format:
+        load(from_format)
+    if len(paths) == 1:
+        return [[*paths]]
+    groups: dict[str, list[str]] = {}
+    strange: list[str] = []
+    for number, path in enumerate(paths):
+        name = from_format or _detect_format(path)
+        key = name if name and entry_of(name).opens_many else f"#{number}"
+        groups.setdefault(key, []).append(path)
+        if not name:
+            strange.append(key)
+    known = next((key for key in groups if not key.startswith("#")), None)
+    for key in strange if known else []:
+        groups[known or ""] += groups.pop(key)
+    return list(groups.values())
+
+
+def _detect_format(path: str) -> str:
+    """Return the format of a path, by content; empty where it is not recognised, which opening it will say."""
+    try:
+        return settle_format(Source.of(path))[0].name
+    except CallgroveError:
+        return ""
 
 
 def _choose_runs(

@@ -9,7 +9,7 @@ import re
 import sys
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from callgrove.cli.options import FileOutput, InputOptions, SelectionOptions, add_remap, add_selection, add_study_input
 from callgrove.cli.parser import Command
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from callgrove.viewer.server.inputs import Input as ServedInput
     from callgrove.viewer.server.inputs import Progress
     from callgrove.viewer.server.running import Viewer
+
+InputsAsked = TypeVar("InputsAsked", bound=InputOptions)
 
 SIZE = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)\s*([kMG]?)B?", re.ASCII)
 OTHER_ENDINGS = (".pdf", ".png", ".svg", ".jpg", ".jpeg", ".gif", ".csv", ".json", ".md", ".txt", ".xml", ".ipynb")
@@ -189,19 +191,21 @@ def _compare(options: Options) -> int:
 
 
 def _open_inputs(options: Options) -> Iterator[Input]:
-    """Yield all paths as one experiment where their format takes several, else each by itself."""
+    """Yield the inputs: paths of a format that takes several are one, and each other path is one by itself."""
     from callgrove.cli.opening import open_any
     from callgrove.viewer.report import Input
 
-    paths = options.inputs
-    if len(options.paths) > 1:
-        try:
-            yield Input(open_any(options), paths)
-        except UsageError:
-            for path in paths:
-                yield Input(open_any(replace(options, paths=[path])), [path])
-        return
-    yield Input(open_any(options), paths)
+    for part in _split_options(options):
+        yield Input(open_any(part), part.inputs)
+
+
+def _split_options(options: InputsAsked) -> list[InputsAsked]:
+    """Return the options for each of the inputs that are shown side by side."""
+    from callgrove.cli.opening import group_paths
+
+    if len(options.paths) < 2 or options.points:
+        return [options]
+    return [replace(options, paths=group) for group in group_paths(options.paths, options.from_format)]
 
 
 REPORT = Command(Options, add_arguments, run)
@@ -304,21 +308,13 @@ def _demand_any(inputs: list[ServedInput]) -> None:
 
 
 def _list_view_inputs(options: ViewOptions) -> Iterator[ServedInput]:
-    """Yield all paths as one input where their format takes several, else each by itself."""
-    from callgrove.binary.files import Source
+    """Yield the inputs: paths of a format that takes several are one, and each other path is one by itself."""
     from callgrove.cli.messages import with_flags
-    from callgrove.formats.registry import settle_format
     from callgrove.viewer.server.inputs import Input, Wanted
 
-    parts = [options]
-    if len(options.paths) > 1:
-        try:
-            settle_format(Source.of_all(options.paths), options.from_format)
-        except UsageError:
-            parts = [replace(options, paths=[path]) for path in options.paths]
     if not options.inputs:
         raise UsageError("name a PATH; see --help")
-    for part in parts:
+    for part in _split_options(options):
         how = replace(part, port=0, browser=False, idle=0.0, hosts=[], metric=None)
         yield Input(Wanted(tuple(part.inputs), _opener(part), _choice(part), repr(how)), with_flags)
 

@@ -23,7 +23,7 @@ from callgrove.cli.options import (
 from callgrove.cli.output import emit
 from callgrove.cli.parser import Command
 from callgrove.cli.selecting import add_window_mode, choose_window
-from callgrove.errors import CallgroveError, InputError, UsageError
+from callgrove.errors import InputError, UsageError
 
 if TYPE_CHECKING:
     from callgrove.model.experiment import Experiment
@@ -120,9 +120,10 @@ def _read_query(path: str) -> str:
 
 def _open_inputs(options: Options, fold: bool) -> list[Experiment | Study]:
     """Open databases of one family together, as one experiment, and everything else one by one."""
-    from callgrove.cli.opening import open_any
+    from callgrove.cli.opening import group_paths, open_any
 
-    inputs = [open_any(replace(options, paths=group), fold=fold) for group in _group_paths(options)]
+    groups = group_paths(options.paths, options.from_format)
+    inputs = [open_any(replace(options, paths=group), fold=fold) for group in groups]
     return [_cut_window(one, options) for one in inputs]
 
 
@@ -135,35 +136,6 @@ def _cut_window(opened: Experiment | Study, options: Options) -> Experiment | St
     if not isinstance(opened, Experiment):
         raise UsageError(f"{options.input_name}: holds series over parameters, which have no window of time")
     return opened.select(window=choose_window(opened, options), window_mode=options.window_mode)
-
-
-def _group_paths(options: Options) -> list[Sequence[str]]:
-    from callgrove.formats.registry import entry_of, load
-
-    if len(options.paths) == 1:
-        return [options.paths]
-    if options.from_format:
-        load(options.from_format)
-    groups: dict[str, list[str]] = {}
-    for number, path in enumerate(options.paths):
-        name = options.from_format or _detect_format(path)
-        groups.setdefault(name if name and entry_of(name).opens_many else f"#{number}", []).append(path)
-    strange = [key for key in groups if key.startswith("#") and _detect_format(groups[key][0]) == ""]
-    known = next((key for key in groups if not key.startswith("#")), None)
-    for key in strange if known else []:
-        groups[known or ""] += groups.pop(key)  # a set says what is wrong with one of many, and goes on
-    return list(groups.values())
-
-
-def _detect_format(path: str) -> str:
-    """Return the format of a path, by content; empty where it is not recognised, which opening it will say."""
-    from callgrove.binary.files import Source
-    from callgrove.formats.registry import settle_format
-
-    try:
-        return settle_format(Source.of(path))[0].name
-    except CallgroveError:
-        return ""
 
 
 # -- what is said -----------------------------------------------------------------------------------------------------

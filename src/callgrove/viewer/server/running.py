@@ -180,6 +180,7 @@ def _bind(port: int) -> socket.socket:
     made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         made.bind((LOOPBACK, port))
+        made.listen()  # whoever is told the address may ask at once, and waits until the server runs
     except OSError as error:
         made.close()
         reason = error.strerror or str(error)
