@@ -25,6 +25,9 @@ def main() -> int:
     run.add_argument("--cases", type=int, default=1_000_000, help="until there were so many in all")
     run.add_argument("--seconds", type=float, default=float("inf"), help="for at most so long")
     run.add_argument("--formats", default="", help="comma-separated; all if none is named")
+    run.add_argument(
+        "--even", choices=("cases", "time"), default="cases", help="what formats get equally much of (cases)"
+    )
     run.add_argument("--campaign", type=int, default=0, help="the number that all chance comes from")
     for command in (run, commands.add_parser("summary", help="print the table of a campaign")):
         command.add_argument("--folder", type=Path, default=FOLDER, help=f"where state and findings are ({FOLDER})")
@@ -49,7 +52,7 @@ def _run(options: argparse.Namespace) -> int:
 
     import_package()
     formats = options.formats.split(",") if options.formats else readable_formats()
-    campaign = run_campaign(options.folder, options.campaign, options.cases, options.seconds, formats)
+    campaign = run_campaign(options.folder, options.campaign, options.cases, options.seconds, formats, options.even)
     for line in summarise(campaign):
         _say(line)
     if campaign.n_cases < options.cases:

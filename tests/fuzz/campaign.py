@@ -79,15 +79,20 @@ def scratch_folder() -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory(prefix="callgrove-fuzz-", dir=MEMORY_FOLDER if MEMORY_FOLDER.is_dir() else None)
 
 
-def run_campaign(folder: Path, number: int, n_cases: int, seconds: float, formats: list[str]) -> Campaign:
-    """Go on with a campaign until it has had so many cases, or for so long; the state is saved after every batch."""
+def run_campaign(
+    folder: Path, number: int, n_cases: int, seconds: float, formats: list[str], even: str = "cases"
+) -> Campaign:
+    """Go on with a campaign until it has had so many cases, or for so long; the state is saved after every batch.
+
+    Formats get evenly many cases, or evenly much processor time.
+    """
     campaign, begin, cpu = Campaign.load(folder, number), time.monotonic(), cpu_sec()
     before = campaign.total_cpu_sec
     with scratch_folder() as name:
         seeds = make_seeds(_subfolder(name, "seeds"))
         work = _subfolder(name, "work")
         while campaign.n_cases < n_cases and time.monotonic() - begin < seconds:
-            for case, report in run_cases(_next_batch(campaign, formats, n_cases), seeds, work):
+            for case, report in run_cases(_next_batch(campaign, formats, n_cases, even), seeds, work):
                 campaign.counts.setdefault(case.format, Count()).add(report)
                 if report.answer.finding is not None:
                     _note(campaign, case, report.answer.finding, seeds, folder, Path(name))
@@ -102,11 +107,12 @@ def _subfolder(folder: str, name: str) -> Path:
     return path
 
 
-def _next_batch(campaign: Campaign, formats: list[str], n_cases: int) -> list[Case]:
-    """Return the next cases of the format that has had the fewest for its share."""
+def _next_batch(campaign: Campaign, formats: list[str], n_cases: int, even: str) -> list[Case]:
+    """Return the next cases of the format that has had the fewest for its share, or the least time."""
 
     def had(name: str) -> float:
-        return campaign.counts.get(name, Count()).cases / SHARE.get(name, 1.0)
+        count = campaign.counts.get(name, Count())
+        return count.cpu_sec if even == "time" else count.cases / SHARE.get(name, 1.0)
 
     format_ = min(formats, key=had)
     first = campaign.counts.get(format_, Count()).cases

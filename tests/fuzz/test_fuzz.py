@@ -8,6 +8,7 @@ import random
 import signal
 import sqlite3
 import time
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import cast
@@ -199,6 +200,20 @@ def test_a_campaign_goes_on(seeds: dict[str, list[Seed]], tmp_path: Path, monkey
     assert {name: counts[0] for name, counts in seen[0].items()} == {"folded": 30, "extrap-text": 30}
     with pytest.raises(SystemExit, match="is of campaign 0"):
         Campaign.load(tmp_path / "twice", 7)
+
+
+def test_formats_get_evenly_much_time(
+    seeds: dict[str, list[Seed]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def answer(cases: list[Case], _seeds: object, _work: object) -> Iterator[tuple[Case, Report]]:
+        for case in cases:
+            yield case, Report(Answer("read"), 3.0 if case.format == "folded" else 1.0, 0)
+
+    monkeypatch.setattr(campaign, "BATCH", 10)
+    monkeypatch.setattr(campaign, "make_seeds", lambda folder: seeds)
+    monkeypatch.setattr(campaign, "run_cases", answer)
+    state = campaign.run_campaign(tmp_path, 0, 400, HANG_SEC, ["folded", "extrap-text"], "time")
+    assert {name: count.cases for name, count in state.counts.items()} == {"folded": 100, "extrap-text": 300}
 
 
 def test_the_table_has_findings() -> None:
