@@ -275,7 +275,7 @@ def test_experiments_are_added_and_subtracted() -> None:
         (lambda e: e.export("values", scope="all"), "there is no scope 'all'"),
         (lambda e: e.export("contexts", "cycles"), "metric and scope choose values"),
         (lambda e: e.export("nothing"), "there is no table 'nothing'"),
-        (lambda e: e.select(kinds=["colour"]), "no kind of span"),
+        (lambda e: e.select(kinds=["colour"]), "not a kind of span"),
         (lambda e: e.select(window="soon"), "not a window like"),
         (lambda e: e.top(ranks="a"), "not a list of numbers"),
     ],

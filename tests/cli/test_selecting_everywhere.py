@@ -108,7 +108,7 @@ def test_spans_that_are_not_there(capsys: Capture, database: Path) -> None:
         assert said(capsys, verb, database, "--under", "x", code=2).startswith(
             "--under: spans of a trace have no contexts"
         )
-        assert "no regular expression: missing )" in said(capsys, verb, database, "--name", "/a(/", code=2)
+        assert "not a regular expression: missing )" in said(capsys, verb, database, "--name", "/a(/", code=2)
 
 
 def test_the_same_in_python(capsys: Capture, database: Path) -> None:

@@ -367,8 +367,9 @@ def noise_floors(study: Study) -> Floats:
         known = repetitions_of(study, series)
         repeated = known.count > 1
         np.logical_or.at(is_repeated, study.series_metric[series], repeated.any(axis=1))
-        std, mean = known.std / scale[series, None], np.abs(known.mean) / scale[series, None]
-        np.add.at(variance, study.series_metric[series], np.where(repeated, std**2, 0.0))
+        with np.errstate(over="ignore"):  # a scatter beyond the range of squares is infinite
+            std, mean = known.std / scale[series, None], np.abs(known.mean) / scale[series, None]
+            np.add.at(variance, study.series_metric[series], np.where(repeated, std**2, 0.0))
         np.add.at(total, study.series_metric[series], np.where(known.count > 0, mean, 0.0))
     with np.errstate(all="ignore"):
         part = np.where(total > 0, np.sqrt(variance) / total, 0.0) * 100

@@ -188,8 +188,8 @@ WRONG_TABLES: list[tuple[str, str, Callable[[pa.Table], Any], str]] = [
     ("identifiers", "profile", lambda t: list(range(2, -1, -1)) * 2, "order of their profiles"),
     ("metrics", "parent", lambda t: [1, 0, 0, 0, 0, 0, 0], "a circle"),
     ("metrics", "scope", lambda t: ["far"] * 7, "scope"),
-    ("metrics", "composite", lambda t: ['"O"'] * 7, "no type of"),
-    ("metrics", "composite", lambda t: ['[["a", "<f8", [99999999]]]'] * 7, "no type of"),
+    ("metrics", "composite", lambda t: ['"O"'] * 7, "not a type of"),
+    ("metrics", "composite", lambda t: ['[["a", "<f8", [99999999]]]'] * 7, "not a type of"),
     ("places", "parent", lambda t: [1, 0], "parents before"),
 ]
 

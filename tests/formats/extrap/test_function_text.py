@@ -16,7 +16,10 @@ def test_exponents(value: float | str, text: str) -> None:
     assert exponent_text(value) == text
 
 
-@pytest.mark.parametrize("value", ["x", "1/0", float("nan"), float("inf"), "nan"])
+@pytest.mark.parametrize(
+    "value",
+    ["x", "1/0", float("nan"), float("inf"), "nan", "Infinity", "1e999", "1e999999999", "-1e-999999999", "9" * 400],
+)
 def test_what_is_no_exponent(value: float | str) -> None:
     with pytest.raises(ValueError, match="is not an exponent"):
         exponent_text(value)

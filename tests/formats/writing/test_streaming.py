@@ -155,9 +155,9 @@ def test_misuse_is_said(tmp_path: Path) -> None:
     trace = callgrove.open_writer(tmp_path / "run.pftrace")
     thread = trace.add_thread("main")
     for arguments, said in (
-        ((thread, "kernle", "k", [1], [2]), "no kind of span"),
+        ((thread, "kernle", "k", [1], [2]), "not a kind of span"),
         ((7, "kernel", "k", [1], [2]), "no such place"),
-        ((thread, "kernel", "k", [1, 2], [2]), "no columns of one length"),
+        ((thread, "kernel", "k", [1, 2], [2]), "not columns of one length"),
         ((thread, "kernel", ["a", "b", "c"], [1, 2], [2, 3]), "another length"),
     ):
         with pytest.raises(UsageError, match=said):

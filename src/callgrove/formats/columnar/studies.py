@@ -20,7 +20,7 @@ from callgrove.formats.columnar.writer import FOLDER
 from callgrove.formats.interface import LossReport, WriteOptions
 from callgrove.formats.writing.targets import PendingFolder
 from callgrove.model.study.books import StudyBooks
-from callgrove.model.study.series import STATISTICS, RawValues, Segment, StoredModel, Study, Term
+from callgrove.model.study.series import STATISTICS, RawValues, Segment, StoredModel, Study, Term, read_exponent
 
 __all__ = ["read_study", "write_study"]
 
@@ -335,11 +335,17 @@ def _terms_of(terms: Any) -> tuple[Term, ...]:
     return tuple(
         Term(
             float(t["coefficient"]),
-            {str(p): (str(a), str(b)) for p, (a, b) in t["exponents"].items()},
+            {str(p): (_exponent_of(a), _exponent_of(b)) for p, (a, b) in t["exponents"].items()},
             {str(p): tuple(map(_segment_of, pieces)) for p, pieces in t.get("pieces", {}).items()},
         )
         for t in terms
     )
+
+
+def _exponent_of(text: Any) -> str:
+    """Return the text of an exponent as it stands, if it is one."""
+    read_exponent(str(text))
+    return str(text)
 
 
 def _segment_of(one: Any) -> Segment:

@@ -23,7 +23,16 @@ import numpy as np
 from callgrove.errors import CorruptFile
 from callgrove.formats.extrap.study_format import Node
 from callgrove.model.study.books import StudyBooks
-from callgrove.model.study.series import STATISTICS, Segment, StoredModel, Study, Term, bounds_text, factor_texts
+from callgrove.model.study.series import (
+    STATISTICS,
+    Segment,
+    StoredModel,
+    Study,
+    Term,
+    bounds_text,
+    factor_texts,
+    read_exponent,
+)
 
 __all__ = [
     "COSTS",
@@ -168,7 +177,8 @@ def _read_exponents(compound: Node) -> tuple[str, str]:
         value = exponent.value if isinstance(exponent.value, str) else number_of(exponent)
         try:
             sums[kind] += Fraction(exponent_text(value))
-        except ValueError:
+            float(sums[kind])
+        except (ValueError, OverflowError):
             raise exponent.bad("an exponent") from None
     return str(sums["polynomial"]), str(sums["logarithm"])
 
@@ -383,13 +393,13 @@ def _text(value: object) -> str:
 
 def exponent_text(value: float | str) -> str:
     """Return an exponent as a fraction in lowest terms; `2` for 2.0 and `3/2` for 1.5."""
+    if isinstance(value, str):
+        return str(read_exponent(value))
     try:
-        exact = Fraction(value) if isinstance(value, str) else Fraction(value).limit_denominator(1000)
-    except (ValueError, ZeroDivisionError, OverflowError) as error:
+        exact = Fraction(value).limit_denominator(1000)
+    except (ValueError, OverflowError) as error:
         raise ValueError(f"{value!r} is not an exponent") from error
-    if isinstance(value, str) or float(exact) == float(value):
-        return str(exact)
-    return repr(float(value))
+    return str(exact) if float(exact) == float(value) else repr(float(value))
 
 
 def function_text(constant: float, terms: Sequence[Term], parameters: Sequence[str] = ()) -> str:

@@ -16,6 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from decimal import Decimal, InvalidOperation
+from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
 from math import inf
@@ -45,6 +47,7 @@ __all__ = [
     "factor_texts",
     "lookup_tag",
     "problems_of_study",
+    "read_exponent",
 ]
 
 
@@ -52,6 +55,7 @@ MEASURES = ("mean", "median", "minimum", "maximum")  # what may be modelled
 STATISTICS = (*MEASURES, "std")
 SCALINGS = ("", "weak", "weak_threaded", "strong")
 SUGGESTED_TARGET = "study.extra-p"
+SMALLEST_POWER, LARGEST_POWER = -324, 308  # of ten, in a float
 INCOMPLETE_IS_FINE = "validation__ignore__num_measurements"
 
 Tags = Mapping[str, object]
@@ -351,6 +355,24 @@ class Study(StudyMethods):
         """Return one line, whatever the size of the study."""
         over = f"{len(self)} series at {self.n_points} points over {', '.join(self.parameters) or 'nothing'}"
         return f"<Study {self.title!r}, {f'{self.format} {self.version}'.rstrip()}: {over}>"
+
+
+def read_exponent(text: str) -> Fraction:
+    """Return the exact value of an exponent such as `3/2`, `-1` or `2.5e1`.
+
+    Raise ValueError for what is not a number or is none that a float holds. `1e999999999` is short, but would take
+    hours as a fraction: a decimal knows its magnitude before that.
+    """
+    try:
+        if "/" not in text:
+            decimal = Decimal(text)
+            if decimal and not SMALLEST_POWER <= decimal.adjusted() <= LARGEST_POWER:
+                raise OverflowError(f"{text} has no value as a float")
+        value = Fraction(text)
+        float(value)
+    except (ValueError, ZeroDivisionError, OverflowError, InvalidOperation) as error:
+        raise ValueError(f"{text!r} is not an exponent") from error
+    return value
 
 
 def lookup_tag(tags: Tags, key: str) -> object:

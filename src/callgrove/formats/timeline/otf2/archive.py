@@ -21,6 +21,7 @@ from callgrove.arrays import ABSENT
 from callgrove.errors import InputError, MissingExtra
 from callgrove.formats.timeline.otf2 import decoder
 from callgrove.formats.timeline.otf2.decoder import HEAD, Frame
+from callgrove.model.contexts import LAST_LINE
 
 __all__ = [
     "ABSOLUTE_TIMES",
@@ -248,7 +249,7 @@ class _Tables:
             self._strings,
             {row[0]: self._region(row) for row in raw["Region"]},
             {row[0]: (row[1], row[2], row[3]) for row in raw["CallingContext"]},
-            {row[0]: (self._text(row[1]), row[2]) for row in raw["SourceCodeLocation"]},
+            {row[0]: (self._text(row[1]), _line(row[2])) for row in raw["SourceCodeLocation"]},
             self._groups(locations),
             locations,
             self._communicators(),
@@ -265,9 +266,8 @@ class _Tables:
 
     def _region(self, row: Sequence[int]) -> RegionDefinition:
         _, name, _, _, role, paradigm, _, file, line, end_line = row
-        return RegionDefinition(
-            self._text(name), _word(ROLES, role), _word(PARADIGMS, paradigm), self._text(file), line, end_line
-        )
+        words = _word(ROLES, role), _word(PARADIGMS, paradigm)
+        return RegionDefinition(self._text(name), *words, self._text(file), _line(line), _line(end_line))
 
     def _groups(self, locations: Sequence[Location]) -> dict[int, LocationGroup]:
         """Return processes and devices. Ranks are places in the group of all locations of MPI, or told by names."""
@@ -313,6 +313,11 @@ class _Tables:
         for number, of_class, *_ in self._raw["MetricInstance"]:
             out[number] = out.get(of_class, [])
         return out
+
+
+def _line(number: int) -> int:
+    """Return the number of a line; 0, which stands for an unknown one, where it cannot be one."""
+    return number if number <= LAST_LINE else 0
 
 
 def _word(words: Sequence[str], number: int) -> str:
