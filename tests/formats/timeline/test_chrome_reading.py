@@ -358,6 +358,10 @@ def test_deep_values_and_other_json_are_refused_or_left_out(tmp_path: Path) -> N
     one = json.dumps(event("X", 1, dur=1))
     experiment = read(written(tmp_path / "deep.json", f'{{"traceEvents":[{one[:-1]},"args":{deep}}},{one}]}}'))
     assert len(times(experiment)) >= 1
+    for rest in ("[" * 100_000, '"a":' + "[" * 100_000):  # instead of a key, and as a member
+        assert times(read(written(tmp_path / "cut.json", f'{{"traceEvents":[{one},{one}],{rest}'))) == times(
+            read(written(tmp_path / "whole.json", f'{{"traceEvents":[{one},{one}]}}'))
+        )
     for text in ('{"a": [1, 2, 3]}', "[1, 2, 3]"):
         with pytest.raises(InputError):
             read(written(tmp_path / "no.json", text))

@@ -165,7 +165,7 @@ class EventStream:
                 yield from self._members()
         except _Cut:
             self.cut = self.cut or "the text breaks off"
-        except ValueError:
+        except (ValueError, RecursionError):  # nested too deeply where a key or a member should stand
             self.n_broken += 1
             self.cut = self.cut or "what follows is not JSON"
 
@@ -186,10 +186,7 @@ class EventStream:
                 self.header[key] = self._member()
 
     def _member(self) -> Any:
-        try:
-            return self._value(max(MOST_OF_MEMBER, MEMBER_BY_SIZE * self.path.stat().st_size))
-        except RecursionError:
-            raise ValueError from None
+        return self._value(max(MOST_OF_MEMBER, MEMBER_BY_SIZE * self.path.stat().st_size))
 
     def _array(self, *, is_root: bool = False) -> Iterator[list[Event]]:
         """Yield the events of an array, which follow here."""
