@@ -266,3 +266,13 @@ def test_a_part_keeps_the_places_of_its_profiles() -> None:
     assert found.system.name == ("M", "n1", "rank 1", "t1")
     assert found.system.topologies[0].coordinates.tolist() == [[1]]
     assert names_above(found, 0) == ["M", "n1", "rank 1", "t1"]
+
+
+def test_without_a_scope_of_both_there_is_the_exclusive_one_alone() -> None:
+    """What no input stores and nobody asks for is not added."""
+    function = tiny("a.d", [tuple_of(0)], [Metric("time", Scope.FUNCTION, "sec")], values=[5.0])
+    inclusive = tiny("b.d", [tuple_of(0)], [Metric("time", Scope.INCLUSIVE, "sec")], values=[2.0])
+    found = diff(function, inclusive)
+    assert [(row.name, row.scope) for row in found.metrics] == [("time", Scope.EXCLUSIVE)]
+    assert at(found, "main", "time") == [3.0]
+    assert notes(found) == "lost: metric time: scope function, which cannot be had for all inputs"

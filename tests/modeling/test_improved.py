@@ -10,6 +10,7 @@ import pytest
 from bench.simulation import KINDS, disturb, plant, study_of_values
 from callgrove.errors import UsageError
 from callgrove.modeling.fitting import Caution, Models, model_study
+from callgrove.modeling.improved.repetitions import Repetitions, observe
 from callgrove.modeling.improved.series import quantiles_at
 from callgrove.modeling.options import DETECTED, ModelOptions
 from callgrove.modeling.prediction import fit_beside, predict, target_of
@@ -97,6 +98,33 @@ def test_two_parameters() -> None:
     at = np.array([[128.0, 100.0]])
     low, high = quantiles_at(models.study, models.series, at)[:, 0, 0]
     assert low < 5 + 2 * 128 + 0.25 * 12800 < high < 1.02 * low
+
+
+def test_the_errors_of_two_parameters_are_those_of_the_function() -> None:
+    points = grid(X, (10, 20, 30, 40, 50))
+    waves = np.resize([1.0, 1.02, 0.97, 1.01], len(points))
+    values = [(5 + 2 * p + 0.25 * p * q) * wave for (p, q), wave in zip(points, waves, strict=True)]
+    models = model_study(study_of(values, points, ("p", "q")), IMPROVED)
+    assert set(terms_of(models)) == {"", "p^1", "p^1*q^1"}
+    fitted, y = models.predict(np.array(points, np.float64))[0], np.array(values)
+    assert models.costs.rss[0] == pytest.approx(((fitted - y) ** 2).sum())
+    assert models.costs.smape[0] == pytest.approx((np.abs(fitted - y) / (fitted + y)).mean() * 200)
+
+
+@pytest.mark.parametrize(
+    ("deviations", "one_sided"),
+    [([-2, -1, 0, 3], False), ([-2, -1.5, 0.5, 3], True), ([-1, -1, -1, 3], True), ([-3, 1, 1, 1], False)],
+)
+def test_noise_is_one_sided_beyond_the_limit_for_so_many_repetitions(deviations: list[float], one_sided: bool) -> None:
+    """R is the standard deviation (of n - 1) over what the mean lies above the minimum: 1.080 and 1.137 for the first
+    two. Of 4 normal numbers the largest is 1.02938 above their mean, as a rule: the limit is
+    0.965 * sqrt(4 / (3 * 1.02938)) = 1.098."""
+    values = 100 + np.array(deviations)
+    shape = (1, 5)
+    repetitions = Repetitions(
+        np.full(shape, values.mean()), np.full(shape, values.min()), np.full(shape, values.std()), np.full(shape, 4)
+    )
+    assert observe(repetitions).one_sided.tolist() == [one_sided]
 
 
 def test_what_it_cannot_fit_is_extra_ps_model() -> None:
