@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 from callgrove.examples import example, gpu_example, study_example
-from callgrove.formats.plausibility import find_implausible, find_links
+from callgrove.formats.plausibility import find_implausible, find_odd_entries
 from callgrove.formats.registry import check
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Metric, Scope
@@ -142,18 +143,25 @@ def test_studies_that_scatter_have_nothing_odd() -> None:
     assert told(rare) == []  # too few to tell
 
 
-def test_links_that_lead_out_of_a_folder_are_told(tmp_path: Path) -> None:
-    run_folder = tmp_path / "run.d"
+def test_what_is_odd_in_a_folder_is_told(tmp_path: Path) -> None:
+    run_folder, elsewhere = tmp_path / "run.d", tmp_path / "elsewhere"
     example(ranks=2).write(str(run_folder))
-    assert list(find_links(run_folder)) == []
-    (tmp_path / "elsewhere").mkdir()
-    for name in ("profile.db", "trace.db"):
-        (run_folder / name).rename(run_folder / f"{name}.1")
-    (run_folder / "trace.db").symlink_to("trace.db.1")
-    (run_folder / "profile.db.1").rename(tmp_path / "elsewhere" / "p")
+    assert list(find_odd_entries(run_folder)) == []
+    elsewhere.mkdir()
+    (run_folder / "trace.db").rename(run_folder / "trace.db.1")
+    (run_folder / "trace.db").symlink_to("trace.db.1")  # stays inside
+    (run_folder / "profile.db").rename(elsewhere / "p")
     (run_folder / "profile.db").symlink_to("../elsewhere/p")
-    rows = [row for row in check(run_folder).rows() if row[2] == "links"]
-    assert rows == [
-        ("note", str(run_folder / "profile.db"), "links", f"leads out of the folder, to '{tmp_path}/elsewhere/p'")
+    (run_folder / "lost").symlink_to("nowhere")
+    (run_folder / "round").symlink_to("round")
+    os.mkfifo(run_folder / "pipe")
+    (run_folder / "zero").symlink_to("/dev/zero")
+    rows = [(Path(row[1]).name, row[3]) for row in check(run_folder).rows() if row[2] == "files"]
+    assert sorted(rows) == [
+        ("lost", "a link that leads nowhere"),
+        ("pipe", "a pipe, a socket or a device; it is not read"),
+        ("profile.db", f"a link that leads out of the folder, to '{elsewhere}/p'"),
+        ("round", "a link that leads nowhere"),
+        ("zero", "a pipe, a socket or a device; it is not read"),
     ]
-    assert list(find_links(run_folder / "profile.db")) == []  # what the user names may be a link
+    assert list(find_odd_entries(run_folder / "profile.db")) == []  # what the user names may be a link

@@ -5,7 +5,7 @@ values        no number at all; sizes that no counter or clock has; one that dwa
               many that are not
 sums          an inclusive cost that is less than that of what it includes
 repetitions   in a study: one far from the others of its point, and one more than at any other point
-links         in a folder: those that lead out of it
+files         in a folder: links that lead out of it or nowhere; pipes, sockets, devices
 
 All of these are notes: a genuine tool may have written them.
 """
@@ -28,7 +28,7 @@ from callgrove.model.experiment import Experiment, Severity
 from callgrove.model.metrics import Aggregation, Metric, Scope
 from callgrove.model.study.series import Study
 
-__all__ = ["find_implausible", "find_links"]
+__all__ = ["find_implausible", "find_odd_entries"]
 
 STRANGE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ufffd\ud800-\udfff]")
 NOT_TEXT = re.compile(r"\\x[89a-f][0-9a-f]")  # how readers write a byte that is not UTF-8
@@ -174,15 +174,30 @@ def _look_at_counts(counts: Array) -> Iterator[str]:
 
 
 MOST_ENTRIES = 1_000_000
-MOST_LINKS = 20
+MOST_TOLD = 20
 
 
-def find_links(path: Path) -> Iterator[Problem]:
-    """Yield the links in a folder that lead out of it: what they lead to is read as if it lay there."""
+def find_odd_entries(path: Path) -> Iterator[Problem]:
+    """Yield what a folder holds beside files and folders: links that lead out of it, whose files are read as if they
+    lay there, links that lead nowhere, and pipes, sockets and devices, which are not read."""
     if not path.is_dir():
         return
     root = Path(os.path.realpath(path))
-    links = (entry.path for entry in islice(walk_folder(path), MOST_ENTRIES) if entry.is_symlink())
-    outside = ((link, real) for link in links if not (real := Path(os.path.realpath(link))).is_relative_to(root))
-    for link, real in islice(outside, MOST_LINKS):
-        yield Problem(Severity.NOTE, link, "links", f"leads out of the folder, to {str(real)!r}")
+    told = (
+        Problem(Severity.NOTE, entry.path, "files", text)
+        for entry in islice(walk_folder(path), MOST_ENTRIES)
+        if (text := _describe_oddity(entry, root))
+    )
+    yield from islice(told, MOST_TOLD)
+
+
+def _describe_oddity(entry: os.DirEntry[str], root: Path) -> str:
+    try:
+        if not (entry.is_dir() or entry.is_file()):
+            is_lost = entry.is_symlink() and not Path(entry.path).exists()
+            return "a link that leads nowhere" if is_lost else "a pipe, a socket or a device; it is not read"
+        if entry.is_symlink() and not (real := Path(os.path.realpath(entry.path))).is_relative_to(root):
+            return f"a link that leads out of the folder, to {str(real)!r}"
+    except (OSError, RuntimeError):  # links that go round in circles
+        return "a link that leads nowhere"
+    return ""

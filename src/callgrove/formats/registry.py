@@ -705,7 +705,7 @@ def check_path(
 def _find_implausible(opened: Experiment | Study, path: Path) -> Iterator[Problem]:
     """Yield what is strange in an input, whatever its format; with damage, strange numbers are no news."""
     plausibility = importlib.import_module("callgrove.formats.plausibility")
-    yield from plausibility.find_links(path)
+    yield from plausibility.find_odd_entries(path)
     if not (isinstance(opened, Experiment) and opened.damage):
         yield from plausibility.find_implausible(opened)
 
