@@ -276,3 +276,15 @@ def test_without_a_scope_of_both_there_is_the_exclusive_one_alone() -> None:
     assert [(row.name, row.scope) for row in found.metrics] == [("time", Scope.EXCLUSIVE)]
     assert at(found, "main", "time") == [3.0]
     assert notes(found) == "lost: metric time: scope function, which cannot be had for all inputs"
+
+
+def test_units_that_differ_are_refused_by_merge_unless_they_are_to_be_ignored() -> None:
+    seconds, bytes_ = (tiny(name, [tuple_of(0)], [Metric("cost", Scope.EXCLUSIVE, name)]) for name in ("sec", "B"))
+    with pytest.raises(UsageError, match=r"metric cost: is in 'sec' in sec, in 'B' in B; ignore=.* takes the"):
+        merge(seconds, bytes_)
+    assert at(merge(seconds, bytes_, ignore=["unit"]), "main", "cost") == [1.0]
+
+
+def test_nothing_is_lost_where_there_are_no_traces() -> None:
+    a, b = tiny("a", [tuple_of(0)]), tiny("b", [tuple_of(0)])
+    assert notes(mean(a, b)) == notes(diff(a, b)) == ""

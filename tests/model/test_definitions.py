@@ -15,6 +15,7 @@ from callgrove.errors import NotEvaluated, UsageError
 from callgrove.model.definitions import (
     MOST_LEVELS,
     DefinitionError,
+    Names,
     UserFormula,
     define,
     defined_name,
@@ -445,3 +446,12 @@ def test_values_of_single_profiles() -> None:
     assert made.matrix("y", Scope.EXCLUSIVE)[1].tolist() == [0.5, 0.3, 7 / 30, 0.2]
     assert made.matrix("z", Scope.INCLUSIVE)[0].tolist() == [100 * t / 39 for t in (31, 25, 39, 33)]
     assert np.isnan(made.matrix("x", Scope.EXCLUSIVE)[0]).tolist() == [False, True, False, True]
+
+
+def test_names_that_are_near_are_asked_for_once() -> None:
+    """Those that begin with the word as well, however long they are."""
+    known = ("time (sec)", "t of a very long description", "visits")
+    names = Names(Metrics(tuple(Metric(name, Scope.EXCLUSIVE) for name in known)))
+    assert names.find_near("time") == "; did you mean '`time (sec)`'?"
+    assert names.find_near("t") == "; did you mean '`t of a very long description`'?"
+    assert names.find_near("x") == ""

@@ -16,7 +16,7 @@ from callgrove.modeling.improved.repetitions import repetitions_of
 from callgrove.modeling.judgement import Trust, judge, misfit_floors, noise_floors
 from callgrove.modeling.near_equals import NEARLY, spread_at
 from callgrove.modeling.options import ModelOptions
-from callgrove.modeling.prediction import predict, runner_ups, target_of
+from callgrove.modeling.prediction import near_equals_of, predict, runner_ups, target_of
 from callgrove.modeling.ranking import RANKINGS, rank
 from tests.modeling.series import X, grid, study_of, study_of_many
 
@@ -246,6 +246,12 @@ def test_three_parameters_are_trusted_no_further_than_fair() -> None:
     assert judged.text(0) == "fair: no interval is known"
     far = judge(model_study(study), np.array([1024.0, 5.0, 5.0]))
     assert far.text(0) == "poor: no interval is known, 16 times beyond what was measured"
+
+
+def test_nothing_measured_has_no_near_equals() -> None:
+    models = model_study(study_of([np.inf, np.inf]), ModelOptions())
+    assert len(near_equals_of(models, 0).smape) == 0
+    assert len(runner_ups(models, 0)) == 0
 
 
 def test_the_constant_is_a_near_equal_up_to_one_and_a_half_times_the_least_error() -> None:
