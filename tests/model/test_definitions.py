@@ -32,6 +32,7 @@ from callgrove.model.formulas import (
     Operand,
     OverProfiles,
     Total,
+    _power,
     render,
 )
 from callgrove.model.metrics import TAU_ATOMIC, Aggregation, Metric, Metrics, Scope
@@ -455,3 +456,10 @@ def test_names_that_are_near_are_asked_for_once() -> None:
     assert names.find_near("time") == "; did you mean '`time (sec)`'?"
     assert names.find_near("t") == "; did you mean '`t of a very long description`'?"
     assert names.find_near("x") == ""
+
+
+def test_powers_have_no_value_where_they_divide_by_nothing() -> None:
+    base, exponent = np.array([0.0, 2.0, 0.0, -2.0, np.nan, 1.0]), np.array([-1.0, -1.0, 2.0, 2.0, 0.0, np.nan])
+    with np.errstate(all="ignore"):
+        found = _power(base, exponent)
+    np.testing.assert_array_equal(found, [np.nan, 0.5, 0.0, 4.0, np.nan, np.nan])

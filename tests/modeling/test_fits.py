@@ -17,6 +17,7 @@ from callgrove.modeling.fitting import model_study
 from callgrove.modeling.functions import Exponents, candidates
 from callgrove.modeling.least_squares import centre, design, multi_costs, solve
 from callgrove.modeling.options import ModelOptions
+from callgrove.modeling.scaling import lines_of
 from callgrove.modeling.single import fit_series
 from tests.exhaustive import try_examples
 from tests.modeling.series import X, study_of_many, terms_of
@@ -166,3 +167,11 @@ def test_an_error_at_a_point_that_is_0_is_infinite_and_none_is_0() -> None:
     assert costs.re.tolist() == [pytest.approx(0.5 / 3), np.inf]
     assert costs.rrss.tolist() == [0.25, np.inf]
     assert costs.smape.tolist() == pytest.approx([200 / 3 * 1 / 5, 200 / 3 * (1 + 1 / 5)])
+
+
+def test_the_smallest_line_of_a_parameter_is_that_where_all_others_are_smallest() -> None:
+    points = np.array([(x, q, r) for q in (20.0, 10.0) for r in (3.0, 1.0) for x in (4.0, 8.0, 16.0)])
+    first, second, third = lines_of(points, "smallest")
+    assert (first.x.tolist(), [group.tolist() for group in first.groups]) == ([4, 8, 16], [[9], [10], [11]])
+    assert (second.x.tolist(), [group.tolist() for group in second.groups]) == ([20, 10], [[3], [9]])
+    assert (third.x.tolist(), [group.tolist() for group in third.groups]) == ([3, 1], [[6], [9]])
