@@ -124,3 +124,10 @@ def test_slices() -> None:
 def test_a_table_costs_no_numpy_import() -> None:
     program = "import sys, callgrove.model.table; sys.exit('numpy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+def test_only_tables_of_the_same_columns_are_put_together() -> None:
+    one, two = Table.from_rows(["a"], [(1,)]), Table.from_rows(["a"], [(2,)])
+    assert list(Table.concatenate([one, two]).rows()) == [(1,), (2,)]
+    with pytest.raises(ValueError, match="zip"):
+        Table.concatenate([one, Table.from_rows(["a", "b"], [(2, 3)])])

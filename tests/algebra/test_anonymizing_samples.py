@@ -27,11 +27,15 @@ QUICK = {
     "caliper": ["public/caliper/lulesh-annotation-profile.json", "public/caliper/spotdb_0.cali"],
     "chrome-json": ["own/chrome/viztracer.json.gz", "own/chrome/torch_stack.json.gz"],
     "cube": ["public/cubelib/proxy.cubex"],
+    "extrap-binary3": ["public/extrap/input/experiment_3"],
     "extrap-experiment": ["public/extrap/experiments/two_parameter3.txt.extra-p"],
+    "extrap-json": ["public/extrap/json/new/input2.json"],
     "folded": ["own/folded/quirks.folded"],
     "hpcrun": ["public/hpctoolkit/meas/small.m"],
+    "hpcstruct": ["public/hpctoolkit/meas/small.m/structs/testmeas-small.hpcstruct"],
     "hpctoolkit-legacy": ["public/hatchet/hpctoolkit-cpi-database"],
     "hpctoolkit-release": ["own/hpctoolkit-release/mpi4.d"],
+    "nsight": ["public/extrap/nsight/concurrent_example/concurrent.s1/profile1.sqlite"],
     "otf2": ["own/otf2/otf2_2"],
     "perf-script": ["own/perf-variants/variants.script.txt"],
     "perfetto": ["own/perfetto/sdk_like.pftrace"],
@@ -64,9 +68,11 @@ MORE = {
     "hpcrun": ["own/hpcrun-04.00/pth4.m"],
     "hpctoolkit-prerelease": ["own/hpctoolkit-prerelease/mpi4.d", "own/hpctoolkit-prerelease/pth4.d"],
     "hpctoolkit-release": ["own/hpctoolkit-release/pth4.d"],
+    "hpcstruct": ["public/hpctoolkit/meas/loops-cputime-t.m/structs/libc-2.31.so.hpcstruct"],
     "hpctrace": ["public/hpctoolkit/meas/small.m/testmeas-small-000000-000-11ac0300-5560-0.hpctrace"],
     "perf-script": ["own/perf/pth8.script.txt"],
     "rocpd": ["own/rocpd4/v400_rank0.db.xz"],
+    "runs": ["own/scaling/runs", "public/extrap/nsight/concurrent_example"],
 }
 SAMPLES = [
     *(pytest.param(name, file, id=f"{name}-{Path(file).name}") for name, files in QUICK.items() for file in files),
@@ -81,12 +87,12 @@ WORD = re.compile(rb"(?<![A-Za-z0-9_])[A-Za-z_][A-Za-z0-9_]{5,}")  # shorter one
 # Words that formats consist of, where they are in inputs as well, for each format that is written.
 FORMATS = {
     "callgrove": (
-        "GPUCONTEXT INTEGER MultiParameterModeler SQ_WAVES activity allow_combinations_of_sums_and_products "
-        "anonymous application caliper callpaths coefficient collective compare_with_RSS device double "
-        "experiment format hpcrun hpctoolkit implicit inclusive mangled_name measurements "
-        "metrics modelers models modules number p parameters procedure program samples "
-        "single_parameter_point_selection string topologies use_measure use_median values version viztracer "
-        "written"
+        "DOUBLE GPUCONTEXT INTEGER MAXDOUBLE MINDOUBLE MultiParameterModeler SQ_WAVES UINT64 activity "
+        "allow_combinations_of_sums_and_products anonymous application caliper callpaths coefficient "
+        "collective command compare_with_RSS destination device double experiment extrap format hpcrun "
+        "hpctoolkit implicit inclusive mangled_name measurements metrics modelers models modules number p "
+        "parameters procedure program regions registers samples single_parameter_point_selection source "
+        "string topologies use_measure use_median values version viztracer written"
     ),
     "chrome-json": (
         "displayTimeUnit labels process_labels process_name process_sort_index sort_index thread_name "
@@ -98,13 +104,14 @@ FORMATS = {
         "topologies uniq_name version"
     ),
     "extrap-experiment": (
-        "MultiParameterFunction MultiParameterHypothesis MultiParameterModeler _costs_are_calculated "
-        "_use_measure _use_median allow_combinations_of_sums_and_products annotations coefficient "
-        "compare_with_RSS compound_terms constant_coefficient coordinate exponent hypothesis logarithm "
-        "maximum measurements median minimum modeler modelers models parameter_term_pairs parameters "
-        "polynomial repetitions simple_terms single_parameter_point_selection term_type use_measure "
-        "use_median values"
+        "MultiParameterFunction MultiParameterHypothesis MultiParameterModeler SingleParameterFunction "
+        "_costs_are_calculated _use_measure _use_median allow_combinations_of_sums_and_products "
+        "annotations coefficient compare_with_RSS compound_terms constant_coefficient coordinate exponent "
+        "hypothesis logarithm maximum measurements median minimum modeler modelers models "
+        "parameter_term_pairs parameters polynomial repetitions simple_terms "
+        "single_parameter_point_selection term_type use_measure use_median values"
     ),
+    "extrap-json": "measurements parameters values",
     "extrap-json-old": (
         "callpath_id callpaths coordinate_id coordinates measurements metric_id metrics parameter_id "
         "parameter_value parameter_value_pairs parameters"
@@ -132,7 +139,7 @@ FORMATS = {
     "hpctrace": "HPCRUN trace______01",
     "otf2": "traces written",
     "perfetto": "",
-    "rocpd": "Linux schema_version",
+    "rocpd": "Linux schema_version unknown thread",
 }
 # Words of our own tables: kinds of contexts and places, what places without a name are called, what is left out.
 TABLES_HAVE = (
@@ -195,13 +202,13 @@ def unpack(path: Path, folder: Path) -> Path:
     return out
 
 
-def words_left(path: Path, name: str, target: str, folder: Path) -> set[str]:
-    """Return what of an input is in what is made of it, and is not on the list."""
+def words_left(path: Path, name: str, target: str, folder: Path, original: Path | None = None) -> set[str]:
+    """Return what of an input is in what is made of it, and is not on the list; words are those of the original."""
     out = folder / "written"
     code, _, text = run("anonymize", str(path), str(out), "--from", name, "--to", target)
     assert code == 0, text
     before, after = open_path(path, from_format=name), open_path(out, from_format=target)
-    words = {word.decode() for word in set(WORD.findall(contents(path))) & set(WORD.findall(contents(out)))}
+    words = {word.decode() for word in set(WORD.findall(contents(original or path))) & set(WORD.findall(contents(out)))}
     texts = {text for text in texts_in(before) & texts_in(after) if re.search("[A-Za-z]", text)}
     metrics = names_of_metrics(before)
     return {one for one in words | texts if one not in metrics and not is_allowed(one, target)}
@@ -217,5 +224,21 @@ def test_no_text_of_a_sample_is_left(name: str, file: str, own: bool, shared: Pa
     assert left == set()
 
 
+@pytest.mark.parametrize("file", [QUICK["cube"][0], QUICK["chrome-json"][1], QUICK["extrap-json"][0]])
+def test_no_text_of_a_sample_is_left_of_our_own_folder(file: str, shared: Path, tmp_path: Path) -> None:
+    code, _, text = run("convert", str(shared / "data" / file), str(tmp_path / "in.cgrove"))
+    assert code == 0, text
+    assert words_left(tmp_path / "in.cgrove", "callgrove", "callgrove", tmp_path, shared / "data" / file) == set()
+
+
 # For formats that are only read: one that is written.
-NATIVE = {"caliper": "cube", "hpctoolkit-legacy": "hpctoolkit-release", "perf-script": "folded", "tau": "cube"}
+NATIVE = {
+    "caliper": "cube",
+    "extrap-binary3": "extrap-experiment",
+    "hpcstruct": "hpctoolkit-release",
+    "hpctoolkit-legacy": "hpctoolkit-release",
+    "nsight": "rocpd",
+    "perf-script": "folded",
+    "runs": "extrap-text",
+    "tau": "cube",
+}

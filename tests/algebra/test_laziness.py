@@ -18,7 +18,20 @@ from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Scope
 from callgrove.model.traces.events import Traces
 from callgrove.model.values import Block, DenseBlock, SparseBlock, ValueBackend
-from tests.algebra.reference import cube_a, cube_b, is_sound, notes, stored
+from tests.algebra.reference import (
+    TIME_A,
+    TIME_B,
+    TREE_A,
+    TREE_B,
+    VISITS_A,
+    VISITS_B,
+    cube,
+    cube_a,
+    cube_b,
+    is_sound,
+    notes,
+    stored,
+)
 
 
 class Watched:
@@ -96,6 +109,30 @@ def test_what_is_stored_by_metric_is_read_by_metric() -> None:
     whole = [(profiles, rows) for profiles, rows in seen.asked if profiles > 0]
     assert whole == [(4, 1)] * 3  # visits, time, onlyA: each once, over all profiles
     assert stored(cut(a, prunes=["foo"])) == stored(cut(cube_a(extremes=False), prunes=["foo"]))
+
+
+def test_two_profiles_are_enough_to_read_by_metric() -> None:
+    a, seen = watched(
+        cube("A", TREE_A, [row[:2] for row in VISITS_A], [row[:2] for row in TIME_A], ranks=[0], extremes=False),
+        by_metric=True,
+    )
+    b, _ = watched(
+        cube("B", TREE_B, [row[:2] for row in VISITS_B], [row[:2] for row in TIME_B], ranks=[0], extremes=False),
+        by_metric=True,
+    )
+    stored(diff(a, b))
+    assert [asked for asked in seen.asked if asked[0] > 0] == [(2, 1)] * 2  # visits, time: each once
+
+
+def test_tiles_are_as_large_as_what_is_stored_allows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not as what could be stored: few contexts have a value."""
+    a, seen = watched(example(ranks=4, threads=2))
+    n_stored = a.values.backend.n_stored()
+    assert n_stored is not None
+    assert 2 * n_stored < len(a.contexts) * len(a.profiles) * len(a.metrics)
+    monkeypatch.setattr(tiles, "TILE_VALUES", n_stored)
+    stored(mean(a))
+    assert max(n for n, _ in seen.asked) == len(a.profiles)
 
 
 def test_one_profile_needs_one_profile() -> None:

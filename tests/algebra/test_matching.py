@@ -266,3 +266,25 @@ def test_a_part_keeps_the_places_of_its_profiles() -> None:
     assert found.system.name == ("M", "n1", "rank 1", "t1")
     assert found.system.topologies[0].coordinates.tolist() == [[1]]
     assert names_above(found, 0) == ["M", "n1", "rank 1", "t1"]
+
+
+def test_without_a_scope_of_both_there_is_the_exclusive_one_alone() -> None:
+    """What no input stores and nobody asks for is not added."""
+    function = tiny("a.d", [tuple_of(0)], [Metric("time", Scope.FUNCTION, "sec")], values=[5.0])
+    inclusive = tiny("b.d", [tuple_of(0)], [Metric("time", Scope.INCLUSIVE, "sec")], values=[2.0])
+    found = diff(function, inclusive)
+    assert [(row.name, row.scope) for row in found.metrics] == [("time", Scope.EXCLUSIVE)]
+    assert at(found, "main", "time") == [3.0]
+    assert notes(found) == "lost: metric time: scope function, which cannot be had for all inputs"
+
+
+def test_units_that_differ_are_refused_by_merge_unless_they_are_to_be_ignored() -> None:
+    seconds, bytes_ = (tiny(name, [tuple_of(0)], [Metric("cost", Scope.EXCLUSIVE, name)]) for name in ("sec", "B"))
+    with pytest.raises(UsageError, match=r"metric cost: is in 'sec' in sec, in 'B' in B; ignore=.* takes the"):
+        merge(seconds, bytes_)
+    assert at(merge(seconds, bytes_, ignore=["unit"]), "main", "cost") == [1.0]
+
+
+def test_nothing_is_lost_where_there_are_no_traces() -> None:
+    a, b = tiny("a", [tuple_of(0)]), tiny("b", [tuple_of(0)])
+    assert notes(mean(a, b)) == notes(diff(a, b)) == ""

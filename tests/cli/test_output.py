@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
+from callgrove.cli.main import main
 from callgrove.cli.options import TABLE_FORMATS, TableOutput
-from callgrove.cli.output import emit, replacing, stdout_look
+from callgrove.cli.output import emit, emit_text, replacing, stdout_look
 from callgrove.errors import UsageError
 from callgrove.model.table import UNCOUNTED, Table, first_rows
 from callgrove.render import Look
@@ -229,6 +230,36 @@ def test_names_do_nothing_to_a_terminal(
     assert "\x1b" not in shown
     assert "\x07" not in shown
     assert "clear" in shown
+
+
+def test_texts_do_nothing_to_a_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sentences, dumps and reports that are not tables."""
+    path = tmp_path / f"{HOSTILE}.folded"
+    path.write_text(f"main;{HOSTILE};f 5\nmain;{HOSTILE} 9\n")
+    study = tmp_path / "study.txt"
+    study.write_text(f"PARAMETER p\nPOINTS 1 2 4 8 16\nMETRIC t\nREGION {HOSTILE}\n" + "DATA 1\n" * 5)
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    for words in (
+        ["explain", str(path)],
+        ["explain", str(path), "--format", "markdown"],
+        ["why", str(path), str(path)],
+        ["dump", str(path)],
+        ["dump", str(path), "--format", "text"],
+        ["model", str(study), "--print", "all"],
+        ["info", str(path), "--format", "json"],
+        ["completion", "--metrics", str(path)],
+    ):
+        main(words)
+        said = capsys.readouterr()
+        for text in (said.out, said.err):
+            assert "\x1b" not in text, words
+            assert "\x07" not in text, words
+    monkeypatch.undo()
+    emit_text([HOSTILE], None)
+    assert capsys.readouterr().out == HOSTILE  # of a pipe
 
 
 def test_files_and_pipes_get_names_as_they_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

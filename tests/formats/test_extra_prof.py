@@ -30,6 +30,8 @@ def pack(value: Any) -> bytes:
         return head + b"".join(map(pack, value))
     if isinstance(value, float):
         return b"\xcb" + struct.pack(">d", value)
+    if value < 0:
+        return struct.pack("b", value)
     return bytes([value]) if value < 128 else b"\xcf" + struct.pack(">Q", value)
 
 
@@ -106,6 +108,26 @@ def test_threads_below_a_caller_are_said(tmp_path: Path) -> None:
     experiment = read(write(tmp_path, root))
     assert costs(experiment, "time") == {"main->work": 270}
     assert "1 callers have less than their calls" in experiment.warnings[0].text
+
+
+@pytest.mark.parametrize(
+    ("calls", "text"),
+    [
+        ([node("f", [], [10, -3])], "a number from 0 on, or numbers of threads, found \\[10, -3\\]"),
+        ([["f", [], 0, 0, [10, 3], [1], [0, 0]]], "as many durations as numbers of visits"),
+        ([node("f", [], -1)], "a number from 0 on"),
+    ],
+)
+def test_numbers_that_cannot_be_are_refused(calls: list[Any], text: str, tmp_path: Path) -> None:
+    with pytest.raises(CorruptFile, match=text):
+        read(write(tmp_path, node("", calls, 0)))
+
+
+def test_nodes_of_unknown_types_are_told(tmp_path: Path) -> None:
+    calls = [node("f", [], 10, 19), node("g", [], 10, 0, 4), node("h", [], 10, 8, 3)]
+    experiment = read(write(tmp_path, node("", calls, 0)))
+    [warning] = experiment.warnings
+    assert str(warning.text).startswith("2 nodes are of a type or have flags that are not known")
 
 
 def test_counters_and_energy(tmp_path: Path) -> None:

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from callgrove.examples import example, gpu_example
-from callgrove.formats.plausibility import find_implausible
+from callgrove.examples import example, gpu_example, study_example
+from callgrove.formats.plausibility import find_implausible, find_odd_entries
+from callgrove.formats.registry import check
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Metric, Scope
+from callgrove.model.study.series import Study
 from callgrove.model.values import ArrayValues, SparseBlock, Values
 from tests.formats.damage import run
 
 
-def told(experiment: Experiment) -> list[tuple[str, str]]:
+def told(experiment: Experiment | Study) -> list[tuple[str, str]]:
     return [(problem.section, problem.text) for problem in find_implausible(experiment)]
 
 
@@ -96,3 +100,68 @@ def test_notes_are_no_damage(tmp_path: Any) -> None:
     code, table, _ = run("check", str(path), "--from", "folded")
     assert code == 0
     assert "characters that names do not have" in " ".join(table.split())
+
+
+def test_bytes_that_are_not_text_are_told(tmp_path: Path) -> None:
+    """Readers of text write them as escapes; in paths of Windows these are no such bytes."""
+    path = tmp_path / "a.folded"
+    path.write_bytes(b"main;f\xedo 5\nmain;C:\\x86\\bin 3\nmain;gr\xc3\xb6n 2\n")
+    rows = [row for row in check(path, "folded").rows() if row[2] == "names"]
+    [(severity, _, _, text)] = rows
+    assert severity == "note"
+    assert text == "1 of 4 have characters that names do not have, such as 'f\\\\xedo'"
+
+
+def repeated(*odd: list[float], usual: float = 1.0) -> Study:
+    """Twelve measurements of three repetitions that scatter by 1 %, and odd ones."""
+    cells = [*([[x * usual, 1.01 * x * usual, 0.99 * x * usual] for x in range(1, 13)]), *odd]
+    points = [(x,) for x in range(len(cells))]
+    return Study.from_values(["p"], points, [("main", "time", point, cell) for point, cell in enumerate(cells)])
+
+
+@pytest.mark.parametrize(
+    ("odd", "text"),
+    [
+        ([14.0, 14.1, 54.1], "one of 13 measurements has a repetition far from its others, and no other one has"),
+        ([14.0, 14.1, 4.1], "one of 13 measurements has a repetition far from its others, and no other one has"),
+        ([14.0, 14.1, 14.2, 14.3], "one of 13 measurements has 4 repetitions, all others 3"),
+        ([14.0, 14.1, -14.2], "one of 13 measurements has a repetition far from its others, and no other one has"),
+        ([14.0, 14.1, 1e200], "1 of 13 have a size that nothing measured has"),
+    ],
+)
+def test_one_odd_measurement_of_a_study_is_told(odd: list[float], text: str) -> None:
+    assert ("values of time", text) in told(repeated(odd))
+
+
+def test_studies_that_scatter_have_nothing_odd() -> None:
+    for study in (study_example(), repeated(), repeated([14.0, 14.1]), repeated([14.0, 15.0, 18.0])):
+        assert told(study) == []
+    scattering = repeated([14.0, 14.1, 54.1], [14.0, 14.1, 34.1])
+    assert told(scattering) == []  # not one alone
+    assert told(repeated([0.0, 0.0, 5.0])) == []  # where most of it is nothing, anything is far
+    rare = Study.from_values(["p"], [(1,), (2,)], [("f", "t", 0, [1.0, 1.0, 9.0]), ("f", "t", 1, [1.0, 1.0])])
+    assert told(rare) == []  # too few to tell
+
+
+def test_what_is_odd_in_a_folder_is_told(tmp_path: Path) -> None:
+    run_folder, elsewhere = tmp_path / "run.d", tmp_path / "elsewhere"
+    example(ranks=2).write(str(run_folder))
+    assert list(find_odd_entries(run_folder)) == []
+    elsewhere.mkdir()
+    (run_folder / "trace.db").rename(run_folder / "trace.db.1")
+    (run_folder / "trace.db").symlink_to("trace.db.1")  # stays inside
+    (run_folder / "profile.db").rename(elsewhere / "p")
+    (run_folder / "profile.db").symlink_to("../elsewhere/p")
+    (run_folder / "lost").symlink_to("nowhere")
+    (run_folder / "round").symlink_to("round")
+    os.mkfifo(run_folder / "pipe")
+    (run_folder / "zero").symlink_to("/dev/zero")
+    rows = [(Path(row[1]).name, row[3]) for row in check(run_folder).rows() if row[2] == "files"]
+    assert sorted(rows) == [
+        ("lost", "a link that leads nowhere"),
+        ("pipe", "a pipe, a socket or a device; it is not read"),
+        ("profile.db", f"a link that leads out of the folder, to '{elsewhere}/p'"),
+        ("round", "a link that leads nowhere"),
+        ("zero", "a pipe, a socket or a device; it is not read"),
+    ]
+    assert list(find_odd_entries(run_folder / "profile.db")) == []  # what the user names may be a link

@@ -93,7 +93,7 @@ def look(path: Path, format_: str) -> Look:
     try:
         problems = tuple(_words(problem, path) for problem in check_path(path, format_)[1])
         opened = open_path(path, from_format=format_)
-        strange = find_implausible(opened) if isinstance(opened, Experiment) and not opened.damage else ()
+        strange = () if isinstance(opened, Experiment) and opened.damage else find_implausible(opened)
         return Look(problems, frozenset(_words(note, path) for note in strange), _digest(path, opened))
     except CallgroveError as error:
         return Look((("refused", str(error)),), frozenset(), "")

@@ -15,6 +15,7 @@ from callgrove.errors import NotEvaluated, UsageError
 from callgrove.model.definitions import (
     MOST_LEVELS,
     DefinitionError,
+    Names,
     UserFormula,
     define,
     defined_name,
@@ -31,6 +32,7 @@ from callgrove.model.formulas import (
     Operand,
     OverProfiles,
     Total,
+    _power,
     render,
 )
 from callgrove.model.metrics import TAU_ATOMIC, Aggregation, Metric, Metrics, Scope
@@ -445,3 +447,19 @@ def test_values_of_single_profiles() -> None:
     assert made.matrix("y", Scope.EXCLUSIVE)[1].tolist() == [0.5, 0.3, 7 / 30, 0.2]
     assert made.matrix("z", Scope.INCLUSIVE)[0].tolist() == [100 * t / 39 for t in (31, 25, 39, 33)]
     assert np.isnan(made.matrix("x", Scope.EXCLUSIVE)[0]).tolist() == [False, True, False, True]
+
+
+def test_names_that_are_near_are_asked_for_once() -> None:
+    """Those that begin with the word as well, however long they are."""
+    known = ("time (sec)", "t of a very long description", "visits")
+    names = Names(Metrics(tuple(Metric(name, Scope.EXCLUSIVE) for name in known)))
+    assert names.find_near("time") == "; did you mean '`time (sec)`'?"
+    assert names.find_near("t") == "; did you mean '`t of a very long description`'?"
+    assert names.find_near("x") == ""
+
+
+def test_powers_have_no_value_where_they_divide_by_nothing() -> None:
+    base, exponent = np.array([0.0, 2.0, 0.0, -2.0, np.nan, 1.0]), np.array([-1.0, -1.0, 2.0, 2.0, 0.0, np.nan])
+    with np.errstate(all="ignore"):
+        found = _power(base, exponent)
+    np.testing.assert_array_equal(found, [np.nan, 0.5, 0.0, 4.0, np.nan, np.nan])

@@ -8,6 +8,7 @@ import pytest
 from bench.advising import width_ratios
 from bench.simulation import X, disturb, plant, study_of_values
 from callgrove.errors import UsageError
+from callgrove.modeling import advice
 from callgrove.modeling.advice import advice_table, advise, candidates_of
 from callgrove.modeling.fitting import Models, model_study
 from tests.modeling.series import grid, study_of
@@ -91,3 +92,11 @@ def test_three_parameters_have_the_cheapest_points_one_step_beyond() -> None:
 def test_advice_beats_chance() -> None:
     """By a factor of about 1.4 in the logarithmic width, for the same cost; a few studies show it less exactly."""
     assert np.exp(np.log(width_ratios(12, 31_337)).mean()) > 1.2
+
+
+@pytest.mark.parametrize(
+    ("largest", "values"),
+    [(8.0, {16.0, 32.0, 64.0, 128.0}), (0.5, {1.0, 2.0, 4.0, 8.0}), (0.0, {1.0, 2.0, 4.0, 8.0}), (-3.0, set())],
+)
+def test_larger_values_of_a_parameter(largest: float, values: set[float]) -> None:
+    assert advice._double(largest) == values

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -9,12 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from callgrove.arrays import Floats
 from callgrove.modeling import fitting, single
 from callgrove.modeling import least_squares as designs
 from callgrove.modeling.fitting import model_study
 from callgrove.modeling.functions import Exponents, candidates
-from callgrove.modeling.least_squares import centre, design, solve
+from callgrove.modeling.least_squares import centre, design, multi_costs, solve
 from callgrove.modeling.options import ModelOptions
+from callgrove.modeling.scaling import lines_of
 from callgrove.modeling.single import fit_series
 from tests.exhaustive import try_examples
 from tests.modeling.series import X, study_of_many, terms_of
@@ -136,3 +139,39 @@ def test_progress_is_told_block_by_block_and_blocks_change_nothing(
     models = model_study(study, ModelOptions(modeler=modeler), progress=lambda *words: told.append(words))
     assert told == [("fitting models", done, 10) for done in (4, 8, 10)]
     assert np.array_equal(models.predict(study.points), whole.predict(study.points))
+
+
+def test_only_columns_that_depend_on_each_other_are_solved_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four columns are beyond the bound that needs no decomposition: their singular values decide."""
+    asked: list[int] = []
+    lstsq = designs.by_lstsq
+
+    def watch(columns: Sequence[Floats], y: Floats) -> Floats:
+        asked.append(len(columns))
+        return lstsq(columns, y)
+
+    monkeypatch.setattr(designs, "by_lstsq", watch)
+    rng = np.random.default_rng(5)
+    columns, y = rng.uniform(1, 9, (4, 12, 20)), rng.uniform(1, 9, (12, 20))
+    columns[3, :, 7] = columns[0, :, 7] + 2 * columns[1, :, 7]
+    found = solve([centre(column) for column in columns], centre(y))
+    assert len(asked) == 1
+    for series in range(20):
+        matrix = np.column_stack([np.ones(12), *columns[:, :, series]])
+        assert np.allclose(found[:, series], np.linalg.lstsq(matrix, y[:, series], rcond=None)[0])
+
+
+def test_an_error_at_a_point_that_is_0_is_infinite_and_none_is_0() -> None:
+    y = np.array([[0.0, 0.0], [2.0, 2.0], [4.0, 4.0]])
+    costs = multi_costs(np.array([[0.0, 1.0], [3.0, 3.0], [4.0, 4.0]]), y, np.array([8.0, 8.0]), 1)
+    assert costs.re.tolist() == [pytest.approx(0.5 / 3), np.inf]
+    assert costs.rrss.tolist() == [0.25, np.inf]
+    assert costs.smape.tolist() == pytest.approx([200 / 3 * 1 / 5, 200 / 3 * (1 + 1 / 5)])
+
+
+def test_the_smallest_line_of_a_parameter_is_that_where_all_others_are_smallest() -> None:
+    points = np.array([(x, q, r) for q in (20.0, 10.0) for r in (3.0, 1.0) for x in (4.0, 8.0, 16.0)])
+    first, second, third = lines_of(points, "smallest")
+    assert (first.x.tolist(), [group.tolist() for group in first.groups]) == ([4, 8, 16], [[9], [10], [11]])
+    assert (second.x.tolist(), [group.tolist() for group in second.groups]) == ([20, 10], [[3], [9]])
+    assert (third.x.tolist(), [group.tolist() for group in third.groups]) == ([3, 1], [[6], [9]])

@@ -10,6 +10,7 @@ import pytest
 from bench.simulation import KINDS, disturb, plant, study_of_values
 from callgrove.errors import UsageError
 from callgrove.modeling.fitting import Caution, Models, model_study
+from callgrove.modeling.improved.repetitions import PooledSkew, Repetitions, observe
 from callgrove.modeling.improved.series import quantiles_at
 from callgrove.modeling.options import DETECTED, ModelOptions
 from callgrove.modeling.prediction import fit_beside, predict, target_of
@@ -97,6 +98,57 @@ def test_two_parameters() -> None:
     at = np.array([[128.0, 100.0]])
     low, high = quantiles_at(models.study, models.series, at)[:, 0, 0]
     assert low < 5 + 2 * 128 + 0.25 * 12800 < high < 1.02 * low
+
+
+def test_each_of_two_parameters_has_terms_of_its_own() -> None:
+    points = grid(X, (10, 20, 30, 40, 50))
+    values = [[(300 + 2 * p**2 + 500 * np.log2(q)) * (1 + e) for e in (0, 0.001, -0.001)] for p, q in points]
+    models = model_study(study_of(values, points, ("p", "q")), IMPROVED)
+    assert terms_of(models) == pytest.approx({"": 300, "p^2": 2, "log2(q)^1": 500}, rel=1e-3)
+
+
+def test_series_of_few_repetitions_say_nothing_of_the_noise_of_others() -> None:
+    """Three repetitions each: mean and minimum say nothing of the shape of noise, of any number of series."""
+    shape = (8, 5)
+    values = 100 + np.array([-1.0, -1.0, 2.0])
+
+    def known(std: float) -> Repetitions:
+        return Repetitions(np.full(shape, 100.0), np.full(shape, values.min()), np.full(shape, std), np.full(shape, 3))
+
+    pooled = PooledSkew.empty(1)
+    pooled.add(known(float(values.std())), np.zeros(8, np.int64))
+    assert pooled.n_series.tolist() == [0]
+    four = Repetitions(*(getattr(known(1.0), name) for name in ("mean", "minimum", "std")), np.full(shape, 4))
+    pooled.add(four, np.zeros(8, np.int64))
+    assert pooled.n_series.tolist() == [8]
+    assert pooled.means() == pytest.approx([np.sqrt(4 / 3)])  # 1 % and 1 % below the mean, of 4 repetitions
+
+
+def test_the_errors_of_two_parameters_are_those_of_the_function() -> None:
+    points = grid(X, (10, 20, 30, 40, 50))
+    waves = np.resize([1.0, 1.02, 0.97, 1.01], len(points))
+    values = [(5 + 2 * p + 0.25 * p * q) * wave for (p, q), wave in zip(points, waves, strict=True)]
+    models = model_study(study_of(values, points, ("p", "q")), IMPROVED)
+    assert set(terms_of(models)) == {"", "p^1", "p^1*q^1"}
+    fitted, y = models.predict(np.array(points, np.float64))[0], np.array(values)
+    assert models.costs.rss[0] == pytest.approx(((fitted - y) ** 2).sum())
+    assert models.costs.smape[0] == pytest.approx((np.abs(fitted - y) / (fitted + y)).mean() * 200)
+
+
+@pytest.mark.parametrize(
+    ("deviations", "one_sided"),
+    [([-2, -1, 0, 3], False), ([-2, -1.5, 0.5, 3], True), ([-1, -1, -1, 3], True), ([-3, 1, 1, 1], False)],
+)
+def test_noise_is_one_sided_beyond_the_limit_for_so_many_repetitions(deviations: list[float], one_sided: bool) -> None:
+    """R is the standard deviation (of n - 1) over what the mean lies above the minimum: 1.080 and 1.137 for the first
+    two. Of 4 normal numbers the largest is 1.02938 above their mean, as a rule: the limit is
+    0.965 * sqrt(4 / (3 * 1.02938)) = 1.098."""
+    values = 100 + np.array(deviations)
+    shape = (1, 5)
+    repetitions = Repetitions(
+        np.full(shape, values.mean()), np.full(shape, values.min()), np.full(shape, values.std()), np.full(shape, 4)
+    )
+    assert observe(repetitions).one_sided.tolist() == [one_sided]
 
 
 def test_what_it_cannot_fit_is_extra_ps_model() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
@@ -12,9 +14,9 @@ from callgrove.model.study.series import Study
 from callgrove.modeling.fitting import model_study
 from callgrove.modeling.improved.repetitions import repetitions_of
 from callgrove.modeling.judgement import Trust, judge, misfit_floors, noise_floors
-from callgrove.modeling.near_equals import spread_at
+from callgrove.modeling.near_equals import NEARLY, spread_at
 from callgrove.modeling.options import ModelOptions
-from callgrove.modeling.prediction import predict, runner_ups, target_of
+from callgrove.modeling.prediction import near_equals_of, predict, runner_ups, target_of
 from callgrove.modeling.ranking import RANKINGS, rank
 from tests.modeling.series import X, grid, study_of, study_of_many
 
@@ -244,3 +246,37 @@ def test_three_parameters_are_trusted_no_further_than_fair() -> None:
     assert judged.text(0) == "fair: no interval is known"
     far = judge(model_study(study), np.array([1024.0, 5.0, 5.0]))
     assert far.text(0) == "poor: no interval is known, 16 times beyond what was measured"
+
+
+def test_nothing_measured_has_no_near_equals() -> None:
+    models = model_study(study_of([np.inf, np.inf]), ModelOptions())
+    assert len(near_equals_of(models, 0).smape) == 0
+    assert len(runner_ups(models, 0)) == 0
+
+
+def test_the_constant_is_a_near_equal_up_to_one_and_a_half_times_the_least_error() -> None:
+    """With one term for each parameter, every function is fitted here by numpy.linalg.lstsq. The wave that the two
+    parameters add to is so strong that the ratio of errors goes through 1.5 in small steps."""
+    points = np.array(grid((1, 2, 3, 4), (1, 2, 3, 4)), np.float64)
+    p, q = points.T
+    at = np.array([[40.0, 40.0]])
+    options = ModelOptions(powers=(Fraction(1),), logs=(Fraction(0),))
+    columns = {"": [], "p": [p], "q": [q], "pq": [p * q], "p+q": [p, q], "p+pq": [p, p * q], "q+pq": [q, p * q]}
+    wave = np.resize([3.0, -3.0, -3.0, 3.0], 16) * np.repeat([1.0, -1.0, -1.0, 1.0], 4)
+    ratios = []
+    for slope in np.linspace(2.95, 3.05, 11).tolist():
+        y = 100 + slope * (p + q) + wave
+        errors, predicted = {}, {}
+        for name, terms in columns.items():
+            there = [1.0, *({"p": 40.0, "q": 40.0, "pq": 1600.0}[term] for term in name.split("+") if term)]
+            matrix = np.column_stack([np.ones(16), *terms])
+            solution = np.linalg.lstsq(matrix, y, rcond=None)[0]
+            errors[name] = float((np.abs(matrix @ solution - y) / (np.abs(matrix @ solution) + y)).mean() * 200)
+            predicted[name] = float(solution @ there)
+        least = min(errors.values())
+        near = [predicted[name] for name in columns if errors[name] <= NEARLY * least]
+        found = [float(one[0, 0]) for one in spread_at(points, y[None], at, options)]
+        assert found == pytest.approx([min(near), max(near)]), slope
+        ratios.append(errors[""] / least)
+    assert any(NEARLY < ratio < 1.01 * NEARLY for ratio in ratios)
+    assert any(NEARLY / 1.01 < ratio < NEARLY for ratio in ratios)

@@ -4,7 +4,9 @@ The score is the share of those that tests noticed, among those that tests reach
 that is missing, or a change that makes no difference. Unreached are those that no test evaluates in its own process
 or in one that it forked: commands that tests start from scratch do not meet a mutant.
 
-Which tests reach what is kept in build/mutants (`reaching.py`), and is found out first where that is absent.
+Which tests reach what is kept in build/mutants (`reaching.py`), and is found out first where that is absent. No map is
+made for single mutants: `--only 'operands:120 (TiledValues._tiles)' --tests algebra` gives every mutant whose line
+contains that text to all tests of a folder.
 """
 
 from __future__ import annotations
@@ -25,11 +27,13 @@ from tests.mutants.running import (
     Trial,
     choose_mutants,
     choose_tests,
+    find_named,
     try_mutants,
 )
 from tests.requirements import ROOT
 
 MAP = ROOT / "build" / "mutants"
+SEC = 60.0  # of processor time, for all tests of a folder; mutants may take ten times as long
 OUTCOMES = (KILLED, LATE, SURVIVED, UNREACHED, UNDECIDED)
 
 
@@ -43,6 +47,7 @@ def main() -> int:
     parser.add_argument("--mutants", type=int, default=150)
     parser.add_argument("--part", default="", help="of one part only: binary, model, algebra, modeling, record layers")
     parser.add_argument("--module", default="", help="all mutants of the sample that lie in such a module")
+    parser.add_argument("--only", default="", help="not a sample, but the mutants whose line contains this; no map")
     parser.add_argument("--tests", default="", help="comma-separated folders of tests; all that may notice if absent")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="for at most so long after the map is made")
     parser.add_argument("--seed", type=int, default=0, help="the number that the sample comes from")
@@ -52,18 +57,23 @@ def main() -> int:
     begin = time.monotonic()
     folders = [ROOT / "tests" / name for name in options.tests.split(",")]
     files = [file for file in list_tests() if any(folder in (*file.parents, file) for folder in folders)]
-    make_map(MAP, options.processes, files)
-    reached = read_map(MAP, files)
+    if options.only:
+        trials = [Trial(one, [str(file.relative_to(ROOT)) for file in files], SEC) for one in find_named(options.only)]
+    else:
+        make_map(MAP, options.processes, files)
+        reached = read_map(MAP, files)
+        _say(
+            f"{len(reached.names)} tests in {len(files)} files; the map is there after {time.monotonic() - begin:.0f} s"
+        )
+        sample = choose_mutants(options.mutants, options.seed, options.part)
+        trials = [Trial(one, *choose_tests(reached, one)) for one in sample if one.module.endswith(options.module)]
     mapped = time.monotonic()
-    _say(f"{len(reached.names)} tests in {len(files)} files; the map is there after {mapped - begin:.0f} s")
-    sample = choose_mutants(options.mutants, options.seed, options.part)
-    trials = [Trial(one, *choose_tests(reached, one)) for one in sample if one.module.endswith(options.module)]
     counts: Counter[tuple[str, str]] = Counter()
 
     def report(trial: Trial) -> None:
         counts[list_modules()[trial.mutant.module][0], trial.outcome] += 1
-        if trial.outcome not in (KILLED, LATE):
-            _say(f"{trial.outcome}: {trial.mutant} [{len(trial.tests)} tests]")
+        if options.only or trial.outcome not in (KILLED, LATE):
+            _say(f"{trial.outcome}: {trial.mutant} [{len(trial.tests)} {'files' if options.only else 'tests'}]")
 
     try_mutants(trials, options.processes, mapped + options.seconds, report)
     _print_table(counts)

@@ -32,6 +32,7 @@ __all__ = [
     "Trial",
     "choose_mutants",
     "choose_tests",
+    "find_named",
     "try_mutants",
 ]
 
@@ -47,7 +48,7 @@ class Trial:
     """A mutant, the tests that it is given to, and what came of it."""
 
     mutant: Mutant
-    tests: Sequence[str]
+    tests: Sequence[str]  # their names, or those of files of them
     cpu_sec: float  # of the tests without the mutant
     outcome: str = UNDECIDED
     begin: float = field(default_factory=time.monotonic)
@@ -63,6 +64,11 @@ def choose_mutants(n: int, seed: int, part: str = "") -> list[Mutant]:
     modules = list_modules()
     everything = [mutant for mutant in list_mutants() if part in ("", modules[mutant.module][0])]
     return random.Random(seed).sample(everything, min(n, len(everything)))
+
+
+def find_named(text: str) -> list[Mutant]:
+    """Return the mutants whose description, such as "callgrove.model.units:20 (parse): 1  ->  2", contains a text."""
+    return [mutant for mutant in list_mutants() if text in str(mutant)]
 
 
 def choose_tests(reached: ReachedTests, mutant: Mutant) -> tuple[list[str], float]:
@@ -123,14 +129,18 @@ class _Runner:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        items = {item.nodeid: item for item in session.items}
+        items: dict[str, list[pytest.Item]] = {}
+        for item in session.items:
+            for name in (item.nodeid, item.nodeid.partition("::")[0]):
+                items.setdefault(name, []).append(item)
         while self.left or self.running:
             if time.monotonic() > self.deadline:
                 self.left.clear()
             while self.left and len(self.running) < self.n_processes:
                 trial = self.left.pop(0)
                 trial.begin = time.monotonic()
-                self.running[_fork(session, trial, [items[name] for name in trial.tests if name in items])] = trial
+                given = [item for name in trial.tests for item in items.get(name, [])]
+                self.running[_fork(session, trial, given)] = trial
             for child, outcome in self._collect_ended():
                 trial = self.running.pop(child)
                 trial.outcome = outcome

@@ -152,6 +152,8 @@ def prepare(folder: Path, source_dirs: tuple[Path, ...] = (), rules: tuple[PathR
         ("build/src/app.c", "build/app", "", "", True),
         ("build/.git/config", "build/app", "", "", False),
         ("secret.txt", "build/app", "", "", False),
+        ("settings/key", "settings/config", "", "", False),  # the program that a measurement names must be one
+        (".hidden/key", ".hidden/app", "", "", False),
     ],
 )
 def test_sources_are_copied_from_folders_that_the_user_means(
@@ -161,7 +163,7 @@ def test_sources_are_copied_from_folders_that_the_user_means(
     for path in (source, tmp_path / program):
         path.parent.mkdir(parents=True, exist_ok=True)
     if program:
-        (tmp_path / program).write_bytes(b"\x7fELF")
+        (tmp_path / program).write_bytes(b"Host *" if program.endswith("config") else b"\x7fELF")
     measure_source(tmp_path / "m", source, str(tmp_path / program) if program else "/bin/app")
     source.write_text("text\n")
     rules = (PathRule.parse(f"/nowhere={tmp_path / rule}"),) if rule else ()

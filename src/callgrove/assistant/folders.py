@@ -7,10 +7,11 @@ something outside: a link in a folder, or an `index.yaml` that names databases e
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from callgrove.binary.files import walk_folder
 from callgrove.errors import InputError, RefusedInput, UsageError
 from callgrove.formats.gpu.files import INDEX, names_of_files
 from callgrove.model.table import visible
@@ -69,7 +70,7 @@ class Folders:
     def _refuse_references(self, path: Path) -> None:
         if not path.is_dir():
             return self._refuse_index(path)
-        for number, entry in enumerate(_walk(path)):
+        for number, entry in enumerate(walk_folder(path)):
             if number >= MOST_ENTRIES:
                 raise RefusedInput(f"{visible(str(path))}: has more than {MOST_ENTRIES:,} entries; name a part of it")
             if entry.is_symlink() and not self.contains(real := Path(os.path.realpath(entry.path))):
@@ -87,17 +88,3 @@ class Folders:
             if not self.contains(real):
                 outside = f"names {visible(str(real))}, outside of the folders that may be read"
                 raise RefusedInput(f"{visible(str(path))}: {outside}")
-
-
-def _walk(folder: Path) -> Iterator[os.DirEntry[str]]:
-    """Yield all that lies in a folder; links are not followed."""
-    pending = [str(folder)]
-    while pending:
-        try:
-            entries = list(os.scandir(pending.pop()))
-        except OSError:  # whoever reads it says why
-            continue
-        for entry in entries:
-            if entry.is_dir(follow_symlinks=False):
-                pending.append(entry.path)
-            yield entry

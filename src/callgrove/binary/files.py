@@ -16,7 +16,7 @@ import io
 import mmap
 import os
 import stat
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -39,6 +39,7 @@ __all__ = [
     "Source",
     "open_regular",
     "size_of",
+    "walk_folder",
 ]
 
 
@@ -456,3 +457,17 @@ def size_of(path: Path) -> int:
         return path.stat().st_size
     except OSError:
         return 0
+
+
+def walk_folder(folder: Path) -> Iterator[os.DirEntry[str]]:
+    """Yield all that lies in a folder and in those below; links are not followed."""
+    pending = [str(folder)]
+    while pending:
+        try:
+            entries = sorted(os.scandir(pending.pop()), key=lambda entry: entry.name)
+        except OSError:  # whoever reads it says why
+            continue
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                pending.append(entry.path)
+            yield entry

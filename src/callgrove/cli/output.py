@@ -44,11 +44,13 @@ __all__ = [
     "costs_of",
     "cut_table",
     "emit",
+    "emit_drawn",
     "emit_each",
     "emit_of_study",
     "emit_text",
     "filter_chunks",
     "filter_rows",
+    "for_terminal",
     "format_metric_tree",
     "format_place",
     "format_table",
@@ -83,7 +85,7 @@ def emit(
         stream = first_rows(stream, options.limit, n_rows)
     cut: list[int] = []
     look = PLAIN if options.output else stdout_look()
-    emit_text(_render(_count_cut(stream, cut), options, look, caption, workers), options.output)
+    emit_drawn(_render(_count_cut(stream, cut), options, look, caption, workers), options.output)
     if cut and not options.is_for_people:  # data has no place to say so
         note(f"{'' if UNCOUNTED in cut else f'{sum(cut):,} '}more rows were left out by --limit")
 
@@ -129,7 +131,7 @@ def emit_each(tables: Iterable[Table], options: TableOutput, caption: str = "") 
     look = PLAIN if options.output else stdout_look()
     captions = chain([caption], repeat(""))
     pieces = (_render([table], options, look, said) for table, said in zip(tables, captions, strict=False))
-    emit_text(_separate(pieces), options.output)
+    emit_drawn(_separate(pieces), options.output)
 
 
 def _render(
@@ -143,11 +145,16 @@ def _render(
         if options.safe_csv
         else render(tables, cast("TableFormat", options.format), look, caption, workers)
     )
-    return pieces if options.output or not sys.stdout.isatty() else _make_harmless(pieces)
+    return pieces if options.output else for_terminal(pieces)
+
+
+def for_terminal(pieces: Iterable[str]) -> Iterable[str]:
+    """Return data as stdout may show it: where that is a terminal, escape sequences in names are made visible."""
+    return _make_harmless(pieces) if sys.stdout.isatty() else pieces
 
 
 def _make_harmless(pieces: Iterable[str]) -> Iterator[str]:
-    """Yield data as a terminal may show it: escape sequences in names are made visible. Files get them as they are."""
+    """Yield lines in which escape sequences are visible."""
     for piece in pieces:
         yield "\n".join(map(visible, piece.split("\n")))
 
@@ -160,7 +167,12 @@ def _separate(texts: Iterable[Iterable[str]]) -> Iterator[str]:
 
 
 def emit_text(pieces: Iterable[str], output: str | None) -> None:
-    """Print text as it comes, or write it to a file."""
+    """Print text, or write it to a file. Names in it do nothing to a terminal; files and pipes get them as they are."""
+    emit_drawn(pieces if output else for_terminal(pieces), output)
+
+
+def emit_drawn(pieces: Iterable[str], output: str | None) -> None:
+    """Print what was drawn for a terminal, with colours and with visible names, or write it to a file."""
     if output:
         _write_file(pieces, output)
     else:

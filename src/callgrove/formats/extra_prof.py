@@ -42,6 +42,7 @@ SUFFIX = ".extra-prof.msgpack"
 RANKED = re.compile(r"profile(\d{1,9})\.extra-prof\.msgpack")
 N_NODE, N_COUNTERS, N_EXTENDED = 7, 8, 9  # elements of a node; with GPU counters; with further metrics
 OVERLAP_FLAG = 2
+ALL_FLAGS = 3
 
 
 class NodeType(IntEnum):
@@ -108,10 +109,10 @@ def _bad(path: Path, expected: str, actual: object) -> CorruptFile:
 
 
 def _add_up(path: Path, numbers: object) -> float:
-    """Return a number, or the sum of a list of them."""
+    """Return a number, or the sum of a list of them; durations, visits, sizes and counters are never negative."""
     listed = numbers if isinstance(numbers, list) else [numbers]
-    if not all(isinstance(one, int | float) for one in listed):
-        raise _bad(path, "a number, or numbers of threads", numbers)
+    if not all(isinstance(one, int | float) and not one < 0 for one in listed):
+        raise _bad(path, "a number from 0 on, or numbers of threads", numbers)
     return float(sum(listed))
 
 
@@ -121,6 +122,7 @@ class _Tree:
 
     parents: dict[int, int] = field(default_factory=dict)
     numbers: dict[str, dict[int, float]] = field(default_factory=dict)
+    n_unknown: int = 0  # nodes of types or with flags that nobody has defined
 
     def add(self, metric: str, context: int, value: float) -> None:
         if value:
@@ -176,6 +178,7 @@ def _read_tree(path: Path, head: _Head, contexts: _Contexts) -> _Tree:
         kind = KINDS.get(node[2], ContextKind.FUNCTION)
         context = contexts.below(parent, kind, node[0])
         tree.parents[context] = parent
+        tree.n_unknown += not (0 <= node[2] <= NodeType.MEMORY and 0 <= node[3] <= ALL_FLAGS)
         _add_numbers(path, tree, context, node, head)
         waiting += [(context, child) for child in node[1][::-1]]
     return tree
@@ -187,6 +190,8 @@ def _check_node(path: Path, node: object) -> list[Any]:
         raise _bad(path, f"a node of {N_NODE} elements or more", node)
     if not all(isinstance(one, kind) for one, kind in zip(node, kinds, strict=False)):
         raise _bad(path, "a node with name, calls, type and flags", node[:4])
+    if isinstance(node[4], list) and isinstance(node[5], list) and len(node[4]) != len(node[5]):
+        raise _bad(path, "as many durations as numbers of visits: one for each thread", node[4:6])
     return node
 
 
@@ -224,6 +229,7 @@ class _Collector:
         self._contexts = _Contexts(builder)
         self._metrics: dict[str, int] = {}
         self._below: dict[str, int] = {}  # metrics with less than what is below: number of contexts
+        self._n_unknown = 0
         self.n_contexts = 0
 
     def add(self, path: Path) -> None:
@@ -241,6 +247,7 @@ class _Collector:
                 contexts, values = np.fromiter(row, np.int64, len(row)), np.fromiter(row.values(), np.float64, len(row))
                 self._builder.add_values(profile, contexts, self._metric(name), _as_integers(values))
         self.n_contexts += len(tree.parents)
+        self._n_unknown += tree.n_unknown
 
     def _metric(self, name: str) -> int:
         if name not in self._metrics:
@@ -252,6 +259,11 @@ class _Collector:
         for metric, n in self._below.items():
             text = f"{n} callers have less than their calls, as where several threads work at a time; they count as 0"
             self._builder.warn(Severity.NOTE, f"{metric}: {text}")
+        if self._n_unknown:
+            text = (
+                f"{self._n_unknown} nodes are of a type or have flags that are not known; such types count as functions"
+            )
+            self._builder.warn(Severity.NOTE, text)
 
 
 def _as_integers(values: Floats) -> Floats | np.typing.NDArray[np.int64]:

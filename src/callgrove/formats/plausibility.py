@@ -1,29 +1,37 @@
-"""What `check` notes of any experiment that no checksum tells: names and numbers that a measurement hardly has.
+"""What `check` notes of any input that no checksum tells: names and numbers that a measurement hardly has.
 
-names       control characters, and bytes that are not text
-values      no number at all; sizes that no counter or clock has; one that dwarfs all others; few negative ones among
-            many that are not
-sums        an inclusive cost that is less than that of what it includes
+names         control characters, and bytes that are not text
+values        no number at all; sizes that no counter or clock has; one that dwarfs all others; few negative ones among
+              many that are not
+sums          an inclusive cost that is less than that of what it includes
+repetitions   in a study: one far from the others of its point, and one more than at any other point
+files         in a folder: links that lead out of it or nowhere; pipes, sockets, devices
 
 All of these are notes: a genuine tool may have written them.
 """
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
 
 import numpy as np
 
 from callgrove.arrays import ABSENT, Array, Floats
+from callgrove.binary.files import walk_folder
 from callgrove.errors import UsageError
 from callgrove.formats.interface import Problem
 from callgrove.model.experiment import Experiment, Severity
 from callgrove.model.metrics import Aggregation, Metric, Scope
+from callgrove.model.study.series import Study
 
-__all__ = ["find_implausible"]
+__all__ = ["find_implausible", "find_odd_entries"]
 
-STRANGE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ufffd]")
+STRANGE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ufffd\ud800-\udfff]")
+NOT_TEXT = re.compile(r"\\x[89a-f][0-9a-f]")  # how readers write a byte that is not UTF-8
 LEAST, MOST = 1e-100, 1e100  # sizes of values
 DWARFS = 1000.0  # times all other values together
 ENOUGH = 10  # values to compare one with
@@ -31,9 +39,21 @@ FEW = 20  # one negative value in so many is strange; in differences they are us
 TOLERANCE = 1e-6
 
 
-def find_implausible(experiment: Experiment) -> Iterator[Problem]:
+def find_implausible(opened: Experiment | Study) -> Iterator[Problem]:
     """Yield a note for every kind of strange name and for every metric with strange values."""
-    yield from _look_at_names(experiment)
+    yield from _look_at_study(opened) if isinstance(opened, Study) else _look_at_experiment(opened)
+
+
+def _look_at_experiment(experiment: Experiment) -> Iterator[Problem]:
+    regions = experiment.contexts.regions
+    names = {
+        "names": regions.strings,
+        "files": regions.files.paths,
+        "modules": regions.modules,
+        "metrics": tuple(metric.name for metric in experiment.metrics.rows),
+        "places": (*experiment.system.name, *experiment.profiles.name),
+    }
+    yield from _look_at_names(names, experiment.path)
     statistics = [_Values() for _ in experiment.metrics.rows]
     for block in experiment.values.blocks():
         part = block.triples()
@@ -46,20 +66,20 @@ def find_implausible(experiment: Experiment) -> Iterator[Problem]:
                 yield Problem(Severity.NOTE, experiment.path, f"values of {metric.name}", text)
 
 
-def _look_at_names(experiment: Experiment) -> Iterator[Problem]:
-    regions = experiment.contexts.regions
-    kinds = {
-        "names": regions.strings,
-        "files": regions.files.paths,
-        "modules": regions.modules,
-        "metrics": tuple(metric.name for metric in experiment.metrics.rows),
-        "places": (*experiment.system.name, *experiment.profiles.name),
-    }
-    for what, texts in kinds.items():
-        strange = [text for text in texts if STRANGE.search(text)]
+def _look_at_names(names: Mapping[str, Sequence[str]], path: str) -> Iterator[Problem]:
+    for what, texts in names.items():
+        strange = [text for text in texts if _is_strange(text)]
         if strange:
             text = f"{len(strange)} of {len(texts)} have characters that names do not have, such as {strange[0][:60]!r}"
-            yield Problem(Severity.NOTE, experiment.path, what, text)
+            yield Problem(Severity.NOTE, path, what, text)
+
+
+def _is_strange(text: str) -> bool:
+    if STRANGE.search(text):
+        return True
+    return (
+        "\\x" in text and NOT_TEXT.search(text) is not None and "\\" not in NOT_TEXT.sub("", text)
+    )  # no path of Windows
 
 
 class _Values:
@@ -108,3 +128,76 @@ def _look_at_sums(experiment: Experiment, row: int, metric: Metric) -> Iterator[
     np.add.at(below, parent[inside], totals[inside])
     if n := int((below > totals * (1 + TOLERANCE) + LEAST).sum()):
         yield f"{n} contexts cost less than what they contain"
+
+
+# -- studies -----------------------------------------------------------------------------------------------------------
+
+
+FEWEST = 3  # repetitions of which one can be far from the others
+SCATTERS = 30.0  # times as far as those of any other point
+FAR = 0.5  # of the median
+
+
+def _look_at_study(study: Study) -> Iterator[Problem]:
+    names = {"callpaths": study.callpaths, "metrics": study.metrics, "parameters": study.parameters}
+    yield from _look_at_names(names, study.path)
+    for number, metric in enumerate(study.metrics):
+        rows = study.series_metric == number
+        cells = study.present[rows]
+        statistics, counts = _Values(), study.repetitions[rows][cells]
+        statistics.add(study.mean[rows][cells])
+        for text in (*statistics.tell(), *_look_at_repetitions(study, rows, cells), *_look_at_counts(counts)):
+            yield Problem(Severity.NOTE, study.path, f"values of {metric}", text)
+
+
+def _look_at_repetitions(study: Study, rows: Array, cells: Array) -> Iterator[str]:
+    """Yield where one measurement has a repetition that is off by much, and no other by anything near it."""
+    median, low, high, count = (
+        values[rows][cells] for values in (study.median, study.minimum, study.maximum, study.repetitions)
+    )
+    with np.errstate(all="ignore"):
+        ratio = np.maximum(high - median, median - low) / np.abs(median)
+    ratio = np.sort(ratio[(count >= FEWEST) & (median != 0) & np.isfinite(ratio)])
+    if len(ratio) >= ENOUGH and ratio[-1] > FAR and ratio[-1] > SCATTERS * ratio[-2]:
+        yield f"one of {len(ratio)} measurements has a repetition far from its others, and no other one has"
+
+
+def _look_at_counts(counts: Array) -> Iterator[str]:
+    """Yield where one measurement has one repetition more than all others, which have the same number."""
+    if len(counts) > ENOUGH and int(counts.min()) > 1:
+        usual, *more = np.unique(counts).tolist()
+        if more == [usual + 1] and int((counts == more[0]).sum()) == 1:
+            yield f"one of {len(counts)} measurements has {more[0]} repetitions, all others {usual}"
+
+
+# -- folders -----------------------------------------------------------------------------------------------------------
+
+
+MOST_ENTRIES = 1_000_000
+MOST_TOLD = 20
+
+
+def find_odd_entries(path: Path) -> Iterator[Problem]:
+    """Yield what a folder holds beside files and folders: links that lead out of it, whose files are read as if they
+    lay there, links that lead nowhere, and pipes, sockets and devices, which are not read."""
+    if not path.is_dir():
+        return
+    root = Path(os.path.realpath(path))
+    told = (
+        Problem(Severity.NOTE, entry.path, "files", text)
+        for entry in islice(walk_folder(path), MOST_ENTRIES)
+        if (text := _describe_oddity(entry, root))
+    )
+    yield from islice(told, MOST_TOLD)
+
+
+def _describe_oddity(entry: os.DirEntry[str], root: Path) -> str:
+    try:
+        if not (entry.is_dir() or entry.is_file()):
+            is_lost = entry.is_symlink() and not Path(entry.path).exists()
+            return "a link that leads nowhere" if is_lost else "a pipe, a socket or a device; it is not read"
+        if entry.is_symlink() and not (real := Path(os.path.realpath(entry.path))).is_relative_to(root):
+            return f"a link that leads out of the folder, to {str(real)!r}"
+    except (OSError, RuntimeError):  # links that go round in circles
+        return "a link that leads nowhere"
+    return ""

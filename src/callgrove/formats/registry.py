@@ -697,15 +697,17 @@ def check_path(
     options = options or ReadOptions()
     try:
         problems = list(chosen.check(source, options)) if isinstance(chosen, Checks) else []
-        return chosen, [*problems, *_find_implausible(chosen.read(source, options))]
+        return chosen, [*problems, *_find_implausible(chosen.read(source, options), Path(path))]
     except InputError as error:  # so broken that it does not open: that is the finding
         return chosen, [Problem(Severity.DAMAGE, str(path), "opening", error.message)]
 
 
-def _find_implausible(opened: Experiment | Study) -> Iterator[Problem]:
-    """Yield what is strange in an experiment, whatever its format; with damage, strange things are no news."""
-    if isinstance(opened, Experiment) and not opened.damage:
-        yield from importlib.import_module("callgrove.formats.plausibility").find_implausible(opened)
+def _find_implausible(opened: Experiment | Study, path: Path) -> Iterator[Problem]:
+    """Yield what is strange in an input, whatever its format; with damage, strange numbers are no news."""
+    plausibility = importlib.import_module("callgrove.formats.plausibility")
+    yield from plausibility.find_odd_entries(path)
+    if not (isinstance(opened, Experiment) and opened.damage):
+        yield from plausibility.find_implausible(opened)
 
 
 def check(path: str | Path, from_format: str = "", *, salvage: bool = False) -> Table:

@@ -44,7 +44,7 @@ from callgrove.prof.binary_names import (
 )
 from callgrove.prof.nodes import ScopeChains, ScopeTable
 
-__all__ = ["NameCache", "binary_chains"]
+__all__ = ["NameCache", "binary_chains", "is_binary"]
 
 
 # -- cache of names on disk --------------------------------------------------------------------------------------------
@@ -232,6 +232,15 @@ def binary_chains(
     except Exception as error:  # the parser's own errors are of many kinds, and tell what it stumbled over
         reason = f"{type(error).__name__}: {error}"
         raise CorruptFile(path, "ELF", expected="symbols and debugging information", found=reason) from error
+
+
+def is_binary(path: Path) -> bool:
+    """Tell whether a file that may be read is a program or a library."""
+    try:
+        with open_regular(path) as file:
+            return file.read(len(MAGIC)) == MAGIC
+    except OSError:  # not ours to read
+        return False
 
 
 @contextmanager

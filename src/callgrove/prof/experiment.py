@@ -20,7 +20,7 @@ from callgrove.model.metrics import Scope
 from callgrove.model.profiles import DEFAULT_ID_NAMES, Identifier, Interpretation, ProfileKind
 from callgrove.model.traces.events import Samples, Window
 from callgrove.model.values import Block, SparseBlock
-from callgrove.prof.binaries import NameCache
+from callgrove.prof.binaries import NameCache, is_binary
 from callgrove.prof.gpu_samples import with_paths
 from callgrove.prof.metrics import Quantities, add_rows, quantities_of
 from callgrove.prof.nodes import Contexts, Flavour, RawTree, ScopeTable, contexts_of
@@ -281,12 +281,19 @@ class _Preparation:
         return [Path(os.path.realpath(f)) for f in (*self.inputs.folders, *rules, *self.attribution.source_dirs)]
 
     def _program_folders(self) -> list[Path]:
-        """Return the folders that measured programs lie in; none that also holds the user's home."""
+        """Return the folders that measured programs lie in; none that also holds the user's home or is hidden.
+
+        The measurement says which file its program is: only what is one counts, not `~/.ssh/config` or `/etc/hosts`.
+        """
         programs = {file.program_path for file in self.files if file.program_path.startswith("/")}
         places = [where for path in sorted(programs) if (where := self.inputs.locate(path)) is not None]
-        folders = {Path(os.path.realpath(where)).parent for where in places}
+        folders = {Path(os.path.realpath(where)).parent for where in places if is_binary(where)}
         home = Path(os.path.realpath(Path("~").expanduser()))
-        return sorted(folder for folder in folders if not home.is_relative_to(folder) and folder != Path("/"))
+        return sorted(
+            folder
+            for folder in folders
+            if not home.is_relative_to(folder) and folder != Path("/") and not _has_hidden_part(folder)
+        )
 
     def _say_what_lies_elsewhere(self, paths: Sequence[str]) -> None:
         if paths:
@@ -310,7 +317,11 @@ def _is_below(path: Path, folders: Sequence[Path]) -> bool:
 def _is_plainly_below(path: Path, folders: Sequence[Path]) -> bool:
     """Return whether a path lies in one of the folders, and nothing between them is hidden (.git, .env)."""
     rests = [path.relative_to(folder) for folder in folders if path.is_relative_to(folder)]
-    return any(not any(part.startswith(".") for part in rest.parts) for rest in rests)
+    return any(not _has_hidden_part(rest) for rest in rests)
+
+
+def _has_hidden_part(path: Path) -> bool:
+    return any(part.startswith(".") for part in path.parts)
 
 
 def _first(paths: Sequence[str]) -> str:

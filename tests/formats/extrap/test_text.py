@@ -175,3 +175,15 @@ def test_lines_of_millions_of_numbers_are_refused_in_little_memory(line: str, tm
         assert tracemalloc.get_traced_memory()[1] < 20 * path.stat().st_size
     finally:
         tracemalloc.stop()
+
+
+def test_lines_that_add_parameters_or_points_without_end_take_no_longer_each(tmp_path: Path) -> None:
+    """Each line is compared with what was there, not all with all."""
+    with pytest.raises(CorruptFile, match=r"PARAMETER at line 1001: expected at most 1,000 parameters, found 1,001"):
+        read(tmp_path, "".join(f"PARAMETER p{k}\n" for k in range(100_000)))
+    n = 20_000
+    points = "".join(f"POINTS {k}\n" for k in range(n))
+    study = read(tmp_path, f"PARAMETER p\n{points}POINTS 3\nPOINTS 5 6\nPOINTS {n}\nREGION f\n" + "DATA 1\n" * (n + 4))
+    assert study.n_points == n + 1
+    [warning] = study.warnings
+    assert f"line {n + 2}: some of the points {n + 1} to {n + 1} are equal, and so in 1 more lines" in str(warning.text)

@@ -13,7 +13,7 @@ from callgrove.analysis.costs import costs
 from callgrove.analysis.views import bottom_up, hot_path, top, top_down
 from callgrove.binary.files import Source
 from callgrove.errors import CorruptFile, InputError, NotRecognised, RefusedInput
-from callgrove.formats.interface import ReadOptions
+from callgrove.formats.interface import Dumps, ReadOptions
 from callgrove.formats.registry import detect, open_path
 from callgrove.model.computed_values import Recipe
 from callgrove.model.contexts import LONGEST_PATH
@@ -270,3 +270,21 @@ def test_hostile_names_do_not_reach_the_terminal(tmp_path: Path) -> None:
         assert code == 0
         assert not set("\x1b\r\t") & set(out + err)
     survives(path, "hostile names")
+
+
+def test_a_profile_just_beyond_the_table_is_left_out(tmp_path: Path) -> None:
+    """Profiles are numbered from 0 on: the number of profiles is the first that no table names."""
+    folder = copied("release", tmp_path)
+    before = open_database(folder)
+    listed = before.contexts.source_id.tolist().index(12)
+    format_ = detect(Source.of(folder))[0]
+    assert isinstance(format_, Dumps)
+    fields = format_.dump(Source.of(folder))
+    [place, *_] = (f for f in fields if (f.file, f.section, f.name) == ("cct.db", "context 12 values", "id"))
+    content = bytearray((folder / "cct.db").read_bytes())
+    content[place.offset : place.offset + 4] = len(before.profiles).to_bytes(4, "little")
+    (folder / "cct.db").write_bytes(content)
+    e = open_database(folder)
+    block = e.values.context(listed)
+    assert len(block) < len(before.values.context(listed))
+    assert any("1 values with an unknown profile id, which are left out" in str(p) for p in e.values.problems)

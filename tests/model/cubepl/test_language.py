@@ -13,7 +13,9 @@ from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.contexts import ContextKind
 from callgrove.model.cubepl import Definition, Surroundings, compile_metrics
 from callgrove.model.cubepl.nodes import CubePlError
+from callgrove.model.cubepl.reserved import TreeNames
 from callgrove.model.cubepl.syntax import MAX_DEPTH, MAX_TEXT, parse
+from callgrove.model.cubepl.values import TextTable
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Metric, Scope
 from callgrove.model.profiles import ProfileKind
@@ -344,3 +346,9 @@ def test_which_formulas_are_linear(formula: str, linear: bool) -> None:
     derivation = compiled.rows[-1].derivation
     assert derivation is not None
     assert derivation.is_linear == linear
+
+
+def test_metrics_below_the_first_one_are_its_children() -> None:
+    metrics = [Metric(f"m{k}", Scope.EXCLUSIVE, parent=parent) for k, parent in enumerate((-1, 0, 0, 1))]
+    names = TreeNames(experiment().contexts, metrics, Surroundings(), TextTable())
+    assert names.metric_child_counts().tolist() == [2, 1, 0, 0]

@@ -10,8 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from callgrove.arrays import Floats, Ints
 from callgrove.errors import InvalidExperiment, UsageError
 from callgrove.model.experiment import Severity
+from callgrove.model.study import books
 from callgrove.model.study.builder import StudyBuilder
 from callgrove.model.study.series import STATISTICS, RawValues, Statistics, StoredModel, Study, Term, lookup_tag
 
@@ -255,3 +257,24 @@ def test_an_empty_study_is_none() -> None:
     with pytest.raises(InvalidExperiment) as caught:
         Study.from_values([], [], [])
     assert caught.value.problems == [f"there is no {word}" for word in ("parameter", "call path", "metric", "point")]
+
+
+def test_books_add_up_many_cells_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One by one it takes a hundred times as long."""
+    monkeypatch.setattr(books, "AT_ONCE", 3)
+    study = Study.from_values(["p"], [(x,) for x in range(8)], [("f", "t", x, [1.0, float(x)]) for x in range(8)])
+    totals = books.StudyTotals(study)
+    added: list[list[int]] = []
+    add = totals.add
+
+    def watch(cell: Ints, n_repetitions: Ints, n_values: Ints, values: Floats) -> None:
+        added.append(cell.tolist())
+        add(cell, n_repetitions, n_values, values)
+
+    monkeypatch.setattr(totals, "add", watch)
+    for x in range(8):
+        totals.enter(0, x, [1.0, float(x)])
+    assert added == [[0, 1, 2], [3, 4, 5]]
+    totals.settle()
+    assert added[2:] == [[6, 7]]
+    assert (totals.n_repetitions.tolist(), totals.total.tolist()) == ([16], [8 + 28])

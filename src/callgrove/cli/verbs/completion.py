@@ -83,11 +83,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--metrics", metavar="PATH", help=argparse.SUPPRESS)
 
 
+def _write_harmless(lines: Iterable[str]) -> None:
+    """Write lines for a shell, which shows them as they are: those with escape sequences are left out."""
+    sys.stdout.writelines(f"{line}\n" for line in lines if line.replace("\t", "").isprintable())
+
+
 def run(options: Options) -> int:
     if options.metrics is not None:
-        sys.stdout.writelines(f"{name}\n" for name in find_metrics(options.metrics))
+        _write_harmless(find_metrics(options.metrics))
     elif options.words is not None:
-        sys.stdout.writelines(f"{line}\n" for line in answer(options.typed, options.words))
+        _write_harmless(answer(options.typed, options.words))
     elif len(options.typed) == 1 and options.typed[0] in SCRIPTS:
         sys.stdout.write(SCRIPTS[options.typed[0]])
     else:

@@ -20,7 +20,7 @@ from callgrove.cli.options import (
     add_table_output,
     add_window,
 )
-from callgrove.cli.output import emit, emit_text, filter_rows, stdout_look
+from callgrove.cli.output import emit, emit_drawn, filter_rows, stdout_look
 from callgrove.cli.parser import Command
 from callgrove.errors import UsageError
 
@@ -195,7 +195,7 @@ def _print_timeline(experiment: Experiment, question: Question, options: Options
     if on_terminal is not None:
         from callgrove.render.trace_picture import block_picture
 
-        emit_text([*block_picture(on_terminal.grid(), stdout_look()), "\n"], None)
+        emit_drawn([*block_picture(on_terminal.grid(), stdout_look()), "\n"], None)
     if in_file is not None and by_file:
         _write_picture(in_file, by_file, experiment)
     if not options.draws_only:

@@ -236,6 +236,7 @@ def _flatten(values: list[float] | list[list[float]]) -> list[float]:
 
 NO_REGION = "<root>"
 MOST_PARAMETERS = 4  # that Extra-P takes in this format
+MOST_EVER = 1_000  # parameters
 MOST_WORDS = 1_000_000  # in a line; measured studies have up to some thousand points
 BLANKS = " \t"
 
@@ -274,6 +275,8 @@ class _Reader:
         self.path, self.strict = path, strict
         self.builder = StudyBuilder((), "extrap-text", title=path.name, path=str(path))
         self.points: list[int] = []  # by position, as written; equal ones have equal numbers
+        self.different: set[int] = set()  # of them
+        self.repeat, self.n_repeats = "", 0  # the first line with points that are there already; how many such lines
         self.metric: str | None = None
         self.region: str | None = None
         self.counter = 0
@@ -292,6 +295,7 @@ class _Reader:
                 else:
                     self._line(first + at, self._split(lines[at], first + at))
                 at = max(end, at + 1)
+        self._tell_repeats()
         return finish_study(self.builder, self.path, self.strict)
 
     def _split(self, line: str, number: int) -> list[str]:
@@ -333,6 +337,8 @@ class _Reader:
             raise self._bad(number, "PARAMETER", "every PARAMETER before the first POINTS", "one after it")
         if self.strict and len(known) > MOST_PARAMETERS:
             raise self._bad(number, "PARAMETER", f"at most {MOST_PARAMETERS} parameters", _strictly(len(known)))
+        if len(known) > MOST_EVER:
+            raise self._bad(number, "PARAMETER", f"at most {MOST_EVER:,} parameters", f"{len(known):,}")
         self.builder.parameters = tuple(known)
 
     def _points(self, number: int, text: str) -> None:
@@ -340,13 +346,21 @@ class _Reader:
             raise self._too_early(number, "POINTS")
         point = self.builder.point
         points = [point(one) for one in parse_points(text, self.builder.parameters, self.path, number)]
-        before = len(self.points)
+        before, n_different = len(self.points), len(self.different)
         self.points += points
-        if len(set(self.points)) < len(self.points):
+        self.different.update(points)
+        if len(self.different) - n_different < len(points):
             if self.strict:
                 raise self._bad(number, "POINTS", "different points", _strictly("one that is there already"))
-            text = f"{self.path}: line {number}: some of the points {before + 1} to {len(self.points)} are equal"
-            self.builder.warn(Severity.NOTE, f"{text}; their values count as repetitions of one point")
+            self.n_repeats += 1
+            if self.n_repeats == 1:
+                self.repeat = f"line {number}: some of the points {before + 1} to {len(self.points)} are equal"
+
+    def _tell_repeats(self) -> None:
+        if self.n_repeats:
+            more = f", and so in {self.n_repeats - 1:,} more lines" if self.n_repeats > 1 else ""
+            text = f"{self.path}: {self.repeat}{more}; their values count as repetitions of one point"
+            self.builder.warn(Severity.NOTE, text)
 
     def _data(self, lines: list[list[str]], number: int) -> None:
         """Read DATA lines that follow each other, as words; `number` is that of the first one."""

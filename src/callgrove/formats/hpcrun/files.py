@@ -325,14 +325,14 @@ def measurement_bytes(measurement: Measurement) -> bytes:
 
 def measurement_files(folder: Path) -> list[Path]:
     """Return the measurement files of a folder, in the order of their names; nothing below it. A link that leads
-    nowhere is one: reading it fails."""
+    nowhere is one, and so is a pipe: reading it fails, and says why."""
     candidates = (p for p in folder.iterdir() if p.suffix == SUFFIX and not p.name.startswith("."))
     return sorted((p for p in candidates if _may_be_file(p)), key=lambda p: sort_key(p.name))
 
 
 def _may_be_file(path: Path) -> bool:
     try:
-        return path.is_file() or (path.is_symlink() and not path.exists())
+        return not path.is_dir()
     except OSError:  # it lies where nobody may look: reading it will say so
         return True
 

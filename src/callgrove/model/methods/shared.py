@@ -215,9 +215,11 @@ class ExplanationMethods:
 
     def __str__(self) -> str:
         """Return the sentences, each with the command that shows more below it."""
+        from callgrove.model.table import visible
         from callgrove.render.findings import explanation_text
 
-        return "".join(explanation_text(cast("Explanation", self))).rstrip("\n")
+        lines = "".join(explanation_text(cast("Explanation", self))).rstrip("\n").split("\n")
+        return "\n".join(map(visible, lines))
 
     def to_markdown(self) -> str:
         """Return the sentences and commands as a list of Markdown."""

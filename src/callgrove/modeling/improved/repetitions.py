@@ -22,7 +22,7 @@ import numpy as np
 from callgrove.arrays import Bools, Floats, Ints
 from callgrove.model.study.series import Study
 
-__all__ = ["Observations", "PooledSkew", "Repetitions", "noise_of", "observe", "repetitions_of"]
+__all__ = ["Observations", "PooledSkew", "Repetitions", "observe", "repetitions_of"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,16 +109,6 @@ def _statistics_of_means(study: Study, series: Ints) -> tuple[Floats, Floats]:
         np.minimum.at(minimum, owner, means)  # NaN where the mean of a repetition is
     shape = (len(series), study.n_points)
     return np.where(sizes > 0, minimum, np.nan).reshape(shape), np.sqrt(squares).reshape(shape)
-
-
-def noise_of(repetitions: Repetitions) -> Floats:
-    """Return the relative standard deviation of a repetition, of each series over its points; NaN without any."""
-    count, repeated = repetitions.count, repetitions.count > 1
-    with np.errstate(all="ignore"):
-        relative = np.where(repeated, repetitions.std / np.abs(repetitions.mean), 0.0)
-        scatter = (np.where(np.isfinite(relative), relative, 0.0) ** 2 * count).sum(axis=1)
-        noise: Floats = np.sqrt(scatter / np.where(repeated, count - 1, 0).sum(axis=1))
-    return np.where(repeated.any(axis=1), noise, np.nan)
 
 
 # -- one-sided noise ---------------------------------------------------------------------------------------------------

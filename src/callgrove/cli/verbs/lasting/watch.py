@@ -85,10 +85,15 @@ def run(options: Options) -> int:
 
 def _choose_display(options: Options) -> Callable[[Look], None]:
     """Return how looks are shown: as JSON lines, as a screen that is drawn anew, or as lines of what happened."""
+    from callgrove.cli.output import emit_text
+    from callgrove.model.table import visible
+
     if options.format == "json":
-        return lambda look: print(json.dumps(_describe(look), ensure_ascii=False))
+        return lambda look: emit_text([json.dumps(_describe(look), ensure_ascii=False), "\n"], None)
     if sys.stdout.isatty() and not options.once:
-        return lambda look: print(CLEAR + "\n".join([f"{options.folder}", *_list_incomplete(look), *_say_totals(look)]))
+        return lambda look: print(
+            CLEAR + "\n".join([visible(str(options.folder)), *_list_incomplete(look), *_say_totals(look)])
+        )
     return _Lines().show
 
 

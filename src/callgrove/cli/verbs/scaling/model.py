@@ -544,18 +544,10 @@ def _write_picture(svg: str, target: str) -> None:
 
 
 def _print_report(models: Models, options: ModelVerbOptions) -> int:
-    import sys
-    from pathlib import Path
-
-    from callgrove.cli.output import replacing
+    from callgrove.cli.output import emit_text
     from callgrove.render.extrap_print import print_models
 
-    pieces = print_models(models, options.print_as or "all")
-    if options.output:
-        with replacing(Path(options.output)) as path, path.open("w", encoding="utf-8") as file:
-            file.writelines(pieces)
-    else:
-        sys.stdout.writelines(pieces)
+    emit_text(print_models(models, options.print_as or "all"), options.output)
     return 0
 
 
