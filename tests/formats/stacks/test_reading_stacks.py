@@ -218,7 +218,7 @@ def test_headers(line: str, parts: tuple[str | None, ...]) -> None:
     assert (*texts[:3], f"{texts[3]}.{texts[4]}" if texts[3] else None, *texts[5:7]) == parts
 
 
-@pytest.mark.parametrize("line", ["  a note 12 b:", "what 3 is: this", "file.c:12", "f 12: g"])
+@pytest.mark.parametrize("line", ["  a note 12 b:", "what 3 is: this", "file.c:12", "f 12: g", "app x/2 [000] 1.000000: 1 cycles:"])
 def test_other_lines_begin_no_sample(line: str) -> None:
     assert parse_header(line.encode()) is None
 

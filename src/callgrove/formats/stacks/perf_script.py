@@ -61,6 +61,7 @@ HEADER = re.compile(
 FRAME = re.compile(rb"\s*(?:0x)?[0-9a-f]+(?:\s+(\S.*?))?\s*")
 OFFSET = re.compile(rb"\+0x[0-9a-f]+$")
 SOURCE_LINE = re.compile(rb"\s+(\S.*):(\d{1,9})\s*")
+TIME = re.compile(rb"\s\d+\.\d{6,9}:\s")
 BRANCHES = re.compile(rb"\s*0x[0-9a-f]+/0x[0-9a-f]+/")
 RECORD = re.compile(rb"\bPERF_RECORD_|\bLOST\b")
 INLINED = b"inlined"
@@ -87,7 +88,7 @@ def parse_header(line: bytes) -> re.Match[bytes] | None:
     match = HEADER.fullmatch(line) if len(line) <= LONGEST_NAME else None
     if match is None or match["seconds"] is not None or _frame_of(match) is not None:
         return match
-    return match if not match["rest"] and not line[:1].isspace() else None
+    return match if not match["rest"] and not line[:1].isspace() and not TIME.search(line) else None
 
 
 def _frame_of(header: re.Match[bytes]) -> Frame | None:
