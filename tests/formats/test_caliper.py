@@ -155,7 +155,7 @@ def test_integers_stay_exact(tmp_path: Path) -> None:
         ("__rec=ctx,ref=40,attr=23,data=inf", "not finite numbers"),
         ("__rec=node,id=60,attr=16,data=f,parent=77", "below unknown nodes"),
         ("__rec=node,id=40,attr=16,data=again", "defines again"),
-        ("what is this", "no records of Caliper"),
+        ("what is this", "not records of Caliper"),
         (f"__rec=ctx,ref={'9' * 5000},attr=23,data=1", "which the file does not define"),
     ],
 )

@@ -104,13 +104,28 @@ def test_flat_profiles_keep_their_total(tmp_path: Path) -> None:
     text = "\n".join(line for line in TEXT.splitlines() if "CALLPATH" not in line and " : " not in line)
     experiment = read(write(tmp_path, text.replace("5 templ", "3 templ")))
     assert experiment.root_total("TIME") == 100
+    assert costs(experiment, "TIME (inclusive)", Scope.INCLUSIVE) == {"main": 100, "f()": 60, 'g \\"x\\"': 30}
+    assert experiment.root_total("TIME (inclusive)") == 100
     assert "inclusive costs" in str(experiment.warnings[-1].text)
+
+
+def test_inclusive_costs_of_flat_profiles_are_those_of_the_slowest_thread(tmp_path: Path) -> None:
+    for rank, cost in enumerate((70, 90)):
+        write(tmp_path, entries(f"main|10 {cost + 10}|D", f"f|{cost} {cost}|D"), f"profile.{rank}.0.0")
+    experiment = read(tmp_path)
+    assert experiment.default_metric == "TIME"
+    assert costs(experiment, "TIME") == {"main": 20, "f": 160}
+    assert costs(experiment, "TIME (inclusive)", Scope.INCLUSIVE) == {"main": 100, "f": 90}
 
 
 def entries(*lines: str) -> str:
     """Return the text of a file with these functions, each given as name, costs and group."""
-    text = "".join(f'"{name}" 1 0 {cost} 0 GROUP="{group}"\n' for name, cost, group in (line.split("|") for line in lines))
-    return f"{len(lines)} templated_functions_MULTI_TIME\n# Name Calls Subrs Excl Incl ProfileCalls\n{text}0 aggregates\n"
+    text = "".join(
+        f'"{name}" 1 0 {cost} 0 GROUP="{group}"\n' for name, cost, group in (line.split("|") for line in lines)
+    )
+    return (
+        f"{len(lines)} templated_functions_MULTI_TIME\n# Name Calls Subrs Excl Incl ProfileCalls\n{text}0 aggregates\n"
+    )
 
 
 def test_paths_that_begin_in_the_middle(tmp_path: Path) -> None:

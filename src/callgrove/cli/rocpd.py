@@ -111,7 +111,9 @@ class Options:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = "callgrove rocpd COMMAND -i DB [DB ...] [options]"
-    parser.add_argument("-v", "--version", action="version", version=f"callgrove {__version__}", help="show the version")
+    parser.add_argument(
+        "-v", "--version", action="version", version=f"callgrove {__version__}", help="show the version"
+    )
     parser.add_argument("subcommand", metavar="COMMAND", choices=SUBCOMMANDS, help="one of " + ", ".join(SUBCOMMANDS))
     parser.add_argument(
         "-i", "--input", dest="paths", metavar="DB", nargs="+", required=True, help="databases, or folders of them"

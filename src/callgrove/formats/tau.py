@@ -13,11 +13,12 @@
 Specification: TAU's documentation of its profile format, and what genuine files show. Several metrics are several
 folders `MULTI__METRIC`, each with a set of such files. Flat entries repeat the sums of call paths: contexts are the
 entries by call path, and flat entries that end no path, which are the roots. Where no entry has a path, nobody knows
-who calls whom: all are roots, and their inclusive costs, which contain each other, are left out.
+who calls whom: all are roots, and their inclusive costs, which contain each other, are a metric of their own. Of
+several threads its largest value counts, as a sum over functions or threads would say nothing.
 
 Call paths are recorded to a depth, which is two unless TAU_CALLPATH_DEPTH says otherwise: `foo => bar` stands below the
-one path that ends in `foo`. Where several do, nobody knows which one it was: it is a root, and inclusive costs are left
-out as well.
+one path that ends in `foo`. Where several do, nobody knows which one it was: it is a root, and inclusive costs are
+apart as well.
 
     "f() [{f.c} {3,0}] [THROTTLED]" ...     TAU stopped to measure it; the mark is no part of the name
     "f() [ <n> = <10> ]" ... GROUP="TAU_PARAM|..."     calls with one value of a parameter, which "f()" counts too
@@ -173,6 +174,7 @@ def _clean(name: str) -> str:
 
 SOURCE = re.compile(r"(.*?)\s*\[\{(.*)\}\s*\{(\d{1,9})(?:,\d{1,9})?\}(?:-\{(\d{1,9}),\d{1,9}\})?\]")
 OPENMP = re.compile(r"(.*?)\s*\[OpenMP location: file:(.*) <(\d{1,9}), ?(\d{1,9})>\]")
+APART = "which contain each other, are metrics of their own, such as 'TIME (inclusive)'"
 CONTAINER = "[CONTEXT]"  # an entry that only holds what was sampled in it
 CLOCKS = ("GET_TIME_OF_DAY", "LINUX_TIMERS", "WALL_CLOCK", "VIRTUAL_TIME", TIME)
 EVENT_METRICS = {
@@ -310,6 +312,8 @@ class TauExperiment:
                 cost[0].add(profile, context, exclusive)
             if (file.paths and not n_cut) or len(entries) == 1:
                 cost[1].add(profile, context, inclusive)
+            else:
+                self._largest(cost[0].metric).add(profile, context, inclusive)
             if is_first:
                 self._column("calls").add(profile, context, calls)
                 self._column("subroutines").add(profile, context, subroutines)
@@ -332,6 +336,10 @@ class TauExperiment:
     def _column_pair(self, metric: str) -> tuple[_Column, _Column]:
         unit = "us" if any(clock in metric for clock in CLOCKS) else ""
         return self._column(metric, unit=unit), self._column(metric, Scope.INCLUSIVE, unit)
+
+    def _largest(self, metric: Metric) -> _Column:
+        """Return the column of inclusive costs that contain each other: of several profiles the largest one counts."""
+        return self._column(f"{metric.name} (inclusive)", Scope.INCLUSIVE, metric.unit, Aggregation.MAXIMUM)
 
     def _column(
         self, name: str, scope: Scope = Scope.EXCLUSIVE, unit: str = "", rule: Aggregation = Aggregation.SUM
@@ -367,11 +375,11 @@ class TauExperiment:
             combine = np.add if rule == Aggregation.NONE else rule.ufunc
             add_up_values(self._builder, column.profile, column.context, metric, values, combine)
         if self._flat:
-            text = "no call paths were recorded: inclusive costs of functions, which contain each other, are left out"
+            text = f"no call paths were recorded: inclusive costs, {APART}"
             self._builder.warn(Severity.NOTE, f"{_name_files(self._flat)}: {text}")
         if self._cut:
             text = "call paths begin at functions with several callers and stand as roots (TAU_CALLPATH_DEPTH); "
-            text += "inclusive costs, which contain each other, are left out"
+            text += f"inclusive costs, {APART}"
             self._builder.warn(Severity.NOTE, f"{_name_files(self._cut)}: {text}")
         if n := len(self._throttled):
             first = min(self._throttled)[:60]

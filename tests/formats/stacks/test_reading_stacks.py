@@ -218,7 +218,9 @@ def test_headers(line: str, parts: tuple[str | None, ...]) -> None:
     assert (*texts[:3], f"{texts[3]}.{texts[4]}" if texts[3] else None, *texts[5:7]) == parts
 
 
-@pytest.mark.parametrize("line", ["  a note 12 b:", "what 3 is: this", "file.c:12", "f 12: g", "app x/2 [000] 1.000000: 1 cycles:"])
+@pytest.mark.parametrize(
+    "line", ["  a note 12 b:", "what 3 is: this", "file.c:12", "f 12: g", "app x/2 [000] 1.000000: 1 cycles:"]
+)
 def test_other_lines_begin_no_sample(line: str) -> None:
     assert parse_header(line.encode()) is None
 
@@ -287,7 +289,9 @@ def test_samples_without_a_period_are_counted_and_no_times(tmp_path: Path) -> No
 
 def test_samples_without_times_are_a_profile(tmp_path: Path) -> None:
     """As `perf script -F comm,pid,event,ip,sym,dso` prints them, and perf did before it had times by default."""
-    text = "java  3244 cpu-clock: \n\t 40 leaf (/app)\n\t 50 main (/app)\n\n" * 2 + "java 3245 cpu-clock:\n40 f (/app)\n\n"
+    text = (
+        "java  3244 cpu-clock: \n\t 40 leaf (/app)\n\t 50 main (/app)\n\n" * 2 + "java 3245 cpu-clock:\n40 f (/app)\n\n"
+    )
     experiment = read_text(text, tmp_path)
     assert stacks(experiment, "samples") == {("main", "leaf"): 2, ("f",): 1}
     assert len(experiment.profiles) == 2
