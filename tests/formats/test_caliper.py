@@ -382,6 +382,8 @@ def test_dump_and_refusals(tmp_path: Path, capsys: Capture) -> None:
     assert [f.value for f in fields if f.name == "data"][-1] == "8=9"
     empty = write("__rec=node,id=12,attr=10,data=64,parent=3\n", tmp_path, "empty")
     assert "no record with a number" in said(capsys, "info", empty, code=3)
+    unknown = write("__rec=node,id=12,attr=99,data=64,parent=3\n", tmp_path, "unknown")
+    assert "1 nodes of unknown attributes" in said(capsys, "info", unknown, code=3)
 
 
 # Files of one program: the third one is read by the outline of the first two.
