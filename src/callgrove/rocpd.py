@@ -14,8 +14,10 @@ __all__ = ["main"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command with these arguments, those of the process by default, and return its exit code."""
-    return run_callgrove(["rocpd", *(sys.argv[1:] if arguments is None else arguments)])
+    """Run the command with these arguments, those of the process by default, and return its exit code. Without any it
+    prints its help."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    return run_callgrove(["rocpd", *(words or ["--help"])])
 
 
 if __name__ == "__main__":

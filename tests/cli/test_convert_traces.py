@@ -287,6 +287,8 @@ def test_rocprofv3_merge_writes_several_formats(
     assert {"run.pftrace", "run.json", "run_kernel_trace.csv"} <= names
     assert {name for name in names if not name.startswith("run_")} == {"run.pftrace", "run.json"}
     assert slices(read(tmp_path / "run.pftrace")) == totals(runs)
+    assert merge(["--output-format", "csv", "--in", str(folder), "--out", str(tmp_path / "alone.csv")]) == 0
+    assert (tmp_path / "alone_kernel_trace.csv").is_file()
     capsys.readouterr()
     assert merge(["--output-format", "pftrace", "xml", "--out", "x", "--in", str(folder)]) == 2
     assert "'xml'" in capsys.readouterr().err

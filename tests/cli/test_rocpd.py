@@ -19,7 +19,7 @@ import pytest
 
 from callgrove.cli.main import main
 from callgrove.rocpd import main as rocpd
-from tests.cli.commands import Capture
+from tests.cli.commands import Capture, run
 from tests.formats.gpu.gpu_databases import Run, write_rocpd
 from tests.formats.gpu.gpu_truth import everything, opened
 from tests.formats.gpu.rocpd4_databases import write_rocpd4
@@ -280,4 +280,8 @@ def test_it_is_a_module(here: Path) -> None:
     words = [sys.executable, "-m", "callgrove.rocpd", "convert", "-i", "db1.db", "-f", "pftrace", "-o", "m"]
     subprocess.run(words, check=True, capture_output=True)
     assert (here / "rocpd-output-data" / "m_results.pftrace").exists()
-    assert subprocess.run([*words[:3], "--help"], capture_output=True, check=True, text=True).stdout.startswith("usage")
+    assert subprocess.run(words[:3], capture_output=True, check=True, text=True).stdout.startswith("usage")
+
+
+def test_it_tells_its_version(capsys: Capture) -> None:
+    assert run(capsys, "rocpd", "--version").startswith("callgrove ")

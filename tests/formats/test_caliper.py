@@ -151,8 +151,8 @@ def test_integers_stay_exact(tmp_path: Path) -> None:
         ("__rec=ctx,ref=99,attr=23,data=1", "refer to nodes which the file does not define"),
         ("__rec=ctx,ref=40,attr=99,data=1", "refer to nodes which the file does not define"),
         ("__rec=ctx,ref=40,attr=23,data=1=2", "other numbers of attributes and values"),
-        ("__rec=ctx,ref=40,attr=23,data=x", "other numbers of attributes and values"),
-        ("__rec=ctx,ref=40,attr=23,data=inf", "other numbers of attributes and values"),
+        ("__rec=ctx,ref=40,attr=23,data=x", "not finite numbers"),
+        ("__rec=ctx,ref=40,attr=23,data=inf", "not finite numbers"),
         ("__rec=node,id=60,attr=16,data=f,parent=77", "below unknown nodes"),
         ("__rec=node,id=40,attr=16,data=again", "defines again"),
         ("what is this", "not records of Caliper"),
@@ -382,6 +382,8 @@ def test_dump_and_refusals(tmp_path: Path, capsys: Capture) -> None:
     assert [f.value for f in fields if f.name == "data"][-1] == "8=9"
     empty = write("__rec=node,id=12,attr=10,data=64,parent=3\n", tmp_path, "empty")
     assert "no record with a number" in said(capsys, "info", empty, code=3)
+    unknown = write("__rec=node,id=12,attr=99,data=64,parent=3\n", tmp_path, "unknown")
+    assert "1 nodes of unknown attributes" in said(capsys, "info", unknown, code=3)
 
 
 # Files of one program: the third one is read by the outline of the first two.

@@ -104,7 +104,81 @@ def test_flat_profiles_keep_their_total(tmp_path: Path) -> None:
     text = "\n".join(line for line in TEXT.splitlines() if "CALLPATH" not in line and " : " not in line)
     experiment = read(write(tmp_path, text.replace("5 templ", "3 templ")))
     assert experiment.root_total("TIME") == 100
+    assert costs(experiment, "TIME (inclusive)", Scope.INCLUSIVE) == {"main": 100, "f()": 60, 'g \\"x\\"': 30}
+    assert experiment.root_total("TIME (inclusive)") == 100
     assert "inclusive costs" in str(experiment.warnings[-1].text)
+
+
+def test_inclusive_costs_of_flat_profiles_are_those_of_the_slowest_thread(tmp_path: Path) -> None:
+    for rank, cost in enumerate((70, 90)):
+        write(tmp_path, entries(f"main|10 {cost + 10}|D", f"f|{cost} {cost}|D"), f"profile.{rank}.0.0")
+    experiment = read(tmp_path)
+    assert experiment.default_metric == "TIME"
+    assert costs(experiment, "TIME") == {"main": 20, "f": 160}
+    assert costs(experiment, "TIME (inclusive)", Scope.INCLUSIVE) == {"main": 100, "f": 90}
+
+
+def entries(*lines: str) -> str:
+    """Return the text of a file with these functions, each given as name, costs and group."""
+    text = "".join(
+        f'"{name}" 1 0 {cost} 0 GROUP="{group}"\n' for name, cost, group in (line.split("|") for line in lines)
+    )
+    return (
+        f"{len(lines)} templated_functions_MULTI_TIME\n# Name Calls Subrs Excl Incl ProfileCalls\n{text}0 aggregates\n"
+    )
+
+
+def test_paths_that_begin_in_the_middle(tmp_path: Path) -> None:
+    """TAU records two functions of a path unless told otherwise: f calls g, wherever f was called from."""
+    flat = ["main|10 100|D", "f|60 90|D", "g|30 30|D"]
+    paths = ["main => f|60 90|TAU_CALLPATH", "f => g|30 30|TAU_CALLPATH"]
+    experiment = read(write(tmp_path, entries(*flat, *paths)))
+    assert costs(experiment, "TIME") == {"main": 10, "main->f": 60, "main->f->g": 30}
+    assert costs(experiment, "TIME", Scope.INCLUSIVE) == {"main": 100, "main->f": 90, "main->f->g": 30}
+    assert experiment.warnings == ()
+
+
+def test_paths_with_several_callers(tmp_path: Path) -> None:
+    """Nobody knows which f called g; inclusive costs would count g twice."""
+    paths = ["main => f|20 50|TAU_CALLPATH", "main => e|0 40|TAU_CALLPATH", "e => f|40 40|TAU_CALLPATH"]
+    text = entries("main|10 100|D", "e|0 40|D", "f|60 90|D", "g|30 30|D", *paths, "f => g|30 30|TAU_CALLPATH")
+    experiment = read(write(tmp_path, text))
+    assert costs(experiment, "TIME") == {"main": 10, "main->f": 20, "main->e->f": 40, "f->g": 30}
+    assert experiment.root_total("TIME") == 100
+    assert "several callers" in str(experiment.warnings[-1].text)
+
+
+def test_paths_that_go_in_circles(tmp_path: Path) -> None:
+    paths = ["a => b|5 5|TAU_CALLPATH", "b => a|7 7|TAU_CALLPATH", "c => c|1 1|TAU_CALLPATH"]
+    experiment = read(write(tmp_path, entries("a|7 7|D", "b|5 5|D", "c|1 1|D", *paths)))
+    assert experiment.root_total("TIME") == 13
+
+
+def test_throttled_functions_and_parameters(tmp_path: Path) -> None:
+    source = "f() [{/a/f.c} {3,0}]"
+    lines = f"{source} [THROTTLED]|6 6|D", f"{source} [ <n> = <10> ]|4 4|TAU_PARAM", "g|1 1|D", "g |2 2|D"
+    experiment = read(write(tmp_path, entries(*lines)))
+    assert costs(experiment, "TIME") == {"f()": 6, "g": 3}
+    regions = experiment.contexts.regions
+    assert (regions.files.paths, regions.line[0]) == (("/a/f.c",), 3)
+    notes = " ".join(str(warning.text) for warning in experiment.warnings)
+    assert "1 functions were throttled" in notes
+    assert "1 entries for values of parameters" in notes
+    assert experiment.damage == ()
+
+
+def test_places_of_openmp(tmp_path: Path) -> None:
+    experiment = read(write(tmp_path, entries("for (loop body) [OpenMP location: file:/a b/p.c <28, 31>]|6 6|OpenMP")))
+    regions = experiment.contexts.regions
+    assert (regions.files.paths, regions.line[0], regions.end_line[0]) == (("/a b/p.c",), 28, 31)
+    assert costs(experiment, "TIME") == {"for (loop body)": 6}
+
+
+def test_events_with_colons_in_their_names(tmp_path: Path) -> None:
+    events = '1 userevents\n# eventname\n"data size : group size" 2 8 4 6 80\n'
+    experiment = read(write(tmp_path, entries("main|6 6|D") + events))
+    assert costs(experiment, "data size : group size count") == {"main": 2}
+    assert len(experiment.contexts) == 1
 
 
 def test_what_is_broken_is_counted(tmp_path: Path, capsys: Capture) -> None:

@@ -26,6 +26,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from callgrove._version import __version__
 from callgrove.cli.parser import Command, Parser, RefuseOption
 from callgrove.errors import UsageError
 
@@ -110,6 +111,9 @@ class Options:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = "callgrove rocpd COMMAND -i DB [DB ...] [options]"
+    parser.add_argument(
+        "-v", "--version", action="version", version=f"callgrove {__version__}", help="show the version"
+    )
     parser.add_argument("subcommand", metavar="COMMAND", choices=SUBCOMMANDS, help="one of " + ", ".join(SUBCOMMANDS))
     parser.add_argument(
         "-i", "--input", dest="paths", metavar="DB", nargs="+", required=True, help="databases, or folders of them"

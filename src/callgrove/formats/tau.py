@@ -13,7 +13,16 @@
 Specification: TAU's documentation of its profile format, and what genuine files show. Several metrics are several
 folders `MULTI__METRIC`, each with a set of such files. Flat entries repeat the sums of call paths: contexts are the
 entries by call path, and flat entries that end no path, which are the roots. Where no entry has a path, nobody knows
-who calls whom: all are roots, and their inclusive costs, which contain each other, are left out.
+who calls whom: all are roots, and their inclusive costs, which contain each other, are a metric of their own. Of
+several threads its largest value counts, as a sum over functions or threads would say nothing.
+
+Call paths are recorded to a depth, which is two unless TAU_CALLPATH_DEPTH says otherwise: `foo => bar` stands below the
+one path that ends in `foo`. Where several do, nobody knows which one it was: it is a root, and inclusive costs are
+apart as well.
+
+    "f() [{f.c} {3,0}] [THROTTLED]" ...     TAU stopped to measure it; the mark is no part of the name
+    "f() [ <n> = <10> ]" ... GROUP="TAU_PARAM|..."     calls with one value of a parameter, which "f()" counts too
+    "for (loop body) [OpenMP location: file:/a/b.c <28, 31>]" ...
 """
 
 from __future__ import annotations
@@ -21,7 +30,7 @@ from __future__ import annotations
 import html
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -60,9 +69,11 @@ METADATA = re.compile(r"<attribute>\s*<name>([^<]*)</name>\s*<value>([^<]*)</val
 FILE_NAME = re.compile(r"profile\.(\d{1,9})\.(\d{1,9})\.(\d{1,9})")
 FOLDER = "MULTI__"
 TIME = "TIME"
-CALL_PATH = b"TAU_CALLPATH"
+CALL_PATH, PARAMETER = b"TAU_CALLPATH", b"TAU_PARAM"
 ARROW = " => "
+THROTTLED = "[THROTTLED]"
 NO_LINES = "lines that are not entries of a TAU profile"
+REPEATED = "entries for values of parameters, which repeat costs of their functions"
 
 
 @dataclass
@@ -72,8 +83,10 @@ class TauFile:
     path: Path
     metric: str = TIME
     n_announced: int = 0
+    n_functions: int = 0  # lines of them
+    throttled: set[str] = field(default_factory=set)
     functions: dict[str, list[float]] = field(default_factory=dict)
-    paths: set[str] = field(default_factory=set)  # names that are call paths
+    paths: dict[str, None] = field(default_factory=dict)  # names that are call paths, in the order of the file
     events: dict[str, list[float]] = field(default_factory=dict)
     metadata: str = ""
 
@@ -92,11 +105,11 @@ def read_tau_file(path: Path, left_out: LeftOut) -> TauFile:
             elif (match := SECTION.fullmatch(line)) is not None:
                 section = match[2]
             elif line.startswith(b'"') and len(line) <= LONGEST_NAME:
-                if not (_read_event(out, line) if section else _read_function(out, line)):
+                if not (_read_event(out, line) if section else _read_function(out, line, left_out)):
                     left_out.damage(NO_LINES, line)
             elif line.strip():
                 left_out.damage(NO_LINES, line)
-    if (n := len(out.functions)) < out.n_announced:
+    if (n := out.n_functions) < out.n_announced:
         left_out.damage(f"functions of {out.n_announced:,} that {path.name} announces", n=out.n_announced - n)
     return out
 
@@ -109,16 +122,25 @@ def _read_first_line(out: TauFile, line: bytes) -> None:
     out.metric = match[2].decode("utf-8", "backslashreplace") if match[2] else TIME
 
 
-def _read_function(out: TauFile, line: bytes) -> bool:
-    """Read calls, subroutines, exclusive and inclusive cost of a function; return whether it is one."""
+def _read_function(out: TauFile, line: bytes, left_out: LeftOut) -> bool:
+    """Read calls, subroutines, exclusive and inclusive cost of a function; return whether it is one. Costs of several
+    lines of one name add up."""
     match = FUNCTION.fullmatch(line)
     numbers = match and _numbers(match.groups()[1:5])
     if not match or not numbers:
         return False
-    name = _clean(match[1].decode("utf-8", "backslashreplace"))
-    out.functions[name] = numbers
+    out.n_functions += 1
+    if PARAMETER in match[6]:
+        left_out.note(REPEATED, match[1])
+        return True
+    text = match[1].decode("utf-8", "backslashreplace")
+    name = _clean(text)
+    if THROTTLED in text:
+        out.throttled.add(name.rpartition(ARROW)[2])
+    before = out.functions.get(name)
+    out.functions[name] = [a + b for a, b in zip(before, numbers, strict=True)] if before else numbers
     if CALL_PATH in match[6] or ARROW in name:
-        out.paths.add(name)
+        out.paths[name] = None
     return True
 
 
@@ -142,14 +164,17 @@ def _numbers(texts: tuple[bytes, ...]) -> list[float]:
 
 
 def _clean(name: str) -> str:
-    """Return a name, or the names of a call path, without the blanks that TAU leaves at their ends."""
-    return ARROW.join(part.strip() for part in re.split(r"\s*=>\s", name)) if "=>" in name else name.strip()
+    """Return a name, or the names of a call path, without the blanks and marks that TAU leaves at their ends."""
+    parts = re.split(r"\s*=>\s", name) if "=>" in name else [name]
+    return ARROW.join(part.strip().removesuffix(THROTTLED).rstrip() for part in parts)
 
 
 # -- contexts and metrics ----------------------------------------------------------------------------------------------
 
 
 SOURCE = re.compile(r"(.*?)\s*\[\{(.*)\}\s*\{(\d{1,9})(?:,\d{1,9})?\}(?:-\{(\d{1,9}),\d{1,9}\})?\]")
+OPENMP = re.compile(r"(.*?)\s*\[OpenMP location: file:(.*) <(\d{1,9}), ?(\d{1,9})>\]")
+APART = "which contain each other, are metrics of their own, such as 'TIME (inclusive)'"
 CONTAINER = "[CONTEXT]"  # an entry that only holds what was sampled in it
 CLOCKS = ("GET_TIME_OF_DAY", "LINUX_TIMERS", "WALL_CLOCK", "VIRTUAL_TIME", TIME)
 EVENT_METRICS = {
@@ -169,18 +194,33 @@ class TauContexts:
         self._list: list[str] = []
         self._contexts = ContextsByPath(self._add)
 
-    def of(self, path: str) -> int:
-        """Return the context of a call path."""
+    def of(self, path: str, context: int = ABSENT) -> int:
+        """Return the context of a call path, from above the roots or from a context on."""
         names = path.split(ARROW)
         for name in names:
             if name not in self._names:
                 self._names[name] = len(self._list)
                 self._list.append(name)
-        return self._contexts.descend(map(self._names.__getitem__, names))
+        return self._contexts.descend(map(self._names.__getitem__, names), context)
+
+    def of_entries(self, file: TauFile, entries: list[str]) -> tuple[dict[str, int], int]:
+        """Return the context of each entry of a file, and of how many call paths the callers are not known."""
+        caller, n_unknown = _find_callers(file)
+        out: dict[str, int] = {}
+        for entry in entries:
+            way = [entry]
+            while way[-1] not in out and way[-1] in caller:
+                way.append(caller[way[-1]])
+            for path in reversed(way):
+                if path not in out:
+                    above = caller.get(path)
+                    last = path if above is None else path.rpartition(ARROW)[2]
+                    out[path] = self.of(last, ABSENT if above is None else out[above])
+        return {entry: out[entry] for entry in entries}, n_unknown
 
     def _add(self, parent: int, number: int) -> int:
         name, builder = self._list[number], self._builder
-        match = SOURCE.fullmatch(name)
+        match = SOURCE.fullmatch(name) or OPENMP.fullmatch(name)
         if match is None:
             region = builder.region(ContextKind.FUNCTION, name)
         else:
@@ -188,6 +228,36 @@ class TauContexts:
             file = builder.file(match[2])
             region = builder.region(ContextKind.FUNCTION, match[1], file=file, line=line, end_line=end)
         return builder.add_context(parent, ContextKind.FUNCTION, region)
+
+
+def _find_callers(file: TauFile) -> tuple[dict[str, str], int]:
+    """Return the paths that those which begin in the middle of the program stand below, and how many have no place, as
+    several paths or none lead there."""
+    ends = {path.rpartition(ARROW)[2] for path in file.paths}
+    leading: dict[str, list[str]] = {}
+    for path in file.paths:
+        leading.setdefault(path.partition(ARROW)[2], []).append(path)
+    caller: dict[str, str] = {}
+    cut = [path for path in file.paths if path.partition(ARROW)[0] in ends]
+    for path in cut:
+        candidates = leading.get(path.rpartition(ARROW)[0], [])
+        if len(candidates) == 1 and candidates[0] != path:
+            caller[path] = candidates[0]
+    _break_circles(caller)
+    return caller, len(cut) - len(caller)
+
+
+def _break_circles(caller: dict[str, str]) -> None:
+    """Drop the callers of what calls itself in a circle that nothing leads into."""
+    sound: set[str] = set()
+    for path in list(caller):
+        way: dict[str, None] = {}
+        while path in caller and path not in sound and path not in way:
+            way[path] = None
+            path = caller[path]
+        if path in way:
+            del caller[path]
+        sound.update(way)
 
 
 @dataclass
@@ -219,6 +289,8 @@ class TauExperiment:
         self._columns: dict[tuple[str, Scope], _Column] = {}
         self._profiles: dict[str, int] = {}
         self._flat: list[str] = []
+        self._cut: list[str] = []  # files with call paths whose callers are not known
+        self._throttled: set[str] = set()
         self._counted: set[int] = set()  # profiles whose calls are known
         builder.id_names = (*DEFAULT_ID_NAMES, "CONTEXT")
 
@@ -227,21 +299,26 @@ class TauExperiment:
         profile = self._profile(file)
         ends = {path.rpartition(ARROW)[2] for path in file.paths}
         entries = [name for name in file.functions if name in file.paths or name not in ends]
+        contexts, n_cut = self._contexts.of_entries(file, entries)
         if not file.paths and len(entries) > 1:
             self._flat.append(file.path.name)
+        elif n_cut:
+            self._cut.append(file.path.name)
+        self._throttled |= file.throttled
         cost, is_first = self._column_pair(file.metric), profile not in self._counted
-        for name in entries:
+        for name, context in contexts.items():
             calls, subroutines, exclusive, inclusive = file.functions[name]
-            context = self._contexts.of(name)
             if CONTAINER not in name.rpartition(ARROW)[2]:
                 cost[0].add(profile, context, exclusive)
-            if file.paths or len(entries) == 1:
+            if (file.paths and not n_cut) or len(entries) == 1:
                 cost[1].add(profile, context, inclusive)
+            else:
+                self._largest(cost[0].metric).add(profile, context, inclusive)
             if is_first:
                 self._column("calls").add(profile, context, calls)
                 self._column("subroutines").add(profile, context, subroutines)
         if is_first:
-            self._add_events(file, profile, entries)
+            self._add_events(file, profile, contexts)
         self._counted.add(profile)
 
     def _profile(self, file: TauFile) -> int:
@@ -260,6 +337,10 @@ class TauExperiment:
         unit = "us" if any(clock in metric for clock in CLOCKS) else ""
         return self._column(metric, unit=unit), self._column(metric, Scope.INCLUSIVE, unit)
 
+    def _largest(self, metric: Metric) -> _Column:
+        """Return the column of inclusive costs that contain each other: of several profiles the largest one counts."""
+        return self._column(f"{metric.name} (inclusive)", Scope.INCLUSIVE, metric.unit, Aggregation.MAXIMUM)
+
     def _column(
         self, name: str, scope: Scope = Scope.EXCLUSIVE, unit: str = "", rule: Aggregation = Aggregation.SUM
     ) -> _Column:
@@ -268,17 +349,20 @@ class TauExperiment:
             self._columns[key] = _Column(Metric(name, scope, unit, aggregation=rule))
         return self._columns[key]
 
-    def _add_events(self, file: TauFile, profile: int, entries: list[str]) -> None:
+    def _add_events(self, file: TauFile, profile: int, contexts: Mapping[str, int]) -> None:
         """Add what events counted, at the context that their name tells, or at the root."""
-        root = next((name for name in entries if ARROW not in name), "")
+        root = next((name for name in contexts if ARROW not in name), "")
         for name, numbers in file.events.items():
             event, _, place = name.partition(" : ")
-            where = _clean(place) or root
+            where = _clean(place)
+            if where not in contexts:  # the first name may be one of the event, as in `data size : group size`
+                known = where in file.functions or ARROW in where
+                event, where = (event, where) if known else (name, root)
             if not where:
                 continue
+            context = contexts[where] if where in contexts else self._contexts.of(where)
             for (statistic, rule), number in zip(EVENT_METRICS.items(), numbers, strict=True):
-                column = self._column(f"{event.strip()} {statistic}", rule=rule)
-                column.add(profile, self._contexts.of(where), number)
+                self._column(f"{event.strip()} {statistic}", rule=rule).add(profile, context, number)
 
     def finish(self) -> None:
         """Give the metrics to the builder."""
@@ -291,8 +375,20 @@ class TauExperiment:
             combine = np.add if rule == Aggregation.NONE else rule.ufunc
             add_up_values(self._builder, column.profile, column.context, metric, values, combine)
         if self._flat:
-            text = "no call paths were recorded: inclusive costs of functions, which contain each other, are left out"
-            self._builder.warn(Severity.NOTE, f"{self._flat[0]} and {len(self._flat) - 1} more files: {text}")
+            text = f"no call paths were recorded: inclusive costs, {APART}"
+            self._builder.warn(Severity.NOTE, f"{_name_files(self._flat)}: {text}")
+        if self._cut:
+            text = "call paths begin at functions with several callers and stand as roots (TAU_CALLPATH_DEPTH); "
+            text += f"inclusive costs, {APART}"
+            self._builder.warn(Severity.NOTE, f"{_name_files(self._cut)}: {text}")
+        if n := len(self._throttled):
+            first = min(self._throttled)[:60]
+            text = f"{n:,} functions were throttled, the first is {first!r}: later calls count to their callers"
+            self._builder.warn(Severity.NOTE, text)
+
+
+def _name_files(names: list[str]) -> str:
+    return f"{names[0]} and {len(names) - 1} more files" if len(names) > 1 else names[0]
 
 
 # -- the format --------------------------------------------------------------------------------------------------------

@@ -188,7 +188,7 @@ class LeftOut:
 
 
 PRIVATE = re.compile(
-    r"user|uid|owner|account|e-?mail|host|node|cluster|machine|home|path|cwd|dir|cmdline|command|executable|librar|environ"
+    r"user|uid|owner|account|e-?mail|host|node|cluster|machine|home|(?<!call)path|cwd|dir|cmdline|command|executable|librar|environ"
     r"|job.?id|launch|date|day|timestamp|address",
     re.IGNORECASE,
 )

@@ -206,13 +206,23 @@ def test_frames(line: str, name: str, module: str, inlined: bool) -> None:
             "  swapper 0 [000] 1.000001: sched:sched_switch: a=b",
             ("swapper", "0", None, "1.000001", None, "sched:sched_switch"),
         ),
+        ("java  3244 cpu-clock: ", ("java", "3244", None, None, None, "cpu-clock")),
+        ("a b 1/2 [003] 250 cycles:u:", ("a b", "1", "2", None, "250", "cycles:u")),
+        ("   lone 9 cycles:  40 f+0x1 (/app)", ("lone", "9", None, None, None, "cycles")),
     ],
 )
 def test_headers(line: str, parts: tuple[str | None, ...]) -> None:
     header = parse_header(line.encode())
     assert header is not None
     texts = [text and text.decode() for text in header.groups()]
-    assert (*texts[:3], f"{texts[3]}.{texts[4]}", *texts[5:7]) == parts
+    assert (*texts[:3], f"{texts[3]}.{texts[4]}" if texts[3] else None, *texts[5:7]) == parts
+
+
+@pytest.mark.parametrize(
+    "line", ["  a note 12 b:", "what 3 is: this", "file.c:12", "f 12: g", "app x/2 [000] 1.000000: 1 cycles:"]
+)
+def test_other_lines_begin_no_sample(line: str) -> None:
+    assert parse_header(line.encode()) is None
 
 
 def sample(time: str, *frames: str, thread: str = "7/8", event: str = "10 cycles:u") -> str:
@@ -275,6 +285,22 @@ def test_samples_without_a_period_are_counted_and_no_times(tmp_path: Path) -> No
     metric = experiment.metrics.rows[0]
     assert (metric.name, metric.unit) == ("cpu-clock", "")
     assert stacks(experiment, "cpu-clock") == {("f",): 3}
+
+
+def test_samples_without_times_are_a_profile(tmp_path: Path) -> None:
+    """As `perf script -F comm,pid,event,ip,sym,dso` prints them, and perf did before it had times by default."""
+    text = (
+        "java  3244 cpu-clock: \n\t 40 leaf (/app)\n\t 50 main (/app)\n\n" * 2 + "java 3245 cpu-clock:\n40 f (/app)\n\n"
+    )
+    experiment = read_text(text, tmp_path)
+    assert stacks(experiment, "samples") == {("main", "leaf"): 2, ("f",): 1}
+    assert len(experiment.profiles) == 2
+    assert (experiment.damage, experiment.traces.n_samples) == ((), 0)
+    assert "no times" in str(experiment.warnings[0].text)
+    assert detect(Source.of(tmp_path / "data"))[0].name == "perf-script"
+    timed = read_text(text + sample("1.000000", "f (/app)"), tmp_path)
+    assert "without a time" in str(timed.damage[0].text)
+    assert stacks(timed, "samples") == {("main", "leaf"): 2, ("f",): 1}
 
 
 def test_what_is_broken_is_damage_and_counted(tmp_path: Path) -> None:

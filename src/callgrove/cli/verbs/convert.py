@@ -448,9 +448,11 @@ def _add_arguments(parser: Parser) -> None:
 def _name_targets(words: Sequence[str], target: str) -> Iterator[tuple[str, str]]:
     """Yield every format once, with the file to write."""
     several = list(dict.fromkeys(words))
-    stem = next((target.removesuffix(end) for end in ENDINGS.values() if target.endswith(end)), target)
+    endings = (*ENDINGS.values(), ".csv")
+    stem = next((target.removesuffix(end) for end in endings if target.endswith(end)), target)
     for word in several:
-        yield word, target if len(several) == 1 else stem + ENDINGS.get(word, "")
+        alone = len(several) == 1 and word in ENDINGS
+        yield word, target if alone else stem + ENDINGS.get(word, "")
 
 
 if __name__ == "__main__":

@@ -55,6 +55,7 @@ MOST_KNOWN = 1 << 16  # entries that are kept for the next file
 UNKNOWN_NODE = "records that refer to nodes which the file does not define"
 NO_RECORD = "lines that are not records of Caliper"
 UNEVEN = "records with other numbers of attributes and values"
+NO_NUMBERS = "records with values that are not finite numbers"
 
 UNKNOWN, OTHER = -1, -2  # instead of the number of a head: it names unknown nodes; it is written in another way
 
@@ -421,13 +422,14 @@ class CaliReader:
         heads: list[int] = []
         rows: list[list[float]] = []
         for number, values in zip(head.tolist(), texts, strict=True):
+            if len(values) != len(attributes):
+                self.records.left_out.damage(UNEVEN, b"=".join(values))
+                continue
+            pairs = list(zip(attributes, values, strict=True))
             try:
-                if len(values) != len(attributes):
-                    raise ValueError(UNEVEN)
-                pairs = list(zip(attributes, values, strict=True))
                 rows.append([_number(value) for attribute, value in pairs if attribute.is_number])
             except ValueError:
-                self.records.left_out.damage(UNEVEN, b"=".join(values))
+                self.records.left_out.damage(NO_NUMBERS, b"=".join(values))
                 continue
             more = [(a.name, _decode(value)) for a, value in pairs if not a.is_number and not a.is_hidden]
             path, labels = self.records.heads[number]

@@ -172,5 +172,6 @@ def read_file(file: Path, dialect: Dialect | None = None) -> Records:
     except OSError as error:
         raise InputError(f"{file}: cannot be read: {error.strerror or error}") from error
     if not records.tables:
-        raise InputError(f"{file}: no record with a number was found in it")
+        reasons = "; ".join(f"{n:,} {reason}" for (_, reason), n in records.left_out.counts.items())
+        raise InputError(f"{file}: no record with a number was found in it{reasons and f' (left out: {reasons})'}")
     return records

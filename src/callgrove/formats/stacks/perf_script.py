@@ -7,7 +7,8 @@
 
 Specification: perf-script(1), and what the samples show. The command may hold blanks; a single number before the time
 is the thread, and the process is not known; the period may be missing (1). Without call graphs a sample is one line,
-with its frame at the end. The module is the last group in parentheses, which may hold others, as in
+with its frame at the end. Without a time (`-F comm,pid,event,ip,sym`, and what perf printed before 2013) there is a
+profile and no trace. The module is the last group in parentheses, which may hold others, as in
 `(/opt/app/app (deleted))`; `(inlined)` is a function that was inlined into the next one. With `-F +srcline` a line
 `  file.c:12` follows each frame.
 
@@ -42,7 +43,7 @@ from callgrove.formats.text_profiles import (
 )
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.contexts import LAST_LINE, ContextKind, Relation
-from callgrove.model.experiment import Experiment
+from callgrove.model.experiment import Experiment, Severity
 from callgrove.model.metrics import Metric, Scope
 from callgrove.model.profiles import DEFAULT_ID_NAMES, Interpretation, ProfileKind
 from callgrove.model.traces.events import ArraySamples, Samples
@@ -55,11 +56,12 @@ __all__ = ["FORMAT"]
 
 HEADER = re.compile(
     rb"\s*(?P<command>\S.*?)\s+(?P<first>-?\d{1,18})(?:/(?P<second>-?\d{1,18}))?\s+(?:\[\d+\]\s+)?"
-    rb"(?P<seconds>\d{1,9})\.(?P<fraction>\d{6,9}):\s+(?:(?P<period>\d{1,18})\s+)?(?P<event>\S+?):(?:\s+(?P<rest>.*))?"
+    rb"(?:(?P<seconds>\d{1,9})\.(?P<fraction>\d{6,9}):\s+)?(?:(?P<period>\d{1,18})\s+)?(?P<event>\S+?):(?:\s+(?P<rest>.*))?"
 )
 FRAME = re.compile(rb"\s*(?:0x)?[0-9a-f]+(?:\s+(\S.*?))?\s*")
 OFFSET = re.compile(rb"\+0x[0-9a-f]+$")
 SOURCE_LINE = re.compile(rb"\s+(\S.*):(\d{1,9})\s*")
+TIME = re.compile(rb"\s\d+\.\d{6,9}:\s")
 BRANCHES = re.compile(rb"\s*0x[0-9a-f]+/0x[0-9a-f]+/")
 RECORD = re.compile(rb"\bPERF_RECORD_|\bLOST\b")
 INLINED = b"inlined"
@@ -68,6 +70,7 @@ IGNORED, NEW_SAMPLE = -1, -2  # what a line is that is not a frame
 MOST_LINES = 1 << 20  # that are remembered
 NO_FRAMES = "lines in samples that are neither frames nor source lines"
 NO_SAMPLES = "blocks that do not begin like a sample: comm pid time: event:"
+OTHER_TIMES = "samples without a time among those with one, or the other way round"
 
 
 class Frame(NamedTuple):
@@ -81,8 +84,17 @@ class Frame(NamedTuple):
 
 
 def parse_header(line: bytes) -> re.Match[bytes] | None:
-    """Return the parts of the line that begins a sample."""
-    return HEADER.fullmatch(line) if len(line) <= LONGEST_NAME else None
+    """Return the parts of the line that begins a sample. Without a time it has a frame, or is not indented."""
+    match = HEADER.fullmatch(line) if len(line) <= LONGEST_NAME else None
+    if match is None or match["seconds"] is not None or _frame_of(match) is not None:
+        return match
+    return match if not match["rest"] and not line[:1].isspace() and not TIME.search(line) else None
+
+
+def _frame_of(header: re.Match[bytes]) -> Frame | None:
+    """Return the frame at the end of a line that begins a sample, as without call graphs."""
+    rest = header["rest"]
+    return parse_frame(rest) if rest and (b"+0x" in rest or rest.endswith(b")")) else None
 
 
 def parse_frame(text: bytes) -> Frame | None:
@@ -216,9 +228,9 @@ class PerfSamples:
     def _drop_cut_sample(self, tail: bytes) -> None:
         """Leave out a line that has no end, and the sample that it belongs to, which lacks frames."""
         self.left_out.damage("samples at the end of the file, which breaks off in them", tail)
-        if tail[:1].isspace() and parse_header(tail) is None and self.time_ns:
+        if tail[:1].isspace() and parse_header(tail) is None and self.profile:
             for column in (self.time_ns, self.period, self.profile, self.context, self.event):
-                column.pop()
+                del column[-1:]
 
     def _add_chunk(self, chunk: bytes) -> None:
         """Add what stands between empty lines: a sample with its stack, or samples of one line each."""
@@ -253,8 +265,11 @@ class PerfSamples:
             self._add_chunk(b"\n".join(lines[at:]))
 
     def _add_sample(self, header: re.Match[bytes], numbers: list[int]) -> None:
-        _, first, second, seconds, fraction, period, event, rest = header.groups()
-        if rest and (b"+0x" in rest or rest.endswith(b")")) and (frame := parse_frame(rest)) is not None:
+        _, first, second, seconds, fraction, period, event, _ = header.groups()
+        if self.profile and (seconds is None) != (not self.time_ns):
+            self.left_out.damage(OTHER_TIMES, header[0])
+            return
+        if (frame := _frame_of(header)) is not None:
             numbers = [self.numbers.number(frame), *numbers]
         key = (first, second) if second is not None else (b"", first)
         profile = self.profiles.get(key)
@@ -262,7 +277,8 @@ class PerfSamples:
             profile = self.profiles[key] = self._add_profile(header, key)
         self.profile.append(profile)
         self.event.append(self.events.setdefault(event, len(self.events)))
-        self.time_ns.append(int(seconds) * 1_000_000_000 + int(fraction.ljust(9, b"0")))
+        if seconds is not None:
+            self.time_ns.append(int(seconds) * 1_000_000_000 + int(fraction.ljust(9, b"0")))
         self.period.append(1 if period is None else int(period))
         if period is None:
             self.without_period.add(self.event[-1])
@@ -377,10 +393,13 @@ class PerfScriptFormat(CheckedByReading):
         builder = ExperimentBuilder(self.name, title=source.name, path=str(source.path))
         read = PerfSamples(builder)
         read.read(text_blocks(source.path, end_of_samples))
-        if not read.time_ns:
+        if not read.profile:
             raise InputError(f"{source.path}: no sample was found in it; print them with `perf script -i perf.data`")
         _add_values(read)
-        _add_trace(read)
+        if read.time_ns:
+            _add_trace(read)
+        else:
+            builder.warn(Severity.NOTE, "samples have no times (perf script -F +time): there is no trace of them")
         read.left_out.report(builder, source.path)
         return builder.build()
 
@@ -421,7 +440,7 @@ def _hold_samples(lines: list[bytes]) -> bool:
         if header is None:
             continue
         after = lines[number + 1].rstrip() if number + 1 < len(lines) else b""
-        if after[:1].isspace() and parse_frame(after) is not None:
+        if (after[:1].isspace() or after.endswith(b")")) and parse_frame(after) is not None:
             return True
         if header["rest"] and b"(" in header["rest"] and parse_frame(header["rest"]) is not None:
             return True

@@ -142,15 +142,22 @@ class Folding:
 
 def fold(part: Part) -> Folded | None:
     """Return all spans of a part as a tree; None where there are none."""
-    spans = part.traces.spans_backend
-    chunks = list(part.traces.spans(COLUMNS))
-    if spans is None or not chunks:
+    backend, spans = part.traces.spans_backend, _read_spans(part.traces)
+    if backend is None or spans is None:
         return None
-    every = _Spans(*(np.concatenate([chunk[name] for chunk in chunks]) for name in (*COLUMNS, "span")))
-    folded = _Tree(part, spans).fold(every.take(np.isin(every.kind, (*NESTING, *ON_DEVICE))).measurable())
+    time_range = spans.time_range
+    spans = spans.take(np.isin(spans.kind, (*NESTING, *ON_DEVICE))).measurable()
+    folded = _Tree(part, backend).fold(spans)
     part.traces.release()
-    warnings = tuple(spans.warnings) if isinstance(spans, FindsLater) else ()
-    return replace(folded, time_range=every.time_range, warnings=warnings)
+    warnings = tuple(backend.warnings) if isinstance(backend, FindsLater) else ()
+    return replace(folded, time_range=time_range, warnings=warnings)
+
+
+def _read_spans(traces: Traces) -> _Spans | None:
+    """Return all spans as columns, None where there are none. What they were read as goes as soon as it is in them."""
+    chunks = [dict(chunk) for chunk in traces.spans(COLUMNS)]
+    columns = [np.concatenate([chunk.pop(name) for chunk in chunks]) for name in (*COLUMNS, "span") if chunks]
+    return _Spans(*columns) if columns else None
 
 
 class _Tree:
@@ -178,7 +185,8 @@ class _Tree:
 
     def _calls(self, part: _Spans) -> Ints:
         """Return the call that launched each operation; -1 elsewhere."""
-        ops, api = np.flatnonzero(part.is_device), np.flatnonzero(~part.is_device)
+        ops = np.flatnonzero(part.is_device)
+        api = np.flatnonzero(~part.is_device & (part.correlation != ABSENT))
         out = np.full(len(part), ABSENT, np.int64)
         call = launch_calls(
             part.correlation[ops],
@@ -316,17 +324,22 @@ class _Tree:
         return [("bytes", row[sizes >= 0], sizes[sizes >= 0])]
 
     def _sum(self, part: _Spans, context: Ids, measured: Sequence[tuple[str, Ints, Array]]) -> Folded:
-        """Return one value per (profile, context, metric)."""
-        rows = np.concatenate([spans_of_metric for _, spans_of_metric, _ in measured])
-        value = np.concatenate([numbers.astype(np.float64) for _, _, numbers in measured])
-        metric = np.repeat(
-            [NUMBER[name] for name, _, _ in measured], [len(spans_of_metric) for _, spans_of_metric, _ in measured]
-        )
-        different, number = distinct_rows(part.profile[rows], context[rows], metric)
-        sums = np.bincount(number, value, different.shape[1])
-        kept = sums != 0
-        profile, where, row = (column[kept].astype(np.int32) for column in different)
-        return Folded(tuple(self._nodes), self._part.profile[profile], where, row, sums[kept])
+        """Return one value per (profile, context, metric), in this order."""
+        cells: list[Ints] = []
+        values: list[Array] = []
+        for name in dict.fromkeys(name for name, _, _ in measured):  # one after the other: together they are large
+            some = [(rows, numbers) for other, rows, numbers in measured if other == name]
+            rows = np.concatenate([rows for rows, _ in some])
+            value = np.concatenate([numbers.astype(np.float64, copy=False) for _, numbers in some])
+            different, number = distinct_rows(part.profile[rows], context[rows])
+            sums = np.bincount(number, value, different.shape[1])
+            kept = np.flatnonzero(sums)
+            cells.append(np.stack([*different[:, kept], np.full(len(kept), NUMBER[name])]))
+            values.append(sums[kept])
+        together = np.concatenate(cells, axis=1)
+        order = np.lexsort(together[::-1])
+        profile, where, metric = together[:, order].astype(np.int32)
+        return Folded(tuple(self._nodes), self._part.profile[profile], where, metric, np.concatenate(values)[order])
 
 
 @dataclass(frozen=True)
@@ -356,6 +369,8 @@ class _Spans:
     def measurable(self) -> _Spans:
         """Return spans with times that are not times replaced by an interval that ends before it starts."""
         good = usable(self.start_ns, self.end_ns)
+        if good.all():
+            return self
         return replace(self, start_ns=np.where(good, self.start_ns, 1), end_ns=np.where(good, self.end_ns, 0))
 
     def clip(self, window: Window) -> _Spans:
@@ -380,5 +395,8 @@ class _Spans:
         here = here[self.span[order][place[here]] == span[here]]
         return order[place[here]], here
 
-    def take(self, rows: Array) -> _Spans:
-        return _Spans(*(getattr(self, name)[rows] for name in self.__dataclass_fields__))
+    def take(self, kept: Bools) -> _Spans:
+        """Return some of the spans."""
+        if kept.all():
+            return self
+        return _Spans(*(getattr(self, name)[kept] for name in self.__dataclass_fields__))
