@@ -42,7 +42,7 @@ def look():
 def watch():
     while not done.wait(0.01):
         look()
-watcher = threading.Thread(target=watch)
+watcher = threading.Thread(target=watch, daemon=True)  # it must not outlive an error
 watcher.start()
 with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
     if question in ("open", "rank"):
@@ -57,7 +57,8 @@ with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.St
     else:
         from callgrove.cli.main import main
         with tempfile.TemporaryDirectory() as folder:
-            words = {"report": ["-o", folder + "/page.html"], "export": ["-j", "1", "-o", folder + "/values.csv"]}
+            words = {"report": ["-o", folder + "/page.html"]}
+            words["export"] = ["--table", "values", "-j", "1", "-o", folder + "/values.csv"]
             assert main([question, path, *words.get(question, [])]) == 0
 look()
 done.set()
