@@ -293,7 +293,7 @@ BATCHES = 8  # more where these would be larger, fewer where they would be small
 SMALLEST_BATCH, LARGEST_BATCH = 1 << 16, 1 << 20  # values
 VALUES_OF_PROFILE = 4  # of a batch at least: else there would be more ranges to note than values
 BATCH_CONTEXTS = 1 << 16  # numbers of 16 bits are sorted by counting
-ENTRIES_AT_ONCE = 1 << 18  # of indices
+ENTRIES_AT_ONCE = 1 << 16  # of indices
 
 Summarise = Callable[[SparseBlock], None]  # all values of some contexts
 
