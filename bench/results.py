@@ -168,7 +168,8 @@ machine ({surroundings}). Times are the best of {n_repeats} repeats, taken in tu
   sorting as many numbers twice with NumPy; sizes against a rocpd database; pictures and exact legends of random windows
   against adding up as many numbers as the picture has cells. Times are of the processor. Sums are checked first.
 - `profiles`: opening, `info`, `top`, one rank and `report` of databases with up to a million profiles, each in a
-  process of its own: how processor time for a profile grows with their number, and the peak of memory.
+  process of its own: how processor time for a profile grows with their number, and the peak of memory; and what verbs
+  that stream take beyond opening, without mapped pages of files.
 - `view`: a viewer in this process, asked through its socket: processor time of the server for a first picture, for
   pictures and legends of random windows of made-up calls, encoding included; and of the server and the main thread of
   a Chromium together, until a page is drawn and until a key press has moved the timeline.

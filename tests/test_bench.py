@@ -167,11 +167,16 @@ def test_every_question_is_asked_at_three_numbers_of_profiles(
     conditions: Conditions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(profiles, "N_REPEATS", 1)
-    monkeypatch.setattr(profiles, "QUESTIONS", ("rank",))
+    monkeypatch.setattr(profiles, "QUESTIONS", ("open",))
+    monkeypatch.setattr(profiles, "STREAMING", ("export",))
     findings = list(profiles.run(replace(conditions, scales=(Fraction(1, 2_000),))))
-    assert [f.what for f in findings if f.unit == "ms"] == [f"rank, {n} profiles" for n in (5, 50, 500)]
+    assert [f.what for f in findings if f.unit == "ms"] == [f"open, {n} profiles" for n in (5, 50, 500)]
     ratios = [f.what for f in findings if f.unit == "x"]
-    assert ratios == ["rank: time per profile, 50 / 5", "rank: time per profile, 500 / 50"]
+    assert ratios == [
+        "open: time per profile, 50 / 5",
+        "open: time per profile, 500 / 50",
+        "export: anonymous memory / that of opening, 500 profiles",
+    ]
     assert all(f.value > 0 for f in findings)
 
 

@@ -84,6 +84,23 @@ def test_nothing_at_the_very_end_is_fine(file: FileBytes) -> None:
         file.array("<u8", 0, 65, "none")
 
 
+@pytest.mark.parametrize("long", [1, 1 << 30])
+def test_ranges_of_records_are_gathered_in_the_order_given(
+    file: FileBytes, long: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Range by range, or record by record; one that is empty may begin anywhere."""
+    monkeypatch.setattr(filebytes, "LONG_RANGE", long)
+    at, count = np.array([40, 1 << 60, 3, 58], np.uint64), np.array([2, 0, 3, 1])
+    columns = file.gather_columns(PAIR, at, count, "pairs")
+    want = np.concatenate([file.array(PAIR, n, where, "pairs") for where, n in ((40, 2), (3, 3), (58, 1))])
+    assert {name: column.tolist() for name, column in columns.items()} == {n: want[n].tolist() for n in ("a", "b")}
+    none = file.gather_columns(PAIR, at[1:2], count[1:2], "pairs")
+    assert [len(column) for column in none.values()] == [0, 0]
+    for where, n in ((59, 1), (40, 5), (1 << 60, 1), ((1 << 64) - 2, 1)):
+        with pytest.raises(CorruptFile, match="pairs"):
+            file.gather_columns(PAIR, np.array([3, where], np.uint64), np.array([1, n]), "pairs")
+
+
 def test_records_shorter_than_known_are_corrupt(file: FileBytes) -> None:
     with pytest.raises(CorruptFile, match="records of at least 6 bytes, found 5"):
         file.read_strided(PAIR, 5, 1, 0, "records")

@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -223,3 +223,17 @@ def test_workers_of_another_version_are_refused(scheduler: str, monkeypatch: pyt
     wrong = pytest.raises(CallgroveError, match=r"its workers have callgrove \S+, and this is 99.0")
     with wrong, executor(Engine(dask=scheduler)):
         pass
+
+
+def test_one_worker_of_another_version_is_refused() -> None:
+    """It need not be the one that answers first."""
+
+    class Client:
+        def wait_for_workers(self, n: int, timeout: str) -> None:
+            pass
+
+        def run(self, function: Callable[[], str]) -> dict[str, str]:
+            return {"tcp://a:1": function(), "tcp://b:1": "98.0"}
+
+    with pytest.raises(CallgroveError, match=r"some of its workers have callgrove 98\.0, and this is "):
+        clusters._ready(Client(), "tcp://node1:8786")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 from collections.abc import Iterator
@@ -266,10 +267,10 @@ def test_files_that_hold_nothing(folder: Path, tmp_path: Path, capsys: Capture) 
 def test_a_folder_that_nobody_may_read(
     folder: Path, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def denied(path: Path) -> Iterator[Path]:
+    def denied(path: Path) -> Iterator[os.DirEntry[str]]:
         raise PermissionError(13, "Permission denied", str(path))
 
-    monkeypatch.setattr(Path, "iterdir", denied)
+    monkeypatch.setattr(os, "scandir", denied)
     assert said(capsys, "prof", folder, tmp_path / "made.d", code=3) == f"{folder}: cannot be read: Permission denied"
 
 

@@ -50,6 +50,7 @@ LONGEST_STRING = 1 << 20
 OPENING = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)  # a pipe would wait for its writer
 SMALL = 1 << 16  # bytes; mapping such a file costs more than reading it
 MOST_MAPPED = 32 << 20  # bytes of a file that stay mapped after they were copied
+LONG_RANGE = 64  # records: so many are copied faster as a range than one by one
 Record = np.void
 Buffer = bytes | mmap.mmap
 
@@ -121,14 +122,39 @@ class FileBytes:
         first, last = int(at.min()), int(at.max())
         self.check(first, 0, section)
         self.check(last, dtype.itemsize, section)
-        self.bytes_viewed += len(at) * dtype.itemsize
         everywhere = np.ndarray((self.size - dtype.itemsize + 1,), dtype, self._buffer, 0, (1,))
         records: npt.NDArray[Any] = everywhere[at]
-        self._gathered += records.nbytes
+        self._note_gathered(records.nbytes)
+        return records
+
+    def gather_columns(
+        self, dtype: np.dtype[Any], at: npt.NDArray[Any], count: npt.NDArray[np.int64], section: str
+    ) -> dict[str, npt.NDArray[Any]]:
+        """Return the fields of several ranges of records, one after the other: `count` records from each of `at` on. A
+        range without records may begin anywhere."""
+        kept = count > 0
+        starts, counts = at[kept].astype(np.int64), count[kept]
+        n_records = int(counts.sum())
+        if n_records < LONG_RANGE * max(1, len(starts)):
+            before = np.cumsum(counts) - counts
+            places = np.repeat(starts - dtype.itemsize * before, counts) + dtype.itemsize * np.arange(n_records)
+            records = self.gather(dtype, places, section)
+            return {name: records[name] for name in dtype.names or ()}
+        ranges = list(zip(starts.tolist(), counts.tolist(), strict=True))
+        for start, n in ranges:
+            self.check(start, n * dtype.itemsize, section)
+        views = [np.frombuffer(self._buffer, dtype, n, start) for start, n in ranges]
+        columns = {name: np.concatenate([view[name] for view in views]) for name in dtype.names or ()}
+        self._note_gathered(n_records * dtype.itemsize)
+        return columns
+
+    def _note_gathered(self, n_bytes: int) -> None:
+        """Count bytes that were copied, and give pages back behind a pass over a large file."""
+        self.bytes_viewed += n_bytes
+        self._gathered += n_bytes
         if self._gathered > MOST_MAPPED:
             self._gathered = 0
             self.forget()
-        return records
 
     def find_overlaps(self, at: npt.NDArray[Any], sizes: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
         """Return which ranges begin inside an earlier one. All of them lie in the file; overlaps are looked for only
@@ -309,7 +335,7 @@ class IdMap:
             ids = ids.astype(np.int64)  # a search with mixed signs would compare doubles
         if self._table is not None:
             if not len(ids) or (int(ids.max()) < len(self._table) and int(ids.min()) >= 0):
-                dense: npt.NDArray[np.int32] = self._table[ids]
+                dense: npt.NDArray[np.int32] = self._table.take(ids)
                 return dense
             inside = (ids >= 0) & (ids < len(self._table))
             return np.where(inside, self._table[np.where(inside, ids, 0)], -1).astype(np.int32)

@@ -11,7 +11,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Executor, ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.forkserver import ensure_running
@@ -172,7 +172,7 @@ def dask_workers(address: str) -> Iterator[Workers]:
         raise CallgroveError(Parameter("dask", address), f": no scheduler answers there: {error}") from error
     pool = client.get_executor(pure=False)
     try:
-        yield Workers(pool, _ready(client, pool, address))
+        yield Workers(pool, _ready(client, address))
     finally:
         logging.getLogger("tornado.application").addFilter(_is_news)
         logging.getLogger("distributed.client").setLevel(logging.CRITICAL)  # of a scheduler that went away, we tell
@@ -186,8 +186,8 @@ def _is_news(record: logging.LogRecord) -> bool:
     return "CommClosedError" not in record.getMessage()
 
 
-def _ready(client: Any, pool: Executor, address: str) -> int:
-    """Return how many tasks the cluster runs at a time. Its workers must be there, and must be able to run what we
+def _ready(client: Any, address: str) -> int:
+    """Return how many tasks the cluster runs at a time. Its workers must be there, and all must be able to run what we
     send."""
     try:
         client.wait_for_workers(1, timeout=DASK_TIMEOUT)
@@ -195,11 +195,12 @@ def _ready(client: Any, pool: Executor, address: str) -> int:
         none = ": the scheduler has no workers; start some (`dask worker`)"
         raise CallgroveError(Parameter("dask", address), none) from error
     try:
-        theirs = pool.submit(_our_version).result()
+        versions: set[str] = set(client.run(_our_version).values())
     except Exception as error:
         raise CallgroveError(Parameter("dask", address), f": its workers cannot run callgrove: {error}") from error
-    if theirs != __version__:
-        other = f": its workers have callgrove {theirs}, and this is {__version__}"
+    if others := sorted(versions - {__version__}):
+        whose = "its workers have" if len(versions) == len(others) else "some of its workers have"
+        other = f": {whose} callgrove {', '.join(others)}, and this is {__version__}"
         raise CallgroveError(Parameter("dask", address), other)
     n_threads: int = sum(client.nthreads().values())
     return n_threads

@@ -61,6 +61,8 @@ class SparseBlock:
 
     def take(self, rows: Array | slice) -> SparseBlock:
         """Return some of the rows, by mask, by index or by slice."""
+        if isinstance(rows, np.ndarray) and rows.dtype == np.bool_ and 2 * np.count_nonzero(rows) < len(rows):
+            rows = np.flatnonzero(rows)  # a mask of scattered rows takes ten times as long
         fillers = None if self.fillers is None else self.fillers[rows]
         return SparseBlock(self.profile[rows], self.context[rows], self.metric[rows], self.value[rows], fillers)
 

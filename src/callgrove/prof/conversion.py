@@ -172,12 +172,13 @@ def _differences(plan: Plan, measured: Floats, writer: Writer) -> Iterator[str]:
 def _write(done: Done, writer: Writer) -> int:
     """Write what a task made; return how many samples were left out."""
     n_left_out, block = 0, done.block
+    packing = writer if isinstance(writer, TakesPackedSamples) else None  # which takes long to find out
     if len(block):
         writer.write(block)
     for packed, left_out in done.lines:
         n_left_out += left_out
-        if isinstance(writer, TakesPackedSamples):
-            writer.write_packed(packed)
+        if packing is not None:
+            packing.write_packed(packed)
         else:
             records = packed.records if isinstance(packed.records, np.ndarray) else packed.records.array(PLAIN)
             writer.write(SampleChunk(packed.profile, -1, plain_samples(records)))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from callgrove.binary import files
 from callgrove.formats.hpctoolkit import values as database_values
 from callgrove.model.experiment import Experiment
 from callgrove.model.traces import events
@@ -16,6 +18,7 @@ from tests.formats.hpctoolkit.databases import copied
 
 GENERATIONS = ("release", "prerelease")
 SIZES = (1, 9, 200, 1 << 14)
+TOGETHER = (0, 300, 1 << 16)
 
 
 def read_rows(experiment: Experiment) -> list[tuple[int, int, int, float]]:
@@ -26,8 +29,13 @@ def read_rows(experiment: Experiment) -> list[tuple[int, int, int, float]]:
     return list(zip(*(column.tolist() for column in columns), strict=True))
 
 
-def read_with(path: Path, size: int, patch: pytest.MonkeyPatch) -> tuple[list[tuple[int, int, int, float]], list[str]]:
+def read_with(
+    path: Path, size: int, patch: pytest.MonkeyPatch, together: int, long: int = files.LONG_RANGE
+) -> tuple[list[tuple[int, int, int, float]], list[str]]:
+    """Return values and problems, in batches of a size; `together` are read at once, none of them one by one."""
     patch.setattr(database_values, "VALUES_AT_ONCE", size)
+    patch.setattr(database_values, "READ_AT_ONCE", together)
+    patch.setattr(files, "LONG_RANGE", long)
     experiment = open_database(path)
     return read_rows(experiment), [*map(str, experiment.values.problems)]
 
@@ -37,11 +45,13 @@ def test_values_are_the_same_in_batches_of_any_size(
     generation: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = copied(generation, tmp_path)
-    alone, none = read_with(path, 1, monkeypatch)
+    alone, none = read_with(path, 1, monkeypatch, 0)
     assert alone
     assert not none
-    for size in SIZES[1:]:
-        assert read_with(path, size, monkeypatch) == (alone, [])
+    for size, together in product(SIZES, TOGETHER):
+        assert read_with(path, size, monkeypatch, together) == (alone, [])
+    for long in (1, 1 << 30):  # every range by itself; every record
+        assert read_with(path, SIZES[1], monkeypatch, TOGETHER[-1], long) == (alone, [])
 
 
 @pytest.mark.parametrize("generation", GENERATIONS)
@@ -58,11 +68,11 @@ def test_a_broken_index_costs_its_profile_alone(
     with (path / "profile.db").open("r+b") as file:
         file.seek(at)
         file.write(b"\xff" * record[which].itemsize)
-    alone, problems = read_with(path, 1, monkeypatch)
+    alone, problems = read_with(path, 1, monkeypatch, 0)
     assert len(problems) == 1
     assert victim not in {profile for profile, *_ in alone}
-    for size in SIZES[1:]:
-        assert read_with(path, size, monkeypatch) == (alone, problems)
+    for size, together in product(SIZES, TOGETHER):
+        assert read_with(path, size, monkeypatch, together) == (alone, problems)
 
 
 @pytest.mark.parametrize("generation", GENERATIONS)

@@ -7,6 +7,7 @@ PROGRAM-RRRRRR-TTT-HOSTID-PID-GENERATION.hpcrun     fields counted from the righ
 from __future__ import annotations
 
 import math
+import os
 import re
 import sys
 from itertools import pairwise
@@ -326,13 +327,19 @@ def measurement_bytes(measurement: Measurement) -> bytes:
 def measurement_files(folder: Path) -> list[Path]:
     """Return the measurement files of a folder, in the order of their names; nothing below it. A link that leads
     nowhere is one, and so is a pipe: reading it fails, and says why."""
-    candidates = (p for p in folder.iterdir() if p.suffix == SUFFIX and not p.name.startswith("."))
-    return sorted((p for p in candidates if _may_be_file(p)), key=lambda p: sort_key(p.name))
+    with os.scandir(folder) as entries:
+        names = [one.name for one in entries if _is_measurement(one.name) and _may_be_file(one)]
+    return [folder / name for name in sorted(names, key=sort_key)]
 
 
-def _may_be_file(path: Path) -> bool:
+def _is_measurement(name: str) -> bool:
+    return name.endswith(SUFFIX) and not name.startswith(".")
+
+
+def _may_be_file(entry: os.DirEntry[str]) -> bool:
+    """Return whether it is anything but a folder, as the listing says where it can."""
     try:
-        return not path.is_dir()
+        return not entry.is_dir()
     except OSError:  # it lies where nobody may look: reading it will say so
         return True
 

@@ -9,16 +9,16 @@ one sequence in the order of the file, laid into the words that belong to them. 
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from callgrove.arrays import Array, Bools, Floats, Ids, Ints
+from callgrove.arrays import Array, Bools, Floats, Ids, Ints, bundles
 from callgrove.binary.files import FileBytes
 from callgrove.execute import Progress
 from callgrove.formats.hpctoolkit.statistics import LexicalLoops, Summarised, summarise
@@ -278,18 +278,22 @@ def _rows(profile: int, block: RawBlock) -> SparseBlock:
 
 
 # -- cct.db, made from profile.db by an external counting sort ---------------------------------------------------------
-#     pass 1    while profile blocks are written, the values of each context are counted
-#     pass 2    contexts are taken in batches, in the order of their ids; each profile's index is ascending too, so a
-#               cursor per profile finds the batch's values: one slice per profile and batch
+#     pass 1    while profile blocks are written, the values of each context are counted: this divides contexts into
+#               batches, in the order of their ids
+#     pass 2    each profile's index is ascending too, so the values of a batch are one range in each profile; all
+#               indices are read once, and where the ranges lie is noted
+#     pass 3    batch by batch: the ranges of all profiles, sorted by context and metric
 #
-# A batch is all that memory holds of the values: an eighth of them, but not more than a million. Every value is read
-# once and written once, and the summary profile, statistics over all profiles, falls out of the same pass. One context
-# with more values than that is a batch by itself.
+# A batch is all that memory holds of the values: an eighth of them, but not more than a million, or a few of each
+# profile. Every value is read once and written once, and the summary profile, statistics over all profiles, falls out
+# of the same pass. One context with more values than that is a batch by itself.
 
 
 BATCHES = 8  # more where these would be larger, fewer where they would be smaller than that
 SMALLEST_BATCH, LARGEST_BATCH = 1 << 16, 1 << 20  # values
+VALUES_OF_PROFILE = 4  # of a batch at least: else there would be more ranges to note than values
 BATCH_CONTEXTS = 1 << 16  # numbers of 16 bits are sorted by counting
+ENTRIES_AT_ONCE = 1 << 16  # of indices
 
 Summarise = Callable[[SparseBlock], None]  # all values of some contexts
 
@@ -304,11 +308,12 @@ def write_context_major(
 ) -> None:
     """Write cct.db and hand on the values, context by context."""
     places, at = BlockPlaces(len(n_per_context), written.blocks_at), written.blocks_at
-    reader, done, total = _ProfileCursors(profiles), 0, int(n_per_context.sum())
+    bounds = _divide_contexts(n_per_context, len(profiles))
+    reader, done, total = _ProfileRanges(profiles, bounds), 0, int(n_per_context.sum())
     with path.open("wb") as file:
         file.seek(at)
-        for first, last in _divide_contexts(n_per_context):
-            rows = reader.read_batch(first, last)
+        for batch, (first, last) in enumerate(pairwise(bounds.tolist())):
+            rows = reader.read_batch(batch)
             numbers = np.arange(first, last)
             packed = pack(written.layout, numbers, rows.context, rows.metric, rows.profile, rows.value, at)
             places.put(*packed.places)
@@ -322,58 +327,67 @@ def write_context_major(
         file.write(written.tables(places))
 
 
-def _divide_contexts(n_per_context: Ints) -> Iterator[tuple[int, int]]:
-    """Yield ranges of context ids that together cover all of them."""
+def _divide_contexts(n_per_context: Ints, n_profiles: int) -> Ints:
+    """Return the bounds of ranges of context ids that together cover all of them."""
     before = np.append(0, np.cumsum(n_per_context))
-    n_values = min(max(int(before[-1]) // BATCHES, SMALLEST_BATCH), LARGEST_BATCH)
-    first = 0
-    while first < len(n_per_context):
+    most = max(LARGEST_BATCH, VALUES_OF_PROFILE * n_profiles)
+    n_values = min(max(int(before[-1]) // BATCHES, SMALLEST_BATCH), most)
+    bounds = [0]
+    while bounds[-1] < len(n_per_context):
+        first = bounds[-1]
         last = int(np.searchsorted(before, before[first] + n_values, side="right")) - 1
-        last = min(max(last, first + 1), first + BATCH_CONTEXTS)
-        yield first, last
-        first = last
+        bounds.append(min(max(last, first + 1), first + BATCH_CONTEXTS))
+    return np.array(bounds)
 
 
-class _ProfileCursors:
-    """How far each profile has been read. Contexts are asked for in ascending order."""
+class _ProfileRanges:
+    """Where the values of each batch of contexts lie in each profile: `bounds` are those of the batches, which are read
+    one after the other."""
 
-    def __init__(self, blocks: SparseBlocks) -> None:
-        self._blocks = blocks
-        self._index = [self._index_of(number) for number in range(len(blocks))]
-        self._entry = np.zeros(len(blocks), np.int64)
-        self._next_id = np.array([ids["id"][0] if len(ids) else _NEVER for ids in self._index], np.int64)
+    def __init__(self, blocks: SparseBlocks, bounds: Ints) -> None:
+        self._blocks, self._bounds = blocks, bounds
+        self._n_index, self._n_stored = (n.astype(np.int64) for n in (blocks.n_index, blocks.n_values))
+        n_batches = len(bounds) - 1
+        self._n_entries, self._n_values = (np.zeros((len(blocks), n_batches), np.int32) for _ in range(2))
+        self._entries_read, self._values_read = (np.zeros(len(blocks), np.int64) for _ in range(2))
+        batch_of = np.repeat(np.arange(n_batches), np.diff(bounds))
+        for first, last in bundles(self._n_index.tolist(), ENTRIES_AT_ONCE):
+            part = slice(first, last)
+            ids, n_values = self._read_index(part, self._n_index[part], self._n_stored[part])
+            shape = last - first, n_batches
+            cell = np.repeat(np.arange(last - first) * n_batches, self._n_index[part]) + batch_of.take(ids)
+            self._n_entries[part] = np.bincount(cell, minlength=shape[0] * n_batches).reshape(shape)
+            self._n_values[part] = np.bincount(cell, n_values, shape[0] * n_batches).reshape(shape)
+        blocks.forget()
 
-    def _index_of(self, number: int) -> Array:
+    def _read_index(self, profiles: slice, count: Ints, end: Ints) -> tuple[Array, Ints]:
+        """Return the next entries of profiles: ids, and how many values each has; those of a profile end at `end`."""
         blocks = self._blocks
-        at, n = int(blocks.index_at[number]), int(blocks.n_index[number])
-        return blocks.file.array(blocks.layout.index, n, at if n else 0, blocks.section(number))
+        at = blocks.index_at[profiles].astype(np.int64)
+        at += self._entries_read[profiles] * blocks.layout.index.itemsize
+        pairs = blocks.file.gather_columns(blocks.layout.index, at, count, blocks.what)
+        starts = pairs["start"].astype(np.int64)
+        n_values = np.diff(starts, append=0)
+        last = np.cumsum(count)[count > 0] - 1
+        n_values[last] = end[count > 0] - starts[last]
+        return pairs["id"], n_values
 
-    def read_batch(self, first: int, last: int) -> SparseBlock:
-        """Return the values of contexts below `last` that were not given yet, by context, metric and profile."""
-        parts = [self._advance(number, last) for number in np.flatnonzero(self._next_id < last).tolist()]
-        rows = SparseBlock.concatenate(parts)
-        self._blocks.forget()
-        if not len(rows):
-            return rows
-        order = np.argsort(rows.metric.astype(np.uint16), kind="stable")  # profiles were ascending and stay so
-        offset = (rows.context - first).astype(np.uint16)
-        return rows.take(order[np.argsort(offset[order], kind="stable")])
-
-    def _advance(self, number: int, last: int) -> SparseBlock:
-        blocks, index, entry = self._blocks, self._index[number], int(self._entry[number])
-        ids = index["id"]
-        end = bisect_left(ids, last, lo=entry)
-        self._entry[number] = end
-        self._next_id[number] = ids[end] if end < len(ids) else _NEVER
-        starts = index["start"][entry : end + 1].astype(np.int64)
-        if end == len(ids):
-            starts = np.append(starts, int(blocks.n_values[number]))
-        n, at = int(starts[-1] - starts[0]), int(blocks.values_at[number])
-        at += int(starts[0]) * blocks.layout.value.itemsize
-        values = blocks.file.array(blocks.layout.value, n, at, blocks.section(number))
-        context = np.repeat(ids[entry:end].astype(np.int32), starts[1:] - starts[:-1])
-        metric, value = values["id"].astype(np.int32), values["value"].astype(np.float64)
-        return SparseBlock(np.full(n, number, np.int32), context, metric, value)
-
-
-_NEVER = np.iinfo(np.int64).max
+    def read_batch(self, batch: int) -> SparseBlock:
+        """Return the values of the next batch of contexts, by context, metric and profile."""
+        blocks, (first, end) = self._blocks, self._bounds[batch : batch + 2].tolist()
+        n_entries, n_values = (n[:, batch].astype(np.int64) for n in (self._n_entries, self._n_values))
+        ids, counts = self._read_index(slice(None), n_entries, self._values_read + n_values)
+        at = blocks.values_at.astype(np.int64) + self._values_read * blocks.layout.value.itemsize
+        values = blocks.file.gather_columns(blocks.layout.value, at, n_values, blocks.what)
+        self._entries_read += n_entries
+        self._values_read += n_values
+        blocks.forget()
+        offset, metric = np.repeat((ids - first).astype(np.uint16), counts), values["id"].astype(np.uint16)
+        order = np.argsort(metric, kind="stable")  # profiles were ascending and stay so
+        order = order[np.argsort(offset[order], kind="stable")]
+        return SparseBlock(
+            np.repeat(np.arange(len(blocks), dtype=np.int32), n_values)[order],
+            np.repeat(np.arange(first, end, dtype=np.int32), np.bincount(offset, minlength=end - first)),
+            metric[order].astype(np.int32),
+            values["value"][order].astype(np.float64),
+        )

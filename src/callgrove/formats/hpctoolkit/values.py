@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import mmap
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -77,19 +77,14 @@ class RawBlock:
         return RawBlock(self.ids[1:], self.bounds[1:] - first, self.minor[first:], self.value[first:])
 
 
-def record_places(at: Array, count: Ints, record: np.dtype[Any]) -> Ints:
-    """Return where each record of several ranges lies, which begin at `at` and have `count` records."""
-    before = np.cumsum(count) - count
-    first = at.astype(np.int64) - record.itemsize * before
-    return np.repeat(first, count) + record.itemsize * np.arange(int(count.sum()))
-
-
 @dataclass(frozen=True)
 class GatheredBlocks:
-    """Several blocks in the file's ids: index entries with the block of each and how many values it has; values."""
+    """Several blocks in the file's ids, without values of its root: how many values each has; index entries, and how
+    many values each of them has; values."""
 
     number: Ints
-    ids: Ints
+    n_values: Ints
+    ids: Array
     count: Ints
     minor: Array
     value: Array
@@ -174,25 +169,32 @@ class SparseBlocks:
         return RawBlock(ids, bounds, values["id"], values["value"])
 
     def gather(self, numbers: Ints) -> GatheredBlocks | None:
-        """Return several blocks, none of them broken, as one copy; None where the index of any is not sound: `block`
-        says what is wrong with it."""
+        """Return several blocks, none of them broken, as one copy without the file's root; None where the index of any
+        is not sound: `block` says what is wrong with it."""
         n_index, n_values = self.n_index[numbers].astype(np.int64), self.n_values[numbers].astype(np.int64)
-        at = record_places(self.index_at[numbers], n_index, self.layout.index)
-        pairs = self.file.gather(self.layout.index, at, self.what)
-        ids, starts = pairs["id"].astype(np.int64), pairs["start"].astype(np.int64)
-        ends = np.append(starts[1:], 0)
-        last = np.cumsum(n_index)[n_index > 0] - 1  # the last entry of each block that has any
-        ends[last] = n_values[n_index > 0]
-        inner = np.ones(len(ids), np.bool_)
-        inner[last] = False
-        ascending = bool((ids[1:] > ids[:-1])[inner[:-1]].all())
-        first = np.append(0, last[:-1] + 1)[: len(last)]
-        in_order = bool((starts[first] == 0).all() and (ends >= starts).all() and not n_values[n_index == 0].any())
-        if not (ascending and in_order and self._has_end_pairs(numbers[n_index > 0])):
+        pairs = self.file.gather_columns(self.layout.index, self.index_at[numbers], n_index, self.what)
+        ids, starts = pairs["id"], pairs["start"].astype(np.int64)
+        has_index = n_index > 0
+        last = np.cumsum(n_index)[has_index] - 1  # the last entry of each block that has any
+        first = last - n_index[has_index] + 1
+        count = np.empty_like(starts)
+        np.subtract(starts[1:], starts[:-1], out=count[:-1])
+        count[last] = n_values[has_index] - starts[last]
+        is_last = np.zeros(len(ids), np.bool_)
+        is_last[last] = True
+        ascending = bool(is_last[:-1][ids[1:] <= ids[:-1]].all())
+        most = int(n_values.max(initial=0))  # else differences might have wrapped around
+        in_order = bool((starts[first] == 0).all() and ((count >= 0) & (count <= most)).all())
+        in_order = in_order and not n_values[~has_index].any()
+        if not (ascending and in_order and self._has_end_pairs(numbers[has_index])):
             return None
-        at = record_places(self.values_at[numbers], n_values, self.layout.value)
-        values = self.file.gather(self.layout.value, at, self.what)
-        return GatheredBlocks(np.repeat(numbers, n_index), ids, ends - starts, values["id"], values["value"])
+        of_root = np.zeros(len(numbers), np.int64)
+        of_root[has_index] = np.where(ids[first] == 0, count[first], 0)  # it comes first, as ids ascend
+        count[first[ids[first] == 0]] = 0
+        at, n_values = self.values_at[numbers].astype(np.int64), n_values - of_root
+        at += of_root * self.layout.value.itemsize
+        values = self.file.gather_columns(self.layout.value, at, n_values, self.what)
+        return GatheredBlocks(numbers, n_values, ids, count, values["id"], values["value"])
 
     def _has_end_pairs(self, numbers: Ints) -> bool:
         """Return whether blocks that have an index end with the pair that they should have, if any."""
@@ -308,10 +310,11 @@ class DatabaseSamples:
 
     def gather(self, lines: Ints) -> Samples:
         """Return the samples of several lines, one line after the other."""
-        at = record_places(self._start[lines], self.count[lines], self._record)
-        return self._translate(self._file.gather(self._record, at, "trace lines"))
+        return self._translate(
+            self._file.gather_columns(self._record, self._start[lines], self.count[lines], "trace lines")
+        )
 
-    def _translate(self, records: Array) -> Samples:
+    def _translate(self, records: Array | Mapping[str, Array]) -> Samples:
         ids = records["ctx"].astype(np.int64)
         context = self._contexts[ids]
         self.unknown += int(((context < 0) & (ids != 0)).sum())
@@ -331,6 +334,7 @@ class DatabaseSamples:
 
 N_METRIC_IDS = 1 << 16
 VALUES_AT_ONCE = 1 << 14  # of profiles that have few: an array of twenty values takes as long as one of a thousand
+READ_AT_ONCE = 1 << 16  # values of such batches, which are then given one by one: this is faster and fits into caches
 
 
 class MetricTable:
@@ -343,7 +347,7 @@ class MetricTable:
                 self._rows[id_] = row
 
     def __getitem__(self, ids: Array) -> Ids:
-        rows: Ids = self._rows[ids]
+        rows: Ids = self._rows.take(ids)
         return rows
 
     def __contains__(self, row: int) -> bool:
@@ -472,51 +476,74 @@ class DatabaseValues:
         chosen = np.arange(len(self.by_profile)) if profiles is None else profiles
         chosen = chosen[~self.by_profile.broken[chosen]]  # what is broken is known since the file was opened
         chosen = chosen[np.argsort(self.by_profile.values_at[chosen], kind="stable")]
-        for batch in self._batches(chosen):
-            together = self._of_profiles(batch) if len(batch) > 1 else None
-            if together is not None:
-                yield together
-                continue
-            for profile in batch.tolist():
+        for batches in self._groups(chosen):
+            yield from self._read_batches(batches)
+
+    def _read_batches(self, batches: Sequence[Ints]) -> Iterator[SparseBlock]:
+        """Yield a block for each of some batches, or for each profile of a batch that has something wrong with it."""
+        together = self._of_profiles(batches) if sum(map(len, batches)) > 1 else None
+        if together is not None:
+            yield from together
+        elif len(batches) > 1:
+            for batch in batches:
+                yield from self._read_batches([batch])
+        else:
+            for profile in batches[0].tolist():
                 try:
                     yield self.profile(profile)
                 except CorruptFile as error:
                     self._record_problem(error)
 
-    def _batches(self, profiles: Ints) -> Iterator[Ints]:
-        """Yield profiles that follow each other and have few values together, or one with many; summaries alone."""
+    def _groups(self, profiles: Ints) -> Iterator[list[Ints]]:
+        """Yield batches that follow each other and are read together; a large one or a summary is read alone."""
         assert self.by_profile is not None
-        sizes = self.by_profile.n_values[profiles].astype(np.int64) + 1
-        before = np.append(0, np.cumsum(sizes))
+        before = np.append(0, np.cumsum(self.by_profile.n_values[profiles].astype(np.int64) + 1))
+        group: list[Ints] = []
+        begin = 0
+        for first, last in self._batches(profiles, before):
+            is_alone = bool(self._is_summary[profiles[first]]) or before[last] - before[first] > READ_AT_ONCE
+            if group and (is_alone or before[last] - before[begin] > READ_AT_ONCE):
+                yield group
+                group = []
+            begin = begin if group else first
+            group.append(profiles[first:last])
+            if is_alone:
+                yield group
+                group = []
+        if group:
+            yield group
+
+    def _batches(self, profiles: Ints, before: Ints) -> Iterator[tuple[int, int]]:
+        """Yield ranges of profiles that have few values together, or one with many; summaries alone. `before` says how
+        much comes before each."""
         alone = np.append(np.flatnonzero(self._is_summary[profiles]), len(profiles))
         first = 0
         while first < len(profiles):
-            summary = int(alone[np.searchsorted(alone, first)])
-            full = int(np.searchsorted(before, before[first] + VALUES_AT_ONCE, side="right")) - 1
+            summary = int(alone[alone.searchsorted(first)])
+            full = int(before.searchsorted(before[first] + VALUES_AT_ONCE, side="right")) - 1
             last = max(first + 1, min(full, summary))
-            yield profiles[first:last]
+            yield first, last
             first = last
 
-    def _of_profiles(self, profiles: Ints) -> SparseBlock | None:
-        """Return the values of several measured profiles; None where they are to be read one by one, since something
-        is wrong with any of them."""
+    def _of_profiles(self, batches: Sequence[Ints]) -> list[SparseBlock] | None:
+        """Return the values of batches of measured profiles, a block for each; None where the profiles are to be read
+        one by one, since something is wrong with any of them."""
         assert self.by_profile is not None
-        blocks = self.by_profile.gather(profiles)
+        blocks = self.by_profile.gather(np.concatenate(batches))
         if blocks is None:
             return None
         context, metric = self._contexts[blocks.ids], self._metrics[blocks.minor]
-        listed = blocks.ids != 0
-        if (context[listed] < 0).any():
+        if (blocks.ids[context < 0] != 0).any() or int(metric.min(initial=0)) < 0:
             return None
         triples = SparseBlock(
-            np.repeat(blocks.number.astype(np.int32), blocks.count),
+            np.repeat(blocks.number.astype(np.int32), blocks.n_values),
             np.repeat(context, blocks.count),
             metric,
             blocks.value.astype(np.float64),
         )
-        if not listed.all():
-            triples = triples.take(np.repeat(listed, blocks.count))
-        return None if (triples.metric < 0).any() else triples
+        n_values = np.add.reduceat(blocks.n_values, np.cumsum([0, *map(len, batches[:-1])]))
+        ends = np.cumsum(n_values).tolist()
+        return [triples.take(slice(first, end)) for first, end in zip([0, *ends[:-1]], ends, strict=True)]
 
     def _from_contexts(self) -> Iterator[SparseBlock]:
         if self.by_context is None:
