@@ -200,7 +200,7 @@ def test_address_ranges_are_said_to_be_unread(tmp_path: Path) -> None:
         ("UPDATE rocpd_event%s SET category_id = 9 WHERE id = 1", "category_id: 1 ids lead to no row"),
         ("DROP TABLE rocpd_info_category%s", "category_id"),
         ("DROP TABLE rocpd_track%s", "track_id"),
-        ("UPDATE rocpd_track%s SET stream_id = 'x'", "no numbers"),
+        ("UPDATE rocpd_track%s SET stream_id = 'x'", "not numbers"),
     ],
 )
 @pytest.mark.parametrize("n_files", [1, 3])
