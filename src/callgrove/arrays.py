@@ -265,8 +265,7 @@ class Directory:
     def __getitem__(self, keys: Ints) -> Ints:
         if self._table is not None:
             n = len(self._table) - 1
-            with np.errstate(over="ignore"):
-                place = (keys - self._low).view(np.uint64)  # what lies below wraps around to far above
+            place = (keys - self._low).view(np.uint64)  # what lies below wraps around to far above
             return self._table[np.minimum(place, np.uint64(n)).view(np.int64)]
         place = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
         return np.where(self._keys[place] == keys, self._numbers[place], ABSENT)

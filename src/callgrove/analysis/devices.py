@@ -18,7 +18,7 @@ Many devices are swept over at once: their times are moved so that each device b
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 
@@ -45,7 +45,7 @@ ALONE = tuple(f"{name} only" for name in CLASSES)
 TOGETHER = tuple(" and ".join(CLASSES[k] for k in chosen) for chosen in SETS[len(CLASSES) :])
 SET_NAMES = (*ALONE, *TOGETHER, "idle")
 FURTHEST = 1 << 62
-PIECE = 1 << 15
+PIECE = 1 << 15  # operations that are swept over at once
 FEW_AT_ONCE = 16  # operations at once that are counted one after the other
 
 
@@ -155,7 +155,8 @@ def device_uses(activity: Activity, device: Array, n_devices: int) -> DeviceUses
     """Return how devices, numbered from 0, were used; `device` has the one of every operation."""
     n_operations = np.bincount(device, minlength=n_devices)
     rows = _sort_operations(activity, device)
-    sweep = _Sweep.over(activity.start_ns[rows], activity.end_ns[rows], activity.klass[rows], device[rows], n_devices)
+    start, end, klass = (column.take(rows) for column in (activity.start_ns, activity.end_ns, activity.klass))
+    sweep = _Sweep.over(start, end, klass, device.take(rows), n_devices)
     if sweep is None:  # times that lie too far apart
         parts = (device_uses(activity.take(device == k), np.zeros(n, np.int64), 1) for k, n in enumerate(n_operations))
         return DeviceUses.concatenate(parts)
@@ -229,30 +230,37 @@ class _Sweep:
 
     def measure_coverage(self) -> dict[tuple[int, ...], Ints]:
         """Return for each device, by set of classes, for how long any of them went on."""
-        present = {k for k in range(len(CLASSES)) if (self.klass == k).any()}
-        coverage: dict[tuple[int, ...], Ints] = {(): np.zeros(len(self.span_ns), np.int64)}
-        for chosen in reversed(SETS):
-            some = tuple(k for k in chosen if k in present)
-            if some not in coverage:
-                coverage[some] = self._measure_some(some, len(some) == len(present))
-        return {chosen: coverage[tuple(k for k in chosen if k in present)] for chosen in SETS}
-
-    def _measure_some(self, chosen: tuple[int, ...], every: bool) -> Ints:
-        """Return the coverage by some classes, some operations at a time: what is computed of them fits into caches."""
-        wanted = np.zeros(len(CLASSES), np.bool_)
-        wanted[list(chosen)] = True
-        sums, latest = np.zeros(len(self.start) + 1, np.int64), self.start[0]
+        present = tuple(k for k in range(len(CLASSES)) if (self.klass == k).any())
+        sets = dict.fromkeys(tuple(k for k in chosen if k in present) for chosen in SETS)
+        coverage = {some: np.zeros(len(self.span_ns), np.int64) for some in sets}
+        latest = {some: self.start[0] for some in sets if some}
+        used = np.flatnonzero(self.first[:-1] < self.first[1:])
         for begin in range(0, len(self.start), PIECE):
             piece = slice(begin, begin + PIECE)
-            start, end = self.start[piece], self.end[piece]
-            if not every:  # what is not wanted lasts no time
-                end = np.where(wanted.take(self.klass[piece]), end, start)
-            reached = np.maximum.accumulate(np.append(latest, end))
-            np.subtract(reached[1:], np.maximum(reached[:-1], start), out=sums[begin + 1 : begin + 1 + len(start)])
-            latest = reached[-1]
-        np.cumsum(sums, out=sums)
-        lengths: Ints = sums[self.first[1:]] - sums[self.first[:-1]]
-        return lengths
+            low, high = np.searchsorted(self.first[used], [begin, min(begin + PIECE, len(self.start)) - 1], "right")
+            devices = used[low - 1 : high]
+            bounds = np.maximum(self.first[devices] - begin, 0)
+            for some, reached in self._reach(piece, present, latest):
+                lengths = np.maximum(reached[:-1], self.start[piece])
+                np.subtract(reached[1:], lengths, out=lengths)
+                coverage[some][devices] += np.add.reduceat(lengths, bounds)
+                latest[some] = reached[-1]
+        return {chosen: coverage[tuple(k for k in chosen if k in present)] for chosen in SETS}
+
+    def _reach(
+        self, piece: slice, present: Sequence[int], latest: Mapping[tuple[int, ...], np.int64]
+    ) -> Iterator[tuple[tuple[int, ...], Ints]]:
+        """Yield for each set of classes the last end so far, before a piece and at each of its operations. Pieces are
+        small, so that what is computed of them fits into caches."""
+        start, end, klass = self.start[piece], self.end[piece], self.klass[piece]
+        reach: dict[tuple[int, ...], Ints] = {}
+        for some in latest:  # smaller sets come first
+            if len(some) > 1:
+                reach[some] = np.maximum(reach[some[:-1]], reach[some[-1:]])
+            else:
+                ends = end if len(present) == 1 else np.where(klass == some[0], end, start)  # what else lasts no time
+                reach[some] = np.maximum.accumulate(np.append(latest[some], ends))
+            yield some, reach[some]
 
     def most_at_once(self) -> Ints:
         """Return how many operations went on at once; those that end when others start are over by then.

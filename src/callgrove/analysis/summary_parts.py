@@ -70,16 +70,13 @@ class _Spans:
     marker: Ints
     span: Ints
     is_cut: Array  # by the ends of a window: what remains has a duration of its own, and no size
+    on_device: Bools
 
     def take(self, rows: Array | slice) -> _Spans:
         return _Spans(*(getattr(self, name)[rows] for name in self.__dataclass_fields__))
 
     def __len__(self) -> int:
         return len(self.span)
-
-    @property
-    def on_device(self) -> Bools:
-        return _among(self.kind, ON_DEVICE)
 
 
 def of_part(task: Task) -> Summary:
@@ -128,7 +125,8 @@ def _read(task: Task, summary: Summary) -> tuple[_Spans, Array] | None:
     start, end = columns["start_ns"], columns["end_ns"]
     valid = usable(start, end)
     summary.n_read, summary.n_flagged = len(start), int((~valid).sum())
-    calls = _find_calls(columns, valid, task.places)
+    on_device = _among(columns["kind"], ON_DEVICE)
+    calls = _find_calls(columns, valid, on_device, task.places)
     nothing: Array = np.broadcast_to(np.int32(ABSENT), len(start))
     spans = _Spans(
         columns["profile"],
@@ -138,9 +136,10 @@ def _read(task: Task, summary: Summary) -> tuple[_Spans, Array] | None:
         start,
         end,
         calls,
-        _markers(columns, valid, calls) if By.MARKER in task.by else nothing,
+        _markers(columns, valid, on_device, calls) if By.MARKER in task.by else nothing,
         columns["span"],
         np.broadcast_to(np.False_, len(start)),
+        on_device,
     )
     return spans, valid
 
@@ -183,10 +182,10 @@ def _spans_in_window(spans: _Spans, valid: Array, task: Task, summary: Summary) 
     return _Spans(**{name: times.get(name, getattr(shown, name)) for name in shown.__dataclass_fields__})
 
 
-def _find_calls(columns: dict[str, Array], valid: Array, places: Places) -> Array:
+def _find_calls(columns: dict[str, Array], valid: Array, on_device: Bools, places: Places) -> Array:
     """Return for each span the row of the host call that launched it; -1 for host spans and where no call is known."""
     kind, correlation, start = columns["kind"], columns["correlation"], columns["start_ns"]
-    rows, api = _rows_where(_among(kind, ON_DEVICE)), _rows_where(_among(kind, LAUNCHING) & valid)
+    rows, api = _rows_where(on_device), _rows_where(_among(kind, LAUNCHING) & valid)
     out = np.full(len(kind), ABSENT, np.int32 if len(kind) < 2**31 else np.int64)
     process, theirs = (_processes(columns["profile"][some], places) for some in (rows, api))
     call = launch_calls(correlation[rows], process, correlation[api], theirs, start[api], start[rows])
@@ -205,7 +204,7 @@ def _processes(profile: Ids, places: Places) -> Ints:
     return process.take(profile).astype(np.int64)
 
 
-def _markers(columns: dict[str, Array], valid: Array, calls: Array) -> Ints:
+def _markers(columns: dict[str, Array], valid: Array, on_device: Bools, calls: Array) -> Ints:
     """Return the name of the innermost marker around a span's call, or around a host span itself."""
     outer = np.flatnonzero((columns["kind"] == SpanKind.MARKER) & valid)
     host = np.where(calls >= 0, calls, np.arange(len(calls)))
@@ -217,7 +216,7 @@ def _markers(columns: dict[str, Array], valid: Array, calls: Array) -> Ints:
         profile[host],
     )
     names = np.append(columns[LABEL][outer], ABSENT).astype(np.int64)[marker]
-    return np.where(_among(columns["kind"], ON_DEVICE) & (calls < 0), ABSENT, names)
+    return np.where(on_device & (calls < 0), ABSENT, names)
 
 
 # -- durations by name -------------------------------------------------------------------------------------------------

@@ -80,7 +80,8 @@ def span_tables(traces: Traces, profiles: Ints | None = None) -> Iterator[Table]
 
 def _span_column(name: str, values: Array, strings: Sequence[str]) -> Column:
     if name == "kind":
-        return Column(name, [SpanKind(k).word for k in values.tolist()])
+        words = {kind: SpanKind(kind).word for kind in set(values.tolist())}
+        return Column(name, [words[kind] for kind in values.tolist()])
     if name in ("category", "name"):
         return Column(name, [strings[k] if k >= 0 else None for k in values.tolist()])
     return Column(name, values, None if name.endswith("_ns") else ABSENT)

@@ -12,7 +12,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from callgrove.binary.files import Source
+from callgrove.binary.files import Source, open_regular
 from callgrove.errors import InputError, NotRecognised, Parameter, UsageError
 from callgrove.formats.detection import Claim, claims_on, formats_named_like, is_archive, is_sure, strongest
 from callgrove.formats.interface import Checks, Entry, Format, Grade, Problem, ReadOptions, Writes, WritesStudies
@@ -541,7 +541,11 @@ def _is_compressed(source: Source) -> bool:
 def _is_compressed_file(path: Path) -> bool:
     from callgrove.binary.compressed import compression_of  # which few need
 
-    return not path.is_dir() and bool(compression_of(Source(path).head(8)))
+    try:
+        with open_regular(path, 0) as file:
+            return bool(compression_of(file.read(8)))
+    except OSError:  # a folder, or what may not be read
+        return False
 
 
 def inflate_source(source: Source) -> Source:

@@ -46,6 +46,7 @@ __all__ = [
 CHUNK_ROWS = 65_536  # rows per piece of text: some megabytes, whatever the table's length
 
 _NUMBERS = frozenset({int, float})
+_TEXTS = {str, type(None)}
 
 
 class Amounts(Column):
@@ -87,6 +88,9 @@ class CellWriters(dict[type, Callable[[Any], str]]):
 def cell_texts(column: Column, writers: CellWriters) -> Iterable[str]:
     cells = column.plain()
     kinds = set(map(type, cells))
+    if str in kinds and kinds <= _TEXTS and 2 * len(different := set(cells)) <= len(cells):
+        written = {cell: writers[type(cell)](cell) for cell in different}  # names repeat
+        return map(written.__getitem__, cells)
     if len(kinds) == 1:
         return map(writers[kinds.pop()], cells)
     return [writers[type(cell)](cell) for cell in cells]

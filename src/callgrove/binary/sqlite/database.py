@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import stat
 import threading
 import weakref
 from collections import Counter
@@ -111,10 +110,10 @@ class SqliteFile:
     def unread(cls, path: Path, cache: SqliteCache | None = None) -> SqliteFile:
         """Open a file after checking its header alone."""
         try:
-            if not stat.S_ISREG(path.stat().st_mode):  # a pipe would be waited for
-                raise InputError(f"{path}: is not a regular file, so no database")
             version, head = _read_head(path)
         except OSError as error:
+            if path.exists() and not path.is_file():
+                raise InputError(f"{path}: is not a regular file, so no database") from error
             raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
         if problem := header_problem(path, head, version[0]):
             raise problem

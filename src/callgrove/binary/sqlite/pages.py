@@ -109,9 +109,11 @@ class Bytes:
         if not more.any():
             return byte.astype(np.int64), np.ones(len(at), np.int64)
         value, length = (byte & LAST_7).astype(np.int64), np.ones(len(at), np.uint8)
+        words = self.words(at)
         for k in range(1, 8):
-            byte = self.bytes(at + k)
-            value = (value << 7) | (byte & LAST_7)
+            byte = (words >> np.uint64(56 - 8 * k)).astype(np.uint8)
+            value <<= 7
+            value |= byte & LAST_7
             length += more
             more &= byte > LAST_7
             if not more.any():
@@ -287,7 +289,8 @@ class Pages:
 
     def batches(self, leaves: Leaves) -> Iterator[RowBatch]:
         """Yield the rows of leaf pages, some pages at a time."""
-        first, most = 0, max(1, BATCH_BYTES // self.size)
+        first = 0
+        most = largest = max(1, BATCH_BYTES // self.size)
         before = -LAST_ROWID - 1
         while first < len(leaves.page):
             pages = leaves.page[first : first + most]
@@ -296,6 +299,7 @@ class Pages:
             n = max(1, int(np.searchsorted(np.cumsum(n_cells), BATCH_ROWS, side="right")))
             batch = self.rows(pages[:n], begin[:n], n_cells[:n])
             first += n
+            most = min(n + n // 8 + 1, largest)  # a mapped page whose header is read without need is fetched twice
             if not len(batch):
                 continue
             check(int(batch.rowid[0]) >= before, "row ids that do not rise")

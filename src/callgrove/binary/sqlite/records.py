@@ -386,7 +386,7 @@ class Records:
                 values = values >> (unused[0] if (unused == unused[0]).all() else unused.take(self._group))
             if constant.any():
                 constants = self._constants(serial, missing).take(self._group)
-                values = np.where(constant.take(self._group), constants, values)
+                np.copyto(values, constants, where=constant.take(self._group))
         return values, self._rows_where(other)
 
     @staticmethod

@@ -104,6 +104,7 @@ class Schema:
                 texts.setdefault(name, text)
         for name, text in texts.items():
             self._declared[name] = _declare(name, text, connect, others)
+        self._layouts = {name: self._find_layout(name) for name in self._stored}
 
     @classmethod
     def of_pages(cls, pages: Pages, connect: Connect, others: KnownSchemas) -> Schema:
@@ -131,10 +132,11 @@ class Schema:
     def _rename(self, old: Sequence[str], new: Sequence[str]) -> Schema:
         """Return the schema with other texts in the names of its tables."""
         renamed = Schema.__new__(Schema)
-        names = {n: n.replace(old[0], new[0]).replace(old[1], new[1]) for n in (*self._stored, *self.views)}
-        renamed.views = frozenset(names[name] for name in self.views)
-        renamed._stored = {names[name]: entries for name, entries in self._stored.items()}
-        renamed._declared = {names[name]: declared for name, declared in self._declared.items()}
+        renamed.views = frozenset(name.replace(old[0], new[0]).replace(old[1], new[1]) for name in self.views)
+        names = [name.replace(old[0], new[0]).replace(old[1], new[1]) for name in self._stored]
+        renamed._stored = dict(zip(names, self._stored.values(), strict=True))
+        renamed._declared = dict(zip(names, self._declared.values(), strict=True))
+        renamed._layouts = dict(zip(names, self._layouts.values(), strict=True))
         return renamed
 
     def _has_columns_like(self, texts: Sequence[str]) -> bool:
@@ -152,12 +154,11 @@ class Schema:
 
     def layout(self, table: str) -> TableLayout | None:
         """Return where a table is stored; None where this cannot be told."""
-        entries = self._stored.get(table, [])
-        stored = self._declared[table].stored if entries else None
-        if stored is None or len(entries) != 1:
-            return None
-        root, has_collations = entries[0]
-        return TableLayout(root, stored, has_collations)
+        return self._layouts.get(table)
+
+    def _find_layout(self, table: str) -> TableLayout | None:
+        stored, (first, *others) = self._declared[table].stored, self._stored[table]
+        return None if stored is None or others else TableLayout(first[0], stored, first[1])
 
 
 def _n_times(rows: Sequence[SchemaRow], texts: Sequence[str]) -> int:
@@ -256,6 +257,9 @@ def header_problem(path: Path, head: bytes, size: int) -> InputError | None:
 
 
 def is_unfinished(path: Path) -> bool:
-    """Return whether there is a write-ahead log or a journal, so that the file alone is incomplete."""
-    really = os.path.realpath(path) if path.is_symlink() else path  # SQLite looks beside what a link leads to
-    return any(Path(f"{really}{suffix}").exists() for suffix in ("-wal", "-journal"))
+    """Return whether there is a write-ahead log or a journal, so that the file alone is incomplete. Asked of very many
+    files: no paths are made."""
+    really = str(path)
+    if os.path.islink(really):  # noqa: PTH114
+        really = os.path.realpath(really)  # SQLite looks beside what a link leads to
+    return any(os.path.exists(really + ending) for ending in ("-wal", "-journal"))  # noqa: PTH110

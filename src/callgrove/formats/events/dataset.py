@@ -16,7 +16,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from callgrove.arrays import ABSENT, MISSING, Array, Floats, Ids, Ints
 from callgrove.model.experiment import InputWarning
@@ -97,8 +97,7 @@ class Process:
         return Recorded(self.machine, self.start_ns, self.end_ns, is_life=True)
 
 
-@dataclass(frozen=True)
-class Lane:
+class Lane(NamedTuple):
     """A place where events happen: a thread, or a stream or queue of a device. `number` is the file's own (tid, stream
     id). What the profiler tells of itself, such as how long it recorded, is `of_profiler`: no time of the program."""
 

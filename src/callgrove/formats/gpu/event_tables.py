@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import takewhile
 from pathlib import Path
@@ -73,8 +72,7 @@ def _join(columns: Sequence[Array]) -> Array:
 TIME_COLUMNS = ("start", "end", "start_time", "end_time", "timestamp")
 
 
-@dataclass(frozen=True)
-class EventTable:
+class EventTable(NamedTuple):
     """A table whose rows are events of one kind, unless the reader of a format finds the kind row by row."""
 
     name: str

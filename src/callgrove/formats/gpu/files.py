@@ -47,12 +47,23 @@ def databases(paths: Iterable[Path]) -> list[Path]:
 
 def names_of_files(paths: Iterable[Path]) -> list[list[Path]]:
     """Return the files behind paths, in order, each with all the names that lead to it."""
-    names_by_file: dict[Path, list[Path]] = {}
+    names_by_file: dict[str, list[Path]] = {}
+    folders: dict[str, str] = {}  # and what they really are: many files lie in one
     for path in paths:
         inside = _files_in_index(path) if path.name == INDEX else _inside(path) if path.is_dir() else [path]
         for file in sorted(inside):
-            names_by_file.setdefault(Path(os.path.realpath(file)), []).append(file)  # links may go round in circles
+            names_by_file.setdefault(_real_name(file, folders), []).append(file)
     return list(names_by_file.values())
+
+
+def _real_name(file: Path, known_folders: dict[str, str]) -> str:
+    """Return the path of a file without links, which may go round in circles. A folder is looked at once."""
+    folder, name = os.path.split(file)
+    if name in ("", os.curdir, os.pardir) or os.path.islink(file):  # noqa: PTH114 - many files: no objects
+        return os.path.realpath(file)
+    if folder not in known_folders:
+        known_folders[folder] = os.path.realpath(folder)
+    return f"{known_folders[folder]}{os.sep}{name}"
 
 
 def read_ahead(paths: Iterable[Path]) -> None:

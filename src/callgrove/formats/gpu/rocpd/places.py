@@ -201,12 +201,12 @@ class RocpdPlaces(TableData):
         agents = self._read_table("info_agent", before)
         seen: dict[str, int] = {}
         devices: list[Device] = []
-        for k in range(len(agents["id"])):
-            kind = agents["type"][k] or "GPU"
-            index = int(agents["type_index"][k])
+        numbers = {word: agents[word].tolist() for word in AGENT_NUMBERS}
+        rows = zip(*(agents[name].tolist() for name in ("type", "type_index", "product_name", "name")), strict=True)
+        for k, (type_, index, product, model) in enumerate(rows):
+            kind, name = type_ or "GPU", product or model or ""
             seen[kind] = seen.get(kind, -1) + 1
-            name = agents["product_name"][k] or agents["name"][k] or ""
-            told = {word: str(n) for word in AGENT_NUMBERS if (n := int(agents[word][k])) != MISSING}
+            told = {word: str(of_agent[k]) for word, of_agent in numbers.items() if of_agent[k] != MISSING}
             about = AgentWords(told, self.file, self.table_name("info_agent"), k)
             devices.append(Device(0, kind, seen[kind] if index == MISSING else index, name, about))
         self.agent_ids: Ints = agents["id"]

@@ -65,8 +65,12 @@ def datasets(file: SqliteFile, before: ReadBefore | None = None) -> list[RocpdDa
     """Return the data set of every process of a file. Tables whose suffix no metadata table has are left out with a
     warning. `before` is what was read already; it is used where there is one process."""
     known = suffixes(file)
-    owned = {f"rocpd_{base}{suffix}" for suffix in known for base in (*READ, *UNREAD)}
-    stray = [name for name in file.tables if STRAY.match(name) and name not in owned]
+    read = {f"rocpd_{base}{suffix}" for suffix in known for base in READ}
+    others = [name for name in file.tables if name not in read]
+    if known and not others and not file.schema.views:  # as a rule
+        return [RocpdData(file, suffix, before if len(known) == 1 else None) for suffix in known]
+    owned = read | {f"rocpd_{base}{suffix}" for suffix in known for base in UNREAD}
+    stray = [name for name in others if STRAY.match(name) and name not in owned]
     if not known:
         raise CorruptFile(
             file.path, "rocpd_metadata", expected="a table that says whose these are", found=f"only {', '.join(stray)}"
@@ -74,8 +78,7 @@ def datasets(file: SqliteFile, before: ReadBefore | None = None) -> list[RocpdDa
     out = [RocpdData(file, suffix, before if len(known) == 1 else None) for suffix in known]
     for view in sorted(owned & file.schema.views):
         out[0].warn(Severity.DAMAGE, f"{view}: is a view, and SQL of a file is never run; its rows are left out")
-    read = {f"rocpd_{base}{suffix}" for suffix in known for base in READ}
-    unread = [name for name in file.tables if name not in read and name not in stray]
+    unread = [name for name in others if name not in stray]
     meanings = {f"rocpd_{base}{suffix}": meaning for base, meaning in UNREAD.items() for suffix in known}
     out[0].name_unread(unread, meanings)
     if stray:
