@@ -349,7 +349,7 @@ class DuckdbEngine:
         for parameters, length in BOUNDED[name]:
             n = f"(CASE WHEN {length} > {most} THEN error('{name} makes at most {said}') ELSE n END)"
             typed = f"{n}::{COUNT_TYPES[name]}" if name in COUNT_TYPES else n
-            arguments = re.sub(r"\bn\b", lambda _, n=typed: n, parameters)
+            arguments = ", ".join(typed if parameter == "n" else parameter for parameter in parameters.split(", "))
             ways.append(f"({parameters}) AS system.main.{name}({arguments})")
         self._connection.execute(f"CREATE MACRO {name}{', '.join(ways)}")
 
