@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import sqlite3
 import sys
 import threading
 import tracemalloc
@@ -370,7 +371,16 @@ def test_public_name() -> None:
         ("duckdb", "repeat('a', 40000 + i.context)", "repeat makes at most 65,536 characters"),
         ("duckdb", "lpad('a', 1000000000, 'b')", "lpad makes at most 65,536 characters"),
         ("duckdb", "rpad('a', 1000000000, 'b')", "rpad makes at most 65,536 characters"),
+        ("duckdb", "to_json(range(20000000))", "range makes at most 8,192 items of a list"),
+        ("duckdb", "to_json(range(9000 - i.context, -2000, -1))", "range makes at most 8,192 items of a list"),
+        ("duckdb", "to_json(generate_series(1, 20000000))", "generate_series makes at most 8,192 items"),
+        ("duckdb", "to_json(list_resize([1], 100000000))", "list_resize makes at most 8,192 items"),
+        ("duckdb", "printf('%1000000000d', 1)", "printf makes fields of at most 9,999 characters"),
+        ("duckdb", "format('{:{}}', 1, 1000000000)", "format makes fields of at most 9,999 characters"),
         ("sqlite", "hex(zeroblob(400000000))", "string or blob too big"),
+        ("sqlite", "printf('%.*c', 1000000000, 'x')", "fields of at most 65,536 characters, not 1,000,000,000"),
+        ("sqlite", "printf('%d %-*d', 1, -300000 - i.context, 2)", "printf makes fields of at most 65,536 characters"),
+        ("sqlite", "format('%99999999999d', 1)", "fields of at most 65,536 characters, not 99,999,999,999"),
     ],
 )
 def test_texts_of_any_length_are_refused_before_they_are_made(engine: str, text: str, said: str) -> None:
@@ -390,3 +400,28 @@ def test_bounded_functions_answer_as_before() -> None:
     )
     with sql(example(), query, "duckdb") as answer:
         assert list(answer.rows()) == [("abab", "aaa", None, None, "bba", None, "abb", 65536)]
+    query = (
+        "SELECT range(3)::VARCHAR, range(2, 5)::VARCHAR, range(10, 0, -4)::VARCHAR, range(0, 3, 0)::VARCHAR, "
+        "range(NULL), generate_series(1, 3)::VARCHAR, list_resize([1], 3, 7)::VARCHAR, repeat([1, 2], 2)::VARCHAR, "
+        "len(range(DATE '2020-01-01', DATE '2020-02-01', INTERVAL 1 DAY)), printf('%05.1f|%s * 123456', 2.5, 'a'), "
+        "format('{:,} {}', 1234567, 'a')"
+    )
+    expected = ("[0, 1, 2]", "[2, 3, 4]", "[10, 6, 2]", "[]", None, "[1, 2, 3]", "[1, 7, 7]", "[1, 2, 1, 2]", 31)
+    with sql(example(), query, "duckdb") as answer:
+        assert list(answer.rows()) == [(*expected, "002.5|a * 123456", "1,234,567 a")]
+    with sql(example(), "SELECT count(*) FROM range(100000) a(i), range(a.i, a.i + 2)", "duckdb") as answer:
+        assert list(answer.rows()) == [(200000,)], "rows are made a few at a time"
+
+
+def test_sqlite_formats_as_before() -> None:
+    plain = sqlite3.connect("")
+    for text in (
+        "printf('%,d|%5.2f|%-5s|%c|%%|%q|%Q|%w|%x', 1234567, 2.5, 'a', 'bc', 'it''s', 'it''s', 'a\"b', 255)",
+        "printf('%n|%*d|%-*d|%.*s|%lld', 5, 1, -6, 2, 2, 'abcdef', 3000000000)",
+        "printf('%d 100000000 %', 1000000000)",
+        "printf('%s|%s', NULL, x'61')",
+        "printf(NULL)",
+        "printf('%65536d', 1)",
+    ):
+        with sql(example(), f"SELECT {text}", "sqlite") as answer:
+            assert list(answer.rows()) == plain.execute(f"SELECT {text}").fetchall()

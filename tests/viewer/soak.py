@@ -4,7 +4,8 @@ python -m tests.viewer.soak FOLDER SECONDS [PER_SECOND]
 
 runs `callgrove view` on copies of everything in a folder, and makes so many requests a second (5) for so long. Some are
 abandoned; every now and then a file is replaced, removed, written to or cut off, and soon put back and opened again. It
-prints memory and answers of the server every minute, and at the end what memory was in each quarter.
+prints memory and answers of the server every minute, and at the end why requests were refused and what memory was in
+each quarter.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from threading import Lock
 from time import monotonic, sleep
 from urllib.parse import parse_qs, urlencode, urlsplit
 
+from callgrove.cli.opening import group_paths
 from callgrove.viewer.server.running import Address
 from tests.timing import HANG_SEC
 from tests.viewer.serving import Served, ask, ask_raw
@@ -41,7 +43,7 @@ CLIENTS = 6
 ABANDONED = 0.03  # of all requests
 DISTURBED_S, MENDED_S, SAID_S = 20.0, 6.0, 60.0
 EXPECTED = {200, 409, 422}
-NO_ROW = "node: there is no such row"  # of a metric that others have
+NO_ROWS = ("node: there is no such row", "row: is not a whole number")  # of a metric that others have, or of before
 WORDS = ("a", "MPI", "gemm", "/^s/", "nothing has this name")
 FILTERS = ("", "", "", "** -> MPI_*", "main -> **")
 QUERIES = (
@@ -62,8 +64,8 @@ PARTS = ("Overview", "Flame graph", "Call tree", "Timelines")
 
 @dataclass
 class Clicking:
-    """Random requests to an input of a viewer; `statuses` counts what it answered, `surprises` has answers that no page
-    should get."""
+    """Random requests to an input of a viewer; `statuses` counts what it answered, `refusals` why it did not, and
+    `surprises` has answers that no page should get."""
 
     viewer: Served
     seed: int = 0
@@ -77,6 +79,7 @@ class Clicking:
     metrics: tuple[str, ...] = ()
     nodes: list[str] = field(default_factory=lambda: [""])
     statuses: Counter[int] = field(default_factory=Counter)
+    refusals: Counter[str] = field(default_factory=Counter)
     surprises: list[str] = field(default_factory=list)
 
     def begin(self) -> None:
@@ -87,8 +90,9 @@ class Clicking:
         self.has_contexts, self.metrics = section["has_contexts"], tuple(section["metrics"])
         while "Timeline" in self.tabs:
             status, picture = ask(self.viewer, "timeline", input=self.number)
-            assert status in (200, 409), picture
-            if status == 409 or picture["progress"]["complete"]:
+            if status not in (200, 409):
+                self.surprises.append(f"timeline: {status} {picture}")
+            if status != 200 or picture["progress"]["complete"]:
                 break
             sleep(0.05)
         else:
@@ -109,7 +113,9 @@ class Clicking:
         """Make a request, and note what came."""
         status, said = ask(self.viewer, name, **{"input": self.number, **query})
         self.statuses[status] += 1
-        if status not in EXPECTED and not (status == 400 and said["error"] == NO_ROW):
+        if status != 200:
+            self.refusals[f"{name}: {said['error']}"] += 1
+        if status not in EXPECTED and not (status == 400 and said["error"].startswith(NO_ROWS)):
             self.surprises.append(f"{name} {query}: {status} {said}")
         elif status == 200 and name == "rows" and not query["filter"] and query["view"] == "tree":
             self.nodes = ["", *said["key"][:50]]
@@ -261,11 +267,12 @@ def disturb(path: Path, chance: random.Random) -> str:
 
 @dataclass
 class Soak:
-    """Clicks on all inputs of a viewer by turns, whose files change meanwhile. Originals are as the files were."""
+    """Clicks on all inputs of a viewer by turns, whose files change meanwhile. Originals is a folder of what they were
+    copied from."""
 
     viewer: Process
-    paths: Sequence[Path]
-    originals: Sequence[Path]
+    groups: Sequence[Sequence[str]]  # paths of each input
+    originals: Path
     per_second: float
     chance: random.Random = field(default_factory=lambda: random.Random("soak"))
     disturbances: Counter[str] = field(default_factory=Counter)
@@ -274,7 +281,7 @@ class Soak:
     _stale: tuple[int, float] | None = None
 
     def __post_init__(self) -> None:
-        n = len(self.paths)
+        n = len(self.groups)
         self.inputs = [Clicking(self.viewer, number=k, n_inputs=n) for k in range(n)]
         self._guard = Lock()
 
@@ -287,7 +294,7 @@ class Soak:
         n = 0
         with ThreadPoolExecutor(CLIENTS) as pool:
             while (now := monotonic()) - began < seconds:
-                pool.submit(self._click).add_done_callback(lambda done: done.result())
+                pool.submit(self._click)
                 n += 1
                 sleep(max(0.0, began + n / self.per_second - monotonic()))
                 if self._stale is None and now - latest > DISTURBED_S:
@@ -306,14 +313,17 @@ class Soak:
             name, query = one.choose_request(self.chance)
             is_abandoned = self.chance.random() < ABANDONED
             self.n_abandoned += is_abandoned
-        if is_abandoned:
-            abandon(self.viewer, name, {"input": one.number, **query})
-        else:
-            one.make(name, query)
+        try:
+            if is_abandoned:
+                abandon(self.viewer, name, {"input": one.number, **query})
+            else:
+                one.make(name, query)
+        except Exception as error:  # of a thread: it would be lost
+            one.surprises.append(f"{name} {query}: {type(error).__name__}: {error}")
 
     def _disturb(self) -> None:
-        number = self.chance.randrange(len(self.paths))
-        path = self.paths[number]
+        number = self.chance.randrange(len(self.groups))
+        path = Path(self.chance.choice(self.groups[number]))
         files = sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
         self.disturbances[disturb(self.chance.choice(files), self.chance)] += 1
         self._stale = (number, monotonic())
@@ -323,7 +333,8 @@ class Soak:
     def _mend(self) -> None:
         assert self._stale is not None
         number, self._stale = self._stale[0], None
-        copy_input(self.originals[number], self.paths[number])
+        for path in map(Path, self.groups[number]):
+            copy_input(self.originals / path.name, path)
         wait_until_open(self.viewer, number)
         open_again(self.viewer, number)
         wait_until_open(self.viewer, number)
@@ -339,7 +350,7 @@ class Soak:
         )
         for one in self.inputs:
             for surprise in one.surprises:
-                sys.stdout.write(f"  {self.paths[one.number].name}: {surprise[:600]}\n")
+                sys.stdout.write(f"  {Path(self.groups[one.number][0]).name}: {surprise[:600]}\n")
             one.surprises.clear()
         sys.stdout.flush()
 
@@ -365,8 +376,12 @@ def main(folder: str, seconds: str, per_second: str = "5") -> None:
         for path, copy in zip(originals, paths, strict=True):
             copy_input(path, copy)
         with view(paths, Path(name) / "cache") as viewer:
-            soak = Soak(viewer, paths, originals, float(per_second))
+            groups = group_paths([str(path) for path in paths], "")
+            soak = Soak(viewer, groups, Path(folder).resolve(), float(per_second))
             soak.run(float(seconds))
+        refusals: Counter[str] = sum((one.refusals for one in soak.inputs), Counter())
+    for reason, n in refusals.most_common():
+        sys.stdout.write(f"{n:6d} x {reason[:200]}\n")
     levels = [level / 1e6 for level in soak.levels]
     quarter = max(1, len(levels) // 4)
     for k in range(4):

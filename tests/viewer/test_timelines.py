@@ -19,6 +19,8 @@ from callgrove.algebra.window_costs import costs_in_window
 from callgrove.analysis.costs import costs
 from callgrove.analysis.timeline.statistics import Question, measure
 from callgrove.analysis.timeline_index import builder
+from callgrove.analysis.timeline_index.answers import SpanRows
+from callgrove.analysis.timeline_index.index import TimelineIndex
 from callgrove.analysis.views import top_down
 from callgrove.examples import example, gpu_example
 from callgrove.formats.registry import open_path
@@ -311,6 +313,47 @@ def test_hundreds_of_pictures_at_once(viewer: Viewer) -> None:
     with ThreadPoolExecutor(100) as pool:
         pictures = list(pool.map(lambda k: ask(viewer, "timeline", input=2, width=50 + k, rows=20), range(100)))
     assert {status for status, _ in pictures} == {200}
+
+
+def test_an_index_that_is_closed_while_it_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An answer is that of one index: of the next one, where others were asked for since; else it is refused."""
+    with serving(made_input(gpu_example())) as closing:
+        expected = complete(closing)
+        looks = closing.inputs[0].looks
+        assert looks is not None
+        assert looks.timelines is not None
+        read, n_left = TimelineIndex.spans_in, 1
+
+        def read_and_close(index: TimelineIndex, *asked: Any) -> SpanRows:
+            nonlocal n_left
+            spans = read(index, *asked)
+            if n_left:
+                n_left -= 1
+                assert looks is not None
+                assert looks.timelines is not None
+                looks.timelines.close()
+            return spans
+
+        monkeypatch.setattr(TimelineIndex, "spans_in", read_and_close)
+        while (asked := ask(closing, "timeline"))[0] == 200 and not asked[1]["progress"]["complete"]:
+            pass
+        assert asked == (200, expected)
+        assert not n_left
+
+
+def test_an_index_that_changes_again_and_again_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = TimelineIndex.spans_in
+
+    def lose(index: TimelineIndex, *asked: Any) -> SpanRows:
+        index.n_lost += 1
+        return read(index, *asked)
+
+    with serving(made_input(gpu_example())) as changing:
+        complete(changing)
+        monkeypatch.setattr(TimelineIndex, "spans_in", lose)
+        status, refused = ask(changing, "timeline")
+    assert status == 409
+    assert "ask again" in refused["error"]
 
 
 def traced_memory() -> int:

@@ -50,11 +50,15 @@ __all__ = ["DuckdbEngine", "SqliteEngine"]
 
 CACHE_KIB = 1 << 16
 STEPS = 100_000  # of SQLite's machine, after which Python may look for an interrupt
+MOST_CHARACTERS = 1 << 16  # that a function makes of a short text
 LONGEST_TEXT = 1 << 24  # bytes of one text or blob: what makes longer ones takes no notice of time while it does
 ALLOWED = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE}
 FORBIDDEN_FUNCTIONS = {"load_extension", "fts3_tokenizer"}
 SQLITE_TYPES = {Type.INTEGER: "INTEGER", Type.REAL: "REAL", Type.TEXT: "TEXT"}
 OUT_OF_ROOM = ("database or disk is full", "disk I/O error", "unable to open database file")
+FIELD = re.compile(
+    r"%[-+ #0,!]*(\*|\d{0,18})(?:\.(\*|\d{0,18}))?\d*l{0,2}(.)", re.ASCII | re.DOTALL
+)  # of SQLite's printf
 FUNCTIONS = {"sqrt": math.sqrt, "ln": math.log, "log2": math.log2, "log10": math.log10, "exp": math.exp}
 
 
@@ -73,6 +77,11 @@ class SqliteEngine:
         if sys.version_info >= (3, 12):  # a name in double quotes that does not exist is not text
             self._connection.setconfig(sqlite3.SQLITE_DBCONFIG_DQS_DML, False)
         _add_functions(self._connection)
+        self._refused = ""  # why, by a function of ours: SQLite would only say that one raised something
+        self._plain = sqlite3.connect("", isolation_level=None, check_same_thread=False)
+        self._plain.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_TEXT)
+        for name in ("printf", "format"):
+            self._connection.create_function(name, -1, self._print_formatted, deterministic=True)
         self._columns: dict[str, tuple[str, ...]] = {}
         self._denied = False
 
@@ -122,10 +131,19 @@ class SqliteEngine:
 
     def close(self) -> None:
         self._connection.close()
+        self._plain.close()
+
+    def _print_formatted(self, *given: Any) -> Any:
+        """Format values as SQLite's own printf does, but refuse wide fields: it hears of no interrupt while it fills
+        them, and gives NULL in the end."""
+        if given and isinstance(given[0], str) and (width := _find_widest(given[0], given[1:])) > MOST_CHARACTERS:
+            self._refused = f"printf makes fields of at most {MOST_CHARACTERS:,} characters, not {width:,}"
+            raise ValueError(self._refused)
+        return self._plain.execute(f"SELECT printf({', '.join('?' * len(given))})", given).fetchone()[0]
 
     @contextmanager
     def _reading_only(self) -> Iterator[None]:
-        self._denied = False
+        self._denied, self._refused = False, ""
         self._connection.set_authorizer(self._authorise)
         try:
             with _report_lack_of_room():
@@ -143,7 +161,7 @@ class SqliteEngine:
             return too_slow(self.seconds) if self._is_late() else KeyboardInterrupt()
         if "one statement at a time" in text:
             return refuse("there is more than one statement")
-        return refuse("that is not a query") if self._denied else Failed(text)
+        return refuse("that is not a query") if self._denied else Failed(self._refused or text)
 
     def _is_late(self) -> bool:
         """Return whether a query has to end. While it runs, Python sees here that somebody pressed Ctrl-C."""
@@ -154,6 +172,27 @@ class SqliteEngine:
             return sqlite3.SQLITE_OK
         self._denied = True
         return sqlite3.SQLITE_DENY
+
+
+def _find_widest(text: str, values: Sequence[Any]) -> int:
+    """Return the largest width or precision of a format's fields, which may be among the values."""
+    left = iter(values)
+    widest = 0
+    for *sizes, kind in FIELD.findall(text):
+        widest = max(widest, *(_leading_number(next(left, 0)) if size == "*" else int(size or 0) for size in sizes))
+        if kind not in "%n":
+            next(left, None)
+    return widest
+
+
+def _leading_number(value: Any) -> int:
+    """Return the size of an integer as SQLite takes it from any value."""
+    if isinstance(value, float):
+        return int(min(abs(value), 1e18)) if value == value else 0
+    if isinstance(value, bytes):
+        value = value.decode("utf-8", "replace")
+    number = re.match(r"\s*[-+]?(\d{1,18})", str(value), re.ASCII)
+    return int(number[1]) if number else 0
 
 
 @contextmanager
@@ -214,8 +253,9 @@ def _add_functions(connection: sqlite3.Connection) -> None:
 #
 # Arithmetic is SQLite's: 5 / 2 is 2, nothing comes of dividing by zero, and NULL comes before all else.
 #
-# A function that makes long texts of short ones hears of no interrupt before it is done, and its memory does not count
-# for the limit; up to 2,048 rows are computed at once. Macros of the same names say how long a text may get.
+# A function that makes long texts or lists of little hears of no interrupt before it is done, and its memory does not
+# count for the limit; up to 2,048 rows are computed at once. Macros of the same names, made where a query has them, say
+# how long one may get. (In FROM, range and generate_series are other functions, which make rows a few at a time.)
 
 
 MEMORY = "512MB"
@@ -228,12 +268,30 @@ LIKE_SQLITE = {  # not every version has all of them
     "error_on_division_by_zero": "false",
     "default_null_order": "'nulls_first_on_asc_last_on_desc'",
 }
-MOST_REPEATED = 1 << 16  # characters, or items of a list
-BOUNDED = {
-    "repeat": ("x, n", "len(x)::HUGEINT * n", "BIGINT"),
-    "lpad": ("x, n, y", "n", "INTEGER"),
-    "rpad": ("x, n, y", "n", "INTEGER"),
+MOST_ITEMS = 1 << 13
+TEXT_OR_LIST = f"CASE WHEN typeof(x) LIKE '%]' THEN {MOST_CHARACTERS // MOST_ITEMS} ELSE 1 END"
+STEPS_BETWEEN = (  # of numbers, else of times
+    "coalesce((try_cast(n::VARCHAR AS HUGEINT) - try_cast(a::VARCHAR AS HUGEINT))"
+    " / nullif(try_cast(s::VARCHAR AS HUGEINT), 0),"
+    " (epoch_us(try_cast(n::VARCHAR AS TIMESTAMP)) - epoch_us(try_cast(a::VARCHAR AS TIMESTAMP)))"
+    " / nullif(1e6 * epoch(try_cast(s::VARCHAR AS INTERVAL)), 0))"
+)
+COUNTED = (("n", "n"), ("a, n", "n::HUGEINT - a"), ("a, n, s", STEPS_BETWEEN))
+RESIZED = (("x, n", "n"), ("x, n, y", "n"))
+# parameters, of which n says how many; how many items that makes
+BOUNDED: Mapping[str, Sequence[tuple[str, str]]] = {
+    "repeat": (("x, n", f"len(x)::HUGEINT * n * {TEXT_OR_LIST}"),),
+    "lpad": (("x, n, y", "n"),),
+    "rpad": (("x, n, y", "n"),),
+    "range": COUNTED,
+    "generate_series": COUNTED,
+    "list_resize": RESIZED,
+    "array_resize": RESIZED,
 }
+FORMATS = {"printf", "format"}
+MOST_FORMATTED = 16  # values that a format takes
+TOO_WIDE = r"%[-+ #0-9.,]*(\*|[0-9]{5,})|\{[^}]*:[^}]*([0-9]{5,}|\{)"
+COUNT_TYPES = {"repeat": "BIGINT", "lpad": "INTEGER", "rpad": "INTEGER"}  # of n, where it has one only
 SAFE = {
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
@@ -277,17 +335,31 @@ class DuckdbEngine:
         self._end = finalize(self, _delete, self._connection, folder)  # also where nobody closes it
         for name, value in LIKE_SQLITE.items():
             self._set_if_known(name, value)
-        for name, (parameters, length, count_type) in BOUNDED.items():
-            self._bound(name, parameters, length, count_type)
         self._tables: set[str] = set()
 
-    def _bound(self, name: str, parameters: str, length: str, count_type: str) -> None:
+    def _bound(self, name: str) -> None:
         """Let a function refuse to make what is too long. Its argument does so: conditions do not keep DuckDB from
         computing what is constant."""
-        error = f"error('{name} makes at most {MOST_REPEATED:,} characters')"
-        n = f"(CASE WHEN {length} > {MOST_REPEATED} THEN {error} ELSE n END)::{count_type}"
-        arguments = re.sub(r"\bn\b", lambda _: n, parameters)
-        self._connection.execute(f"CREATE MACRO {name}({parameters}) AS system.main.{name}({arguments})")
+        said, most = (
+            (f"{MOST_CHARACTERS:,} characters, or {MOST_ITEMS:,} items of a list", MOST_CHARACTERS)
+            if name in COUNT_TYPES
+            else (f"{MOST_ITEMS:,} items of a list", MOST_ITEMS)
+        )
+        ways = []
+        for parameters, length in BOUNDED[name]:
+            n = f"(CASE WHEN {length} > {most} THEN error('{name} makes at most {said}') ELSE n END)"
+            typed = f"{n}::{COUNT_TYPES[name]}" if name in COUNT_TYPES else n
+            arguments = ", ".join(typed if parameter == "n" else parameter for parameter in parameters.split(", "))
+            ways.append(f"({parameters}) AS system.main.{name}({arguments})")
+        self._connection.execute(f"CREATE MACRO {name}{', '.join(ways)}")
+
+    def _bound_format(self, name: str) -> None:
+        """Let a function that formats values refuse wide fields."""
+        error = f"error('{name} makes fields of at most 9,999 characters, whose width stands in the format')"
+        checked = f"CASE WHEN regexp_matches(f, '{TOO_WIDE}') THEN {error} ELSE f END"
+        values = [[f"v{k}" for k in range(n)] for n in range(MOST_FORMATTED + 1)]
+        ways = [f"({', '.join(['f', *v])}) AS system.main.{name}({', '.join([checked, *v])})" for v in values]
+        self._connection.execute(f"CREATE MACRO {name}{', '.join(ways)}")
 
     def _has_progress_bar(self) -> bool:
         setting = self._connection.execute("SELECT current_setting('enable_progress_bar')").fetchone()
@@ -310,6 +382,11 @@ class DuckdbEngine:
     @_hear_ctrl_c()
     def uses(self, query: str) -> Mapping[str, Wanted]:
         connection = self._connection
+        words = set(re.findall(r"\w+", query.lower()))
+        for name in BOUNDED.keys() & words:
+            self._bound(name)
+        for name in FORMATS & words:
+            self._bound_format(name)
         with self._translate_errors():
             statements = connection.extract_statements(query)
         if len(statements) != 1:

@@ -142,6 +142,29 @@ def test_who_asked_while_it_was_built_goes_on_asking(source: Path, cache: IndexC
     assert len(n_built) == 1
 
 
+def test_an_index_that_is_renamed_while_it_is_opened_is_there(source: Path, cache: IndexCache) -> None:
+    """Between the state of a folder and its columns, the folder gets its last name."""
+    with opened(source, cache) as first:
+        expected = len(first.lines)
+        complete = cache.folder / first.key
+        partial = cache.folder / f"{first.key}.partial-0-0"
+    with TimelineIndex.open(made(), [source], cache=cache) as one:
+        one._folder = partial
+        with mock.patch.object(index, "read_state", return_value=layout.read_state(complete)):
+            assert len(one.lines) == expected
+        assert not one.n_lost
+
+
+def test_what_was_there_and_is_gone_is_counted() -> None:
+    """Who puts an answer together of several knows by that whether they are those of one index."""
+    with TimelineIndex.open(made(), in_background=False) as one:
+        assert len(one.lines)
+        assert one.n_lost == 0
+        one.close()
+        assert not len(one.lines)
+        assert one.n_lost == 1
+
+
 def test_a_file_that_is_gone_makes_an_index_stale(source: Path, cache: IndexCache) -> None:
     with opened(source, cache) as one:
         source.unlink()

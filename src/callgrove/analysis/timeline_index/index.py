@@ -131,6 +131,8 @@ class TimelineIndex:
         self._error = ""
         self._read_names: NameNumbers | None = None  # of what is read here, not in another process
         self._preview: Preview | None = None
+        self._was_there = False
+        self.n_lost = 0  # how often what had been there was gone: answers before and after do not go together
         self.key = self._make_key()
 
     @classmethod
@@ -212,6 +214,8 @@ class TimelineIndex:
         with self._guard:
             self._folder = self._cache.find(self.key)
             self._snapshot, self._state, self._error = None, None, ""
+            self.n_lost += self._was_there
+            self._was_there = False
             if self._folder is None:
                 self._thread = threading.Thread(target=self._run, name="timeline-index", daemon=True)
                 self._thread.start()
@@ -278,26 +282,37 @@ class TimelineIndex:
                 state = read_state(complete)
                 folder = complete
             if snapshot is None or state != snapshot.state:
-                try:
-                    self._snapshot = _Snapshot(folder, state)
-                except DamagedIndex:
-                    if folder.name == self.key:
-                        raise
-                    self._snapshot = None  # its folder is being written, or was just renamed: see the next time
+                self._snapshot = self._read_snapshot(folder, state) or snapshot
             return self._snapshot
+
+    def _read_snapshot(self, folder: Path, state: IndexState) -> _Snapshot | None:
+        """Return what a folder holds; None where it is being written, and what was read before still holds."""
+        try:
+            return _Snapshot(folder, state)
+        except DamagedIndex:
+            if folder.name == self.key:
+                raise
+            complete = self._cache.find(self.key)  # it may have been renamed just now
+            return None if complete is None else _Snapshot(complete, read_state(complete))
 
     def _ask(self, question: Callable[[_Snapshot], Answer], nothing: Answer) -> Answer:
         """Return an answer; where the index is damaged, have it built anew and answer from what there is then."""
         for _ in range(2):
             try:
-                snapshot = self._now()
-                return nothing if snapshot is None else question(snapshot)
+                return self._ask_once(question, nothing)
             except DamagedIndex:
                 if not self._forget_partial():
                     self._cache.remove(self.key)
                     self._start()
+        return self._ask_once(question, nothing)
+
+    def _ask_once(self, question: Callable[[_Snapshot], Answer], nothing: Answer) -> Answer:
         snapshot = self._now()
-        return nothing if snapshot is None else question(snapshot)
+        if snapshot is None:
+            self.n_lost += self._was_there
+            return nothing
+        self._was_there = True
+        return question(snapshot)
 
     def _forget_partial(self) -> bool:
         """Let go of what was read while the index was built; return whether that is what was asked. Its folder is gone

@@ -7,14 +7,14 @@ The other half of the contract is `Requests` in static/documents.d.ts. A new req
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
 
 from callgrove.arrays import Floats
-from callgrove.errors import CallgroveError, compose_text
+from callgrove.errors import CallgroveError, InputError, compose_text
 from callgrove.model.study.series import Study
 from callgrove.viewer.page import Panel
 from callgrove.viewer.report import Input as ReportInput
@@ -36,6 +36,7 @@ from callgrove.viewer.server.timeline_answers import (
     answer_find,
     answer_legend,
     answer_stack,
+    open_timeline,
 )
 from callgrove.viewer.server.timeline_pictures import answer_picture
 from callgrove.viewer.summaries import ScalingMaker, scaling_maker
@@ -51,6 +52,7 @@ BAND = ("model", "along", "point", "from", "to")
 MOST_CHOSEN = 16  # models of which everything is told at once
 N_SAMPLES = 33  # of a band
 LARGEST = 1e300
+TRIES = 3  # of a timeline that changes while it is asked
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,7 @@ class Answer:
 
     make: Callable[[Looks, Look, Parameters], Document]
     parameters: tuple[str, ...] = ()
-    locks_input: bool = True  # else it asks an index, and locks the input for what it reads of it itself
+    locks_input: bool = True  # else it asks the index of a timeline, and locks the input for what it reads of it itself
 
 
 def _answer_look(looks: Looks, look: Look, parameters: Parameters) -> Document:
@@ -162,9 +164,30 @@ def answer(inputs: Sequence[Input], name: str, parameters: Parameters) -> Docume
     look = Look.of(parameters)
     if look.window and not ANSWERS[name].locks_input:
         raise BadRequest("window: is not a parameter of this request")
-    with one.lock if ANSWERS[name].locks_input else nullcontext():
+    if not ANSWERS[name].locks_input:
+        return _answer_of_timeline(ANSWERS[name].make, one.demand(), look, parameters)
+    with one.lock:
         looks = one.demand()
         return ANSWERS[name].make(looks.in_window(look.window), replace(look, window=""), parameters)
+
+
+def _answer_of_timeline(
+    make: Callable[[Looks, Look, Parameters], Document], looks: Looks, look: Look, parameters: Parameters
+) -> Document:
+    """Return an answer of which all parts are those of one index: while it is made, the index may be closed, as others
+    were asked for since or the input is opened again, or turn out to be damaged."""
+    for _ in range(TRIES):
+        index = open_timeline(looks, look, parameters).index
+        n_lost = index.n_lost
+        try:
+            document = make(looks, look, parameters)
+        except Exception:
+            if index.n_lost == n_lost:
+                raise
+        else:
+            if index.n_lost == n_lost:
+                return document
+    raise InputError("the timeline was closed while it was read, or is made anew: ask again")
 
 
 def _answer_of_several(inputs: Sequence[Input], name: str, parameters: Parameters) -> Document:
