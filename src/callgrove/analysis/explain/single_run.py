@@ -54,11 +54,18 @@ def explain(experiment: Experiment, metric: str | None = None, summary: Summary 
         of_devices = list(_explain_devices(devices))
         return Explanation.of(_say_run(devices), of_devices, (), [*find_small(of_devices), *_lack_devices(devices)])
     program = replace(read_program(experiment, metric), asked=metric)
-    if not program.total > 0:
+    if not program.total > 0 or not _has_shares(program):
         raise UsageError(f"{input_of(experiment)}: there is no {program.metric.name} that could be explained")
     findings = list(_explain_program(program))
     background = [*_count_functions(program), *find_small(findings), *_say_balance(program)]
     return Explanation.of(_say_cost(program), findings, _note_runs(experiment), background)
+
+
+def _has_shares(program: Program) -> bool:
+    """Return whether every cost has a share of the mean, which may be next to nothing, or less, where costs cancel
+    out."""
+    with np.errstate(over="ignore"):
+        return program.mean > 0 and bool(np.isfinite(np.abs(program.cells).max() / np.float64(program.mean)))
 
 
 # -- profiles ----------------------------------------------------------------------------------------------------------
@@ -85,7 +92,7 @@ def _explain_program(program: Program) -> Iterator[Finding]:
 def _find_dominant(program: Program) -> Iterator[Finding]:
     """Yield the function that costs most, and the next ones; or that none of them dominates."""
     means = program.cells.mean(axis=1)
-    shares = np.where(program.waits, 0.0, means) / max(program.mean, 1e-300)
+    shares = np.where(program.waits, 0.0, means) / program.mean
     order = np.argsort(-shares, kind="stable")[:SOME].tolist()
     unit = program.metric.unit
     first = order[0]
@@ -185,9 +192,13 @@ def _say_balance(program: Program) -> Iterator[Finding]:
 
 
 def _correlate(one: Floats, other: Floats) -> float:
+    """Return Pearson's coefficient; 0 where one of them is the same everywhere."""
     a, b = one - one.mean(), other - other.mean()
-    scale = float(np.sqrt((a**2).sum() * (b**2).sum()))
-    return float((a * b).sum()) / scale if scale > 0 else 0.0
+    largest = float(np.abs(a).max()), float(np.abs(b).max())
+    if not (largest[0] > 0 and largest[1] > 0):
+        return 0.0
+    a, b = a / largest[0], b / largest[1]  # so that squares stay in the range of numbers
+    return float((a * b).sum() / np.sqrt((a**2).sum() * (b**2).sum()))
 
 
 # -- runs of several sizes ---------------------------------------------------------------------------------------------
