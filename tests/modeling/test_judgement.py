@@ -55,6 +55,16 @@ def test_what_is_called_good_without_repetitions_predicts_well() -> None:
     assert right >= 0.9 * good
 
 
+def test_a_series_that_was_never_measured_has_no_model() -> None:
+    """Of two parameters, too; the others keep theirs."""
+    points = grid((2, 4, 8, 16, 32), (10, 20, 30, 40, 50))
+    study = study_of_many([[p * n for p, n in points], [None] * len(points)], points, ("p", "n"))
+    models = model_study(study)
+    assert judge(models, np.array([64.0, 100.0])).text(1) == "poor: there is no model"
+    predictions = predict(models, target_of(study, {"p": 64.0, "n": 100.0}))
+    assert list(predictions["order"]) == ["O(p * n)", None]
+
+
 def test_a_close_fit_may_be_luck_without_repetitions() -> None:
     values = [10.1, 10.0, 9.7, 10.2, 9.9]  # a constant, but steep terms may hide in 1.5 %
     assert judge(model_study(study_of(values)), AT).text(0) == "fair: 5 points without repetitions may fit by luck"

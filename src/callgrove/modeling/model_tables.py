@@ -186,7 +186,9 @@ STYLES = {
 
 def order_text(functions: Functions, number: int) -> str:
     """Return how the function grows: `O(p^(3/2) * log2(p))`. Of several parameters, all terms that no other one
-    outgrows."""
+    outgrows. Empty where there is no model."""
+    if not np.isfinite(functions.constant[number]):
+        return ""
     grown = _growths(functions, number)
     leading = [one for one in grown if not any(_outgrows(other, one) for other in grown)]
     texts = [_growth_text(growth, functions.parameters) for growth in dict.fromkeys(leading)]
@@ -398,7 +400,7 @@ def _table(models: Models, rows: range, styles: Sequence[str], in_pieces: bool) 
     columns += [
         Column("points", models.n_points[part]),
         Column("noise", models.noise[part], np.nan),
-        Column("order", [order_text(functions, n) if ok else None for n, ok in zip(rows, known, strict=True)]),
+        Column("order", [order_text(functions, n) or None for n in rows]),
         Column("warnings", [texts(int(bits)) for bits in models.cautions[part]]),
     ]
     if in_pieces:

@@ -143,7 +143,7 @@ def predict(
             Column("callpath", [rows.callpaths[n] for n in order]),
             Column("metric", [metrics[n] for n in order]),
             *(Column(name, values[ranked], absent.get(name, np.nan)) for name, values in columns.items()),
-            Column("order", [rows.orders[n] for n in order]),
+            Column("order", [rows.orders[n] or None for n in order]),
             Column("function", [function_text(rows.functions, n) for n in order]),
             Column("trust", [Trust(rows.trust[n]).word for n in order]),
             Column("reason", [rows.reasons(n) for n in order]),

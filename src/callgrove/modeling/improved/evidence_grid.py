@@ -88,9 +88,9 @@ def has_lines(points: Floats) -> bool:
 
 
 def _lines(points: Floats, p: int) -> list[Ints]:
-    """Return the points of each line along a parameter, the other one fixed."""
-    _, line = np.unique(points[:, 1 - p], return_inverse=True)
-    groups = [np.flatnonzero(line.reshape(-1) == number) for number in range(int(line.max()) + 1)]
+    """Return the points of each line along a parameter, the other one fixed; none where there are no points."""
+    others, line = np.unique(points[:, 1 - p], return_inverse=True)
+    groups = [np.flatnonzero(line.reshape(-1) == number) for number in range(len(others))]
     return [group for group in groups if len(group) >= FEWEST_ON_LINE]
 
 
