@@ -17,7 +17,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command with these arguments, those of the process by default, and return its exit code. Without any it
     prints its help."""
     words = list(sys.argv[1:] if arguments is None else arguments)
-    return run_callgrove(["rocpd", *(words or ["--help"])])
+    return run_callgrove(["rocpd", *(words or ["-h"])])
 
 
 if __name__ == "__main__":

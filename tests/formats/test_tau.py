@@ -174,6 +174,14 @@ def test_places_of_openmp(tmp_path: Path) -> None:
     assert costs(experiment, "TIME") == {"for (loop body)": 6}
 
 
+@pytest.mark.parametrize(
+    "name", ["f [{a} {1} " * 5000 + "x", "f" + " " * 50_000 + "x => y", "[OpenMP location: file:a <" * 2000]
+)
+def test_names_that_patterns_could_get_lost_in(name: str, tmp_path: Path) -> None:
+    lines = [f"{k}{name}|1 1|TAU_CALLPATH" for k in range(20)]
+    assert read(write(tmp_path, entries("main|1 21|D", *lines))).root_total("TIME") == 21
+
+
 def test_events_with_colons_in_their_names(tmp_path: Path) -> None:
     events = '1 userevents\n# eventname\n"data size : group size" 2 8 4 6 80\n'
     experiment = read(write(tmp_path, entries("main|6 6|D") + events))

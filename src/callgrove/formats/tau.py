@@ -165,15 +165,15 @@ def _numbers(texts: tuple[bytes, ...]) -> list[float]:
 
 def _clean(name: str) -> str:
     """Return a name, or the names of a call path, without the blanks and marks that TAU leaves at their ends."""
-    parts = re.split(r"\s*=>\s", name) if "=>" in name else [name]
+    parts = re.split(r"=>\s", name) if "=>" in name else [name]
     return ARROW.join(part.strip().removesuffix(THROTTLED).rstrip() for part in parts)
 
 
 # -- contexts and metrics ----------------------------------------------------------------------------------------------
 
 
-SOURCE = re.compile(r"(.*?)\s*\[\{(.*)\}\s*\{(\d{1,9})(?:,\d{1,9})?\}(?:-\{(\d{1,9}),\d{1,9}\})?\]")
-OPENMP = re.compile(r"(.*?)\s*\[OpenMP location: file:(.*) <(\d{1,9}), ?(\d{1,9})>\]")
+SOURCE = re.compile(r"(.*?)\[\{([^{}]*)\} ?\{(\d{1,9})(?:,\d{1,9})?\}(?:-\{(\d{1,9}),\d{1,9}\})?\]")
+OPENMP = re.compile(r"(.*?)\[OpenMP location: file:([^<>]*) <(\d{1,9}), ?(\d{1,9})>\]")
 APART = "which contain each other, are metrics of their own, such as 'TIME (inclusive)'"
 CONTAINER = "[CONTEXT]"  # an entry that only holds what was sampled in it
 CLOCKS = ("GET_TIME_OF_DAY", "LINUX_TIMERS", "WALL_CLOCK", "VIRTUAL_TIME", TIME)
@@ -226,7 +226,7 @@ class TauContexts:
         else:
             line, end = (min(int(text), LAST_LINE) if text else ABSENT for text in (match[3], match[4]))
             file = builder.file(match[2])
-            region = builder.region(ContextKind.FUNCTION, match[1], file=file, line=line, end_line=end)
+            region = builder.region(ContextKind.FUNCTION, match[1].rstrip(), file=file, line=line, end_line=end)
         return builder.add_context(parent, ContextKind.FUNCTION, region)
 
 

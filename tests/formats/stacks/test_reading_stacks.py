@@ -219,7 +219,15 @@ def test_headers(line: str, parts: tuple[str | None, ...]) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["  a note 12 b:", "what 3 is: this", "file.c:12", "f 12: g", "app x/2 [000] 1.000000: 1 cycles:"]
+    "line",
+    [
+        "  a note 12 b:",
+        "what 3 is: this",
+        "file.c:12",
+        "f 12: g",
+        "app x/2 [000] 1.000000: 1 cycles:",
+        "a" + " " * 60_000,
+    ],
 )
 def test_other_lines_begin_no_sample(line: str) -> None:
     assert parse_header(line.encode()) is None

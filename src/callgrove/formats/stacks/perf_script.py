@@ -55,7 +55,7 @@ __all__ = ["FORMAT"]
 
 
 HEADER = re.compile(
-    rb"\s*(?P<command>\S.*?)\s+(?P<first>-?\d{1,18})(?:/(?P<second>-?\d{1,18}))?\s+(?:\[\d+\]\s+)?"
+    rb"\s*(?P<command>\S(?:.*?\S)??)\s+(?P<first>-?\d{1,18})(?:/(?P<second>-?\d{1,18}))?\s+(?:\[\d+\]\s+)?"
     rb"(?:(?P<seconds>\d{1,9})\.(?P<fraction>\d{6,9}):\s+)?(?:(?P<period>\d{1,18})\s+)?(?P<event>\S+?):(?:\s+(?P<rest>.*))?"
 )
 FRAME = re.compile(rb"\s*(?:0x)?[0-9a-f]+(?:\s+(\S.*?))?\s*")
