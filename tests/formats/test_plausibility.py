@@ -133,6 +133,15 @@ def test_one_odd_measurement_of_a_study_is_told(odd: list[float], text: str) -> 
     assert ("values of time", text) in told(repeated(odd))
 
 
+def test_many_metrics_of_a_study_are_looked_at_one_by_one() -> None:
+    cells = [
+        (path, f"t{metric}", 0, [1e200 if (path, metric) == ("g", 7) else 1.0]) for path in "fg" for metric in range(30)
+    ]
+    assert told(Study.from_values(["p"], [(1,)], cells)) == [
+        ("values of t7", "1 of 2 have a size that nothing measured has")
+    ]
+
+
 def test_studies_that_scatter_have_nothing_odd() -> None:
     for study in (study_example(), repeated(), repeated([14.0, 14.1]), repeated([14.0, 15.0, 18.0])):
         assert told(study) == []

@@ -112,14 +112,14 @@ def test_series_of_few_repetitions_say_nothing_of_the_noise_of_others() -> None:
     shape = (8, 5)
     values = 100 + np.array([-1.0, -1.0, 2.0])
 
-    def known(std: float) -> Repetitions:
-        return Repetitions(np.full(shape, 100.0), np.full(shape, values.min()), np.full(shape, std), np.full(shape, 3))
+    def known(std: float, count: int) -> Repetitions:
+        minimum = np.full(shape, values.min())
+        return Repetitions(np.full(shape, 100.0), minimum, np.full(shape, std), np.full(shape, count))
 
     pooled = PooledSkew.empty(1)
-    pooled.add(known(float(values.std())), np.zeros(8, np.int64))
+    pooled.add(known(float(values.std()), 3), np.zeros(8, np.int64))
     assert pooled.n_series.tolist() == [0]
-    four = Repetitions(*(getattr(known(1.0), name) for name in ("mean", "minimum", "std")), np.full(shape, 4))
-    pooled.add(four, np.zeros(8, np.int64))
+    pooled.add(known(1.0, 4), np.zeros(8, np.int64))
     assert pooled.n_series.tolist() == [8]
     assert pooled.means() == pytest.approx([np.sqrt(4 / 3)])  # 1 % and 1 % below the mean, of 4 repetitions
 

@@ -11,6 +11,7 @@ import pytest
 from callgrove.errors import UsageError
 from callgrove.model.study.builder import StudyBuilder
 from callgrove.model.study.series import Study
+from callgrove.modeling import surfaces
 from callgrove.modeling.fitting import Models, model_study
 from callgrove.modeling.model_tables import function_text, model_tables, order_text, subtree_sums
 from callgrove.modeling.options import ModelOptions
@@ -308,3 +309,12 @@ def test_curves_reach_the_target_and_keep_measurements() -> None:
     assert plot.curves[0].measured_y.tolist() == [p * 10 for p in X]
     assert len(plot.curves[-1].measured_x) == 0
     assert np.allclose(plot.curves[1].y, plot.curves[1].x * 20)
+
+
+def test_a_surface_holds_what_lies_beyond_two_parameters() -> None:
+    models = model_of(lambda p, q, r: p + q + r, grid((1, 2, 4, 8, 16), (1, 2, 3, 4, 5), (7,)), ("p", "q", "r"))
+    for at, third in ((None, 7.0), (np.array([64.0, 6.0, 9.0]), 9.0)):
+        surface, points = surfaces._make_grid(models, at)
+        assert surface.note == f"r = {third:g}"
+        assert points.shape == (len(surface.x) * len(surface.y), 3)
+        assert (points[:, 2] == third).all()

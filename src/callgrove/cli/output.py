@@ -145,12 +145,12 @@ def _render(
         if options.safe_csv
         else render(tables, cast("TableFormat", options.format), look, caption, workers)
     )
-    return pieces if options.output else for_terminal(pieces)
+    return iter(pieces) if options.output else for_terminal(pieces)
 
 
-def for_terminal(pieces: Iterable[str]) -> Iterable[str]:
+def for_terminal(pieces: Iterable[str]) -> Iterator[str]:
     """Return data as stdout may show it: where that is a terminal, escape sequences in names are made visible."""
-    return _make_harmless(pieces) if sys.stdout.isatty() else pieces
+    return _make_harmless(pieces) if sys.stdout.isatty() else iter(pieces)
 
 
 def _make_harmless(pieces: Iterable[str]) -> Iterator[str]:

@@ -141,8 +141,10 @@ FAR = 0.5  # of the median
 def _look_at_study(study: Study) -> Iterator[Problem]:
     names = {"callpaths": study.callpaths, "metrics": study.metrics, "parameters": study.parameters}
     yield from _look_at_names(names, study.path)
+    order = np.argsort(study.series_metric, kind="stable")
+    bounds = np.searchsorted(study.series_metric[order], np.arange(len(study.metrics) + 1)).tolist()
     for number, metric in enumerate(study.metrics):
-        rows = study.series_metric == number
+        rows = order[bounds[number] : bounds[number + 1]]
         cells = study.present[rows]
         statistics, counts = _Values(), study.repetitions[rows][cells]
         statistics.add(study.mean[rows][cells])

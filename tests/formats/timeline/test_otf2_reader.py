@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import re
 import shutil
@@ -356,6 +357,15 @@ def test_cuts_and_flips_never_escape(name: str, tmp_path: Path) -> None:
             except CallgroveError:
                 continue
             assert isinstance(found, Experiment)
+
+
+@pytest.mark.parametrize("name", ["traces.def", "traces/0.evt", "traces/0.def"])
+def test_a_pipe_in_an_archive_is_not_waited_for(name: str, tmp_path: Path) -> None:
+    path = small(tmp_path)
+    (path / name).unlink()
+    os.mkfifo(path / name)
+    with pytest.raises(InputError, match=f"{name}: is a device or a pipe, and no file of an archive"):
+        open_path(path, from_format="otf2")
 
 
 def test_a_missing_location_is_damage_and_the_others_are_read(tmp_path: Path) -> None:
