@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -237,3 +238,33 @@ def test_one_worker_of_another_version_is_refused() -> None:
 
     with pytest.raises(CallgroveError, match=r"some of its workers have callgrove 98\.0, and this is "):
         clusters._ready(Client(), "tcp://node1:8786")
+
+
+def test_a_client_that_dask_has_closed_is_not_asked_for_anything(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half a minute after the scheduler went away it refuses to take back tasks, and to hand out new ones."""
+
+    class ClosedClientError(Exception):
+        pass
+
+    class Client:
+        status = "closed"
+
+        def __init__(self, address: str, **settings: object) -> None:
+            pass
+
+        def get_executor(self, pure: bool) -> Client:
+            return self
+
+        def refuse(self, *words: object, wait: bool = False) -> None:
+            raise ClosedClientError("Client is closed. Can't send cancel-keys message.")
+
+        shutdown = submit = refuse
+
+        def close(self) -> None:
+            pass
+
+    monkeypatch.setattr(clusters, "_import_optional", lambda name: SimpleNamespace(Client=Client))
+    monkeypatch.setattr(clusters, "_ready", lambda client, address: 1)
+    gone = pytest.raises(CallgroveError, match="the scheduler of the cluster went away")
+    with gone, executor(Engine(dask="tcp://node1:8786")) as pool:
+        list(pool.map(str, [1, 2]))

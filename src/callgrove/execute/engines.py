@@ -170,13 +170,14 @@ def dask_workers(address: str) -> Iterator[Workers]:
         client = connect(address, timeout=DASK_TIMEOUT, set_as_default=False)
     except (OSError, ValueError) as error:  # ValueError: a protocol that Dask does not have
         raise CallgroveError(Parameter("dask", address), f": no scheduler answers there: {error}") from error
+    logging.getLogger("distributed.client").setLevel(logging.CRITICAL)  # of a scheduler that went away, we tell
     pool = client.get_executor(pure=False)
     try:
         yield Workers(pool, _ready(client, address))
     finally:
         logging.getLogger("tornado.application").addFilter(_is_news)
-        logging.getLogger("distributed.client").setLevel(logging.CRITICAL)  # of a scheduler that went away, we tell
-        pool.shutdown(wait=False)  # takes back what is not done
+        if client.status != "closed":  # as it is some time after the scheduler went away
+            pool.shutdown(wait=False)  # takes back what is not done
         client.close()
 
 

@@ -222,9 +222,11 @@ def _explain_deaths() -> Iterator[None]:
         raise CallgroveError(DIED) from error
     except CancelledError as error:  # nobody here cancels what is waited for
         raise CallgroveError(GONE) from error
-    except Exception as error:
-        if type(error).__name__ == "KilledWorker":  # Dask's, which has given up after several workers died
+    except Exception as error:  # Dask's are known by name: it need not be there
+        if type(error).__name__ == "KilledWorker":  # several workers died of the same task
             raise CallgroveError(DIED) from error
+        if type(error).__name__ == "ClosedClientError":  # nothing can be handed out any more
+            raise CallgroveError(GONE) from error
         raise
 
 
