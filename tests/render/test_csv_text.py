@@ -109,3 +109,9 @@ def test_formulas_are_marked_for_spreadsheets_only() -> None:
     assert [row[0] for row in read(text)] == ["name", "'=1+1", "'+x", "'-y", "'@z", "'\t=a", "a=b"]
     assert [row[1] for row in read(text)] == ["'=n", "-2", "3", "4", "5", "6", "7"]
     assert [tuple(row) for row in read("".join(csv_text([table])))][1:] == [(name, str(n)) for name, n in rows]
+
+
+def test_texts_that_repeat() -> None:
+    cells = ["a,b", None, "c", 'say "d"'] * 5
+    table = Table((Column("text", cells), Column("word", ["plain"] * 20)))
+    assert read(written([table])) == [["text", "word"], *([cell or "", "plain"] for cell in cells)]

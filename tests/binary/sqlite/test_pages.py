@@ -420,6 +420,24 @@ def test_where_rows_stand_is_known_for_who_reads_again(
     assert read(one) == list(range(7, 4007))
 
 
+def test_few_pages_are_looked_at_before_their_rows_are_wanted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A mapped page that is looked at too early is given back and fetched again."""
+    monkeypatch.setattr("callgrove.binary.sqlite.pages.BATCH_ROWS", 1000)
+    file = SqliteFile.open(large(tmp_path / "t.db", 20_000, 0))
+    looked_at: list[int] = []
+    header = Pages.header
+
+    def count(pages: Pages, numbers: Any) -> Any:
+        looked_at.extend(numbers.tolist())
+        return header(pages, numbers)
+
+    monkeypatch.setattr(Pages, "header", count)
+    assert read(file) == list(range(20_000))
+    n_pages = len(set(looked_at))
+    assert n_pages > 40
+    assert len(looked_at) < 3 * n_pages  # all of them by the first batch, and an eighth too many by the others
+
+
 @pytest.mark.parametrize("page_size", [512, 4096])
 def test_schemas_that_differ_by_a_guid(tmp_path: Path, page_size: int) -> None:
     """In names, in defaults, in comments, in what was deleted; with equal and with other columns."""

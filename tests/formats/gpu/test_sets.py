@@ -10,6 +10,7 @@ import pytest
 
 from callgrove.cli.main import main
 from callgrove.errors import UsageError
+from callgrove.formats.gpu.files import names_of_files
 from callgrove.formats.interface import LossReport, ReadOptions, WriteOptions
 from callgrove.formats.registry import load, open_path
 from callgrove.formats.writing.transfer import write_experiment
@@ -396,3 +397,14 @@ def test_a_trace_says_once_that_arguments_are_left_out(
     execute(data / "out_0x.db", f"DELETE FROM rocpd_arg{suffix_of(runs[0])}")
     bare = write_experiment(opened(data / "out_0x.db"), load(name), tmp_path / "bare", WriteOptions(**options))  # type: ignore[arg-type]
     assert not [text for text in (*bare.losses, *bare.hints) if "arguments" in text]
+
+
+def test_one_file_under_other_names_of_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    runs = folder_of(data, 2)
+    (tmp_path / "link").symlink_to(data)
+    monkeypatch.chdir(data)
+    names = [Path("out_0x.db"), Path("../link/out_0x.db"), tmp_path / "link" / "out_1x.db", data / "out_1x.db"]
+    assert [len(same) for same in names_of_files(names)] == [2, 2]
+    assert opened(*names).traces.n_spans == sum(len(own.events) for own in runs)
