@@ -49,6 +49,7 @@ WIDTH, HEIGHT = 1_768, 1_200  # pixels: 1,600 of them for the time
 WINDOWS = (1, 4, 16, 256)
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 KEYS = "wwddawsdwa"
+LONGEST_S = 600  # that a busy machine may take
 RESTED_MS = 700
 IDLE_S = 0.01  # of the processor in that time
 MOST_RESTS = 20
@@ -215,6 +216,7 @@ def _in_browser(viewer: Viewer, tab: str, where: str, limit: float | None = 2_00
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
         page = browser.new_context(viewport={"width": WIDTH, "height": HEIGHT}).new_page()
+        page.set_default_timeout(1000 * LONGEST_S)
         tools = page.context.new_cdp_session(page)
         tools.send("Performance.enable", {"timeDomain": "threadTicks"})  # processor time, not that of a clock
 
