@@ -49,9 +49,10 @@ def spans_of(
 
 @dataclass
 class SlowSpans:
-    """Spans that come in two parts to whoever builds an index: the second when it may."""
+    """Spans that come in two parts to whoever builds an index: the second when it may, the first when it may begin."""
 
     inner: ArraySpans
+    may_begin: Event = field(default_factory=Event)
     has_begun: Event = field(default_factory=Event)
     may_go_on: Event = field(default_factory=Event)
 
@@ -64,17 +65,20 @@ class SlowSpans:
             yield whole
             return
         half = len(whole["span"]) // 2
+        assert self.may_begin.wait(HANG_SEC)
         yield {name: column[:half] for name, column in whole.items()}
         self.has_begun.set()
         assert self.may_go_on.wait(HANG_SEC)
         yield {name: column[half:] for name, column in whole.items()}
 
 
-def slow_spans(n_rows: int, n_spans: int) -> tuple[Experiment, SlowSpans]:
-    """Rows of `a` and `b` by turns; the first half of the rows comes first."""
+def slow_spans(n_rows: int, n_spans: int, *, begins: bool = True) -> tuple[Experiment, SlowSpans]:
+    """Rows of `a` and `b` by turns; the first half of the rows comes first, at once unless it waits."""
     made = spans_of(n_rows, n_spans, kind=SpanKind.REGION)
     assert isinstance(made.traces.spans_backend, ArraySpans)
     slow = SlowSpans(made.traces.spans_backend)
+    if begins:
+        slow.may_begin.set()
     return replace(made, traces=Traces(spans_backend=slow)), slow
 
 

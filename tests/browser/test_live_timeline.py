@@ -259,10 +259,14 @@ def test_the_keyboard_does_everything(open_view: OpenView, screenshot: Screensho
 
 def test_what_was_read_is_seen_while_the_rest_is(open_view: OpenView, screenshot: Screenshot) -> None:
     """It is marked, and nothing can be asked of it; what is complete takes its place by itself."""
-    experiment, slow = slow_spans(8, 1_000)
+    experiment, slow = slow_spans(8, 1_000, begins=False)
     page = open_view(made_input(experiment))
     open_tab(page, "Timeline")
     building, status = page.locator(".building"), page.locator(".timeline-status")
+    expect(building).to_contain_text("Reading the trace")
+    expect(page.locator(".live-timeline canvas")).to_be_visible()
+    assert status.inner_text() == "", "no time is known before anything was read"
+    slow.may_begin.set()
     expect(building).to_contain_text("Reading: 4,000 of 8,000 events; pale rows are preliminary")
     expect(building.locator("progress")).to_have_js_property("value", 0.25)
     expect(status).to_contain_text("100 us from 0 s")

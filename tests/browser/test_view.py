@@ -65,6 +65,8 @@ def test_a_filter_and_a_formula(open_view: OpenView) -> None:
     rows = shown_panel(page).locator(".row")
     expect(rows.filter(has_text=names[0])).to_have_count(1)
     expect(rows.filter(has_text="kernel")).to_have_count(0)
+    typed(page, "Filter", "nothing_like_it")
+    expect(page.get_by_role("alert")).to_have_text(re.compile("^there is no context 'nothing_like_it'"))
     page.get_by_role("button", name="Clear").click()
     expect(rows.filter(has_text="kernel")).to_have_count(1)
     page.get_by_role("button", name="twice = 2 * cycles").click()

@@ -137,6 +137,8 @@ def test_spans_are_described(viewer: Viewer) -> None:
     status, span = ask(viewer, "timespan", input=1, **place)
     assert status == 200, span
     assert ["kind", "kernel"] in span["facts"]
+    assert all(len(set(word.split())) == len(word.split()) for word, _ in span["facts"])
+    assert not {"", "{}", "[]"} & {text for _, text in span["facts"]}
     assert [link["text"] for link in span["links"]] == ["hipLaunchKernel"]
     _, pairs = ask(viewer, "timelinks", input=1)
     assert (span["links"][0]["span"], spans["span"][i]) in set(zip(pairs["call"], pairs["operation"], strict=True))

@@ -44,6 +44,7 @@ M_ARENA_MAX, ARENAS = -8, 2  # glibc's number of that option, and how many arena
 GIVE_BACK_S = 1.0  # between two times that freed memory is given back
 STYLE = "theme.css"
 AS_FILE = 'attachment; filename="report.html"'
+FILTER = "query=...: "  # how the library names what is typed into the page's filter
 CLOSED = 499  # nobody reads it: the client has gone
 
 _PAGE = """\
@@ -227,7 +228,7 @@ def _describe(error: Exception, complain: Callable[[str], None]) -> tuple[int, d
     if not isinstance(error, CallgroveError):
         complain("".join(traceback.format_exception(error)))
         return 500, {"error": f"this is a bug in callgrove: {type(error).__name__}: {error}"}
-    problem: dict[str, Any] = {"error": compose_text(error)}
+    problem: dict[str, Any] = {"error": str(error).removeprefix(FILTER)}
     text, position = getattr(error, "text", None), getattr(error, "position", None)
     if isinstance(text, str) and isinstance(position, int):
         problem |= {"text": text, "position": position}

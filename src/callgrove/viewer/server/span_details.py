@@ -29,6 +29,7 @@ MOST_LINKS = 100
 MOST_PAIRS = 2_000
 MOST_FACTS = 60
 LONGEST = 400  # characters of a fact
+NOTHING = ("", "{}", "[]")  # texts of columns that say nothing
 
 
 def answer_span(looks: Looks, look: Look, parameters: Parameters) -> Document:
@@ -89,8 +90,9 @@ def _side_facts(traces: Traces, name: str, part: int, number: int) -> Iterator[t
             continue
         for column, cell in cells.items():
             is_absent = isinstance(cell, int | float | np.number) and cell == ABSENT
-            if cell is not None and not is_absent and str(cell) != "":
-                yield f"{name} {column}".replace("_", " "), str(cell)
+            if cell is not None and not is_absent and str(cell) not in NOTHING:
+                words = f"{name} {column}".replace("_", " ").split()
+                yield " ".join(dict.fromkeys(words)), str(cell)
 
 
 # -- launches ----------------------------------------------------------------------------------------------------------

@@ -602,6 +602,7 @@ export class LiveTimeline {
     if (!shown) return;
     const rows = shown.bottom - shown.top;
     const drawn = shown.bounds.length - 1;
+    if (!shown.n_rows) return; // nothing was read so far
     const parts = [`${durationNs((this.to || shown.length_ns) - this.from)} from ${durationNs(this.from)}`];
     if (!shown.spans) parts.push(`in steps of ${durationNs(shown.cell_ns)}`);
     if (drawn < rows) parts.push(`${count(rows)} rows, up to ${Math.ceil(rows / drawn)} on one line`);

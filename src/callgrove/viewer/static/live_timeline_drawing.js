@@ -459,6 +459,7 @@ function drawGutter(surface, scene, height, theme) {
  */
 function drawAxis(surface, scene, width, theme) {
   const { from, to } = scene;
+  if (!scene.picture.n_rows) return; // nothing was read so far: no time is known
   const length = scene.picture.length_ns;
   const { marks, step } = ticksOf(from, to, Math.max(2, Math.floor((width - GUTTER) / 110)));
   for (const mark of marks) {
