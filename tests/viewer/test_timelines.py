@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Event
 from time import monotonic
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ from callgrove.formats.writing.transfer import write
 from callgrove.model.experiment import Experiment
 from callgrove.viewer.server.inputs import Input, Wanted
 from callgrove.viewer.server.running import Viewer
+from callgrove.viewer.server.span_details import _side_facts
 from callgrove.viewer.server.timeline_pictures import share_out
 from tests.browser.made import slow_spans, spans_of
 from tests.requirements import need_module
@@ -137,11 +139,17 @@ def test_spans_are_described(viewer: Viewer) -> None:
     status, span = ask(viewer, "timespan", input=1, **place)
     assert status == 200, span
     assert ["kind", "kernel"] in span["facts"]
-    assert all(len(set(word.split())) == len(word.split()) for word, _ in span["facts"])
-    assert not {"", "{}", "[]"} & {text for _, text in span["facts"]}
     assert [link["text"] for link in span["links"]] == ["hipLaunchKernel"]
     _, pairs = ask(viewer, "timelinks", input=1)
     assert (span["links"][0]["span"], spans["span"][i]) in set(zip(pairs["call"], pairs["operation"], strict=True))
+
+
+def test_details_have_no_word_twice_and_no_empty_object() -> None:
+    columns = {"event_id": np.array([16]), "call_stack": ["{}"], "line": ["a.c:3"]}
+    table = SimpleNamespace(span=np.array([7]), columns=columns)
+    traces: Any = SimpleNamespace(side=lambda name, part: table)
+    assert list(_side_facts(traces, "event_text", 0, 7)) == [("event text id", "16"), ("event text line", "a.c:3")]
+    assert list(_side_facts(traces, "event", 0, 7)) == [("event id", "16"), ("event line", "a.c:3")]
 
 
 # -- while it is built -------------------------------------------------------------------------------------------------
