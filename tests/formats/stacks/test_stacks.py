@@ -383,7 +383,7 @@ def test_metrics_that_do_not_add_up(tmp_path: Path) -> None:
     builder.add_values(0, context, most, 3.0)
     experiment = builder.build()
     for ending in FORMATS.values():
-        with pytest.raises(UsageError, match=r"not a sum|no metric adds up"):
+        with pytest.raises(UsageError, match=r"is not a sum|no metric adds up"):
             write(experiment, tmp_path / f"m{ending}")
     assert list(tmp_path.iterdir()) == []
 
