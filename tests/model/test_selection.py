@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,8 @@ from callgrove.model.profiles import ProfileKind
 from callgrove.model.runs import Run
 from callgrove.model.selection import time_span
 from callgrove.model.system import System, Topology, system_of
-from callgrove.model.traces.events import ArraySamples, Samples, Traces
+from callgrove.model.traces.events import LABEL, ArraySamples, Samples, Traces
+from callgrove.model.traces.selected import SpanChoice
 from tests.model.strategies import experiments
 
 Values = dict[tuple[int, int, str, str], Any]
@@ -318,6 +320,18 @@ def test_contexts_of_samples_are_used_whatever_metrics_are_kept() -> None:
     whole = builder.build()
     part = whole.select(metrics=["time"], drop_unused=True)
     assert [part.contexts.label(context) for context in range(len(part.contexts))] == ["costly", "sampled"]
+
+
+def test_spans_without_a_name_have_none_of_those_that_are_asked_for() -> None:
+    texts = ["copy", "solve", "pack", "unused"]
+
+    def are_short(names: Sequence[str], known: Sequence[str]) -> Array:
+        assert (names, known) == (texts[:3], texts)
+        return np.array([len(name) == 4 for name in names])
+
+    chosen = SpanChoice(names=are_short).of({LABEL: np.array([2, ABSENT, 1, 0, ABSENT, 2])}, texts)
+    assert chosen is not None
+    assert chosen.tolist() == [True, False, False, True, False, True]
 
 
 def test_what_contains_a_cost_stays_also_where_it_is_the_first_context() -> None:

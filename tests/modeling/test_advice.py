@@ -96,7 +96,7 @@ def test_advice_beats_chance() -> None:
 
 @pytest.mark.parametrize(
     ("largest", "values"),
-    [(8.0, {16.0, 32.0, 64.0, 128.0}), (0.5, {1.0, 2.0, 4.0, 8.0}), (0.0, {1.0, 2.0, 4.0, 8.0}), (-3.0, set())],
+    [(8.0, {16.0, 32.0, 64.0, 128.0}), (1.0, {2.0, 4.0, 8.0, 16.0}), (0.0, {1.0, 2.0, 4.0, 8.0}), (-3.0, set())],
 )
 def test_larger_values_of_a_parameter(largest: float, values: set[float]) -> None:
     assert advice._double(largest) == values

@@ -20,8 +20,9 @@ from callgrove.binary.sqlite.cells import Type
 from callgrove.binary.sqlite.database import SqliteCache, SqliteFile
 from callgrove.binary.sqlite.pages import PageError, Pages
 from callgrove.binary.sqlite.plan import FileFacts, Slow, plan, plan_table
+from callgrove.binary.sqlite.records import Records
 from callgrove.binary.sqlite.schema import KnownSchemas, Schema
-from callgrove.binary.sqlite.tables import PageTables, few_rows, schema_leaves, schema_rows
+from callgrove.binary.sqlite.tables import PageTables, TableLayout, few_rows, schema_leaves, schema_rows
 from callgrove.errors import CallgroveError
 from tests.exhaustive import some_of, try_examples
 
@@ -71,16 +72,21 @@ def pages_of(path: Path) -> Pages:
     return Pages(np.fromfile(path, np.uint8), page_format)
 
 
+def layout_of(path: Path, pages: Pages, table: str, unlike: tuple[str, str] | None = None) -> TableLayout:
+    with closing(sqlite3.connect(f"file:{path}?mode=ro&immutable=1", uri=True)) as connection:
+        rows = connection.execute("SELECT type, name, tbl_name, rootpage, sql FROM sqlite_master").fetchall()
+        assert rows == schema_rows(pages, schema_leaves(pages))[0]
+        layout = plan_table([Schema(rows, lambda: connection, KnownSchemas()).layout(table)], unlike)
+    if isinstance(layout, Slow):
+        raise PageError(layout.reason)
+    return layout
+
+
 def by_pages(path: Path, table: str, names: Sequence[str], **options: Any) -> list[tuple[object, ...]]:
     """Rows as tuples of objects; raises what the reader of pages raises. A table of one page is also read row by row,
     and any table a second and a third time, from what was found at first."""
     pages = pages_of(path)
-    with closing(sqlite3.connect(f"file:{path}?mode=ro&immutable=1", uri=True)) as connection:
-        rows = connection.execute("SELECT type, name, tbl_name, rootpage, sql FROM sqlite_master").fetchall()
-        assert rows == schema_rows(pages, schema_leaves(pages))[0]
-        layout = plan_table([Schema(rows, lambda: connection, KnownSchemas()).layout(table)], options.get("unlike"))
-    if isinstance(layout, Slow):
-        raise PageError(layout.reason)
+    layout = layout_of(path, pages, table, options.get("unlike"))
     tables = PageTables(pages)
     list(tables.rows_of(layout, []))
     out: list[list[tuple[object, ...]]] = []
@@ -327,6 +333,54 @@ def test_a_spoiled_page_in_the_middle(tmp_path: Path) -> None:
         seen.extend(int(a) for cells in chunks for a in cells["a"])
     assert seen == list(range(len(seen)))
     assert len(seen) > 60_000
+
+
+N_WIDE = 70  # columns, whose headers are longer than those that are parsed one by one
+
+
+def wide(path: Path) -> Path:
+    """Rows of 0, 1, ..., whose headers are 71 bytes: their size, and 8 or 9 or 1 for each column."""
+    names = [f"c{k}" for k in range(N_WIDE)]
+    with connect(path) as connection:
+        connection.execute(f"CREATE TABLE t({', '.join(names)})")
+        for row in range(3):
+            connection.execute(f"INSERT INTO t VALUES ({', '.join('?' * N_WIDE)})", [row + k for k in range(N_WIDE)])
+    return path
+
+
+@pytest.mark.parametrize("code", [b"\x0a", b"\x0b", b"\xff" * 8 + b"\xfe", b"\xff" * 9], ids=bytes.hex)
+def test_types_that_are_not_used_are_refused_in_long_records_too(tmp_path: Path, code: bytes) -> None:
+    path = wide(tmp_path / "wide.db")
+    assert by_pages(path, "t", ["c1", "c20"]) == [(1, 20), (2, 21), (3, 22)]
+    raw = path.read_bytes()
+    header = bytes([N_WIDE + 1, 8, 9, *[1] * (N_WIDE - 2)])  # of the row 0, 1, 2, ...
+    spoiled = header[:10] + code + header[10 + len(code) :]
+    assert raw.count(header) == 1
+    path.write_bytes(raw.replace(header, spoiled))
+    pages = pages_of(path)
+    with pytest.raises(PageError, match="a serial type that is not used"):
+        list(PageTables(pages).rows_of(layout_of(path, pages, "t"), ["c20"]))
+
+
+def test_long_records_are_walked_through_again_for_later_columns_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    walks: list[int] = []
+    walk = Records._walk
+
+    def count(records: Records, n_columns: int) -> None:
+        walks.append(n_columns)
+        walk(records, n_columns)
+
+    monkeypatch.setattr(Records, "_walk", count)
+    path = wide(tmp_path / "wide.db")
+    pages = pages_of(path)
+    tables, layout = PageTables(pages), layout_of(path, pages, "t")
+    for name in ("c5", "c5", "c0", "c6", "c5"):
+        assert [found.objects(name) for found in tables.rows_of(layout, [name])] == [
+            [int(name[1]) + k for k in range(3)]
+        ]
+    assert walks == [6, 7]
 
 
 def flips(raw: bytes, seed: int) -> Iterator[bytes]:

@@ -312,6 +312,13 @@ def test_metrics_that_statements_mark_void_have_no_values(tmp_path: Path) -> Non
         found.totals("io", Scope.EXCLUSIVE)
 
 
+def test_metrics_with_values_that_statements_mark_void_are_hidden(tmp_path: Path) -> None:
+    init = '{ cube::metric::set::visits("value", "VOID"); return 0; }'
+    found = with_metrics(tmp_path / "x.cubex", derived("d", AFTER, "metric::time()", init))
+    assert {name: found.metrics.first(name).visible for name in ("visits", "time")} == {"visits": False, "time": True}
+    assert found.totals("visits", Scope.INCLUSIVE)[0] == 160  # as the file has them
+
+
 def test_void_metrics_are_0_in_formulas(tmp_path: Path) -> None:
     void = RawMetric("gone", EACH, inside="<val>VOID</val><cubepl>metric::time(e)</cubepl>")
     found = with_metrics(tmp_path / "x.cubex", void, derived("d", AFTER, "metric::time() - metric::gone()"))

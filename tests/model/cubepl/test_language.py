@@ -239,6 +239,14 @@ def test_what_variables_hold_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None
         value("{ while ( ${i} < 2000 ) { ${i} = ${i} + 1; ${a}[${calculation::callpath::id}] = 1; }; return 1; }")
 
 
+def test_variables_hold_64_numbers_for_each_cell_whatever_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("callgrove.model.cubepl.interpreter.MOST_HELD", 0)
+    assign = [f"${{a}}[{k}] = ${{calculation::callpath::id}};" for k in range(65)]
+    assert value(f"{{ {' '.join(assign[:64])} return 1; }}") == 1
+    with pytest.raises(NotEvaluated, match="the variables hold too much"):
+        value(f"{{ {' '.join(assign)} return 1; }}")
+
+
 # -- reserved names ----------------------------------------------------------------------------------------------------
 
 PLACES = System(

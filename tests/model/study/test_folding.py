@@ -94,6 +94,14 @@ def test_values_of_profiles_are_combined(combination: Combination, values: list[
     assert series.repetitions.tolist() == [2], "runs, however many values they have"
 
 
+def test_the_mean_of_a_formula_adds_up_to_what_a_process_has_of_it() -> None:
+    """Two processes have 2 x 3 and 2 x 5 at f: 8 each, of 16 in all."""
+    experiment = three_runs().build().with_metric("twice = 2 * time")
+    study = experiment.study(["twice"], combination=Combination.MEAN)
+    assert study.series("m->f", "twice").values[0].tolist() == [8, 20]
+    assert study.unexplained == ()
+
+
 def test_only_zeros_are_kept_where_there_is_nothing_else() -> None:
     study = three_runs().build().study(combination=Combination.EACH_USED)
     assert study.series("m", "time").values[0].tolist() == [0, 0, 0, 0, 0, 0]

@@ -298,10 +298,10 @@ class Records:
         for _ in range(n_columns):
             has_value = at < rows.start + header
             serial, length = self._data.varints(np.where(has_value, at, rows.start))
+            is_unused = (serial < 0) | (serial == N_NUMERIC) | (serial == N_NUMERIC + 1)
+            check(not (is_unused & has_value).any(), "a serial type that is not used")
             if not has_value.all():
                 serial, length = np.where(has_value, serial, ABSENT), np.where(has_value, length, 0)
-            is_unused = (serial < ABSENT) | (serial == N_NUMERIC) | (serial == N_NUMERIC + 1)
-            check(not is_unused.any(), "a serial type that is not used")
             self._serial.append(serial)
             self._place.append(place)
             place = place + np.where(serial < 12, SIZES[np.clip(serial, 0, 11)], (serial - 12) // 2)
