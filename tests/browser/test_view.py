@@ -14,6 +14,7 @@ from callgrove.examples import example, gpu_example, study_example
 from callgrove.formats.writing.transfer import write
 from callgrove.model.experiment import Experiment
 from callgrove.render.units import amount
+from tests.analysis.programs import program
 from tests.browser.conftest import OpenView, Screenshot
 from tests.browser.made import EVIL, spans_of
 from tests.browser.reading import downloaded, open_tab, picked, shown_panel
@@ -174,6 +175,38 @@ def test_rows_by_the_keyboard(open_view: OpenView) -> None:
     expect(rows).to_have_count(3)
     page.keyboard.press("ArrowDown")
     expect(page.get_by_label("System").get_by_role("heading")).to_have_text("main")
+
+
+def test_a_tree_is_open_down_to_where_it_branches(open_view: OpenView, screenshot: Screenshot) -> None:
+    one_root = program(((0, "start", (0,)), (1, "main", (1,)), (2, "init", (2,)), (2, "solve", (3,)), (3, "mul", (4,))))
+    page = open_view(made_input(one_root), made_input(program([(k, f"f{k}", (1,)) for k in range(40)])))
+    open_tab(page, "Explore")
+    rows = shown_panel(page).locator(".row")
+    expect(rows).to_have_count(4)
+    expect(shown_panel(page).locator(".row[aria-expanded=true]")).to_have_count(2)
+    expect(rows.nth(2)).to_contain_text("solve")
+    expect(rows.nth(2)).to_have_attribute("aria-expanded", "false")
+    screenshot(page, "view-explore-one-root")
+    page.get_by_role("columnheader", name="name").click()
+    expect(rows.nth(2)).to_contain_text("init")
+    page.locator(".table:visible").focus()
+    page.keyboard.press("ArrowLeft")
+    expect(rows).to_have_count(1)
+    page.keyboard.press("ArrowRight")
+    expect(rows).to_have_count(4)
+    page.keyboard.press("End")
+    page.keyboard.press("ArrowRight")
+    expect(rows).to_have_count(5)
+    page.keyboard.press("ArrowDown")
+    expect(page.get_by_label("System").get_by_role("heading")).to_have_text("mul")
+    expect(page).to_have_url(re.compile(r"row=\d+"))
+    page.reload()
+    page.wait_for_selector("html[data-ready]", state="attached")
+    expect(page.get_by_label("System").get_by_role("heading")).to_have_text("mul")
+    expect(rows).to_have_count(5)
+    page.locator("label.choice", has_text="Input").locator("select").select_option("1")
+    open_tab(page, "Explore")
+    expect(rows).to_have_count(11)  # so many are opened at once
 
 
 def test_a_search_opens_the_way_to_what_it_finds(open_view: OpenView) -> None:
