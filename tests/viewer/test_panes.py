@@ -108,7 +108,7 @@ def test_a_comparison_is_refused_in_words_of_the_page() -> None:
     for spell in (str, with_flags):
         inputs = [replace(made_input(one, one.path), spell=spell) for one in (left, right)]
         with serving(*inputs) as running:
-            status, problem = ask(running, "compare", **{"with": 1, "part": "Overview", "metric": "time"})
+            status, problem = ask(running, "compare", part="Overview", metric="time", **{"with": 1})
             assert status == 422
             assert "right.d: there is no metric 'time'" in problem["error"]
             assert problem["error"].endswith("; `callgrove diff -m LEFT=RIGHT` names one metric of each")
