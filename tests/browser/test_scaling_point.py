@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import Page, expect
 
+import callgrove
 from callgrove.arrays import Floats
 from callgrove.model.study.series import Study
 from callgrove.modeling.fitting import model_study
@@ -144,6 +145,27 @@ def test_runner_ups_are_those_of_the_library(pages: dict[str, Path], open_page: 
     said = tooltip(page)
     assert said["title"] == "p = 512"
     assert [float(text) for text in [*said.values()][-5:]] == pytest.approx(others, rel=1e-3)
+
+
+def test_a_prediction_outside_its_interval_says_why(open_page: OpenPage, shared: Path, tmp_path: Path) -> None:
+    study = callgrove.open(shared / "data/public/extrap/text/two_parameter_1.txt")
+    assert isinstance(study, Study)
+    path = tmp_path / "study.html"
+    path.write_text(report([Input(study, ["study.txt"])]), encoding="utf-8")
+    page = open_page(path)
+    open_tab(page, "Scaling")
+    table = predict(model_study(study), target_of(study, {"x": 240.0, "y": 5.0}))
+    prediction, low, trust, reason = (table.column(one).plain()[0] for one in ("prediction", "low", "trust", "reason"))
+    assert prediction < low
+    assert trust == "poor"
+    assert reason.startswith("says 2.37e+04; more likely from ")
+    expect(shown_panel(page).get_by_title(f"{trust}: {reason}")).to_be_visible()
+    page.get_by_role("radio", name="Curves").click()
+    canvas = shown_panel(page).locator("canvas")
+    size = canvas.bounding_box()
+    assert size is not None
+    canvas.hover(position={"x": size["width"] - 26, "y": 150})
+    assert tooltip(page)["trust"] == f"{trust}: {reason}"
 
 
 def test_repetitions_are_drawn(pages: dict[str, Path], open_page: OpenPage, tmp_path: Path) -> None:

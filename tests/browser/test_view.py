@@ -14,9 +14,11 @@ from callgrove.examples import example, gpu_example, study_example
 from callgrove.formats.writing.transfer import write
 from callgrove.model.experiment import Experiment
 from callgrove.render.units import amount
+from tests.analysis.programs import program
 from tests.browser.conftest import OpenView, Screenshot
 from tests.browser.made import EVIL, spans_of
 from tests.browser.reading import downloaded, open_tab, picked, shown_panel
+from tests.formats.cube.raw_cubes import r1
 from tests.viewer.serving import made_input, path_input
 
 
@@ -174,6 +176,60 @@ def test_rows_by_the_keyboard(open_view: OpenView) -> None:
     expect(rows).to_have_count(3)
     page.keyboard.press("ArrowDown")
     expect(page.get_by_label("System").get_by_role("heading")).to_have_text("main")
+
+
+def test_a_tree_is_open_down_to_where_it_branches(open_view: OpenView, screenshot: Screenshot) -> None:
+    one_root = program(((0, "start", (0,)), (1, "main", (1,)), (2, "init", (2,)), (2, "solve", (3,)), (3, "mul", (4,))))
+    page = open_view(made_input(one_root), made_input(program([(k, f"f{k}", (1,)) for k in range(40)])))
+    open_tab(page, "Explore")
+    rows = shown_panel(page).locator(".row")
+    expect(rows).to_have_count(4)
+    expect(shown_panel(page).locator(".row[aria-expanded=true]")).to_have_count(2)
+    expect(rows.nth(2)).to_contain_text("solve")
+    expect(rows.nth(2)).to_have_attribute("aria-expanded", "false")
+    screenshot(page, "view-explore-one-root")
+    page.get_by_role("columnheader", name="name").click()
+    expect(rows.nth(2)).to_contain_text("init")
+    page.locator(".table:visible").focus()
+    page.keyboard.press("ArrowLeft")
+    expect(rows).to_have_count(1)
+    page.keyboard.press("ArrowRight")
+    expect(rows).to_have_count(4)
+    page.keyboard.press("End")
+    page.keyboard.press("ArrowRight")
+    expect(rows).to_have_count(5)
+    page.keyboard.press("ArrowDown")
+    expect(page.get_by_label("System").get_by_role("heading")).to_have_text("mul")
+    expect(page).to_have_url(re.compile(r"row=\d+"))
+    page.reload()
+    page.wait_for_selector("html[data-ready]", state="attached")
+    expect(page.get_by_label("System").get_by_role("heading")).to_have_text("mul")
+    expect(rows).to_have_count(5)
+    page.locator("label.choice", has_text="Input").locator("select").select_option("1")
+    open_tab(page, "Explore")
+    expect(rows).to_have_count(11)  # so many are opened at once
+
+
+def test_a_composed_unit_is_written_alike_everywhere(open_view: OpenView, tmp_path: Path) -> None:
+    """160 visits of main took 128 s, or 0.8 sec/occ."""
+    page = open_view(path_input(r1().write(tmp_path / "r1.cubex")))
+    typed(page, "Define", "per = time / visits / 8000")
+    open_tab(page, "Explore")
+    page.get_by_title("Show per").click()
+    rows = shown_panel(page).locator(".row")
+    expect(rows.first).to_contain_text("main")
+    cell = rows.first.locator(".cell.numeric").first
+    expect(cell).to_have_attribute("title", re.compile(r"0\.0001 sec/occ *of per"))
+    listed = shown_panel(page).locator(".metric.chosen span")
+    expect(cell).to_have_text("0.0001 sec/occ")
+    expect(listed).to_have_text("0.0001 sec/occ")
+    expect(listed).to_have_attribute("title", "0.0001 sec/occ")
+    typed(page, "Define", "long = time / visits / 7.0001e6")
+    page.get_by_title("Show long").click()
+    expect(listed).to_have_text(re.compile(r"^1\.1428e-07 sec/occ$"))
+    expect(cell).to_have_text(re.compile(r"^1\.1428e-07 sec/occ$"))
+    for place in (cell, page.get_by_title("Show long")):
+        assert place.evaluate("one => one.scrollWidth <= one.clientWidth"), "nothing is cut off"
 
 
 def test_a_search_opens_the_way_to_what_it_finds(open_view: OpenView) -> None:

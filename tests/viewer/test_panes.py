@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,11 +14,13 @@ import pytest
 from callgrove.analysis.comparison import compare
 from callgrove.analysis.comparison.sides import Question
 from callgrove.cli.main import main
+from callgrove.cli.messages import with_flags
 from callgrove.examples import example, gpu_example, study_example
 from callgrove.formats.writing.transfer import write
 from callgrove.model.metrics import Scope
 from callgrove.viewer.server.flame import find_first_times
 from callgrove.viewer.server.running import Viewer
+from tests.analysis.programs import T, program
 from tests.browser.made import large
 from tests.requirements import need_module
 from tests.viewer.serving import ask, ask_raw, made_input, path_input, serving
@@ -94,6 +97,23 @@ def test_tables_of_every_kind_of_input(viewer: Viewer) -> None:
         assert table in [one["name"] for one in data["tables"]]
         for query in data["examples"]:
             assert ask(viewer, "sql", query=query, input=number)[0] == 200
+
+
+# -- comparisons that cannot be ----------------------------------------------------------------------------------------
+
+
+def test_a_comparison_is_refused_in_words_of_the_page() -> None:
+    """The page has one metric for all inputs; nobody can type a parameter of the library there."""
+    left, right = program(T, "left.d"), program(T, "right.d", metric="wall")
+    for spell in (str, with_flags):
+        inputs = [replace(made_input(one, one.path), spell=spell) for one in (left, right)]
+        with serving(*inputs) as running:
+            status, problem = ask(running, "compare", part="Overview", metric="time", **{"with": 1})
+            assert status == 422
+            assert "right.d: there is no metric 'time'" in problem["error"]
+            assert problem["error"].endswith("; `callgrove diff -m LEFT=RIGHT` names one metric of each")
+            status, problem = ask(running, "look", filter="nothing_like_it")
+            assert (status, problem["error"][:22]) == (422, "there is no context 'n")
 
 
 # -- topologies --------------------------------------------------------------------------------------------------------

@@ -115,6 +115,7 @@ FLAGS = {
     "points_file": "--points",
     "processes": "--processes",
     "prunes": "--prune",
+    "query": "--query",
     "rank_env": "--rank-env",
     "ranks": "--rank",
     "roots": "--root",

@@ -16,13 +16,13 @@ import html
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from callgrove._version import __version__
-from callgrove.errors import CallgroveError, InputError, compose_text
+from callgrove.errors import CallgroveError, InputError, Parameter, Wording, compose_text
 from callgrove.model.table import visible
 from callgrove.viewer.page import encode_answer, modules, style
 from callgrove.viewer.server.answers import answer, outline, save_report
@@ -44,7 +44,12 @@ M_ARENA_MAX, ARENAS = -8, 2  # glibc's number of that option, and how many arena
 GIVE_BACK_S = 1.0  # between two times that freed memory is given back
 STYLE = "theme.css"
 AS_FILE = 'attachment; filename="report.html"'
-FILTER = "query=...: "  # how the library names what is typed into the page's filter
+CONTROLS: Mapping[str | Parameter, str] = {  # what the page calls parameters; whoever opened the inputs names others
+    Parameter("metric"): "the list of metrics",
+    Parameter("metric", "LEFT=RIGHT"): "`callgrove diff -m LEFT=RIGHT`",  # the page has one metric for all
+    Parameter("query"): "Filter",
+}
+FILTER = "Filter: "  # not said: what is wrong with a filter is shown below its box
 CLOSED = 499  # nobody reads it: the client has gone
 
 _PAGE = """\
@@ -195,7 +200,7 @@ def make_app(inputs: Sequence[Input], title: str, work: Work, complain: Callable
         try:
             body = await work.run(request, compute)
         except Exception as error:
-            status, problem = _describe(error, complain)
+            status, problem = _describe(error, complain, inputs[0].spell)
             return JSONResponse(problem, status)
         if is_report:
             return Response(
@@ -223,12 +228,14 @@ def make_app(inputs: Sequence[Input], title: str, work: Work, complain: Callable
     )
 
 
-def _describe(error: Exception, complain: Callable[[str], None]) -> tuple[int, dict[str, Any]]:
+def _describe(
+    error: Exception, complain: Callable[[str], None], spell: Callable[[str], str]
+) -> tuple[int, dict[str, Any]]:
     """Return the status and what to say of an error; texts that were typed say where they are wrong."""
     if not isinstance(error, CallgroveError):
         complain("".join(traceback.format_exception(error)))
         return 500, {"error": f"this is a bug in callgrove: {type(error).__name__}: {error}"}
-    problem: dict[str, Any] = {"error": str(error).removeprefix(FILTER)}
+    problem: dict[str, Any] = {"error": spell(_name_controls(error.message)).removeprefix(FILTER)}
     text, position = getattr(error, "text", None), getattr(error, "position", None)
     if isinstance(text, str) and isinstance(position, int):
         problem |= {"text": text, "position": position}
@@ -240,3 +247,8 @@ def _describe(error: Exception, complain: Callable[[str], None]) -> tuple[int, d
         (InputError, 409),
     )
     return next((status for kind, status in statuses if isinstance(error, kind)), 422), problem
+
+
+def _name_controls(text: str) -> str:
+    """Return a text with the words of the page for parameters that the page lets choose."""
+    return compose_text(*(CONTROLS.get(part, part) for part in text.parts)) if isinstance(text, Wording) else text

@@ -12,7 +12,7 @@
 
 import { callerRows, FlatRows, OpenRows, treeRows } from "./calltree_rows.js";
 import { button, choice, element, switches } from "./dom.js";
-import { amountOf, count, countRows, percent, shortName, whereabouts } from "./format.js";
+import { amountOf, count, countRows, percent, shortName, whereabouts, widthOf } from "./format.js";
 import { csv, save } from "./saving.js";
 import { Table } from "./table.js";
 import { treeOf } from "./tree.js";
@@ -278,7 +278,7 @@ function costColumn(key, cost, { unit, whole, additive, signed, derived }) {
   return {
     key,
     title: key,
-    width: "150px",
+    width: `${widthOf(unit, derived !== "", 150)}px`,
     numeric: true,
     text: (i) => (Number.isFinite(cost(i)) ? amount(cost(i)) : missing),
     share: additive && whole ? (i) => Math.abs(cost(i)) / whole : undefined,

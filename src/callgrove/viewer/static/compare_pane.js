@@ -9,7 +9,7 @@
 
 import { drawChanges } from "./compare_overview.js";
 import { button, choice, element, switches } from "./dom.js";
-import { amountOf, count, percent } from "./format.js";
+import { amountOf, count, percent, widthOf } from "./format.js";
 import { lookOf } from "./live_flame.js";
 import { PANELS } from "./panels.js";
 import { csv, save } from "./saving.js";
@@ -190,7 +190,7 @@ function columnsOf(data, scope) {
       key: `side ${k}`,
       title: side.length > LONGEST ? `${side.slice(0, 10)}…${side.slice(10 - LONGEST)}` : side,
       about: `${scope} ${metric.name} of ${side}`,
-      width: "minmax(110px, 170px)",
+      width: `minmax(110px, ${widthOf(metric.unit, metric.derived !== "", 170)}px)`,
       numeric: true,
       text: (/** @type {number} */ i) => (Number.isFinite(values[k][i]) ? amount(values[k][i]) : "–"),
       share: most ? (/** @type {number} */ i) => Math.abs(values[k][i] || 0) / most : undefined,

@@ -15,7 +15,7 @@
 import { OpenRows } from "./calltree_rows.js";
 import { ComparedTree, comparedTreeOf, ratioText } from "./compare_costs.js";
 import { button, choice, element, switches } from "./dom.js";
-import { amountOf, countRows, percent, shortName } from "./format.js";
+import { amountOf, countRows, percent, shortName, widthOf } from "./format.js";
 import { csv, save } from "./saving.js";
 import { Table } from "./table.js";
 
@@ -327,7 +327,7 @@ function costColumn(key, name, cost, { unit, derived, totals, additive }, absent
     key,
     title: name.length > LONGEST ? key : name,
     about: `${key}, ${name}`,
-    width: "minmax(96px, 150px)",
+    width: `minmax(96px, ${widthOf(unit, derived !== "", 150)}px)`,
     numeric: true,
     text: (i) => (known(i) ? amount(cost(i)) : "–"),
     share: additive && whole ? (i) => (known(i) ? Math.abs(cost(i)) / whole : 0) : undefined,
@@ -350,7 +350,7 @@ function differenceColumn(difference, { unit, derived, totals, additive }, [left
     key: "difference",
     title: Math.max(left.length, right.length) > LONGEST ? "left − right" : `${left} − ${right}`,
     about: `difference, ${left} less ${right}`,
-    width: "minmax(100px, 190px)",
+    width: `minmax(100px, ${widthOf(unit, derived !== "", 190)}px)`,
     numeric: true,
     text: (i) => (Number.isFinite(difference(i)) ? signed(difference(i)) : "–"),
     share: additive && whole ? (i) => Math.abs(difference(i)) / whole : undefined,

@@ -11,7 +11,7 @@
 
 import { button, choice, element, switches } from "./dom.js";
 import { LazyRows } from "./explore_rows.js";
-import { amountOf, count, countRows, percent, shortName, whereabouts } from "./format.js";
+import { amountOf, count, countRows, isFormula, percent, shortName, whereabouts, widthOf } from "./format.js";
 import { csv, save } from "./saving.js";
 import { drawSource } from "./source.js";
 import { SystemPane } from "./system.js";
@@ -176,7 +176,9 @@ class Explore {
     const now = this.view.get("metric");
     const rows = name.map((text, i) => {
       const is = text === now;
-      const amount = Number.isFinite(value[i]) ? amountOf(unit[i], kind[i] === "derived")(value[i]) : "–";
+      const known = Number.isFinite(value[i]);
+      const amount = known ? amountOf(unit[i], isFormula(kind[i]))(value[i]) : "–";
+      const exact = known ? `${value[i]} ${unit[i]}`.trim() : "no value";
       const line = button(text, `Show ${text}`, () => this.view.set("metric", text));
       line.setAttribute("role", "option");
       line.setAttribute("aria-selected", String(is));
@@ -185,7 +187,11 @@ class Explore {
       box.checked = this.columns.includes(text);
       box.disabled = is;
       box.addEventListener("change", () => this.setColumn(text, box.checked));
-      return element("div", { class: is ? "metric chosen" : "metric" }, [box, line, element("span", { text: amount })]);
+      return element("div", { class: is ? "metric chosen" : "metric" }, [
+        box,
+        line,
+        element("span", { text: amount, attributes: { title: exact } }),
+      ]);
     });
     this.metrics.replaceChildren(element("h2", { text: "Metrics" }), ...rows);
   }
@@ -314,7 +320,7 @@ class Explore {
       return {
         key: first ? scope : `${scope} ${name}`,
         title: first ? scope : `${name} ${scope}`,
-        width: "132px",
+        width: `${widthOf(unit, derived !== "", 132)}px`,
         numeric: true,
         text: (i) => (Number.isFinite(cost(i)) ? amount(cost(i)) : row(i).key && derived ? "–" : ""),
         share: first ? share : undefined,

@@ -22,6 +22,7 @@
 const MOST = 500; // rows of a request
 const DEEPEST = 100; // rows of a path that are opened at once
 const MOST_ASKED = 40; // requests for one row among its siblings
+const MOST_ALONE = 10; // rows without siblings that are opened at first, each by a request
 
 /** All rows that were asked for, and which of them are in sight. */
 export class LazyRows {
@@ -63,11 +64,12 @@ export class LazyRows {
     return done;
   }
 
-  /** Ask for the first rows. */
+  /** Ask for the first rows; of a call tree, down to where it branches. */
   load() {
     return this.#inTurn(async () => {
       [this.rows, this.roots] = [[], []];
       await this.#more(-1, this.roots);
+      if (this.view.view === "tree") await this.#openAlone();
     });
   }
 
@@ -219,6 +221,14 @@ export class LazyRows {
       siblings = row.children ?? [];
     }
     return last;
+  }
+
+  async #openAlone() {
+    let siblings = this.roots;
+    for (let depth = 0; depth < MOST_ALONE && siblings.length === 1; depth++) {
+      await this.#toggle(siblings[0]);
+      siblings = this.rows[siblings[0]].children ?? [];
+    }
   }
 
   async #openHot() {

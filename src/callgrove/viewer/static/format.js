@@ -23,6 +23,9 @@ const SYMBOLS = { sec: "s", seconds: "s", bytes: "B", byte: "B" };
 /** @type {Record<string, number>} */
 const TIME_UNITS = { sec: 1, s: 1, ms: 1e-3, us: 1e-6, usec: 1e-6, ns: 1e-9, nsec: 1e-9 };
 
+const LONGEST_NUMBER = 12; // characters of five digits, with a space: "-7.9893e-05 "
+const WIDEST = 260; // pixels
+
 /** How profilers call what has no unit. */
 const COUNTED = ["occ", "#"];
 
@@ -112,6 +115,25 @@ export function amountOf(unit, derived = false) {
   return seconds === undefined
     ? (value) => si(value, word)
     : (value) => si(value === null ? null : value * seconds, "s");
+}
+
+/**
+ * Pixels of a column for values of a unit: a unit that a formula made stands behind all their digits.
+ * @param {string} unit
+ * @param {boolean} derived
+ * @param {number} least
+ */
+export function widthOf(unit, derived, least) {
+  if (!derived || PREFIXED.test(unit)) return least;
+  return Math.min(Math.max(least, 24 + 8 * (LONGEST_NUMBER + unit.length)), WIDEST);
+}
+
+/**
+ * Did a metric come of a formula?
+ * @param {string} kind  as the tree of metrics says it: "measured", "computed in part", "postderived, hidden"
+ */
+export function isFormula(kind) {
+  return !/^(measured|computed)/.test(kind);
 }
 
 /**

@@ -163,7 +163,7 @@ export class RangePane {
     await rows.openHot();
     if (signal.aborted) return;
     const [metric] = rows.metrics;
-    const write = amountOf(metric.unit);
+    const write = amountOf(metric.unit, metric.derived !== "");
     this.said.textContent = `${metric.name}: ${write(metric.total)}, of all rows`;
     /** @param {number} i @param {0 | 1} k */
     const cost = (i, k) => rows.rows[i].costs[0]?.[k] ?? NaN;

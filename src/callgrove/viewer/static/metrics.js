@@ -5,7 +5,7 @@
  */
 
 import { element } from "./dom.js";
-import { amountOf, percent } from "./format.js";
+import { amountOf, isFormula, percent, widthOf } from "./format.js";
 import { Table } from "./table.js";
 
 const NO_VALUE = "–";
@@ -46,16 +46,27 @@ class MetricTree {
 
   #makeTable() {
     const { name, depth, unit, value, without_children: alone, percent: share, kind } = this.#data;
-    const write = unit.map((one, row) => amountOf(one, !/^(measured|computed)/.test(kind[row])));
+    const write = unit.map((one, row) => amountOf(one, isFormula(kind[row])));
     const amount = (/** @type {ArrayLike<number>} */ column) => (/** @type {number} */ row) =>
       Number.isNaN(column[row]) ? NO_VALUE : write[row](column[row]);
+    const widest = (/** @type {number} */ least) =>
+      `${unit.reduce((most, one, row) => Math.max(most, widthOf(one, isFormula(kind[row]), least)), least)}px`;
+    const exact = (/** @type {ArrayLike<number>} */ column) => (/** @type {number} */ row) =>
+      Number.isNaN(column[row]) ? "" : `${column[row]} ${unit[row]}`.trim();
     const part = (/** @type {number} */ row) => share[row] / 100;
     return new Table({
       label: "Metrics",
       columns: [
         { key: "name", title: "Metric", width: "minmax(220px, 3fr)", text: (row) => name[row] },
-        { key: "value", title: "Value", width: "110px", numeric: true, text: amount(value) },
-        { key: "alone", title: "Without children", width: "140px", numeric: true, text: amount(alone) },
+        { key: "value", title: "Value", width: widest(110), numeric: true, text: amount(value), hint: exact(value) },
+        {
+          key: "alone",
+          title: "Without children",
+          width: widest(140),
+          numeric: true,
+          text: amount(alone),
+          hint: exact(alone),
+        },
         {
           key: "percent",
           title: "Share",

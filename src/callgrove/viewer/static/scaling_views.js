@@ -76,6 +76,7 @@ function detailsAt({ models, chosen, near, amount }, point) {
     /** @type {Fact[]} */
     const facts = [[name, amount(models.valueAt(m, point))]];
     if (known) facts.push(["interval of 90 %", `${amount(one.low)} to ${amount(one.high)}`]);
+    if (one) facts.push(["trust", `${one.trust}: ${one.reason}`]);
     if (near && chosen.length === 1)
       for (const other of models.near(m)) facts.push([notation(other.short), amount(other.at(point))]);
     return facts;
