@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import random
@@ -21,7 +22,7 @@ from callgrove.analysis.tables import export
 from callgrove.cli.main import main
 from callgrove.errors import CallgroveError, InputError, MissingExtra
 from callgrove.formats.registry import open_path
-from callgrove.formats.timeline.otf2 import decoder, reader
+from callgrove.formats.timeline.otf2 import archive, decoder, reader
 from callgrove.model.experiment import Experiment, Severity
 from callgrove.model.profiles import ProfileKind
 from callgrove.model.table import Table
@@ -366,6 +367,15 @@ def test_a_pipe_in_an_archive_is_not_waited_for(name: str, tmp_path: Path) -> No
     os.mkfifo(path / name)
     with pytest.raises(InputError, match=f"{name}: is a device or a pipe, and no file of an archive"):
         open_path(path, from_format="otf2")
+
+
+def test_a_pipe_from_the_library_that_fails_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_pipe: object) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(archive, "_receive_frames", fail)
+    with pytest.raises(InputError, match=r"traces\.otf2: what was read of it cannot be received: Input/output error"):
+        open_path(small(tmp_path), from_format="otf2")
 
 
 def test_a_missing_location_is_damage_and_the_others_are_read(tmp_path: Path) -> None:

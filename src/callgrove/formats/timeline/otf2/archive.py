@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from callgrove.arrays import ABSENT
 from callgrove.binary.files import walk_folder
@@ -95,12 +95,10 @@ def read_frames(anchor: Path, what: str, locations: Sequence[int] = ()) -> Itera
                 process.stdin.close()
             except OSError:  # it has ended already, and says why
                 pass
-            while len(head := process.stdout.read(HEAD.size)) == HEAD.size:
-                code, location, size = HEAD.unpack(head)
-                content = process.stdout.read(size) if size <= LARGEST_FRAME else b""
-                if len(content) < size:
-                    break
-                yield code, location, content
+            try:
+                yield from _receive_frames(process.stdout)
+            except OSError as error:
+                raise InputError(f"{anchor}: what was read of it cannot be received: {error.strerror}") from error
             process.stdout.close()
             if status := process.wait():
                 said.seek(0)
@@ -110,6 +108,16 @@ def read_frames(anchor: Path, what: str, locations: Sequence[int] = ()) -> Itera
                 process.kill()
                 process.wait()
             process.stdout.close()
+
+
+def _receive_frames(pipe: IO[bytes]) -> Iterator[tuple[int, int, bytes]]:
+    """Yield the frames that come through a pipe, up to its end or to one that is cut off."""
+    while len(head := pipe.read(HEAD.size)) == HEAD.size:
+        code, location, size = HEAD.unpack(head)
+        content = pipe.read(size) if size <= LARGEST_FRAME else b""
+        if len(content) < size:
+            return
+        yield code, location, content
 
 
 def _refuse_pipes(anchor: Path) -> None:
