@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import tracemalloc
 from collections.abc import Callable
 from functools import partial
 
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from callgrove.arrays import NO_OFFSET
 from callgrove.errors import InvalidExperiment
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.contexts import ContextKind, Relation
@@ -389,6 +391,34 @@ def test_many_addresses_are_the_regions_that_single_ones_are() -> None:
     assert found.tolist() == [one + 1, one + 2, one]
     assert builder.region(ContextKind.INSTRUCTION, offset=5) == one + 2
     assert builder.addresses(ContextKind.UNKNOWN, [], []).tolist() == []
+
+
+def test_names_without_a_place_are_regions_of_their_own() -> None:
+    builder = ExperimentBuilder("test")
+    given = [
+        (kind, name, role, line)
+        for name in ("", *(f"f{number}" for number in range(40)))
+        for kind, role, line in ((KIND, "", -1), (KIND, "kernel", -1), (ContextKind.KERNEL, "", -1), (KIND, "", 3))
+    ]
+    numbers = [builder.region(kind, name, role=role, line=line) for kind, name, role, line in given]
+    assert numbers == list(range(len(given)))
+    assert numbers[::-1] == [builder.region(kind, name, role=role, line=line) for kind, name, role, line in given[::-1]]
+    regions = builder.build().contexts.regions
+    names = [regions.strings[name] if name >= 0 else "" for name in regions.name.tolist()]
+    assert list(zip(regions.kind.tolist(), names, regions.text("role"), regions.line.tolist(), strict=True)) == given
+    assert set(regions.file.tolist()) == set(regions.module.tolist()) == {-1}
+    assert set(regions.offset.tolist()) == {int(NO_OFFSET)}
+
+
+def test_a_name_takes_few_bytes() -> None:
+    builder = ExperimentBuilder("test")
+    names = [f"function {number}" for number in range(20_000)]
+    tracemalloc.start()
+    for name in names:
+        builder.region(KIND, name)
+    taken, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert taken < 130 * len(names)  # 86 of them are for the numbers of the texts
 
 
 def test_profiles_keep_their_attributes() -> None:

@@ -218,7 +218,8 @@ class CheckedByReading:
 
 
 class ContextsByPath:
-    """Contexts of a builder by the numbers of their parent and of a frame; `add` makes one that is new."""
+    """Contexts of a builder by the numbers of their parent and of a frame, which may be ABSENT; `add` makes one that is
+    new."""
 
     def __init__(self, add: Callable[[int, int], int]) -> None:
         self._add = add
@@ -228,7 +229,7 @@ class ContextsByPath:
         """Return the context that is reached from a context, or from above the roots, through these frames."""
         known, add = self._known, self._add
         for frame in frames:
-            key = (context + 1) << 32 | frame
+            key = (context + 1) << 32 ^ frame
             below = known.get(key)
             if below is None:
                 below = known[key] = add(context, frame)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import TypeVar
 
 import numpy as np
@@ -65,12 +66,19 @@ __all__ = ["COLUMNS", "NO_WITHIN", "ContextBuilder", "ExperimentBuilder", "Regio
 
 
 # -- regions -----------------------------------------------------------------------------------------------------------
-# Most regions are said one by one. Addresses without a name are different: there may be a million of them, known by
-# module and offset alone. Those of a module that come together are kept as columns, with no Python object for each.
+# Regions are said one by one. Two kinds of them may come by the million, and have no Python object each: addresses
+# without a name, known by module and offset alone (those of a module that come together are kept as columns), and names
+# without a place. As names are numbered in the order in which they come, the regions of 16 of them share a page.
 
 
 COLUMNS = ("kind", "name", "file", "line", "end_line", "module", "offset", "role", "paradigm")
-KIND, MODULE, OFFSET = (COLUMNS.index(name) for name in ("kind", "module", "offset"))
+KIND, NAME, MODULE, OFFSET, ROLE, PARADIGM = (
+    COLUMNS.index(name) for name in ("kind", "name", "module", "offset", "role", "paradigm")
+)
+PLACE = slice(COLUMNS.index("file"), OFFSET + 1)
+NOWHERE = (ABSENT, ABSENT, ABSENT, ABSENT, int(NO_OFFSET))  # the place of a region without one
+PAGE = 16  # names
+NO_REGIONS = array("i", [ABSENT] * PAGE)
 Key = tuple[int, ...]  # a value for each column, and a number for the mangled name
 
 
@@ -89,6 +97,8 @@ class RegionTable:
 
     def __init__(self) -> None:
         self._single: dict[Key, int] = {}
+        self._words: dict[tuple[int, ...], int] = {}  # kind, role, paradigm and mangled name of names without a place
+        self._named: dict[tuple[int, int], array[int]] = {}  # by number of the words, and page of names
         self._blocks: list[_Addresses] = []
         self._known: dict[tuple[int, int], tuple[Offsets, Ids]] = {}  # by kind and module: offsets, sorted, and numbers
         self._said: set[tuple[int, int]] = set()  # kinds and modules of addresses that came one by one
@@ -101,7 +111,20 @@ class RegionTable:
         """Return the number of a region."""
         if key == _bare(key[KIND], key[MODULE], key[OFFSET]):
             return self._address(key)
+        if key[NAME] >= 0 and key[PLACE] == NOWHERE:
+            return self._name(key)
         return self._one(key)
+
+    def _name(self, key: Key) -> int:
+        words = self._words.setdefault((key[KIND], *key[ROLE:]), len(self._words))
+        page, place = divmod(key[NAME], PAGE)
+        numbers = self._named.get((words, page))
+        if numbers is None:
+            numbers = self._named[words, page] = NO_REGIONS[:]
+        if numbers[place] == ABSENT:
+            numbers[place] = self._n
+            self._n += 1
+        return numbers[place]
 
     def _one(self, key: Key) -> int:
         number = self._single.setdefault(key, self._n)
@@ -147,10 +170,24 @@ class RegionTable:
         rows = np.fromiter(self._single.values(), np.int64, len(self._single))
         for column, values in zip(out, zip(*self._single, strict=True), strict=False):
             column[rows] = np.array(values, column.dtype)
+        if self._named:
+            self._fill_named(out)
         for block in self._blocks:
             part = slice(block.first, block.first + len(block.module))
             out[KIND][part], out[MODULE][part], out[OFFSET][part] = block.kind, block.module, block.offset
         return out
+
+    def _fill_named(self, out: Sequence[Array]) -> None:
+        """Fill the rows of names without a place."""
+        words, first = np.array(list(self._named), np.int64).T * [[1], [PAGE]]
+        numbers = np.frombuffer(b"".join(self._named.values()), np.int32).reshape(-1, PAGE)
+        page, place = np.nonzero(numbers != ABSENT)
+        rows = numbers[page, place]
+        kind, role, paradigm, _ = np.array(list(self._words), np.int32)[words[page]].T
+        out[NAME][rows] = first[page] + place
+        out[OFFSET][rows] = NO_OFFSET
+        for column, values in ((KIND, kind), (ROLE, role), (PARADIGM, paradigm)):
+            out[column][rows] = values
 
 
 def _bare(kind: int, module: int, offset: int) -> Key:
@@ -165,19 +202,21 @@ CONTEXT_COLUMNS = ("parent", "kind", "relation", "region", "within", "call_file"
 NO_WITHIN = -2  # not said: the parent, where the relation is lexical
 
 
-class Interner:
-    """Strings, each kept once."""
+class Interner(dict[str, int]):
+    """The numbers of strings, each kept once; the empty string is absent."""
 
     def __init__(self) -> None:
-        self._ids: dict[str, int] = {}
+        super().__init__({"": ABSENT})
 
-    def __call__(self, text: str) -> int:
-        """Return the number of a string; the empty string is absent."""
-        return self._ids.setdefault(text, len(self._ids)) if text else ABSENT
+    def __missing__(self, text: str) -> int:
+        number = self[text] = len(self) - 1
+        return number
+
+    __call__ = dict.__getitem__
 
     @property
     def all(self) -> tuple[str, ...]:
-        return tuple(self._ids)
+        return tuple(islice(self, 1, None))
 
 
 class ContextBuilder:
@@ -338,8 +377,10 @@ class ContextBuilder:
     def _tree(self) -> ContextTree:
         final = self.order()
         sequence = np.argsort(final)
-        columns = {n: np.array(c, np.int64 if n == "source_id" else np.int32) for n, c in self._contexts.items()}
-        columns = {name: column[sequence] for name, column in columns.items()}
+        columns = {
+            name: np.array(column, np.int64 if name == "source_id" else np.int32)[sequence]
+            for name, column in self._contexts.items()
+        }
         lookup = absent_stays(final)
         parent = lookup[columns["parent"]]
         lexical = (columns["relation"] == Relation.LEXICAL) & (parent >= 0)

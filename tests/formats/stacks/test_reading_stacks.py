@@ -93,6 +93,17 @@ def test_suffixes_become_roles_and_stay_in_names(tmp_path: Path) -> None:
     assert run_folded(experiment, tmp_path) == "a;read_[k] 1\na;f_[i] 1\na;g_[j] 1\n"
 
 
+def test_frames_without_a_name_stay_apart_from_each_other(tmp_path: Path) -> None:
+    experiment = read_text("a;;b 1\n;;a 2\na;; 4\n", tmp_path)
+    tree = experiment.contexts
+    assert tree.parent.tolist() == [-1, 0, 1, 1, -1, 4, 5]
+    assert [experiment.contexts.regions.name[region] >= 0 for region in tree.region.tolist()] == [
+        *(True, False, True, False),
+        *(False, False, True),
+    ]
+    assert experiment.totals("samples", Scope.EXCLUSIVE).tolist() == [0, 0, 1, 4, 0, 0, 2]
+
+
 def run_folded(experiment: Experiment, folder: Path) -> str:
     from callgrove import write
 

@@ -17,13 +17,14 @@ from __future__ import annotations
 
 import math
 import re
+from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
-from callgrove.arrays import Array, Ints
+from callgrove.arrays import ABSENT, Array, Ids, Ints
 from callgrove.binary.files import Source
 from callgrove.errors import InputError
 from callgrove.formats.interface import Field, Grade, Match, ReadOptions, WriteOptions
@@ -152,30 +153,46 @@ def _as_array(numbers: list[int | float]) -> Array:
     return np.array(numbers, np.float64)
 
 
-def _add_stacks(builder: ExperimentBuilder, stacks: list[bytes]) -> list[int]:
-    """Add the contexts of stacks, and return that of each."""
-    regions: list[int] = []
-    number_of: dict[bytes, int] = {}
+def _read_stacks(path: Path) -> tuple[list[bytes], list[Array], LeftOut]:
+    """Return the stacks of a file, their numbers, and what was left out. The sums by stack go with this function."""
+    read = _Stacks()
+    read.read(text_blocks(path))
+    stacks, columns = read.columns()
+    return stacks, [_as_array(numbers) for numbers in columns], read.left_out
 
-    parents: list[int] = []
-    region_of: list[int] = []
 
-    def add(parent: int, frame: int) -> int:
+def _add_stacks(builder: ExperimentBuilder, stacks: list[bytes]) -> Ids:
+    """Add the contexts of stacks, and return that of each. The list is emptied: every stack may have names of its own,
+    which take memory instead."""
+    parents, names, out = array("i"), array("i"), array("i")
+
+    def add(parent: int, name: int) -> int:
         parents.append(parent)
-        region_of.append(regions[frame])
+        names.append(name)
         return len(parents) - 1
 
-    contexts, out = ContextsByPath(add), []
-    for stack in stacks:
-        frames = stack.split(b";")
-        for frame in frames:
-            if frame not in number_of:
-                number_of[frame] = len(regions)
-                name = frame.decode("utf-8", "backslashreplace")
-                regions.append(builder.region(ContextKind.FUNCTION, name, role=ROLES.get(name[-4:], "")))
-        out.append(contexts.descend(map(number_of.__getitem__, frames)))
-    builder.add_contexts(parent=parents, kind=np.full(len(parents), ContextKind.FUNCTION), region=region_of)
-    return out
+    contexts, number_of = ContextsByPath(add), builder.string.__getitem__
+    stacks.reverse()
+    while stacks:
+        frames = stacks.pop().decode("utf-8", "backslashreplace").split(";")
+        out.append(contexts.descend(map(number_of, frames)))
+    del contexts
+    regions = _add_regions(builder, np.array(names, np.int32))
+    kind = np.full(len(parents), ContextKind.FUNCTION)
+    builder.add_contexts(parent=np.array(parents, np.int32), kind=kind, region=regions)
+    return np.array(out, np.int32)
+
+
+def _add_regions(builder: ExperimentBuilder, names: Ids) -> Ids:
+    """Add a region for each different name, in the order in which they come, and return those of all."""
+    texts = builder.string.all
+    region_of = np.full(len(texts) + 1, ABSENT, np.int32)  # the last one is that of an empty name
+    different, first = np.unique(names, return_index=True)
+    for name in different[np.argsort(first)].tolist():
+        text = texts[name] if name >= 0 else ""
+        region_of[name] = builder.region(ContextKind.FUNCTION, text, role=ROLES.get(text[-4:], ""))
+    regions: Ids = region_of[names]
+    return regions
 
 
 def _look_folded(lines: list[bytes]) -> bool:
@@ -253,19 +270,16 @@ class FoldedFormat(CheckedByReading):
     def read(self, source: Source, options: ReadOptions) -> Experiment:
         """Return one profile with the sums of all stacks."""
         builder = ExperimentBuilder(self.name, title=source.name, path=str(source.path))
-        read = _Stacks()
-        read.read(text_blocks(source.path))
-        if not read.sums:
+        stacks, columns, left_out = _read_stacks(source.path)
+        if not stacks:
             raise InputError(f"{source.path}: no line holds a stack and a number, as in a;b;c 12")
-        stacks, columns = read.columns()
         contexts = _add_stacks(builder, stacks)
         profile = builder.add_profile(ProfileKind.AGGREGATE)
-        for name, numbers in zip(SAMPLES, columns, strict=False):
-            values = _as_array(numbers)
+        for name, values in zip(SAMPLES, columns, strict=False):
             kind = "double" if values.dtype.kind == "f" else "int64"
             metric = builder.add_metric(Metric(name, Scope.EXCLUSIVE, dtype=kind))
             add_up_values(builder, profile, contexts, metric, values)
-        read.left_out.report(builder, source.path)
+        left_out.report(builder, source.path)
         return builder.build()
 
     def dump(self, source: Source) -> Iterator[Field]:
