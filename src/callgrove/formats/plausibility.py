@@ -77,9 +77,9 @@ def _look_at_names(names: Mapping[str, Sequence[str]], path: str) -> Iterator[Pr
 def _is_strange(text: str) -> bool:
     if STRANGE.search(text):
         return True
-    return (
-        "\\x" in text and NOT_TEXT.search(text) is not None and "\\" not in NOT_TEXT.sub("", text)
-    )  # no path of Windows
+    if "\\x" not in text or NOT_TEXT.search(text) is None:
+        return False
+    return "\\" not in NOT_TEXT.sub("", text)  # else it is a path of Windows
 
 
 class _Values:

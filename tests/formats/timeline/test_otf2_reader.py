@@ -369,6 +369,14 @@ def test_a_pipe_in_an_archive_is_not_waited_for(name: str, tmp_path: Path) -> No
         open_path(path, from_format="otf2")
 
 
+def test_only_files_of_locations_that_are_read_are_looked_at(tmp_path: Path) -> None:
+    """Looking at all of them for each location takes time that grows with their square."""
+    path = small(tmp_path)
+    before = spans(opened(path))
+    os.mkfifo(path / "traces" / "99.evt")
+    assert spans(opened(path)) == before
+
+
 def test_a_pipe_from_the_library_that_fails_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(_pipe: object) -> None:
         raise OSError(errno.EIO, "Input/output error")

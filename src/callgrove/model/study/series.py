@@ -360,8 +360,8 @@ class Study(StudyMethods):
 def read_exponent(text: str) -> Fraction:
     """Return the exact value of an exponent such as `3/2`, `-1` or `2.5e1`.
 
-    Raise ValueError for what is not a number or is none that a float holds. `1e999999999` is short, but would take
-    hours as a fraction: a decimal knows its magnitude before that.
+    Raise ValueError for what is not a number, or not one that a float holds. `1e999999999` is short, but a fraction of
+    it has a billion digits: a decimal tells its magnitude without them.
     """
     try:
         if "/" not in text:

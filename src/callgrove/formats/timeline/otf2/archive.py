@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import IO, Any
 
 from callgrove.arrays import ABSENT
-from callgrove.binary.files import walk_folder
 from callgrove.errors import InputError, MissingExtra
 from callgrove.formats.timeline.otf2 import decoder
 from callgrove.formats.timeline.otf2.decoder import HEAD, Frame
@@ -83,7 +82,7 @@ class DecoderFailed(Exception):
 def read_frames(anchor: Path, what: str, locations: Sequence[int] = ()) -> Iterator[tuple[int, int, bytes]]:
     """Yield code, location and content of the frames that a decoder sends; raise `DecoderFailed` where it ends before
     all was sent."""
-    _refuse_pipes(anchor)
+    _refuse_pipes(anchor, locations)
     command = [sys.executable, "-S", "-E", "-s", decoder.__file__, _library(anchor), str(anchor.absolute()), what]
     with tempfile.TemporaryFile() as said:
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said)
@@ -120,13 +119,12 @@ def _receive_frames(pipe: IO[bytes]) -> Iterator[tuple[int, int, bytes]]:
         yield code, location, content
 
 
-def _refuse_pipes(anchor: Path) -> None:
-    """Refuse an archive with a pipe or a device in the place of a file: OTF2's library would wait for it, and take no
-    time that a timer could see."""
-    odd = [
-        Path(entry.path) for entry in walk_folder(anchor.with_suffix("")) if not entry.is_file(follow_symlinks=False)
-    ]
-    for path in (anchor, anchor.with_suffix(".def"), *odd):
+def _refuse_pipes(anchor: Path, locations: Sequence[int]) -> None:
+    """Refuse an archive with a pipe or a device in the place of a file that is read for some locations: OTF2's library
+    would wait for it, and take no time that a timer could see."""
+    folder = anchor.with_suffix("")
+    own = (folder / f"{location}{ending}" for location in locations for ending in (".def", ".evt"))
+    for path in (anchor, anchor.with_suffix(".def"), *own):
         if path.exists() and not path.is_file() and not path.is_dir():
             raise InputError(f"{path}: is a device or a pipe, and no file of an archive")
 
