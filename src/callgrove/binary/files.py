@@ -16,8 +16,9 @@ import io
 import mmap
 import os
 import stat
+import weakref
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
@@ -35,6 +36,7 @@ __all__ = [
     "FileBytes",
     "FilePart",
     "IdMap",
+    "ReadableBytes",
     "Record",
     "Source",
     "open_regular",
@@ -206,6 +208,27 @@ class FileBytes:
         return self._buffer
 
 
+class ReadableBytes(FileBytes):
+    """Checked views into one mapped file, of which ranges can also be read into memory of the caller's: where that is
+    used again and again, it takes much less time than to map each page for the first time."""
+
+    def __init__(self, path: Path) -> None:
+        with _opening(path), open_regular(path, 0) as file:
+            self._view(path, _map(file.fileno()))
+            self._file = os.dup(file.fileno())
+        weakref.finalize(self, os.close, self._file).atexit = False
+
+    @property
+    def can_read(self) -> bool:
+        """Return whether this system reads into memory at any place of a file."""
+        return hasattr(os, "preadv")
+
+    def read_into(self, memory: npt.NDArray[np.uint8], offset: int) -> bool:
+        """Fill memory with the bytes at `offset`, and return whether there were as many: a file may become shorter."""
+        self.bytes_viewed += len(memory)
+        return os.preadv(self._file, [memory.data], offset) == len(memory)
+
+
 def open_regular(path: Path, buffering: int = -1) -> io.BufferedReader:
     """Return a file of an input, open for reading; raise an OSError where it is not a regular file. A pipe would be
     waited for without an end, and a device may never end."""
@@ -221,10 +244,16 @@ def open_regular(path: Path, buffering: int = -1) -> io.BufferedReader:
 
 
 def _open(path: Path) -> Buffer:
+    with _opening(path), open_regular(path, 0) as file:
+        size = os.fstat(file.fileno()).st_size
+        return os.read(file.fileno(), size) if size <= SMALL else _map(file.fileno())
+
+
+@contextmanager
+def _opening(path: Path) -> Iterator[None]:
+    """Raise what goes wrong while a file is opened as an error that names it."""
     try:
-        with open_regular(path, 0) as file:
-            size = os.fstat(file.fileno()).st_size
-            return os.read(file.fileno(), size) if size <= SMALL else _map(file.fileno())
+        yield
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise InputError(f"{path}: cannot be read: {reason}") from error

@@ -238,6 +238,11 @@ class Records:
         return Shapes(self._serial, self._place, self._ends)
 
     @property
+    def base(self) -> int:
+        """Return where in the file the places of rows are counted from."""
+        return self._data.base
+
+    @property
     def group(self) -> Ints:
         """Return the shape of every row."""
         return self._group
