@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from callgrove.arrays import Array, Ints
+from callgrove.arrays import Array, Bools, Ints
 from callgrove.binary.files import ReadableBytes
 
 if TYPE_CHECKING:
@@ -51,6 +51,12 @@ WINDOW_BYTES = 8 << 20  # that are read at once
 MOST_READ_FOR_ONE = 8  # pages that are read for one page of a table
 PADDING = 512  # bytes behind a window, as records are looked at in blocks
 LAST_7 = np.uint8(0x7F)  # bits of a byte
+WORD_BYTES = 8
+# By the number of bytes that a number of variable length takes: where its bytes say whether there are more, and what they
+# say then.
+ENDS = [np.uint64(sum(0x80 << (56 - 8 * k) for k in range(n))) for n in range(9)]
+ENDS_OF = [np.uint64(sum(0x80 << (56 - 8 * k) for k in range(n - 1))) for n in range(9)]
+MOST_OF_FIRST = 3  # bytes of the first of two numbers that are read at once: a record of two megabytes
 LAST_ROWID = int(np.iinfo(np.int64).max)
 
 
@@ -101,7 +107,7 @@ class Bytes:
 
     def words(self, at: Ints) -> Array:
         """Return the 8 bytes at each place as one big-endian number; zeros follow the end of all bytes."""
-        if len(at) and (int(at.min()) < 0 or int(at.max()) > self._last):
+        if _furthest(at) > self._last:
             return self._words_at_the_end(at)
         return self._words[at].byteswap(inplace=True)
 
@@ -113,7 +119,7 @@ class Bytes:
     def bytes(self, at: Ints) -> Array:
         """Return the byte at each place, which is much faster than 8 of them. Past the end the last byte is repeated:
         readers find out there that they have left their page."""
-        if len(at) and int(at.max()) >= len(self.data):
+        if _furthest(at) >= len(self.data):
             at = np.minimum(at, len(self.data) - 1)
         return self.data.take(at)
 
@@ -121,28 +127,29 @@ class Bytes:
         """Return the numbers of variable length at these places, as signed ones, and how many bytes each takes."""
         self._check_inside(at)
         byte = self.data.take(at)
-        more = byte > LAST_7
-        if not more.any():
+        if not (byte > LAST_7).any():
             return byte.astype(np.int64), np.ones(len(at), np.int64)
-        value, length = (byte & LAST_7).astype(np.int64), np.ones(len(at), np.uint8)
-        words = self.words(at)
-        for k in range(1, 8):
-            byte = (words >> np.uint64(56 - 8 * k)).astype(np.uint8)
-            value <<= 7
-            value |= byte & LAST_7
-            length += more
-            more &= byte > LAST_7
-            if not more.any():
-                break
-        n_read = int(length.max())
-        if (length != n_read).any():
-            value >>= 7 * (n_read - length.astype(np.int64))  # bytes that are of what follows
-        lengths = length.astype(np.int64)
-        if more.any():  # eight bytes say that there are more: the ninth counts in full
-            nine = np.flatnonzero(more)
+        value, length = _leading_varints(self.words(at))
+        lengths = np.broadcast_to(length, len(at))
+        nine = np.flatnonzero(lengths == 9)
+        if len(nine):  # eight bytes say that there are more: the ninth counts in full
             value[nine] = (value[nine] << 8) | self.bytes(at[nine] + 8)
-            lengths[nine] = 9
         return value, lengths
+
+    def varint_pairs(self, at: Ints) -> tuple[Ints, Ints, Ints]:
+        """Return the two numbers of variable length at each of these places, as signed ones, and where the second
+        ends."""
+        self._check_inside(at)
+        words = self.words(at)
+        first, length = _leading_varints(words)
+        if int(np.max(length, initial=1)) > MOST_OF_FIRST:
+            first, length = self.varints(at)
+            second, more = self.varints(at + length)
+            return first, second, at + length + more
+        second, more = _leading_varints(words << np.asarray(8 * length, np.uint64))
+        if int(np.max(length + more, initial=1)) > WORD_BYTES:  # more than the eight bytes that were read
+            second, more = self.varints(at + length)
+        return first, second, at + (length + more)
 
     def blocks(self, at: Ints, n_words: int) -> Array:
         """Return `n_words` times 8 bytes at each place, as rows of numbers in the machine's own order; zeros follow the
@@ -151,7 +158,7 @@ class Bytes:
         last = len(self.data) - width
         kind = np.dtype((np.void, width))  # one item is copied at once, whatever its size
         self._check_inside(at)
-        if last < 0 or (len(at) and int(at.max()) > last):
+        if last < 0 or _furthest(at) > last:
             padded = np.zeros((len(at), width), np.uint8)
             inside = at <= last
             padded[inside] = self.blocks(at[inside], n_words).view(np.uint8) if inside.any() else 0
@@ -167,7 +174,52 @@ class Bytes:
         return (self.words(at) >> np.uint64(32)).astype(np.int64)
 
     def _check_inside(self, at: Ints) -> None:
-        check(not len(at) or (int(at.min()) >= 0 and int(at.max()) < len(self.data)), "a place outside of the file")
+        check(_furthest(at) < len(self.data), "a place outside of the file")
+
+
+def _furthest(at: Ints) -> int:
+    """Return the largest of some places. A negative one counts as further than all others, so that one look finds
+    whatever is outside."""
+    return int(at.view(np.uint64).max(initial=0))
+
+
+def _leading_varints(words: Array) -> tuple[Ints, Ints | int]:
+    """Return the number of variable length that each word of 8 bytes begins with, and how many bytes it takes: one
+    number of bytes where it is that of all. Of those that take 9, the last byte is left out."""
+    n = _n_bytes_of(int(words[0])) if len(words) else 9
+    if n < 9 and ((words & ENDS[n]) == ENDS_OF[n]).all():
+        value = words >> np.uint64(64 - 8 * n)
+        return _without_marks(value, n).view(np.int64), n
+    byte = (words >> np.uint64(56)).astype(np.uint8)
+    more = byte > LAST_7
+    value, length = (byte & LAST_7).astype(np.int64), np.ones(len(words), np.uint8)
+    for k in range(1, 8):
+        byte = (words >> np.uint64(56 - 8 * k)).astype(np.uint8)
+        value <<= 7
+        value |= byte & LAST_7
+        length += more
+        more &= byte > LAST_7
+        if not more.any():
+            break
+    n_read = int(length.max(initial=1))
+    lengths = length.astype(np.int64)
+    if (lengths != n_read).any():
+        value >>= 7 * (n_read - lengths)  # bytes that are of what follows
+    lengths[more] = 9
+    return value, lengths
+
+
+def _n_bytes_of(word: int) -> int:
+    """Return how many bytes the number of variable length takes that a word of 8 bytes begins with."""
+    return next((n for n in range(1, 9) if not word >> (64 - 8 * n) & 0x80), 9)
+
+
+def _without_marks(value: Array, n: int) -> Array:
+    """Return the numbers that are in the low 7 bits of each of `n` bytes."""
+    out = value & LAST_7
+    for k in range(1, n):
+        out |= (value >> np.uint64(k)) & np.uint64(0x7F << (7 * k))
+    return out
 
 
 @dataclass(frozen=True)
@@ -231,20 +283,21 @@ class PagesInMemory:
         check(header + 2 * most <= self.usable, "more cells than a page has room for")
         pointers = self._halves[pages - self.first, header // 2 : header // 2 + most].astype(np.int64)
         pointer = pointers[np.arange(most) < n_cells[:, None]]
-        check((pointer >= np.repeat(header + 2 * n_cells, n_cells)).all(), "a cell outside of its page")
-        check((pointer <= self.usable - least).all(), "a cell outside of its page")
-        return np.repeat(begin, n_cells) + pointer
+        lowest, is_used = _reduce_pages(np.minimum, pointer, n_cells)
+        check((lowest >= header + 2 * n_cells[is_used]).all(), "a cell outside of its page")
+        check(int(pointer.max(initial=0)) <= self.usable - least, "a cell outside of its page")
+        pointer += np.repeat(begin, n_cells)
+        return pointer
 
     def rows(self, pages: Ints, begin: Ints, n_cells: Ints) -> RowBatch:
         """Return the rows of leaf pages."""
         cell = self.cells(pages, begin, n_cells, 8, 4)
-        size, long = self.bytes.varints(cell)
-        rowid, more = self.bytes.varints(cell + long)
-        start = cell + long + more
-        check((size >= 0).all(), "a record of a negative size")
+        size, rowid, start = self.bytes.varint_pairs(cell)
+        check(int(size.min(initial=0)) >= 0, "a record of a negative size")
         local = self._local(size)
         end = start + local if local is size else start + local + 4 * (local < size)
-        check((end <= np.repeat(begin + self.usable, n_cells)).all(), "a record that leaves its page")
+        last, is_used = _reduce_pages(np.maximum, end, n_cells)
+        check((last <= begin[is_used] + self.usable).all(), "a record that leaves its page")
         return RowBatch(rowid, start, size, local)
 
     def _local(self, size: Ints) -> Ints:
@@ -263,6 +316,13 @@ class PagesInMemory:
             return size
         some = least + (size - least) % (self.usable - 4)
         return some if some <= most else least
+
+
+def _reduce_pages(function: np.ufunc, of_cells: Ints, n_cells: Ints) -> tuple[Ints, Bools]:
+    """Return the least or the largest number of the cells of each page that has any, and which pages these are."""
+    is_used = n_cells > 0
+    firsts = (np.cumsum(n_cells) - n_cells)[is_used]
+    return function.reduceat(of_cells, firsts) if len(firsts) else of_cells[:0], is_used
 
 
 class Pages(PagesInMemory):

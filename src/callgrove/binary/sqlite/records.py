@@ -389,9 +389,9 @@ class Records:
             values = self._words(at) if n_bytes == 8 else self._halves(at, n_bytes)
             if unused.any():
                 values = values >> (unused[0] if (unused == unused[0]).all() else unused.take(self._group))
-            if constant.any():
-                constants = self._constants(serial, missing).take(self._group)
-                np.copyto(values, constants, where=constant.take(self._group))
+            if constant.any():  # without a branch for each row: shapes may alternate at random
+                values &= np.where(constant, 0, -1).take(self._group)
+                values |= np.where(constant, self._constants(serial, missing), 0).take(self._group)
         return values, self._rows_where(other)
 
     @staticmethod
