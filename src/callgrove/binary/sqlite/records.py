@@ -15,7 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from callgrove.arrays import ABSENT, Array, Bools, Floats, Ints
-from callgrove.binary.sqlite.pages import Bytes, RowBatch, check, varint
+from callgrove.binary.sqlite.numbers import Bytes, check, varint
+from callgrove.binary.sqlite.pages import RowBatch
 
 __all__ = [
     "LONGEST_HEADER",

@@ -14,19 +14,8 @@ from typing import NamedTuple
 import numpy as np
 
 from callgrove.arrays import ABSENT, Array, Bools, Floats, Ints
-from callgrove.binary.sqlite.pages import (
-    DEEPEST,
-    INTERIOR,
-    LEAF,
-    Bytes,
-    Leaves,
-    PageReader,
-    Pages,
-    RowBatch,
-    Window,
-    check,
-    varint,
-)
+from callgrove.binary.sqlite.numbers import Bytes, check, varint
+from callgrove.binary.sqlite.pages import DEEPEST, INTERIOR, LEAF, Leaves, PageReader, Pages, RowBatch, Window
 from callgrove.binary.sqlite.records import NULL, ONE, REAL, SIZES, ZERO, Header, Records, Shapes, header_of, is_text
 
 __all__ = [
