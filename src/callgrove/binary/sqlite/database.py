@@ -336,9 +336,13 @@ class SqliteFile:
 
     def distinct(self, table: str, *columns: str) -> set[tuple[int, ...]]:
         """Return the different combinations of some integer columns; missing columns read as absent."""
+        stored = [name for name in columns if self.has(table, name)] or columns[:1]
         combinations: set[tuple[int, ...]] = set()
-        for cells in self.chunks(table, dict.fromkeys(columns, Type.INTEGER)):
-            combinations |= set(zip(*distinct_rows(*(cells[name] for name in columns))[0].tolist(), strict=True))
+        for cells in self.chunks(table, dict.fromkeys(stored, Type.INTEGER)):
+            different, _ = distinct_rows(*(cells[name] for name in stored))
+            of_column = dict(zip(stored, different.tolist(), strict=True))
+            others = [MISSING] * different.shape[1]
+            combinations |= set(zip(*(of_column.get(name, others) for name in columns), strict=True))
         return combinations
 
     def first_rows(self, table: str, n: int) -> list[tuple[object, ...]]:
