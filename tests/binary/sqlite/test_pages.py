@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from itertools import zip_longest
+from itertools import count, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -491,11 +492,11 @@ def test_pages_of_a_large_file_are_read_once(tmp_path: Path, monkeypatch: pytest
     n_read: list[int] = []
     read_into = ReadableBytes.read_into
 
-    def count(file: ReadableBytes, memory: Any, offset: int) -> bool:
+    def note(file: ReadableBytes, memory: Any, offset: int) -> bool:
         n_read.append(len(memory))
         return read_into(file, memory, offset)
 
-    monkeypatch.setattr(ReadableBytes, "read_into", count)
+    monkeypatch.setattr(ReadableBytes, "read_into", note)
     assert read(file) == list(range(50_000))
     assert 0.9 * path.stat().st_size < sum(n_read) <= path.stat().st_size
 
@@ -505,6 +506,21 @@ def test_without_reading_into_memory_pages_are_mapped(tmp_path: Path, monkeypatc
     monkeypatch.setattr(ReadableBytes, "can_read", False)
     monkeypatch.setattr(ReadableBytes, "read_into", lambda *_: pytest.fail("was read"))
     assert read(SqliteFile.open(large(tmp_path / "t.db", 5000, 3))) == list(range(3, 5003))
+
+
+def test_sqlite_tries_where_pages_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite_file, "SMALL_FILE", 0)
+    monkeypatch.setattr(sqlite_pages, "BATCH_ROWS", 1000)
+    n_calls, preadv = count(), os.preadv
+
+    def fail_at_times(*asked: Any) -> int:
+        if next(n_calls) == 3:
+            raise OSError(errno.EIO, "Input/output error")
+        return preadv(*asked)
+
+    monkeypatch.setattr(os, "preadv", fail_at_times)
+    assert read(SqliteFile.open(large(tmp_path / "t.db", 9000, 3))) == list(range(3, 9003))
+    assert next(n_calls) == 4  # and no page is read like this any more
 
 
 def test_a_large_file_that_becomes_shorter_while_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -576,11 +592,11 @@ def test_few_pages_are_looked_at_before_their_rows_are_wanted(tmp_path: Path, mo
     looked_at: list[int] = []
     header = Pages.header
 
-    def count(pages: Pages, numbers: Any) -> Any:
+    def note(pages: Pages, numbers: Any) -> Any:
         looked_at.extend(numbers.tolist())
         return header(pages, numbers)
 
-    monkeypatch.setattr(Pages, "header", count)
+    monkeypatch.setattr(Pages, "header", note)
     assert read(file) == list(range(20_000))
     n_pages = len(set(looked_at))
     assert n_pages > 40

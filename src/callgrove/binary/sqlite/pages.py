@@ -334,7 +334,11 @@ class PageReader:
         n_bytes, offset = window.n_pages * size, (window.first - 1) * size
         if len(self._memory) < n_bytes + PADDING:
             self._memory = np.empty(n_bytes + PADDING, np.uint8)
-        check(file.read_into(self._memory[:n_bytes], offset), "a file that has become shorter")
+        try:
+            is_whole = file.read_into(self._memory[:n_bytes], offset)
+        except OSError as error:  # SQLite tries again, and says so
+            raise PageError(f"pages that cannot be read: {error}") from error
+        check(is_whole, "a file that has become shorter")
         self._memory[n_bytes : n_bytes + PADDING] = 0
         data = Bytes(self._memory[: n_bytes + PADDING], self._pages.known_headers, offset)
         return PagesInMemory(data, self._pages.format, window.first, window.n_pages)
