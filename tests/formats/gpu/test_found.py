@@ -21,6 +21,7 @@ from callgrove.binary.sqlite.cells import Type
 from callgrove.binary.sqlite.database import SqliteCache, SqliteFile
 from callgrove.binary.sqlite.pages import Pages
 from callgrove.binary.sqlite.tables import Room, Runs, Starts
+from callgrove.formats.events.spans import DataSetSpans
 from callgrove.formats.gpu.event_tables import TableData
 from tests.formats.gpu.gpu_databases import execute, suffix_of
 from tests.formats.gpu.test_joined import joined, made, opened, process, rows, same
@@ -139,3 +140,15 @@ def test_what_is_kept_of_databases_goes_with_them(tmp_path: Path) -> None:
     del experiment, backend, cache, caches
     gc.collect()
     assert known() is None
+
+
+def test_events_are_given_back_when_they_were_read(tmp_path: Path) -> None:
+    """A run has thousands of databases, and all of them stay open."""
+    backend = opened(made(tmp_path, 1, n_calls=400)).traces.spans_backend
+    assert isinstance(backend, DataSetSpans)
+    (dataset,) = backend.datasets
+    names = ("start_ns", "end_ns", "name", "kind", "lane", "correlation")
+    columns = [weakref.ref(column) for events in dataset.events(names) for column in events.values()]
+    gc.collect()
+    assert len(columns) > len(names)
+    assert [column for column in columns if column() is not None] == []

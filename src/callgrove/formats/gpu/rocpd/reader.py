@@ -120,6 +120,7 @@ class RocpdData(RocpdPlaces):
             yield from super().events(columns)
         finally:
             self._lookups.forget_events()
+            self._made = {}
 
     def prepare(self, table: EventTable, columns: Sequence[str], cells: Cells) -> None:
         """Make all event columns of a chunk at once, by the code that also serves several data sets."""
