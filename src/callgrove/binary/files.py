@@ -1,7 +1,8 @@
 """Files whose every access is checked: one file, parts of files, and what a user points at (a file, a folder or
 several).
 
-Files are mapped into memory; small ones are read at once, which is faster where there are thousands.
+Files are mapped into memory; small ones are read at once, which is faster where there are thousands. Who goes through
+many files piece by piece reads them into memory that is kept.
 
 A count or an offset that a file announces is compared with the size of the file before anything is allocated,
 so a damaged or hostile file costs an error and not memory. Numbers read from a file may come as NumPy's, which wrap
@@ -32,9 +33,12 @@ from callgrove.errors import CorruptFile, InputError, UsageError
 __all__ = [
     "HEAD_BUDGET",
     "LEAST_HEAD",
+    "CheckedFile",
     "FileBytes",
     "FilePart",
+    "FileReader",
     "IdMap",
+    "KeptMemory",
     "Record",
     "Source",
     "open_regular",
@@ -55,7 +59,36 @@ Record = np.void
 Buffer = bytes | mmap.mmap
 
 
-class FileBytes:
+class CheckedFile:
+    """What all ways to read one file share: nothing outside of it is asked for."""
+
+    path: Path
+    size: int
+    bytes_viewed = 0
+
+    def check(self, offset: int, size: int, section: str) -> None:
+        """Raise unless `size` bytes at `offset` lie inside the file."""
+        offset, size = int(offset), int(size)
+        if offset < 0 or size < 0 or offset + size > self.size:
+            raise CorruptFile(
+                self.path,
+                section,
+                offset=offset,
+                expected=f"{size} bytes",
+                found=f"a file that ends at byte {self.size}",
+                remedy="the file is truncated or damaged",
+            )
+
+    def array(self, dtype: npt.DTypeLike, count: int, offset: int, section: str) -> npt.NDArray[Any]:
+        """Return `count` items of `dtype` at `offset`."""
+        raise NotImplementedError
+
+    def copy(self, offset: int, size: int, section: str) -> bytes:
+        """Return a copy of `size` bytes."""
+        return self.array(np.uint8, size, offset, section).tobytes()
+
+
+class FileBytes(CheckedFile):
     """Checked views into one file. The arrays it gives are read-only views; nothing is copied."""
 
     def __init__(self, path: Path) -> None:
@@ -74,21 +107,7 @@ class FileBytes:
         self._buffer: Buffer = buffer
         self.size = len(buffer)
 
-    def check(self, offset: int, size: int, section: str) -> None:
-        """Raise unless `size` bytes at `offset` lie inside the file."""
-        offset, size = int(offset), int(size)
-        if offset < 0 or size < 0 or offset + size > self.size:
-            raise CorruptFile(
-                self.path,
-                section,
-                offset=offset,
-                expected=f"{size} bytes",
-                found=f"a file that ends at byte {self.size}",
-                remedy="the file is truncated or damaged",
-            )
-
     def array(self, dtype: npt.DTypeLike, count: int, offset: int, section: str) -> npt.NDArray[Any]:
-        """Return `count` items of `dtype` at `offset`."""
         kind, count, offset = np.dtype(dtype), int(count), int(offset)
         self.check(offset, count * kind.itemsize, section)
         self.bytes_viewed += count * kind.itemsize
@@ -168,7 +187,6 @@ class FileBytes:
         return out
 
     def copy(self, offset: int, size: int, section: str) -> bytes:
-        """Return a copy of `size` bytes."""
         offset, size = int(offset), int(size)
         self.check(offset, size, section)
         self.bytes_viewed += size
@@ -206,32 +224,94 @@ class FileBytes:
         return self._buffer
 
 
+class KeptMemory:
+    """Memory that is used again and again: fresh memory takes longer to get than to fill."""
+
+    def __init__(self) -> None:
+        self._bytes = np.empty(0, np.uint8)
+
+    def items(self, dtype: npt.DTypeLike, count: int) -> npt.NDArray[Any]:
+        """Return room for so many items, in the same place as all that was given before."""
+        kind = np.dtype(dtype)
+        size = kind.itemsize * count
+        if size > len(self._bytes):
+            self._bytes = np.empty(size + size // 4, np.uint8)
+        return self._bytes[:size].view(kind)
+
+
+class FileReader(CheckedFile):
+    """Checked reads of one file that is open, into memory that is kept. An array is good until that memory is used
+    again. Where thousands of files are gone through once this is faster than mapping them, which takes the system some
+    time for each file and for each of its pages."""
+
+    def __init__(self, path: Path, memory: KeptMemory) -> None:
+        self.path, self._memory = path, memory
+        try:
+            number, self.size = _open_number(path)
+        except (OSError, ValueError) as error:
+            raise _cannot_be_read(path, error) from error
+        self._file = io.FileIO(number, "rb")
+
+    def __enter__(self) -> FileReader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def array(self, dtype: npt.DTypeLike, count: int, offset: int, section: str) -> npt.NDArray[Any]:
+        kind, count, offset = np.dtype(dtype), int(count), int(offset)
+        self.check(offset, count * kind.itemsize, section)
+        self.bytes_viewed += count * kind.itemsize
+        items = self._memory.items(kind, count)
+        rest = items.view(np.uint8).data
+        try:
+            self._file.seek(offset)
+            while len(rest) and (n := self._file.readinto(rest)):
+                rest = rest[n:]
+        except OSError as error:
+            raise _cannot_be_read(self.path, error) from error
+        if len(rest):
+            raise InputError(f"{self.path}: {SHORTER}")
+        return items
+
+
+SHORTER = "became shorter while it was read; run again when nothing writes to it any more"
+
+
 def open_regular(path: Path, buffering: int = -1) -> io.BufferedReader:
     """Return a file of an input, open for reading; raise an OSError where it is not a regular file. A pipe would be
     waited for without an end, and a device may never end."""
+    return cast(io.BufferedReader, os.fdopen(_open_number(path)[0], "rb", buffering))
+
+
+def _open_number(path: Path) -> tuple[int, int]:
+    """Return the number of a regular file that was opened, which is the caller's to close, and its size."""
     file = os.open(path, OPENING)
     try:
-        mode = os.fstat(file).st_mode
-        if not stat.S_ISREG(mode):
-            raise OSError(errno.EINVAL, "Is a directory" if stat.S_ISDIR(mode) else "not a regular file", str(path))
-        return cast(io.BufferedReader, os.fdopen(file, "rb", buffering))
+        about = os.fstat(file)
+        if not stat.S_ISREG(about.st_mode):
+            reason = "Is a directory" if stat.S_ISDIR(about.st_mode) else "not a regular file"
+            raise OSError(errno.EINVAL, reason, str(path))
     except BaseException:
         os.close(file)
         raise
+    return file, about.st_size
 
 
 def _open(path: Path) -> Buffer:
     try:
-        with open_regular(path, 0) as file:
-            size = os.fstat(file.fileno()).st_size
-            return os.read(file.fileno(), size) if size <= SMALL else _map(file.fileno())
+        file, size = _open_number(path)
+        try:
+            return os.read(file, size) if size <= SMALL else mmap.mmap(file, 0, access=mmap.ACCESS_READ)
+        finally:
+            os.close(file)
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise InputError(f"{path}: cannot be read: {reason}") from error
+        raise _cannot_be_read(path, error) from error
 
 
-def _map(file: int) -> mmap.mmap:
-    return mmap.mmap(file, 0, access=mmap.ACCESS_READ)
+def _cannot_be_read(path: Path, error: OSError | ValueError) -> InputError:
+    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return InputError(f"{path}: cannot be read: {reason}")
 
 
 # -- parts of files ----------------------------------------------------------------------------------------------------

@@ -10,7 +10,8 @@ The modules, in the order to read them:
     binary_names.py  what a binary says about some addresses: symbols, DWARF, demangled names
     gpu_samples.py   the call paths of GPU samples, and their shares
     metrics.py       metric tables of files as metric rows, and the columns to show
-    second_pass.py   values and samples of a batch of files
+    second_pass.py   values of a batch of files
+    samples.py       samples of a trace
     spool.py         what workers hand to the process that writes, through a folder beside the target
     experiment.py    all of it as an experiment whose values and samples are read when asked for
 

@@ -25,12 +25,12 @@ from callgrove.prof.gpu_samples import with_paths
 from callgrove.prof.metrics import Quantities, add_rows, quantities_of
 from callgrove.prof.nodes import Contexts, Flavour, RawTree, ScopeTable, contexts_of
 from callgrove.prof.resolution import Resolver, Structures, resolve, structure_files
+from callgrove.prof.samples import pack_samples
 from callgrove.prof.second_pass import (
     MetricPlan,
     Plan,
     block_of,
     nodes_of_files,
-    pack_samples,
     plain_layout,
     plain_samples,
     points_of,

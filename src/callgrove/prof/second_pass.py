@@ -1,4 +1,4 @@
-"""The second pass: the plan that workers get, the values of a batch of files in every scope, and its samples.
+"""The second pass: the plan that workers get, and the values of a batch of files in every scope.
 
 A value is what is stored times the period of that file's metric; it lands on the last context of its node, or on the
 function where the metric asks for that. Then, children first,
@@ -14,7 +14,7 @@ of one parent are neighbours, so a level is added up without sorting.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -24,18 +24,16 @@ import numpy as np
 
 from callgrove.arrays import ABSENT, Array, Bools, Floats, Ids, Ints, Offsets, distinct
 from callgrove.binary.files import FileBytes
-from callgrove.formats.hpcrun.files import TRACE_SUFFIX, read_tables
-from callgrove.formats.hpcrun.hpctrace import CALL_TRACE, TraceFile
+from callgrove.formats.hpcrun.files import read_tables
 from callgrove.formats.hpcrun.measurement import Epoch, Measurement
 from callgrove.formats.hpcrun.primitives import MetricDescription, SectionCache
-from callgrove.formats.interface import PackedSamples, SampleLayout
+from callgrove.formats.interface import SampleLayout
 from callgrove.model.metrics import Scope
-from callgrove.model.traces.events import Samples, Window
+from callgrove.model.traces.events import Samples
 from callgrove.model.values import SparseBlock
 from callgrove.prof.gpu_samples import Templates, shares
 from callgrove.prof.metrics import SCOPES
 from callgrove.prof.nodes import Flavour, RawTree, place_table, translate
-from callgrove.prof.spool import Line
 from callgrove.prof.survey import FileTables, file_tables
 
 __all__ = [
@@ -48,7 +46,6 @@ __all__ = [
     "block_of",
     "load",
     "nodes_of_files",
-    "pack_samples",
     "plain_layout",
     "plain_samples",
     "points_of",
@@ -91,6 +88,24 @@ class MetricPlan:
 
 
 @dataclass(frozen=True)
+class SampledNodes:
+    """What samples at each node of the merged tree are of: the context, LEFT_OUT where there is none, and its number in
+    the target. Nodes without a context, and idle ones, have the number `unplaced`, as large as any can be."""
+
+    context: Ids
+    number: Array
+    unplaced: int
+
+    @classmethod
+    def of(cls, context: Array, layout: SampleLayout) -> SampledNodes:
+        """Return the numbers that a layout has for contexts."""
+        kind = np.dtype(f"u{layout.record['ctx'].itemsize}")
+        unplaced = int(np.iinfo(kind).max)
+        number = layout.ids[np.maximum(context, ABSENT)].astype(kind)
+        return cls(context.astype(np.int32), np.where(context < 0, kind.type(unplaced), number), unplaced)
+
+
+@dataclass(frozen=True)
 class Plan:
     """The merged tree, its contexts and the metrics. `sampled` is the context of samples at each context: the one
     around an elided instruction; -1 is idle."""
@@ -113,11 +128,11 @@ class Plan:
     layout: SampleLayout
 
     @cached_property
-    def contexts_at(self) -> dict[bool, Ids]:
-        """The context of samples at each node of the merged tree, LEFT_OUT where there is none: in traces of calls
-        (True) that of the function, in others (False) that of the address."""
+    def samples_at(self) -> dict[bool, SampledNodes]:
+        """What samples at the nodes of the merged tree are of: in traces of calls (True) the context of the function,
+        in others (False) that of the address."""
         return {
-            is_call_trace: np.where(last >= 0, self.sampled[last], LEFT_OUT).astype(np.int32)
+            is_call_trace: SampledNodes.of(np.where(last >= 0, self.sampled[last], LEFT_OUT), self.layout)
             for is_call_trace, last in ((True, self.first), (False, self.full))
         }
 
@@ -370,112 +385,3 @@ def block_of(plan: Plan, points: Cells, profiles: Ints) -> SparseBlock:
                 )
             )
     return SparseBlock.concatenate(parts)
-
-
-# -- samples of a file -------------------------------------------------------------------------------------------------
-# The trace of a file becomes samples of contexts, packed as the target stores them (hpcrun-and-prof.md 9).
-#
-# Samples on nodes that the file does not have, or whose callers are not known, are left out. Of several idle samples
-# one after the other the first is kept, unless the target has a context for them.
-#
-# A trace has far more samples than its file has nodes: what can be decided by node is decided there. Samples go through
-# in pieces that stay in the processor's cache; only the records are there as a whole.
-
-
-NOWHERE = np.array([LEFT_OUT], np.int32)
-PIECE = 1 << 15  # samples
-Piece = tuple[Ints, Array]  # times and node ids
-
-
-def pack_samples(plan: Plan, files: Iterable[tuple[int, FileNodes, int]]) -> Iterator[Line]:
-    """Yield the samples of profiles, their files, and at most so many of each, in the layout of the plan; and how many
-    were left out. (A trace that is still being written has more by now than it had in the first pass.) The records of
-    all lines use the same memory: a line is good until the next one is asked for."""
-    records = np.empty(0, plan.layout.record)
-    for profile, file, most in files:
-        path = Path(file.file.path).with_suffix(TRACE_SUFFIX)
-        trace = TraceFile.open(path, 1000 if file.measurement.is_old else 1)
-        n = min(trace.n_records, most)
-        if n > len(records):
-            records = np.empty(n + n // 4, plan.layout.record)
-        packing = _Packing(plan, file, trace, records[:n])
-        if not packing.add(_in_pieces(trace, n)):
-            packing = _Packing(plan, file, trace, records[:n])
-            packing.add([_in_order(trace, n)])
-        yield packing.line(profile)
-
-
-def _in_pieces(trace: TraceFile, n: int) -> Iterator[Piece]:
-    for first in range(0, n, PIECE):
-        time, node, _ = trace.arrays(first, min(PIECE, n - first))
-        yield time, node
-
-
-def _in_order(trace: TraceFile, n: int) -> Piece:
-    time, node, _ = trace.arrays(0, n)
-    order = np.argsort(time, kind="stable")
-    return time[order], node[order]
-
-
-class _Packing:
-    """Positions are those of the nodes of all epochs of a file; the last one stands for nodes that it does not have.
-    `context` is what samples at each position are of, `n_at` how many there were."""
-
-    def __init__(self, plan: Plan, file: FileNodes, trace: TraceFile, records: Array) -> None:
-        self.file = file
-        contexts_at = plan.contexts_at[bool(trace.flags & CALL_TRACE)]
-        self.context: Ids = np.concatenate([*(contexts_at[nodes] for nodes in file.nodes), NOWHERE])
-        self.n_at = np.zeros(len(self.context), np.int64)
-        self.left_out: Bools = self.context == LEFT_OUT
-        self.idle: Bools = (self.context == ABSENT) & (not plan.flavour.has_idle)
-        self.gaps = np.flatnonzero(self.left_out | self.idle)
-        self.ids = plan.layout.ids[np.maximum(self.context, ABSENT)].astype(plan.layout.record["ctx"])
-        self.records = records
-        self.n, self.ends_idle = 0, False
-        self.measured: Window | None = None
-
-    def add(self, pieces: Iterable[Piece]) -> bool:
-        """Add pieces of a trace; return False where a sample is earlier than the one before it."""
-        times, ids, last = self.records["time"], self.records["ctx"], ABSENT
-        for time, node in pieces:
-            if time[0] < last or (time[1:] < time[:-1]).any():
-                return False
-            last, at = int(time[-1]), self._positions(node)
-            self.measured = (self.measured or (int(time[0]), last))[0], last
-            self.n_at += np.bincount(at, minlength=len(self.n_at))
-            if self.n_at[self.gaps].any():
-                kept = self._choose_kept(at)
-                time, at = time[kept], at[kept]
-            part = slice(self.n, self.n + len(time))
-            times[part], ids[part] = time, self.ids.take(at)
-            self.n = part.stop
-        return True
-
-    def _positions(self, node: Array) -> Ids:
-        """Return the positions of node ids, which mean the last epoch that has them."""
-        at: Ids | None = None
-        start = 0
-        for epoch in self.file.measurement.epochs:
-            positions = epoch.nodes.positions[node]
-            at = positions if at is None else np.where(positions >= 0, positions + start, at)
-            start += len(epoch.nodes)
-        if at is None:
-            return np.zeros(len(node), np.int32)
-        return np.where(at < 0, start, at) if at.min() < 0 else at
-
-    def _choose_kept(self, at: Ids) -> Bools:
-        """Return which samples are neither nowhere nor idle like the one before, which may be that of another piece."""
-        kept: Bools = ~self.left_out[at]
-        placed = np.flatnonzero(kept)
-        idle = self.idle[at[placed]]
-        again = idle & np.append(self.ends_idle, idle[:-1])
-        kept[placed[again]] = False
-        self.ends_idle = bool(idle[-1]) if len(idle) else self.ends_idle
-        return kept
-
-    def line(self, profile: int) -> Line:
-        records = self.records[: self.n]
-        ends = (int(records["time"][0]), int(records["time"][-1])) if self.n else None
-        contexts = self.context[(self.n_at > 0) & ~self.left_out]
-        packed = PackedSamples(profile, records, ends, contexts, self.measured)
-        return Line(packed, int(self.n_at[self.left_out].sum()))

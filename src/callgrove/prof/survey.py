@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from callgrove.arrays import Ids, Ints, Offsets
-from callgrove.binary.files import FileBytes, open_regular
+from callgrove.binary.files import FileBytes, FileReader, KeptMemory, open_regular
 from callgrove.errors import CallgroveError, CorruptFile, InputError, Parameter, UsageError
 from callgrove.formats.hpcrun import primitives as rec
 from callgrove.formats.hpcrun.files import SUFFIX, TRACE_SUFFIX, measurement_files, read_tables, sort_key
@@ -170,7 +170,7 @@ class _Surveying:
         self.keeps = batch.keeps
         self.tables: dict[MetricTables, MetricTables] = {}
         self.others: list[str] = []
-        self.sections = SectionCache()
+        self.sections, self.memory = SectionCache(), KeptMemory()
 
     def add(self, path: Path, folder: str) -> None:
         file = FileBytes(path)
@@ -216,11 +216,12 @@ class _Surveying:
         if not where.is_file():
             return None
         try:
-            trace = TraceFile.open(where, 1000 if measurement.is_old else 1)
-            if trace.data_centric:
-                raise CorruptFile(where, "flags", expected="samples of contexts", found="samples of metrics")
-            self.notes += map(str, trace.problems)
-            time_range = trace.time_range(in_order=measurement.value("trace-disorder") in ("", "0"))
+            with FileReader(where, self.memory) as file:
+                trace = TraceFile(file, 1000 if measurement.is_old else 1)
+                if trace.data_centric:
+                    raise CorruptFile(where, "flags", expected="samples of contexts", found="samples of metrics")
+                self.notes += map(str, trace.problems)
+                time_range = trace.time_range(in_order=measurement.value("trace-disorder") in ("", "0"))
             return TraceInfo(trace.n_records, time_range, bool(trace.flags & CALL_TRACE))
         except CallgroveError as error:
             self.notes.append(f"{error}; the trace is left out")

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from callgrove.arrays import Array, Ids, Ints, distinct
-from callgrove.binary.files import FileBytes, open_regular
+from callgrove.binary.files import CheckedFile, FileBytes, open_regular
 from callgrove.errors import (
     CallgroveError,
     CorruptFile,
@@ -91,9 +91,9 @@ def record_of(flags: int) -> np.dtype[Any]:
 
 
 class TraceFile:
-    """One trace, mapped; records are converted when asked for. `problems` is what was stepped over."""
+    """One trace; records are converted when asked for. `problems` is what was stepped over."""
 
-    def __init__(self, file: FileBytes, time_scale: TimeScale | None = None) -> None:
+    def __init__(self, file: CheckedFile, time_scale: TimeScale | None = None) -> None:
         self.file, self.path = file, file.path
         self.problems: list[CallgroveError] = []
         self.version = _version(file)
@@ -114,7 +114,7 @@ class TraceFile:
 
     @classmethod
     def open(cls, path: Path, time_scale: TimeScale | None = None) -> TraceFile:
-        """Return the trace at `path`. Who knows the profile that it belongs to also knows the unit of its times."""
+        """Return the mapped trace at `path`. Who knows the profile it belongs to also knows the unit of its times."""
         return cls(FileBytes(path), time_scale)
 
     def _problem(self, offset: int, expected: str, found: str, remedy: str) -> None:
@@ -129,7 +129,7 @@ class TraceFile:
         return bool(self.flags & DATA_CENTRIC)
 
     def records(self, first: int = 0, count: int | None = None) -> Array:
-        """Return the file's own records, mapped; times in the file's unit."""
+        """Return the file's own records; times in the file's unit."""
         first = min(max(first, 0), self.n_records)
         n = self.n_records - first if count is None else max(0, min(count, self.n_records - first))
         at = self.records_at + first * self.record.itemsize
@@ -146,9 +146,12 @@ class TraceFile:
         at."""
         if not self.n_records:
             return None
-        stored = self.records()["time"]
-        times = self._nanoseconds(stored[[0, -1]] if in_order else stored).tolist()
-        return min(times), max(times)
+        if in_order:
+            ends = self._nanoseconds(np.array([self.records(row, 1)["time"][0] for row in (0, self.n_records - 1)]))
+        else:
+            parts = (self._nanoseconds(records["time"]) for records in self.chunks(CHUNK))
+            ends = np.array([(time.min(), time.max()) for time in parts])
+        return int(ends.min()), int(ends.max())
 
     def _nanoseconds(self, stored: Array) -> Ints:
         time = stored.astype(np.uint64)
@@ -179,7 +182,7 @@ class TraceFile:
             yield self.records(first, count)
 
 
-def _version(file: FileBytes) -> str:
+def _version(file: CheckedFile) -> str:
     """Return the version; empty where the file ends before its byte order is said, which is a trace without samples."""
     start = file.copy(0, min(START, file.size), "header")
     if start[: len(MAGIC)] != MAGIC[: len(start)]:

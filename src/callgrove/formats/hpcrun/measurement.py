@@ -28,6 +28,7 @@ __all__ = [
     "DenseValues",
     "Epoch",
     "Measurement",
+    "NodeWords",
     "Nodes",
     "Positions",
     "SparsePlace",
@@ -77,6 +78,29 @@ class Positions:
             return np.where(ids <= last, self._table[np.minimum(ids, last)], np.int32(-1))
         at = np.minimum(np.searchsorted(self._keys, ids), len(self._keys) - 1)
         return np.where(self._keys[at] == ids, self._order[at], np.int32(-1))
+
+    def give(self, words: Array, missing: int) -> NodeWords:
+        """Return what gives, for each node id, the word at its position: a step less for whoever wants many."""
+        known = np.append(words, np.array(missing, words.dtype))  # position -1 picks the last
+        if self._table is not None:
+            return NodeWords(None, np.append(known.take(self._table), known[-1:]))
+        return NodeWords(self._keys, np.append(known.take(self._order), known[-1:]))
+
+
+@dataclass(frozen=True)
+class NodeWords:
+    """From node ids to words about nodes, the last of which is for ids that there are not: by a table, or by a search
+    among `keys`."""
+
+    keys: Numbers | None
+    words: Array
+
+    def __getitem__(self, ids: Array) -> Array:
+        if self.keys is None:
+            found: Array = self.words.take(ids, mode="clip")
+            return found
+        at = np.minimum(np.searchsorted(self.keys, ids), len(self.keys) - 1)
+        return np.where(self.keys[at] == ids, self.words[at], self.words[-1])
 
 
 @dataclass(frozen=True)
