@@ -327,8 +327,8 @@ Chunk = Block | SampleChunk | SpanChunk
 
 @dataclass(frozen=True)
 class SampleLayout:
-    """How a target stores samples: records with the fields `time` and `ctx`; `ids` are its numbers of contexts, the
-    last one that of idle. It can be pickled: workers pack what they read."""
+    """How a target stores samples: records with the fields `time` (eight bytes) and `ctx`; `ids` are its numbers of
+    contexts, the last one that of idle. It can be pickled: workers pack what they read."""
 
     record: np.dtype[Any]
     ids: Ints

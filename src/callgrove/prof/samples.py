@@ -70,6 +70,7 @@ class _Packing:
 
     def __init__(self, plan: Plan, file: FileNodes, is_call_trace: bool, records: Array) -> None:
         self.plan, self.file, self.records = plan, file, records
+        self.time_kind = records.dtype["time"].newbyteorder("=")  # a conversion would take longer than the copy
         self.nodes = plan.samples_at[is_call_trace]
         positions, node = _positions_of(file)
         self.numbers = positions.give(self.nodes.number.take(node), self.nodes.unplaced)
@@ -99,7 +100,7 @@ class _Packing:
                 self.ends_idle = False
             if len(time):
                 part = slice(self.n, self.n + len(time))
-                times[part], numbers[part] = time, number
+                times[part], numbers[part] = time.view(self.time_kind), number
                 self.ends, self.n = _extend(self.ends, time), part.stop
         return True
 

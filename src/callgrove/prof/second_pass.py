@@ -17,6 +17,7 @@ import pickle
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property, lru_cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +25,9 @@ import numpy as np
 
 from callgrove.arrays import ABSENT, Array, Bools, Floats, Ids, Ints, Offsets, distinct
 from callgrove.binary.files import FileBytes
+from callgrove.errors import InputError
 from callgrove.formats.hpcrun.files import read_tables
-from callgrove.formats.hpcrun.measurement import Epoch, Measurement
+from callgrove.formats.hpcrun.measurement import Measurement
 from callgrove.formats.hpcrun.primitives import MetricDescription, SectionCache
 from callgrove.formats.interface import SampleLayout
 from callgrove.model.metrics import Scope
@@ -33,7 +35,7 @@ from callgrove.model.traces.events import Samples
 from callgrove.model.values import SparseBlock
 from callgrove.prof.gpu_samples import Templates, shares
 from callgrove.prof.metrics import SCOPES
-from callgrove.prof.nodes import Flavour, RawTree, place_table, translate
+from callgrove.prof.nodes import Flavour, Forest, RawTree, place_table, translate
 from callgrove.prof.survey import FileTables, file_tables
 
 __all__ = [
@@ -61,6 +63,7 @@ __all__ = [
 
 
 TABLES = "tables.pickle"
+CHANGED = "was changed while it was read; run again when nothing writes to it any more"
 LEFT_OUT = ABSENT - 1  # of samples; -1 is idle
 PLAIN = np.dtype([("time", np.int64), ("ctx", np.int32)])
 
@@ -182,27 +185,24 @@ class FileNodes:
 
 def nodes_of_files(plan: Plan, files: Sequence[FileTables | str]) -> list[FileNodes]:
     """Return files, by their tables or where they lie, with their nodes; all of them are looked up together."""
-    numbers = {path: number for number, path in enumerate(plan.modules)}
-    read = [file if isinstance(file, FileTables) else _read(file, numbers, plan) for file in files]
+    read = iter(_read([Path(file) for file in files if isinstance(file, str)], plan))
+    all_tables = [file if isinstance(file, FileTables) else next(read) for file in files]
     places = _Places(plan.modules)
-    trees = [(above, places(place, tables.modules), offset) for tables in read for above, place, offset in tables.trees]
-    sizes = [len(above) for above, _, _ in trees]
-    if not trees:  # old files may have no epochs
-        return [FileNodes(one.file, one.measurement, ()) for one in read]
-    starts = np.append(0, np.cumsum(sizes))
-    above, place, offset = (np.concatenate(column) for column in zip(*trees, strict=True))
-    above = np.where(above < 0, -1, above + np.repeat(starts[:-1], sizes)).astype(np.int32)
-    node_parts = iter(np.split(plan.tree.find(above, place, offset), starts[1:-1]))
+    forest = Forest.of(
+        [(above, places(place, one.modules), offset) for one in all_tables for above, place, offset in one.trees]
+    )
+    nodes = iter(np.split(plan.tree.find(forest.above, forest.place, forest.offset), forest.starts[1:-1]))
     return [
-        FileNodes(one.file, m, tuple(next(node_parts)[: len(epoch.nodes)] for epoch in m.epochs))
-        for one in read
+        FileNodes(one.file, m, tuple(next(nodes)[: len(epoch.nodes)] for epoch in m.epochs))
+        for one in all_tables
         for m in (one.measurement,)
     ]
 
 
-def _read(path: str, numbers: dict[str, int], plan: Plan) -> FileTables:
-    file = FileBytes(Path(path))
-    return file_tables(file, read_tables(file, cache=plan.sections), numbers, plan.flavour)
+def _read(paths: Sequence[Path], plan: Plan) -> list[FileTables]:
+    files = [FileBytes(path) for path in paths]
+    numbers = {path: number for number, path in enumerate(plan.modules)}
+    return file_tables([(file, read_tables(file, cache=plan.sections)) for file in files], numbers, plan.flavour)
 
 
 class _Places:
@@ -237,46 +237,119 @@ class Cells:
 def points_of(plan: Plan, files: Sequence[FileNodes]) -> tuple[Cells, Floats]:
     """Return what was measured at each context itself, and what the files hold of each quantity; context 0 is the root,
     which no scope has values of."""
-    totals = np.zeros(len(plan.metrics.is_derived))
-    parts = [cells for number, file in enumerate(files) for cells in _of_file(plan, number, file, totals)]
-    none = np.empty(0, np.int64)
-    return Cells.concatenate(parts) if parts else Cells(none, none, none, np.empty(0)), totals
+    measured = _measure(plan, files)
+    totals = measured.totals(len(plan.metrics.is_derived))
+    has_context = plan.full[measured.node] >= 0
+    if has_context.all():
+        return measured.at_contexts(plan), totals
+    parts = [cells for part in measured.split() for cells in _with_shares(plan, part)]
+    return Cells.concatenate(parts), totals
 
 
-def _of_file(plan: Plan, number: int, file: FileNodes, totals: Floats) -> Iterator[Cells]:
-    for epoch, nodes in zip(file.measurement.epochs, file.nodes, strict=True):
-        node, quantity, value, moves = _measure(plan, file.file, epoch, nodes)
-        totals += np.bincount(quantity, value, len(totals))
-        has_context = plan.full[node] >= 0
-        context = np.where(moves, plan.first[node], plan.full[node])[has_context].astype(np.int64)
-        measured = Cells(np.full(len(context), number), context, quantity[has_context], value[has_context])
-        yield measured
-        if not has_context.all():
-            bare = ~has_context
-            yield from _share(plan, number, measured, node[bare], quantity[bare], value[bare])
+@dataclass(frozen=True)
+class Measured:
+    """Values of several files but zeros: the epoch that they are of, counted over all files, and its file; node of the
+    merged tree, quantity, value, and whether it belongs to the function."""
+
+    part: Ints
+    file: Ints
+    node: Ids
+    quantity: Ints
+    value: Floats
+    moves: Bools
+
+    def take(self, rows: Array | slice) -> Measured:
+        """Return some of the values."""
+        return Measured(*(getattr(self, field.name)[rows] for field in fields(self)))
+
+    def totals(self, n_quantities: int) -> Floats:
+        """Return the sum of each quantity: of one epoch after the other, however they are put together."""
+        n_parts = int(self.part[-1]) + 1 if len(self.part) else 0
+        cell = self.part * n_quantities + self.quantity
+        totals = np.zeros(n_quantities)
+        for of_part in np.bincount(cell, self.value, n_parts * n_quantities).reshape(n_parts, n_quantities):
+            totals += of_part
+        return totals
+
+    def split(self) -> Iterator[Measured]:
+        """Yield the values of each epoch."""
+        for bounds in pairwise([0, *(np.flatnonzero(np.diff(self.part)) + 1).tolist(), len(self.part)]):
+            yield self.take(slice(*bounds))
+
+    def at_contexts(self, plan: Plan) -> Cells:
+        """Return the values at the contexts of their nodes, which all have one."""
+        context = np.where(self.moves, plan.first[self.node], plan.full[self.node])
+        return Cells(self.file, context.astype(np.int64), self.quantity, self.value)
 
 
-def _measure(plan: Plan, file: FileBytes, epoch: Epoch, nodes: Ids) -> tuple[Ids, Ints, Floats, Array]:
-    """Return node of the merged tree, quantity, value, and whether it belongs to the function, of all values but
-    zeros."""
-    if not epoch.metrics:
+def _with_shares(plan: Plan, part: Measured) -> Iterator[Cells]:
+    """Yield the values of an epoch at contexts, those of GPU samples by their shares."""
+    has_context = plan.full[part.node] >= 0
+    measured = part.take(has_context).at_contexts(plan)
+    yield measured
+    if not has_context.all():
+        bare = part.take(~has_context)
+        yield from _share(plan, int(part.file[0]), measured, bare.node, bare.quantity, bare.value)
+
+
+def _measure(plan: Plan, files: Sequence[FileNodes]) -> Measured:
+    """Return the values of all files."""
+    parts = [
+        (number, epoch, epoch.place.read(file.file).list_stored(epoch.nodes.positions, nodes))
+        for number, file in enumerate(files)
+        for epoch, nodes in zip(file.measurement.epochs, file.nodes, strict=True)
+        if epoch.metrics
+    ]
+    if not parts:
         none = np.empty(0, np.int64)
-        return none.astype(np.int32), none, np.empty(0), np.empty(0, np.bool_)
-    node, metric, raw = epoch.place.read(file).list_stored(epoch.nodes.positions, nodes)
-    is_real = np.array([m.is_real for m in epoch.metrics], np.bool_)
-    period = np.array([m.period or 1 for m in epoch.metrics], np.float64)
-    moves = np.array([bool(m.move2proc) for m in epoch.metrics], np.bool_)
-    quantity = plan.metrics.of_table[epoch.metrics].astype(np.int64)
-    if is_real.all():
-        value = raw.view(np.float64)
-    else:
-        value = np.where(is_real[metric], raw.view(np.float64), raw.astype(np.float64))
-    if (period != 1).any():
-        with np.errstate(over="ignore", invalid="ignore"):  # values need not be finite
-            value = value * period[metric]
-    number = quantity[metric]
-    kept = (value != 0) & ~plan.metrics.is_derived[number]
-    return node[kept], number[kept], value[kept], moves[metric][kept]
+        return Measured(none, none, none.astype(np.int32), none, np.empty(0), np.empty(0, np.bool_))
+    sizes = [len(stored.raw) for _, _, stored in parts]
+    tables = _MetricTables(plan, [epoch.metrics for _, epoch, _ in parts])
+    part = np.repeat(np.arange(len(parts)), sizes)
+    node, metric, raw = (np.concatenate(column) for column in zip(*(stored for _, _, stored in parts), strict=True))
+    file = np.array([number for number, _, _ in parts])[part]
+    unknown = np.flatnonzero(metric >= tables.size[part])
+    if len(unknown):  # which the first pass would have refused
+        raise InputError(f"{files[file[unknown[0]]].file.path}: {CHANGED}")
+    metric = metric + tables.start[part]
+    measured = Measured(
+        part,
+        file,
+        node,
+        tables.quantity[metric],
+        tables.scale(metric, raw),
+        tables.moves[metric],
+    )
+    kept = (measured.value != 0) & ~plan.metrics.is_derived[measured.quantity]
+    return measured if kept.all() else measured.take(kept)
+
+
+class _MetricTables:
+    """The metric tables of some epochs, one after the other; equal ones are there once. `start` and `size` are those of
+    each epoch's."""
+
+    def __init__(self, plan: Plan, tables: Sequence[tuple[MetricDescription, ...]]) -> None:
+        different = list({id(table): table for table in tables}.values())  # files share them
+        starts = np.cumsum([0, *map(len, different)]).tolist()
+        start_of = {id(table): start for table, start in zip(different, starts, strict=False)}
+        metrics = [metric for table in different for metric in table]
+        self.start = np.array([start_of[id(table)] for table in tables])
+        self.size = np.array([len(table) for table in tables])
+        self._is_real = np.array([metric.is_real for metric in metrics], np.bool_)
+        self._period = np.array([metric.period or 1 for metric in metrics], np.float64)
+        self.moves = np.array([bool(metric.move2proc) for metric in metrics], np.bool_)
+        self.quantity = np.concatenate([plan.metrics.of_table[table] for table in different]).astype(np.int64)
+
+    def scale(self, metric: Ints, raw: Offsets) -> Floats:
+        """Return stored numbers times the period of their metric."""
+        if self._is_real.all():
+            value = raw.view(np.float64)
+        else:
+            value = np.where(self._is_real[metric], raw.view(np.float64), raw.astype(np.float64))
+        if (self._period != 1).any():
+            with np.errstate(over="ignore", invalid="ignore"):  # values need not be finite
+                value = value * self._period[metric]
+        return value
 
 
 def _share(plan: Plan, number: int, measured: Cells, node: Ids, quantity: Ints, value: Floats) -> Iterator[Cells]:

@@ -70,6 +70,7 @@ PROFILE_MAGIC = b"HPCRUN-profile____"
 VERSIONS = ("01.00", "01.01")
 BIG_ENDIAN = b"b"
 START = len(MAGIC) + 5 + 1  # bytes before the flags
+FLAGS_SIZE = 8
 DATA_CENTRIC, LCA_RECORDED, CALL_TRACE = 1, 2, 4
 RECORD = np.dtype([("time", ">u8"), ("node", ">u4")])
 DATA_CENTRIC_RECORD = np.dtype([("time", ">u8"), ("node", ">u4"), ("metric", ">u4")])
@@ -96,15 +97,16 @@ class TraceFile:
     def __init__(self, file: CheckedFile, time_scale: TimeScale | None = None) -> None:
         self.file, self.path = file, file.path
         self.problems: list[CallgroveError] = []
-        self.version = _version(file)
-        self.records_at = START if self.version == "01.00" else START + 8
+        start = file.copy(0, min(START + FLAGS_SIZE, file.size), "header")
+        self.version = _version(self.path, start[:START])
+        self.records_at = START if self.version == "01.00" else START + FLAGS_SIZE
         self.flags = 0
         if file.size < self.records_at:
             found, remedy = f"a file that ends at byte {file.size}", "the run ended before its first sample"
             self._problem(0, f"a header of {self.records_at} bytes", found, remedy)
             self.records_at = file.size
         elif self.version != "01.00":
-            self.flags = int(file.array(">u8", 1, START, "flags")[0])
+            self.flags = int.from_bytes(start[START:], "big")
         self.record = record_of(self.flags)
         self.n_records, rest = divmod(file.size - self.records_at, self.record.itemsize)
         if rest:
@@ -147,11 +149,12 @@ class TraceFile:
         if not self.n_records:
             return None
         if in_order:
-            ends = self._nanoseconds(np.array([self.records(row, 1)["time"][0] for row in (0, self.n_records - 1)]))
+            ends = [self.records(row, 1)["time"][0] for row in (0, self.n_records - 1)]
+            times = self._nanoseconds(np.array(ends)).tolist()
         else:
             parts = (self._nanoseconds(records["time"]) for records in self.chunks(CHUNK))
-            ends = np.array([(time.min(), time.max()) for time in parts])
-        return int(ends.min()), int(ends.max())
+            times = [int(end) for part in parts for end in (part.min(), part.max())]
+        return min(times), max(times)
 
     def _nanoseconds(self, stored: Array) -> Ints:
         time = stored.astype(np.uint64)
@@ -182,21 +185,20 @@ class TraceFile:
             yield self.records(first, count)
 
 
-def _version(file: CheckedFile) -> str:
+def _version(path: Path, start: bytes) -> str:
     """Return the version; empty where the file ends before its byte order is said, which is a trace without samples."""
-    start = file.copy(0, min(START, file.size), "header")
     if start[: len(MAGIC)] != MAGIC[: len(start)]:
-        raise NotRecognised(f"{file.path}: not an hpctrace file: it begins with {start[: len(MAGIC)]!r}, not {MAGIC!r}")
+        raise NotRecognised(f"{path}: not an hpctrace file: it begins with {start[: len(MAGIC)]!r}, not {MAGIC!r}")
     if len(start) < START:
         return ""
     version, endian = start[len(MAGIC) : -1].decode("ascii", "backslashreplace"), start[-1:]
     if version not in VERSIONS:
         raise UnsupportedVersion(
-            f"{file.path}: hpctrace version {version!r} at byte {len(MAGIC)}; {' and '.join(VERSIONS)} can be read"
+            f"{path}: hpctrace version {version!r} at byte {len(MAGIC)}; {' and '.join(VERSIONS)} can be read"
         )
     if endian != BIG_ENDIAN:
         found, where = repr(endian)[1:], START - 1
-        raise CorruptFile(file.path, "header", offset=where, expected="'b', for big-endian numbers", found=found)
+        raise CorruptFile(path, "header", offset=where, expected="'b', for big-endian numbers", found=found)
     return version
 
 
