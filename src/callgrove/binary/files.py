@@ -2,7 +2,7 @@
 several).
 
 Files are mapped into memory; small ones are read at once, which is faster where there are thousands. Who goes through
-many files piece by piece reads them into memory that is kept.
+many files piece by piece reads them into memory that is kept (reading.py).
 
 A count or an offset that a file announces is compared with the size of the file before anything is allocated,
 so a damaged or hostile file costs an error and not memory. Numbers read from a file may come as NumPy's, which wrap
@@ -17,8 +17,9 @@ import io
 import mmap
 import os
 import stat
+import weakref
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
@@ -36,11 +37,12 @@ __all__ = [
     "CheckedFile",
     "FileBytes",
     "FilePart",
-    "FileReader",
     "IdMap",
-    "KeptMemory",
+    "ReadableBytes",
     "Record",
     "Source",
+    "cannot_be_read",
+    "open_number",
     "open_regular",
     "size_of",
     "walk_folder",
@@ -224,67 +226,34 @@ class FileBytes(CheckedFile):
         return self._buffer
 
 
-class KeptMemory:
-    """Memory that is used again and again: fresh memory takes longer to get than to fill."""
+class ReadableBytes(FileBytes):
+    """Checked views into one mapped file, of which ranges can also be read into memory of the caller's: where that is
+    used again and again, it takes much less time than to map each page for the first time."""
 
-    def __init__(self) -> None:
-        self._bytes = np.empty(0, np.uint8)
+    def __init__(self, path: Path) -> None:
+        with _opening(path), open_regular(path, 0) as file:
+            self._view(path, _map(file.fileno()))
+            self._file = os.dup(file.fileno())
+        weakref.finalize(self, os.close, self._file).atexit = False
 
-    def items(self, dtype: npt.DTypeLike, count: int) -> npt.NDArray[Any]:
-        """Return room for so many items, in the same place as all that was given before."""
-        kind = np.dtype(dtype)
-        size = kind.itemsize * count
-        if size > len(self._bytes):
-            self._bytes = np.empty(size + size // 4, np.uint8)
-        return self._bytes[:size].view(kind)
+    @property
+    def can_read(self) -> bool:
+        """Return whether this system reads into memory at any place of a file."""
+        return hasattr(os, "preadv")
 
-
-class FileReader(CheckedFile):
-    """Checked reads of one file that is open, into memory that is kept. An array is good until that memory is used
-    again. Where thousands of files are gone through once this is faster than mapping them, which takes the system some
-    time for each file and for each of its pages."""
-
-    def __init__(self, path: Path, memory: KeptMemory) -> None:
-        self.path, self._memory = path, memory
-        try:
-            number, self.size = _open_number(path)
-        except (OSError, ValueError) as error:
-            raise _cannot_be_read(path, error) from error
-        self._file = io.FileIO(number, "rb")
-
-    def __enter__(self) -> FileReader:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._file.close()
-
-    def array(self, dtype: npt.DTypeLike, count: int, offset: int, section: str) -> npt.NDArray[Any]:
-        kind, count, offset = np.dtype(dtype), int(count), int(offset)
-        self.check(offset, count * kind.itemsize, section)
-        self.bytes_viewed += count * kind.itemsize
-        items = self._memory.items(kind, count)
-        rest = items.view(np.uint8).data
-        try:
-            self._file.seek(offset)
-            while len(rest) and (n := self._file.readinto(rest)):
-                rest = rest[n:]
-        except OSError as error:
-            raise _cannot_be_read(self.path, error) from error
-        if len(rest):
-            raise InputError(f"{self.path}: {SHORTER}")
-        return items
-
-
-SHORTER = "became shorter while it was read; run again when nothing writes to it any more"
+    def read_into(self, memory: npt.NDArray[np.uint8], offset: int) -> bool:
+        """Fill memory with the bytes at `offset`, and return whether there were as many: a file may become shorter."""
+        self.bytes_viewed += len(memory)
+        return os.preadv(self._file, [memory.data], offset) == len(memory)
 
 
 def open_regular(path: Path, buffering: int = -1) -> io.BufferedReader:
     """Return a file of an input, open for reading; raise an OSError where it is not a regular file. A pipe would be
     waited for without an end, and a device may never end."""
-    return cast(io.BufferedReader, os.fdopen(_open_number(path)[0], "rb", buffering))
+    return cast(io.BufferedReader, os.fdopen(open_number(path)[0], "rb", buffering))
 
 
-def _open_number(path: Path) -> tuple[int, int]:
+def open_number(path: Path) -> tuple[int, int]:
     """Return the number of a regular file that was opened, which is the caller's to close, and its size."""
     file = os.open(path, OPENING)
     try:
@@ -300,18 +269,32 @@ def _open_number(path: Path) -> tuple[int, int]:
 
 def _open(path: Path) -> Buffer:
     try:
-        file, size = _open_number(path)
+        file, size = open_number(path)
         try:
-            return os.read(file, size) if size <= SMALL else mmap.mmap(file, 0, access=mmap.ACCESS_READ)
+            return os.read(file, size) if size <= SMALL else _map(file)
         finally:
             os.close(file)
     except (OSError, ValueError) as error:
-        raise _cannot_be_read(path, error) from error
+        raise cannot_be_read(path, error) from error
 
 
-def _cannot_be_read(path: Path, error: OSError | ValueError) -> InputError:
+@contextmanager
+def _opening(path: Path) -> Iterator[None]:
+    """Raise what goes wrong while a file is opened as an error that names it."""
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        raise cannot_be_read(path, error) from error
+
+
+def cannot_be_read(path: Path, error: OSError | ValueError) -> InputError:
+    """Return the error of an input that the system does not let us read."""
     reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     return InputError(f"{path}: cannot be read: {reason}")
+
+
+def _map(file: int) -> mmap.mmap:
+    return mmap.mmap(file, 0, access=mmap.ACCESS_READ)
 
 
 # -- parts of files ----------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from callgrove.arrays import ABSENT, Array, Bools, Ids, Ints
-from callgrove.binary.files import FileReader, KeptMemory
+from callgrove.binary.reading import FileReader, KeptMemory
 from callgrove.formats.hpcrun.files import TRACE_SUFFIX
 from callgrove.formats.hpcrun.hpctrace import CALL_TRACE, TraceFile
 from callgrove.formats.hpcrun.measurement import NodeWords, Positions

@@ -17,7 +17,8 @@ from pathlib import Path
 
 import numpy as np
 
-from callgrove.binary.files import FileBytes, FileReader, KeptMemory, open_regular
+from callgrove.binary.files import FileBytes, open_regular
+from callgrove.binary.reading import FileReader, KeptMemory
 from callgrove.errors import CallgroveError, CorruptFile, InputError, Parameter, UsageError
 from callgrove.formats.hpcrun import primitives as rec
 from callgrove.formats.hpcrun.files import SUFFIX, TRACE_SUFFIX, measurement_files, read_tables, sort_key

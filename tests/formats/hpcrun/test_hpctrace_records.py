@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callgrove.binary.files import FileReader, KeptMemory
+from callgrove.binary.reading import FileReader, KeptMemory
 from callgrove.errors import CorruptFile, InvalidExperiment, NotRecognised, UnsupportedVersion
 from callgrove.formats.hpcrun import hpctrace
 from callgrove.formats.hpcrun import hpctrace as rec

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from callgrove.arrays import Array, distinct_rows
-from callgrove.binary.files import FileBytes, open_regular
+from callgrove.binary.files import ReadableBytes, open_regular
 from callgrove.binary.sqlite.cells import MISSING, CellReader, Cells, Type, absent
 from callgrove.binary.sqlite.connection import PrivateCopies, PrivateCopy, SqliteErrors, connect
 from callgrove.binary.sqlite.pages import LAST_ROWID, Pages
@@ -252,7 +252,7 @@ class SqliteFile:
         self._pages = PageTables(Pages(data[0], page_format, data[1], self.cache.headers), found_tables)
         return self._pages
 
-    def _bytes(self, facts: FileFacts) -> tuple[Array, FileBytes | None] | Slow:
+    def _bytes(self, facts: FileFacts) -> tuple[Array, ReadableBytes | None] | Slow:
         """Return the bytes of the file: a small one is read, as it may be changed meanwhile, others are mapped."""
         if self._given is not None:
             return self._given, None
@@ -261,7 +261,7 @@ class SqliteFile:
                 with open_regular(self.path, 0) as file:
                     data, mapped = np.fromfile(file, np.uint8), None
             else:
-                mapped = FileBytes(self.path)
+                mapped = ReadableBytes(self.path)
                 data = mapped.array(np.uint8, mapped.size, 0, "SQLite pages")
         except (OSError, CallgroveError) as error:
             return Slow(str(error))
