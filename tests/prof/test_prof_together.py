@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -18,7 +20,7 @@ from callgrove.prof.conversion import Request, prepare, survey_of
 from callgrove.prof.experiment import Attribution
 from callgrove.prof.nodes import Flavour, Forest, NodeSource, Tree, normal_nodes
 from callgrove.prof.second_pass import block_of, nodes_of_files, points_of
-from callgrove.prof.survey import Batch, Inputs, Survey, file_tables, survey_batch
+from callgrove.prof.survey import Batch, Inputs, Survey, SurveyedFiles, file_tables, survey_batch
 from tests.formats.hpcrun.hpcrun_bytes import INT, REAL, ROOT, File04, RawEpoch, RawMetric, RawNode, file_02
 from tests.prof.making import IDLE, MAIN, PARTIAL, UNKNOWN, experiment_of, measured, nodes, put
 from tests.requirements import ROOT as CHECKOUT
@@ -203,3 +205,15 @@ def test_damage_is_no_other_error(tmp_path: Path) -> None:
             pytest.fail(f"cut at {cut}: {error}")
         assert [file.path for file in survey.files] == [str(sound)]
         assert len(survey.skipped) == 1
+
+
+def test_files_stay_packed_until_somebody_looks(folder: Path) -> None:
+    """Those who combine surveys of others hand their files on as they came."""
+    first, second = (surveyed([path]).files for path in measurement_files(folder)[:2])
+    sent = pickle.loads(pickle.dumps(first.join(second)))
+    with patch.object(pickle, "loads", side_effect=AssertionError("somebody looked")):
+        again = SurveyedFiles().join(sent).join(first)
+        data = pickle.dumps(again)
+    assert list(pickle.loads(data)) == [*first, *second, *first]
+    assert [len(sent), len(again), bool(SurveyedFiles())] == [2, 3, False]
+    assert (again[1].path, again[-1:]) == (second[0].path, tuple(first))

@@ -8,16 +8,18 @@ are kept for it.
 from __future__ import annotations
 
 import os
+import pickle
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
+from typing import overload
 
 import numpy as np
 
-from callgrove.binary.files import FileBytes, open_regular
+from callgrove.binary.files import FileBytes, open_regular, size_of
 from callgrove.binary.reading import FileReader, KeptMemory
 from callgrove.errors import CallgroveError, CorruptFile, InputError, Parameter, UsageError
 from callgrove.formats.hpcrun import primitives as rec
@@ -38,6 +40,7 @@ __all__ = [
     "Programs",
     "Survey",
     "SurveyedFile",
+    "SurveyedFiles",
     "TraceInfo",
     "combine_surveys",
     "default_target",
@@ -110,6 +113,39 @@ class SurveyedFile:
         return self.identifiers, sort_key(self.path.rpartition("/")[2]), self.path
 
 
+class SurveyedFiles(Sequence[SurveyedFile]):
+    """The files of a survey, in parts. A part that came from another process stays packed until somebody looks at the
+    files: those who combine surveys hand it on as it is, however often."""
+
+    def __init__(self, *parts: tuple[SurveyedFile, ...] | bytes) -> None:
+        self._parts = parts
+
+    def __reduce__(self) -> tuple[type[SurveyedFiles], tuple[bytes, ...]]:
+        return SurveyedFiles, tuple(part if isinstance(part, bytes) else pickle.dumps(part) for part in self._parts)
+
+    def join(self, other: SurveyedFiles) -> SurveyedFiles:
+        """Return these files, then others."""
+        return SurveyedFiles(*self._parts, *other._parts)
+
+    @cached_property
+    def _all(self) -> tuple[SurveyedFile, ...]:
+        parts = (pickle.loads(part) if isinstance(part, bytes) else part for part in self._parts)
+        return tuple(chain.from_iterable(parts))
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    @overload
+    def __getitem__(self, which: int) -> SurveyedFile: ...
+    @overload
+    def __getitem__(self, which: slice) -> tuple[SurveyedFile, ...]: ...
+    def __getitem__(self, which: int | slice) -> SurveyedFile | tuple[SurveyedFile, ...]:
+        return self._all[which]
+
+    def __iter__(self) -> Iterator[SurveyedFile]:
+        return iter(self._all)
+
+
 @dataclass(frozen=True)
 class Batch:
     """Files that are surveyed together: (path, measurement directory). `keeps` is how many bytes of their tables may
@@ -129,7 +165,7 @@ class Survey:
     not wanted. `all_meet`: did all who took part see the meeting?"""
 
     tree: RawTree | None
-    files: tuple[SurveyedFile, ...]
+    files: SurveyedFiles
     skipped: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = ()
     others: tuple[str, ...] = ()
@@ -142,7 +178,7 @@ def combine_surveys(left: Survey, right: Survey) -> Survey:
     tree = trees[0].merge_with(trees[1]) if len(trees) == 2 else trees[0] if trees else None
     return Survey(
         tree,
-        left.files + right.files,
+        left.files.join(right.files),
         left.skipped + right.skipped,
         left.notes + right.notes,
         left.others + right.others,
@@ -177,8 +213,8 @@ class _Surveying:
             self._add(tables, folders[tables.file.path])
         skipped = tuple((str(path), self.skipped[path]) for path in folders if path in self.skipped)
         meets = self.batch.meeting is None or self.batch.meeting.is_seen()
-        lists = (tuple(self.files), skipped, tuple(self.notes), tuple(self.others))
-        return Survey(self._tree() if self.files else None, *lists, meets)
+        lists = (skipped, tuple(self.notes), tuple(self.others))
+        return Survey(self._tree() if self.files else None, SurveyedFiles(tuple(self.files)), *lists, meets)
 
     def _read(self, path: Path) -> Iterator[ReadFile]:
         """Yield a file that is wanted and can be read."""
@@ -362,24 +398,25 @@ class Inputs:
         """(file, measurement directory) of all files, each once."""
         folder_of: dict[Path, Path] = {}
         for path in self.paths:
-            files = self._files_of(path)
-            folder = path.resolve() if path.is_dir() else path.resolve().parent
+            folder, files = self._files_of(path)
             for file in files:
-                folder_of.setdefault(folder / file.name, folder)
+                folder_of.setdefault(file, folder)
         return list(folder_of.items())
 
-    def _files_of(self, path: Path) -> Sequence[Path]:
+    def _files_of(self, path: Path) -> tuple[Path, Sequence[Path]]:
+        """Return a measurement directory and the files of it that a path means."""
         try:
             if not path.exists():
                 raise InputError(f"{path}: there is no such file or folder")
+            folder = path.resolve()
             if not path.is_dir():
-                return [path]
-            files = measurement_files(path)
+                return folder.parent, [folder.parent / path.name]
+            files = measurement_files(folder)
         except OSError as error:
             raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
         if not files:
             raise InputError(f"{path}: there are no measurements ({SUFFIX} files) in this folder")
-        return files
+        return folder, files
 
     @cached_property
     def folders(self) -> list[Path]:
@@ -390,7 +427,7 @@ class Inputs:
         self, flavour: Flavour, only_exe: Programs, wants_traces: bool, keeps: int = 0, meeting: Meeting | None = None
     ) -> list[Batch]:
         """Return files in batches of bounded size. All together they may keep so many bytes of their tables."""
-        bounds = bound_ranges([_size(path) for path, _ in self.files])
+        bounds = bound_ranges([size_of(path) for path, _ in self.files])
         files = [(str(path), str(folder)) for path, folder in self.files]
         each = keeps // max(1, len(bounds))
         return [Batch(tuple(files[a:b]), flavour, only_exe, wants_traces, each, meeting) for a, b in bounds]
@@ -460,13 +497,6 @@ def bound_ranges(sizes: Sequence[int]) -> list[tuple[int, int]]:
             first, total = number, 0
         total += size
     return [*out, (first, len(sizes))] if len(sizes) else out
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except OSError:  # reading it will say why
-        return 0
 
 
 def default_target(folder: Path) -> Path:
