@@ -26,15 +26,18 @@ class KeptMemory:
     """Memory that is used again and again: fresh memory takes longer to get than to fill."""
 
     def __init__(self) -> None:
-        self._bytes = np.empty(0, np.uint8)
+        self._bytes = memoryview(b"")
+
+    def room(self, size: int) -> memoryview:
+        """Return so many bytes, in the same place as all that was given before."""
+        if size > len(self._bytes):
+            self._bytes = np.empty(size + size // 4, np.uint8).data
+        return self._bytes[:size]
 
     def items(self, dtype: npt.DTypeLike, count: int) -> npt.NDArray[Any]:
-        """Return room for so many items, in the same place as all that was given before."""
+        """Return room for so many items."""
         kind = np.dtype(dtype)
-        size = kind.itemsize * count
-        if size > len(self._bytes):
-            self._bytes = np.empty(size + size // 4, np.uint8)
-        return self._bytes[:size].view(kind)
+        return np.frombuffer(self.room(kind.itemsize * count), kind, count) if count else np.empty(0, kind)
 
 
 class FileReader(CheckedFile):
@@ -59,8 +62,7 @@ class FileReader(CheckedFile):
         kind, count, offset = np.dtype(dtype), int(count), int(offset)
         self.check(offset, count * kind.itemsize, section)
         self.bytes_viewed += count * kind.itemsize
-        items = self._memory.items(kind, count)
-        rest = items.view(np.uint8).data
+        rest = self._memory.room(count * kind.itemsize)
         try:
             self._file.seek(offset)
             while len(rest) and (n := self._file.readinto(rest)):
@@ -69,4 +71,4 @@ class FileReader(CheckedFile):
             raise cannot_be_read(self.path, error) from error
         if len(rest):
             raise InputError(f"{self.path}: {SHORTER}")
-        return items
+        return self._memory.items(kind, count)
