@@ -4,7 +4,8 @@ The modules, in the order to read them:
 
     conversion.py    both passes on workers, into a writer
     survey.py        which files were named; the first pass: what a batch of files holds, and their merged tree
-    nodes.py         trees of (module, address) nodes, merged, and the calling context tree made of them
+    nodes.py         trees of (module, address) nodes, by the rules that all files share, and merged
+    contexts.py      the calling context tree made of the merged one
     resolution.py    from (module, address) to the scopes around it
     binaries.py      symbols of binaries, their debugging information, and the cache of both
     binary_names.py  what a binary says about some addresses: symbols, DWARF, demangled names

@@ -22,9 +22,10 @@ from callgrove.model.profiles import DEFAULT_ID_NAMES, Identifier, Interpretatio
 from callgrove.model.traces.events import Samples, Window
 from callgrove.model.values import Block, SparseBlock
 from callgrove.prof.binaries import NameCache, is_binary
+from callgrove.prof.contexts import Contexts, ScopeTable, contexts_of
 from callgrove.prof.gpu_samples import with_paths
 from callgrove.prof.metrics import Quantities, add_rows, quantities_of
-from callgrove.prof.nodes import Contexts, Flavour, RawTree, ScopeTable, contexts_of
+from callgrove.prof.nodes import Flavour, RawTree
 from callgrove.prof.resolution import Resolver, Structures, resolve, structure_files
 from callgrove.prof.samples import pack_samples
 from callgrove.prof.second_pass import (

@@ -14,7 +14,8 @@ import numpy as np
 
 from callgrove.arrays import ABSENT, Ids, Ints
 from callgrove.formats.hpcrun.hpcstruct import ScopeKind, Structure
-from callgrove.prof.nodes import BARE, CODE, UNKNOWN, Contexts, Forest, RawTree, place_of
+from callgrove.prof.contexts import Contexts
+from callgrove.prof.nodes import BARE, CODE, UNKNOWN, Forest, RawTree, place_of
 from callgrove.prof.resolution import Described
 
 __all__ = ["MOST_TEMPLATES", "CallGraph", "Template", "Templates", "shares", "with_paths"]
