@@ -1,8 +1,10 @@
 """Databases converted from one generation to the other: time against reading and writing the bytes, and memory.
 
-The floor reads every file of the input and writes a file of each size that the output has. Memory is what a process of
-its own holds beyond the opened input, without the pages of mapped files, which are the system's; it is compared with
-the largest section of the output, the value blocks of profile.db or of cct.db.
+The floor reads every file of the input and writes a file of each size that the output has. Time is that of the
+processor, what the system does for reading and writing included. By the clock, whoever writes also waits for a disk
+that is busy, with what others write as well, which says nothing of the work. Memory is what a process of its own holds
+beyond the opened input, without the pages of mapped files, which are the system's; it is compared with the largest
+section of the output, the value blocks of profile.db or of cct.db.
 
     python -m bench.cases.convert IN FORMAT OUT     converts, and prints the memory before and at the peak, as JSON
 """
@@ -23,7 +25,7 @@ from pathlib import Path
 
 from bench.conditions import ROOT, Conditions, opened
 from bench.results import Finding
-from bench.timing import Work, best_seconds
+from bench.timing import Work, best_seconds, processor_clock
 from callgrove.formats.interface import WriteOptions, Writes
 from callgrove.formats.registry import load
 from callgrove.formats.writing.transfer import transfer
@@ -59,7 +61,7 @@ def _one(conditions: Conditions, scale: Fraction, source: Path, to: str) -> Iter
     target = conditions.folder / "converted.d"
     memory = memory_of(source, to, target)
     works = {"floor": partial(_floor, source, target), "convert": partial(_converting, source, to, target)}
-    best = best_seconds(works, min(REPEATS, conditions.n_repeats))
+    best = best_seconds(works, min(REPEATS, conditions.n_repeats), processor_clock)
     what, note = f"to {to}, scale {scale}", f"{opened(source).values.n_stored():,} values"
     limit = MOST_TIME if scale == conditions.largest else None  # small ones spend their time on the tree
     yield Finding("convert", f"time / bytes, {what}", best["convert"] / best["floor"], at_most=limit, note=note)
