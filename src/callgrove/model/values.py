@@ -61,10 +61,14 @@ class SparseBlock:
 
     def take(self, rows: Array | slice) -> SparseBlock:
         """Return some of the rows, by mask, by index or by slice."""
-        if isinstance(rows, np.ndarray) and rows.dtype == np.bool_ and 2 * np.count_nonzero(rows) < len(rows):
+        if isinstance(rows, slice):
+            fillers = None if self.fillers is None else self.fillers[rows]
+            return SparseBlock(self.profile[rows], self.context[rows], self.metric[rows], self.value[rows], fillers)
+        if rows.dtype == np.bool_:
             rows = np.flatnonzero(rows)  # a mask of scattered rows takes ten times as long
-        fillers = None if self.fillers is None else self.fillers[rows]
-        return SparseBlock(self.profile[rows], self.context[rows], self.metric[rows], self.value[rows], fillers)
+        fillers = None if self.fillers is None else self.fillers.take(rows)
+        profile, context, metric = (column.take(rows) for column in (self.profile, self.context, self.metric))
+        return SparseBlock(profile, context, metric, self.value.take(rows), fillers)
 
     def of_metrics(self, metrics: Ints | None) -> SparseBlock:
         """Return the rows of some metrics; None is all."""

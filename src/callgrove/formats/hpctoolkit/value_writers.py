@@ -4,14 +4,15 @@
 
 values.py reads what is packed here, and `BlockLayout` says what of it a generation has. All records have an even size
 and every block begins at an even place, so blocks are put together as 16-bit words: values and index entries are each
-one sequence in the order of the file, laid into the words that belong to them. Nothing is done per block.
+one sequence in the order of the file, laid into the words that belong to them. Nothing is done per block, unless blocks
+are long.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -31,6 +32,7 @@ __all__ = ["BlockPlaces", "PackedBlocks", "ProfileWriter", "ValuesFile", "align"
 
 Words = npt.NDArray[np.uint16]
 WORD = 2  # bytes
+LONG_BLOCK = 1 << 10  # bytes: so long ones are copied faster one by one
 
 
 def align(offset: Any, to: int) -> Any:
@@ -134,13 +136,29 @@ def _entries(layout: BlockLayout, ids: Array, first: Ints, n_values: Ints, n_ind
 def _laid_out(
     records: Array, entries: Array, value_bytes: Ints, index_within: Ints, index_bytes: Ints, size: Ints
 ) -> Words:
-    padding = index_within - value_bytes
-    lengths = np.stack([value_bytes, padding, index_bytes, size - index_within - index_bytes], axis=1)
-    owner = np.repeat(np.tile(np.array([1, 0, 2, 0], np.uint8), len(size)), lengths.ravel() // WORD)
+    lengths = np.stack([value_bytes, index_within - value_bytes, index_bytes, size - index_within - index_bytes])
+    if int(size.sum()) >= LONG_BLOCK * len(size):
+        return _join_parts(records, entries, lengths)
+    owner = np.repeat(np.tile(np.array([1, 0, 2, 0], np.uint8), len(size)), lengths.T.ravel() // WORD)
     words = np.zeros(len(owner), np.uint16)
     words[owner == 1] = records.view(np.uint16)
     words[owner == 2] = entries.view(np.uint16)
     return words
+
+
+def _join_parts(records: Array, entries: Array, lengths: Ints) -> Words:
+    """Return long blocks as words: they are copied faster part by part than word by word. `lengths` are those of the
+    values, the gap, the index and the gap of each."""
+    values, gap, index, last_gap = lengths
+    gaps, last_gaps = map(bytes, gap.tolist()), map(bytes, last_gap.tolist())
+    parts = zip(_split(records, values), gaps, _split(entries, index), last_gaps, strict=True)
+    return np.frombuffer(bytearray().join(chain.from_iterable(parts)), np.uint16)
+
+
+def _split(records: Array, sizes: Ints) -> Iterator[memoryview]:
+    """Yield the bytes of records in parts of these sizes."""
+    whole, ends = records.view(np.uint8).data, np.cumsum(sizes)
+    return (whole[first:end] for first, end in zip((ends - sizes).tolist(), ends.tolist(), strict=True))
 
 
 # -- profile.db, written as values come --------------------------------------------------------------------------------
@@ -365,7 +383,7 @@ class _ProfileRanges:
         blocks = self._blocks
         at = blocks.index_at[profiles].astype(np.int64)
         at += self._entries_read[profiles] * blocks.layout.index.itemsize
-        pairs = blocks.file.gather_columns(blocks.layout.index, at, count, blocks.what)
+        pairs = blocks.file.gather_ranges(blocks.layout.index, at, count, blocks.what)
         starts = pairs["start"].astype(np.int64)
         n_values = np.diff(starts, append=0)
         last = np.cumsum(count)[count > 0] - 1
@@ -378,16 +396,26 @@ class _ProfileRanges:
         n_entries, n_values = (n[:, batch].astype(np.int64) for n in (self._n_entries, self._n_values))
         ids, counts = self._read_index(slice(None), n_entries, self._values_read + n_values)
         at = blocks.values_at.astype(np.int64) + self._values_read * blocks.layout.value.itemsize
-        values = blocks.file.gather_columns(blocks.layout.value, at, n_values, blocks.what)
+        values = blocks.file.gather_ranges(blocks.layout.value, at, n_values, blocks.what)
         self._entries_read += n_entries
         self._values_read += n_values
         blocks.forget()
         offset, metric = np.repeat((ids - first).astype(np.uint16), counts), values["id"].astype(np.uint16)
-        order = np.argsort(metric, kind="stable")  # profiles were ascending and stay so
-        order = order[np.argsort(offset[order], kind="stable")]
+        n_per_context = np.bincount(offset, minlength=end - first)
+        order = _order_of_pairs(offset, metric, end - first)
         return SparseBlock(
-            np.repeat(np.arange(len(blocks), dtype=np.int32), n_values)[order],
-            np.repeat(np.arange(first, end, dtype=np.int32), np.bincount(offset, minlength=end - first)),
-            metric[order].astype(np.int32),
-            values["value"][order].astype(np.float64),
+            np.repeat(np.arange(len(blocks), dtype=np.int32), n_values).take(order),
+            np.repeat(np.arange(first, end, dtype=np.int32), n_per_context),
+            metric.take(order).astype(np.int32),
+            values["value"].take(order).astype(np.float64, copy=False),
         )
+
+
+def _order_of_pairs(offset: Array, metric: Array, n_offsets: int) -> Ints:
+    """Return the order by two columns of 16 bits, equal ones as they were given. Numbers of 16 bits are sorted by
+    counting; where the pairs fit into as many, once is enough."""
+    n_metrics = int(metric.max(initial=0)) + 1
+    if n_offsets * n_metrics < 1 << 16:
+        return np.argsort(offset * np.uint16(n_metrics) + metric, kind="stable")
+    order = np.argsort(metric, kind="stable")
+    return order.take(np.argsort(offset.take(order), kind="stable"))
