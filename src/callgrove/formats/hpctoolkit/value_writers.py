@@ -10,7 +10,7 @@ are long.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, pairwise
 from pathlib import Path
@@ -22,12 +22,24 @@ import numpy.typing as npt
 from callgrove.arrays import Array, Bools, Floats, Ids, Ints, bundles
 from callgrove.binary.files import FileBytes
 from callgrove.execute import Progress
+from callgrove.formats.hpctoolkit.identifiers import TupleLayout
 from callgrove.formats.hpctoolkit.statistics import LexicalLoops, Summarised, summarise
 from callgrove.formats.hpctoolkit.stored_rows import combine_rows
 from callgrove.formats.hpctoolkit.values import BlockLayout, RawBlock, SparseBlocks
+from callgrove.model.profiles import IdentifierTuples
 from callgrove.model.values import SparseBlock
 
-__all__ = ["BlockPlaces", "PackedBlocks", "ProfileWriter", "ValuesFile", "align", "pack", "write_context_major"]
+__all__ = [
+    "BlockPlaces",
+    "PackedBlocks",
+    "ProfileWriter",
+    "ValuesFile",
+    "align",
+    "lay_out",
+    "pack",
+    "pack_tuples",
+    "write_context_major",
+]
 
 
 Words = npt.NDArray[np.uint16]
@@ -99,8 +111,9 @@ def pack(
     index_within = align(value_bytes, layout.alignment)
     size = align(index_within + index_bytes, layout.alignment)
     values_at = at + np.cumsum(size) - size
+    lengths = np.stack([value_bytes, index_within - value_bytes, index_bytes, size - index_within - index_bytes])
     return PackedBlocks(
-        _laid_out(records, entries, value_bytes, index_within, index_bytes, size),
+        lay_out([records, entries], lengths),
         numbers,
         n_values,
         values_at,
@@ -133,32 +146,61 @@ def _entries(layout: BlockLayout, ids: Array, first: Ints, n_values: Ints, n_ind
     return out, n_entries
 
 
-def _laid_out(
-    records: Array, entries: Array, value_bytes: Ints, index_within: Ints, index_bytes: Ints, size: Ints
-) -> Words:
-    lengths = np.stack([value_bytes, index_within - value_bytes, index_bytes, size - index_within - index_bytes])
-    if int(size.sum()) >= LONG_BLOCK * len(size):
-        return _join_parts(records, entries, lengths)
-    owner = np.repeat(np.tile(np.array([1, 0, 2, 0], np.uint8), len(size)), lengths.T.ravel() // WORD)
+def lay_out(sources: Sequence[Array], lengths: Ints) -> Words:
+    """Return blocks as words: the next records of every source, each with zeros behind them. `lengths` has a row with
+    the bytes of its records in each block for every source, and one for those of the zeros."""
+    n_blocks = lengths.shape[1]
+    if int(lengths.sum()) >= LONG_BLOCK * n_blocks:
+        return _join_parts(sources, lengths)
+    marks = [mark for number in range(len(sources)) for mark in (number + 1, 0)]
+    owner = np.repeat(np.tile(np.array(marks, np.uint8), n_blocks), lengths.T.ravel() // WORD)
     words = np.zeros(len(owner), np.uint16)
-    words[owner == 1] = records.view(np.uint16)
-    words[owner == 2] = entries.view(np.uint16)
+    for number, records in enumerate(sources):
+        words[owner == number + 1] = records.view(np.uint16)
     return words
 
 
-def _join_parts(records: Array, entries: Array, lengths: Ints) -> Words:
-    """Return long blocks as words: they are copied faster part by part than word by word. `lengths` are those of the
-    values, the gap, the index and the gap of each."""
-    values, gap, index, last_gap = lengths
-    gaps, last_gaps = map(bytes, gap.tolist()), map(bytes, last_gap.tolist())
-    parts = zip(_split(records, values), gaps, _split(entries, index), last_gaps, strict=True)
-    return np.frombuffer(bytearray().join(chain.from_iterable(parts)), np.uint16)
+def _join_parts(sources: Sequence[Array], lengths: Ints) -> Words:
+    """Return long blocks as words: they are copied faster part by part than word by word."""
+    parts: list[Iterator[bytes | memoryview]] = []
+    for records, sizes, gaps in zip(sources, lengths[::2], lengths[1::2], strict=True):
+        parts += [_split(records, sizes), map(bytes, gaps.tolist())]
+    return np.frombuffer(bytearray().join(chain.from_iterable(zip(*parts, strict=True))), np.uint16)
 
 
 def _split(records: Array, sizes: Ints) -> Iterator[memoryview]:
     """Yield the bytes of records in parts of these sizes."""
     whole, ends = records.view(np.uint8).data, np.cumsum(sizes)
     return (whole[first:end] for first, end in zip((ends - sizes).tolist(), ends.tolist(), strict=True))
+
+
+# -- identifier tuples -------------------------------------------------------------------------------------------------
+
+
+TUPLES_AT_ONCE = 1 << 14  # profiles
+Encode = Callable[[IdentifierTuples], Array]  # the elements of tuples as records of a file
+
+
+def pack_tuples(
+    identifiers: IdentifierTuples, profiles: Ints, largest_kind: int, layout: TupleLayout, encode: Encode, at: int
+) -> tuple[bytes, Ints]:
+    """Return the tuples of profiles as bytes that begin at an offset, and where each of them does. Kinds beyond the
+    largest have no place."""
+    packed: list[bytes] = []
+    lengths: list[Ints] = [np.empty(0, np.int64)]
+    head = np.dtype([("length", layout.length), ("rest", np.void, layout.header - layout.length.itemsize)])
+    for first in range(0, len(profiles), TUPLES_AT_ONCE):
+        chosen = identifiers.take(profiles[first : first + TUPLES_AT_ONCE])
+        chosen = chosen.choose(chosen.kind <= largest_kind)
+        lengths.append(np.diff(chosen.bounds))
+        heads = np.zeros(len(chosen), head)
+        heads["length"] = lengths[-1]
+        elements = encode(chosen)
+        sizes = np.zeros((4, len(chosen)), np.int64)
+        sizes[0], sizes[2] = layout.header, lengths[-1] * elements.itemsize
+        packed.append(lay_out([heads, elements], sizes).tobytes())
+    n_bytes = layout.header + np.concatenate(lengths) * layout.element.itemsize
+    return b"".join(packed), at + np.cumsum(n_bytes) - n_bytes
 
 
 # -- profile.db, written as values come --------------------------------------------------------------------------------
