@@ -366,10 +366,13 @@ def test_waiting_takes_no_processor_time() -> None:
 
 
 @exhaustive
-def test_conversions_are_measured_in_both_directions(conditions: Conditions) -> None:
+def test_conversions_are_measured_in_both_directions(conditions: Conditions, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(convert, "N_PROFILES", 30)
     findings = list(convert.run(replace(conditions, scales=(Fraction(1),))))
+    targets = (convert.PRERELEASE, convert.RELEASE)
     assert [f.what.partition(",")[2] for f in findings] == [
-        f" to {name}, scale 1" for name in (convert.PRERELEASE, convert.RELEASE) for _ in ("time", "memory")
+        *(f" to {name}, scale 1" for name in targets for _ in ("time", "memory")),
+        *(f" to {name}" for name in targets),
     ]
     released = opened(conditions.database(conditions.sparse_rows))
     converted = opened(conditions.database(conditions.sparse_rows).with_suffix(".prerelease"))
