@@ -449,7 +449,7 @@ class _ProfileRanges:
             np.repeat(np.arange(len(blocks), dtype=np.int32), n_values).take(order),
             np.repeat(np.arange(first, end, dtype=np.int32), n_per_context),
             metric.take(order).astype(np.int32),
-            values["value"].take(order).astype(np.float64, copy=False),
+            values["value"][order].astype(np.float64, copy=False),
         )
 
 
