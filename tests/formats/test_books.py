@@ -134,6 +134,26 @@ def test_matrices_count_like_rows() -> None:
     assert totals[0].magnitude.tolist() == totals[1].magnitude.tolist()
 
 
+@pytest.mark.parametrize("n_metrics", [1, 3, FEW_ROWS, FEW_ROWS + 1])
+@pytest.mark.parametrize("least", [1, 0, -4])
+def test_costs_are_those_of_contexts_that_count(n_metrics: int, least: int) -> None:
+    """In every scope, and in lexical scope, which adds up to nothing."""
+    scopes = [(Scope.INCLUSIVE, Scope.POINT, Scope.LEXICAL, Scope.FUNCTION)[row % 4] for row in range(n_metrics)]
+    experiment, random = example(ranks=1), np.random.default_rng(n_metrics)
+    counted = select_counted_contexts(experiment.contexts)
+    n = len(experiment.contexts)
+    metric, context = (random.integers(0, end, 999).astype(np.int32) for end in (n_metrics, n))
+    value = random.integers(least, 9, 999).astype(np.float64)
+    totals = Totals([Metric("m", scope=scope) for scope in scopes], None, counted)
+    totals.add_rows(metric, context, value)
+    totals.add_rows(metric[:0], context[:0], value[:0])
+    for row, scope in enumerate(scopes):
+        counts = counted.get(scope, np.zeros(n, np.bool_))
+        chosen = value[(metric == row) & counts[context]]
+        assert (totals.total[row], totals.magnitude[row]) == (chosen.sum(), np.abs(chosen).sum())
+        assert totals.n_values[row] == np.count_nonzero(value[metric == row])
+
+
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int64, np.int8, np.uint64, np.uint8])
 @pytest.mark.parametrize("n_metrics", [1, 2, FEW_ROWS, FEW_ROWS + 1])
 @pytest.mark.parametrize("n_values", [0, 1, 7, PIECE // 4 - 1, PIECE // 4, PIECE + 1])

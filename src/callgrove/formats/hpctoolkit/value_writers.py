@@ -188,7 +188,7 @@ def pack_tuples(
     largest have no place."""
     packed: list[bytes] = []
     lengths: list[Ints] = [np.empty(0, np.int64)]
-    head = np.dtype([("length", layout.length), ("rest", np.void, layout.header - layout.length.itemsize)])
+    head = np.dtype([("length", layout.length), ("spare", f"V{layout.header - layout.length.itemsize}")])
     for first in range(0, len(profiles), TUPLES_AT_ONCE):
         chosen = identifiers.take(profiles[first : first + TUPLES_AT_ONCE])
         chosen = chosen.choose(chosen.kind <= largest_kind)
