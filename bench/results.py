@@ -130,8 +130,10 @@ machine ({surroundings}). Times are the best of {n_repeats} repeats, taken in tu
   processor time, without reading them. All functions are compared. Memory is the peak of a fresh process, study
   included.
 - `convert`: databases from one generation to the other, against reading all files of the input and writing files of the
-  output's sizes; the limit is for the largest. Memory is what converting takes beyond the opened input, without pages
-  of files, against the larger of profile.db and cct.db.
+  output's sizes, in processor time, that of the system included: a busy disk lets whoever writes wait, which says
+  nothing of the work. The limit is for the largest. Memory is what converting takes beyond the opened input, without
+  pages of files, against the larger of profile.db and cct.db. Microseconds are for each of many profiles with three
+  values and two samples.
 - `books`: processor time that goes into adding up what writers are given and what they pass on, against that of all
   else in the same conversion.
 - `gpu`: `summary` of generated rocprofv3 databases, opening included, against SQL that groups the same tables of events

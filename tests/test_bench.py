@@ -8,9 +8,11 @@ from __future__ import annotations
 import json
 import sqlite3
 import sys
+import time
 from contextlib import closing
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -53,6 +55,7 @@ from bench.cubes import CubeShape, make_cube
 from bench.generate import Shape, generate
 from bench.results import Finding, as_markdown, as_text
 from bench.series import SeriesShape, study_of
+from bench.timing import best_seconds, processor_clock
 from bench.touched import Touched, watched
 from callgrove.binary.files import Source
 from callgrove.formats.hpctoolkit.release.format import FORMAT
@@ -357,11 +360,19 @@ def test_the_time_of_books_is_noticed(conditions: Conditions) -> None:
     assert 0 < books._share(books._convert_study, study, "callgrove", target, 0.0) < 1
 
 
+def test_waiting_takes_no_processor_time() -> None:
+    waiting = {"waiting": lambda: partial(time.sleep, 0.02)}
+    assert best_seconds(waiting, 1, processor_clock)["waiting"] < best_seconds(waiting, 1)["waiting"]
+
+
 @exhaustive
-def test_conversions_are_measured_in_both_directions(conditions: Conditions) -> None:
+def test_conversions_are_measured_in_both_directions(conditions: Conditions, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(convert, "N_PROFILES", 30)
     findings = list(convert.run(replace(conditions, scales=(Fraction(1),))))
+    targets = (convert.PRERELEASE, convert.RELEASE)
     assert [f.what.partition(",")[2] for f in findings] == [
-        f" to {name}, scale 1" for name in (convert.PRERELEASE, convert.RELEASE) for _ in ("time", "memory")
+        *(f" to {name}, scale 1" for name in targets for _ in ("time", "memory")),
+        *(f" to {name}" for name in targets),
     ]
     released = opened(conditions.database(conditions.sparse_rows))
     converted = opened(conditions.database(conditions.sparse_rows).with_suffix(".prerelease"))

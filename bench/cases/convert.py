@@ -1,8 +1,12 @@
 """Databases converted from one generation to the other: time against reading and writing the bytes, and memory.
 
-The floor reads every file of the input and writes a file of each size that the output has. Memory is what a process of
-its own holds beyond the opened input, without the pages of mapped files, which are the system's; it is compared with
-the largest section of the output, the value blocks of profile.db or of cct.db.
+The floor reads every file of the input and writes a file of each size that the output has. Time is that of the
+processor, what the system does for reading and writing included. By the clock, whoever writes also waits for a disk
+that is busy, with what others write as well, which says nothing of the work. Memory is what a process of its own holds
+beyond the opened input, without the pages of mapped files, which are the system's; it is compared with the largest
+section of the output, the value blocks of profile.db or of cct.db.
+
+Of many profiles with few values and short traces, what counts is the time that each of them takes.
 
     python -m bench.cases.convert IN FORMAT OUT     converts, and prints the memory before and at the peak, as JSON
 """
@@ -21,9 +25,10 @@ from fractions import Fraction
 from functools import partial
 from pathlib import Path
 
+from bench.cases.profiles import shape_of
 from bench.conditions import ROOT, Conditions, opened
 from bench.results import Finding
-from bench.timing import Work, best_seconds
+from bench.timing import Work, best_seconds, processor_clock
 from callgrove.formats.interface import WriteOptions, Writes
 from callgrove.formats.registry import load
 from callgrove.formats.writing.transfer import transfer
@@ -32,6 +37,7 @@ __all__ = ["Memory", "convert", "memory_of", "run"]
 
 RELEASE, PRERELEASE = "hpctoolkit-release", "hpctoolkit-prerelease"
 MOST_TIME, MOST_MEMORY = 6, 2
+N_PROFILES, MOST_US = 100_000, 10
 STATUS = Path("/proc/self/status")
 EVERY = 0.002  # seconds between two looks at the memory
 REPEATS = 5
@@ -45,21 +51,38 @@ def convert(source: Path, to: str, target: Path) -> None:
 
 
 def run(conditions: Conditions) -> Iterator[Finding]:
-    """Both directions at every scale."""
+    """Both directions at every scale, and of many profiles."""
     for scale in conditions.scales:
-        released = conditions.database(conditions.sparse_rows.with_profiles(scale))
-        prerelease = released.with_suffix(".prerelease")
-        if not prerelease.exists():
-            convert(released, PRERELEASE, prerelease)
-        for source, to in ((released, PRERELEASE), (prerelease, RELEASE)):
+        for source, to in _both(conditions.database(conditions.sparse_rows.with_profiles(scale))):
             yield from _one(conditions, scale, source, to)
+    yield from _many_profiles(conditions)
+
+
+def _both(released: Path) -> Iterator[tuple[Path, str]]:
+    """Yield a released database and its conversion, and what each is converted to."""
+    prerelease = released.with_suffix(".prerelease")
+    if not prerelease.exists():
+        convert(released, PRERELEASE, prerelease)
+    yield from ((released, PRERELEASE), (prerelease, RELEASE))
+
+
+def _many_profiles(conditions: Conditions) -> Iterator[Finding]:
+    """Yield what each of many profiles with few values takes."""
+    shape, target = shape_of(N_PROFILES, conditions.largest), conditions.folder / "converted.d"
+    limit = MOST_US if conditions.largest >= 1 else None  # of few profiles, most is what a process does once
+    for source, to in _both(conditions.database(shape)):
+        works = {to: partial(_converting, source, to, target)}
+        seconds = best_seconds(works, min(REPEATS, conditions.n_repeats), processor_clock)[to]
+        what = f"one of {shape.n_profiles:,} profiles, to {to}"
+        yield Finding("convert", what, 1e6 * seconds / shape.n_profiles, "us", at_most=limit)
+    shutil.rmtree(target)
 
 
 def _one(conditions: Conditions, scale: Fraction, source: Path, to: str) -> Iterator[Finding]:
     target = conditions.folder / "converted.d"
     memory = memory_of(source, to, target)
     works = {"floor": partial(_floor, source, target), "convert": partial(_converting, source, to, target)}
-    best = best_seconds(works, min(REPEATS, conditions.n_repeats))
+    best = best_seconds(works, min(REPEATS, conditions.n_repeats), processor_clock)
     what, note = f"to {to}, scale {scale}", f"{opened(source).values.n_stored():,} values"
     limit = MOST_TIME if scale == conditions.largest else None  # small ones spend their time on the tree
     yield Finding("convert", f"time / bytes, {what}", best["convert"] / best["floor"], at_most=limit, note=note)

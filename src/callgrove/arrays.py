@@ -34,6 +34,7 @@ __all__ = [
     "depths",
     "distinct",
     "distinct_rows",
+    "fill_runs",
     "first_with_parents",
     "freeze",
     "group_alike",
@@ -96,6 +97,25 @@ def summable(values: Array) -> Array:
     if top * values.size < limit or float(np.abs(wide.astype(np.float64)).sum()) < limit * 0.999:
         return wide
     return wide.astype(np.float64)
+
+
+SHORT_RUN = 6  # numbers
+
+
+def fill_runs(out: Ids, numbers: Ids, first: Ints) -> None:
+    """Fill a column with numbers, each from its place up to that of the next one; places ascend from 0 on, and equal
+    ones leave no room. Short runs of any lengths are summed up from differences, in a third of the time of
+    `np.repeat`."""
+    if len(numbers) * SHORT_RUN < len(out):
+        out[:] = np.repeat(numbers, np.diff(first, append=len(out)))
+        return
+    has_room = np.diff(first, append=len(out)) > 0
+    if not has_room.all():
+        numbers, first = numbers[has_room], first[has_room]
+    if len(numbers):
+        out.fill(0)
+        out[0], out[first[1:]] = numbers[0], np.diff(numbers)
+        np.cumsum(out, dtype=np.int32, out=out)
 
 
 # -- from ids of a whole to ids of a part ------------------------------------------------------------------------------

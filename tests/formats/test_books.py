@@ -18,6 +18,7 @@ from callgrove.algebra.cutting import common, cut
 from callgrove.algebra.operations import diff, mean, merge
 from callgrove.analysis import tables
 from callgrove.analysis.tables import Selection, export
+from callgrove.arrays import Array, Ints
 from callgrove.binary.sqlite.database import SqliteFile
 from callgrove.cli.main import main
 from callgrove.errors import UsageError
@@ -29,8 +30,8 @@ from callgrove.formats.cube.writer import Rows
 from callgrove.formats.gpu.draft import writer as draft_writer
 from callgrove.formats.gpu.draft.rows import SpanRows
 from callgrove.formats.hpcrun.write_plan import MetricPlan
-from callgrove.formats.hpctoolkit.database_writer import TraceWriter
 from callgrove.formats.hpctoolkit.stored_rows import RowMaker
+from callgrove.formats.hpctoolkit.trace_writer import TraceWriter
 from callgrove.formats.interface import LossReport, WriteOptions, Writes
 from callgrove.formats.registry import open_path, writer_of
 from callgrove.formats.rocprof_csv.rows import SpanRecords
@@ -131,6 +132,26 @@ def test_matrices_count_like_rows() -> None:
     assert totals[0].total.tolist() == totals[1].total.tolist() == [0, 7, 0, 0, 0]
     assert totals[0].n_values.tolist() == totals[1].n_values.tolist() == [0, 4, 0, 0, 0]
     assert totals[0].magnitude.tolist() == totals[1].magnitude.tolist()
+
+
+@pytest.mark.parametrize("n_metrics", [1, 3, FEW_ROWS, FEW_ROWS + 1])
+@pytest.mark.parametrize("least", [1, 0, -4])
+def test_costs_are_those_of_contexts_that_count(n_metrics: int, least: int) -> None:
+    """In every scope, and in lexical scope, which adds up to nothing."""
+    scopes = [(Scope.INCLUSIVE, Scope.POINT, Scope.LEXICAL, Scope.FUNCTION)[row % 4] for row in range(n_metrics)]
+    experiment, random = example(ranks=1), np.random.default_rng(n_metrics)
+    counted = select_counted_contexts(experiment.contexts)
+    n = len(experiment.contexts)
+    metric, context = (random.integers(0, end, 999).astype(np.int32) for end in (n_metrics, n))
+    value = random.integers(least, 9, 999).astype(np.float64)
+    totals = Totals([Metric("m", scope=scope) for scope in scopes], None, counted)
+    totals.add_rows(metric, context, value)
+    totals.add_rows(metric[:0], context[:0], value[:0])
+    for row, scope in enumerate(scopes):
+        counts = counted.get(scope, np.zeros(n, np.bool_))
+        chosen = value[(metric == row) & counts[context]]
+        assert (totals.total[row], totals.magnitude[row]) == (chosen.sum(), np.abs(chosen).sum())
+        assert totals.n_values[row] == np.count_nonzero(value[metric == row])
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int64, np.int8, np.uint64, np.uint8])
@@ -315,7 +336,12 @@ def test_lost_values_are_said(to: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_lost_samples_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
     store = TraceWriter.store
-    monkeypatch.setattr(TraceWriter, "store", lambda self, profile, samples: store(self, profile, samples[:-1]))
+
+    def shortened(self: TraceWriter, profiles: Ints, bounds: Ints, samples: Array) -> None:
+        kept = np.delete(samples, bounds[1:] - 1)  # without the last of each line
+        store(self, profiles, bounds - np.arange(len(bounds)), kept)
+
+    monkeypatch.setattr(TraceWriter, "store", shortened)
     experiment = example(ranks=1)
     n = experiment.traces.n_samples
     found = write(experiment, "hpctoolkit-release").unexplained

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callgrove.arrays import distinct
+from callgrove.arrays import distinct, fill_runs
 
 NUMBERS = st.lists(st.integers(-3, 10))
 
@@ -24,3 +24,13 @@ def test_the_type_stays(dtype: str) -> None:
     assert distinct(given_).tolist() == [3, 7]
     assert distinct(given_).dtype == given_.dtype
     assert given_.tolist() == [7, 3, 7]
+
+
+@given(st.lists(st.tuples(st.integers(-(2**31), 2**31 - 1), st.integers(0, 9))), st.integers(0, 40))
+def test_runs_are_filled_like_repeated_numbers(runs: list[tuple[int, int]], longer: int) -> None:
+    """Short ones and long ones, and such without room; differences of numbers may wrap around."""
+    numbers, counts = np.array(runs, np.int64).reshape(-1, 2).T
+    counts = counts + longer * (counts > 0)
+    out = np.full(int(counts.sum()), 77, np.int32)
+    fill_runs(out, numbers.astype(np.int32), np.cumsum(counts) - counts)
+    assert out.tolist() == np.repeat(numbers, counts).tolist()

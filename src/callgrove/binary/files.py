@@ -56,7 +56,7 @@ LONGEST_STRING = 1 << 20
 OPENING = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)  # a pipe would wait for its writer
 SMALL = 1 << 16  # bytes; mapping such a file costs more than reading it
 MOST_MAPPED = 32 << 20  # bytes of a file that stay mapped after they were copied
-LONG_RANGE = 64  # records: so many are copied faster as a range than one by one
+LONG_RANGE = 16  # records: so many are copied faster as a range than one by one
 Record = np.void
 Buffer = bytes | mmap.mmap
 
@@ -143,31 +143,40 @@ class FileBytes(CheckedFile):
         first, last = int(at.min()), int(at.max())
         self.check(first, 0, section)
         self.check(last, dtype.itemsize, section)
-        everywhere = np.ndarray((self.size - dtype.itemsize + 1,), dtype, self._buffer, 0, (1,))
-        records: npt.NDArray[Any] = everywhere[at]
+        plain = np.dtype((np.void, dtype.itemsize))  # copied as bytes: four times as fast as field by field
+        everywhere = np.ndarray((self.size - dtype.itemsize + 1,), plain, self._buffer, 0, (1,))
+        records: npt.NDArray[Any] = everywhere[at].view(dtype)
         self._note_gathered(records.nbytes)
         return records
 
-    def gather_columns(
+    def gather_ranges(
         self, dtype: np.dtype[Any], at: npt.NDArray[Any], count: npt.NDArray[np.int64], section: str
-    ) -> dict[str, npt.NDArray[Any]]:
-        """Return the fields of several ranges of records, one after the other: `count` records from each of `at` on. A
-        range without records may begin anywhere."""
+    ) -> npt.NDArray[Any]:
+        """Return a copy of several ranges of records, one after the other: `count` records from each of `at` on.
+        Ranges without records may begin anywhere."""
         kept = count > 0
         starts, counts = at[kept].astype(np.int64), count[kept]
         n_records = int(counts.sum())
         if n_records < LONG_RANGE * max(1, len(starts)):
             before = np.cumsum(counts) - counts
             places = np.repeat(starts - dtype.itemsize * before, counts) + dtype.itemsize * np.arange(n_records)
-            records = self.gather(dtype, places, section)
-            return {name: records[name] for name in dtype.names or ()}
-        ranges = list(zip(starts.tolist(), counts.tolist(), strict=True))
-        for start, n in ranges:
-            self.check(start, n * dtype.itemsize, section)
-        views = [np.frombuffer(self._buffer, dtype, n, start) for start, n in ranges]
-        columns = {name: np.concatenate([view[name] for view in views]) for name in dtype.names or ()}
-        self._note_gathered(n_records * dtype.itemsize)
-        return columns
+            return self.gather(dtype, places, section)
+        sizes = counts * dtype.itemsize
+        outside = np.flatnonzero((starts < 0) | (starts > self.size - sizes))
+        for k in outside[:1].tolist():
+            self.check(starts[k], sizes[k], section)
+        with memoryview(self._buffer) as whole:
+            parts = [whole[start:end] for start, end in zip(starts.tolist(), (starts + sizes).tolist(), strict=True)]
+            records = np.frombuffer(bytearray().join(parts), dtype)
+        self._note_gathered(records.nbytes)
+        return records
+
+    def gather_columns(
+        self, dtype: np.dtype[Any], at: npt.NDArray[Any], count: npt.NDArray[np.int64], section: str
+    ) -> dict[str, npt.NDArray[Any]]:
+        """Return the fields of what `gather_ranges` does."""
+        records = self.gather_ranges(dtype, at, count, section)
+        return {name: np.ascontiguousarray(records[name]) for name in dtype.names or ()}
 
     def _note_gathered(self, n_bytes: int) -> None:
         """Count bytes that were copied, and give pages back behind a pass over a large file."""

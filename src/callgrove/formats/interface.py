@@ -24,7 +24,7 @@ from callgrove.binary.files import FilePart, Source
 from callgrove.execute import IN_PROCESS, Progress, Workers, silent
 from callgrove.model.experiment import Experiment, Severity
 from callgrove.model.metrics import Metric, Metrics
-from callgrove.model.traces.events import Samples, SpanChunk, Window
+from callgrove.model.traces.events import LineBatch, Samples, SpanChunk, Window
 from callgrove.model.values import Block
 
 if TYPE_CHECKING:
@@ -56,6 +56,7 @@ __all__ = [
     "ReadsExperiment",
     "SampleChunk",
     "SampleLayout",
+    "TakesLines",
     "TakesPackedSamples",
     "WriteKeywords",
     "WriteOptions",
@@ -412,6 +413,14 @@ class KeepsFormulas(Protocol):
 
     def keeps_formula(self, metric: Metric, metrics: Metrics) -> bool:
         """Return whether the target can hold the formula of a derived metric, if it has all that this names."""
+
+
+@runtime_checkable
+class TakesLines(Protocol):
+    """A writer to which the samples of many lines may come at once."""
+
+    def write_lines(self, lines: LineBatch) -> None:
+        """Write whole lines, instead of a `SampleChunk` for each."""
 
 
 @runtime_checkable

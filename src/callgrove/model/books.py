@@ -91,7 +91,7 @@ class Totals:
         self.adds_up = np.array([_adds_up(metric, counted is not None) for metric in metrics], np.bool_)
         self._neutral = np.array([metric.aggregation.neutral for metric in metrics])
         self._has_extremes = bool(np.isinf(self._neutral).any())
-        self._line, self._counts = _table(metrics, counted)
+        self._line, self._counts, self._width = _table(metrics, counted)
         self._offsets = np.zeros(0, np.uint8)
         self._bins: tuple[Array, ...] = ()
         self._held: tuple[Array, ...] = ()
@@ -109,14 +109,25 @@ class Totals:
         if value.dtype.names is not None:
             self._n_values += np.bincount(metric[is_set(value)], minlength=len(self._total))
         elif self._counts is not None:
-            self._count_values(metric, value, all_set=False)
-            chosen = np.flatnonzero(self._counts.take(self._line.take(metric) + context))  # faster than two dimensions
-            self._sum_values(metric.take(chosen), value.take(chosen), all_positive=False)
+            all_positive = self._are_positive(value)
+            self._count_values(metric, value, all_positive)
+            chosen = np.flatnonzero(self._counts.take(self._find_cells(metric, context)))
+            self._sum_values(metric.take(chosen), value.take(chosen), all_positive)
         elif len(metric) < FEW_VALUES:
             self._hold(metric, value)
         else:
             for start in range(0, len(metric), PIECE):
                 self._add_piece(metric[start : start + PIECE], value[start : start + PIECE])
+
+    def _find_cells(self, metric: Ids, context: Ids) -> Array:
+        """Return the cells of the table of what counts, which is faster than one of two dimensions."""
+        if self._width:
+            return metric * np.int32(self._width) + context
+        return self._line.take(metric) + context
+
+    def _are_positive(self, value: Array) -> bool:
+        """Return whether all values are above 0, and thus differ from the neutral element."""
+        return not self._has_extremes and len(value) > 0 and bool(value.min() > 0)
 
     def _hold(self, metric: Ids, value: Array) -> None:
         """Keep a copy of few values until there are more, as every operation on an array has its price."""
@@ -140,7 +151,7 @@ class Totals:
             return
         if len(self._total) <= FEW_ROWS:
             metric = metric.astype(np.uint8, copy=False)  # what takes few bytes is compared and counted faster
-        all_positive = not self._has_extremes and bool(value.min() > 0)
+        all_positive = self._are_positive(value)
         self._count_values(metric, value, all_positive)
         self._sum_values(metric, value, all_positive)
 
@@ -268,15 +279,19 @@ def _adds_up(metric: Metric, is_cost: bool) -> bool:
     return is_sum and (not is_cost or metric.scope in ADDED)
 
 
-def _table(metrics: Sequence[Metric], counted: Mapping[Scope, Bools] | None) -> tuple[Ints, Bools | None]:
+def _table(metrics: Sequence[Metric], counted: Mapping[Scope, Bools] | None) -> tuple[Ints, Bools | None, int]:
     """Return where the line of each metric row begins in a table, and the table: which contexts count. Its last
-    line counts none."""
+    line counts none. Few rows have a line each, in their order: cells are found by multiplying with its width, which is
+    0 where several share a line."""
     if counted is None:
-        return np.zeros(len(metrics), np.int64), None
+        return np.zeros(len(metrics), np.int64), None, 0
     scopes, n_contexts = list(counted), len(next(iter(counted.values())))
-    lines = [scopes.index(m.scope) if _adds_up(m, is_cost=True) else len(scopes) for m in metrics]
-    table = np.concatenate([*counted.values(), np.zeros(n_contexts, np.bool_)])
-    return np.array(lines, np.int64) * n_contexts, table
+    lines = [*counted.values(), np.zeros(n_contexts, np.bool_)]
+    chosen = [scopes.index(m.scope) if _adds_up(m, is_cost=True) else len(scopes) for m in metrics]
+    if len(metrics) > FEW_ROWS or (len(metrics) + 1) * n_contexts >= 1 << 31:
+        return np.array(chosen, np.int64) * n_contexts, np.concatenate(lines), 0
+    own = [*(lines[number] for number in chosen), lines[-1]]
+    return np.arange(len(metrics)) * n_contexts, np.concatenate(own), n_contexts
 
 
 @dataclass

@@ -179,6 +179,13 @@ class IdentifierTuples:
         columns = (self.kind[rows], self.physical[rows], self.logical[rows], self.interpretation[rows])
         return IdentifierTuples(bounds, *columns, self.names)
 
+    def choose(self, kept: Bools) -> IdentifierTuples:
+        """Return the tuples with some of their rows."""
+        if kept.all():
+            return self
+        columns = (self.kind[kept], self.physical[kept], self.logical[kept], self.interpretation[kept])
+        return IdentifierTuples(np.append(0, np.cumsum(kept))[self.bounds], *columns, self.names)
+
     def name(self, kind: int) -> str:
         return self.names[kind] if kind < len(self.names) and self.names[kind] else f"KIND{kind}"
 

@@ -18,6 +18,7 @@ from itertools import chain
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
+import numpy.typing as npt
 
 from callgrove.arrays import Array, Bools, Floats, Ids, Ints, bundles, distinct, in_order, summable
 from callgrove.errors import CallgroveError, CorruptFile, UsageError
@@ -29,6 +30,7 @@ __all__ = [
     "ArrayValues",
     "Block",
     "DenseBlock",
+    "FillsColumns",
     "HasFillers",
     "NoValues",
     "SparseBlock",
@@ -61,10 +63,14 @@ class SparseBlock:
 
     def take(self, rows: Array | slice) -> SparseBlock:
         """Return some of the rows, by mask, by index or by slice."""
-        if isinstance(rows, np.ndarray) and rows.dtype == np.bool_ and 2 * np.count_nonzero(rows) < len(rows):
+        if isinstance(rows, slice):
+            fillers = None if self.fillers is None else self.fillers[rows]
+            return SparseBlock(self.profile[rows], self.context[rows], self.metric[rows], self.value[rows], fillers)
+        if rows.dtype == np.bool_:
             rows = np.flatnonzero(rows)  # a mask of scattered rows takes ten times as long
-        fillers = None if self.fillers is None else self.fillers[rows]
-        return SparseBlock(self.profile[rows], self.context[rows], self.metric[rows], self.value[rows], fillers)
+        fillers = None if self.fillers is None else self.fillers.take(rows)
+        profile, context, metric = (column.take(rows) for column in (self.profile, self.context, self.metric))
+        return SparseBlock(profile, context, metric, self.value.take(rows), fillers)
 
     def of_metrics(self, metrics: Ints | None) -> SparseBlock:
         """Return the rows of some metrics; None is all."""
@@ -72,8 +78,20 @@ class SparseBlock:
 
     @classmethod
     def empty(cls) -> SparseBlock:
-        none = np.empty(0, np.int32)
-        return cls(none, none, none, np.empty(0))
+        return cls.with_room(0)
+
+    @classmethod
+    def with_room(cls, n: int, kind: npt.DTypeLike = np.float64) -> SparseBlock:
+        """Return columns that are to be filled, for values of a type."""
+        profile, context, metric = (np.empty(n, np.int32) for _ in range(3))
+        return cls(profile, context, metric, np.empty(n, kind))
+
+    def put(self, at: int, part: SparseBlock) -> int:
+        """Write a part to a place, and return where it ends."""
+        to = slice(at, at + len(part))
+        self.profile[to], self.context[to] = part.profile, part.context
+        self.metric[to], self.value[to] = part.metric, part.value
+        return to.stop
 
     @classmethod
     def concatenate(cls, blocks: Sequence[SparseBlock]) -> SparseBlock:
@@ -155,6 +173,14 @@ class HasFillers(Protocol):
 
     def blocks_without_fillers(self, profiles: Ints | None = None, metrics: Ints | None = None) -> Iterator[Block]:
         """Yield `blocks` with the neutral element in place of such numbers."""
+
+
+@runtime_checkable
+class FillsColumns(Protocol):
+    """A backend of doubles that writes them to where they are wanted."""
+
+    def fill(self, out: SparseBlock) -> int:
+        """Fill columns with what `blocks` yields of all profiles, and return how many values there are."""
 
 
 def has_fillers(backend: ValueBackend) -> bool:
@@ -377,6 +403,9 @@ class Values:
         """Return every value as four columns, stored summaries included unless profiles are given. Where the count is
         known, they are filled in place: nothing is held twice."""
         known = self.n_stored() if profiles is None else None
+        if known is not None and isinstance(self.backend, FillsColumns):
+            room = SparseBlock.with_room(known)
+            return room.take(slice(self.backend.fill(room)))
         parts = (b.triples() for b in self.blocks(np.arange(len(self.profiles)) if profiles is None else profiles))
         if known is None:
             return SparseBlock.concatenate(list(parts))
@@ -384,16 +413,12 @@ class Values:
         at = 0
         for part in parts:
             if out is None:
-                profile, context, metric = (np.empty(known, np.int32) for _ in range(3))
-                out = SparseBlock(profile, context, metric, np.empty(known, part.value.dtype))
+                out = SparseBlock.with_room(known, part.value.dtype)
             if part.value.dtype != out.value.dtype:
                 out = replace(
                     out, value=out.value.astype(SparseBlock.concatenate([out.take(slice(0)), part]).value.dtype)
                 )
-            to = slice(at, at + len(part))
-            out.profile[to], out.context[to] = part.profile, part.context
-            out.metric[to], out.value[to] = part.metric, part.value
-            at = to.stop
+            at = out.put(at, part)
         return SparseBlock.empty() if out is None else out.take(slice(at))
 
     def _summary_of(self, metric: int) -> int | None:

@@ -24,20 +24,28 @@ TOGETHER = (0, 300, 1 << 16)
 def read_rows(experiment: Experiment) -> list[tuple[int, int, int, float]]:
     """Return all values in the order in which they come, stored summaries among them."""
     every = np.arange(len(experiment.profiles))
-    whole = SparseBlock.concatenate([block.triples() for block in experiment.values.blocks(every)])
-    columns = (whole.profile, whole.context, whole.metric, whole.value)
+    return cells_of(SparseBlock.concatenate([block.triples() for block in experiment.values.blocks(every)]))
+
+
+def cells_of(block: SparseBlock) -> list[tuple[int, int, int, float]]:
+    """Return values as tuples."""
+    columns = (block.profile, block.context, block.metric, block.value)
     return list(zip(*(column.tolist() for column in columns), strict=True))
 
 
 def read_with(
     path: Path, size: int, patch: pytest.MonkeyPatch, together: int, long: int = files.LONG_RANGE
 ) -> tuple[list[tuple[int, int, int, float]], list[str]]:
-    """Return values and problems, in batches of a size; `together` are read at once, none of them one by one."""
+    """Return values and problems, in batches of a size; `together` are read at once, none of them one by one. Columns
+    that are filled in place have the same ones."""
     patch.setattr(database_values, "VALUES_AT_ONCE", size)
     patch.setattr(database_values, "READ_AT_ONCE", together)
     patch.setattr(files, "LONG_RANGE", long)
-    experiment = open_database(path)
-    return read_rows(experiment), [*map(str, experiment.values.problems)]
+    experiment, filled = open_database(path), open_database(path)
+    rows, problems = read_rows(experiment), [*map(str, experiment.values.problems)]
+    assert cells_of(filled.values.columns()) == rows
+    assert [*map(str, filled.values.problems)] == problems
+    return rows, problems
 
 
 @pytest.mark.parametrize("generation", GENERATIONS)
@@ -71,6 +79,29 @@ def test_a_broken_index_costs_its_profile_alone(
     alone, problems = read_with(path, 1, monkeypatch, 0)
     assert len(problems) == 1
     assert victim not in {profile for profile, *_ in alone}
+    for size, together in product(SIZES, TOGETHER):
+        assert read_with(path, size, monkeypatch, together) == (alone, problems)
+
+
+@pytest.mark.parametrize("generation", GENERATIONS)
+@pytest.mark.parametrize(
+    ("entry", "field", "number"),
+    [(0, "start", 1), (0, "id", 70_000), (1, "id", 0), (1, "start", 1 << 63), (-1, "start", 1 << 40), (-1, "id", 1)],
+)
+def test_damaged_entries_are_met_alike_in_batches_of_any_size(
+    generation: str, entry: int, field: str, number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A first start that is not 0, ids that nothing names or out of order, the file's root twice, absurd starts."""
+    path = copied(generation, tmp_path)
+    blocks = backend(open_database(path)).by_profile
+    assert blocks is not None
+    victim = int(np.flatnonzero(blocks.n_index > 2)[-1])
+    record = blocks.layout.index
+    changed = np.memmap(path / "profile.db", record, "r+", int(blocks.index_at[victim]), int(blocks.n_index[victim]))
+    changed[field][entry] = number
+    changed.flush()
+    alone, problems = read_with(path, 1, monkeypatch, 0)
+    assert problems
     for size, together in product(SIZES, TOGETHER):
         assert read_with(path, size, monkeypatch, together) == (alone, problems)
 

@@ -19,9 +19,9 @@ from callgrove.examples import example
 from callgrove.formats.hpctoolkit import database_writer
 from callgrove.formats.hpctoolkit import value_writers as context_major
 from callgrove.formats.hpctoolkit import value_writers as profile_writer
-from callgrove.formats.hpctoolkit.database_writer import TraceWriter
 from callgrove.formats.hpctoolkit.release import writer as release_writer
 from callgrove.formats.hpctoolkit.release.format import FORMAT
+from callgrove.formats.hpctoolkit.trace_writer import TraceWriter
 from callgrove.formats.hpctoolkit.value_writers import ProfileWriter
 from callgrove.formats.interface import Chunk, LossReport, WriteOptions
 from callgrove.formats.writing.targets import PendingFolder

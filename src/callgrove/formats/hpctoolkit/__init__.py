@@ -17,10 +17,11 @@ What they share when they are read:
 
 What they share when they are written:
 
-    database_writer.py  writes both generations, chunk by chunk; trace.db
+    database_writer.py  writes both generations, chunk by chunk
     metric_plan.py      which metrics are stored, under which ids; what generations name or number differently
     column_formulas.py  derived metrics as columns to show, and back
     stored_rows.py      values as rows of a file, with what it wants beside them
     value_writers.py    profile.db, and cct.db from it in bounded memory
+    trace_writer.py     trace.db, many lines at a time
     statistics.py       what the summary holds of every metric
 """

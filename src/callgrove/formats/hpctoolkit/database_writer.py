@@ -1,11 +1,11 @@
-"""Writes HPCToolkit databases of both generations in a stream; trace.db as samples come.
+"""Writes HPCToolkit databases of both generations in a stream.
 
 Chunks may come in any order and any size, a profile or a line in one or in several; memory holds the tables and a
 bounded number of values:
 
     define    where everything goes is decided, copies of sources are written
     write     values wait until there are `WAITING_ROWS` of them, then go to profile.db, one block per profile (the
-              profile that came last waits on: more of it may follow); samples go to trace.db
+              profile that came last waits on: more of it may follow); samples go to trace.db (trace_writer.py)
     close     profiles that came in several parts are put together; cct.db is made from profile.db, some contexts at a
               time (value_writers.py), and with it the summary, last in profile.db; the folder is moved into place
 
@@ -17,7 +17,6 @@ Everything is written into a folder beside the target, which is renamed at the e
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -28,182 +27,28 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from callgrove.arrays import ABSENT, Array, Ids, Ints
-from callgrove.binary.files import FileBytes, FilePart
+from callgrove.arrays import ABSENT, Bools, Ids, Ints
 from callgrove.formats.hpctoolkit.column_formulas import held_formulas
 from callgrove.formats.hpctoolkit.metric_plan import MetricPlan
 from callgrove.formats.hpctoolkit.statistics import LexicalLoops
 from callgrove.formats.hpctoolkit.stored_rows import PlacedTree, RowMaker, books_of
-from callgrove.formats.hpctoolkit.value_writers import ProfileWriter, ValuesFile, align, write_context_major
+from callgrove.formats.hpctoolkit.trace_writer import TracesFile, TraceWriter
+from callgrove.formats.hpctoolkit.value_writers import ProfileWriter, ValuesFile, write_context_major
 from callgrove.formats.interface import Chunk, PackedSamples, SampleChunk, SampleLayout, SamplePlaces, WriteOptions
 from callgrove.formats.writing.targets import FolderKind, PendingFolder
 from callgrove.formats.writing.writer import TargetWriter, readable_sources
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Metric, Metrics
-from callgrove.model.traces.events import Window
+from callgrove.model.traces.events import LineBatch, Window
 from callgrove.model.values import Block, DenseBlock, SparseBlock
 
-__all__ = ["DATABASE", "DatabaseWriter", "Generation", "TraceWriter", "TracesFile", "Written"]
-
-
-# -- trace.db ----------------------------------------------------------------------------------------------------------
-#     header, one record per measured profile     also where it has no samples
-#     lines                                       (time, context) records
-#     [footer]
-#
-# Samples of one profile may come in several parts. Parts that follow each other, in the file and in time, are one line
-# at once; otherwise `finish` writes the file again with the parts of each line together, in the order of time.
-#
-# Others may write lines where `places` says that they would lie if all their samples were there. When such a line comes
-# in, it is where it belongs, or is moved towards the beginning, because one before it became shorter.
-
-
-Part = tuple[int, int, int]  # profile, start, end
-
-
-class TracesFile(Protocol):
-    """What a trace.db of one generation has beside its lines."""
-
-    sample: np.dtype[Any]
-    lines_at: int
-    alignment: int
-    footer: bytes
-
-    def tables(self, start: Ints, end: Ints, time_range: Window) -> bytes:
-        """Return everything before the first line, for lines that begin and end there."""
-
-
-class TraceWriter:
-    """trace.db in the making. `disordered` says whether samples had to be sorted."""
-
-    def __init__(self, path: Path, written: TracesFile, n_profiles: int) -> None:
-        self._path, self._written, self._n_lines = path, written, n_profiles - 1
-        self.time_range: Window | None = None
-        self.disordered = False
-        self._begin()
-
-    def _begin(self) -> None:
-        self._file = self._path.open("wb")
-        self._at = self._written.lines_at
-        self._file.seek(self._at)
-        self._parts: list[Part] = []
-        self._last_time = 0
-
-    def store(self, profile: int, samples: Array) -> None:
-        """Append samples of a profile, as records of the file."""
-        if not len(samples):
-            return
-        time = samples["time"]
-        if (time[1:] < time[:-1]).any():
-            self.disordered = True
-            samples = samples[np.argsort(time, kind="stable")]
-        self.append(profile, samples, (int(samples["time"][0]), int(samples["time"][-1])))
-
-    def append(self, profile: int, samples: Array | FilePart, ends: Window) -> None:
-        """Write samples that are in order; `ends` are the first and the last of their times."""
-        first, last = ends
-        if self._parts and self._parts[-1][0] == profile and first >= self._last_time:
-            start = self._parts.pop()[1]
-        else:
-            start = self._align()
-        if isinstance(samples, FilePart):
-            samples.append_to(self._file)
-            self._at += samples.size
-        else:
-            self._file.write(samples.data)
-            self._at += samples.nbytes
-        self._parts.append((profile, start, self._at))
-        self._last_time = last
-        self.widen(ends)
-
-    def places(self, counts: Ints) -> SamplePlaces:
-        """Return where lines of so many samples would lie, as long as none is there yet."""
-        self._file.flush()
-        at, sizes = self._at, counts * self._written.sample.itemsize
-        offsets = np.zeros(len(counts), np.int64)
-        for line, size in enumerate(sizes.tolist()):
-            if size:
-                offsets[line] = at = align(at, self._written.alignment)
-                at += size
-        return SamplePlaces(str(self._path.absolute()), offsets, counts)
-
-    def widen(self, measured: Window) -> None:
-        """Widen the times that the file announces, so that they contain these."""
-        low, high = self.time_range or measured
-        self.time_range = min(low, measured[0]), max(high, measured[1])
-
-    def _align(self) -> int:
-        """Go to where a line may begin."""
-        start: int = align(self._at, self._written.alignment)
-        self._file.write(bytes(start - self._at))
-        self._at = start
-        return start
-
-    @property
-    def n_samples(self) -> int:
-        """How many samples are in the file."""
-        return sum(end - start for _, start, end in self._parts) // self._written.sample.itemsize
-
-    def flush(self) -> None:
-        self._file.flush()
-
-    def finish(self) -> None:
-        """Fill in the tables and close the file. Without a sample no times are announced."""
-        if not self._parts:
-            self.time_range = None
-        if len({profile for profile, _, _ in self._parts}) < len(self._parts):
-            self._merge()
-        self._align()
-        self._file.write(self._written.footer)
-        size = self._file.tell()
-        if self._file.seek(0, os.SEEK_END) > size:  # lines were written further on, and moved
-            self._file.truncate(size)
-        start, end = self._places()
-        self._file.seek(0)
-        self._file.write(self._written.tables(start, end, self.time_range or (0, 0)))
-        self._file.close()
-
-    def _places(self) -> tuple[Ints, Ints]:
-        """Return where the samples of each line begin and end; a line without samples lies where the next one
-        begins."""
-        start = np.full(self._n_lines, self._at)
-        end = start.copy()
-        for profile, first, last in self._parts:
-            start[profile - 1], end[profile - 1] = first, last
-        following = np.minimum.accumulate(start[::-1])[::-1] if self._in_order else start
-        empty = start == end
-        start[empty] = end[empty] = following[empty]
-        return start, end
-
-    @property
-    def _in_order(self) -> bool:
-        numbers = [profile for profile, _, _ in self._parts]
-        return numbers == sorted(numbers)
-
-    def _merge(self) -> None:
-        self._file.close()
-        parts_path = self._path.with_suffix(".parts")
-        self._path.rename(parts_path)
-        file, by_profile = FileBytes(parts_path), dict[int, list[tuple[int, int]]]()
-        for profile, start, end in self._parts:
-            by_profile.setdefault(profile, []).append((start, end))
-        self._begin()
-        sample = self._written.sample
-        for profile, places in sorted(by_profile.items()):
-            parts = [file.array(sample, (end - start) // sample.itemsize, start, "trace line") for start, end in places]
-            self.store(profile, np.concatenate(parts, dtype=sample))  # which would become native otherwise
-        parts_path.unlink()
-
-    def close(self) -> None:
-        """Give the file up, whatever is in it."""
-        self._file.close()
-
-
-# -- the writer --------------------------------------------------------------------------------------------------------
+__all__ = ["DATABASE", "DatabaseWriter", "Generation", "Written"]
 
 
 WAITING_ROWS = 1 << 16
 IDLE = np.array([ABSENT], np.int32)
+REFUSED = "samples of metrics: only samples of contexts are stored"
+EARLY = "samples before time 0: they are moved to 0"
 DATABASE_FILES = ("meta.db", "experiment.xml", "profile.db", "cct.db")
 
 
@@ -352,26 +197,45 @@ class DatabaseWriter(TargetWriter[PendingFolder, _Open]):
             opened.profiles.store(opened.rows.finish(rows), last)
 
     def _take_samples(self, opened: _Open, chunk: SampleChunk) -> None:
-        generation = opened.generation
-        profile = int(opened.numbers[chunk.profile])
-        if chunk.metric >= 0 or profile < 0:
-            self._report.add("samples of metrics: only samples of contexts are stored")
-            self._uncount(chunk)
-            return
-        time = chunk.samples.time_ns
-        if not len(time):
-            return  # a line without samples is none in either generation, and makes no trace.db
-        if int(time.min()) < 0:
-            self._report.add("samples before time 0: they are moved to 0")
-            time = np.maximum(time, 0)
-        records = np.empty(len(time), generation.sample)
-        records["time"], records["ctx"] = time, generation.sample_ids(chunk.samples.context)
-        self._traces(opened).store(profile, records)
+        line = np.array([chunk.profile], np.int32), np.array([chunk.metric], np.int32)
+        self._take_lines(opened, LineBatch(*line, np.array([0, len(chunk.samples)]), chunk.samples))
 
-    def _uncount(self, chunk: SampleChunk) -> None:
+    def write_lines(self, lines: LineBatch) -> None:
+        with self._or_nothing():
+            opened = self._require_open()
+            if self._books is not None:
+                self._books.given.n_samples += len(lines.samples)
+            self._take_lines(opened, lines)
+
+    def _take_lines(self, opened: _Open, lines: LineBatch) -> None:
+        """Take whole lines. One without samples is none in either generation, and makes no trace.db."""
+        profile, count = opened.numbers.take(lines.profile), lines.count
+        refused = (lines.metric >= 0) | (profile < 0)
+        kept = ~refused & (count > 0)
+        time, context, early = lines.samples.time_ns, lines.samples.context, np.zeros(len(kept), np.bool_)
+        if refused.any():
+            chosen = np.repeat(kept, count)
+            time, context = time[chosen], context[chosen]
+            self._uncount(int(count[refused].sum()))
+        before = np.append(0, np.cumsum(count[kept]))
+        if len(time) and int(time.min()) < 0:
+            early[kept] = np.minimum.reduceat(time, before[:-1]) < 0
+            time = np.maximum(time, 0)
+        self._report_lines((refused, REFUSED), (early, EARLY))
+        if len(time):
+            records = np.empty(len(time), opened.generation.sample)
+            records["time"], records["ctx"] = time, opened.generation.sample_ids(context)
+            self._traces(opened).store(profile[kept].astype(np.int64), before, records)
+
+    def _report_lines(self, *losses: tuple[Bools, str]) -> None:
+        """Report what is lost of some lines, by the first of them."""
+        for _, text in sorted((int(np.argmax(lines)), text) for lines, text in losses if lines.any()):
+            self._report.add(text)
+
+    def _uncount(self, n_samples: int) -> None:
         """Leave samples that the report names out of the books."""
         if self._books is not None:
-            self._books.given.n_samples -= len(chunk.samples)
+            self._books.given.n_samples -= n_samples
 
     def sample_layout(self) -> SampleLayout:
         generation = self._require_open().generation

@@ -21,7 +21,7 @@ from typing import Protocol
 
 import numpy as np
 
-from callgrove.arrays import ABSENT, Array, Bools, Floats, Ids, Ints
+from callgrove.arrays import ABSENT, Array, Bools, Floats, Ids, Ints, in_order
 from callgrove.formats.hpctoolkit.metric_plan import MetricPlan
 from callgrove.formats.hpctoolkit.release.files import SUM
 from callgrove.model.books import SPANS, Books, Ledger, Totals, select_counted_contexts
@@ -95,8 +95,8 @@ def combine_rows(rows: SparseBlock) -> SparseBlock:
         return _add_up(rows.take(order), _number_rows(rows.take(order)))
     if (key[1:] > key[:-1]).all():
         return rows
-    order = np.argsort(key, kind="stable")
-    return _add_up(rows.take(order), key[order])
+    order = in_order(key)
+    return _add_up(rows.take(order), key.take(order))
 
 
 def _merge_rows(rows: SparseBlock, few: SparseBlock) -> SparseBlock:
@@ -106,16 +106,24 @@ def _merge_rows(rows: SparseBlock, few: SparseBlock) -> SparseBlock:
     if key is None or few_key is None or not (key[1:] > key[:-1]).all():
         return combine_rows(SparseBlock.concatenate([rows, few]))
     at = np.searchsorted(key, few_key)
-    same = np.append(key, -1)[at] == few_key
+    same = np.append(key, -1).take(at) == few_key
     value = rows.value.astype(np.float64)  # a copy
     with np.errstate(invalid="ignore", over="ignore"):  # values need not be finite
         value[at[same]] += few.value[same]
-    new = few.take(~same)
-    where = at[~same]
-    profile, context, metric = (
-        np.insert(many, where, added) for many, added in zip(_ids(rows), _ids(new), strict=True)
-    )
-    return SparseBlock(profile, context, metric, np.insert(value, where, new.value))
+    return _insert_rows(replace(rows, value=value), few.take(~same), at[~same])
+
+
+def _insert_rows(rows: SparseBlock, new: SparseBlock, before: Ints) -> SparseBlock:
+    """Return rows with new ones inserted, each before one of the rows."""
+    place = before + np.arange(len(new))
+    is_old = np.ones(len(rows) + len(new), np.bool_)
+    is_old[place] = False
+    columns = []
+    for old_cells, new_cells in zip((*_ids(rows), rows.value), (*_ids(new), new.value), strict=True):
+        cells = np.empty(len(is_old), old_cells.dtype)
+        cells[is_old], cells[place] = old_cells, new_cells
+        columns.append(cells)
+    return SparseBlock(*columns)
 
 
 def _key(rows: SparseBlock, others: SparseBlock) -> Ints | None:
@@ -173,9 +181,9 @@ class RowMaker:
         """Return the rows of a block that will be written: numbers of profiles are the file's, the rest is the
         model's."""
         part = block.triples()
-        profile = self._profile_numbers[part.profile]
+        profile = self._profile_numbers.take(part.profile)
         value = self._numbers(part)
-        kept = (profile >= 0) & self._plan.written[part.metric] & (value != 0)
+        kept = (profile >= 0) & self._plan.written.take(part.metric) & (value != 0)
         rows = SparseBlock(profile, part.context, part.metric, value)
         return rows if kept.all() else rows.take(kept)
 
@@ -195,15 +203,15 @@ class RowMaker:
     def finish(self, rows: SparseBlock) -> SparseBlock:
         """Return all rows in the ids of the file, sorted, with what has to be computed from them."""
         plan, tree = self._plan, self._tree
-        special = np.flatnonzero(self._is_special[rows.context])
+        special = np.flatnonzero(self._is_special.take(rows.context))
         of_special = rows.take(special)
         parts = [part for part in self._carry(of_special) if len(part)]
         for owner, names in ((tree.around, plan.function), (tree.above, plan.execution)):
-            if (names >= 0).any() and len(chosen := _choose_rows(rows, names[rows.metric] >= 0)):
+            if (names >= 0).any() and len(chosen := _choose_rows(rows, names.take(rows.metric) >= 0)):
                 parts.append(_rename_rows(_gather(chosen, owner, tree.depth), names))
-        kept = plan.stored[rows.metric] >= 0
+        kept = plan.stored.take(rows.metric) >= 0
         if tree.contained_in is not None:
-            function = self._function[rows.metric]
+            function = self._function.take(rows.metric)
             kept &= ~function
             parts.append(_rename_rows(self._nest_anew(rows.take(function), tree.contained_in), plan.stored))
         kept[special[self._is_replaced(of_special)]] = False
@@ -221,25 +229,25 @@ class RowMaker:
         return _gather(changes.take(changes.value != 0), self._tree.around, self._tree.depth)
 
     def _in_file(self, rows: SparseBlock) -> SparseBlock:
-        return SparseBlock(rows.profile, self._ids[rows.context], rows.metric, rows.value)
+        return SparseBlock(rows.profile, self._ids.take(rows.context), rows.metric, rows.value)
 
     def _is_replaced(self, rows: SparseBlock) -> Bools:
         """Return the rows that are not written as they are."""
         tree = self._tree
-        copied: Bools = tree.flattened[rows.context] & self._copied[rows.metric]
-        return copied | tree.emptied[rows.context]
+        copied: Bools = tree.flattened.take(rows.context) & self._copied.take(rows.metric)
+        return copied | tree.emptied.take(rows.context)
 
     def _carry(self, rows: SparseBlock) -> Iterator[SparseBlock]:
         """Yield what is also added to other contexts and to the file's root, and what stands for something else."""
         tree, ids = self._tree, self._plan.stored
-        inclusive, function = rows.take(self._inclusive[rows.metric]), rows.take(self._function[rows.metric])
+        inclusive, function = rows.take(self._inclusive.take(rows.metric)), rows.take(self._function.take(rows.metric))
         carried = _climb(inclusive, tree.inclusive_to)
         yield _rename_rows(carried, ids)
         yield _rename_rows(_climb(function, tree.function_to), ids)
         yield _rename_rows(_climb(inclusive, self._to_root), ids)
         yield _rename_rows(_climb(carried, self._to_root), ids)
         yield _rename_rows(
-            function.take(tree.flattened[function.context] & (self._twin[function.metric] >= 0)), self._twin
+            function.take(tree.flattened.take(function.context) & (self._twin.take(function.metric) >= 0)), self._twin
         )
 
 
@@ -282,19 +290,21 @@ def _choose_rows(rows: SparseBlock, kept: Bools) -> SparseBlock:
 
 
 def _rename_rows(rows: SparseBlock, ids: Ids) -> SparseBlock:
-    return SparseBlock(rows.profile, rows.context, ids[rows.metric], rows.value)
+    return SparseBlock(rows.profile, rows.context, ids.take(rows.metric), rows.value)
 
 
 def _climb(rows: SparseBlock, to: Ids) -> SparseBlock:
     """Return the rows that have to be added to another context, there."""
-    up = rows.take(to[rows.context] != NOWHERE)
-    return SparseBlock(up.profile, to[up.context], up.metric, up.value)
+    target = to.take(rows.context)
+    climbing = np.flatnonzero(target != NOWHERE)
+    up = rows.take(climbing)
+    return SparseBlock(up.profile, target.take(climbing), up.metric, up.value)
 
 
 def _gather(rows: SparseBlock, owner: Ids, depth: Ids) -> SparseBlock:
     """Return every row, and at each owner the sum of what it owns, directly or not. From the deepest level to the root;
     contexts that nothing was measured below are never touched."""
-    level = depth[rows.context]
+    level = depth.take(rows.context)
     order = np.argsort(level, kind="stable")
     bounds = np.searchsorted(level[order], np.arange(int(level.max()) + 2)).tolist()
     out: list[SparseBlock] = []

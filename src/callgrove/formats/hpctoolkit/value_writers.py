@@ -4,14 +4,15 @@
 
 values.py reads what is packed here, and `BlockLayout` says what of it a generation has. All records have an even size
 and every block begins at an even place, so blocks are put together as 16-bit words: values and index entries are each
-one sequence in the order of the file, laid into the words that belong to them. Nothing is done per block.
+one sequence in the order of the file, laid into the words that belong to them. Nothing is done per block, unless blocks
+are long.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -21,16 +22,29 @@ import numpy.typing as npt
 from callgrove.arrays import Array, Bools, Floats, Ids, Ints, bundles
 from callgrove.binary.files import FileBytes
 from callgrove.execute import Progress
+from callgrove.formats.hpctoolkit.identifiers import TupleLayout
 from callgrove.formats.hpctoolkit.statistics import LexicalLoops, Summarised, summarise
 from callgrove.formats.hpctoolkit.stored_rows import combine_rows
 from callgrove.formats.hpctoolkit.values import BlockLayout, RawBlock, SparseBlocks
+from callgrove.model.profiles import IdentifierTuples
 from callgrove.model.values import SparseBlock
 
-__all__ = ["BlockPlaces", "PackedBlocks", "ProfileWriter", "ValuesFile", "align", "pack", "write_context_major"]
+__all__ = [
+    "BlockPlaces",
+    "PackedBlocks",
+    "ProfileWriter",
+    "ValuesFile",
+    "align",
+    "lay_out",
+    "pack",
+    "pack_tuples",
+    "write_context_major",
+]
 
 
 Words = npt.NDArray[np.uint16]
 WORD = 2  # bytes
+LONG_BLOCK = 1 << 10  # bytes: so long ones are copied faster one by one
 
 
 def align(offset: Any, to: int) -> Any:
@@ -97,8 +111,9 @@ def pack(
     index_within = align(value_bytes, layout.alignment)
     size = align(index_within + index_bytes, layout.alignment)
     values_at = at + np.cumsum(size) - size
+    lengths = np.stack([value_bytes, index_within - value_bytes, index_bytes, size - index_within - index_bytes])
     return PackedBlocks(
-        _laid_out(records, entries, value_bytes, index_within, index_bytes, size),
+        lay_out([records, entries], lengths),
         numbers,
         n_values,
         values_at,
@@ -131,16 +146,61 @@ def _entries(layout: BlockLayout, ids: Array, first: Ints, n_values: Ints, n_ind
     return out, n_entries
 
 
-def _laid_out(
-    records: Array, entries: Array, value_bytes: Ints, index_within: Ints, index_bytes: Ints, size: Ints
-) -> Words:
-    padding = index_within - value_bytes
-    lengths = np.stack([value_bytes, padding, index_bytes, size - index_within - index_bytes], axis=1)
-    owner = np.repeat(np.tile(np.array([1, 0, 2, 0], np.uint8), len(size)), lengths.ravel() // WORD)
+def lay_out(sources: Sequence[Array], lengths: Ints) -> Words:
+    """Return blocks as words: the next records of every source, each with zeros behind them. `lengths` has a row with
+    the bytes of its records in each block for every source, and one for those of the zeros."""
+    n_blocks = lengths.shape[1]
+    if int(lengths.sum()) >= LONG_BLOCK * n_blocks:
+        return _join_parts(sources, lengths)
+    marks = [mark for number in range(len(sources)) for mark in (number + 1, 0)]
+    owner = np.repeat(np.tile(np.array(marks, np.uint8), n_blocks), lengths.T.ravel() // WORD)
     words = np.zeros(len(owner), np.uint16)
-    words[owner == 1] = records.view(np.uint16)
-    words[owner == 2] = entries.view(np.uint16)
+    for number, records in enumerate(sources):
+        words[owner == number + 1] = records.view(np.uint16)
     return words
+
+
+def _join_parts(sources: Sequence[Array], lengths: Ints) -> Words:
+    """Return long blocks as words: they are copied faster part by part than word by word."""
+    parts: list[Iterator[bytes | memoryview]] = []
+    for records, sizes, gaps in zip(sources, lengths[::2], lengths[1::2], strict=True):
+        parts += [_split(records, sizes), map(bytes, gaps.tolist())]
+    return np.frombuffer(bytearray().join(chain.from_iterable(zip(*parts, strict=True))), np.uint16)
+
+
+def _split(records: Array, sizes: Ints) -> Iterator[memoryview]:
+    """Yield the bytes of records in parts of these sizes."""
+    whole, ends = records.view(np.uint8).data, np.cumsum(sizes)
+    return (whole[first:end] for first, end in zip((ends - sizes).tolist(), ends.tolist(), strict=True))
+
+
+# -- identifier tuples -------------------------------------------------------------------------------------------------
+
+
+TUPLES_AT_ONCE = 1 << 14  # profiles
+Encode = Callable[[IdentifierTuples], Array]  # the elements of tuples as records of a file
+
+
+def pack_tuples(
+    identifiers: IdentifierTuples, profiles: Ints, largest_kind: int, layout: TupleLayout, encode: Encode, at: int
+) -> tuple[bytes, Ints]:
+    """Return the tuples of profiles as bytes that begin at an offset, and where each of them does. Kinds beyond the
+    largest have no place."""
+    packed: list[bytes] = []
+    lengths: list[Ints] = [np.empty(0, np.int64)]
+    head = np.dtype([("length", layout.length), ("spare", f"V{layout.header - layout.length.itemsize}")])
+    for first in range(0, len(profiles), TUPLES_AT_ONCE):
+        chosen = identifiers.take(profiles[first : first + TUPLES_AT_ONCE])
+        chosen = chosen.choose(chosen.kind <= largest_kind)
+        lengths.append(np.diff(chosen.bounds))
+        heads = np.zeros(len(chosen), head)
+        heads["length"] = lengths[-1]
+        elements = encode(chosen)
+        sizes = np.zeros((4, len(chosen)), np.int64)
+        sizes[0], sizes[2] = layout.header, lengths[-1] * elements.itemsize
+        packed.append(lay_out([heads, elements], sizes).tobytes())
+    n_bytes = layout.header + np.concatenate(lengths) * layout.element.itemsize
+    return b"".join(packed), at + np.cumsum(n_bytes) - n_bytes
 
 
 # -- profile.db, written as values come --------------------------------------------------------------------------------
@@ -365,7 +425,7 @@ class _ProfileRanges:
         blocks = self._blocks
         at = blocks.index_at[profiles].astype(np.int64)
         at += self._entries_read[profiles] * blocks.layout.index.itemsize
-        pairs = blocks.file.gather_columns(blocks.layout.index, at, count, blocks.what)
+        pairs = blocks.file.gather_ranges(blocks.layout.index, at, count, blocks.what)
         starts = pairs["start"].astype(np.int64)
         n_values = np.diff(starts, append=0)
         last = np.cumsum(count)[count > 0] - 1
@@ -378,16 +438,26 @@ class _ProfileRanges:
         n_entries, n_values = (n[:, batch].astype(np.int64) for n in (self._n_entries, self._n_values))
         ids, counts = self._read_index(slice(None), n_entries, self._values_read + n_values)
         at = blocks.values_at.astype(np.int64) + self._values_read * blocks.layout.value.itemsize
-        values = blocks.file.gather_columns(blocks.layout.value, at, n_values, blocks.what)
+        values = blocks.file.gather_ranges(blocks.layout.value, at, n_values, blocks.what)
         self._entries_read += n_entries
         self._values_read += n_values
         blocks.forget()
         offset, metric = np.repeat((ids - first).astype(np.uint16), counts), values["id"].astype(np.uint16)
-        order = np.argsort(metric, kind="stable")  # profiles were ascending and stay so
-        order = order[np.argsort(offset[order], kind="stable")]
+        n_per_context = np.bincount(offset, minlength=end - first)
+        order = _order_of_pairs(offset, metric, end - first)
         return SparseBlock(
-            np.repeat(np.arange(len(blocks), dtype=np.int32), n_values)[order],
-            np.repeat(np.arange(first, end, dtype=np.int32), np.bincount(offset, minlength=end - first)),
-            metric[order].astype(np.int32),
-            values["value"][order].astype(np.float64),
+            np.repeat(np.arange(len(blocks), dtype=np.int32), n_values).take(order),
+            np.repeat(np.arange(first, end, dtype=np.int32), n_per_context),
+            metric.take(order).astype(np.int32),
+            values["value"][order].astype(np.float64, copy=False),
         )
+
+
+def _order_of_pairs(offset: Array, metric: Array, n_offsets: int) -> Ints:
+    """Return the order by two columns of 16 bits, equal ones as they were given. Numbers of 16 bits are sorted by
+    counting; where the pairs fit into as many, once is enough."""
+    n_metrics = int(metric.max(initial=0)) + 1
+    if n_offsets * n_metrics < 1 << 16:
+        return np.argsort(offset * np.uint16(n_metrics) + metric, kind="stable")
+    order = np.argsort(metric, kind="stable")
+    return order.take(np.argsort(offset.take(order), kind="stable"))

@@ -12,11 +12,12 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from callgrove.arrays import Array, Bools, Ids, Ints, Offsets
+from callgrove.arrays import Array, Bools, Ids, Ints, Offsets, fill_runs
 from callgrove.binary.files import FileBytes, IdMap
 from callgrove.errors import CallgroveError, CorruptFile
 from callgrove.model.traces.events import Samples, Window
@@ -79,15 +80,13 @@ class RawBlock:
 
 @dataclass(frozen=True)
 class GatheredBlocks:
-    """Several blocks in the file's ids, without values of its root: how many values each has; index entries, and how
-    many values each of them has; values."""
+    """Several blocks in the file's ids, without its root: how many values each has; index entries, and where the values
+    of each begin; values."""
 
-    number: Ints
     n_values: Ints
     ids: Array
-    count: Ints
-    minor: Array
-    value: Array
+    first: Ints
+    values: Array
 
 
 @dataclass
@@ -171,30 +170,27 @@ class SparseBlocks:
     def gather(self, numbers: Ints) -> GatheredBlocks | None:
         """Return several blocks, none of them broken, as one copy without the file's root; None where the index of any
         is not sound: `block` says what is wrong with it."""
-        n_index, n_values = self.n_index[numbers].astype(np.int64), self.n_values[numbers].astype(np.int64)
-        pairs = self.file.gather_columns(self.layout.index, self.index_at[numbers], n_index, self.what)
-        ids, starts = pairs["id"], pairs["start"].astype(np.int64)
-        has_index = n_index > 0
-        last = np.cumsum(n_index)[has_index] - 1  # the last entry of each block that has any
-        first = last - n_index[has_index] + 1
-        count = np.empty_like(starts)
-        np.subtract(starts[1:], starts[:-1], out=count[:-1])
-        count[last] = n_values[has_index] - starts[last]
-        is_last = np.zeros(len(ids), np.bool_)
-        is_last[last] = True
-        ascending = bool(is_last[:-1][ids[1:] <= ids[:-1]].all())
-        most = int(n_values.max(initial=0))  # else differences might have wrapped around
-        in_order = bool((starts[first] == 0).all() and ((count >= 0) & (count <= most)).all())
-        in_order = in_order and not n_values[~has_index].any()
-        if not (ascending and in_order and self._has_end_pairs(numbers[has_index])):
+        layout, n_index, n_values = self.layout, *(n[numbers].astype(np.int64) for n in (self.n_index, self.n_values))
+        index_at, has_index = self.index_at[numbers].astype(np.int64), n_index > 0
+        heads = self.file.gather(layout.index, index_at[has_index], self.what)
+        if heads["start"].any() or n_values[~has_index].any() or not self._has_end_pairs(numbers[has_index]):
             return None
-        of_root = np.zeros(len(numbers), np.int64)
-        of_root[has_index] = np.where(ids[first] == 0, count[first], 0)  # it comes first, as ids ascend
-        count[first[ids[first] == 0]] = 0
-        at, n_values = self.values_at[numbers].astype(np.int64), n_values - of_root
-        at += of_root * self.layout.value.itemsize
-        values = self.file.gather_columns(self.layout.value, at, n_values, self.what)
-        return GatheredBlocks(numbers, n_values, ids, count, values["id"], values["value"])
+        has_root = np.zeros(len(numbers), np.bool_)
+        has_root[has_index] = heads["id"] == 0  # it comes first, as ids ascend
+        count = n_index - has_root
+        pairs = self.file.gather_ranges(layout.index, index_at + has_root * layout.index.itemsize, count, self.what)
+        ids, starts = pairs["id"].astype(np.uint32), pairs["start"].astype(np.int64)
+        some = count > 0
+        last = np.cumsum(count)[some] - 1
+        first = last - count[some] + 1
+        if not _are_sound(ids, starts, first, last) or (starts[last] > n_values[some]).any():
+            return None
+        of_root = np.where(has_root, n_values, 0)
+        of_root[some] = starts[first]
+        n_kept = n_values - of_root
+        starts += np.repeat(np.cumsum(n_kept) - n_kept - of_root, count)
+        at = self.values_at[numbers].astype(np.int64) + of_root * layout.value.itemsize
+        return GatheredBlocks(n_kept, ids, starts, self.file.gather_ranges(layout.value, at, n_kept, self.what))
 
     def _has_end_pairs(self, numbers: Ints) -> bool:
         """Return whether blocks that have an index end with the pair that they should have, if any."""
@@ -246,6 +242,14 @@ class SparseBlocks:
             expected=f"{int(self.n_values[number])} values and {int(self.n_index[number])} index entries",
             found=elsewhere or f"a file that ends at byte {self.file.size}",
         )
+
+
+def _are_sound(ids: Array, starts: Ints, first: Ints, last: Ints) -> bool:
+    """Return whether ids ascend and starts do not fall, from the first to the last entry of each of some blocks; a
+    start beyond 2**63 has become negative."""
+    falls = (ids[1:] <= ids[:-1]) | (starts[1:] < starts[:-1])
+    falls[last[:-1]] = False
+    return not falls.any() and not (starts[first] < 0).any()
 
 
 # -- trace lines: (time in ns, context id) records ---------------------------------------------------------------------
@@ -349,6 +353,10 @@ class MetricTable:
     def __getitem__(self, ids: Array) -> Ids:
         rows: Ids = self._rows.take(ids)
         return rows
+
+    def fill(self, out: Ids, ids: Array) -> None:
+        """Fill a column with the rows of metric ids of 16 bits."""
+        self._rows.take(ids, out=out, mode="clip")  # other modes make a copy first
 
     def __contains__(self, row: int) -> bool:
         return bool((self._rows == row).any())
@@ -470,29 +478,57 @@ class DatabaseValues:
             if len(part):
                 yield part
 
+    def fill(self, out: SparseBlock) -> int:
+        at = 0
+        if self.by_profile is None:
+            for block in self._from_contexts():
+                at = out.put(at, block)
+            return at
+        for batches in self._groups(self._in_order_of_file(np.arange(len(self.by_profile)))):
+            together = self._read_together(batches, out.take(slice(at, None)))
+            if together is not None:
+                at += len(together[0])
+                continue
+            for block in self._read_apart(batches):
+                at = out.put(at, block)
+        return at
+
     def _from_profiles(self, profiles: Ints | None) -> Iterator[SparseBlock]:
         """Yield profile after profile in the order of their blocks: one sequential pass over the file."""
         assert self.by_profile is not None
         chosen = np.arange(len(self.by_profile)) if profiles is None else profiles
-        chosen = chosen[~self.by_profile.broken[chosen]]  # what is broken is known since the file was opened
-        chosen = chosen[np.argsort(self.by_profile.values_at[chosen], kind="stable")]
-        for batches in self._groups(chosen):
+        for batches in self._groups(self._in_order_of_file(chosen)):
             yield from self._read_batches(batches)
+
+    def _in_order_of_file(self, profiles: Ints) -> Ints:
+        """Return profiles by where their blocks lie, without those that are known to be broken since the file was
+        opened."""
+        assert self.by_profile is not None
+        chosen = profiles[~self.by_profile.broken[profiles]]
+        return chosen[np.argsort(self.by_profile.values_at[chosen], kind="stable")]
 
     def _read_batches(self, batches: Sequence[Ints]) -> Iterator[SparseBlock]:
         """Yield a block for each of some batches, or for each profile of a batch that has something wrong with it."""
-        together = self._of_profiles(batches) if sum(map(len, batches)) > 1 else None
-        if together is not None:
-            yield from together
-        elif len(batches) > 1:
+        together = self._read_together(batches)
+        if together is None:
+            yield from self._read_apart(batches)
+            return
+        triples, n_values = together
+        ends = np.cumsum(np.add.reduceat(n_values, np.cumsum([0, *map(len, batches[:-1])]))).tolist()
+        for first, end in pairwise([0, *ends]):
+            yield triples.take(slice(first, end))
+
+    def _read_apart(self, batches: Sequence[Ints]) -> Iterator[SparseBlock]:
+        """Yield what `_read_batches` does of batches that cannot be read together."""
+        if len(batches) > 1:
             for batch in batches:
                 yield from self._read_batches([batch])
-        else:
-            for profile in batches[0].tolist():
-                try:
-                    yield self.profile(profile)
-                except CorruptFile as error:
-                    self._record_problem(error)
+            return
+        for profile in batches[0].tolist():
+            try:
+                yield self.profile(profile)
+            except CorruptFile as error:
+                self._record_problem(error)
 
     def _groups(self, profiles: Ints) -> Iterator[list[Ints]]:
         """Yield batches that follow each other and are read together; a large one or a summary is read alone."""
@@ -525,25 +561,25 @@ class DatabaseValues:
             yield first, last
             first = last
 
-    def _of_profiles(self, batches: Sequence[Ints]) -> list[SparseBlock] | None:
-        """Return the values of batches of measured profiles, a block for each; None where the profiles are to be read
-        one by one, since something is wrong with any of them."""
+    def _read_together(
+        self, batches: Sequence[Ints], room: SparseBlock | None = None
+    ) -> tuple[SparseBlock, Ints] | None:
+        """Return the values of batches of measured profiles, written to where there is room for them, and how many each
+        profile has; None where the profiles are to be read one by one, since there is one or something is wrong."""
         assert self.by_profile is not None
-        blocks = self.by_profile.gather(np.concatenate(batches))
+        profiles = np.concatenate(batches)
+        blocks = self.by_profile.gather(profiles) if len(profiles) > 1 else None
         if blocks is None:
             return None
-        context, metric = self._contexts[blocks.ids], self._metrics[blocks.minor]
-        if (blocks.ids[context < 0] != 0).any() or int(metric.min(initial=0)) < 0:
+        context, n = self._contexts[blocks.ids], len(blocks.values)
+        out = SparseBlock.with_room(n) if room is None else room.take(slice(n))
+        self._metrics.fill(out.metric, blocks.values["id"])
+        if int(context.min(initial=0)) < 0 or int(out.metric.min(initial=0)) < 0:
             return None
-        triples = SparseBlock(
-            np.repeat(blocks.number.astype(np.int32), blocks.n_values),
-            np.repeat(context, blocks.count),
-            metric,
-            blocks.value.astype(np.float64),
-        )
-        n_values = np.add.reduceat(blocks.n_values, np.cumsum([0, *map(len, batches[:-1])]))
-        ends = np.cumsum(n_values).tolist()
-        return [triples.take(slice(first, end)) for first, end in zip([0, *ends[:-1]], ends, strict=True)]
+        out.profile[:] = np.repeat(profiles.astype(np.int32), blocks.n_values)
+        fill_runs(out.context, context, blocks.first)
+        out.value[:] = blocks.values["value"]
+        return out, blocks.n_values
 
     def _from_contexts(self) -> Iterator[SparseBlock]:
         if self.by_context is None:

@@ -21,6 +21,7 @@ from callgrove.formats.interface import (
     LossReport,
     ReadsExperiment,
     SampleChunk,
+    TakesLines,
     WriteKeywords,
     WriteOptions,
     Writer,
@@ -37,7 +38,7 @@ from callgrove.model.materialised import is_storable, materialise
 from callgrove.model.metrics import Aggregation, Metric, Metrics, Scope
 from callgrove.model.study.fill_missing_points import series_of
 from callgrove.model.study.series import Study
-from callgrove.model.traces.events import LABEL, PARENT, SPAN_COLUMNS
+from callgrove.model.traces.events import LABEL, PARENT, SPAN_COLUMNS, Traces
 from callgrove.model.values import Block, DenseBlock, has_fillers
 
 __all__ = ["transfer", "write", "write_experiment"]
@@ -159,10 +160,21 @@ def _by_metric(experiment: Experiment, block: Block, fillers: Bools) -> dict[str
 
 def _samples(experiment: Experiment, writer: Writer, progress: Progress) -> None:
     total, done = experiment.traces.n_samples, 0
-    for profile, metric, samples in experiment.traces.lines():
-        writer.write(SampleChunk(profile, metric, samples))
-        done += len(samples)
+    for n_samples in _write_lines(experiment.traces, writer):
+        done += n_samples
         progress("writing samples", done, total)
+
+
+def _write_lines(traces: Traces, writer: Writer) -> Iterator[int]:
+    """Write all lines, many at once where the writer takes them so, and yield how many samples each write had."""
+    if isinstance(writer, TakesLines):
+        for lines in traces.line_batches():
+            writer.write_lines(lines)
+            yield len(lines.samples)
+    else:
+        for profile, metric, samples in traces.lines():
+            writer.write(SampleChunk(profile, metric, samples))
+            yield len(samples)
 
 
 def _spans(experiment: Experiment, writer: Writer, progress: Progress) -> None:

@@ -534,6 +534,8 @@ def _gather_lines(samples: SampleBackend, lines: Ints) -> tuple[Ints, Samples]:
     if joined is not None:
         return np.append(0, np.cumsum(samples.count[lines])), joined
     parts = [samples.line(line) for line in lines.tolist()]
+    if len(parts) == 1:  # it may be long
+        return np.array([0, len(parts[0])]), parts[0]
     time, context = (np.concatenate([getattr(part, name) for part in parts]) for name in ("time_ns", "context"))
     return np.append(0, np.cumsum([len(part) for part in parts])), Samples(time, context)
 

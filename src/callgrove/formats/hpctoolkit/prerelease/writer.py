@@ -26,7 +26,7 @@ from callgrove.formats.hpctoolkit.prerelease.xml_writer import (
     tree_text,
 )
 from callgrove.formats.hpctoolkit.statistics import LexicalLoops
-from callgrove.formats.hpctoolkit.value_writers import BlockPlaces, align
+from callgrove.formats.hpctoolkit.value_writers import BlockPlaces, align, pack_tuples
 from callgrove.model.contexts import Relation
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Scope
@@ -80,7 +80,10 @@ class PrereleaseProfiles:
     def __init__(self, dialect: str, identifiers: IdentifierTuples, measured: Ints) -> None:
         self._dialect = dialect
         self._tuples_at = align(HEADER_AREA + rec.PROFILE_INFO.itemsize * (len(measured) + 1), 8)
-        self._tuples, self._tuple_at = _tuples(identifiers, measured, self._tuples_at)
+        how = LARGEST_KIND, rec.TUPLE_LAYOUT, _encode_elements
+        summary, at = pack_tuples(IdentifierTuples.of([[SUMMARY_TUPLE]]), np.array([0]), *how, self._tuples_at)
+        tuples, others_at = pack_tuples(identifiers, measured, *how, self._tuples_at + len(summary))
+        self._tuples, self._tuple_at = summary + tuples, np.append(at, others_at)
         self.blocks_at = align(self._tuples_at + len(self._tuples), 8)
 
     def tables(self, places: BlockPlaces) -> bytes:
@@ -129,19 +132,12 @@ class PrereleaseTraces:
         return head + lines.tobytes()
 
 
-def _tuples(identifiers: IdentifierTuples, measured: Ints, at: int) -> tuple[bytes, Ints]:
-    """Return the tuples of the summary and of the measured profiles, and where each begins."""
-    out = bytearray()
-    pointers = []
-    for rows in ([SUMMARY_TUPLE], *(identifiers.rows(profile) for profile in measured.tolist())):
-        pointers.append(at + len(out))
-        kept = [row for row in rows if row[0] <= LARGEST_KIND]
-        elements = np.zeros(len(kept), rec.ID_ELEMENT)
-        for element, (kind, physical, logical, interpretation) in zip(elements, kept, strict=True):
-            element["kind"] = kind | interpretation << KIND_BITS
-            element["physical"], element["logical"] = physical, logical
-        out += len(kept).to_bytes(2, "big") + elements.tobytes()
-    return bytes(out), np.array(pointers, np.int64)
+def _encode_elements(identifiers: IdentifierTuples) -> Array:
+    """Return the elements of tuples as records."""
+    elements = np.zeros(len(identifiers.kind), rec.ID_ELEMENT)
+    elements["kind"] = identifiers.kind | identifiers.interpretation << KIND_BITS
+    elements["physical"], elements["logical"] = identifiers.physical, identifiers.logical
+    return elements
 
 
 # -- losses ------------------------------------------------------------------------------------------------------------

@@ -42,7 +42,7 @@ from callgrove.formats.hpctoolkit.release.files import (
 from callgrove.formats.hpctoolkit.release.meta_db_writer import SCOPES_IN_ORDER, FileTree, write_meta_db
 from callgrove.formats.hpctoolkit.statistics import LexicalLoops
 from callgrove.formats.hpctoolkit.stored_rows import NOWHERE
-from callgrove.formats.hpctoolkit.value_writers import BlockPlaces, align
+from callgrove.formats.hpctoolkit.value_writers import BlockPlaces, align, pack_tuples
 from callgrove.model.contexts import ContextTree, Regions
 from callgrove.model.experiment import Experiment
 from callgrove.model.formulas import Call, Expression, Number, Variable, fold
@@ -97,7 +97,9 @@ class ReleasedProfiles:
     def __init__(self, identifiers: IdentifierTuples, measured: Ints) -> None:
         self._infos_at = SECTION_AT + HEAD
         self._tuples_at = align(self._infos_at + rec.PROFILE_INFO.itemsize * (len(measured) + 1), 8)
-        self._tuples, self._tuple_at = _tuples(identifiers, measured, self._tuples_at)
+        self._tuples, self._tuple_at = pack_tuples(
+            identifiers, measured, LARGEST_KIND, rec.TUPLE_LAYOUT, _encode_elements, self._tuples_at
+        )
         self.blocks_at = self._tuples_at + len(self._tuples)
 
     def tables(self, places: BlockPlaces) -> bytes:
@@ -148,20 +150,13 @@ class ReleasedTraces:
         return head + section.tobytes() + lines.tobytes()
 
 
-def _tuples(identifiers: IdentifierTuples, measured: Ints, at: int) -> tuple[bytes, Ints]:
-    """Return the tuples of the measured profiles, and where each begins. Kinds beyond 255 have no place."""
-    out = bytearray()
-    pointers = []
-    for profile in measured.tolist():
-        pointers.append(at + len(out))
-        rows = [row for row in identifiers.rows(profile) if row[0] <= LARGEST_KIND]
-        elements = np.zeros(len(rows), rec.ID_ELEMENT)
-        for element, (kind, physical, logical, interpretation) in zip(elements, rows, strict=True):
-            flags = 0 if interpretation == Interpretation.SINGLE else PHYSICAL_FLAG
-            element["kind"], element["flags"] = kind, flags
-            element["logicalId"], element["physicalId"] = min(logical, LARGEST_LOGICAL), physical
-        out += len(rows).to_bytes(2, "little") + bytes(6) + elements.tobytes()
-    return bytes(out), np.array(pointers, np.int64)
+def _encode_elements(identifiers: IdentifierTuples) -> Array:
+    """Return the elements of tuples as records."""
+    elements = np.zeros(len(identifiers.kind), rec.ID_ELEMENT)
+    elements["kind"], elements["physicalId"] = identifiers.kind, identifiers.physical
+    elements["flags"] = np.where(identifiers.interpretation == Interpretation.SINGLE, 0, PHYSICAL_FLAG)
+    elements["logicalId"] = np.minimum(identifiers.logical, LARGEST_LOGICAL)
+    return elements
 
 
 # -- losses ------------------------------------------------------------------------------------------------------------
