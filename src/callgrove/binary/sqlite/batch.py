@@ -121,6 +121,25 @@ class OwnedRows:
         """Return the first row of every file."""
         return np.cumsum(self.n) - self.n
 
+    @cached_property
+    def owner(self) -> Ints:
+        """Return the file of every row."""
+        return np.repeat(np.arange(len(self.n)), self.n)
+
+    def of_file(self, number: int) -> Cells:
+        """Return the rows of one file."""
+        first = int(self.firsts[number])
+        rows = slice(first, first + int(self.n[number]))
+        return {name: column[rows] for name, column in self.cells.items()}
+
+    @classmethod
+    def join(cls, parts: Sequence[Cells]) -> OwnedRows:
+        """Join the rows of files, each of which has the same columns."""
+        n = np.array([len(next(iter(part.values()))) for part in parts], np.int64)
+        if len(parts) == 1:
+            return cls(parts[0], n)
+        return cls({name: np.concatenate([part[name] for part in parts]) for name in parts[0]}, n)
+
 
 @dataclass(frozen=True)
 class JoinedTable:
@@ -233,6 +252,13 @@ class JoinedFiles:
     def rows(self, key: str, columns: Mapping[str, Type]) -> OwnedRows | Slow:
         """Return columns of all rows of a table."""
         return decode(self._table(key), lambda table: table.rows(columns))
+
+    def all_rows(self, key: str, columns: Mapping[str, Type]) -> OwnedRows:
+        """Return columns of all rows of a table, read from every file by itself where that is needed."""
+        rows = self.rows(key, columns)
+        if not isinstance(rows, Slow):
+            return rows
+        return OwnedRows.join([file.table(self._table_name(key, k), columns) for k, file in enumerate(self.files)])
 
     def has(self, key: str, column: str) -> bool:
         """Return whether a table has a column in any file."""

@@ -23,7 +23,7 @@ from callgrove.arrays import ABSENT, MISSING, Array, Bools, Ids, Ints, Names
 from callgrove.binary.sqlite.cells import Cells, Lookup, Type
 from callgrove.binary.sqlite.database import SqliteFile
 from callgrove.errors import CorruptFile
-from callgrove.formats.events.dataset import CounterRows, Events, Lane, Process, Stacks
+from callgrove.formats.events.dataset import CounterRows, DeviceColumns, Events, Lane, LaneColumns, Process, Stacks
 from callgrove.model.experiment import InputWarning, Severity
 from callgrove.model.table import Table
 from callgrove.model.traces.events import Device, SideTable, SpanKind
@@ -116,6 +116,12 @@ class TableData(ABC):
         self.kernel_names = ""  # `short` or `demangled`; without a word, as the profiler's own tools
         self._counted: dict[tuple[Severity, str], dict[int, int]] = {}  # what -> first row of a chunk -> how many
         self._chunk = 0
+
+    def lane_columns(self) -> LaneColumns:
+        return LaneColumns.of(self.lanes)
+
+    def device_columns(self) -> DeviceColumns:
+        return DeviceColumns.of(self.devices)
 
     @property
     def file(self) -> SqliteFile:
