@@ -29,6 +29,7 @@ from callgrove.model.traces.events import Device, SideTable
 __all__ = [
     "OF_NO_STREAM",
     "OVERHEAD",
+    "UNKNOWN_THREAD",
     "UTC_CLOCK",
     "CounterRows",
     "DataSet",
@@ -49,6 +50,7 @@ __all__ = [
 
 
 UTC_CLOCK = "UTC"
+UNKNOWN_THREAD = "unknown thread"  # the name of the lane of events whose thread is not known
 OVERHEAD = "overhead"  # the category of what the profiler itself did, in every family
 Events = Mapping[str, Array]
 
@@ -151,6 +153,21 @@ class LaneColumns:
         )
         return cls(process, kind, number, [name for part in parts for name in part.name], device, of_profiler)
 
+    def take(self, rows: slice) -> LaneColumns:
+        return LaneColumns(
+            self.process[rows],
+            self.kind[rows],
+            self.number[rows],
+            self.name[rows],
+            self.device[rows],
+            self.of_profiler[rows],
+        )
+
+    def lanes(self) -> tuple[Lane, ...]:
+        """Return them as objects."""
+        columns = (self.process.tolist(), map(ProfileKind, self.kind.tolist()), self.number.tolist(), self.name)
+        return tuple(map(Lane, *columns, self.device.tolist(), self.of_profiler.tolist()))
+
     def __len__(self) -> int:
         return len(self.kind)
 
@@ -181,6 +198,9 @@ class DeviceColumns:
             [cell for part in parts for cell in getattr(part, column)] for column in ("kind", "name", "label")
         )
         return cls(kind, index, name, label)
+
+    def take(self, rows: slice) -> DeviceColumns:
+        return DeviceColumns(self.kind[rows], self.index[rows], self.name[rows], self.label[rows])
 
     def __len__(self) -> int:
         return len(self.kind)
@@ -257,7 +277,7 @@ class LaneList:
 
     def add_unknown(self, process: int) -> int:
         """Return the lane of a process for events whose thread is not known."""
-        return self.add(process, ProfileKind.OTHER, 0, "unknown thread")
+        return self.add(process, ProfileKind.OTHER, 0, UNKNOWN_THREAD)
 
 
 class DataSet(Protocol):

@@ -285,7 +285,7 @@ class Lookups:
 
     @cached_property
     def _first_lanes(self) -> Ints:
-        return _firsts([len(dataset.lanes) for dataset in self.datasets])
+        return _firsts([dataset.n_lanes for dataset in self.datasets])
 
     @cached_property
     def _threads(self) -> tuple[ByOwner, Ints]:
@@ -324,27 +324,24 @@ class Lookups:
     @cached_property
     def is_gpu(self) -> Bools:
         """Return, by the number of a device, whether it is a GPU; the last entry stands for no device."""
-        kinds = [device.kind == "GPU" for dataset in self.datasets for device in dataset.devices]
-        return np.array([*kinds, False], np.bool_)
+        return np.append(np.concatenate([dataset.are_gpus for dataset in self.datasets]), False)
 
     @cached_property
     def _streams(self) -> tuple[Directory, int, Directory]:
         """Return the numbers of streams by id, how many numbers there are, and the lanes by device and number."""
-        firsts = _firsts([len(dataset.devices) + 1 for dataset in self.datasets]).tolist()  # the first is for none
-        used = [
-            (first + 1 + device, stream, lane + first_lane)
-            for dataset, first, first_lane in zip(self.datasets, firsts, self._first_lanes.tolist(), strict=True)
-            for (device, stream), lane in dataset.streams.items()
-        ]
-        device, stream, lane = np.array(used, np.int64).reshape(-1, 3).T
-        ids, number = np.unique(stream, return_inverse=True)
+        every = [dataset.streams for dataset in self.datasets]
+        n = _lengths([streams.id for streams in every])
+        firsts = _firsts([dataset.n_devices + 1 for dataset in self.datasets])  # the first is for none
+        device = np.concatenate([streams.device for streams in every]) + np.repeat(firsts + 1, n)
+        lane = np.concatenate([streams.lane for streams in every]) + np.repeat(self._first_lanes, n)
+        ids, number = np.unique(np.concatenate([streams.id for streams in every]), return_inverse=True)
         width = len(ids) + 1  # the last is for ids that no data set has
         return Directory(ids, np.arange(len(ids))), width, Directory(device * width + number.reshape(-1), lane)
 
     def streams(self, n: Ints, devices: Ints, ids: Ints) -> Ints:
         """Return the lanes of streams, whose ids are unique on a device only; -1 for those that have none."""
         known, width, lanes = self._streams
-        owner, first = np.arange(len(n)), _firsts([len(dataset.devices) for dataset in self.datasets])
+        owner, first = np.arange(len(n)), _firsts([dataset.n_devices for dataset in self.datasets])
         place = devices + np.repeat(owner + 1, n)
         if len(devices) and int(devices.min()) < 0:
             place = np.where(devices < 0, np.repeat(first + owner, n), place)

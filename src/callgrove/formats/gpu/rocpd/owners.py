@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from callgrove.arrays import ABSENT, Bools, Directory, Ints
+from callgrove.arrays import ABSENT, Bools, Directory, Ints, find_first_of_equal
 
-__all__ = ["ByOwner", "any_of_each", "count_within", "extremes"]
+__all__ = ["ByOwner", "any_of_each", "count_within", "extremes", "have_repeated"]
 
 LARGEST = 1 << 22  # cells of a look-up of several data sets
 
@@ -77,3 +77,9 @@ def any_of_each(n: Ints, marks: Bools) -> Bools:
     """Return for every owner whether any of its rows is marked."""
     totals, ends = np.append(0, np.cumsum(marks)), np.cumsum(n)
     return np.asarray(totals[ends] > totals[ends - n])
+
+
+def have_repeated(n: Ints, ids: Ints) -> Bools:
+    """Return which owners have an id twice."""
+    owner = np.repeat(np.arange(len(n)), n)
+    return any_of_each(n, find_first_of_equal(owner, ids) != np.arange(len(ids)))
