@@ -284,7 +284,8 @@ class SqliteFile:
                 self._tables, lambda tables: Schema.of_pages(tables.pages, lambda: self.connection, self.cache.schemas)
             )
             if isinstance(decoded, Slow):
-                return Schema(self.connection.execute(SCHEMA).fetchall(), lambda: self.connection, self.cache.schemas)
+                rows = self.connection.execute(SCHEMA).fetchall()
+                return Schema.of_rows(rows, lambda: self.connection, self.cache.schemas)
             return decoded
 
     def give(self, data: Array, version: Version) -> None:
@@ -292,7 +293,7 @@ class SqliteFile:
         self._given, self._version = data, version
 
     @cached_property
-    def tables(self) -> dict[str, tuple[str, ...]]:
+    def tables(self) -> Mapping[str, tuple[str, ...]]:
         """Return every stored table with its stored columns."""
         return self.schema.tables
 
