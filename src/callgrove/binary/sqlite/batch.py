@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import accumulate, compress
+from itertools import accumulate
 from pathlib import Path
 
 import numpy as np
@@ -262,8 +262,17 @@ class JoinedFiles:
 
     def has(self, key: str, column: str) -> bool:
         """Return whether a table has a column in any file."""
-        names = (self._table_name(key, k) for k in range(len(self.files)))
-        return any(column in file.tables.get(name, ()) for file, name in zip(self.files, names, strict=True))
+        return any(
+            column in self.files[k].tables.get(self._table_name(key, k), ()) for k in dict.fromkeys(self.first_alike)
+        )
+
+    @cached_property
+    def first_alike(self) -> list[int]:
+        """Return for every file the first one that has the same tables, in the same places and under the same names
+        but for a GUID. Most runs have one."""
+        firsts: dict[tuple[int, str], int] = {}
+        named = [(file.schema, self._table_name("", k)) for k, file in enumerate(self.files)]
+        return [firsts.setdefault((id(s.declarations), s.marked(name)), k) for k, (s, name) in enumerate(named)]
 
     def texts(self, key: str, column: str, rows: Ints) -> Array | Slow:
         """Return a column of texts for some rows of a table."""
@@ -303,14 +312,13 @@ class JoinedFiles:
 
     def _layouts(self, key: str) -> list[TableLayout | None] | Slow:
         """Return where each file has a table, None for files that lack it; `Slow` where that cannot be told."""
-        names = [self._table_name(key, k) for k in range(len(self.files))]
-        has_it = [name in file.tables for file, name in zip(self.files, names, strict=True)]
-        layouts = [
-            file.schema.layout(name) if has_table else None
-            for file, name, has_table in zip(self.files, names, has_it, strict=True)
-        ]
-        planned = plan_table(list(compress(layouts, has_it))) if any(has_it) else None
-        return planned if isinstance(planned, Slow) else layouts
+        known: dict[int, TableLayout | None] = {}
+        for k in dict.fromkeys(self.first_alike):
+            name = self._table_name(key, k)
+            if name in self.files[k].tables:
+                known[k] = self.files[k].schema.layout(name)
+        planned = plan_table(list(known.values())) if known else None
+        return planned if isinstance(planned, Slow) else [known.get(k) for k in self.first_alike]
 
     # -- bytes ---------------------------------------------------------------------------------------------------------
 
@@ -360,11 +368,13 @@ class JoinedFiles:
             self.files[0].cache.spare = self._buffer
         self._buffer = self._pages = None
         self._tables = {}
+        self.__dict__.pop("first_alike", None)
 
     def __getstate__(self) -> dict[str, object]:
         """Leave out what was read: a worker reads the files itself."""
+        kept = {name: value for name, value in self.__dict__.items() if name != "first_alike"}
         return {
-            **self.__dict__,
+            **kept,
             "_buffer": None,
             "_pages": None,
             "_tables": {},

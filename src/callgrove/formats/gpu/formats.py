@@ -262,7 +262,8 @@ class RocpdFormat(GpuFormat):
         from callgrove.formats.gpu.rocpd import reader as rocpd
 
         try:
-            self._refuse_others(file)
+            if not before.is_plain:
+                self._refuse_others(file)
             return rocpd.datasets(file, before)
         except InputError as error:
             return error

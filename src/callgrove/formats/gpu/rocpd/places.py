@@ -20,7 +20,7 @@ from callgrove.binary.sqlite.database import SqliteFile
 from callgrove.binary.sqlite.plan import Slow
 from callgrove.errors import UnsupportedVersion
 from callgrove.formats.events.dataset import DeviceColumns, Lane, LaneColumns, Process
-from callgrove.formats.gpu.event_tables import TableData
+from callgrove.formats.gpu.event_tables import EventTable, TableData
 from callgrove.formats.gpu.rocpd.owners import have_repeated
 from callgrove.formats.gpu.rocpd.place_columns import PlaceColumns, Streams, Tracks, UsedPlaces
 from callgrove.formats.gpu.rocpd.tables import (
@@ -38,7 +38,7 @@ from callgrove.formats.gpu.rocpd.tables import (
 from callgrove.model.experiment import Severity
 from callgrove.model.traces.events import Device
 
-__all__ = ["AgentWords", "ReadBefore", "RocpdPlaces", "join_files", "read_together", "suffixes"]
+__all__ = ["READ", "AgentWords", "ReadBefore", "RocpdPlaces", "join_files", "read_together", "suffixes"]
 
 
 # What rocprofv3's databases say of agents, which are devices here.
@@ -77,6 +77,7 @@ METADATA = re.compile(r"rocpd_metadata([0-9A-Za-z_]*)")
 NEWEST = {3: "3.0.5", 4: "4.1.0"}  # of the schemas that are known
 VERSION = re.compile(r"\d+(\.\d+)*")
 INTEGER = Type.INTEGER
+READ = (*COLUMNS, *(base for base in NEWER if base != "info_address_range"))
 TRACK_ROWS = dict.fromkeys(("id", *TRACK_COLUMNS), INTEGER)
 
 
@@ -98,10 +99,12 @@ class ReadTogether:
 
 @dataclass(frozen=True)
 class ReadBefore:
-    """One of several sets that were read at once."""
+    """One of several sets that were read at once; `is_plain` says that its file has nothing else."""
 
     together: ReadTogether
     number: int
+    suffix: str
+    is_plain: bool
 
     def has_repeated(self, base: str) -> bool:
         """Return whether a table has an id twice."""
@@ -115,19 +118,24 @@ class RocpdPlaces(TableData):
     """The process, devices and lanes of one set of tables."""
 
     def __init__(self, file: SqliteFile, suffix: str, before: ReadBefore | None = None) -> None:
-        super().__init__(file, tables_of(suffix))
+        is_checked = before is not None and before.is_plain
         self.suffix = suffix
+        super().__init__(file, is_checked)
         self._checked: set[str] = set()  # small tables whose ids were looked at
         with file.reading() if before is None else nullcontext():
             tags = self._read_listed("metadata", before)
             self.metadata = dict(zip(tags["tag"].tolist(), tags["value"].tolist(), strict=True))
             self.version = str(self.metadata.get("schema_version") or "3")
             self._refuse_unknown()
-            self.require(self.table_name("string"), "id", "string")
+            if not is_checked:
+                self.require(self.table_name("string"), "id", "string")
             self.processes = self._make_processes(
                 self._read_listed("info_node", before), self._read_listed("info_process", before)
             )
             self._places, self._number = self._find_places(before)
+
+    def list_event_tables(self) -> Sequence[EventTable]:
+        return tables_of(self.suffix)
 
     def _refuse_unknown(self) -> None:
         numbers = list(map(int, self.version.split("."))) if VERSION.fullmatch(self.version) else [0]
@@ -319,20 +327,46 @@ SMALL = (*LISTED, "sample", "memory_allocate")  # as a rule
 
 def join_files(files: Sequence[SqliteFile], keeps: bool = False) -> JoinedFiles:
     """Join databases of one set of tables each; see `JoinedFiles`."""
-    known: dict[int, str] = {}
+    known: list[str] = []
 
     def table_name(base: str, k: int) -> str:
-        if k not in known:
-            (known[k],) = suffixes(files[k])
+        if not known:
+            known.extend(suffix for (suffix,) in _suffixes_of_files(files))
         return f"rocpd_{base}{known[k]}"
 
     return JoinedFiles(files, table_name, keeps)
 
 
+def _suffixes_of_files(files: Sequence[SqliteFile]) -> list[list[str]]:
+    """Return what `suffixes` gives for every file; files that declare the same are looked at once."""
+    known: dict[int, list[str]] = {}
+    out = []
+    for file in files:
+        schema, key = file.schema, id(file.schema.declarations)
+        if key not in known:
+            known[key] = list(map(schema.marked, suffixes(file)))
+        out.append(list(map(schema.named, known[key])))
+    return out
+
+
+def is_plain(file: SqliteFile, suffix: str) -> bool:
+    """Return whether a file has one set of tables, with the columns that are needed, and nothing else."""
+    tables, known = file.tables, {f"rocpd_{base}{suffix}" for base in READ}
+    if suffixes(file) != [suffix] or file.schema.views or any(name not in known for name in tables):
+        return False
+    needed = {table.name: table.times_needed for table in tables_of(suffix)}
+    needed[f"rocpd_string{suffix}"] = ["id", "string"]
+    is_ours = any(f"rocpd_{base}{suffix}" in tables for base in ("info_node", "kernel_dispatch"))
+    return is_ours and all(file.has(name, *columns) for name, columns in needed.items() if name in tables)
+
+
 def read_together(joined: JoinedFiles) -> list[ReadBefore]:
     """Read the small tables of all files at once; empty if that cannot be done, or if a file has several sets of
     tables. Of a table that is not plain, the rows of every file are read by themselves."""
-    if isinstance(joined.pages, Slow) or any(len(suffixes(file)) != 1 for file in joined.files):
+    if isinstance(joined.pages, Slow):
+        return []
+    every = _suffixes_of_files(joined.files)
+    if any(len(some) != 1 for some in every):
         return []
     joined.read(SMALL)
     listed = {base: joined.all_rows(base, columns) for base, columns in LISTED.items()}
@@ -346,7 +380,9 @@ def read_together(joined: JoinedFiles) -> list[ReadBefore]:
     repeated = {base: have_repeated(rows.n, rows.cells["id"]) for base, rows in listed.items() if "id" in rows.cells}
     places = PlaceColumns(listed, used, lambda: listed["track"])
     together = ReadTogether(listed, repeated, places)
-    return [ReadBefore(together, number) for number in range(len(joined.files))]
+    firsts = {k: is_plain(joined.files[k], every[k][0]) for k in dict.fromkeys(joined.first_alike)}
+    plain = [firsts[k] for k in joined.first_alike]
+    return [ReadBefore(together, number, suffix, plain[number]) for number, (suffix,) in enumerate(every)]
 
 
 def _read_distinct(joined: JoinedFiles, bases: Sequence[str], columns: Sequence[str]) -> OwnedRows:
