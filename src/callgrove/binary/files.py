@@ -38,6 +38,7 @@ __all__ = [
     "Record",
     "Source",
     "open_regular",
+    "read_into",
     "size_of",
     "walk_folder",
 ]
@@ -218,6 +219,30 @@ def open_regular(path: Path, buffering: int = -1) -> io.BufferedReader:
     except BaseException:
         os.close(file)
         raise
+
+
+def read_into(path: Path, room: memoryview) -> tuple[int, os.stat_result]:
+    """Read a regular file into memory that the caller has, as far as it goes; return how many bytes there were, and
+    what the system says of the file. Of thousands of small files, nothing is made for each."""
+    file = os.open(path, OPENING)
+    try:
+        status = os.fstat(file)
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, "not a regular file", str(path))
+        n_read = 0
+        while n_read < len(room) and (n := _read_piece(file, room[n_read:])):
+            n_read += n
+        return n_read, status
+    finally:
+        os.close(file)
+
+
+def _read_piece(file: int, room: memoryview) -> int:
+    if hasattr(os, "readv"):
+        return os.readv(file, [room])
+    piece = os.read(file, len(room))  # not on this system
+    room[: len(piece)] = piece
+    return len(piece)
 
 
 def _open(path: Path) -> Buffer:

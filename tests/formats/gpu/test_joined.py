@@ -338,9 +338,9 @@ def test_files_are_fetched_while_those_before_them_are_opened(tmp_path: Path, mo
     def hint(descriptor: int, *_: int) -> None:
         events.append(("fetch", names[os.fstat(descriptor).st_ino]))
 
-    def read(path: Path, part: Any, head: bytes, fill: Any = joined_files._fill) -> str:
+    def read(path: Path, *how: Any, fill: Any = joined_files._fill) -> str:
         events.append(("read", path.name))
-        reason: str = fill(path, part, head)
+        reason: str = fill(path, *how)
         return reason
 
     monkeypatch.setattr(os, "posix_fadvise", hint)

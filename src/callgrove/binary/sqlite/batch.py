@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 
 from callgrove.arrays import ABSENT, Array, Ints
-from callgrove.binary.files import open_regular
+from callgrove.binary.files import read_into
 from callgrove.binary.sqlite.cells import MISSING, Cells, Type, absent, text_column
-from callgrove.binary.sqlite.database import CHANGED, SqliteFile, Version, version_of
+from callgrove.binary.sqlite.database import CHANGED, SqliteFile, Version, version_from, version_of
 from callgrove.binary.sqlite.pages import DEEPEST, INTERIOR, LEAF, PageError, PageFormat, Pages, check
 from callgrove.binary.sqlite.plan import BUNDLE_BYTES, Slow, decode, plan, plan_table
 from callgrove.binary.sqlite.records import NULL, Records
@@ -330,7 +330,15 @@ class JoinedFiles:
         return self._pages
 
     def _read(self) -> JoinedPages | Slow:
-        versions = [version_of(file.path) for file in self.files]
+        latest = [file.latest_version for file in self.files]
+        pages = self._read_versions(latest)
+        if pages != Slow(CHANGED):
+            return pages
+        now = [version_of(file.path) for file in self.files]
+        return pages if now == latest else self._read_versions(now)
+
+    def _read_versions(self, versions: Sequence[Version]) -> JoinedPages | Slow:
+        """Read the files, which must be of these versions."""
         facts = list(map(SqliteFile.facts, self.files, versions))
         page_format = plan(facts)
         if isinstance(page_format, Slow):
@@ -339,7 +347,7 @@ class JoinedFiles:
         self._buffer = self._take_memory(bounds[-1])
         for k, (file, version) in enumerate(zip(self.files, versions, strict=True)):
             part = self._buffer[bounds[k] : bounds[k + 1]]
-            if reason := _fill(file.path, part, facts[k].head):
+            if reason := _fill(file.path, part, facts[k].head, version):
                 self.give_back()
                 return Slow(reason)
             file.give(part, version)
@@ -382,11 +390,12 @@ class JoinedFiles:
         }
 
 
-def _fill(path: Path, part: Array, head: bytes) -> str:
-    """Read all bytes of a file, which must begin with `head`; return what went wrong, or an empty text."""
+def _fill(path: Path, part: Array, head: bytes, version: Version) -> str:
+    """Read all bytes of a file, which must be of a version and begin with `head`; return what went wrong, or an empty
+    text."""
     try:
-        with open_regular(path, 0) as stream:
-            n_read = stream.readinto(part.data)
+        n_read, status = read_into(path, part.data)
     except OSError as error:
         return str(error)
-    return "" if n_read == len(part) and part[: len(head)].tobytes() == head else CHANGED
+    is_same = version_from(status) == version and n_read == len(part)
+    return "" if is_same and part[: len(head)].tobytes() == head else CHANGED

@@ -30,6 +30,7 @@ from callgrove.errors import CorruptFile, InputError, NotRecognised
 __all__ = [
     "HEADER_BYTES",
     "MAGIC",
+    "UNFINISHED",
     "Declared",
     "KnownSchemas",
     "Schema",
@@ -307,6 +308,7 @@ def _is_real(type_: str) -> bool:
 
 MAGIC = b"SQLite format 3\0"
 HEADER_BYTES = 100
+UNFINISHED = ("-wal", "-journal")  # what lies beside a file that is not complete
 
 
 def header_problem(path: Path, head: bytes, size: int) -> InputError | None:
@@ -349,4 +351,4 @@ def is_unfinished(path: Path) -> bool:
     really = str(path)
     if os.path.islink(really):  # noqa: PTH114
         really = os.path.realpath(really)  # SQLite looks beside what a link leads to
-    return any(os.path.exists(really + ending) for ending in ("-wal", "-journal"))  # noqa: PTH110
+    return any(os.path.exists(really + ending) for ending in UNFINISHED)  # noqa: PTH110

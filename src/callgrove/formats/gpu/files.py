@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import stat
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -16,6 +17,7 @@ from itertools import islice
 from pathlib import Path
 
 from callgrove.binary.files import open_regular
+from callgrove.binary.sqlite.schema import UNFINISHED, is_unfinished
 from callgrove.errors import InputError, UsageError
 from callgrove.formats.writing.targets import FolderKind, PendingFile, PendingFolder
 
@@ -25,6 +27,7 @@ __all__ = [
     "INDEX",
     "candidates",
     "databases",
+    "find_unfinished",
     "names_of_files",
     "read_ahead",
     "write_index",
@@ -35,6 +38,7 @@ ENDINGS = (".db", ".rpd", ".sqlite", ".sqlite3")
 INDEX = "index.yaml"
 OTHERS = ("meta.db", "profile.db", "cct.db", "trace.db")  # what HPCToolkit calls its own, which may lie nearby
 OTHERS_MAGIC = b"HPCTOOLKIT"
+WORTH_LISTING = 64  # files of one folder
 MOST_LOOKED_AT = 4096  # entries of a folder that detection goes through
 _FOLDER = re.compile(r"""^\s*path:\s*["']?([^"'#]+?)["']?\s*$""", re.MULTILINE)
 _NAME = re.compile(r"""["']?([^"'#\[\],]+?\.(?:db|rpd|sqlite3?))["']?\s*(?=[,\]#]|$)""")
@@ -50,20 +54,64 @@ def names_of_files(paths: Iterable[Path]) -> list[list[Path]]:
     names_by_file: dict[str, list[Path]] = {}
     folders: dict[str, str] = {}  # and what they really are: many files lie in one
     for path in paths:
-        inside = _files_in_index(path) if path.name == INDEX else _inside(path) if path.is_dir() else [path]
+        mode = _mode(path)
+        is_file = stat.S_ISREG(mode) and path.name != INDEX
+        inside = [path] if is_file else _files_in_index(path) if path.name == INDEX else _list_files(path)
         for file in sorted(inside):
-            names_by_file.setdefault(_real_name(file, folders), []).append(file)
+            names_by_file.setdefault(_real_name(file, folders, is_file), []).append(file)
     return list(names_by_file.values())
 
 
-def _real_name(file: Path, known_folders: dict[str, str]) -> str:
+def _mode(path: Path) -> int:
+    """Return what kind of file there is, a link as such; 0 for none."""
+    try:
+        return os.lstat(path).st_mode
+    except OSError:
+        return 0
+
+
+def _list_files(path: Path) -> Iterable[Path]:
+    return _inside(path) if path.is_dir() else [path]
+
+
+def _real_name(file: Path, known_folders: dict[str, str], is_no_link: bool) -> str:
     """Return the path of a file without links, which may go round in circles. A folder is looked at once."""
     folder, name = os.path.split(file)
-    if name in ("", os.curdir, os.pardir) or os.path.islink(file):  # noqa: PTH114 - many files: no objects
+    if name in ("", os.curdir, os.pardir) or (not is_no_link and os.path.islink(file)):  # noqa: PTH114 - no objects
         return os.path.realpath(file)
     if folder not in known_folders:
         known_folders[folder] = os.path.realpath(folder)
     return f"{known_folders[folder]}{os.sep}{name}"
+
+
+def find_unfinished(files: Sequence[Path]) -> list[bool]:
+    """Return for each file whether there is a write-ahead log or a journal beside it. A folder of many files is listed
+    once, as asking for each takes long."""
+    places = [os.path.split(file) for file in files]
+    in_folder = Counter(folder for folder, _ in places)
+    listed = {folder: _list_doubtful(folder) for folder, n in in_folder.items() if n >= WORTH_LISTING}
+    doubtful = {folder: names for folder, names in listed.items() if names is not None}
+    return [
+        (folder not in doubtful or name in doubtful[folder]) and is_unfinished(file)
+        for file, (folder, name) in zip(files, places, strict=True)
+    ]
+
+
+def _list_doubtful(folder: str) -> set[str] | None:
+    """Return the names in a folder that something lies beside, and those of links, which lead elsewhere; None where it
+    cannot be listed."""
+    out: set[str] = set()
+    try:
+        with os.scandir(folder or os.curdir) as entries:
+            for entry in entries:
+                stem, mark, end = entry.name.rpartition("-")
+                if mark + end in UNFINISHED:
+                    out.add(stem)
+                if entry.is_symlink():
+                    out.add(entry.name)
+    except OSError:
+        return None
+    return out
 
 
 def read_ahead(paths: Iterable[Path]) -> None:
@@ -95,7 +143,7 @@ def _inside(folder: Path, most: int | None = None) -> Iterator[Path]:
             continue
         file = Path(entry.path)
         hidden = any(p.startswith(".") for p in file.parts[-2:])
-        if file.suffix in ENDINGS and file.is_file() and not hidden and not _is_of_hpctoolkit(file):
+        if file.suffix in ENDINGS and not hidden and entry.is_file() and not _is_of_hpctoolkit(file):
             yield file
 
 

@@ -22,7 +22,15 @@ from callgrove.execute import IN_PROCESS
 from callgrove.formats.events.checks import find_problems
 from callgrove.formats.events.experiment import experiment_of
 from callgrove.formats.gpu.event_tables import TableData
-from callgrove.formats.gpu.files import ENDINGS, INDEX, candidates, databases, names_of_files, read_ahead
+from callgrove.formats.gpu.files import (
+    ENDINGS,
+    INDEX,
+    candidates,
+    databases,
+    find_unfinished,
+    names_of_files,
+    read_ahead,
+)
 from callgrove.formats.interface import Field, Grade, Match, Problem, ReadOptions, WriteOptions
 from callgrove.model.experiment import Experiment, InputWarning, Severity
 from callgrove.model.study.series import Study
@@ -45,7 +53,8 @@ REFUSED = {  # by names of tables: what else profilers put into SQLite
 Opened = Sequence[TableData] | InputError | None
 
 
-Task = tuple["GpuFormat", SqliteCache, Sequence[tuple[Path, Path]], Sequence[Path]]
+Named = tuple[Path, Path, bool]  # where a file lies, what the user calls it, and whether it may still be written
+Task = tuple["GpuFormat", SqliteCache, Sequence[Named], Sequence[Path]]
 
 
 def _open_data_sets(task: Task) -> list[Opened]:
@@ -55,9 +64,9 @@ def _open_data_sets(task: Task) -> list[Opened]:
     format_, cache, paths, wanted_next = task
     read_ahead(wanted_next)
     out: list[SqliteFile | Opened] = []
-    for path, named in paths:
+    for path, named, live in paths:
         try:
-            file = SqliteFile.unread(named if named.exists() else path, cache)
+            file = SqliteFile.unread(named if named is path or named.exists() else path, cache, live)
             out.append(None if file.live else file)
         except InputError as error:
             out.append(error)
@@ -125,7 +134,8 @@ class GpuFormat:
         files = [names_of_file[0] for names_of_file in names]
         skipped = [_warn_named_again(names_of_file) for names_of_file in names if len(names_of_file) > 1]
         workers = options.workers if len(files) > 1 else IN_PROCESS
-        named = [(path.absolute(), path) for path in files]
+        absolute = [path if path.is_absolute() else path.absolute() for path in files]
+        named = list(zip(absolute, files, find_unfinished(files), strict=True))
         sizes = [size_of(path) for path in files]
         together = bundles(sizes, BUNDLE_BYTES)
         small = [[named[k][0] for k in range(*some) if sizes[k] <= BUNDLE_BYTES] for some in together]
