@@ -180,11 +180,12 @@ class Schema:
     """The tables of one file, from the rows of its own table of tables: type, name, table, root page, SQL text.
 
     Views, virtual tables and generated columns are left out: these run code that the file brings. `guid` is what marks
-    stand for in the names of `declarations`, spelled in two ways; files that differ in it alone share these.
+    stand for in the names of `declarations`, spelled in two ways; files that differ in it alone share these. The marks
+    belong to the schema: another process, to which it may be sent, has others.
     """
 
     def __init__(self, declarations: Declarations, guid: tuple[str, str] | None = None) -> None:
-        self.declarations, self._guid = declarations, guid
+        self.declarations, self._guid, self._marks = declarations, guid, MARKS
 
     @classmethod
     def of_rows(cls, rows: Sequence[Row], connect: Connect, others: KnownSchemas) -> Schema:
@@ -223,13 +224,13 @@ class Schema:
         """Return a name as the declarations have it."""
         if self._guid is None:
             return name
-        return name.replace(self._guid[0], MARKS[0]).replace(self._guid[1], MARKS[1])
+        return name.replace(self._guid[0], self._marks[0]).replace(self._guid[1], self._marks[1])
 
     def named(self, marked: str) -> str:
         """Return a name of the declarations as it is in the file."""
         if self._guid is None:
             return marked
-        return marked.replace(MARKS[0], self._guid[0]).replace(MARKS[1], self._guid[1])
+        return marked.replace(self._marks[0], self._guid[0]).replace(self._marks[1], self._guid[1])
 
     @property
     def tables(self) -> Mapping[str, tuple[str, ...]]:
