@@ -174,6 +174,10 @@ class SqliteFile:
         is_known = "schema" in self.__dict__ or self._pages is not None or self._found_tables is not None
         return is_known and self._version != version_of(self.path)
 
+    def is_as_read(self) -> bool:
+        """Return whether the file is the one that was read last."""
+        return self._given is not None or (not self.live and self._version == version_of(self.path))
+
     def _rest(self) -> None:
         """Give back what keeps the file open, and what the file read before still has in memory."""
         if self._connection is not None:

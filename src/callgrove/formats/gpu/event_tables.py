@@ -214,6 +214,9 @@ class TableData(ABC):
     @cached_property
     def counts(self) -> dict[str, int]:
         """Return the number of rows of every event table."""
+        return self.count_tables()
+
+    def count_tables(self) -> dict[str, int]:
         with self._file.reading():
             return {table.name: self._count(table) for table in self._tables}
 

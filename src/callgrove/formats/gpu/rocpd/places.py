@@ -31,6 +31,7 @@ from callgrove.formats.gpu.rocpd.tables import (
     ON_DEVICE,
     ON_THREADS,
     PLACE_COLUMNS,
+    TABLES,
     TRACK,
     TRACK_COLUMNS,
     tables_of,
@@ -90,11 +91,12 @@ def suffixes(file: SqliteFile) -> list[str]:
 @dataclass(frozen=True)
 class ReadTogether:
     """What opening takes of several sets, read at once: the tables that list things, which of these have an id twice in
-    a set, and the places that they come to."""
+    a set, the places that they come to, and how many events each table has, where all of them can be counted."""
 
     listed: Mapping[str, OwnedRows]
     repeated: Mapping[str, Bools]
     places: PlaceColumns
+    n_events: Mapping[str, Ints]
 
 
 @dataclass(frozen=True)
@@ -133,9 +135,18 @@ class RocpdPlaces(TableData):
                 self._read_listed("info_node", before), self._read_listed("info_process", before)
             )
             self._places, self._number = self._find_places(before)
+            self._n_events = {} if before is None else before.together.n_events
 
     def list_event_tables(self) -> Sequence[EventTable]:
         return tables_of(self.suffix)
+
+    def count_tables(self) -> dict[str, int]:
+        """Return the number of rows of every event table, as it was when the file was opened unless it was changed."""
+        if not self._n_events or not self._file.is_as_read():
+            return super().count_tables()
+        tables = self._tables_of_file
+        n = {self.table_name(base): int(n[self._number]) for base, n in self._n_events.items()}
+        return {name: n_rows for name, n_rows in n.items() if name in tables}
 
     def _refuse_unknown(self) -> None:
         numbers = list(map(int, self.version.split("."))) if VERSION.fullmatch(self.version) else [0]
@@ -379,7 +390,9 @@ def read_together(joined: JoinedFiles) -> list[ReadBefore]:
         listed["track"] = joined.all_rows("track", TRACK_ROWS)
     repeated = {base: have_repeated(rows.n, rows.cells["id"]) for base, rows in listed.items() if "id" in rows.cells}
     places = PlaceColumns(listed, used, lambda: listed["track"])
-    together = ReadTogether(listed, repeated, places)
+    counted = {base: joined.n_rows(base) for base in TABLES}
+    n_events = {base: n for base, n in counted.items() if not isinstance(n, Slow)}
+    together = ReadTogether(listed, repeated, places, n_events if len(n_events) == len(TABLES) else {})
     firsts = {k: is_plain(joined.files[k], every[k][0]) for k in dict.fromkeys(joined.first_alike)}
     plain = [firsts[k] for k in joined.first_alike]
     return [ReadBefore(together, number, suffix, plain[number]) for number, (suffix,) in enumerate(every)]
