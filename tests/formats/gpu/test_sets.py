@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from callgrove.binary.sqlite.schema import is_unfinished
 from callgrove.cli.main import main
 from callgrove.errors import UsageError
-from callgrove.formats.gpu.files import names_of_files
+from callgrove.formats.gpu.files import WORTH_LISTING, find_unfinished, names_of_files
 from callgrove.formats.interface import LossReport, ReadOptions, WriteOptions
 from callgrove.formats.registry import load, open_path
 from callgrove.formats.writing.transfer import write_experiment
@@ -408,3 +410,34 @@ def test_one_file_under_other_names_of_its_folder(tmp_path: Path, monkeypatch: p
     names = [Path("out_0x.db"), Path("../link/out_0x.db"), tmp_path / "link" / "out_1x.db", data / "out_1x.db"]
     assert [len(same) for same in names_of_files(names)] == [2, 2]
     assert opened(*names).traces.n_spans == sum(len(own.events) for own in runs)
+
+
+def test_what_lies_beside_the_files_of_a_large_folder(tmp_path: Path) -> None:
+    """The folder is listed once; links lead to what may have a log elsewhere."""
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "open.db").touch()
+    (elsewhere / "open.db-wal").touch()
+    folder = tmp_path / "run"
+    folder.mkdir()
+    files = [folder / f"{k}.db" for k in range(WORTH_LISTING)]
+    for file in files[:-2]:
+        file.touch()
+    files[-1].symlink_to(elsewhere / "open.db")
+    (folder / "3.db-journal").touch()
+    (folder / "5.db-wal").touch()
+    (folder / "7.db-other").touch()
+    for some in (files, files[:10], [*files, elsewhere / "open.db"]):
+        assert find_unfinished(some) == [is_unfinished(file) for file in some]
+    assert [k for k, unfinished in enumerate(find_unfinished(files)) if unfinished] == [3, 5, WORTH_LISTING - 1]
+
+
+def test_a_folder_that_cannot_be_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = [tmp_path / f"{k}.db" for k in range(WORTH_LISTING)]
+    (tmp_path / "3.db-wal").touch()
+
+    def refuse(_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    assert [k for k, unfinished in enumerate(find_unfinished(files)) if unfinished] == [3]
