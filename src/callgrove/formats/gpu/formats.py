@@ -25,6 +25,7 @@ from callgrove.formats.gpu.event_tables import TableData
 from callgrove.formats.gpu.files import (
     ENDINGS,
     INDEX,
+    Listings,
     candidates,
     databases,
     find_unfinished,
@@ -103,7 +104,7 @@ class GpuFormat:
         """
         has_index = (source.folder / INDEX).is_file()
         reasons, strangers, grade = [], 0, Grade.EXACT if has_index else Grade.STRONG
-        for path in candidates(source.folder, LOOKED_AT):
+        for path in candidates(source.folder, LOOKED_AT, _listings_of(source)):
             if not _is_sqlite(path):
                 strangers += 1
             elif reason := self._reason(source, path):
@@ -130,12 +131,12 @@ class GpuFormat:
     def _experiment(self, source: Source, options: ReadOptions) -> Experiment:
         datasets: list[TableData] = []
         cache = _cache_of(source)
-        names = names_of_files(source.paths)
+        names = names_of_files(source.paths, _listings_of(source))
         files = [names_of_file[0] for names_of_file in names]
         skipped = [_warn_named_again(names_of_file) for names_of_file in names if len(names_of_file) > 1]
         workers = options.workers if len(files) > 1 else IN_PROCESS
         absolute = [path if path.is_absolute() else path.absolute() for path in files]
-        named = list(zip(absolute, files, find_unfinished(files), strict=True))
+        named = list(zip(absolute, files, find_unfinished(files, _listings_of(source)), strict=True))
         sizes = [size_of(path) for path in files]
         together = bundles(sizes, BUNDLE_BYTES)
         small = [[named[k][0] for k in range(*some) if sizes[k] <= BUNDLE_BYTES] for some in together]
@@ -214,6 +215,11 @@ class GpuFormat:
 def _cache_of(source: Source) -> SqliteCache:
     """Return what all databases of a source share, from those who recognise it to those who read it."""
     return source.keep(SqliteCache, SqliteCache)
+
+
+def _listings_of(source: Source) -> Listings:
+    """Return what lies in the folders of a source, for all who look into them."""
+    return source.keep(Listings, Listings)
 
 
 def _warn_named_again(names: Sequence[Path]) -> InputWarning:
