@@ -260,11 +260,10 @@ class JoinedFiles:
             return rows
         return OwnedRows.join([file.table(self._table_name(key, k), columns) for k, file in enumerate(self.files)])
 
-    def has(self, key: str, column: str) -> bool:
-        """Return whether a table has a column in any file."""
-        return any(
-            column in self.files[k].tables.get(self._table_name(key, k), ()) for k in dict.fromkeys(self.first_alike)
-        )
+    def columns(self, key: str) -> set[str]:
+        """Return the columns that a table has in any file."""
+        named = [(k, self._table_name(key, k)) for k in dict.fromkeys(self.first_alike)]
+        return {column for k, name in named for column in self.files[k].tables.get(name, ())}
 
     @cached_property
     def first_alike(self) -> list[int]:

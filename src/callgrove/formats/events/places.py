@@ -302,6 +302,7 @@ def _number_threads(lanes: LaneColumns) -> Ints:
 # Devices of one number in one process are one place.
 
 KINDS = ("node", "process", "device", PROFILER, "thread")
+GUID = re.compile(r"[0-9A-Za-z_-]+")
 NODE_PLACE, PROCESS_PLACE, DEVICE_PLACE, PROFILER_PLACE, LEAF = range(len(KINDS))
 
 
@@ -401,7 +402,7 @@ def _describe_process(process: Process) -> Mapping[str, str]:
         "pid": str(process.pid),
         "command": process.command,
         "hostname": process.host,
-        "guid": PurePath(process.uid).name,  # some readers make it of a path
+        "guid": process.uid if GUID.fullmatch(process.uid) else PurePath(process.uid).name,  # some make it of a path
     }
 
 

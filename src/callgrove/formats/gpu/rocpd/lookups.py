@@ -80,7 +80,9 @@ class OwnedTables:
 
     def columns(self, base: str) -> set[str]:
         """Return the columns that a table has in any data set."""
-        every = {d.file.tables.get(d.table_name(base), ()) for d in self.datasets}  # equal ones as a rule
+        if self._joined is not None:
+            return self._joined.columns(base)
+        every = {d.file.tables.get(d.table_name(base), ()) for d in self.datasets}
         return {name for columns in every for name in columns}
 
 

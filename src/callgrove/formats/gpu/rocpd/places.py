@@ -402,7 +402,8 @@ def _read_distinct(joined: JoinedFiles, bases: Sequence[str], columns: Sequence[
     """Return the different combinations of some columns in tables of each file."""
     parts = []
     for base in bases:
-        stored = [name for name in columns if joined.has(base, name)]  # an absent column has one value
+        known = joined.columns(base)
+        stored = [name for name in columns if name in known]  # an absent column has one value
         rows = joined.all_rows(base, dict.fromkeys(stored or columns, INTEGER))
         different, _ = distinct_rows(rows.owner, *(rows.cells[name] for name in stored))
         cells = dict(zip(stored, different[1:], strict=True))
