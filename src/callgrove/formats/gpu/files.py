@@ -164,8 +164,13 @@ def _inside(folder: Path, listings: Listings, most: int | None = None) -> Iterat
             continue
         file = Path(entry.path)
         hidden = any(p.startswith(".") for p in file.parts[-2:])
-        if file.suffix in ENDINGS and not hidden and entry.is_file() and not _is_of_hpctoolkit(file):
+        if file.suffix in ENDINGS and not hidden and _leads_to_file(entry, file) and not _is_of_hpctoolkit(file):
             yield file
+
+
+def _leads_to_file(entry: os.DirEntry[str], file: Path) -> bool:
+    """Return whether an entry is a file, as the listing says, or a link to one, and not in a circle."""
+    return file.is_file() if entry.is_symlink() else entry.is_file()
 
 
 def _walk(folder: Path, listings: Listings) -> Iterator[os.DirEntry[str]]:
