@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from callgrove.arrays import Bools, Ints
-from callgrove.binary.files import FileBytes
+from callgrove.binary.files import CheckedFile
 
 __all__ = ["Touched", "watched"]
 
@@ -54,14 +54,14 @@ class Touched:
 def watched() -> Iterator[Touched]:
     """What is asked of any file meanwhile."""
     touched = Touched()
-    check = FileBytes.check
+    check = CheckedFile.check
 
-    def noting(self: FileBytes, offset: int, size: int, section: str) -> None:
+    def noting(self: CheckedFile, offset: int, size: int, section: str) -> None:
         check(self, offset, size, section)
         touched.add(self.path, int(offset), int(size))
 
-    FileBytes.check = noting  # type: ignore[method-assign]
+    CheckedFile.check = noting  # type: ignore[method-assign]
     try:
         yield touched
     finally:
-        FileBytes.check = check  # type: ignore[method-assign]
+        CheckedFile.check = check  # type: ignore[method-assign]

@@ -189,7 +189,7 @@ def distinct_rows(*columns: Array) -> tuple[Ints, Ints]:
         latest = np.full(size, ABSENT, np.int64)
         latest[keys] = np.arange(len(keys))
         used = latest >= 0
-        number, rows = (np.cumsum(used) - 1)[keys], latest[used]
+        number, rows = (np.cumsum(used) - 1).take(keys), latest[used]
     else:
         _, rows, number = np.unique(keys, return_index=True, return_inverse=True)
     return np.stack([column[rows].astype(np.int64) for column in columns]), number.reshape(-1)
@@ -277,7 +277,7 @@ class Directory:
         if self._table is not None:
             n = len(self._table) - 1
             place = (keys - self._low).view(np.uint64)  # what lies below wraps around to far above
-            return self._table[np.minimum(place, np.uint64(n)).view(np.int64)]
+            return self._table.take(np.minimum(place, np.uint64(n)).view(np.int64))
         place = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
         return np.where(self._keys[place] == keys, self._numbers[place], ABSENT)
 

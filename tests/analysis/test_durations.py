@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callgrove.analysis import summary_sections as durations
-from callgrove.analysis.summary_sections import Durations
+from callgrove.analysis import durations
+from callgrove.analysis.durations import Durations
 
 ROWS = st.lists(st.tuples(st.integers(0, 3), st.integers(-5, 30)), max_size=40)
 
@@ -98,3 +98,32 @@ def test_durations_in_cells_are_those_that_are_sorted(monkeypatch: pytest.Monkey
     for name in ("group", "count", "total", "mean", "median", "minimum", "maximum", "std", "p95"):
         assert getattr(found[0], name).tolist() == getattr(found[1], name).tolist(), name
     assert found[0].count.sum() == 40_000
+
+
+@pytest.mark.parametrize("n_cells", [0, 4])
+def test_groups_that_are_complete_keep_no_durations(monkeypatch: pytest.MonkeyPatch, n_cells: int) -> None:
+    """Their statistics are the same to the bit; memory is that of the groups that may still grow."""
+    monkeypatch.setattr(durations, "MOST_BINNED", n_cells)
+    monkeypatch.setattr(durations, "COMPACT_ROWS", 500)
+    random = np.random.default_rng(6)
+    forgetful, whole, most = Durations(), Durations(), 0
+    for part in range(60):
+        group = 3 * (part // 2) + random.integers(0, 3, 200)  # two parts each have the same groups
+        duration = random.integers(-5, 2**40, 200)
+        for either in (forgetful, whole):
+            some = Durations()
+            some.add(group, duration)
+            either.merge(some)
+        if part % 2:
+            forgetful.complete(sorted(set(group.tolist())))
+        most = max(most, forgetful._n_waiting)
+    assert most < 2500  # what waits before it is put together, and groups that may be counted in cells
+    assert whole._n_waiting > 4 * most
+    again = Durations()
+    again.merge(pickle.loads(pickle.dumps(forgetful)), np.arange(90)[::-1])
+    found, want, renumbered = forgetful.statistics(), whole.statistics(), again.statistics()
+    assert want.group.tolist() == list(range(90))
+    for name in ("group", "count", "total", "mean", "median", "minimum", "maximum", "std", "p95"):
+        assert getattr(found, name).tolist() == getattr(want, name).tolist(), name
+        if name != "group":
+            assert getattr(renumbered, name).tolist() == getattr(want, name)[::-1].tolist(), name

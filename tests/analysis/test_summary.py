@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import statistics
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +13,10 @@ import numpy as np
 import pytest
 
 from bench.gpu_databases import GpuShape, make_gpu_database, truth
+from callgrove.analysis import durations, summary
 from callgrove.analysis.summary import summarise, table, tables
-from callgrove.analysis.summary_sections import By, Summary, WindowMode
+from callgrove.analysis.summary_parts import Task
+from callgrove.analysis.summary_sections import By, Places, Summary, WindowMode
 from callgrove.arrays import Array
 from callgrove.errors import UsageError
 from callgrove.execute import Engine, executor
@@ -21,7 +25,7 @@ from callgrove.formats.registry import open_paths
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.experiment import Experiment
 from callgrove.model.profiles import DEFAULT_ID_NAMES, Interpretation, ProfileKind
-from callgrove.model.traces.events import ArraySpans, Counters, SideTable, SpanKind, Window
+from callgrove.model.traces.events import ArraySpans, Counters, SideTable, SpanKind, Traces, Window
 from callgrove.model.traces.windows import marker_window
 from tests.formats.gpu.gpu_databases import Run, write_rocpd
 
@@ -367,3 +371,43 @@ def test_stored_truth(shared: Path) -> None:
         for name, (count, total, low, high) in process["top"].items():
             (row,) = [r for r in found if r["rank"] == rank and r["name"] == name]
             assert (row["count"], row["total_ns"], row["min_ns"], row["max_ns"]) == (count, total, low, high), name
+
+
+# -- ranks that are complete -------------------------------------------------------------------------------------------
+
+
+def test_what_ranks_took_is_the_same_when_it_is_finished_early(
+    experiment: Experiment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    want = list(table(summarise(experiment, (By.RANK, By.AGENT))).rows())
+    for name, value in (("COMPACT_ROWS", 10), ("MOST_BINNED", 0)):
+        monkeypatch.setattr(durations, name, value)
+    monkeypatch.setattr(summary, "BUNDLE_BYTES", 1)  # a part for each file
+    early = summarise(experiment, (By.RANK, By.AGENT))
+    assert early.durations._finished
+    assert list(table(early).rows()) == want
+
+
+@pytest.mark.parametrize(
+    ("ranks", "ending"),
+    [
+        ([[0, 1], [2]], [[0, 1], [2]]),
+        ([[0, 1], [1, 2], [0]], [[], [1, 2], [0]]),
+        ([[-1], [-1, 3], []], [[], [-1, 3], []]),
+        ([], []),
+    ],
+)
+def test_a_rank_ends_with_its_last_part(ranks: list[list[int]], ending: list[list[int]]) -> None:
+    tasks = [task_of(some) for some in ranks]
+    counters = replace(task_of(range(5)), traces=Traces())  # counters of all profiles have no durations
+    assert summary._ranks_that_end([*tasks, counters]) == [*ending, []]
+    chosen = replace(task_of([4, 5, 6]), profiles=np.array([1]))
+    assert summary._ranks_that_end([chosen, *tasks])[0] == [5]
+
+
+def task_of(ranks: Sequence[int]) -> Task:
+    """A part whose profiles have these ranks."""
+    nothing = np.zeros(len(ranks), np.int64)
+    spans = in_memory([(SpanKind.KERNEL, "k", 0, 1)]).traces.spans_backend
+    places = Places(nothing.astype(np.int32), np.array(ranks, np.int64), nothing, nothing, nothing)
+    return Task(Traces(spans_backend=spans), None, places, None)

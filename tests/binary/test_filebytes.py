@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from callgrove.binary import files as filebytes
-from callgrove.binary.files import FileBytes
+from callgrove.binary.files import CheckedFile, FileBytes
 from callgrove.errors import CorruptFile, InputError
 
 CONTENT = bytes(range(64))
@@ -48,19 +48,23 @@ def test_nothing_is_copied_or_writable(file: FileBytes) -> None:
         assert not view.flags.owndata
 
 
-READS: dict[str, Callable[[FileBytes, int, int], object]] = {
+READS_OF_ANY: dict[str, Callable[[CheckedFile, int, int], object]] = {
     "array": lambda f, count, offset: f.array("<u8", count, offset, "values"),
-    "strided": lambda f, count, offset: f.read_strided(PAIR, 8, count, offset, "values"),
     "copy": lambda f, count, offset: f.copy(offset, count, "values"),
     "check": lambda f, count, offset: f.check(offset, count, "values"),
 }
+READS: dict[str, Callable[[FileBytes, int, int], object]] = {
+    **READS_OF_ANY,
+    "strided": lambda f, count, offset: f.read_strided(PAIR, 8, count, offset, "values"),
+}
+OUTSIDE = [
+    *((65, 0), (1, 64), (1, 1 << 40), (-1, 0), (1, -8)),
+    *((2**61, 0), (2**64 - 1, 8), (2**61, 2**63), (1, 2**64 - 8)),
+]
 
 
 @pytest.mark.parametrize("read", READS)
-@pytest.mark.parametrize(
-    ("count", "offset"),
-    [(65, 0), (1, 64), (1, 1 << 40), (-1, 0), (1, -8), (2**61, 0), (2**64 - 1, 8), (2**61, 2**63), (1, 2**64 - 8)],
-)
+@pytest.mark.parametrize(("count", "offset"), OUTSIDE)
 @pytest.mark.parametrize("plain", [True, False], ids=["plain", "NumPy"])
 def test_what_lies_outside_is_corrupt(file: FileBytes, read: str, count: int, offset: int, plain: bool) -> None:
     """NumPy's numbers wrap around: 2^61 items of 8 bytes are 0 bytes, and 2^64 - 8 plus 8 is the file's start."""

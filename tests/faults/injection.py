@@ -48,7 +48,20 @@ WRITES = ("write", "pwrite64", "writev", "ftruncate", "fallocate", "copy_file_ra
 NAMES = ("rename", "renameat", "renameat2", "mkdir", "mkdirat", "link", "linkat", "symlink", "symlinkat")
 REMOVALS = ("unlink", "unlinkat", "rmdir")
 CHANGES = (*WRITES, *NAMES, *REMOVALS, "openat", "fsync", "fdatasync", "close", "chmod", "fchmod", "utimensat")
-READS = ("openat", "read", "pread64", "readv", "preadv", "newfstatat", "fstat", "statx", "getdents64", "mmap", "lseek")
+READS = (
+    "openat",
+    "read",
+    "pread64",
+    "readv",
+    "preadv",
+    "preadv2",
+    "newfstatat",
+    "fstat",
+    "statx",
+    "getdents64",
+    "mmap",
+    "lseek",
+)
 CREATES = re.compile(r"O_(CREAT|TRUNC|WRONLY|RDWR|TMPFILE)")
 KILL, STOP = "SIGKILL", "SIGSTOP"
 INTERNAL = 99  # the exit code of a child in which something escaped

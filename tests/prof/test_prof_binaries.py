@@ -15,7 +15,7 @@ from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.contexts import ContextKind, Relation
 from callgrove.prof.binaries import binary_chains
 from callgrove.prof.binary_names import demangle
-from callgrove.prof.nodes import ScopeChains, ScopeTable
+from callgrove.prof.contexts import ScopeChains, ScopeTable
 from tests.formats.hpcrun.hpcrun_bytes import File04
 from tests.prof.making import MAIN, measured, nodes
 from tests.requirements import need

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from callgrove.model.metrics import Scope
 from callgrove.prof.gpu_samples import Templates
-from callgrove.prof.nodes import CODE, Flavour, RawTree, place_of
+from callgrove.prof.nodes import CODE, Flavour, Forest, RawTree, place_of
 from callgrove.prof.second_pass import Cells, MetricPlan, Plan, load, plain_layout, propagate
 
 Tree = list[tuple[int, int, int]]  # parent, place, offset
@@ -47,13 +47,13 @@ def paths_of(tree: RawTree) -> list[tuple[tuple[int, int], ...]]:
 @given(st.lists(trees(), min_size=1, max_size=4))
 def test_merging_in_any_order_gives_the_same_tree(given_trees: list[Tree]) -> None:
     modules = ("/a", "/b")
-    whole = RawTree.of(modules, [columns(tree) for tree in given_trees])
+    whole = RawTree.of(modules, Forest.of([columns(tree) for tree in given_trees]))
     assert set(paths_of(whole)) == {path for tree in given_trees for path in paths(tree)}
     assert len(set(paths_of(whole))) == len(whole)
     for order in (given_trees, given_trees[::-1]):
-        merged = RawTree.of(modules, [columns(order[0])])
+        merged = RawTree.of(modules, Forest.of([columns(order[0])]))
         for tree in order[1:]:
-            merged = merged.merge_with(RawTree.of(modules, [columns(tree)]))
+            merged = merged.merge_with(RawTree.of(modules, Forest.of([columns(tree)])))
         for name in ("parent", "region", "place", "offset"):
             assert np.array_equal(getattr(merged, name), getattr(whole, name))
     for tree in given_trees:
@@ -63,8 +63,9 @@ def test_merging_in_any_order_gives_the_same_tree(given_trees: list[Tree]) -> No
 
 def test_modules_are_numbered_anew_when_trees_meet() -> None:
     root = (-1, CODE, 1)
-    left = RawTree.of(("/b",), [columns([root, (0, place_of(0), 7)])])
-    right = RawTree.of(("/a", "/b"), [columns([root, (0, place_of(0), 7), (0, place_of(1, is_bare=True), 7)])])
+    left = RawTree.of(("/b",), Forest.of([columns([root, (0, place_of(0), 7)])]))
+    two = [root, (0, place_of(0), 7), (0, place_of(1, is_bare=True), 7)]
+    right = RawTree.of(("/a", "/b"), Forest.of([columns(two)]))
     both = left.merge_with(right)
     assert both.modules == ("/a", "/b")
     assert set(paths_of(both)) == {

@@ -20,7 +20,7 @@ from callgrove.model.builder import ExperimentBuilder
 from callgrove.prof import binaries
 from callgrove.prof.binaries import CACHE_MAGIC, NameCache, binary_chains
 from callgrove.prof.binary_names import BinaryNames, Symbol, UnitNames, units_of
-from callgrove.prof.nodes import ScopeTable
+from callgrove.prof.contexts import ScopeTable
 from callgrove.user_cache import cache_folder
 from tests.exhaustive import try_examples
 from tests.formats.hpcrun.hpcrun_bytes import File04

@@ -20,7 +20,8 @@ The modules, in the order to read them:
     method_results.py    what the library's methods return: tables with titles and notes
     summary.py           what a traced run did: `summary`
     messages.py          messages between processes, and collective operations
-    summary_sections.py  what a summary is made of: sections, divisions, sums, statistics of durations
+    summary_sections.py  what a summary is made of: sections, divisions, sums
+    durations.py         exact statistics of durations, gathered in parts
     summary_parts.py     the summary of one part of a trace
     devices.py           how devices were used: busy, overlapping, idle and why
     timeline/            what went on in a window of time, exactly: `timeline`

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from callgrove.analysis.durations import Statistics
 from callgrove.analysis.messages import MessageSums
 from callgrove.analysis.summary_parts import Task, of_part
 from callgrove.analysis.summary_sections import (
@@ -29,7 +30,6 @@ from callgrove.analysis.summary_sections import (
     MemoryPeak,
     Places,
     Sizes,
-    Statistics,
     Summary,
     WindowMode,
 )
@@ -74,9 +74,29 @@ def summarise(
     every = _tasks(experiment, tuple(by), window, mode, profiles)
     tasks = [replace(task, with_devices=asked, ignore_digits=ignore_digits) for task in every]
     parts = map(of_part, tasks) if len(tasks) < 2 else workers.map(of_part, tasks, label="summing up")
-    for part in parts:
+    for part, ranks in zip(parts, _ranks_that_end(tasks), strict=True):
         total.merge(part)
+        total.complete(ranks)
     return total
+
+
+def _ranks_that_end(tasks: Sequence[Task]) -> list[list[int]]:
+    """Return for each task the ranks that no later one has; -1 for those without a number."""
+    ending: list[list[int]] = [[] for _ in tasks]
+    seen: set[int] = set()
+    for number in reversed(range(len(tasks))):
+        new = _ranks_of(tasks[number]) - seen
+        ending[number] = sorted(new)
+        seen |= new
+    return ending
+
+
+def _ranks_of(task: Task) -> set[int]:
+    """Return the ranks whose spans a task adds up."""
+    if task.traces.spans_backend is None:
+        return set()
+    rank = task.places.rank
+    return set(np.unique(rank if task.profiles is None else rank[task.profiles]).tolist())
 
 
 def _tasks(

@@ -3,6 +3,7 @@
 The modules, in the order to read them:
 
     files.py      one memory-mapped file, every access checked; parts of files; what a user points at
+    reading.py    files read piece by piece into memory that is kept
     file_states.py  files as they were: whether one was replaced, removed, added, or is still being written
     archives.py   the members of a tar archive; compressed bytes, never inflated beyond a limit
     compressed.py gzip, zstd and others as streams, never inflated beyond a limit

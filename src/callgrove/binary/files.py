@@ -1,7 +1,8 @@
 """Files whose every access is checked: one file, parts of files, and what a user points at (a file, a folder or
 several).
 
-Files are mapped into memory; small ones are read at once, which is faster where there are thousands.
+Files are mapped into memory; small ones are read at once, which is faster where there are thousands. Who goes through
+many files piece by piece reads them into memory that is kept (reading.py).
 
 A count or an offset that a file announces is compared with the size of the file before anything is allocated,
 so a damaged or hostile file costs an error and not memory. Numbers read from a file may come as NumPy's, which wrap
@@ -16,8 +17,9 @@ import io
 import mmap
 import os
 import stat
+import weakref
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
@@ -32,11 +34,15 @@ from callgrove.errors import CorruptFile, InputError, UsageError
 __all__ = [
     "HEAD_BUDGET",
     "LEAST_HEAD",
+    "CheckedFile",
     "FileBytes",
     "FilePart",
     "IdMap",
+    "ReadableBytes",
     "Record",
     "Source",
+    "cannot_be_read",
+    "open_number",
     "open_regular",
     "read_into",
     "size_of",
@@ -56,7 +62,36 @@ Record = np.void
 Buffer = bytes | mmap.mmap
 
 
-class FileBytes:
+class CheckedFile:
+    """What all ways to read one file share: nothing outside of it is asked for."""
+
+    path: Path
+    size: int
+    bytes_viewed = 0
+
+    def check(self, offset: int, size: int, section: str) -> None:
+        """Raise unless `size` bytes at `offset` lie inside the file."""
+        offset, size = int(offset), int(size)
+        if offset < 0 or size < 0 or offset + size > self.size:
+            raise CorruptFile(
+                self.path,
+                section,
+                offset=offset,
+                expected=f"{size} bytes",
+                found=f"a file that ends at byte {self.size}",
+                remedy="the file is truncated or damaged",
+            )
+
+    def array(self, dtype: npt.DTypeLike, count: int, offset: int, section: str) -> npt.NDArray[Any]:
+        """Return `count` items of `dtype` at `offset`."""
+        raise NotImplementedError
+
+    def copy(self, offset: int, size: int, section: str) -> bytes:
+        """Return a copy of `size` bytes."""
+        return self.array(np.uint8, size, offset, section).tobytes()
+
+
+class FileBytes(CheckedFile):
     """Checked views into one file. The arrays it gives are read-only views; nothing is copied."""
 
     def __init__(self, path: Path) -> None:
@@ -75,21 +110,7 @@ class FileBytes:
         self._buffer: Buffer = buffer
         self.size = len(buffer)
 
-    def check(self, offset: int, size: int, section: str) -> None:
-        """Raise unless `size` bytes at `offset` lie inside the file."""
-        offset, size = int(offset), int(size)
-        if offset < 0 or size < 0 or offset + size > self.size:
-            raise CorruptFile(
-                self.path,
-                section,
-                offset=offset,
-                expected=f"{size} bytes",
-                found=f"a file that ends at byte {self.size}",
-                remedy="the file is truncated or damaged",
-            )
-
     def array(self, dtype: npt.DTypeLike, count: int, offset: int, section: str) -> npt.NDArray[Any]:
-        """Return `count` items of `dtype` at `offset`."""
         kind, count, offset = np.dtype(dtype), int(count), int(offset)
         self.check(offset, count * kind.itemsize, section)
         self.bytes_viewed += count * kind.itemsize
@@ -169,7 +190,6 @@ class FileBytes:
         return out
 
     def copy(self, offset: int, size: int, section: str) -> bytes:
-        """Return a copy of `size` bytes."""
         offset, size = int(offset), int(size)
         self.check(offset, size, section)
         self.bytes_viewed += size
@@ -207,32 +227,61 @@ class FileBytes:
         return self._buffer
 
 
+class ReadableBytes(FileBytes):
+    """Checked views into one mapped file, of which ranges can also be read into memory of the caller's: where that is
+    used again and again, it takes much less time than to map each page for the first time."""
+
+    def __init__(self, path: Path) -> None:
+        with _opening(path), open_regular(path, 0) as file:
+            self._view(path, _map(file.fileno()))
+            self._file = os.dup(file.fileno())
+        weakref.finalize(self, os.close, self._file).atexit = False
+
+    @property
+    def can_read(self) -> bool:
+        """Return whether this system reads into memory at any place of a file."""
+        return hasattr(os, "preadv")
+
+    def read_into(self, memory: npt.NDArray[np.uint8], offset: int) -> bool:
+        """Fill memory with the bytes at `offset`, and return whether there were as many: a file may become shorter."""
+        self.bytes_viewed += len(memory)
+        return os.preadv(self._file, [memory.data], offset) == len(memory)
+
+
 def open_regular(path: Path, buffering: int = -1) -> io.BufferedReader:
     """Return a file of an input, open for reading; raise an OSError where it is not a regular file. A pipe would be
     waited for without an end, and a device may never end."""
+    return cast(io.BufferedReader, os.fdopen(open_number(path)[0], "rb", buffering))
+
+
+def open_number(path: Path) -> tuple[int, int]:
+    """Return the number of a regular file that was opened, which is the caller's to close, and its size."""
+    file, about = _open_number(path)
+    return file, about.st_size
+
+
+def _open_number(path: Path) -> tuple[int, os.stat_result]:
     file = os.open(path, OPENING)
     try:
-        mode = os.fstat(file).st_mode
-        if not stat.S_ISREG(mode):
-            raise OSError(errno.EINVAL, "Is a directory" if stat.S_ISDIR(mode) else "not a regular file", str(path))
-        return cast(io.BufferedReader, os.fdopen(file, "rb", buffering))
+        about = os.fstat(file)
+        if not stat.S_ISREG(about.st_mode):
+            reason = "Is a directory" if stat.S_ISDIR(about.st_mode) else "not a regular file"
+            raise OSError(errno.EINVAL, reason, str(path))
     except BaseException:
         os.close(file)
         raise
+    return file, about
 
 
 def read_into(path: Path, room: memoryview) -> tuple[int, os.stat_result]:
     """Read a regular file into memory that the caller has, as far as it goes; return how many bytes there were, and
     what the system says of the file. Of thousands of small files, nothing is made for each."""
-    file = os.open(path, OPENING)
+    file, about = _open_number(path)
     try:
-        status = os.fstat(file)
-        if not stat.S_ISREG(status.st_mode):
-            raise OSError(errno.EINVAL, "not a regular file", str(path))
         n_read = 0
         while n_read < len(room) and (n := _read_piece(file, room[n_read:])):
             n_read += n
-        return n_read, status
+        return n_read, about
     finally:
         os.close(file)
 
@@ -247,12 +296,28 @@ def _read_piece(file: int, room: memoryview) -> int:
 
 def _open(path: Path) -> Buffer:
     try:
-        with open_regular(path, 0) as file:
-            size = os.fstat(file.fileno()).st_size
-            return os.read(file.fileno(), size) if size <= SMALL else _map(file.fileno())
+        file, size = open_number(path)
+        try:
+            return os.read(file, size) if size <= SMALL else _map(file)
+        finally:
+            os.close(file)
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise InputError(f"{path}: cannot be read: {reason}") from error
+        raise cannot_be_read(path, error) from error
+
+
+@contextmanager
+def _opening(path: Path) -> Iterator[None]:
+    """Raise what goes wrong while a file is opened as an error that names it."""
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        raise cannot_be_read(path, error) from error
+
+
+def cannot_be_read(path: Path, error: OSError | ValueError) -> InputError:
+    """Return the error of an input that the system does not let us read."""
+    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return InputError(f"{path}: cannot be read: {reason}")
 
 
 def _map(file: int) -> mmap.mmap:
@@ -304,7 +369,7 @@ class FilePart:
                 done += len(piece)
 
     def _is_in(self, target: BinaryIO) -> bool:
-        return os.path.samestat(Path(self.path).stat(), os.fstat(target.fileno()))
+        return os.path.samestat(os.stat(self.path), os.fstat(target.fileno()))  # noqa: PTH116 - one for each profile
 
     def _by_kernel(self, source: int, target: int, start: int) -> int:
         """Return how much the kernel copied: nothing between some file systems, on some systems, or onto the part

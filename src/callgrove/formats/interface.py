@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypedDict, cast, runtime_checka
 
 import numpy as np
 
-from callgrove.arrays import Array, Ids, Ints
+from callgrove.arrays import Array, Ints
 from callgrove.binary.files import FilePart, Source
 from callgrove.execute import IN_PROCESS, Progress, Workers, silent
 from callgrove.model.experiment import Experiment, Severity
@@ -327,8 +327,8 @@ Chunk = Block | SampleChunk | SpanChunk
 
 @dataclass(frozen=True)
 class SampleLayout:
-    """How a target stores samples: records with the fields `time` and `ctx`; `ids` are its numbers of contexts, the
-    last one that of idle. It can be pickled: workers pack what they read."""
+    """How a target stores samples: records with the fields `time` (eight bytes) and `ctx`; `ids` are its numbers of
+    contexts, the last one that of idle. It can be pickled: workers pack what they read."""
 
     record: np.dtype[Any]
     ids: Ints
@@ -337,13 +337,13 @@ class SampleLayout:
 @dataclass(frozen=True)
 class PackedSamples:
     """All samples of one profile in a target's layout, in the order of time, in memory or in a file. `ends` are the
-    first and the last time, nothing where there are no samples; `contexts` are those that occur. `measured` is from
+    first and the last time, nothing where there are no samples; `has_idle`: is one of them idle? `measured` is from
     when to when there was anything, also samples that are not among these."""
 
     profile: int
     records: Array | FilePart
     ends: Window | None
-    contexts: Ids
+    has_idle: bool
     measured: Window | None = None
 
 

@@ -42,7 +42,7 @@ from callgrove.prof.binary_names import (
     demangle,
     units_of,
 )
-from callgrove.prof.nodes import ScopeChains, ScopeTable
+from callgrove.prof.contexts import ScopeChains, ScopeTable
 
 __all__ = ["NameCache", "binary_chains", "is_binary"]
 

@@ -24,7 +24,7 @@ import numpy as np
 from callgrove.arrays import ABSENT, Ints, Offsets
 from callgrove.formats.hpcrun.regions import readable
 from callgrove.model.contexts import LAST_LINE, Relation
-from callgrove.prof.nodes import ScopeChains, ScopeTable
+from callgrove.prof.contexts import ScopeChains, ScopeTable
 
 __all__ = [
     "UNKNOWN_FILE",

@@ -23,13 +23,13 @@ from callgrove.formats.interface import LossReport, SampleChunk, SamplePlaces, T
 from callgrove.model.metrics import Scope
 from callgrove.prof.experiment import Attribution, Prepared, prepare_experiment
 from callgrove.prof.nodes import Flavour
+from callgrove.prof.samples import pack_samples
 from callgrove.prof.second_pass import (
     PLAIN,
     Plan,
     block_of,
     load,
     nodes_of_files,
-    pack_samples,
     plain_samples,
     points_of,
 )

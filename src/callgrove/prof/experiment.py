@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path, PurePosixPath
 
 import numpy as np
@@ -21,16 +22,17 @@ from callgrove.model.profiles import DEFAULT_ID_NAMES, Identifier, Interpretatio
 from callgrove.model.traces.events import Samples, Window
 from callgrove.model.values import Block, SparseBlock
 from callgrove.prof.binaries import NameCache, is_binary
+from callgrove.prof.contexts import Contexts, ScopeTable, contexts_of
 from callgrove.prof.gpu_samples import with_paths
 from callgrove.prof.metrics import Quantities, add_rows, quantities_of
-from callgrove.prof.nodes import Contexts, Flavour, RawTree, ScopeTable, contexts_of
+from callgrove.prof.nodes import Flavour, RawTree
 from callgrove.prof.resolution import Resolver, Structures, resolve, structure_files
+from callgrove.prof.samples import pack_samples
 from callgrove.prof.second_pass import (
     MetricPlan,
     Plan,
     block_of,
     nodes_of_files,
-    pack_samples,
     plain_layout,
     plain_samples,
     points_of,
@@ -139,12 +141,19 @@ def prepare_experiment(
     return _Preparation(survey, inputs, attribution, flavour).prepare(progress)
 
 
+def _put_in_order(files: Sequence[SurveyedFile]) -> list[SurveyedFile]:
+    """Return files by their tuples; their names matter only where two have the same."""
+    by_tuple = sorted(files, key=lambda file: file.identifiers)
+    tie = any(one.identifiers == other.identifiers for one, other in pairwise(by_tuple))
+    return sorted(files, key=lambda file: file.order) if tie else by_tuple
+
+
 class _Preparation:
     def __init__(self, survey: Survey, inputs: Inputs, attribution: Attribution, flavour: Flavour) -> None:
         assert survey.tree is not None
         self.survey, self.inputs, self.attribution, self.flavour = survey, inputs, attribution, flavour
         self.tree: RawTree = survey.tree
-        self.files = tuple(sorted(survey.files, key=lambda file: file.order))
+        self.files = tuple(_put_in_order(survey.files))
         version = ", ".join(sorted({file.version for file in self.files}))
         title = attribution.title or self.files[0].program or inputs.folders[0].name
         self.builder = ExperimentBuilder("hpcrun", version, title, str(inputs.paths[0]))

@@ -14,7 +14,8 @@ import numpy as np
 
 from callgrove.arrays import ABSENT, Ids, Ints
 from callgrove.formats.hpcrun.hpcstruct import ScopeKind, Structure
-from callgrove.prof.nodes import BARE, CODE, UNKNOWN, Contexts, RawTree, place_of
+from callgrove.prof.contexts import Contexts
+from callgrove.prof.nodes import BARE, CODE, UNKNOWN, Forest, RawTree, place_of
 from callgrove.prof.resolution import Described
 
 __all__ = ["MOST_TEMPLATES", "CallGraph", "Template", "Templates", "shares", "with_paths"]
@@ -242,7 +243,7 @@ def with_paths(tree: RawTree, described: Mapping[int, Described]) -> tuple[RawTr
     above = np.concatenate([tree.parent, np.array(added.above, np.int32)]).astype(np.int32)
     places = np.concatenate([place, np.array(added.place, np.int64)])
     offsets = np.concatenate([tree.offset[tree.region], np.array(added.offset, np.uint64)])
-    whole = RawTree.of(tree.modules, [(above, places, offsets)])
+    whole = RawTree.of(tree.modules, Forest.of([(above, places, offsets)]))
     moved = whole.find(above, places, offsets)
     return whole, SamplePaths(whole, tuple((int(moved[parent]), *rest) for parent, *rest in samples))  # type: ignore[misc]
 

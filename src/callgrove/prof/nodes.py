@@ -1,5 +1,4 @@
-"""The nodes of one file, brought to the rules that all files share; one tree of many; from there to the calling context
-tree.
+"""The nodes of files, brought to the rules that all files share, and one tree of many.
 
     ^Primary                      the root: global, no context
     |-- ^Partial                  unknown entry
@@ -13,16 +12,16 @@ about outlined ranges of GPU code (modules 65531 to 65533) are the unknown entry
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from callgrove.arrays import ABSENT, Array, Bools, Ids, Ints, Offsets, depths, levels
+from callgrove.arrays import ABSENT, Bools, Ids, Ints, Offsets, depths, levels
 from callgrove.errors import CorruptFile
 from callgrove.formats.hpcrun import primitives as rec
 from callgrove.formats.hpcrun import regions as placeholders
@@ -35,36 +34,29 @@ from callgrove.formats.hpcrun.regions import (
     Regions,
     code_number,
     merge,
+    number_regions,
     places_of,
-    readable,
 )
-from callgrove.model.builder import ExperimentBuilder
-from callgrove.model.contexts import LAST_LINE, ContextKind, Relation
 
 __all__ = [
     "BARE",
     "CODE",
-    "ENTRY_NAMES",
     "IDLE",
     "MAIN",
     "PARTIAL",
     "ROOT",
     "THREAD",
     "UNKNOWN",
-    "Contexts",
     "Flavour",
+    "Forest",
+    "NodeSource",
     "RawTree",
-    "ScopeChains",
-    "ScopeTable",
-    "contexts_of",
+    "Tree",
     "normal_nodes",
     "place_of",
     "place_table",
     "translate",
 ]
-
-
-# -- nodes -------------------------------------------------------------------------------------------------------------
 
 
 # -- trees of nodes ----------------------------------------------------------------------------------------------------
@@ -100,6 +92,40 @@ def translate(place: Ints, table: Ints) -> Ints:
     return moved
 
 
+Tree = tuple[Ids, Ints, Offsets]  # parent, place and offset of each node
+
+
+class Forest(NamedTuple):
+    """Several trees, one after the other: `above` counts nodes over all of them, `starts` is where each begins, and
+    last where all end."""
+
+    above: Ids
+    place: Ints
+    offset: Offsets
+    starts: Ints
+
+    @classmethod
+    def of(cls, trees: Sequence[Tree]) -> Forest:
+        """Return the forest of some trees."""
+        sizes = [len(above) for above, _, _ in trees]
+        starts = np.cumsum([0, *sizes])
+        none = np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0, np.uint64)
+        above, place, offset = (np.concatenate(column) for column in zip(none, *trees, strict=True))
+        return cls(shift(above, np.repeat(starts[:-1], sizes)), place, offset, starts)
+
+    def trees(self) -> list[Tree]:
+        """Return copies of the trees."""
+        above = shift(self.above, -np.repeat(self.starts[:-1], np.diff(self.starts)))
+        bounds = self.starts.tolist()
+        parts = (slice(first, last) for first, last in pairwise(bounds))
+        return [(above[part].copy(), self.place[part].copy(), self.offset[part].copy()) for part in parts]
+
+
+def shift(above: Ids, by: Ints) -> Ids:
+    """Return parents that are counted from elsewhere; what has none stays without."""
+    return np.where(above < 0, ABSENT, above + by).astype(np.int32)
+
+
 @dataclass(frozen=True)
 class RawTree:
     """`parent` and `region` of each node; regions are sorted by place and offset. Paths of modules are sorted."""
@@ -114,13 +140,10 @@ class RawTree:
         return len(self.parent)
 
     @classmethod
-    def of(cls, modules: tuple[str, ...], trees: Sequence[tuple[Ids, Ints, Offsets]]) -> RawTree:
-        """Return the tree made of trees given by parents (in any order), places and offsets; `modules` are those that
-        places name."""
-        regions = Regions()
-        region_of_node = [regions.add(place, offset) for _, place, offset in trees]
-        known, maps = regions.all()
-        merged = merge([(above, maps[k][region_of_node[k]]) for k, (above, _, _) in enumerate(trees)])
+    def of(cls, modules: tuple[str, ...], forest: Forest) -> RawTree:
+        """Return the tree made of several, whose nodes may come in any order; `modules` are those that places name."""
+        known, region = number_regions(forest.place, forest.offset)
+        merged = merge([(forest.above, region)])
         return cls(modules, known.place, known.offset, merged.parent, merged.region)
 
     def merge_with(self, other: RawTree) -> RawTree:
@@ -179,7 +202,7 @@ class RawTree:
         return np.where(is_here, at, ABSENT).astype(np.int32)
 
 
-# -- nodes of one file -------------------------------------------------------------------------------------------------
+# -- nodes of files ----------------------------------------------------------------------------------------------------
 
 
 ROOT, PARTIAL, UNKNOWN, IDLE, MAIN, THREAD = (
@@ -204,301 +227,150 @@ class Flavour:
     has_idle: bool = False
 
 
-def normal_nodes(
-    measurement: Measurement, epoch: Epoch, modules: Mapping[str, int], flavour: Flavour, path: Path
-) -> tuple[Ids, Ints, Offsets]:
-    """Return the parent, place and offset of every node of a file, in its order; entries that were added come last."""
-    return _Nodes(measurement, epoch, modules, path).normal(flavour)
+class NodeSource(NamedTuple):
+    """Where nodes come from: an epoch of a measurement, and its file."""
+
+    measurement: Measurement
+    epoch: Epoch
+    path: Path
+
+
+def normal_nodes(sources: Sequence[NodeSource], modules: Mapping[str, int], flavour: Flavour) -> list[Tree]:
+    """Return the tree of every source, its nodes in the order of the file; entries that were added come last. All are
+    worked on together, as most files are small. Raise where one of them breaks the rules."""
+    return _Nodes(sources, modules).normal(flavour).trees() if sources else []
 
 
 class _Nodes:
-    def __init__(self, measurement: Measurement, epoch: Epoch, modules: Mapping[str, int], path: Path) -> None:
-        self.path, self.measurement, self.nodes = path, measurement, epoch.nodes
-        place, offset = places_of(epoch, modules, measurement.is_old)
+    """The nodes of all sources, one after the other; `source` and `is_old` of each."""
+
+    def __init__(self, sources: Sequence[NodeSource], modules: Mapping[str, int]) -> None:
+        self.sources, epochs = sources, [one.epoch for one in sources]
+        old = [one.measurement.is_old for one in sources]
+        sizes = [len(epoch.nodes) for epoch in epochs]
+        self.starts = np.cumsum([0, *sizes])
+        self.source: Ids = np.repeat(np.arange(len(sources), dtype=np.int32), sizes)
+        self.is_old: Bools = np.repeat(old, sizes)
+        place, offset = places_of(epochs, modules, old)
         unknown = place == UNKNOWN_MODULE
-        self.above, self.offset = epoch.nodes.above.copy(), np.where(unknown, np.uint64(UNKNOWN), offset)
+        self.above = shift(np.concatenate([epoch.nodes.above for epoch in epochs]), np.repeat(self.starts[:-1], sizes))
+        self.offset: Offsets = np.where(unknown, np.uint64(UNKNOWN), offset)
         self.place: Ints = np.where(place >= FIRST_MODULE, 2 * (place - FIRST_MODULE + 1), CODE).astype(np.int64)
         self.is_code: Bools = self.place == CODE
-        self.is_outlined: Bools = (epoch.nodes.lm >= min(OUTLINED)) & (epoch.nodes.lm <= max(OUTLINED)) & unknown
+        self.is_outlined = unknown & self._is_outlined(epochs) if unknown.any() else unknown
         self.is_idle: Bools = self._has_code(IDLE)
-        self.added: list[tuple[int, int]] = []  # parent and code
+        self.added: list[tuple[int, int, int]] = []  # source, parent and code
+
+    def _is_outlined(self, epochs: Sequence[Epoch]) -> Bools:
+        module = np.concatenate([epoch.nodes.lm for epoch in epochs])
+        outlined: Bools = (module >= min(OUTLINED)) & (module <= max(OUTLINED))
+        return outlined
 
     def _has_code(self, code: int) -> Bools:
         has_code: Bools = self.is_code & (self.offset == code)
         return has_code
 
-    def normal(self, flavour: Flavour) -> tuple[Ids, Ints, Offsets]:
-        root = self._root()
+    def normal(self, flavour: Flavour) -> Forest:
+        """Return the nodes by the rules that all files share."""
+        root = self._roots()
         self._mark_bare()
         tops = (self.above < 0) | self.is_idle
         below_root = (self.above >= 0) & tops[self.above] & ~tops & ~self.is_outlined
-        misplaced = np.flatnonzero(self._has_code(PARTIAL) & ~below_root)
-        if len(misplaced):
-            raise self._wrong(int(misplaced[0]), "partial call paths directly below the root", "them elsewhere")
-        self._put(below_root, root)
-        self._put(self.is_idle, root if flavour.has_idle else ABSENT, IDLE if flavour.has_idle else ROOT)
-        self._put(self.is_outlined, root, PARTIAL)
-        if not self.measurement.is_old:
-            self._put(below_root & self._has_code(UNKNOWN), root, PARTIAL)
-        self._go_below_entry(below_root, root, flavour)
-        n = len(self.added)
-        if not n:
-            return self.above, self.place, self.offset
-        return (
-            np.append(self.above, np.array([above for above, _ in self.added], np.int32)),
-            np.append(self.place, np.full(n, CODE)).astype(np.int64),
-            np.append(self.offset, np.array([code for _, code in self.added], np.uint64)),
+        self._refuse(
+            self._has_code(PARTIAL) & ~below_root, "partial call paths directly below the root", "them elsewhere"
         )
+        self._put(below_root, root)
+        self._put(self.is_idle, root if flavour.has_idle else None, IDLE if flavour.has_idle else ROOT)
+        self._put(self.is_outlined, root, PARTIAL)
+        self._put(below_root & self._has_code(UNKNOWN) & ~self.is_old, root, PARTIAL)
+        self._go_below_entry(below_root, root, flavour)
+        forest = Forest(self.above, self.place, self.offset, self.starts)
+        return self._with_added(forest) if self.added else forest
 
-    def _root(self) -> int:
-        """Return the position of the root; one is added where only outlined ranges have none above them."""
-        tops = self.above < 0
-        wrong = np.flatnonzero(tops & ~self._has_code(ROOT) & ~self.is_outlined)
-        if len(wrong):
-            row = int(wrong[0])
-            found = f"module {self.nodes.lm[row]}, address {int(self.nodes.ip[row]):#x}"
-            raise self._wrong(row, "the root of the tree", found, "invalid root node")
-        roots = np.flatnonzero(tops & ~self.is_outlined)
-        return int(roots[0]) if len(roots) else self._add(ABSENT, ROOT)
+    def _roots(self) -> Ids:
+        """Return the root of every source; one is added where only outlined ranges have none above them."""
+        tops = (self.above < 0) & ~self.is_outlined
+        wrong = tops & ~self._has_code(ROOT)
+        if wrong.any():
+            source, row = self._first(wrong)
+            nodes = self.sources[source].epoch.nodes
+            found = f"module {nodes.lm[row]}, address {int(nodes.ip[row]):#x}"
+            self._refuse(wrong, "the root of the tree", found, "invalid root node")
+        rows = np.flatnonzero(tops)[::-1].astype(np.int32)
+        roots: Ids = np.full(len(self.sources), ABSENT, np.int32)
+        roots[self.source[rows]] = rows  # the first one of each wins
+        for source in np.flatnonzero(roots < 0).tolist():
+            roots[source] = self._add(source, ABSENT, ROOT)
+        return roots
 
     def _mark_bare(self) -> None:
-        flags = self.nodes.flags
-        if flags is not None:
-            bare = (flags & rec.UNWOUND == 0) & ~self.is_code
-            if not bare.any():
-                return
-            inner = np.flatnonzero(bare & self.nodes.has_children)
-            if len(inner):
-                raise self._wrong(int(inner[0]), "no calls below a node that was not unwound", "some")
+        bare = ~self._are_unwound() & ~self.is_code
+        if bare.any():
+            has_child = np.zeros(len(bare), np.bool_)
+            has_child[self.above[self.above >= 0]] = True
+            self._refuse(bare & has_child, "no calls below a node that was not unwound", "some")
             self.place += BARE * bare
 
-    def _put(self, rows: Bools, above: int, code: int | None = None) -> None:
-        self.above[rows] = above
-        if code is not None:
-            self.offset[rows] = code
+    def _are_unwound(self) -> Bools:
+        """Return which nodes were unwound: all of files that say nothing about it."""
+        all_nodes = (one.epoch.nodes for one in self.sources)
+        flags = [
+            np.full(len(nodes), rec.UNWOUND, np.uint8) if nodes.flags is None else nodes.flags for nodes in all_nodes
+        ]
+        unwound: Bools = (np.concatenate(flags) & rec.UNWOUND) != 0
+        return unwound
 
-    def _go_below_entry(self, below_root: Bools, root: int, flavour: Flavour) -> None:
+    def _put(self, rows: Bools, above: Ids | None, code: int | None = None) -> None:
+        """Put nodes below the one that their source has, or below none."""
+        at = np.flatnonzero(rows)
+        if len(at):
+            self.above[at] = ABSENT if above is None else above[self.source[at]]
+            if code is not None:
+                self.offset[at] = code
+
+    def _go_below_entry(self, below_root: Bools, root: Ids, flavour: Flavour) -> None:
         """Put what stands directly below the root and is not an entry below one."""
-        rest = below_root & ~(self._has_code(PARTIAL) | self._has_code(MAIN) | self._has_code(THREAD))
-        if not rest.any():
-            return
-        if self.measurement.is_old:
-            is_main = self.measurement.value("thread-id") in ("", "0")
-            self._put(rest, self._add(root, MAIN if is_main else THREAD))
-        elif flavour.demotes:
-            self._put(rest, self._add(root, PARTIAL))
+        is_entry = self._has_code(PARTIAL) | self._has_code(MAIN) | self._has_code(THREAD)
+        rest = below_root & ~is_entry & (self.is_old | flavour.demotes)
+        entry = root.copy()
+        for source in np.unique(self.source[rest]).tolist():
+            entry[source] = self._add(source, int(root[source]), self._entry_code(self.sources[source].measurement))
+        self._put(rest, entry)
 
-    def _add(self, above: int, code: int) -> int:
-        """Add one more node, and return its position."""
-        self.added.append((above, code))
+    def _entry_code(self, measurement: Measurement) -> int:
+        if not measurement.is_old:
+            return PARTIAL
+        return MAIN if measurement.value("thread-id") in ("", "0") else THREAD
+
+    def _add(self, source: int, above: int, code: int) -> int:
+        """Add one more node, and return its number, behind all nodes."""
+        self.added.append((source, above, code))
         return len(self.place) + len(self.added) - 1
 
-    def _wrong(self, row: int, expected: str, found: str, remedy: str = "") -> CorruptFile:
-        node = f"{found} (node {self.nodes.id[row]})"
-        return CorruptFile(self.path, "cct", expected=expected, found=node, remedy=remedy)
-
-
-# -- from the merged tree to contexts ----------------------------------------------------------------------------------
-# Every node asks for its chain of scopes below the last context of its parent:
-#
-#     node (module, address)     function -> loop -> line -> instruction       or the instruction alone
-#                                `first`                     `full`
-#
-# Equal scopes below one parent are one context. All nodes of a level take a step together, so no loop touches a single
-# node. Context 0 is global: above all entries, and no context of the model.
-
-
-# -- scopes: what contexts execute -------------------------------------------------------------------------------------
-# Two contexts below one parent are one where their scopes and relations are equal. What makes scopes equal is not
-# always what makes regions equal: two inlined copies of a function are two scopes of one region.
-
-
-ENTRY_NAMES = {PARTIAL: "unknown entry", MAIN: "main thread", THREAD: "application thread"}
-UNKNOWN_FUNCTION = "<unknown function>"
-
-
-class ScopeChains(NamedTuple):
-    """Scopes around some addresses, outermost first: those of address k are `scope[bounds[k]:bounds[k + 1]]`."""
-
-    bounds: Ints
-    scope: Ids
-    relation: Ids
-
-    @classmethod
-    def none(cls, n: int) -> ScopeChains:
-        """Return chains in which nothing is known about n addresses."""
-        empty = np.empty(0, np.int32)
-        return cls(np.zeros(n + 1, np.int64), empty, empty)
-
-
-class ScopeTable:
-    """All scopes that occur, with the kind and the region of each; there is always a number 0, for what is above all
-    entries."""
-
-    def __init__(self, builder: ExperimentBuilder) -> None:
-        self.builder = builder
-        self._known: dict[Hashable, int] = {}
-        self._kind, self._region = array("i"), array("i")
-
-    @property
-    def kind(self) -> Ids:
-        return np.array(self._kind or [ContextKind.UNKNOWN], np.int32)
-
-    @property
-    def region(self) -> Ids:
-        return np.array(self._region or [ABSENT], np.int32)
-
-    def add(self, identity: Hashable, kind: ContextKind, region: int) -> int:
-        """Return the scope with that identity; what is said first about it stays."""
-        number = self._known.setdefault(identity, len(self._kind))
-        if number == len(self._kind):
-            self._kind.append(kind)
-            self._region.append(region)
-        return number
-
-    def function(self, identity: Hashable, name: str, file: int, line: int, module: int, offset: int | None) -> int:
-        """Return the scope of a function, or of an inlined one: `identity` tells copies of it apart."""
-        return self.add(
-            identity, ContextKind.FUNCTION, self._place(ContextKind.FUNCTION, name, file, line, module, offset)
+    def _with_added(self, forest: Forest) -> Forest:
+        """Return a forest in which added nodes are the last of their tree."""
+        source, above, code = (np.array(column) for column in zip(*self.added, strict=True))
+        owner = np.append(self.source, source)
+        order = np.argsort(owner, kind="stable")
+        number = np.empty(len(order) + 1, np.int32)
+        number[order], number[-1] = np.arange(len(order)), ABSENT  # which -1 picks
+        return Forest(
+            number[np.append(forest.above, above)[order]],
+            np.append(forest.place, np.full(len(code), CODE))[order],
+            np.append(forest.offset, code.astype(np.uint64))[order],
+            np.cumsum([0, *np.bincount(owner, minlength=len(self.sources))]),
         )
 
-    def line(self, file: int, line: int) -> int:
-        return self.add(("line", file, line), ContextKind.LINE, self._place(ContextKind.LINE, "", file, line))
+    def _first(self, rows: Bools) -> tuple[int, int]:
+        """Return the source of the first of these nodes, and its position there."""
+        row = int(np.flatnonzero(rows)[0])
+        source = int(self.source[row])
+        return source, row - int(self.starts[source])
 
-    def loop(self, file: int, line: int, module: int, offset: int | None) -> int:
-        region = self._place(ContextKind.LOOP, "", file, line, module, offset)
-        return self.add(("loop", file, line, module, offset), ContextKind.LOOP, region)
-
-    def _place(
-        self, kind: ContextKind, name: str, file: int, line: int, module: int = ABSENT, offset: int | None = None
-    ) -> int:
-        known = line if file >= 0 and line <= LAST_LINE else ABSENT
-        return self.builder.region(kind, name, file=file, line=known, module=module, offset=offset)
-
-    def entry(self, code: int) -> int:
-        """Return the scope of an entry point."""
-        name = ENTRY_NAMES[code]
-        return self.add(("entry", code), ContextKind.ENTRY, self.builder.region(ContextKind.ENTRY, name))
-
-    def placeholder(self, code: int) -> int:
-        """Return what a node of module 0 stands for."""
-        if code == UNKNOWN:
-            region = self.builder.region(ContextKind.UNKNOWN, UNKNOWN_FUNCTION)
-            return self.add("unknown", ContextKind.UNKNOWN, region)
-        name = "<no activity>" if code == IDLE else placeholders.describe(code)[1]
-        region = self.builder.region(ContextKind.PLACEHOLDER, readable(name))
-        return self.add(("placeholder", code), ContextKind.PLACEHOLDER, region)
-
-    def instructions(self, module: int, offset: Offsets) -> Ids:
-        """Return the instructions of a module, which must not have been asked for before."""
-        first = len(self._kind)
-        regions = self.builder.addresses(ContextKind.INSTRUCTION, np.full(len(offset), module), offset)
-        self._kind.frombytes(np.full(len(offset), ContextKind.INSTRUCTION, np.int32).tobytes())
-        self._region.frombytes(np.asarray(regions, np.int32).tobytes())
-        return np.arange(first, first + len(offset), dtype=np.int32)
-
-
-def concatenate(parts: list[ScopeChains], last: Array, relation: Array) -> ScopeChains:
-    """Return the chains of all parts, one after the other, each with one more scope at its end."""
-    lengths = np.concatenate([np.diff(part.bounds) for part in parts]) if parts else np.empty(0, np.int64)
-    bounds = np.append(0, np.cumsum(lengths + 1))
-    ends = bounds[1:] - 1
-    inner = np.ones(int(bounds[-1]), np.bool_)
-    inner[ends] = False
-    out = [np.empty(len(inner), np.int32) for _ in range(2)]
-    for column, (one, final) in zip(out, (("scope", last), ("relation", relation)), strict=True):
-        column[inner] = np.concatenate([getattr(part, one) for part in parts]) if parts else []
-        column[ends] = final
-    return ScopeChains(bounds, *out)
-
-
-# -- the calling context tree ------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Contexts:
-    """Contexts level by level, children of one parent side by side; `first` and `full` of every node of the tree, -1
-    for those that have none."""
-
-    parent: Ids
-    scope: Ids
-    relation: Ids
-    depth: Ids
-    first: Ids
-    full: Ids
-
-    def __len__(self) -> int:
-        return len(self.parent)
-
-    def is_elided(self, kind: Ids) -> Bools:
-        """Return which contexts are instructions inside of what is known about them; `kind` is that of scopes."""
-        elided: Bools = (kind[self.scope] == ContextKind.INSTRUCTION) & (self.relation == Relation.LEXICAL)
-        elided[0] = False
-        return elided
-
-
-def contexts_of(tree: RawTree, chains: ScopeChains, entry: Ids) -> Contexts:
-    """Return the contexts of a tree. `chains` are those of the tree's regions; a region whose chain is -1 has no
-    context. `entry` is the scope that a region has instead directly below the root, -1 for most."""
-    grown = _Growth(tree, chains, entry)
-    for level in levels(depths(tree.parent)):
-        grown.add(level)
-    return grown.put_in_order()
-
-
-class _Growth:
-    def __init__(self, tree: RawTree, chains: ScopeChains, entry: Ids) -> None:
-        self.tree, self.chains, self.entry = tree, chains, entry
-        self.parents: list[Ids] = [np.array([ABSENT], np.int32)]
-        self.scopes: list[Ids] = [np.array([0], np.int32)]
-        self.relations: list[Ids] = [np.array([Relation.CALL], np.int32)]
-        self.n = 1
-        self.first, self.full = (np.full(len(tree), ABSENT, np.int32) for _ in range(2))
-
-    def add(self, level: Ints) -> None:
-        tree, region = self.tree, self.tree.region[level]
-        is_root = (tree.parent[level] < 0) & (tree.place[region] == CODE) & (tree.offset[region] == np.uint64(ROOT))
-        self.first[level[is_root]] = self.full[level[is_root]] = 0
-        above = np.where(tree.parent[level] >= 0, self.full[tree.parent[level]], ABSENT)
-        start, end = self.chains.bounds[region], self.chains.bounds[region + 1]
-        going = ~is_root & (above >= 0) & (self.chains.scope[start] >= 0)
-        nodes, above, start, end = level[going], above[going], start[going], end[going]
-        step = 0
-        while len(nodes):
-            scope, relation = self.chains.scope[start + step], self.chains.relation[start + step]
-            if step == 0:
-                entry = self.entry[tree.region[nodes]]
-                scope = np.where((above == 0) & (entry >= 0), entry, scope)
-            above = self._step(above, scope, relation)
-            if step == 0:
-                self.first[nodes] = above
-            self.full[nodes] = above
-            step += 1
-            more = start + step < end
-            nodes, above, start, end = nodes[more], above[more], start[more], end[more]
-
-    def _step(self, above: Ids, scope: Ids, relation: Ids) -> Ids:
-        """Return the child of each context with that scope and relation; new ones are made."""
-        key = (above.astype(np.int64) << 32) | (relation.astype(np.int64) << 30) | scope
-        keys, inverse = np.unique(key, return_inverse=True)
-        self.parents.append((keys >> 32).astype(np.int32))
-        self.relations.append(((keys >> 30) & 3).astype(np.int32))
-        self.scopes.append((keys & (1 << 30) - 1).astype(np.int32))
-        made: Ids = (self.n + inverse).astype(np.int32)
-        self.n += len(keys)
-        return made
-
-    def put_in_order(self) -> Contexts:
-        """Return contexts in the order of depth, then of parents, relations and scopes."""
-        parent, scope, relation = (np.concatenate(c) for c in (self.parents, self.scopes, self.relations))
-        depth = depths(parent)
-        number = np.full(len(parent) + 1, ABSENT, np.int32)  # -1 picks the last
-        sequence, n = [], 0
-        for level in levels(depth):
-            order = level[np.lexsort((scope[level], relation[level], number[parent[level]]))]
-            number[order] = np.arange(n, n + len(order))
-            sequence.append(order)
-            n += len(order)
-        order = np.concatenate(sequence)
-        columns = (number[parent[order]], scope[order], relation[order], depth[order])
-        return Contexts(*columns, number[self.first], number[self.full])
+    def _refuse(self, wrong: Bools, expected: str, found: str, remedy: str = "") -> None:
+        """Raise if a node is wrong."""
+        if wrong.any():
+            source, row = self._first(wrong)
+            one = self.sources[source]
+            node = f"{found} (node {one.epoch.nodes.id[row]})"
+            raise CorruptFile(one.path, "cct", expected=expected, found=node, remedy=remedy)

@@ -31,7 +31,8 @@ from callgrove.formats.hpcrun.primitives import Cursor
 from callgrove.formats.hpcrun.regions import readable
 from callgrove.model.contexts import Relation
 from callgrove.prof.binaries import NameCache
-from callgrove.prof.nodes import BARE, CODE, ENTRY_NAMES, UNKNOWN, RawTree, ScopeChains, ScopeTable, concatenate
+from callgrove.prof.contexts import ENTRY_NAMES, ScopeChains, ScopeTable, concatenate
+from callgrove.prof.nodes import BARE, CODE, UNKNOWN, RawTree
 
 __all__ = [
     "KERNEL_FOLDER",

@@ -1,4 +1,4 @@
-"""The second pass: the plan that workers get, the values of a batch of files in every scope, and its samples.
+"""The second pass: the plan that workers get, and the values of a batch of files in every scope.
 
 A value is what is stored times the period of that file's metric; it lands on the last context of its node, or on the
 function where the metric asks for that. Then, children first,
@@ -14,9 +14,10 @@ of one parent are neighbours, so a level is added up without sorting.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property, lru_cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -24,18 +25,17 @@ import numpy as np
 
 from callgrove.arrays import ABSENT, Array, Bools, Floats, Ids, Ints, Offsets, distinct
 from callgrove.binary.files import FileBytes
-from callgrove.formats.hpcrun.files import TRACE_SUFFIX, read_tables
-from callgrove.formats.hpcrun.hpctrace import CALL_TRACE, TraceFile
-from callgrove.formats.hpcrun.measurement import Epoch, Measurement
+from callgrove.errors import InputError
+from callgrove.formats.hpcrun.files import read_tables
+from callgrove.formats.hpcrun.measurement import Measurement
 from callgrove.formats.hpcrun.primitives import MetricDescription, SectionCache
-from callgrove.formats.interface import PackedSamples, SampleLayout
+from callgrove.formats.interface import SampleLayout
 from callgrove.model.metrics import Scope
-from callgrove.model.traces.events import Samples, Window
+from callgrove.model.traces.events import Samples
 from callgrove.model.values import SparseBlock
 from callgrove.prof.gpu_samples import Templates, shares
 from callgrove.prof.metrics import SCOPES
-from callgrove.prof.nodes import Flavour, RawTree, place_table, translate
-from callgrove.prof.spool import Line
+from callgrove.prof.nodes import Flavour, Forest, RawTree, place_table, translate
 from callgrove.prof.survey import FileTables, file_tables
 
 __all__ = [
@@ -48,7 +48,6 @@ __all__ = [
     "block_of",
     "load",
     "nodes_of_files",
-    "pack_samples",
     "plain_layout",
     "plain_samples",
     "points_of",
@@ -64,6 +63,7 @@ __all__ = [
 
 
 TABLES = "tables.pickle"
+CHANGED = "was changed while it was read; run again when nothing writes to it any more"
 LEFT_OUT = ABSENT - 1  # of samples; -1 is idle
 PLAIN = np.dtype([("time", np.int64), ("ctx", np.int32)])
 
@@ -91,6 +91,24 @@ class MetricPlan:
 
 
 @dataclass(frozen=True)
+class SampledNodes:
+    """What samples at each node of the merged tree are of: the context, LEFT_OUT where there is none, and its number in
+    the target. Nodes without a context, and idle ones, have the number `unplaced`, as large as any can be."""
+
+    context: Ids
+    number: Array
+    unplaced: int
+
+    @classmethod
+    def of(cls, context: Array, layout: SampleLayout) -> SampledNodes:
+        """Return the numbers that a layout has for contexts."""
+        kind = np.dtype(f"u{layout.record['ctx'].itemsize}")
+        unplaced = int(np.iinfo(kind).max)
+        number = layout.ids[np.maximum(context, ABSENT)].astype(kind)
+        return cls(context.astype(np.int32), np.where(context < 0, kind.type(unplaced), number), unplaced)
+
+
+@dataclass(frozen=True)
 class Plan:
     """The merged tree, its contexts and the metrics. `sampled` is the context of samples at each context: the one
     around an elided instruction; -1 is idle."""
@@ -113,11 +131,11 @@ class Plan:
     layout: SampleLayout
 
     @cached_property
-    def contexts_at(self) -> dict[bool, Ids]:
-        """The context of samples at each node of the merged tree, LEFT_OUT where there is none: in traces of calls
-        (True) that of the function, in others (False) that of the address."""
+    def samples_at(self) -> dict[bool, SampledNodes]:
+        """What samples at the nodes of the merged tree are of: in traces of calls (True) the context of the function,
+        in others (False) that of the address."""
         return {
-            is_call_trace: np.where(last >= 0, self.sampled[last], LEFT_OUT).astype(np.int32)
+            is_call_trace: SampledNodes.of(np.where(last >= 0, self.sampled[last], LEFT_OUT), self.layout)
             for is_call_trace, last in ((True, self.first), (False, self.full))
         }
 
@@ -167,27 +185,24 @@ class FileNodes:
 
 def nodes_of_files(plan: Plan, files: Sequence[FileTables | str]) -> list[FileNodes]:
     """Return files, by their tables or where they lie, with their nodes; all of them are looked up together."""
-    numbers = {path: number for number, path in enumerate(plan.modules)}
-    read = [file if isinstance(file, FileTables) else _read(file, numbers, plan) for file in files]
+    read = iter(_read([Path(file) for file in files if isinstance(file, str)], plan))
+    all_tables = [file if isinstance(file, FileTables) else next(read) for file in files]
     places = _Places(plan.modules)
-    trees = [(above, places(place, tables.modules), offset) for tables in read for above, place, offset in tables.trees]
-    sizes = [len(above) for above, _, _ in trees]
-    if not trees:  # old files may have no epochs
-        return [FileNodes(one.file, one.measurement, ()) for one in read]
-    starts = np.append(0, np.cumsum(sizes))
-    above, place, offset = (np.concatenate(column) for column in zip(*trees, strict=True))
-    above = np.where(above < 0, -1, above + np.repeat(starts[:-1], sizes)).astype(np.int32)
-    node_parts = iter(np.split(plan.tree.find(above, place, offset), starts[1:-1]))
+    forest = Forest.of(
+        [(above, places(place, one.modules), offset) for one in all_tables for above, place, offset in one.trees]
+    )
+    nodes = iter(np.split(plan.tree.find(forest.above, forest.place, forest.offset), forest.starts[1:-1]))
     return [
-        FileNodes(one.file, m, tuple(next(node_parts)[: len(epoch.nodes)] for epoch in m.epochs))
-        for one in read
+        FileNodes(one.file, m, tuple(next(nodes)[: len(epoch.nodes)] for epoch in m.epochs))
+        for one in all_tables
         for m in (one.measurement,)
     ]
 
 
-def _read(path: str, numbers: dict[str, int], plan: Plan) -> FileTables:
-    file = FileBytes(Path(path))
-    return file_tables(file, read_tables(file, cache=plan.sections), numbers, plan.flavour)
+def _read(paths: Sequence[Path], plan: Plan) -> list[FileTables]:
+    files = [FileBytes(path) for path in paths]
+    numbers = {path: number for number, path in enumerate(plan.modules)}
+    return file_tables([(file, read_tables(file, cache=plan.sections)) for file in files], numbers, plan.flavour)
 
 
 class _Places:
@@ -222,46 +237,119 @@ class Cells:
 def points_of(plan: Plan, files: Sequence[FileNodes]) -> tuple[Cells, Floats]:
     """Return what was measured at each context itself, and what the files hold of each quantity; context 0 is the root,
     which no scope has values of."""
-    totals = np.zeros(len(plan.metrics.is_derived))
-    parts = [cells for number, file in enumerate(files) for cells in _of_file(plan, number, file, totals)]
-    none = np.empty(0, np.int64)
-    return Cells.concatenate(parts) if parts else Cells(none, none, none, np.empty(0)), totals
+    measured = _measure(plan, files)
+    totals = measured.totals(len(plan.metrics.is_derived))
+    has_context = plan.full[measured.node] >= 0
+    if has_context.all():
+        return measured.at_contexts(plan), totals
+    parts = [cells for part in measured.split() for cells in _with_shares(plan, part)]
+    return Cells.concatenate(parts), totals
 
 
-def _of_file(plan: Plan, number: int, file: FileNodes, totals: Floats) -> Iterator[Cells]:
-    for epoch, nodes in zip(file.measurement.epochs, file.nodes, strict=True):
-        node, quantity, value, moves = _measure(plan, file.file, epoch, nodes)
-        totals += np.bincount(quantity, value, len(totals))
-        has_context = plan.full[node] >= 0
-        context = np.where(moves, plan.first[node], plan.full[node])[has_context].astype(np.int64)
-        measured = Cells(np.full(len(context), number), context, quantity[has_context], value[has_context])
-        yield measured
-        if not has_context.all():
-            bare = ~has_context
-            yield from _share(plan, number, measured, node[bare], quantity[bare], value[bare])
+@dataclass(frozen=True)
+class Measured:
+    """Values of several files but zeros: the epoch that they are of, counted over all files, and its file; node of the
+    merged tree, quantity, value, and whether it belongs to the function."""
+
+    part: Ints
+    file: Ints
+    node: Ids
+    quantity: Ints
+    value: Floats
+    moves: Bools
+
+    def take(self, rows: Array | slice) -> Measured:
+        """Return some of the values."""
+        return Measured(*(getattr(self, field.name)[rows] for field in fields(self)))
+
+    def totals(self, n_quantities: int) -> Floats:
+        """Return the sum of each quantity: of one epoch after the other, however they are put together."""
+        n_parts = int(self.part[-1]) + 1 if len(self.part) else 0
+        cell = self.part * n_quantities + self.quantity
+        totals = np.zeros(n_quantities)
+        for of_part in np.bincount(cell, self.value, n_parts * n_quantities).reshape(n_parts, n_quantities):
+            totals += of_part
+        return totals
+
+    def split(self) -> Iterator[Measured]:
+        """Yield the values of each epoch."""
+        for bounds in pairwise([0, *(np.flatnonzero(np.diff(self.part)) + 1).tolist(), len(self.part)]):
+            yield self.take(slice(*bounds))
+
+    def at_contexts(self, plan: Plan) -> Cells:
+        """Return the values at the contexts of their nodes, which all have one."""
+        context = np.where(self.moves, plan.first[self.node], plan.full[self.node])
+        return Cells(self.file, context.astype(np.int64), self.quantity, self.value)
 
 
-def _measure(plan: Plan, file: FileBytes, epoch: Epoch, nodes: Ids) -> tuple[Ids, Ints, Floats, Array]:
-    """Return node of the merged tree, quantity, value, and whether it belongs to the function, of all values but
-    zeros."""
-    if not epoch.metrics:
+def _with_shares(plan: Plan, part: Measured) -> Iterator[Cells]:
+    """Yield the values of an epoch at contexts, those of GPU samples by their shares."""
+    has_context = plan.full[part.node] >= 0
+    measured = part.take(has_context).at_contexts(plan)
+    yield measured
+    if not has_context.all():
+        bare = part.take(~has_context)
+        yield from _share(plan, int(part.file[0]), measured, bare.node, bare.quantity, bare.value)
+
+
+def _measure(plan: Plan, files: Sequence[FileNodes]) -> Measured:
+    """Return the values of all files."""
+    parts = [
+        (number, epoch, epoch.place.read(file.file).list_stored(epoch.nodes.positions, nodes))
+        for number, file in enumerate(files)
+        for epoch, nodes in zip(file.measurement.epochs, file.nodes, strict=True)
+        if epoch.metrics
+    ]
+    if not parts:
         none = np.empty(0, np.int64)
-        return none.astype(np.int32), none, np.empty(0), np.empty(0, np.bool_)
-    node, metric, raw = epoch.place.read(file).list_stored(epoch.nodes.positions, nodes)
-    is_real = np.array([m.is_real for m in epoch.metrics], np.bool_)
-    period = np.array([m.period or 1 for m in epoch.metrics], np.float64)
-    moves = np.array([bool(m.move2proc) for m in epoch.metrics], np.bool_)
-    quantity = plan.metrics.of_table[epoch.metrics].astype(np.int64)
-    if is_real.all():
-        value = raw.view(np.float64)
-    else:
-        value = np.where(is_real[metric], raw.view(np.float64), raw.astype(np.float64))
-    if (period != 1).any():
-        with np.errstate(over="ignore", invalid="ignore"):  # values need not be finite
-            value = value * period[metric]
-    number = quantity[metric]
-    kept = (value != 0) & ~plan.metrics.is_derived[number]
-    return node[kept], number[kept], value[kept], moves[metric][kept]
+        return Measured(none, none, none.astype(np.int32), none, np.empty(0), np.empty(0, np.bool_))
+    sizes = [len(stored.raw) for _, _, stored in parts]
+    tables = _MetricTables(plan, [epoch.metrics for _, epoch, _ in parts])
+    part = np.repeat(np.arange(len(parts)), sizes)
+    node, metric, raw = (np.concatenate(column) for column in zip(*(stored for _, _, stored in parts), strict=True))
+    file = np.array([number for number, _, _ in parts])[part]
+    unknown = np.flatnonzero(metric >= tables.size[part])
+    if len(unknown):  # which the first pass would have refused
+        raise InputError(f"{files[file[unknown[0]]].file.path}: {CHANGED}")
+    metric = metric + tables.start[part]
+    measured = Measured(
+        part,
+        file,
+        node,
+        tables.quantity[metric],
+        tables.scale(metric, raw),
+        tables.moves[metric],
+    )
+    kept = (measured.value != 0) & ~plan.metrics.is_derived[measured.quantity]
+    return measured if kept.all() else measured.take(kept)
+
+
+class _MetricTables:
+    """The metric tables of some epochs, one after the other; equal ones are there once. `start` and `size` are those of
+    each epoch's."""
+
+    def __init__(self, plan: Plan, tables: Sequence[tuple[MetricDescription, ...]]) -> None:
+        different = list({id(table): table for table in tables}.values())  # files share them
+        starts = np.cumsum([0, *map(len, different)]).tolist()
+        start_of = {id(table): start for table, start in zip(different, starts, strict=False)}
+        metrics = [metric for table in different for metric in table]
+        self.start = np.array([start_of[id(table)] for table in tables])
+        self.size = np.array([len(table) for table in tables])
+        self._is_real = np.array([metric.is_real for metric in metrics], np.bool_)
+        self._period = np.array([metric.period or 1 for metric in metrics], np.float64)
+        self.moves = np.array([bool(metric.move2proc) for metric in metrics], np.bool_)
+        self.quantity = np.concatenate([plan.metrics.of_table[table] for table in different]).astype(np.int64)
+
+    def scale(self, metric: Ints, raw: Offsets) -> Floats:
+        """Return stored numbers times the period of their metric."""
+        if self._is_real.all():
+            value = raw.view(np.float64)
+        else:
+            value = np.where(self._is_real[metric], raw.view(np.float64), raw.astype(np.float64))
+        if (self._period != 1).any():
+            with np.errstate(over="ignore", invalid="ignore"):  # values need not be finite
+                value = value * self._period[metric]
+        return value
 
 
 def _share(plan: Plan, number: int, measured: Cells, node: Ids, quantity: Ints, value: Floats) -> Iterator[Cells]:
@@ -370,112 +458,3 @@ def block_of(plan: Plan, points: Cells, profiles: Ints) -> SparseBlock:
                 )
             )
     return SparseBlock.concatenate(parts)
-
-
-# -- samples of a file -------------------------------------------------------------------------------------------------
-# The trace of a file becomes samples of contexts, packed as the target stores them (hpcrun-and-prof.md 9).
-#
-# Samples on nodes that the file does not have, or whose callers are not known, are left out. Of several idle samples
-# one after the other the first is kept, unless the target has a context for them.
-#
-# A trace has far more samples than its file has nodes: what can be decided by node is decided there. Samples go through
-# in pieces that stay in the processor's cache; only the records are there as a whole.
-
-
-NOWHERE = np.array([LEFT_OUT], np.int32)
-PIECE = 1 << 15  # samples
-Piece = tuple[Ints, Array]  # times and node ids
-
-
-def pack_samples(plan: Plan, files: Iterable[tuple[int, FileNodes, int]]) -> Iterator[Line]:
-    """Yield the samples of profiles, their files, and at most so many of each, in the layout of the plan; and how many
-    were left out. (A trace that is still being written has more by now than it had in the first pass.) The records of
-    all lines use the same memory: a line is good until the next one is asked for."""
-    records = np.empty(0, plan.layout.record)
-    for profile, file, most in files:
-        path = Path(file.file.path).with_suffix(TRACE_SUFFIX)
-        trace = TraceFile.open(path, 1000 if file.measurement.is_old else 1)
-        n = min(trace.n_records, most)
-        if n > len(records):
-            records = np.empty(n + n // 4, plan.layout.record)
-        packing = _Packing(plan, file, trace, records[:n])
-        if not packing.add(_in_pieces(trace, n)):
-            packing = _Packing(plan, file, trace, records[:n])
-            packing.add([_in_order(trace, n)])
-        yield packing.line(profile)
-
-
-def _in_pieces(trace: TraceFile, n: int) -> Iterator[Piece]:
-    for first in range(0, n, PIECE):
-        time, node, _ = trace.arrays(first, min(PIECE, n - first))
-        yield time, node
-
-
-def _in_order(trace: TraceFile, n: int) -> Piece:
-    time, node, _ = trace.arrays(0, n)
-    order = np.argsort(time, kind="stable")
-    return time[order], node[order]
-
-
-class _Packing:
-    """Positions are those of the nodes of all epochs of a file; the last one stands for nodes that it does not have.
-    `context` is what samples at each position are of, `n_at` how many there were."""
-
-    def __init__(self, plan: Plan, file: FileNodes, trace: TraceFile, records: Array) -> None:
-        self.file = file
-        contexts_at = plan.contexts_at[bool(trace.flags & CALL_TRACE)]
-        self.context: Ids = np.concatenate([*(contexts_at[nodes] for nodes in file.nodes), NOWHERE])
-        self.n_at = np.zeros(len(self.context), np.int64)
-        self.left_out: Bools = self.context == LEFT_OUT
-        self.idle: Bools = (self.context == ABSENT) & (not plan.flavour.has_idle)
-        self.gaps = np.flatnonzero(self.left_out | self.idle)
-        self.ids = plan.layout.ids[np.maximum(self.context, ABSENT)].astype(plan.layout.record["ctx"])
-        self.records = records
-        self.n, self.ends_idle = 0, False
-        self.measured: Window | None = None
-
-    def add(self, pieces: Iterable[Piece]) -> bool:
-        """Add pieces of a trace; return False where a sample is earlier than the one before it."""
-        times, ids, last = self.records["time"], self.records["ctx"], ABSENT
-        for time, node in pieces:
-            if time[0] < last or (time[1:] < time[:-1]).any():
-                return False
-            last, at = int(time[-1]), self._positions(node)
-            self.measured = (self.measured or (int(time[0]), last))[0], last
-            self.n_at += np.bincount(at, minlength=len(self.n_at))
-            if self.n_at[self.gaps].any():
-                kept = self._choose_kept(at)
-                time, at = time[kept], at[kept]
-            part = slice(self.n, self.n + len(time))
-            times[part], ids[part] = time, self.ids.take(at)
-            self.n = part.stop
-        return True
-
-    def _positions(self, node: Array) -> Ids:
-        """Return the positions of node ids, which mean the last epoch that has them."""
-        at: Ids | None = None
-        start = 0
-        for epoch in self.file.measurement.epochs:
-            positions = epoch.nodes.positions[node]
-            at = positions if at is None else np.where(positions >= 0, positions + start, at)
-            start += len(epoch.nodes)
-        if at is None:
-            return np.zeros(len(node), np.int32)
-        return np.where(at < 0, start, at) if at.min() < 0 else at
-
-    def _choose_kept(self, at: Ids) -> Bools:
-        """Return which samples are neither nowhere nor idle like the one before, which may be that of another piece."""
-        kept: Bools = ~self.left_out[at]
-        placed = np.flatnonzero(kept)
-        idle = self.idle[at[placed]]
-        again = idle & np.append(self.ends_idle, idle[:-1])
-        kept[placed[again]] = False
-        self.ends_idle = bool(idle[-1]) if len(idle) else self.ends_idle
-        return kept
-
-    def line(self, profile: int) -> Line:
-        records = self.records[: self.n]
-        ends = (int(records["time"][0]), int(records["time"][-1])) if self.n else None
-        contexts = self.context[(self.n_at > 0) & ~self.left_out]
-        packed = PackedSamples(profile, records, ends, contexts, self.measured)
-        return Line(packed, int(self.n_at[self.left_out].sum()))

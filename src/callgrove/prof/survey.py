@@ -8,25 +8,28 @@ are kept for it.
 from __future__ import annotations
 
 import os
+import pickle
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain, islice
 from pathlib import Path
+from typing import overload
 
 import numpy as np
 
-from callgrove.arrays import Ids, Ints, Offsets
-from callgrove.binary.files import FileBytes, open_regular
+from callgrove.binary.files import FileBytes, open_regular, size_of
+from callgrove.binary.reading import FileReader, KeptMemory
 from callgrove.errors import CallgroveError, CorruptFile, InputError, Parameter, UsageError
 from callgrove.formats.hpcrun import primitives as rec
 from callgrove.formats.hpcrun.files import SUFFIX, TRACE_SUFFIX, measurement_files, read_tables, sort_key
 from callgrove.formats.hpcrun.hpctrace import CALL_TRACE, TraceFile
 from callgrove.formats.hpcrun.measurement import Epoch, Measurement, SparsePlace
-from callgrove.formats.hpcrun.primitives import MetricDescription, SectionCache
+from callgrove.formats.hpcrun.primitives import MetricDescription, Module, SectionCache
 from callgrove.formats.hpcrun.regions import OUTLINED, readable
 from callgrove.model.profiles import Identifier
-from callgrove.prof.nodes import Flavour, RawTree, normal_nodes, place_table, translate
+from callgrove.prof.nodes import Flavour, Forest, NodeSource, RawTree, Tree, normal_nodes, place_table, translate
 from callgrove.prof.spool import Meeting
 
 __all__ = [
@@ -37,6 +40,7 @@ __all__ = [
     "Programs",
     "Survey",
     "SurveyedFile",
+    "SurveyedFiles",
     "TraceInfo",
     "combine_surveys",
     "default_target",
@@ -50,7 +54,7 @@ __all__ = [
 
 Programs = tuple[str, ...]  # names of programs; none means all
 MetricTables = tuple[tuple[MetricDescription, ...], ...]  # one for each epoch
-Tree = tuple[Ids, Ints, Offsets]  # parent, place and offset of each node
+ReadFile = tuple[FileBytes, Measurement]
 NODE_BYTES = 100  # that a node takes in memory, roughly
 
 
@@ -70,10 +74,11 @@ class FileTables:
         return self.file.size + NODE_BYTES * sum(len(above) for above, _, _ in self.trees)
 
 
-def file_tables(file: FileBytes, measurement: Measurement, modules: Mapping[str, int], flavour: Flavour) -> FileTables:
-    """Return the tables of a file whose modules all have a number."""
-    trees = tuple(normal_nodes(measurement, epoch, modules, flavour, file.path) for epoch in measurement.epochs)
-    return FileTables(file, measurement, trees, modules)
+def file_tables(files: Sequence[ReadFile], modules: Mapping[str, int], flavour: Flavour) -> list[FileTables]:
+    """Return the tables of files whose modules all have a number."""
+    sources = [NodeSource(one, epoch, file.path) for file, one in files for epoch in one.epochs]
+    trees = iter(normal_nodes(sources, modules, flavour))
+    return [FileTables(file, one, tuple(islice(trees, len(one.epochs))), modules) for file, one in files]
 
 
 @dataclass(frozen=True)
@@ -108,6 +113,39 @@ class SurveyedFile:
         return self.identifiers, sort_key(self.path.rpartition("/")[2]), self.path
 
 
+class SurveyedFiles(Sequence[SurveyedFile]):
+    """The files of a survey, in parts. A part that came from another process stays packed until somebody looks at the
+    files: those who combine surveys hand it on as it is, however often."""
+
+    def __init__(self, *parts: tuple[SurveyedFile, ...] | bytes) -> None:
+        self._parts = parts
+
+    def __reduce__(self) -> tuple[type[SurveyedFiles], tuple[bytes, ...]]:
+        return SurveyedFiles, tuple(part if isinstance(part, bytes) else pickle.dumps(part) for part in self._parts)
+
+    def join(self, other: SurveyedFiles) -> SurveyedFiles:
+        """Return these files, then others."""
+        return SurveyedFiles(*self._parts, *other._parts)
+
+    @cached_property
+    def _all(self) -> tuple[SurveyedFile, ...]:
+        parts = (pickle.loads(part) if isinstance(part, bytes) else part for part in self._parts)
+        return tuple(chain.from_iterable(parts))
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    @overload
+    def __getitem__(self, which: int) -> SurveyedFile: ...
+    @overload
+    def __getitem__(self, which: slice) -> tuple[SurveyedFile, ...]: ...
+    def __getitem__(self, which: int | slice) -> SurveyedFile | tuple[SurveyedFile, ...]:
+        return self._all[which]
+
+    def __iter__(self) -> Iterator[SurveyedFile]:
+        return iter(self._all)
+
+
 @dataclass(frozen=True)
 class Batch:
     """Files that are surveyed together: (path, measurement directory). `keeps` is how many bytes of their tables may
@@ -127,7 +165,7 @@ class Survey:
     not wanted. `all_meet`: did all who took part see the meeting?"""
 
     tree: RawTree | None
-    files: tuple[SurveyedFile, ...]
+    files: SurveyedFiles
     skipped: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = ()
     others: tuple[str, ...] = ()
@@ -140,7 +178,7 @@ def combine_surveys(left: Survey, right: Survey) -> Survey:
     tree = trees[0].merge_with(trees[1]) if len(trees) == 2 else trees[0] if trees else None
     return Survey(
         tree,
-        left.files + right.files,
+        left.files.join(right.files),
         left.skipped + right.skipped,
         left.notes + right.notes,
         left.others + right.others,
@@ -150,39 +188,79 @@ def combine_surveys(left: Survey, right: Survey) -> Survey:
 
 def survey_batch(batch: Batch) -> Survey:
     """Return the survey of a batch."""
-    work = _Surveying(batch)
-    for path, folder in batch.files:
-        try:
-            work.add(Path(path), folder)
-        except InputError as error:
-            work.skipped.append((path, str(error)))
-    return work.survey()
+    return _Surveying(batch).survey()
 
 
 class _Surveying:
+    """All files are read first, then their nodes are brought to the common rules together, then each is described."""
+
     def __init__(self, batch: Batch) -> None:
         self.batch = batch
         self.files: list[SurveyedFile] = []
-        self.skipped: list[tuple[str, str]] = []
+        self.skipped: dict[Path, str] = {}
         self.notes: list[str] = []
-        self.modules: dict[str, int] = {}  # numbered as they come
+        self.modules: dict[str, int] = {}
+        self.loadmap: tuple[Module, ...] = ()  # the one that was numbered last
         self.trees: list[Tree] = []
         self.keeps = batch.keeps
-        self.tables: dict[MetricTables, MetricTables] = {}
+        self.metrics: dict[MetricTables, MetricTables] = {}
         self.others: list[str] = []
-        self.sections = SectionCache()
+        self.sections, self.memory = SectionCache(), KeptMemory()
 
-    def add(self, path: Path, folder: str) -> None:
-        file = FileBytes(path)
-        measurement = read_tables(file, cache=self.sections)
-        program_path = readable(measurement.value("program-path"))
-        if self.batch.only_exe and Path(program_path).name not in self.batch.only_exe:
-            self.others.append(Path(program_path).name)
+    def survey(self) -> Survey:
+        folders = {Path(path): folder for path, folder in self.batch.files}
+        for tables in self._tables([file for path in folders for file in self._read(path)]):
+            self._add(tables, folders[tables.file.path])
+        skipped = tuple((str(path), self.skipped[path]) for path in folders if path in self.skipped)
+        meets = self.batch.meeting is None or self.batch.meeting.is_seen()
+        lists = (skipped, tuple(self.notes), tuple(self.others))
+        return Survey(self._tree() if self.files else None, SurveyedFiles(tuple(self.files)), *lists, meets)
+
+    def _read(self, path: Path) -> Iterator[ReadFile]:
+        """Yield a file that is wanted and can be read."""
+        try:
+            file = FileBytes(path)
+            measurement = read_tables(file, cache=self.sections)
+            if not self._is_wanted(measurement):
+                return
+            for epoch in measurement.epochs:
+                _check_values(epoch, file)
+        except InputError as error:
+            self.skipped[path] = str(error)
             return
-        n_values = sum(_check_values(epoch, file) for epoch in measurement.epochs)
-        for module in (m for epoch in measurement.epochs for m in epoch.modules if m.path):
-            self.modules.setdefault(module.path, len(self.modules))
-        tables = file_tables(file, measurement, self.modules, self.batch.flavour)
+        for epoch in measurement.epochs:
+            self._number_modules(epoch.modules)
+        yield file, measurement
+
+    def _number_modules(self, loadmap: tuple[Module, ...]) -> None:
+        """Number modules as they come; of the loadmap that files share once."""
+        if loadmap is not self.loadmap:
+            self.loadmap = loadmap
+            for module in loadmap:
+                if module.path:
+                    self.modules.setdefault(module.path, len(self.modules))
+
+    def _is_wanted(self, measurement: Measurement) -> bool:
+        """Return whether a file is of a program that was named, if any was."""
+        if not self.batch.only_exe:
+            return True
+        program = Path(readable(measurement.value("program-path"))).name
+        is_wanted = program in self.batch.only_exe
+        self.others += [] if is_wanted else [program]
+        return is_wanted
+
+    def _tables(self, files: Sequence[ReadFile]) -> list[FileTables]:
+        """Return the tables of files; one whose nodes break the rules is skipped."""
+        try:
+            return file_tables(files, self.modules, self.batch.flavour)
+        except InputError as error:
+            if len(files) > 1:  # each by itself
+                return [tables for one in files for tables in self._tables([one])]
+            self.skipped[files[0][0].path] = str(error)
+            return []
+
+    def _add(self, tables: FileTables, folder: str) -> None:
+        path, measurement = tables.file.path, tables.measurement
         metrics = tuple(epoch.metrics for epoch in measurement.epochs)
         trace = self._trace(path, measurement) if self.batch.wants_traces else None
         self.notes += _doubts(path, measurement)
@@ -195,10 +273,10 @@ class _Surveying:
                 tuple(measurement.tuple_of_identifiers()),
                 measurement.id_kinds,
                 readable(measurement.value("program-name")),
-                program_path,
+                readable(measurement.value("program-path")),
                 readable(measurement.value("process-id")),
-                self.tables.setdefault(metrics, metrics),
-                n_values,
+                self.metrics.setdefault(metrics, metrics),
+                sum(_count_values(epoch) for epoch in measurement.epochs),
                 trace,
                 self._keep_if_small(tables),
             )
@@ -216,37 +294,38 @@ class _Surveying:
         if not where.is_file():
             return None
         try:
-            trace = TraceFile.open(where, 1000 if measurement.is_old else 1)
-            if trace.data_centric:
-                raise CorruptFile(where, "flags", expected="samples of contexts", found="samples of metrics")
-            self.notes += map(str, trace.problems)
-            time_range = trace.time_range(in_order=measurement.value("trace-disorder") in ("", "0"))
+            with FileReader(where, self.memory) as file:
+                trace = TraceFile(file, 1000 if measurement.is_old else 1)
+                if trace.data_centric:
+                    raise CorruptFile(where, "flags", expected="samples of contexts", found="samples of metrics")
+                self.notes += map(str, trace.problems)
+                time_range = trace.time_range(in_order=measurement.value("trace-disorder") in ("", "0"))
             return TraceInfo(trace.n_records, time_range, bool(trace.flags & CALL_TRACE))
         except CallgroveError as error:
             self.notes.append(f"{error}; the trace is left out")
             return None
 
-    def survey(self) -> Survey:
-        modules = tuple(sorted(self.modules))
-        table = place_table(self.modules, modules)
-        trees = [(above, translate(place, table), offset) for above, place, offset in self.trees]
-        tree = RawTree.of(modules, trees) if self.files else None
-        meets = self.batch.meeting is None or self.batch.meeting.is_seen()
-        lists = (tuple(self.files), tuple(self.skipped), tuple(self.notes), tuple(self.others))
-        return Survey(tree, *lists, meets)
+    def _tree(self) -> RawTree:
+        modules, forest = tuple(sorted(self.modules)), Forest.of(self.trees)
+        return RawTree.of(modules, forest._replace(place=translate(forest.place, place_table(self.modules, modules))))
 
 
-def _check_values(epoch: Epoch, file: FileBytes) -> int:
-    """Return how many values there are; raise where one is of a metric that the file does not have."""
+def _count_values(epoch: Epoch) -> int:
+    """Return how many values there are, zeros included where they are stored."""
+    place = epoch.place
+    return place.n_values if isinstance(place, SparsePlace) else place.n_nodes * len(epoch.metrics)
+
+
+def _check_values(epoch: Epoch, file: FileBytes) -> None:
+    """Raise where a value is of a metric that the file does not have."""
     place, n = epoch.place, len(epoch.metrics)
     if not isinstance(place, SparsePlace):
-        return place.n_nodes * n
+        return
     metric = file.array(rec.VALUE, place.n_values, place.at, "sparse metrics")["metric"]
     if len(metric) and int(metric.max()) >= n:
         row = int(np.flatnonzero(metric >= n)[0])
         expected, found = f"values of the {n} metrics of the table", f"value {row} of metric {metric[row]}"
         raise CorruptFile(file.path, "sparse metrics", offset=place.at, expected=expected, found=found)
-    return place.n_values
 
 
 def _doubts(path: Path, measurement: Measurement) -> list[str]:
@@ -319,24 +398,25 @@ class Inputs:
         """(file, measurement directory) of all files, each once."""
         folder_of: dict[Path, Path] = {}
         for path in self.paths:
-            files = self._files_of(path)
-            folder = path.resolve() if path.is_dir() else path.resolve().parent
+            folder, files = self._files_of(path)
             for file in files:
-                folder_of.setdefault(folder / file.name, folder)
+                folder_of.setdefault(file, folder)
         return list(folder_of.items())
 
-    def _files_of(self, path: Path) -> Sequence[Path]:
+    def _files_of(self, path: Path) -> tuple[Path, Sequence[Path]]:
+        """Return a measurement directory and the files of it that a path means."""
         try:
             if not path.exists():
                 raise InputError(f"{path}: there is no such file or folder")
+            folder = path.resolve()
             if not path.is_dir():
-                return [path]
-            files = measurement_files(path)
+                return folder.parent, [folder.parent / path.name]
+            files = measurement_files(folder)
         except OSError as error:
             raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
         if not files:
             raise InputError(f"{path}: there are no measurements ({SUFFIX} files) in this folder")
-        return files
+        return folder, files
 
     @cached_property
     def folders(self) -> list[Path]:
@@ -347,7 +427,7 @@ class Inputs:
         self, flavour: Flavour, only_exe: Programs, wants_traces: bool, keeps: int = 0, meeting: Meeting | None = None
     ) -> list[Batch]:
         """Return files in batches of bounded size. All together they may keep so many bytes of their tables."""
-        bounds = bound_ranges([_size(path) for path, _ in self.files])
+        bounds = bound_ranges([size_of(path) for path, _ in self.files])
         files = [(str(path), str(folder)) for path, folder in self.files]
         each = keeps // max(1, len(bounds))
         return [Batch(tuple(files[a:b]), flavour, only_exe, wants_traces, each, meeting) for a, b in bounds]
@@ -417,13 +497,6 @@ def bound_ranges(sizes: Sequence[int]) -> list[tuple[int, int]]:
             first, total = number, 0
         total += size
     return [*out, (first, len(sizes))] if len(sizes) else out
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except OSError:  # reading it will say why
-        return 0
 
 
 def default_target(folder: Path) -> Path:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
+from itertools import count, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +16,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from callgrove.binary.files import ReadableBytes
 from callgrove.binary.sqlite import database as sqlite_file
+from callgrove.binary.sqlite import pages as sqlite_pages
 from callgrove.binary.sqlite import records as pages_shapes
 from callgrove.binary.sqlite import tables as pages_tables
 from callgrove.binary.sqlite.cells import Type
 from callgrove.binary.sqlite.database import SqliteCache, SqliteFile
-from callgrove.binary.sqlite.pages import PageError, Pages
+from callgrove.binary.sqlite.numbers import PageError
+from callgrove.binary.sqlite.pages import Pages
 from callgrove.binary.sqlite.plan import FileFacts, Slow, plan, plan_table
 from callgrove.binary.sqlite.records import Records
 from callgrove.binary.sqlite.schema import KnownSchemas, Schema
 from callgrove.binary.sqlite.tables import PageTables, TableLayout, few_rows, schema_leaves, schema_rows
-from callgrove.errors import CallgroveError
+from callgrove.errors import CallgroveError, CorruptFile
 from tests.exhaustive import some_of, try_examples
 
 BIG = 2**63
@@ -66,10 +72,10 @@ def facts(path: Path) -> FileFacts:
     return FileFacts(raw[:100], len(raw))
 
 
-def pages_of(path: Path) -> Pages:
+def pages_of(path: Path, file: ReadableBytes | None = None) -> Pages:
     page_format = plan([facts(path)])
     assert not isinstance(page_format, Slow), page_format.reason
-    return Pages(np.fromfile(path, np.uint8), page_format)
+    return Pages(np.fromfile(path, np.uint8), page_format, file)
 
 
 def layout_of(path: Path, pages: Pages, table: str, unlike: tuple[str, str] | None = None) -> TableLayout:
@@ -84,13 +90,16 @@ def layout_of(path: Path, pages: Pages, table: str, unlike: tuple[str, str] | No
 
 def by_pages(path: Path, table: str, names: Sequence[str], **options: Any) -> list[tuple[object, ...]]:
     """Rows as tuples of objects; raises what the reader of pages raises. A table of one page is also read row by row,
-    and any table a second and a third time, from what was found at first."""
-    pages = pages_of(path)
+    and any table a second and a third time, from what was found at first; all of it from bytes in memory, and as from a
+    large file, by windows."""
+    pages, in_windows = pages_of(path), pages_of(path, ReadableBytes(path))
     layout = layout_of(path, pages, table, options.get("unlike"))
-    tables = PageTables(pages)
-    list(tables.rows_of(layout, []))
+    tables, by_windows = PageTables(pages), PageTables(in_windows)
+    for either in (tables, by_windows):
+        list(either.rows_of(layout, []))
     out: list[list[tuple[object, ...]]] = []
-    for reader in (tables, PageTables(pages), PageTables(pages, tables.found_tables)):
+    again = PageTables(pages, tables.found_tables), PageTables(in_windows, by_windows.found_tables)
+    for reader in (tables, by_windows, PageTables(pages), PageTables(in_windows), *again):
         out.append([])
         for found in reader.rows_of(layout, names, **options):
             out[-1] += zip(*(found.objects(name) for name in names), strict=True)
@@ -420,11 +429,113 @@ def test_records_that_share_their_overflow_pages_are_bounded(tmp_path: Path) -> 
         connection.execute("INSERT INTO t VALUES (?)", ("z" * 20_000,))
         (root,) = connection.execute("SELECT rootpage FROM sqlite_master").fetchone()
     pages = pages_of(path)
-    (row,) = pages.batches(pages.leaves(root))
+    ((_, row),) = pages.batches(pages.leaves(root))
     data, moved = pages.read_overflow(row, row.size)
     assert data.data[int(moved.start[0]) :].tobytes().count(b"z") == 20_000
     with pytest.raises(PageError, match="share"):
         pages.read_overflow(row.take(np.zeros(10_000, np.int64)), np.repeat(row.size, 10_000))
+
+
+# -- windows -----------------------------------------------------------------------------------------------------------
+
+
+def scattered(path: Path, n: int = 3000) -> Path:
+    """Tables whose pages stand between each other's, in an order that is not that of rows, with records that go on in
+    other pages."""
+    with connect(path, 512) as connection:
+        for name in ("t", "u"):
+            connection.execute(f"CREATE TABLE {name}(id INTEGER PRIMARY KEY, a, b)")
+        for k in range(n):
+            row = (k * 7919 % n, k << (k % 40), "x" * (900 if k % 97 == 5 else k % 30))
+            connection.execute(f"INSERT INTO {'tu'[k % 2]} VALUES (?, ?, ?)", row)
+        connection.execute("DELETE FROM u WHERE id % 5 = 2")
+        connection.executemany("INSERT INTO t VALUES (?, ?, ?)", ((n + k, -k, None) for k in range(n)))
+    return path
+
+
+@pytest.mark.parametrize("window", [1, 512, 4096, 1 << 20])
+@pytest.mark.parametrize("most_for_one", [1, 3, 10_000])
+@pytest.mark.parametrize("batch_rows", [7, 1 << 16])
+def test_windows_of_any_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, window: int, most_for_one: int, batch_rows: int
+) -> None:
+    monkeypatch.setattr(sqlite_pages, "WINDOW_BYTES", window)
+    monkeypatch.setattr(sqlite_pages, "MOST_READ_FOR_ONE", most_for_one)
+    monkeypatch.setattr(sqlite_pages, "BATCH_ROWS", batch_rows)
+    path = scattered(tmp_path / "scattered.db", 600)
+    for table in "tu":
+        assert same(by_pages(path, table, ("b", "a", "id")), by_sql(path, table, ("b", "a", "id")))
+        some = by_pages(path, table, ("a", "b"), between=(40, 333))
+        assert same(some, by_sql(path, table, ("a", "b"), "id BETWEEN 40 AND 333"))
+
+
+def test_two_tables_of_a_large_file_are_read_in_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What one reader has in memory is not given to another."""
+    monkeypatch.setattr(sqlite_pages, "BATCH_ROWS", 50)
+    path = scattered(tmp_path / "scattered.db")
+    pages, names = pages_of(path, ReadableBytes(path)), ("id", "a", "b")
+    layouts = {table: layout_of(path, pages, table) for table in "tu"}
+    tables, rows = PageTables(pages), dict[str, list[tuple[object, ...]]](t=[], u=[])
+    for _ in range(2):  # the second time from where rows were found
+        for pair in zip_longest(*(tables.rows_of(layout, names) for layout in layouts.values())):
+            for table, some in zip("tu", pair, strict=True):
+                rows[table] += [] if some is None else zip(*(some.objects(name) for name in names), strict=True)
+    for table in "tu":
+        wanted = by_sql(path, table, names)
+        assert same(rows[table], [*wanted, *wanted])
+
+
+def test_pages_of_a_large_file_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite_file, "SMALL_FILE", 0)
+    path = large(tmp_path / "t.db", 50_000, 0)
+    file = SqliteFile.open(path)
+    n_read: list[int] = []
+    read_into = ReadableBytes.read_into
+
+    def note(file: ReadableBytes, memory: Any, offset: int) -> bool:
+        n_read.append(len(memory))
+        return read_into(file, memory, offset)
+
+    monkeypatch.setattr(ReadableBytes, "read_into", note)
+    assert read(file) == list(range(50_000))
+    assert 0.9 * path.stat().st_size < sum(n_read) <= path.stat().st_size
+
+
+def test_without_reading_into_memory_pages_are_mapped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite_file, "SMALL_FILE", 0)
+    monkeypatch.setattr(ReadableBytes, "can_read", False)
+    monkeypatch.setattr(ReadableBytes, "read_into", lambda *_: pytest.fail("was read"))
+    assert read(SqliteFile.open(large(tmp_path / "t.db", 5000, 3))) == list(range(3, 5003))
+
+
+def test_sqlite_tries_where_pages_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite_file, "SMALL_FILE", 0)
+    monkeypatch.setattr(sqlite_pages, "BATCH_ROWS", 1000)
+    n_calls, preadv = count(), os.preadv
+
+    def fail_at_times(*asked: Any) -> int:
+        if next(n_calls) == 3:
+            raise OSError(errno.EIO, "Input/output error")
+        return preadv(*asked)
+
+    monkeypatch.setattr(os, "preadv", fail_at_times)
+    assert read(SqliteFile.open(large(tmp_path / "t.db", 9000, 3))) == list(range(3, 9003))
+    assert next(n_calls) == 4  # and no page is read like this any more
+
+
+def test_a_large_file_that_becomes_shorter_while_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SQLite reads what is left, and says what is missing."""
+    monkeypatch.setattr(sqlite_file, "SMALL_FILE", 0)
+    monkeypatch.setattr(sqlite_pages, "WINDOW_BYTES", 1 << 16)
+    path = large(tmp_path / "t.db", 20_000, 0)
+    file = SqliteFile.open(path)
+    seen: list[int] = []
+    with pytest.raises(CorruptFile, match=r"t\.db"), file.reading():  # noqa: PT012 - cut while it is read
+        for cells in file.chunks("t", {"a": Type.INTEGER}):
+            seen += cells["a"].tolist()
+            os.truncate(path, 1 << 19)
+    assert seen == list(range(len(seen)))
+    assert 0 < len(seen) < 20_000
 
 
 def test_texts_that_repeat(tmp_path: Path) -> None:
@@ -481,11 +592,11 @@ def test_few_pages_are_looked_at_before_their_rows_are_wanted(tmp_path: Path, mo
     looked_at: list[int] = []
     header = Pages.header
 
-    def count(pages: Pages, numbers: Any) -> Any:
+    def note(pages: Pages, numbers: Any) -> Any:
         looked_at.extend(numbers.tolist())
         return header(pages, numbers)
 
-    monkeypatch.setattr(Pages, "header", count)
+    monkeypatch.setattr(Pages, "header", note)
     assert read(file) == list(range(20_000))
     n_pages = len(set(looked_at))
     assert n_pages > 40

@@ -12,14 +12,15 @@ import pytest
 
 from callgrove.binary.sqlite.cells import Type
 from callgrove.binary.sqlite.database import SqliteFile, version_of
-from callgrove.binary.sqlite.pages import PageError, PageFormat
+from callgrove.binary.sqlite.numbers import PageError
+from callgrove.binary.sqlite.pages import PageFormat
 from callgrove.binary.sqlite.plan import BUNDLE_BYTES, FileFacts, Slow, decode, plan, plan_table
 from callgrove.binary.sqlite.tables import PageColumn, TableLayout
 from callgrove.errors import InputError
 from tests.requirements import ROOT
 
 PAGE = 4096
-DECODERS = {"pages.py", "records.py", "small_tables.py", "batch.py"}
+DECODERS = {"numbers.py", "pages.py", "records.py", "small_tables.py", "batch.py"}
 
 
 def head(**at: int) -> bytes:

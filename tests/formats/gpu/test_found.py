@@ -6,6 +6,7 @@ import gc
 import pickle
 import weakref
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,10 @@ from callgrove.binary.sqlite.cells import Type
 from callgrove.binary.sqlite.database import SqliteCache, SqliteFile
 from callgrove.binary.sqlite.pages import Pages
 from callgrove.binary.sqlite.tables import Room, Runs, Starts
+from callgrove.formats.events.spans import DataSetSpans
 from callgrove.formats.gpu.event_tables import TableData
-from tests.formats.gpu.gpu_databases import execute, suffix_of
+from callgrove.formats.gpu.rocpd.reader import RocpdData
+from tests.formats.gpu.gpu_databases import execute, suffix_of, write_rocpd
 from tests.formats.gpu.test_joined import joined, made, opened, process, rows, same
 
 
@@ -139,3 +142,44 @@ def test_what_is_kept_of_databases_goes_with_them(tmp_path: Path) -> None:
     del experiment, backend, cache, caches
     gc.collect()
     assert known() is None
+
+
+def test_events_are_given_back_when_they_were_read(tmp_path: Path) -> None:
+    """A run has thousands of databases, and all of them stay open."""
+    backend = opened(made(tmp_path, 1, n_calls=400)).traces.spans_backend
+    assert isinstance(backend, DataSetSpans)
+    (dataset,) = backend.datasets
+    names = ("start_ns", "end_ns", "name", "kind", "lane", "correlation")
+    columns = [weakref.ref(column) for events in dataset.events(names) for column in events.values()]
+    gc.collect()
+    assert len(columns) > len(names)
+    assert [column for column in columns if column() is not None] == []
+
+
+def test_what_leads_from_events_to_spans_is_given_back(tmp_path: Path) -> None:
+    """It is as large as the event table, and needed by attributes alone."""
+    run = replace(process(0), counters=((0, "SQ_WAVES", 4.0), (3, "SQ_WAVES", 5.0)))
+    experiment = opened([write_rocpd(tmp_path / "0.db", [run])])
+    backend = experiment.traces.spans_backend
+    assert isinstance(backend, DataSetSpans)
+    (dataset,) = backend.datasets
+    assert isinstance(dataset, RocpdData)
+    before = backend.side("counter")
+    assert before is not None
+    lookup = weakref.ref(dataset.span_of_event)
+    assert lookup() is dataset.span_of_event
+    experiment.traces.release()
+    gc.collect()
+    assert lookup() is None
+    after = backend.side("counter")
+    assert after is not None
+    assert after.span.tolist() == before.span.tolist()
+
+
+def test_events_are_not_looked_through_for_stacks_that_nobody_wrote(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backend = opened(made(tmp_path, 1)).traces.spans_backend
+    assert backend is not None
+    monkeypatch.setattr(RocpdData, "span_of_event", property(lambda _: pytest.fail("was made")))
+    assert backend.side("stack") is None

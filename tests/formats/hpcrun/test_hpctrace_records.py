@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from callgrove.binary.reading import FileReader, KeptMemory
 from callgrove.errors import CorruptFile, InvalidExperiment, NotRecognised, UnsupportedVersion
+from callgrove.formats.hpcrun import hpctrace
 from callgrove.formats.hpcrun import hpctrace as rec
 from callgrove.formats.hpcrun.hpctrace import MICROSECONDS, NANOSECONDS, TraceFile, write_trace
 from callgrove.formats.hpctoolkit.legacy import values as legacy
@@ -186,3 +188,20 @@ def test_what_was_written_is_read(
     write_trace(path, flags, time, node, metric if flags & 1 else None)
     found = TraceFile.open(path, NANOSECONDS)
     assert [c.tolist() for c in found.arrays() if c is not None] == [time, node, metric][: 2 + (flags & 1)]
+
+
+@pytest.mark.parametrize("in_order", [True, False])
+@pytest.mark.parametrize("chunk", [1, 2, 100])
+def test_from_when_to_when_a_trace_goes(
+    in_order: bool, chunk: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Mapped or read piece by piece; of one in order only the first and the last record are asked for."""
+    monkeypatch.setattr(hpctrace, "CHUNK", chunk)
+    times = [5, 7, 7, 12] if in_order else [7, 12, 5, 9]
+    path = trace(tmp_path / "t", *((NOW_NS + time, 1) for time in times))
+    with FileReader(path, KeptMemory()) as file:
+        for found in (TraceFile.open(path), TraceFile(file)):
+            viewed = found.file.bytes_viewed
+            assert found.time_range(in_order) == (NOW_NS + 5, NOW_NS + 12)
+            assert found.file.bytes_viewed - viewed == 12 * (2 if in_order else 4)
+    assert TraceFile.open(trace(tmp_path / "u")).time_range(in_order) is None

@@ -3,6 +3,7 @@
     database.py      one database, by its pages where they can be read, by SQLite otherwise
     plan.py          which of the two ways is taken, and why
     schema.py        its header, the tables it declares, and which value belongs to which column
+    numbers.py       numbers at many places of a file's bytes at once
     pages.py         table b-trees, read straight from the bytes of a file that nobody writes
     records.py       records, taken apart by shape
     tables.py        the rows of a table by columns, many or few

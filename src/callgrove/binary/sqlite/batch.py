@@ -17,7 +17,8 @@ from callgrove.arrays import ABSENT, Array, Ints
 from callgrove.binary.files import read_into
 from callgrove.binary.sqlite.cells import MISSING, Cells, Type, absent, text_column
 from callgrove.binary.sqlite.database import CHANGED, SqliteFile, Version, version_from, version_of
-from callgrove.binary.sqlite.pages import DEEPEST, INTERIOR, LEAF, PageError, PageFormat, Pages, check
+from callgrove.binary.sqlite.numbers import PageError, check
+from callgrove.binary.sqlite.pages import DEEPEST, INTERIOR, LEAF, PageFormat, Pages
 from callgrove.binary.sqlite.plan import BUNDLE_BYTES, Slow, decode, plan, plan_table
 from callgrove.binary.sqlite.records import NULL, Records
 from callgrove.binary.sqlite.tables import FoundRows, PageColumn, Room, TableLayout

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from callgrove.arrays import Array, distinct_rows
-from callgrove.binary.files import FileBytes, open_regular, read_into
+from callgrove.binary.files import ReadableBytes, open_regular, read_into
 from callgrove.binary.sqlite.cells import MISSING, CellReader, Cells, Type, absent
 from callgrove.binary.sqlite.connection import PrivateCopies, PrivateCopy, SqliteErrors, connect
 from callgrove.binary.sqlite.pages import LAST_ROWID, Pages
@@ -274,7 +274,7 @@ class SqliteFile:
         self._pages = PageTables(Pages(data[0], page_format, data[1], self.cache.headers), found_tables)
         return self._pages
 
-    def _bytes(self, facts: FileFacts) -> tuple[Array, FileBytes | None] | Slow:
+    def _bytes(self, facts: FileFacts) -> tuple[Array, ReadableBytes | None] | Slow:
         """Return the bytes of the file: a small one is read, as it may be changed meanwhile, others are mapped."""
         if self._given is not None:
             return self._given, None
@@ -283,7 +283,7 @@ class SqliteFile:
                 with open_regular(self.path, 0) as file:
                     data, mapped = np.fromfile(file, np.uint8), None
             else:
-                mapped = FileBytes(self.path)
+                mapped = ReadableBytes(self.path)
                 data = mapped.array(np.uint8, mapped.size, 0, "SQLite pages")
         except (OSError, CallgroveError) as error:
             return Slow(str(error))
@@ -359,9 +359,13 @@ class SqliteFile:
 
     def distinct(self, table: str, *columns: str) -> set[tuple[int, ...]]:
         """Return the different combinations of some integer columns; missing columns read as absent."""
+        stored = [name for name in columns if self.has(table, name)] or columns[:1]
         combinations: set[tuple[int, ...]] = set()
-        for cells in self.chunks(table, dict.fromkeys(columns, Type.INTEGER)):
-            combinations |= set(zip(*distinct_rows(*(cells[name] for name in columns))[0].tolist(), strict=True))
+        for cells in self.chunks(table, dict.fromkeys(stored, Type.INTEGER)):
+            different, _ = distinct_rows(*(cells[name] for name in stored))
+            of_column = dict(zip(stored, different.tolist(), strict=True))
+            others = [MISSING] * different.shape[1]
+            combinations |= set(zip(*(of_column.get(name, others) for name in columns), strict=True))
         return combinations
 
     def first_rows(self, table: str, n: int) -> list[tuple[object, ...]]:

@@ -14,7 +14,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from callgrove.binary.sqlite.pages import PageError, PageFormat
+from callgrove.binary.sqlite.numbers import PageError
+from callgrove.binary.sqlite.pages import PageFormat
 from callgrove.binary.sqlite.schema import HEADER_BYTES
 from callgrove.binary.sqlite.tables import TableLayout
 

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from callgrove.arrays import ABSENT, Array, Bools, Floats, Ints
-from callgrove.binary.sqlite.pages import Bytes, RowBatch, check, varint
+from callgrove.binary.sqlite.numbers import Bytes, check, varint
+from callgrove.binary.sqlite.pages import RowBatch
 
 __all__ = [
     "LONGEST_HEADER",
@@ -148,7 +149,6 @@ def _hash_headers(headers: Sequence[Array], turn: int = 0) -> tuple[Ints, Ints]:
 NULL, REAL, ZERO, ONE = 0, 7, 8, 9
 N_NUMERIC = 10  # 10 and 11 are reserved
 SIZES = np.array([0, 1, 2, 3, 4, 6, 8, 8, 0, 0, 0, 0], np.int64)
-WIDEST = 32  # words of a record that are copied to be read at equal places
 MANY_SHAPES = 512  # which are walked through together instead of being parsed one by one
 ALL = 1 << 16  # columns; no table has as many
 KNOWN_HEADERS = 1 << 13
@@ -214,7 +214,6 @@ class Records:
         self._serial: list[Ints] = []  # of every column, by shape; -1 where records have no such column
         self._place: list[Ints] = []
         self._ends: Ints  # of the last known column, by shape, from the record's start
-        self._body: Array | None = None
         self._is_whole: bool | None = None
         longest = int(data.data[rows.start[self._models]].max(initial=0))
         if len(self._models) <= MANY_SHAPES and longest <= LONGEST_HEADER:
@@ -230,12 +229,17 @@ class Records:
         records = cls.__new__(cls)
         records._data, records.rows, records._group, records._models = data, rows, group, np.arange(len(shapes))
         records._serial, records._place, records._ends = list(shapes.serial), list(shapes.place), shapes.end
-        records._body, records._is_whole, records.n_known = None, True, ALL
+        records._is_whole, records.n_known = True, ALL
         return records
 
     @property
     def shapes(self) -> Shapes:
         return Shapes(self._serial, self._place, self._ends)
+
+    @property
+    def base(self) -> int:
+        """Return where in the file the places of rows are counted from."""
+        return self._data.base
 
     @property
     def group(self) -> Ints:
@@ -260,7 +264,7 @@ class Records:
         """Return the records of some rows."""
         some = Records.__new__(Records)
         some.__dict__.update(self.__dict__)
-        some.rows, some._body, some._is_whole = self.rows.take(rows), None, self._is_whole or None
+        some.rows, some._is_whole = self.rows.take(rows), self._is_whole or None
         if len(self._models) > 1:
             some._group = self._group[rows]
         return some
@@ -357,16 +361,7 @@ class Records:
 
     def _words(self, place: Ints) -> Ints:
         """Return the 8 bytes at these places (by shape) of every record."""
-        if len(self._models) > 1:
-            return self._data.words(self.rows.start + place.take(self._group)).view(np.int64)
-        at = int(place[0])
-        if at + 8 > 8 * WIDEST:
-            return self._data.words(self.rows.start + at).view(np.int64)
-        if self._body is None:
-            self._body = self._data.blocks(self.rows.start, min(WIDEST, int(self._ends[0]) // 8 + 2))
-        n, width = self._body.shape
-        values: Ints = np.ndarray((n,), np.dtype(">i8"), self._body, at, (8 * width,)).astype(np.int64)
-        return values
+        return self._data.words(self.rows.start + self._by_row(place)).view(np.int64)
 
     def integers(self, column: int, missing: int) -> tuple[Ints, Ints]:
         """Return values with `missing` for NULL, and the rows that hold no integer."""
@@ -384,9 +379,9 @@ class Records:
             values = self._words(at) if n_bytes == 8 else self._halves(at, n_bytes)
             if unused.any():
                 values = values >> (unused[0] if (unused == unused[0]).all() else unused.take(self._group))
-            if constant.any():
-                constants = self._constants(serial, missing).take(self._group)
-                np.copyto(values, constants, where=constant.take(self._group))
+            if constant.any():  # without a branch for each row: shapes may alternate at random
+                values &= np.where(constant, 0, -1).take(self._group)
+                values |= np.where(constant, self._constants(serial, missing), 0).take(self._group)
         return values, self._rows_where(other)
 
     @staticmethod

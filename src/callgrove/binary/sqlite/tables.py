@@ -14,7 +14,8 @@ from typing import NamedTuple
 import numpy as np
 
 from callgrove.arrays import ABSENT, Array, Bools, Floats, Ints
-from callgrove.binary.sqlite.pages import DEEPEST, INTERIOR, LEAF, Bytes, Leaves, Pages, RowBatch, check, varint
+from callgrove.binary.sqlite.numbers import Bytes, check, varint
+from callgrove.binary.sqlite.pages import DEEPEST, INTERIOR, LEAF, Leaves, PageReader, Pages, RowBatch, Window
 from callgrove.binary.sqlite.records import NULL, ONE, REAL, SIZES, ZERO, Header, Records, Shapes, header_of, is_text
 
 __all__ = [
@@ -134,9 +135,10 @@ class FoundRows:
     _start: Starts
     _shapes: Shapes
     _group: Array | None
+    window: Window | None  # of the pages from whose first byte places are counted
 
     @classmethod
-    def from_records(cls, records: Records) -> FoundRows | None:
+    def from_records(cls, records: Records, window: Window | None = None) -> FoundRows | None:
         """Return where records stand; None where they cannot be kept like this."""
         rows = records.rows
         if not len(rows) or not records.knows_all or not records.is_whole:
@@ -145,7 +147,7 @@ class FoundRows:
         shapes, group = records.shapes, None
         if len(shapes) > 1:
             group = records.group.astype(np.uint8 if len(shapes) <= 256 else np.uint16)
-        return cls(len(rows), first, last, Runs.of(rows.rowid, 1), Starts.of(rows.start), shapes, group)
+        return cls(len(rows), first, last, Runs.of(rows.rowid, 1), Starts.of(rows.start), shapes, group, window)
 
     @property
     def n_bytes(self) -> int:
@@ -310,7 +312,7 @@ def _put_together(pages: Pages, records: Records, last: int) -> list[tuple[Recor
     spilled = end > rows.local
     if not spilled.any():
         return [(records, slice(None))]
-    data, moved = pages.read_overflow(rows.take(spilled), end[spilled])
+    data, moved = pages.read_overflow(rows.take(spilled), end[spilled], records.base)
     parts: list[tuple[Records, Array | slice]] = [(Records(data, moved, last), np.flatnonzero(spilled))]
     if not spilled.all():
         parts.append((records.take(~spilled), np.flatnonzero(~spilled)))
@@ -342,14 +344,14 @@ class PageTables:
         if latest is not None and last < latest.n_known:
             yield latest
         elif root in self.found_tables:
-            table = self.found_tables[root]
+            table, reader = self.found_tables[root], PageReader(self.pages)
             for part in (table if between is None else table.select_between(*between)).parts:
-                yield part.records(self.pages.bytes)
+                yield part.records(reader.read(part.window).bytes)
         elif between is None:
             yield from self._all_records(root, self.pages.leaves(root), last)
         else:
-            for rows in self.pages.batches(self.pages.leaves(root).select_between(*between)):
-                yield Records(self.pages.bytes, rows, last)
+            for pages, rows in self.pages.batches(self.pages.leaves(root).select_between(*between)):
+                yield Records(pages.bytes, rows, last)
 
     def _all_records(self, root: int, leaves: Leaves, last: int) -> Iterator[Records]:
         """Yield all rows, and remember where they stand once they were read to the end."""
@@ -357,10 +359,10 @@ class PageTables:
         left = KEPT_BYTES - self.found_tables.n_bytes
         records: Records | None = None
         n_batches = 0
-        for rows in self.pages.batches(leaves):
-            records = Records(self.pages.bytes, rows, last)
+        for pages, rows in self.pages.batches(leaves):
+            records = Records(pages.bytes, rows, last)
             n_batches += 1
-            located = None if parts is None else FoundRows.from_records(records)
+            located = None if parts is None else FoundRows.from_records(records, pages.window)
             left -= 0 if located is None else located.n_bytes
             parts = None if parts is None or located is None or left < 0 else [*parts, located]
             yield records

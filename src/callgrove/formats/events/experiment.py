@@ -138,6 +138,7 @@ class JoinedSpans(DataSetSpans):
         return [chunk for chunk in out if len(chunk["span"])]
 
     def release(self) -> None:
+        super().release()
         if self._events is not None:
             self._events.give_back()
 

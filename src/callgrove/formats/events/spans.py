@@ -34,6 +34,7 @@ from callgrove.model.traces.events import (
     PARENT,
     SPAN_COLUMNS,
     Device,
+    Releases,
     SideTable,
     SpanChunk,
     SpanKind,
@@ -79,6 +80,12 @@ class DataSetSpans:
     @property
     def datasets(self) -> Sequence[DataSet]:
         return self._datasets
+
+    def release(self) -> None:
+        """Give back what data sets keep of their events; it can be read again."""
+        for dataset in self._datasets:
+            if isinstance(dataset, Releases):
+                dataset.release()
 
     @property
     def strings(self) -> Sequence[str]:

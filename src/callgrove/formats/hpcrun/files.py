@@ -200,13 +200,14 @@ def _sections(file: FileBytes) -> tuple[tuple[str, int, int], ...]:
         raise CorruptFile(
             file.path, "footer", offset=0, expected="a footer of 112 bytes", found=found, remedy=INTERRUPTED
         )
-    footer = file.record(rec.FOOTER, at, "footer")
-    if int(footer["magic"]) != rec.FOOTER_MAGIC:
+    *bounds, magic = file.array(
+        rec.FOOTER_NUMBER, rec.FOOTER.itemsize // rec.FOOTER_NUMBER.itemsize, at, "footer"
+    ).tolist()
+    if magic != rec.FOOTER_MAGIC:
         found = repr(file.copy(file.size - 8, 8, "footer"))[1:]
         raise CorruptFile(
             file.path, "footer", offset=file.size - 8, expected="'HPCRUNsm'", found=found, remedy=INTERRUPTED
         )
-    bounds = [int(n) for n in footer["sections"].reshape(-1)] + [int(footer["footer"])]
     places = [0, *bounds, at]
     for number, (before, after) in enumerate(pairwise(places)):
         if after < before or (number == 0 and after) or (number == len(bounds) and after != before):
@@ -215,7 +216,7 @@ def _sections(file: FileBytes) -> tuple[tuple[str, int, int], ...]:
             where = at + 8 * min(number, len(bounds) - 1)
             expected = "sections one after the other, the first at byte 0, the footer last"
             raise CorruptFile(file.path, "footer", offset=where, expected=expected, found=found, remedy=INTERRUPTED)
-    return tuple((name, *bounds[2 * k : 2 * k + 2]) for k, name in enumerate(rec.SECTIONS))  # type: ignore[misc]
+    return tuple((name, *bounds[2 * k : 2 * k + 2]) for k, name in enumerate(rec.SECTIONS))
 
 
 def _read_nodes(cursor: Cursor) -> Nodes:
@@ -255,10 +256,11 @@ def _read_sparse(cursor: Cursor, nodes: Nodes) -> tuple[tuple[Identifier, ...], 
     index = cursor.table(rec.INDEX, n_nodes + 1, "node with values")
     place.check_index(index, cursor.file.path)
     ids = index["node"][:-1].astype(np.uint32)
-    unknown = np.flatnonzero(nodes.positions[ids] < 0)
-    if len(unknown):
-        where = place.index_at + int(unknown[0]) * rec.INDEX.itemsize
-        found = f"node {ids[unknown[0]]}, which the tree does not have"
+    unknown = nodes.positions[ids] < 0
+    if unknown.any():
+        row = int(unknown.argmax())
+        where = place.index_at + row * rec.INDEX.itemsize
+        found = f"node {ids[row]}, which the tree does not have"
         raise cursor.fail("values of nodes in the tree", found, where)
     return tuple(rows), place
 

@@ -255,7 +255,7 @@ class _Assembly:
         in_builder = np.array([self.builder.module(readable(path)) for path in ordered], np.int64)
         regions, regions_of_parts = Regions(), []
         for file, epoch in self.parts:
-            regions_of_parts.append(regions.add(*places_of(epoch, numbers, file.measurement.is_old)))
+            regions_of_parts.append(regions.add(*places_of([epoch], numbers, [file.measurement.is_old])))
         known, maps = regions.all()
         region, kind = add_regions(self.builder, known, in_builder)
         trees = [(epoch.nodes.above, maps[k][regions_of_parts[k]]) for k, (_, epoch) in enumerate(self.parts)]

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from callgrove.arrays import Array, Ids, Ints, distinct
-from callgrove.binary.files import FileBytes, open_regular
+from callgrove.binary.files import CheckedFile, FileBytes, open_regular
 from callgrove.errors import (
     CallgroveError,
     CorruptFile,
@@ -70,6 +70,7 @@ PROFILE_MAGIC = b"HPCRUN-profile____"
 VERSIONS = ("01.00", "01.01")
 BIG_ENDIAN = b"b"
 START = len(MAGIC) + 5 + 1  # bytes before the flags
+FLAGS_SIZE = 8
 DATA_CENTRIC, LCA_RECORDED, CALL_TRACE = 1, 2, 4
 RECORD = np.dtype([("time", ">u8"), ("node", ">u4")])
 DATA_CENTRIC_RECORD = np.dtype([("time", ">u8"), ("node", ">u4"), ("metric", ">u4")])
@@ -91,20 +92,21 @@ def record_of(flags: int) -> np.dtype[Any]:
 
 
 class TraceFile:
-    """One trace, mapped; records are converted when asked for. `problems` is what was stepped over."""
+    """One trace; records are converted when asked for. `problems` is what was stepped over."""
 
-    def __init__(self, file: FileBytes, time_scale: TimeScale | None = None) -> None:
+    def __init__(self, file: CheckedFile, time_scale: TimeScale | None = None) -> None:
         self.file, self.path = file, file.path
         self.problems: list[CallgroveError] = []
-        self.version = _version(file)
-        self.records_at = START if self.version == "01.00" else START + 8
+        start = file.copy(0, min(START + FLAGS_SIZE, file.size), "header")
+        self.version = _version(self.path, start[:START])
+        self.records_at = START if self.version == "01.00" else START + FLAGS_SIZE
         self.flags = 0
         if file.size < self.records_at:
             found, remedy = f"a file that ends at byte {file.size}", "the run ended before its first sample"
             self._problem(0, f"a header of {self.records_at} bytes", found, remedy)
             self.records_at = file.size
         elif self.version != "01.00":
-            self.flags = int(file.array(">u8", 1, START, "flags")[0])
+            self.flags = int.from_bytes(start[START:], "big")
         self.record = record_of(self.flags)
         self.n_records, rest = divmod(file.size - self.records_at, self.record.itemsize)
         if rest:
@@ -114,7 +116,7 @@ class TraceFile:
 
     @classmethod
     def open(cls, path: Path, time_scale: TimeScale | None = None) -> TraceFile:
-        """Return the trace at `path`. Who knows the profile that it belongs to also knows the unit of its times."""
+        """Return the mapped trace at `path`. Who knows the profile it belongs to also knows the unit of its times."""
         return cls(FileBytes(path), time_scale)
 
     def _problem(self, offset: int, expected: str, found: str, remedy: str) -> None:
@@ -129,7 +131,7 @@ class TraceFile:
         return bool(self.flags & DATA_CENTRIC)
 
     def records(self, first: int = 0, count: int | None = None) -> Array:
-        """Return the file's own records, mapped; times in the file's unit."""
+        """Return the file's own records; times in the file's unit."""
         first = min(max(first, 0), self.n_records)
         n = self.n_records - first if count is None else max(0, min(count, self.n_records - first))
         at = self.records_at + first * self.record.itemsize
@@ -146,8 +148,12 @@ class TraceFile:
         at."""
         if not self.n_records:
             return None
-        stored = self.records()["time"]
-        times = self._nanoseconds(stored[[0, -1]] if in_order else stored).tolist()
+        if in_order:
+            ends = [self.records(row, 1)["time"][0] for row in (0, self.n_records - 1)]
+            times = self._nanoseconds(np.array(ends)).tolist()
+        else:
+            parts = (self._nanoseconds(records["time"]) for records in self.chunks(CHUNK))
+            times = [int(end) for part in parts for end in (part.min(), part.max())]
         return min(times), max(times)
 
     def _nanoseconds(self, stored: Array) -> Ints:
@@ -179,21 +185,20 @@ class TraceFile:
             yield self.records(first, count)
 
 
-def _version(file: FileBytes) -> str:
+def _version(path: Path, start: bytes) -> str:
     """Return the version; empty where the file ends before its byte order is said, which is a trace without samples."""
-    start = file.copy(0, min(START, file.size), "header")
     if start[: len(MAGIC)] != MAGIC[: len(start)]:
-        raise NotRecognised(f"{file.path}: not an hpctrace file: it begins with {start[: len(MAGIC)]!r}, not {MAGIC!r}")
+        raise NotRecognised(f"{path}: not an hpctrace file: it begins with {start[: len(MAGIC)]!r}, not {MAGIC!r}")
     if len(start) < START:
         return ""
     version, endian = start[len(MAGIC) : -1].decode("ascii", "backslashreplace"), start[-1:]
     if version not in VERSIONS:
         raise UnsupportedVersion(
-            f"{file.path}: hpctrace version {version!r} at byte {len(MAGIC)}; {' and '.join(VERSIONS)} can be read"
+            f"{path}: hpctrace version {version!r} at byte {len(MAGIC)}; {' and '.join(VERSIONS)} can be read"
         )
     if endian != BIG_ENDIAN:
         found, where = repr(endian)[1:], START - 1
-        raise CorruptFile(file.path, "header", offset=where, expected="'b', for big-endian numbers", found=found)
+        raise CorruptFile(path, "header", offset=where, expected="'b', for big-endian numbers", found=found)
     return version
 
 

@@ -28,6 +28,7 @@ __all__ = [
     "DenseValues",
     "Epoch",
     "Measurement",
+    "NodeWords",
     "Nodes",
     "Positions",
     "SparsePlace",
@@ -60,8 +61,8 @@ class Positions:
         if top <= 16 * len(ids) + 1024:
             self._table = np.full(top + 1, -1, np.int32)
             self._table[ids] = rows
-            again = np.flatnonzero(self._table[ids] != rows)
-            self.duplicate = int(again[0]) if len(again) else -1
+            again = self._table.take(ids) != rows
+            self.duplicate = int(again.argmax()) if again.any() else -1
         else:
             self._order = np.argsort(ids, kind="stable").astype(np.int32)
             self._keys = ids[self._order]
@@ -77,6 +78,31 @@ class Positions:
             return np.where(ids <= last, self._table[np.minimum(ids, last)], np.int32(-1))
         at = np.minimum(np.searchsorted(self._keys, ids), len(self._keys) - 1)
         return np.where(self._keys[at] == ids, self._order[at], np.int32(-1))
+
+    def give(self, words: Array, missing: int) -> NodeWords:
+        """Return what gives, for each node id, the word at its position: a step less for whoever wants many."""
+        last = np.array([missing], words.dtype)
+        known = np.concatenate((words, last))  # position -1 picks the last
+        if self._table is not None:
+            return NodeWords(None, np.concatenate((known[self._table], last)))
+        return NodeWords(self._keys, np.concatenate((known[self._order], last)))
+
+
+@dataclass(frozen=True)
+class NodeWords:
+    """From node ids to words about nodes, the last of which is for ids that there are not: by a table, or by a search
+    among `keys`."""
+
+    keys: Numbers | None
+    words: Array
+
+    def __getitem__(self, ids: Array) -> Array:
+        if self.keys is None:
+            is_inside = not len(ids) or int(ids.max()) < len(self.words)  # which takes less time than clipping
+            found: Array = self.words.take(ids, mode="raise" if is_inside else "clip")
+            return found
+        at = np.minimum(np.searchsorted(self.keys, ids), len(self.keys) - 1)
+        return np.where(self.keys[at] == ids, self.words[at], self.words[-1])
 
 
 @dataclass(frozen=True)
@@ -155,6 +181,10 @@ def nodes_of(table: Array, path: Path, offset: int, section: str = "cct") -> Nod
 
 def _find_wrong_node(id_: Numbers, parent: Numbers, above: Ids, positions: Positions) -> tuple[int, str, str] | None:
     """Return (position, expected, found) of the first node that has no place in a tree."""
+    rows = np.arange(len(id_), dtype=np.int32)
+    is_wrong = (above >= rows) | ((above < 0) & (parent != 0))
+    if positions.duplicate < 0 and id_.all() and not is_wrong.any():
+        return None
     if len(id_) and not id_.all():
         return int(np.flatnonzero(id_ == 0)[0]), "a node id other than 0", "0"
     if (row := positions.duplicate) >= 0:
@@ -162,7 +192,7 @@ def _find_wrong_node(id_: Numbers, parent: Numbers, above: Ids, positions: Posit
     if len(wrong := np.flatnonzero((above < 0) & (parent != 0))):
         row = int(wrong[0])
         return row, "the id of a node as parent", f"{parent[row]} (of node {id_[row]}), which no node has"
-    if len(wrong := np.flatnonzero(above >= np.arange(len(id_)))):
+    if len(wrong := np.flatnonzero(above >= rows)):
         row = int(wrong[0])
         what = "itself" if above[row] == row else f"{parent[row]}, which comes later"
         return row, f"a parent before node {id_[row]}", what
@@ -274,9 +304,9 @@ class SparsePlace:
                 f"({last[0]:#x}, {last[1]})",
             )
             raise CorruptFile(path, "sparse metrics", offset=end, expected=expected, found=found)
-        falls = np.flatnonzero(first[1:] < first[:-1])
-        if len(falls) or first[0] != 0:
-            row = int(falls[0]) + 1 if len(falls) else 0
+        falls = first[1:] < first[:-1]
+        if falls.any() or first[0] != 0:
+            row = int(falls.argmax()) + 1 if falls.any() else 0
             where = self.index_at + row * rec.INDEX.itemsize
             expected = f"numbers of values that rise from 0 to {self.n_values}"
             raise CorruptFile(path, "sparse metrics", offset=where, expected=expected, found=str(first[row]))

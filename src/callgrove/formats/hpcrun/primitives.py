@@ -120,6 +120,8 @@ def node_02(logical: bool, n_metrics: int) -> np.dtype[Any]:
 ALIGNMENT = 1024
 SECTIONS = ("header", "loadmap", "cct", "metric table", "id dictionary", "sparse metrics")
 FOOTER = np.dtype([("sections", ">u8", (len(SECTIONS), 2)), ("footer", ">u8"), ("magic", ">u8")])
+FOOTER_NUMBER = np.dtype(">u8")  # it consists of these
+N_FOOTER_NUMBERS = FOOTER.itemsize // FOOTER_NUMBER.itemsize
 FOOTER_MAGIC = int.from_bytes(b"HPCRUNsm", "big")
 
 NODE_04_EARLY = np.dtype([("id", ">u4"), ("parent", ">u4"), ("lm", ">u2"), ("ip", ">u8")])  # 2021 and 2022

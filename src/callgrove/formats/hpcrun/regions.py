@@ -15,8 +15,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from callgrove.arrays import ABSENT, Array, Ids, Ints, Offsets, depths, levels
-from callgrove.formats.hpcrun.measurement import Epoch
+from callgrove.arrays import ABSENT, Array, Bools, Ids, Ints, Offsets, depths, levels
+from callgrove.formats.hpcrun.measurement import Epoch, Nodes
+from callgrove.formats.hpcrun.primitives import Module
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.contexts import ContextKind
 
@@ -37,6 +38,7 @@ __all__ = [
     "describe",
     "list_codes",
     "merge",
+    "number_regions",
     "places_of",
     "readable",
 ]
@@ -136,21 +138,40 @@ def readable(text: str) -> str:
     return text if text.isascii() else text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
-def places_of(epoch: Epoch, modules: Mapping[str, int], is_old: bool) -> tuple[Ints, Offsets]:
-    """Place and offset of every node; `modules` numbers the paths. In 02.00 interior nodes hold return addresses, one
-    less of which lies in the call instruction, as in 04.00."""
-    nodes = epoch.nodes
-    n = 1 + max((module.id for module in epoch.modules), default=0)
-    table = np.full(max(n, int(nodes.lm.max(initial=0)) + 1), UNKNOWN_MODULE, np.int64)
-    for module in epoch.modules:
+def places_of(epochs: Sequence[Epoch], modules: Mapping[str, int], is_old: Sequence[bool]) -> tuple[Ints, Offsets]:
+    """Return place and offset of every node of some epochs; `modules` numbers the paths. In 02.00 (`is_old`, for each
+    epoch) interior nodes hold return addresses, one less of which lies in the call instruction, as in 04.00."""
+    place = _module_places(epochs, modules)
+    offset = np.concatenate([epoch.nodes.ip for epoch in epochs])
+    if any(is_old):
+        old = np.flatnonzero(np.repeat(is_old, [len(epoch.nodes) for epoch in epochs]))
+        interior = np.concatenate([_is_interior(epoch.nodes) for epoch in epochs])[old]
+        place[old], offset[old] = _old_places(place[old], offset[old])
+        calls = old[interior & (place[old] != PLACEHOLDER) & (offset[old] > 0)]
+        offset[calls] -= np.uint64(1)
+    return place, offset
+
+
+def _module_places(epochs: Sequence[Epoch], modules: Mapping[str, int]) -> Ints:
+    """Return the place of every node's module. Files of one run share a loadmap, and a table is made of each once."""
+    tables: dict[int, Ints] = {}
+    for epoch in epochs:
+        if id(epoch.modules) not in tables:
+            tables[id(epoch.modules)] = _table_of_modules(epoch.modules, modules)
+    return np.concatenate([tables[id(epoch.modules)].take(epoch.nodes.lm, mode="clip") for epoch in epochs])
+
+
+def _table_of_modules(loadmap: Sequence[Module], modules: Mapping[str, int]) -> Ints:
+    """Return the place of each module id; the last one is that of all higher ids, which are not known."""
+    table = np.full(2 + max((module.id for module in loadmap), default=0), UNKNOWN_MODULE, np.int64)
+    for module in loadmap:
         table[module.id] = modules[module.path] + FIRST_MODULE if module.path else UNKNOWN_MODULE
     table[0] = PLACEHOLDER
-    place, offset = table[nodes.lm], nodes.ip
-    if is_old:
-        place, offset = _old_places(place, offset)
-        interior = ~nodes.is_leaf if nodes.is_leaf is not None else nodes.has_children
-        offset = np.where(interior & (place != PLACEHOLDER) & (offset > 0), offset - np.uint64(1), offset)
-    return place, offset
+    return table
+
+
+def _is_interior(nodes: Nodes) -> Bools:
+    return nodes.has_children if nodes.is_leaf is None else ~nodes.is_leaf
 
 
 def _old_places(place: Ints, offset: Offsets) -> tuple[Ints, Offsets]:
@@ -171,7 +192,7 @@ class Regions:
 
     def add(self, place: Ints, offset: Offsets) -> Ids:
         """Return the regions of one tree's nodes, numbered within the tree; `all` maps them to those of all trees."""
-        region, inverse = _sort_unique(place, offset)
+        region, inverse = number_regions(place, offset)
         self._parts.append(region)
         return inverse
 
@@ -184,12 +205,13 @@ class Regions:
         if not self._parts:
             return Region(np.empty(0, np.int64), np.empty(0, np.uint64)), []
         place, offset = (np.concatenate(column) for column in zip(*self._parts, strict=True))
-        region, inverse = _sort_unique(place, offset)
+        region, inverse = number_regions(place, offset)
         bounds = np.cumsum([len(part.place) for part in self._parts])[:-1]
         return region, np.split(inverse, bounds)
 
 
-def _sort_unique(place: Array, offset: Array) -> tuple[Region, Ids]:
+def number_regions(place: Array, offset: Array) -> tuple[Region, Ids]:
+    """Return the regions of some nodes, each once and in order, and the number of each node's."""
     order = _order(place, offset)
     place, offset = place[order], offset[order]
     fresh = np.ones(len(order), np.bool_)

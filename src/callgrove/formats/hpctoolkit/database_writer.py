@@ -203,6 +203,7 @@ class TraceWriter:
 
 
 WAITING_ROWS = 1 << 16
+IDLE = np.array([ABSENT], np.int32)
 DATABASE_FILES = ("meta.db", "experiment.xml", "profile.db", "cct.db")
 
 
@@ -387,7 +388,8 @@ class DatabaseWriter(TargetWriter[PendingFolder, _Open]):
                 size = samples.records.nbytes if isinstance(samples.records, np.ndarray) else samples.records.size
                 self._books.given.n_samples += size // opened.generation.sample.itemsize
             profile = int(opened.numbers[samples.profile])
-            opened.generation.sample_ids(samples.contexts)
+            if samples.has_idle:
+                opened.generation.sample_ids(IDLE)
             if samples.ends is not None:
                 self._traces(opened).append(profile, samples.records, samples.ends)
             if samples.measured is not None:

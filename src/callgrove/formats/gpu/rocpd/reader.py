@@ -58,6 +58,7 @@ UNREAD = {
     "event_operation": "waits and signals of HIP events",
 }
 INTEGER, TEXT = Type.INTEGER, Type.TEXT
+MADE_OF_ROWS = ("_lookups", "_made", "_span_of_event")  # what a data set keeps of what it has read
 
 
 def datasets(file: SqliteFile, before: ReadBefore | None = None) -> list[RocpdData]:
@@ -91,6 +92,7 @@ class RocpdData(RocpdPlaces):
     """A data set of rocprofv3: the tables of one process."""
 
     _made: Mapping[str, Array]
+    _span_of_event: Lookup | None = None
 
     @cached_property
     def _lookups(self) -> Lookups:
@@ -99,7 +101,9 @@ class RocpdData(RocpdPlaces):
 
     def __getstate__(self) -> dict[str, object]:
         """Leave out what was read: a worker reads the file itself."""
-        return {name: value for name, value in self.__dict__.items() if name not in ("_lookups", "_made")}
+        return {
+            name: value for name, value in self.__dict__.items() if name not in ("_lookups", "_made", "_span_of_event")
+        }
 
     def choose_kernel_names(self, which: str) -> None:
         super().choose_kernel_names(which)
@@ -121,6 +125,7 @@ class RocpdData(RocpdPlaces):
             yield from super().events(columns)
         finally:
             self._lookups.forget_events()
+            self._made = {}
 
     def prepare(self, table: EventTable, columns: Sequence[str], cells: Cells) -> None:
         """Make all event columns of a chunk at once, by the code that also serves several data sets."""
@@ -187,9 +192,15 @@ class RocpdData(RocpdPlaces):
         every = np.concatenate([np.empty(0, np.int32), *(events["name"] for events in self.events(("name",)))])
         return [self._names.all[k] if k >= 0 else "" for k in every[spans].tolist()]
 
-    @cached_property
+    @property
     def span_of_event(self) -> Lookup:
-        """Return the number of the span that refers to each row of the event table."""
-        ids = [self._file.table(name, {"rowid": INTEGER, "event_id": INTEGER})["event_id"] for name in self.counts]
-        every = np.concatenate([*ids, np.empty(0, np.int64)])
-        return Lookup(every, np.arange(len(every)))
+        """Return the number of the span that refers to each row of the event table; kept until `release`."""
+        if self._span_of_event is None:
+            ids = [self._file.table(name, {"rowid": INTEGER, "event_id": INTEGER})["event_id"] for name in self.counts]
+            every = np.concatenate([*ids, np.empty(0, np.int64)])
+            self._span_of_event = Lookup(every, np.arange(len(every)))
+        return self._span_of_event
+
+    def release(self) -> None:
+        """Give back what grows with the number of events. Of a run with thousands of databases all stay open."""
+        self._made, self._span_of_event = {}, None

@@ -308,6 +308,8 @@ def _listed_stacks(data: RocpdData) -> Iterator[tuple[Ints, Sequence[tuple[str, 
     """Yield spans with the frames of schema 4's table of call stacks, the outermost first; its depth 0 is the innermost
     frame. A frame whose place in the program is not listed is `[unknown]`."""
     rows = data.small("call_stack", event_id=INTEGER, pc_id=INTEGER, depth=INTEGER)
+    if not len(rows["event_id"]):
+        return
     span = data.span_of_event[rows["event_id"]].astype(np.int64)
     order = np.lexsort((-rows["depth"], span))
     order = order[span[order] >= 0]
@@ -329,6 +331,8 @@ def _places_in_program(data: RocpdData, ids: Ints) -> tuple[Array, Array, Array]
 def _lines_of_events(data: RocpdData) -> Iterator[Extra]:
     """Yield where in the source code events come from, according to schema 4's table of it."""
     rows = data.small("line_info", event_id=INTEGER, source_code_id=INTEGER, pc_id=INTEGER)
+    if not len(rows["event_id"]):
+        return
     span = data.span_of_event[rows["event_id"]].astype(np.int64)
     known = np.flatnonzero(span >= 0)
     if not len(known):
