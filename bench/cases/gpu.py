@@ -24,7 +24,7 @@ from bench.conditions import ROOT, Conditions
 from bench.gpu_databases import GpuShape, make_gpu_database, truth
 from bench.memory import STATUS
 from bench.results import Finding
-from bench.timing import Work, best_seconds
+from bench.timing import Work, best_processor_seconds, best_seconds
 from callgrove.analysis.summary import summarise, table
 from callgrove.analysis.summary_sections import Summary
 from callgrove.binary.sqlite.cells import Type
@@ -70,7 +70,15 @@ def run(conditions: Conditions) -> Iterator[Finding]:
     found = summary_of(files)
     note = f"{len(files)} databases, {found.n_read:,} spans"
     yield Finding("gpu", "databases of a thousand that were summed up", len({d.rank for d in found.devices}), note=note)
+    yield _for_each(files, repeats)
     yield _growth(files, min(repeats, 3))
+
+
+def _for_each(files: Sequence[Path], repeats: int) -> Finding:
+    """The processor time that each of many small databases takes, against reading its bytes."""
+    ours, floor = (best_processor_seconds(work(files), repeats) / len(files) for work in (_summing, _reading))
+    note = f"{1000 * ours:.2f} ms of processor time a database, reading takes {1000 * floor:.3f} ms"
+    return Finding("gpu", "small databases: summary of each / reading its bytes", ours / floor, note=note)
 
 
 def _growth(files: Sequence[Path], repeats: int) -> Finding:

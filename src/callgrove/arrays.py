@@ -35,6 +35,7 @@ __all__ = [
     "distinct",
     "distinct_rows",
     "fill_runs",
+    "find_first_of_equal",
     "first_with_parents",
     "freeze",
     "group_alike",
@@ -258,6 +259,16 @@ def in_order(*columns: Array) -> Ints:
     keys.sort()
     keys &= (1 << bits) - 1
     return keys
+
+
+def find_first_of_equal(*columns: Array) -> Ints:
+    """Return for every row the first one with the same cells."""
+    order = in_order(*columns)
+    fresh = np.ones(len(order), np.bool_)
+    fresh[1:] = np.logical_or.reduce([column[order][1:] != column[order][:-1] for column in columns])
+    out = np.empty(len(order), np.int64)
+    out[order] = order[fresh][np.cumsum(fresh) - 1]
+    return out
 
 
 class Directory:

@@ -44,6 +44,7 @@ __all__ = [
     "cannot_be_read",
     "open_number",
     "open_regular",
+    "read_into",
     "size_of",
     "walk_folder",
 ]
@@ -264,6 +265,11 @@ def open_regular(path: Path, buffering: int = -1) -> io.BufferedReader:
 
 def open_number(path: Path) -> tuple[int, int]:
     """Return the number of a regular file that was opened, which is the caller's to close, and its size."""
+    file, about = _open_number(path)
+    return file, about.st_size
+
+
+def _open_number(path: Path) -> tuple[int, os.stat_result]:
     file = os.open(path, OPENING)
     try:
         about = os.fstat(file)
@@ -273,7 +279,28 @@ def open_number(path: Path) -> tuple[int, int]:
     except BaseException:
         os.close(file)
         raise
-    return file, about.st_size
+    return file, about
+
+
+def read_into(path: Path, room: memoryview) -> tuple[int, os.stat_result]:
+    """Read a regular file into memory that the caller has, as far as it goes; return how many bytes there were, and
+    what the system says of the file. Of thousands of small files, nothing is made for each."""
+    file, about = _open_number(path)
+    try:
+        n_read = 0
+        while n_read < len(room) and (n := _read_piece(file, room[n_read:])):
+            n_read += n
+        return n_read, about
+    finally:
+        os.close(file)
+
+
+def _read_piece(file: int, room: memoryview) -> int:
+    if hasattr(os, "readv"):
+        return os.readv(file, [room])
+    piece = os.read(file, len(room))  # not on this system
+    room[: len(piece)] = piece
+    return len(piece)
 
 
 def _open(path: Path) -> Buffer:

@@ -82,7 +82,7 @@ def layout_of(path: Path, pages: Pages, table: str, unlike: tuple[str, str] | No
     with closing(sqlite3.connect(f"file:{path}?mode=ro&immutable=1", uri=True)) as connection:
         rows = connection.execute("SELECT type, name, tbl_name, rootpage, sql FROM sqlite_master").fetchall()
         assert rows == schema_rows(pages, schema_leaves(pages))[0]
-        layout = plan_table([Schema(rows, lambda: connection, KnownSchemas()).layout(table)], unlike)
+        layout = plan_table([Schema.of_rows(rows, lambda: connection, KnownSchemas()).layout(table)], unlike)
     if isinstance(layout, Slow):
         raise PageError(layout.reason)
     return layout
@@ -625,7 +625,7 @@ def test_schemas_that_differ_by_a_guid(tmp_path: Path, page_size: int) -> None:
             with connect(path) as connection:
                 wanted = connection.execute("SELECT type, name, tbl_name, rootpage, sql FROM sqlite_master").fetchall()
                 assert schema_rows(pages, schema_leaves(pages))[0] == wanted
-                own = Schema(wanted, lambda: connection, known)
+                own = Schema.of_rows(wanted, lambda: connection, known)
             found = Schema.of_pages(pages, pytest.fail, known)  # texts are known by now
             assert list(found.tables.items()) == list(own.tables.items())
             assert found.roots == own.roots

@@ -23,13 +23,14 @@ from callgrove.binary.sqlite.cells import Type
 from callgrove.binary.sqlite.database import SqliteCache, SqliteFile
 from callgrove.binary.sqlite.plan import Slow
 from callgrove.errors import CallgroveError, InputError
+from callgrove.execute import Engine, executor
 from callgrove.formats.events.experiment import BundledSpans, JoinedSpans
 from callgrove.formats.events.spans import DataSetSpans
 from callgrove.formats.gpu import formats
 from callgrove.formats.gpu.files import read_ahead
 from callgrove.formats.gpu.rocpd import lookups
 from callgrove.formats.gpu.rocpd.events import RocpdEvents
-from callgrove.formats.gpu.rocpd.lookups import ByOwner
+from callgrove.formats.gpu.rocpd.owners import ByOwner
 from callgrove.formats.gpu.rocpd.places import join_files, read_together
 from callgrove.formats.gpu.rocpd.tables import LISTED
 from callgrove.formats.interface import ReadOptions
@@ -338,9 +339,9 @@ def test_files_are_fetched_while_those_before_them_are_opened(tmp_path: Path, mo
     def hint(descriptor: int, *_: int) -> None:
         events.append(("fetch", names[os.fstat(descriptor).st_ino]))
 
-    def read(path: Path, part: Any, head: bytes, fill: Any = joined_files._fill) -> str:
+    def read(path: Path, *how: Any, fill: Any = joined_files._fill) -> str:
         events.append(("read", path.name))
-        reason: str = fill(path, part, head)
+        reason: str = fill(path, *how)
         return reason
 
     monkeypatch.setattr(os, "posix_fadvise", hint)
@@ -356,15 +357,19 @@ def test_files_are_fetched_while_those_before_them_are_opened(tmp_path: Path, mo
 def test_tables_that_list_things_are_read_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = made(tmp_path)
     before = read_together(join_files([SqliteFile.unread(path) for path in files]))
-    assert [set(own.listed) for own in before] == [set(LISTED)] * N_FILES
-    assert [own.listed["info_process"]["pid"].tolist() for own in before] == [[4000 + k % 2] for k in range(N_FILES)]
+    assert [set(own.together.listed) for own in before] == [set(LISTED)] * N_FILES
+    pids = [[4000 + k % 2] for k in range(N_FILES)]
+    assert [own.cells("info_process")["pid"].tolist() for own in before] == pids
     with monkeypatch.context() as patch:
         patch.setattr(SqliteFile, "_bytes", lambda file, _: (file._given, None))  # no file is read a second time
         again = opened(files)
     assert described(again) == described(opened(files))
     damaged(files, """UPDATE "rocpd_info_process%s" SET environment = '{"X": "' || hex(zeroblob(9000)) || '"}'""")
     before = read_together(join_files([SqliteFile.unread(path) for path in files]))
-    assert [set(LISTED) - set(own.listed) for own in before] == [{"info_process"}] * N_FILES
+    assert [own.cells("info_process")["pid"].tolist() for own in before] == pids  # then of every file by itself
+    assert [len(own.cells("info_process")["environment"][0]) > 9000 for own in before] == [
+        k == 1 for k in range(N_FILES)
+    ]
 
 
 def test_other_page_sizes_and_a_file_that_is_no_database(tmp_path: Path) -> None:
@@ -507,3 +512,65 @@ def named(backend: JoinedSpans, columns: Sequence[str]) -> dict[int, tuple[str, 
         texts = ([backend.strings[k] for k in chunk[name].tolist()] for name in ("name", LABEL))
         out |= dict(zip(chunk["span"].tolist(), zip(*texts, strict=True), strict=True))
     return out
+
+
+def test_a_file_that_is_replaced_before_its_bundle_is_read(tmp_path: Path) -> None:
+    """Its header was read before: it is looked at again, and all files are still read at once."""
+    files = made(tmp_path)
+    unread = [SqliteFile.unread(path) for path in files]
+    other = write_rocpd(tmp_path / "other", [process(9, 60)])
+    other.replace(files[2])
+    before = read_together(join_files(unread))
+    assert [own.cells("info_process")["pid"].tolist()[0] for own in before] == [4000, 4001, 4001, 4001, 4000]
+
+
+def test_events_of_a_file_that_is_replaced_after_it_was_opened_are_counted_again(tmp_path: Path) -> None:
+    files = made(tmp_path)
+    experiment = opened(files)
+    backend = experiment.traces.spans_backend
+    assert isinstance(backend, DataSetSpans)
+    execute(files[1], f'DELETE FROM "rocpd_region{suffix_of(process(1))}" WHERE id > 2')
+    counts = [dataset.count() for dataset in backend.datasets]
+    assert counts == [opened([path]).traces.n_spans for path in files]
+    assert counts[1] < len(process(1).events)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        'ALTER TABLE "rocpd_region%s" RENAME COLUMN start TO begin',
+        'ALTER TABLE "rocpd_string%s" RENAME COLUMN string TO text',
+        'DROP TABLE "rocpd_info_node%s"',
+        "CREATE VIEW other AS SELECT 1",
+        "CREATE TABLE other(a)",
+        """UPDATE "rocpd_metadata%s" SET value = '9.0' WHERE tag = 'schema_version'""",
+    ],
+)
+def test_what_files_have_in_common_is_looked_at_once_and_not_taken_from_others(tmp_path: Path, statement: str) -> None:
+    """A file that is no plain one, among others that are."""
+    files = made(tmp_path)
+    damaged(files, statement)
+    try:
+        alone = [warning.text for warning in opened([files[1]]).warnings]
+    except InputError as error:
+        alone = [str(error)]
+    together = opened(files)
+    assert set(alone) <= {warning.text for warning in together.warnings}
+    assert not any(str(path) in warning.text for warning in together.warnings for path in files if path != files[1])
+    n_refused = sum("not read" not in text for text in alone)
+    assert len(together.traces.parts()) == N_FILES - n_refused
+
+
+def test_workers_open_the_same(tmp_path: Path) -> None:
+    """What is known of databases comes from another process, where schemas have other marks."""
+    files = made(tmp_path, 12)
+    alone = opened(files)
+    with executor(Engine(jobs=2)) as workers, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(formats, "BUNDLE_BYTES", 4 * files[0].stat().st_size)
+        experiment = open_paths(files, "rocpd", ReadOptions(fold=False, workers=workers))
+        assert isinstance(experiment, Experiment)
+        assert described(experiment) == described(alone)
+        backend = experiment.traces.spans_backend
+        assert isinstance(backend, BundledSpans)
+        assert [dataset.count() for dataset in backend.datasets] == [len(process(k).events) for k in range(12)]
+        assert stream(backend) == stream(alone.traces.spans_backend)  # type: ignore[arg-type]

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import pickle
 import sqlite3
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from callgrove.binary.files import Source
+from callgrove.binary.sqlite.schema import is_unfinished
 from callgrove.cli.main import main
 from callgrove.errors import UsageError
-from callgrove.formats.gpu.files import names_of_files
+from callgrove.formats.gpu.files import WORTH_LISTING, Listings, find_unfinished, names_of_files
 from callgrove.formats.interface import LossReport, ReadOptions, WriteOptions
 from callgrove.formats.registry import load, open_path
 from callgrove.formats.writing.transfer import write_experiment
@@ -408,3 +413,58 @@ def test_one_file_under_other_names_of_its_folder(tmp_path: Path, monkeypatch: p
     names = [Path("out_0x.db"), Path("../link/out_0x.db"), tmp_path / "link" / "out_1x.db", data / "out_1x.db"]
     assert [len(same) for same in names_of_files(names)] == [2, 2]
     assert opened(*names).traces.n_spans == sum(len(own.events) for own in runs)
+
+
+def test_what_lies_beside_the_files_of_a_large_folder(tmp_path: Path) -> None:
+    """The folder is listed once; links lead to what may have a log elsewhere."""
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "open.db").touch()
+    (elsewhere / "open.db-wal").touch()
+    folder = tmp_path / "run"
+    folder.mkdir()
+    files = [folder / f"{k}.db" for k in range(WORTH_LISTING)]
+    for file in files[:-2]:
+        file.touch()
+    files[-1].symlink_to(elsewhere / "open.db")
+    (folder / "3.db-journal").touch()
+    (folder / "5.db-wal").touch()
+    (folder / "7.db-other").touch()
+    for some in (files, files[:10], [*files, elsewhere / "open.db"]):
+        assert find_unfinished(some, Listings()) == [is_unfinished(file) for file in some]
+    assert [k for k, unfinished in enumerate(find_unfinished(files, Listings())) if unfinished] == [
+        3,
+        5,
+        WORTH_LISTING - 1,
+    ]
+
+
+def test_a_folder_that_cannot_be_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = [tmp_path / f"{k}.db" for k in range(WORTH_LISTING)]
+    (tmp_path / "3.db-wal").touch()
+
+    def refuse(_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    assert [k for k, unfinished in enumerate(find_unfinished(files, Listings())) if unfinished] == [3]
+
+
+def test_a_folder_is_listed_once_by_all_who_look_into_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for k in range(3):
+        write_rocpd(tmp_path / f"{k}.db", [Run.random(k, 4)])
+    listed: list[str] = []
+
+    def scan(folder: str = ".", scandir: Any = os.scandir) -> Any:
+        listed.append(str(folder))
+        return scandir(folder)
+
+    monkeypatch.setattr("callgrove.formats.gpu.files.os.scandir", scan)
+    monkeypatch.setattr("callgrove.formats.gpu.files.WORTH_LISTING", 1)
+    source = Source.of(tmp_path)
+    listed.clear()
+    for name in ("rocpd", "rocpd-draft", "rpd", "nsight"):
+        load(name).match(source)
+    load("rocpd").read(source, ReadOptions())
+    assert listed == [str(tmp_path)]
+    assert pickle.loads(pickle.dumps(source.keep(Listings, Listings))).entries(str(tmp_path))

@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import accumulate, compress
+from itertools import accumulate
 from pathlib import Path
 
 import numpy as np
 
 from callgrove.arrays import ABSENT, Array, Ints
-from callgrove.binary.files import open_regular
+from callgrove.binary.files import read_into
 from callgrove.binary.sqlite.cells import MISSING, Cells, Type, absent, text_column
-from callgrove.binary.sqlite.database import CHANGED, SqliteFile, Version, version_of
+from callgrove.binary.sqlite.database import CHANGED, SqliteFile, Version, version_from, version_of
 from callgrove.binary.sqlite.numbers import PageError, check
 from callgrove.binary.sqlite.pages import DEEPEST, INTERIOR, LEAF, PageFormat, Pages
 from callgrove.binary.sqlite.plan import BUNDLE_BYTES, Slow, decode, plan, plan_table
@@ -121,6 +121,25 @@ class OwnedRows:
     def firsts(self) -> Ints:
         """Return the first row of every file."""
         return np.cumsum(self.n) - self.n
+
+    @cached_property
+    def owner(self) -> Ints:
+        """Return the file of every row."""
+        return np.repeat(np.arange(len(self.n)), self.n)
+
+    def of_file(self, number: int) -> Cells:
+        """Return the rows of one file."""
+        first = int(self.firsts[number])
+        rows = slice(first, first + int(self.n[number]))
+        return {name: column[rows] for name, column in self.cells.items()}
+
+    @classmethod
+    def join(cls, parts: Sequence[Cells]) -> OwnedRows:
+        """Join the rows of files, each of which has the same columns."""
+        n = np.array([len(next(iter(part.values()))) for part in parts], np.int64)
+        if len(parts) == 1:
+            return cls(parts[0], n)
+        return cls({name: np.concatenate([part[name] for part in parts]) for name in parts[0]}, n)
 
 
 @dataclass(frozen=True)
@@ -235,10 +254,25 @@ class JoinedFiles:
         """Return columns of all rows of a table."""
         return decode(self._table(key), lambda table: table.rows(columns))
 
-    def has(self, key: str, column: str) -> bool:
-        """Return whether a table has a column in any file."""
-        names = (self._table_name(key, k) for k in range(len(self.files)))
-        return any(column in file.tables.get(name, ()) for file, name in zip(self.files, names, strict=True))
+    def all_rows(self, key: str, columns: Mapping[str, Type]) -> OwnedRows:
+        """Return columns of all rows of a table, read from every file by itself where that is needed."""
+        rows = self.rows(key, columns)
+        if not isinstance(rows, Slow):
+            return rows
+        return OwnedRows.join([file.table(self._table_name(key, k), columns) for k, file in enumerate(self.files)])
+
+    def columns(self, key: str) -> set[str]:
+        """Return the columns that a table has in any file."""
+        named = [(k, self._table_name(key, k)) for k in dict.fromkeys(self.first_alike)]
+        return {column for k, name in named for column in self.files[k].tables.get(name, ())}
+
+    @cached_property
+    def first_alike(self) -> list[int]:
+        """Return for every file the first one that has the same tables, in the same places and under the same names
+        but for a GUID. Most runs have one."""
+        firsts: dict[tuple[int, str], int] = {}
+        named = [(file.schema, self._table_name("", k)) for k, file in enumerate(self.files)]
+        return [firsts.setdefault((id(s.declarations), s.marked(name)), k) for k, (s, name) in enumerate(named)]
 
     def texts(self, key: str, column: str, rows: Ints) -> Array | Slow:
         """Return a column of texts for some rows of a table."""
@@ -278,14 +312,13 @@ class JoinedFiles:
 
     def _layouts(self, key: str) -> list[TableLayout | None] | Slow:
         """Return where each file has a table, None for files that lack it; `Slow` where that cannot be told."""
-        names = [self._table_name(key, k) for k in range(len(self.files))]
-        has_it = [name in file.tables for file, name in zip(self.files, names, strict=True)]
-        layouts = [
-            file.schema.layout(name) if has_table else None
-            for file, name, has_table in zip(self.files, names, has_it, strict=True)
-        ]
-        planned = plan_table(list(compress(layouts, has_it))) if any(has_it) else None
-        return planned if isinstance(planned, Slow) else layouts
+        known: dict[int, TableLayout | None] = {}
+        for k in dict.fromkeys(self.first_alike):
+            name = self._table_name(key, k)
+            if name in self.files[k].tables:
+                known[k] = self.files[k].schema.layout(name)
+        planned = plan_table(list(known.values())) if known else None
+        return planned if isinstance(planned, Slow) else [known.get(k) for k in self.first_alike]
 
     # -- bytes ---------------------------------------------------------------------------------------------------------
 
@@ -297,7 +330,15 @@ class JoinedFiles:
         return self._pages
 
     def _read(self) -> JoinedPages | Slow:
-        versions = [version_of(file.path) for file in self.files]
+        latest = [file.latest_version for file in self.files]
+        pages = self._read_versions(latest)
+        if pages != Slow(CHANGED):
+            return pages
+        now = [version_of(file.path) for file in self.files]
+        return pages if now == latest else self._read_versions(now)
+
+    def _read_versions(self, versions: Sequence[Version]) -> JoinedPages | Slow:
+        """Read the files, which must be of these versions."""
         facts = list(map(SqliteFile.facts, self.files, versions))
         page_format = plan(facts)
         if isinstance(page_format, Slow):
@@ -306,7 +347,7 @@ class JoinedFiles:
         self._buffer = self._take_memory(bounds[-1])
         for k, (file, version) in enumerate(zip(self.files, versions, strict=True)):
             part = self._buffer[bounds[k] : bounds[k + 1]]
-            if reason := _fill(file.path, part, facts[k].head):
+            if reason := _fill(file.path, part, facts[k].head, version):
                 self.give_back()
                 return Slow(reason)
             file.give(part, version)
@@ -335,11 +376,13 @@ class JoinedFiles:
             self.files[0].cache.spare = self._buffer
         self._buffer = self._pages = None
         self._tables = {}
+        self.__dict__.pop("first_alike", None)
 
     def __getstate__(self) -> dict[str, object]:
         """Leave out what was read: a worker reads the files itself."""
+        kept = {name: value for name, value in self.__dict__.items() if name != "first_alike"}
         return {
-            **self.__dict__,
+            **kept,
             "_buffer": None,
             "_pages": None,
             "_tables": {},
@@ -347,11 +390,12 @@ class JoinedFiles:
         }
 
 
-def _fill(path: Path, part: Array, head: bytes) -> str:
-    """Read all bytes of a file, which must begin with `head`; return what went wrong, or an empty text."""
+def _fill(path: Path, part: Array, head: bytes, version: Version) -> str:
+    """Read all bytes of a file, which must be of a version and begin with `head`; return what went wrong, or an empty
+    text."""
     try:
-        with open_regular(path, 0) as stream:
-            n_read = stream.readinto(part.data)
+        n_read, status = read_into(path, part.data)
     except OSError as error:
         return str(error)
-    return "" if n_read == len(part) and part[: len(head)].tobytes() == head else CHANGED
+    is_same = version_from(status) == version and n_read == len(part)
+    return "" if is_same and part[: len(head)].tobytes() == head else CHANGED

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from callgrove.arrays import Array, distinct_rows
-from callgrove.binary.files import ReadableBytes, open_regular
+from callgrove.binary.files import ReadableBytes, open_regular, read_into
 from callgrove.binary.sqlite.cells import MISSING, CellReader, Cells, Type, absent
 from callgrove.binary.sqlite.connection import PrivateCopies, PrivateCopy, SqliteErrors, connect
 from callgrove.binary.sqlite.pages import LAST_ROWID, Pages
@@ -35,7 +35,18 @@ from callgrove.errors import CallgroveError, InputError, NotRecognised
 if TYPE_CHECKING:
     from callgrove.binary.sqlite.batch import KnownTables
 
-__all__ = ["CHANGED", "MISSING", "Cells", "SqliteCache", "SqliteFile", "Type", "Version", "totals_of", "version_of"]
+__all__ = [
+    "CHANGED",
+    "MISSING",
+    "Cells",
+    "SqliteCache",
+    "SqliteFile",
+    "Type",
+    "Version",
+    "totals_of",
+    "version_from",
+    "version_of",
+]
 
 CHUNK_ROWS = 1 << 16
 FEW_ROWS = 48  # for more of them arrays pay off
@@ -107,8 +118,9 @@ class SqliteFile:
         return opened
 
     @classmethod
-    def unread(cls, path: Path, cache: SqliteCache | None = None) -> SqliteFile:
-        """Open a file after checking its header alone."""
+    def unread(cls, path: Path, cache: SqliteCache | None = None, live: bool | None = None) -> SqliteFile:
+        """Open a file after checking its header alone. `live` is given where the caller knows whether it may still be
+        written."""
         try:
             version, head = _read_head(path)
         except OSError as error:
@@ -117,7 +129,13 @@ class SqliteFile:
             raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
         if problem := header_problem(path, head, version[0]):
             raise problem
-        return cls(path, is_unfinished(path), cache or SqliteCache(), _head=(version, head))
+        live = is_unfinished(path) if live is None else live
+        return cls(path, live, cache or SqliteCache(), _head=(version, head))
+
+    @property
+    def latest_version(self) -> Version:
+        """Return the version that the file had when somebody looked last."""
+        return version_of(self.path) if self._head is None else self._head[0]
 
     def require_tables(self) -> None:
         if not self.tables:
@@ -155,6 +173,10 @@ class SqliteFile:
             return False
         is_known = "schema" in self.__dict__ or self._pages is not None or self._found_tables is not None
         return is_known and self._version != version_of(self.path)
+
+    def is_as_read(self) -> bool:
+        """Return whether the file is the one that was read last."""
+        return self._given is not None or (not self.live and self._version == version_of(self.path))
 
     def _rest(self) -> None:
         """Give back what keeps the file open, and what the file read before still has in memory."""
@@ -284,7 +306,8 @@ class SqliteFile:
                 self._tables, lambda tables: Schema.of_pages(tables.pages, lambda: self.connection, self.cache.schemas)
             )
             if isinstance(decoded, Slow):
-                return Schema(self.connection.execute(SCHEMA).fetchall(), lambda: self.connection, self.cache.schemas)
+                rows = self.connection.execute(SCHEMA).fetchall()
+                return Schema.of_rows(rows, lambda: self.connection, self.cache.schemas)
             return decoded
 
     def give(self, data: Array, version: Version) -> None:
@@ -292,7 +315,7 @@ class SqliteFile:
         self._given, self._version = data, version
 
     @cached_property
-    def tables(self) -> dict[str, tuple[str, ...]]:
+    def tables(self) -> Mapping[str, tuple[str, ...]]:
         """Return every stored table with its stored columns."""
         return self.schema.tables
 
@@ -457,8 +480,9 @@ def _next_piece(pieces: Iterator[Piece]) -> Piece:
 
 def _read_head(path: Path) -> tuple[Version, bytes]:
     """Return the version of a file, and its first bytes."""
-    with open_regular(path, 0) as file:
-        return _version_of(os.fstat(file.fileno())), file.read(HEADER_BYTES)
+    head = bytearray(HEADER_BYTES)
+    n_read, status = read_into(path, memoryview(head))
+    return version_from(status), bytes(head[:n_read])
 
 
 def totals_of(table: str, expressions: Sequence[str]) -> str:
@@ -469,10 +493,11 @@ def totals_of(table: str, expressions: Sequence[str]) -> str:
 def version_of(path: Path) -> Version:
     """Return size, time of the last change and identity of a file; zeros if it is gone."""
     try:
-        return _version_of(path.stat())
+        return version_from(path.stat())
     except OSError:
         return 0, 0, 0
 
 
-def _version_of(status: os.stat_result) -> Version:
+def version_from(status: os.stat_result) -> Version:
+    """Return the version that the system's answer about a file tells."""
     return status.st_size, status.st_mtime_ns, status.st_ino

@@ -18,7 +18,7 @@ import os
 import re
 import secrets
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,6 +30,7 @@ from callgrove.errors import CorruptFile, InputError, NotRecognised
 __all__ = [
     "HEADER_BYTES",
     "MAGIC",
+    "UNFINISHED",
     "Declared",
     "KnownSchemas",
     "Schema",
@@ -42,10 +43,12 @@ __all__ = [
 ROWID = "rowid"
 ROWID_NAMES = ("rowid", "_rowid_", "oid")
 VIRTUAL, HIDDEN = 2, 1
-GUID = re.compile(r"_[0-9a-f]{8}(?:_[0-9a-f]{4}){3}_[0-9a-f]{12}")
+GUID = re.compile(rb"_[0-9a-f]{8}(?:_[0-9a-f]{4}){3}_[0-9a-f]{12}")
 GUID_LENGTH = 37
-GUID_IN_PAGES = re.compile(rb"(?<=_)[0-9a-f]{8}(?:_[0-9a-f]{4}){3}_[0-9a-f]{12}")
+ANY_GUID = re.compile(rb"[0-9a-f]{8}(?:[_-][0-9a-f]{4}){3}[_-][0-9a-f]{12}")
 MARKS = tuple(f"<{secrets.token_hex(17)}>" for _ in range(2))  # as long as a GUID, and in no file
+MARKS_IN_PAGES = tuple(mark.encode("ascii") for mark in MARKS)
+ANY_MARK = re.compile(b"(" + b"|".join(MARKS_IN_PAGES) + b")")
 MOST_KNOWN, MOST_SCHEMAS = 1 << 12, 64
 
 Connect = Callable[[], sqlite3.Connection]
@@ -67,98 +70,184 @@ class Declared:
 
 class KnownSchemas:
     """The schemas of files that were read before, as those of one run are alike: tables by the text that declares them,
-    and whole schemas by their pages, with marks in the place of the GUID."""
+    and whole schemas by their pages, which may differ by a GUID."""
 
     def __init__(self) -> None:
         self.declared: dict[str, Declared] = {}
-        self.whole: dict[tuple[int, bytes], Schema] = {}
+        self.whole: list[KnownPages] = []
 
     def add_declared(self, text: str, declared: Declared) -> None:
         if len(self.declared) >= MOST_KNOWN:
             self.declared.clear()
         self.declared[text] = declared
 
-    def add_whole(self, pages: tuple[int, bytes], schema: Schema) -> None:
+    def add_whole(self, pages: KnownPages) -> None:
         if len(self.whole) >= MOST_SCHEMAS:
             self.whole.clear()
-        self.whole[pages] = schema
+        self.whole.append(pages)
+
+    def find(self, usable: int, raw: bytes) -> Schema | None:
+        """Return the schema in these bytes of pages, if they are those of a known one but for the GUID."""
+        return next((schema for known in self.whole if (schema := known.read(usable, raw)) is not None), None)
 
 
-class Schema:
-    """The tables of one file, from the rows of its own table of tables: type, name, table, root page, SQL text.
+class KnownPages:
+    """The pages of a schema that was read, cut where the GUID stands in them, with `_` or with `-`."""
 
-    Views, virtual tables and generated columns are left out: these run code that the file brings.
+    def __init__(self, usable: int, marked: bytes, declarations: Declarations) -> None:
+        """Keep pages in which marks stand in the place of the GUID."""
+        self._usable, self._size, self._declarations = usable, len(marked), declarations
+        self._pieces = ANY_MARK.split(marked)  # text, mark, text, ...
+        self._which = [MARKS_IN_PAGES.index(mark) for mark in self._pieces[1::2]]
+        self._first = marked.index(MARKS_IN_PAGES[0])
+
+    def read(self, usable: int, raw: bytes) -> Schema | None:
+        """Return the schema in these bytes; None where they differ by more than the GUID."""
+        if usable != self._usable or len(raw) != self._size:
+            return None
+        guid = raw[self._first : self._first + GUID_LENGTH - 1]
+        texts = guid, guid.replace(b"_", b"-")
+        pieces = list(self._pieces)
+        pieces[1::2] = [texts[which] for which in self._which]
+        if b"".join(pieces) != raw or not GUID.fullmatch(b"_" + guid):
+            return None
+        return Schema(self._declarations, (texts[0].decode("ascii"), texts[1].decode("ascii")))
+
+
+@dataclass(frozen=True)
+class Declarations:
+    """What a schema declares, by the names of tables: columns, where tables begin and how texts are compared in them,
+    and where their columns are stored, if that is known. Files of one run share it, with marks for the GUID in names.
     """
 
-    def __init__(self, rows: Sequence[Row], connect: Connect, others: KnownSchemas) -> None:
-        self._declared: dict[str, Declared] = {}
-        self._stored: dict[str, list[tuple[int, bool]]] = {}  # root page, and whether texts are compared in other ways
+    declared: Mapping[str, Declared]
+    stored: Mapping[str, list[tuple[int, bool]]]
+    layouts: Mapping[str, TableLayout | None]
+    views: frozenset[str]
+
+    @classmethod
+    def of_rows(cls, rows: Sequence[Row], connect: Connect, others: KnownSchemas) -> Declarations:
+        """Read the rows of a file's table of tables."""
+        stored: dict[str, list[tuple[int, bool]]] = {}
         texts: dict[str, str] = {}
-        self.views = frozenset(str(name) for type_, name, *_ in rows if type_ == "view")
+        views = frozenset(str(name) for type_, name, *_ in rows if type_ == "view")
         for type_, name, _, root, sql in rows:
             if type_ != "table" or not isinstance(name, str) or name.lower().startswith("sqlite_"):
                 continue
             if isinstance(root, int) and root > 0:
                 text = sql if isinstance(sql, str) else ""
-                self._stored.setdefault(name, []).append((root, "collate" in text.lower()))
+                stored.setdefault(name, []).append((root, "collate" in text.lower()))
                 texts.setdefault(name, text)
-        for name, text in texts.items():
-            self._declared[name] = _declare(name, text, connect, others)
-        self._layouts = {name: self._find_layout(name) for name in self._stored}
+        declared = {name: _declare(name, text, connect, others) for name, text in texts.items()}
+        layouts = {name: _find_layout(declared[name], entries) for name, entries in stored.items()}
+        return cls(declared, stored, layouts, views)
+
+    def rename(self, renamed: Callable[[str], str]) -> Declarations:
+        """Return the declarations with other names of tables and views."""
+        return Declarations(
+            {renamed(name): told for name, told in self.declared.items()},
+            {renamed(name): told for name, told in self.stored.items()},
+            {renamed(name): told for name, told in self.layouts.items()},
+            frozenset(map(renamed, self.views)),
+        )
+
+
+def _find_layout(declared: Declared, stored: Sequence[tuple[int, bool]]) -> TableLayout | None:
+    first, *others = stored
+    return None if declared.stored is None or others else TableLayout(first[0], declared.stored, first[1])
+
+
+class TablesOfSchema(Mapping[str, tuple[str, ...]]):
+    """Every table with its columns."""
+
+    def __init__(self, schema: Schema) -> None:
+        self._schema = schema
+
+    def __getitem__(self, table: str) -> tuple[str, ...]:
+        return self._schema.declarations.declared[self._schema.marked(table)].names
+
+    def __contains__(self, table: object) -> bool:
+        return isinstance(table, str) and self._schema.marked(table) in self._schema.declarations.declared
+
+    def __iter__(self) -> Iterator[str]:
+        return map(self._schema.named, self._schema.declarations.declared)
+
+    def __len__(self) -> int:
+        return len(self._schema.declarations.declared)
+
+
+class Schema:
+    """The tables of one file, from the rows of its own table of tables: type, name, table, root page, SQL text.
+
+    Views, virtual tables and generated columns are left out: these run code that the file brings. `guid` is what marks
+    stand for in the names of `declarations`, spelled in two ways; files that differ in it alone share these. The marks
+    belong to the schema: another process, to which it may be sent, has others.
+    """
+
+    def __init__(self, declarations: Declarations, guid: tuple[str, str] | None = None) -> None:
+        self.declarations, self._guid, self._marks = declarations, guid, MARKS
+
+    @classmethod
+    def of_rows(cls, rows: Sequence[Row], connect: Connect, others: KnownSchemas) -> Schema:
+        return cls(Declarations.of_rows(rows, connect, others))
 
     @classmethod
     def of_pages(cls, pages: Pages, connect: Connect, others: KnownSchemas) -> Schema:
-        """Read the schema from the pages of a file; a known file that differs by a GUID alone is used instead."""
+        """Read the schema from the pages of a file; a known one that differs by a GUID alone is used instead."""
         leaves = schema_leaves(pages)
         begins = [((page - 1) * pages.size, header) for page, header in leaves]
         raw = b"".join(pages.buffer[begin + header : begin + pages.size] for begin, header in begins)
-        match = GUID_IN_PAGES.search(raw)
-        if match is None:
-            return cls(schema_rows(pages, leaves)[0], connect, others)
-        guid = match[0].decode("ascii"), match[0].decode("ascii").replace("_", "-")
-        for text, mark in zip(guid, MARKS, strict=True):
-            raw = raw.replace(text.encode("ascii"), mark.encode("ascii"))
-        key = pages.usable, raw
-        known = others.whole.get(key)
-        if known is not None:
-            return known._rename(MARKS, guid)
+        if (known := others.find(pages.usable, raw)) is not None:
+            return known
         rows, is_whole = schema_rows(pages, leaves)
-        schema = cls(rows, connect, others)
-        n_marks = sum(raw.count(mark.encode("ascii")) for mark in MARKS)
-        if is_whole and n_marks == _n_times(rows, guid) and not schema._has_columns_like(guid):
-            others.add_whole(key, schema._rename(guid, MARKS))
+        schema = cls.of_rows(rows, connect, others)
+        match = GUID.search(raw)
+        if match is not None and is_whole:
+            schema._add_to(others, pages.usable, raw, rows, match[0][1:].decode("ascii"))
         return schema
 
-    def _rename(self, old: Sequence[str], new: Sequence[str]) -> Schema:
-        """Return the schema with other texts in the names of its tables."""
-        renamed = Schema.__new__(Schema)
-        renamed.views = frozenset(name.replace(old[0], new[0]).replace(old[1], new[1]) for name in self.views)
-        names = [name.replace(old[0], new[0]).replace(old[1], new[1]) for name in self._stored]
-        renamed._stored = dict(zip(names, self._stored.values(), strict=True))
-        renamed._declared = dict(zip(names, self._declared.values(), strict=True))
-        renamed._layouts = dict(zip(names, self._layouts.values(), strict=True))
-        return renamed
+    def _add_to(self, others: KnownSchemas, usable: int, raw: bytes, rows: Sequence[SchemaRow], guid: str) -> None:
+        """Keep the schema for files that differ by the GUID alone, unless it stands elsewhere than in names and texts,
+        or there are others."""
+        spelled, marked = (guid, guid.replace("_", "-")), raw
+        for text, mark in zip(spelled, MARKS_IN_PAGES, strict=True):
+            marked = marked.replace(text.encode("ascii"), mark)
+        n_marks = sum(marked.count(mark) for mark in MARKS_IN_PAGES)
+        names = [column for declared in self.declarations.declared.values() for column in declared.names]
+        if n_marks != _n_times(rows, spelled) or any(text in name for name in names for text in spelled):
+            return
+        if not ANY_GUID.search(marked):
+            own = Schema(self.declarations, (spelled[0], spelled[1]))
+            others.add_whole(KnownPages(usable, marked, self.declarations.rename(own.marked)))
 
-    def _has_columns_like(self, texts: Sequence[str]) -> bool:
-        names = [column for declared in self._declared.values() for column in declared.names]
-        return any(text in name for name in names for text in texts)
+    def marked(self, name: str) -> str:
+        """Return a name as the declarations have it."""
+        if self._guid is None:
+            return name
+        return name.replace(self._guid[0], self._marks[0]).replace(self._guid[1], self._marks[1])
+
+    def named(self, marked: str) -> str:
+        """Return a name of the declarations as it is in the file."""
+        if self._guid is None:
+            return marked
+        return marked.replace(self._marks[0], self._guid[0]).replace(self._marks[1], self._guid[1])
 
     @property
-    def tables(self) -> dict[str, tuple[str, ...]]:
+    def tables(self) -> Mapping[str, tuple[str, ...]]:
         """Return every table with its columns."""
-        return {name: declared.names for name, declared in self._declared.items()}
+        return TablesOfSchema(self)
+
+    @property
+    def views(self) -> frozenset[str]:
+        return frozenset(map(self.named, self.declarations.views))
 
     @property
     def roots(self) -> dict[str, int]:
-        return {name: entries[0][0] for name, entries in self._stored.items()}
+        return {self.named(name): entries[0][0] for name, entries in self.declarations.stored.items()}
 
     def layout(self, table: str) -> TableLayout | None:
         """Return where a table is stored; None where this cannot be told."""
-        return self._layouts.get(table)
-
-    def _find_layout(self, table: str) -> TableLayout | None:
-        stored, (first, *others) = self._declared[table].stored, self._stored[table]
-        return None if stored is None or others else TableLayout(first[0], stored, first[1])
+        return self.declarations.layouts.get(self.marked(table))
 
 
 def _n_times(rows: Sequence[SchemaRow], texts: Sequence[str]) -> int:
@@ -181,7 +270,7 @@ def _without_guid(name: str, sql: str) -> str:
     """Return the text without the GUID that the table's name ends with: inside of names, where an underscore precedes
     it, and in quotes."""
     guid = name[-GUID_LENGTH:]
-    if not GUID.fullmatch(guid):
+    if not GUID.fullmatch(guid.encode("ascii", "replace")):
         return sql
     return sql.replace(guid, "\0").replace(f'"{guid[1:].replace("_", "-")}"', "\1")
 
@@ -220,6 +309,7 @@ def _is_real(type_: str) -> bool:
 
 MAGIC = b"SQLite format 3\0"
 HEADER_BYTES = 100
+UNFINISHED = ("-wal", "-journal")  # what lies beside a file that is not complete
 
 
 def header_problem(path: Path, head: bytes, size: int) -> InputError | None:
@@ -262,4 +352,4 @@ def is_unfinished(path: Path) -> bool:
     really = str(path)
     if os.path.islink(really):  # noqa: PTH114
         really = os.path.realpath(really)  # SQLite looks beside what a link leads to
-    return any(os.path.exists(really + ending) for ending in ("-wal", "-journal"))  # noqa: PTH110
+    return any(os.path.exists(really + ending) for ending in UNFINISHED)  # noqa: PTH110

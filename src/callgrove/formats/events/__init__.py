@@ -7,6 +7,7 @@ A reader of traces gives data sets; everything else is here. The modules, in the
     arguments.py   arguments of events, as numbers and as texts
     begin_end.py   begins and ends that were recorded apart, as spans
     kinds.py       what kind of span a category means
+    ranks.py       which rank a process is
     places.py      hosts, processes with ranks, devices and lanes of all data sets, as profiles and a system tree
     spans.py       events of any number of data sets as the spans of one experiment, on one clock
     runs.py        which processes are of which run

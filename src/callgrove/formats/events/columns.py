@@ -48,7 +48,16 @@ import numpy as np
 
 from callgrove.arrays import ABSENT, MISSING, Array, Ids, Ints, Names
 from callgrove.errors import InputError
-from callgrove.formats.events.dataset import CounterRows, Events, Lane, LaneList, Process, Stacks
+from callgrove.formats.events.dataset import (
+    CounterRows,
+    DeviceColumns,
+    Events,
+    Lane,
+    LaneColumns,
+    LaneList,
+    Process,
+    Stacks,
+)
 from callgrove.model.experiment import InputWarning, Severity
 from callgrove.model.table import Table
 from callgrove.model.traces.events import FLOW, LABEL, PARENT, Device, SideTable
@@ -286,6 +295,12 @@ class ColumnData:
     @property
     def lanes(self) -> Sequence[Lane]:
         return self.lane_list.all
+
+    def lane_columns(self) -> LaneColumns:
+        return LaneColumns.of(self.lanes)
+
+    def device_columns(self) -> DeviceColumns:
+        return DeviceColumns.of(self.devices)
 
     @property
     def strings(self) -> Sequence[str]:

@@ -18,7 +18,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from callgrove.arrays import ABSENT, MISSING, Array, Floats, Ids, Ints
+import numpy as np
+
+from callgrove.arrays import ABSENT, MISSING, Array, Bools, Floats, Ids, Ints, Offsets
 from callgrove.model.experiment import InputWarning
 from callgrove.model.profiles import ProfileKind
 from callgrove.model.table import Table
@@ -27,15 +29,19 @@ from callgrove.model.traces.events import Device, SideTable
 __all__ = [
     "OF_NO_STREAM",
     "OVERHEAD",
+    "UNKNOWN_THREAD",
     "UTC_CLOCK",
     "CounterRows",
     "DataSet",
+    "DeviceColumns",
     "Events",
     "Lane",
+    "LaneColumns",
     "LaneList",
     "Process",
     "Recorded",
     "Stacks",
+    "as_unsigned",
     "name_device_lane",
 ]
 
@@ -44,6 +50,7 @@ __all__ = [
 
 
 UTC_CLOCK = "UTC"
+UNKNOWN_THREAD = "unknown thread"  # the name of the lane of events whose thread is not known
 OVERHEAD = "overhead"  # the category of what the profiler itself did, in every family
 Events = Mapping[str, Array]
 
@@ -109,6 +116,110 @@ class Lane(NamedTuple):
     of_profiler: bool = False
 
 
+# -- places as columns -------------------------------------------------------------------------------------------------
+# A folder may hold ten thousand data sets of a dozen lanes each. What is made of all of them at once, such as profiles
+# and the system tree, is made of columns, and readers of many small files need no object for a lane or a device.
+
+
+@dataclass(frozen=True)
+class LaneColumns:
+    """Lanes by column. Numbers are Python's own integers where one does not fit into 63 bits."""
+
+    process: Ints
+    kind: Ids
+    number: Array
+    name: Sequence[str]
+    device: Ints
+    of_profiler: Bools
+
+    @classmethod
+    def of(cls, lanes: Sequence[Lane]) -> LaneColumns:
+        return cls(
+            np.array([lane.process for lane in lanes], np.int64),
+            np.array([lane.kind for lane in lanes], np.int32),
+            _column_of_numbers([lane.number for lane in lanes]),
+            [lane.name for lane in lanes],
+            np.array([lane.device for lane in lanes], np.int64),
+            np.array([lane.of_profiler for lane in lanes], np.bool_),
+        )
+
+    @classmethod
+    def join(cls, parts: Sequence[LaneColumns]) -> LaneColumns:
+        """Join the lanes of several data sets; processes and devices keep their numbers."""
+        nothing = cls.of(())
+        process, kind, number, device, of_profiler = (
+            np.concatenate([getattr(nothing, name), *(getattr(part, name) for part in parts)])
+            for name in ("process", "kind", "number", "device", "of_profiler")
+        )
+        return cls(process, kind, number, [name for part in parts for name in part.name], device, of_profiler)
+
+    def take(self, rows: slice) -> LaneColumns:
+        return LaneColumns(
+            self.process[rows],
+            self.kind[rows],
+            self.number[rows],
+            self.name[rows],
+            self.device[rows],
+            self.of_profiler[rows],
+        )
+
+    def lanes(self) -> tuple[Lane, ...]:
+        """Return them as objects."""
+        columns = (self.process.tolist(), map(ProfileKind, self.kind.tolist()), self.number.tolist(), self.name)
+        return tuple(map(Lane, *columns, self.device.tolist(), self.of_profiler.tolist()))
+
+    def __len__(self) -> int:
+        return len(self.kind)
+
+
+@dataclass(frozen=True)
+class DeviceColumns:
+    """Devices by column: what the system tree shows of them."""
+
+    kind: Sequence[str]
+    index: Array
+    name: Sequence[str]
+    label: Sequence[str]
+
+    @classmethod
+    def of(cls, devices: Sequence[Device]) -> DeviceColumns:
+        return cls(
+            [device.kind for device in devices],
+            _column_of_numbers([device.index for device in devices]),
+            [device.name for device in devices],
+            [device.label for device in devices],
+        )
+
+    @classmethod
+    def join(cls, parts: Sequence[DeviceColumns]) -> DeviceColumns:
+        """Join the devices of several data sets."""
+        index = np.concatenate([np.empty(0, np.int64), *(part.index for part in parts)])
+        kind, name, label = (
+            [cell for part in parts for cell in getattr(part, column)] for column in ("kind", "name", "label")
+        )
+        return cls(kind, index, name, label)
+
+    def take(self, rows: slice) -> DeviceColumns:
+        return DeviceColumns(self.kind[rows], self.index[rows], self.name[rows], self.label[rows])
+
+    def __len__(self) -> int:
+        return len(self.kind)
+
+
+def _column_of_numbers(numbers: Sequence[int]) -> Array:
+    try:
+        return np.array(numbers, np.int64)
+    except OverflowError:
+        return np.array(numbers, object)
+
+
+def as_unsigned(numbers: Array) -> Offsets:
+    """Return numbers of a column without a sign, as identifiers are: those below 0 count from 2^64 down."""
+    if numbers.dtype == object:
+        return np.array([number & (2**64 - 1) for number in numbers.tolist()], np.uint64)
+    return numbers.astype(np.int64).view(np.uint64)
+
+
 OF_NO_STREAM = re.compile(r"GPU (\d{1,9}) \(no stream\)")
 
 
@@ -166,7 +277,7 @@ class LaneList:
 
     def add_unknown(self, process: int) -> int:
         """Return the lane of a process for events whose thread is not known."""
-        return self.add(process, ProfileKind.OTHER, 0, "unknown thread")
+        return self.add(process, ProfileKind.OTHER, 0, UNKNOWN_THREAD)
 
 
 class DataSet(Protocol):
@@ -182,6 +293,8 @@ class DataSet(Protocol):
     def devices(self) -> Sequence[Device]: ...
     @property
     def lanes(self) -> Sequence[Lane]: ...
+    def lane_columns(self) -> LaneColumns: ...
+    def device_columns(self) -> DeviceColumns: ...
     @property
     def warnings(self) -> Sequence[InputWarning]: ...
 

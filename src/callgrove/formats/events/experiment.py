@@ -358,7 +358,9 @@ def _experiment_of(
         spans=spans,
         counters=_counters(datasets, profiles) if options.fold else partial(_counters, datasets, profiles),
         time_range=time_range,
-        split=partial(_part, datasets) if all(dataset.is_shareable for dataset in datasets) else None,
+        split=partial(_part, datasets, list(map(len, profiles)))
+        if all(dataset.is_shareable for dataset in datasets)
+        else None,
         tables=tables_beside(datasets),
         part_sizes=_sizes(datasets),
     )
@@ -380,12 +382,15 @@ def _fold(
     """Return the calling-context profile of all events, folding small data sets several at a time."""
     process, device = process_and_device(datasets)
     is_program = are_of_program(datasets)
-    firsts = [0, *accumulate(map(len, profiles))]
+    n_lanes = list(map(len, profiles))
+    firsts = [0, *accumulate(n_lanes)]
     parts = []
     for first, end in bundles(_sizes(datasets), BUNDLE_BYTES):
         bundle = slice(firsts[first], firsts[end])
         lanes = np.concatenate(profiles[first:end])
-        parts.append(Part(_part(datasets, first, end), lanes, process[bundle], device[bundle], is_program[bundle]))
+        parts.append(
+            Part(_part(datasets, n_lanes, first, end), lanes, process[bundle], device[bundle], is_program[bundle])
+        )
     workers = options.workers if all(dataset.is_shareable for dataset in datasets) else IN_PROCESS
     folding = Folding(builder, partial(_region, builder, _regions_of(datasets)))
     for folded in workers.map(fold, parts, label="folding events", progress=options.progress):
@@ -444,10 +449,10 @@ def _title(processes: Sequence[Process]) -> str:
     return programs.pop() if len(programs) == 1 else ""
 
 
-def _part(datasets: Sequence[DataSet], first: int, end: int | None = None) -> Traces:
+def _part(datasets: Sequence[DataSet], n_lanes: Sequence[int], first: int, end: int | None = None) -> Traces:
     """Return the traces of some data sets, whose lanes are the profiles."""
-    selected = datasets[first : first + 1 if end is None else end]
-    bounds = [0, *accumulate(len(dataset.lanes) for dataset in selected)]
+    some = slice(first, first + 1 if end is None else end)
+    selected, bounds = datasets[some], [0, *accumulate(n_lanes[some])]
     profiles = [np.arange(*ends, dtype=np.int32) for ends in pairwise(bounds)]
     if len(selected) == 1:
         return Traces(None, DataSetSpans(selected, profiles), partial(_counters, selected, profiles))

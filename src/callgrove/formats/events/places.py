@@ -11,16 +11,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path, PurePath
 
 import numpy as np
 
-from callgrove.arrays import ABSENT, MISSING, Bools, Ids, Ints, Offsets
-from callgrove.errors import Parameter, UsageError
-from callgrove.formats.events.dataset import DataSet, Lane, Process
+from callgrove.arrays import ABSENT, MISSING, Array, Bools, Encoded, Ids, Ints, Offsets, find_first_of_equal
+from callgrove.formats.events.dataset import DataSet, DeviceColumns, LaneColumns, Process, as_unsigned
+from callgrove.formats.events.ranks import ranks_of
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.experiment import Severity
 from callgrove.model.profiles import DEFAULT_ID_NAMES, PROFILER, IdentifierTuples, Interpretation, ProfileKind
@@ -29,145 +29,17 @@ from callgrove.model.table import Column, Table
 from callgrove.model.traces.events import PLACES, Device
 
 __all__ = [
-    "RANK_VARIABLES",
     "add_places",
     "are_of_program",
     "process_and_device",
-    "ranks_of",
-    "read_claimed_ranks",
-    "read_ranks_in_names",
     "tables_beside",
 ]
-
-
-# Which rank a process is.
-#
-# Specification: gpu-traces.md 2.4. The first rule that answers for all processes wins:
-#
-#     1. the user names an environment variable (`ReadOptions.rank_env`)
-#     2. the data says so (MPI_RANKS, metadata)
-#     3. a launcher's variable in the environment that was recorded
-#     4. a number in the path (rank3, .r3., _3.db), the last one if there are several, if all have one and all differ
-#     5. the order of (host, start, pid, uid)
-#
-# Two processes that claim one rank make the claim worthless for all.
-
-
-# Most specific first. MPI_LOCALRANKID counts within a node and is not a rank.
-RANK_VARIABLES = (
-    "PMIX_RANK",
-    "OMPI_COMM_WORLD_RANK",
-    "PMI_RANK",
-    "MV2_COMM_WORLD_RANK",
-    "MPT_MPI_RANK",
-    "PALS_RANKID",
-    "FLUX_TASK_RANK",
-    "SLURM_PROCID",
-    "JSM_NAMESPACE_RANK",
-    "ALPS_APP_PE",
-    "PMI_ID",
-)
-FILE_NUMBERS = tuple(
-    map(re.compile, (r"rank[_-]?(\d+)", r"\.r(\d+)\.", r"[_-](\d+)\.(?:db|proto|pftrace|perfetto-trace)$"))
-)
-
-Claims = list[int]
-
-
-def ranks_of(processes: Sequence[Process], paths: Sequence[Path], variable: str = "") -> tuple[list[int], list[str]]:
-    """Return the rank of every process, and what a user should know about how it was found."""
-    if variable:
-        claims = [_parse_number(p.environment.get(variable)) for p in processes]
-        if ABSENT in claims:
-            unset = processes[claims.index(ABSENT)]
-            raise UsageError(
-                Parameter("rank_env", variable),
-                f": the recorded environment of process {unset.pid} on {unset.host or 'its node'}"
-                " does not have it as a number",
-            )
-        return claims, _twice(claims, variable)
-    notes: list[str] = []
-    for claim in (_told, _from_environment, lambda p: read_ranks_in_names(paths)):
-        claims = claim(processes)
-        if not claims or ABSENT in claims:
-            continue
-        if len(set(claims)) == len(claims):
-            return claims, notes
-        notes = ["two processes claim the same rank: ranks follow the order of host, start and process number"]
-        break
-    return _by_order(processes), notes
-
-
-def read_claimed_ranks(processes: Sequence[Process]) -> Claims:
-    """Return the ranks that the data itself tells, which may come twice; empty where not all processes have one."""
-    return next((claims for claims in (_told(processes), _from_environment(processes)) if ABSENT not in claims), [])
-
-
-def _twice(claims: Claims, variable: str) -> list[str]:
-    if len(set(claims)) == len(claims):
-        return []
-    return [f"{variable} gives several processes the same rank"]
-
-
-def _told(processes: Sequence[Process]) -> Claims:
-    return [p.rank for p in processes]
-
-
-def _from_environment(processes: Sequence[Process]) -> Claims:
-    for variable in RANK_VARIABLES:
-        claims = [_parse_number(p.environment.get(variable)) for p in processes]
-        if ABSENT in claims:
-            continue
-        if variable == "SLURM_PROCID" and len(set(claims)) < len(claims) and not any(map(_many_tasks, processes)):
-            continue  # every job step without tasks says 0
-        return claims
-    return []
-
-
-def _many_tasks(process: Process) -> bool:
-    return _parse_number(process.environment.get("SLURM_NTASKS")) > 1
-
-
-def read_ranks_in_names(paths: Sequence[Path]) -> Claims:
-    """Return the ranks that the names of files tell; empty where not all have one, or two have the same."""
-    for pattern in FILE_NUMBERS:
-        matches = [pattern.findall(path.as_posix()) for path in paths]
-        claims = [int(numbers[-1]) for numbers in matches if numbers]
-        if len(claims) == len(paths) and len(set(claims)) == len(claims):
-            return claims
-    return []
-
-
-def _by_order(processes: Sequence[Process]) -> Claims:
-    key: Callable[[int], tuple[str, int, int, str]] = lambda k: (  # noqa: E731
-        processes[k].host,
-        processes[k].start_ns,
-        processes[k].pid,
-        processes[k].uid,
-    )
-    ranks = [0] * len(processes)
-    for rank, k in enumerate(sorted(range(len(processes)), key=key)):
-        ranks[k] = rank
-    return ranks
-
-
-def _parse_number(text: str | None) -> int:
-    return int(text) if text is not None and text.isascii() and text.isdigit() and len(text) < 10 else ABSENT
 
 
 NODE, RANK, THREAD, DEVICE, STREAM = (
     DEFAULT_ID_NAMES.index(name) for name in ("NODE", "RANK", "THREAD", "GPUDEVICE", "GPUSTREAM")
 )
 STREAMS = (ProfileKind.GPU_STREAM, ProfileKind.QUEUE)
-
-
-@dataclass(frozen=True)
-class Place:
-    """The number of a process's node, its rank and its run."""
-
-    node: int
-    rank: int
-    run: int
 
 
 def add_places(
@@ -180,18 +52,42 @@ def add_places(
     ranks, notes = _ranks_in_runs(processes, files, rank_variable, runs)
     for note in notes:
         builder.warn(Severity.NOTE, note)
-    nodes = _node_numbers(processes)
-    places = [Place(node, rank, run) for node, rank, run in zip(nodes, ranks, runs, strict=True)]
-    owners, _ = process_and_device(datasets)
-    first = _add_profiles(builder, datasets, places, owners)
-    tree = _SystemTree()
-    ends = iter(np.cumsum([len(dataset.processes) for dataset in datasets]).tolist())
-    for dataset in datasets:
-        end = next(ends)
-        tree.add_lanes(dataset, places[end - len(dataset.processes) : end])
-    builder.set_system(tree.finish(), np.array(tree.leaves, np.int32))
-    bounds = first + np.cumsum([0, *(len(dataset.lanes) for dataset in datasets)])
-    return [np.arange(start, end, dtype=np.int32) for start, end in pairwise(bounds.tolist())]
+    places = Places.of(datasets)
+    nodes, of_run = np.array(_node_numbers(processes), np.int64), np.array(runs, np.int32)
+    first = _add_profiles(builder, places, nodes, np.array(ranks, np.int64), of_run)
+    builder.set_system(*_make_system_tree(places, processes, nodes, np.array(ranks, np.int64)))
+    bounds = (first + places.first_lane).tolist()
+    return [np.arange(start, end, dtype=np.int32) for start, end in pairwise(bounds)]
+
+
+@dataclass(frozen=True)
+class Places:
+    """The lanes and devices of all data sets, one after the other. Of each data set there is the number of its first
+    process, lane and device, and at last of all of them. Lanes name processes and devices by their numbers over all
+    data sets."""
+
+    lanes: LaneColumns
+    devices: DeviceColumns
+    first_process: Ints
+    first_lane: Ints
+    first_device: Ints
+
+    @classmethod
+    def of(cls, datasets: Sequence[DataSet]) -> Places:
+        """Return the places of data sets."""
+        lanes, devices = [d.lane_columns() for d in datasets], [d.device_columns() for d in datasets]
+        firsts = [_firsts([len(dataset.processes) for dataset in datasets])]
+        firsts += [_firsts(list(map(len, parts))) for parts in (lanes, devices)]
+        every = LaneColumns.join(lanes)
+        n_lanes = np.diff(firsts[1])
+        process = every.process + np.repeat(firsts[0][:-1], n_lanes)
+        device = np.where(every.device == ABSENT, ABSENT, every.device + np.repeat(firsts[2][:-1], n_lanes))
+        return cls(replace(every, process=process, device=device), DeviceColumns.join(devices), *firsts)
+
+
+def _firsts(n: Sequence[int]) -> Ints:
+    """Return where each of several lists begins when they follow each other, and where the last one ends."""
+    return np.append(0, np.cumsum(np.array(n, np.int64)))
 
 
 def _ranks_in_runs(
@@ -210,17 +106,15 @@ def _ranks_in_runs(
 
 def are_of_program(datasets: Sequence[DataSet]) -> Bools:
     """Return, by profile, whether it is of the program's own execution on a host: no device, nor the profiler."""
-    lanes = [lane for dataset in datasets for lane in dataset.lanes]
-    return np.array([lane.device == ABSENT and not lane.of_profiler for lane in lanes], np.bool_)
+    lanes = LaneColumns.join([dataset.lane_columns() for dataset in datasets])
+    return np.asarray((lanes.device == ABSENT) & ~lanes.of_profiler)
 
 
 def process_and_device(datasets: Sequence[DataSet]) -> tuple[Ints, Ints]:
     """Return, by profile, the number of its process over all data sets and of its device in its data set."""
-    lanes = [lane for dataset in datasets for lane in dataset.lanes]
-    firsts = np.cumsum([0, *(len(dataset.processes) for dataset in datasets)])
-    owner = np.repeat(firsts[:-1], [len(dataset.lanes) for dataset in datasets])
-    local = np.array([lane.process for lane in lanes], np.int64)
-    return owner + local, np.array([lane.device for lane in lanes], np.int64)
+    parts = [dataset.lane_columns() for dataset in datasets]
+    lanes, firsts = LaneColumns.join(parts), _firsts([len(dataset.processes) for dataset in datasets])
+    return lanes.process + np.repeat(firsts[:-1], list(map(len, parts))), lanes.device
 
 
 def _node_numbers(processes: Sequence[Process]) -> list[int]:
@@ -234,38 +128,29 @@ def _node_numbers(processes: Sequence[Process]) -> list[int]:
     return [numbers[p.machine or p.host] for p in processes]
 
 
-def _add_profiles(
-    builder: ExperimentBuilder, datasets: Sequence[DataSet], places: Sequence[Place], owners: Ints
-) -> int:
-    """Add the profile of every lane, given the number of its process over all data sets; return the first one's."""
-    lanes = [lane for dataset in datasets for lane in dataset.lanes]
-    if not lanes:
+def _add_profiles(builder: ExperimentBuilder, places: Places, nodes: Ints, ranks: Ints, runs: Ids) -> int:
+    """Add the profile of every lane, given node, rank and run of every process; return the first one's number."""
+    lanes = places.lanes
+    if not len(lanes):
         return builder.n_profiles
-    kinds = np.array([lane.kind for lane in lanes], np.int32)
-    run = np.array([place.run for place in places], np.int32)[owners]
-    names = [lane.name for lane in lanes]
-    identifiers = _identifiers(datasets, lanes, kinds, places, owners)
-    return builder.add_profiles(kinds, identifiers, run=run, names=tuple(names) if any(names) else None)[0]
+    names = tuple(lanes.name) if any(lanes.name) else None
+    identifiers = _identifiers(places, nodes, ranks)
+    return builder.add_profiles(lanes.kind, identifiers, run=runs[lanes.process], names=names)[0]
 
 
-def _identifiers(
-    datasets: Sequence[DataSet], lanes: Sequence[Lane], kinds: Ids, places: Sequence[Place], owners: Ints
-) -> IdentifierTuples:
+def _identifiers(places: Places, nodes: Ints, ranks: Ints) -> IdentifierTuples:
     """Return node and rank of every lane; then the thread, or device and stream."""
-    is_thread, is_stream = kinds == ProfileKind.THREAD, np.isin(kinds, STREAMS)
-    number = _as_unsigned(lane.number for lane in lanes)
-    devices = [
-        dataset.devices[lane.device].index if lane.device != ABSENT else ABSENT
-        for dataset in datasets
-        for lane in dataset.lanes
-    ]
-    has_device = np.array([index != ABSENT for index in devices]) & ~is_thread
+    lanes = places.lanes
+    is_thread, is_stream = lanes.kind == ProfileKind.THREAD, np.isin(lanes.kind, STREAMS)
+    number = as_unsigned(lanes.number)
+    device = np.append(as_unsigned(places.devices.index), np.uint64(2**64 - 1))[lanes.device]
+    has_device = (lanes.device != ABSENT) & (device != np.uint64(2**64 - 1)) & ~is_thread
     everywhere = np.ones(len(lanes), np.bool_)
     columns = (  # kind, numbers, which lanes have one
-        (NODE, _as_unsigned(place.node for place in places)[owners], everywhere),
-        (RANK, _as_unsigned(place.rank for place in places)[owners], everywhere),
+        (NODE, as_unsigned(nodes)[lanes.process], everywhere),
+        (RANK, as_unsigned(ranks)[lanes.process], everywhere),
         (THREAD, number, is_thread),
-        (DEVICE, _as_unsigned(devices), has_device),
+        (DEVICE, device, has_device),
         (STREAM, number, is_stream),
     )
     present = np.stack([has for _, _, has in columns], axis=1)
@@ -273,97 +158,151 @@ def _identifiers(
     physical = np.stack([numbers for _, numbers, _ in columns], axis=1)[present]
     is_local = kind == THREAD
     logical = physical.copy()
-    logical[is_local] = _number_threads(lanes, owners)[is_thread]
+    logical[is_local] = _number_threads(lanes)[is_thread]
     interpretation = np.where(is_local, Interpretation.LOGICAL_LOCAL, Interpretation.SINGLE).astype(np.int32)
     bounds = np.append(0, np.cumsum(present.sum(axis=1)))
     return IdentifierTuples(bounds, kind, physical, logical, interpretation)
 
 
-def _number_threads(lanes: Sequence[Lane], owners: Ints) -> Ints:
+def _number_threads(lanes: LaneColumns) -> Ints:
     """Return the logical number of every thread in its process, by thread id; 0 for what is not a thread."""
-    threads = [
-        (process, lane.number, k)
-        for k, (process, lane) in enumerate(zip(owners.tolist(), lanes, strict=True))
-        if lane.kind == ProfileKind.THREAD
-    ]
-    threads.sort()
+    threads = np.flatnonzero(lanes.kind == ProfileKind.THREAD)
+    threads = threads[np.argsort(lanes.number[threads], kind="stable")]
+    order = threads[np.argsort(lanes.process[threads], kind="stable")]
+    process = lanes.process[order]
     out = np.zeros(len(lanes), np.int64)
-    order = np.array([k for _, _, k in threads], np.int64)
-    process = owners[order]
     out[order] = np.arange(len(order)) - np.searchsorted(process, process)
     return out
 
 
-def _as_unsigned(numbers: Iterable[int]) -> Offsets:
-    return np.array([number & (2**64 - 1) for number in numbers], np.uint64)
+# The system tree: everything stands below what is directly around it, which precedes it where it is the first there.
+# Data sets come one after the other, of each the processes and then the lanes:
+#
+#     node 0   process 0   process 1   GPU 0   stream 1   stream 2   GPU 1   stream 1   process 2   GPU 0   ...
+#
+# Devices of one number in one process are one place.
+
+KINDS = ("node", "process", "device", PROFILER, "thread")
+GUID = re.compile(r"[0-9A-Za-z_-]+")
+NODE_PLACE, PROCESS_PLACE, DEVICE_PLACE, PROFILER_PLACE, LEAF = range(len(KINDS))
 
 
-@dataclass
+@dataclass(frozen=True)
+class _Order:
+    """Where things stand in the tree: the node of every process, the process, what is above every lane, and the lane.
+    `groups` are the lanes that come first below their device or below the profiler, `hosts` the processes that come
+    first on their node."""
+
+    node: Ints
+    process: Ints
+    above: Ints
+    leaf: Ints
+    groups: Ints
+    hosts: Ints
+
+
+def _order_tree(places: Places, nodes: Ints) -> _Order:
+    lanes = places.lanes
+    first_on_node, first_in_group = find_first_of_equal(nodes), _find_groups(places)
+    is_host = first_on_node == np.arange(len(nodes))
+    is_first = first_in_group == np.arange(len(lanes))
+    entry_of_process = np.arange(len(nodes)) + np.repeat(places.first_lane[:-1], np.diff(places.first_process))
+    entry_of_lane = np.arange(len(lanes)) + np.repeat(places.first_process[1:], np.diff(places.first_lane))
+    n_places = np.ones(len(nodes) + len(lanes), np.int64)
+    n_places[entry_of_process[is_host]] = n_places[entry_of_lane[is_first]] = 2
+    last = np.cumsum(n_places) - 1
+    process, leaf = last[entry_of_process], last[entry_of_lane]
+    above = np.where(first_in_group >= 0, leaf[first_in_group] - 1, process[lanes.process])
+    hosts, groups = np.flatnonzero(is_host), np.flatnonzero(is_first)
+    return _Order((process - 1)[first_on_node], process, above, leaf, groups, hosts)
+
+
+def _find_groups(places: Places) -> Ints:
+    """Return for every lane the first one below the same device or profiler; -1 for lanes that are directly below
+    their process."""
+    lanes = places.lanes
+    is_on_device = lanes.device != ABSENT
+    kind = np.where(is_on_device, DEVICE_PLACE, np.where(lanes.of_profiler, PROFILER_PLACE, LEAF))
+    number = np.where(is_on_device, np.append(_device_numbers(places), 0)[lanes.device], 0)
+    return np.where(kind == LEAF, ABSENT, find_first_of_equal(lanes.process, kind, number))
+
+
+def _device_numbers(places: Places) -> Ints:
+    return as_unsigned(places.devices.index).view(np.int64)
+
+
 class _SystemTree:
-    """A system tree that grows; groups of one name below one parent are one."""
+    """A system tree that is filled by kind of place."""
 
-    parent: list[int] = field(default_factory=list)
-    kind: list[str] = field(default_factory=list)
-    name: list[str] = field(default_factory=list)
-    rank: list[int] = field(default_factory=list)
-    attributes: dict[int, Mapping[str, str]] = field(default_factory=dict)
-    leaves: list[int] = field(default_factory=list)
-    _known: dict[tuple[int, str, int], int] = field(default_factory=dict)
+    def __init__(self, n: int) -> None:
+        self._parent, self._kind = np.full(n, ABSENT, np.int32), np.zeros(n, np.uint8)
+        self._name, self._rank = np.full(n, "", object), np.full(n, ABSENT, np.int64)
+        self._attributes: dict[int, Mapping[str, str]] = {}
 
-    def add(self, parent: int, kind: str, name: str, rank: int = ABSENT) -> int:
-        self.parent.append(parent)
-        self.kind.append(kind)
-        self.name.append(name)
-        self.rank.append(rank)
-        return len(self.parent) - 1
+    def put(self, at: Ints, kind: int, names: Sequence[str], parent: Ints | int, number: Ints | int) -> None:
+        """Set places of one kind."""
+        self._kind[at], self._parent[at], self._rank[at] = kind, parent, number
+        self._name[at] = names
 
-    def below(self, parent: int, kind: str, name: str, number: int, attributes: Mapping[str, str]) -> int:
-        """Return the group of a kind and number below a parent, adding it when it is new."""
-        key = (parent, kind, number)
-        if key not in self._known:
-            self._known[key] = self.add(parent, kind, name, number)
-            if said := {word: text for word, text in attributes.items() if text}:
-                self.attributes[self._known[key]] = said
-        return self._known[key]
-
-    def add_lanes(self, dataset: DataSet, places: Sequence[Place]) -> None:
-        """Add a leaf for every lane of a data set, and what is above it."""
-        processes = [self.process(process, place) for process, place in zip(dataset.processes, places, strict=True)]
-        groups: dict[tuple[int, int, bool], int] = {}
-        for lane in dataset.lanes:
-            key = lane.process, lane.device, lane.of_profiler
-            if (above := groups.get(key)) is None:
-                above = groups[key] = self._above(processes[lane.process], dataset, lane)
-            self.leaves.append(self.add(above, "thread", lane.name or f"{lane.kind.word} {lane.number}"))
-
-    def _above(self, process: int, dataset: DataSet, lane: Lane) -> int:
-        """Return what a lane is directly below: its device, the profiler, or the process."""
-        if lane.device != ABSENT:
-            device = dataset.devices[lane.device]
-            about = {"name": device.name, "label": device.label}
-            return self.below(process, "device", f"{device.kind} {device.index}", device.index, about)
-        return self.below(process, PROFILER, PROFILER, 0, {}) if lane.of_profiler else process
-
-    def process(self, process: Process, place: Place) -> int:
-        attributes = {"hostname": process.host, "machine_id": process.machine}
-        node = self.below(ABSENT, "node", process.host or f"node {place.node}", place.node, attributes)
-        number = self.add(node, "process", f"process {place.rank}", place.rank)
-        self.attributes[number] = {
-            "pid": str(process.pid),
-            "command": process.command,
-            "hostname": process.host,
-            "guid": PurePath(process.uid).name,  # some readers make it of a path
-        }
-        return number
+    def describe(self, at: Ints, attributes: Iterable[Mapping[str, str]]) -> None:
+        """Set attributes of places; those without any have none."""
+        self._attributes |= {place: said for place, said in zip(at.tolist(), attributes, strict=True) if said}
 
     def finish(self) -> System:
+        kinds = Encoded(self._kind, KINDS)
         return System(
-            np.array(self.parent, np.int32),
-            tuple(self.kind),
-            tuple(self.name),
-            np.array(self.rank, np.int64),
-            self.attributes,
+            self._parent, kinds, tuple(self._name.tolist()), self._rank, dict(sorted(self._attributes.items()))
         )
+
+
+def _make_system_tree(places: Places, processes: Sequence[Process], nodes: Ints, ranks: Ints) -> tuple[System, Ids]:
+    """Return the system tree, and the leaf of every lane, given the node and rank of every process."""
+    order = _order_tree(places, nodes)
+    tree = _SystemTree(len(order.hosts) + len(processes) + len(order.groups) + len(places.lanes))
+    _put_processes(tree, order, processes, nodes, ranks)
+    _put_groups(tree, order, places)
+    lanes = places.lanes
+    kinds_and_numbers = zip(lanes.name, lanes.kind.tolist(), lanes.number.tolist(), strict=True)
+    names = [name or f"{ProfileKind(kind).word} {number}" for name, kind, number in kinds_and_numbers]
+    tree.put(order.leaf, LEAF, names, order.above, ABSENT)
+    return tree.finish(), order.leaf.astype(np.int32)
+
+
+def _put_processes(tree: _SystemTree, order: _Order, processes: Sequence[Process], nodes: Ints, ranks: Ints) -> None:
+    hosts, numbers = [processes[k] for k in order.hosts.tolist()], nodes[order.hosts]
+    names = [process.host or f"node {node}" for process, node in zip(hosts, numbers.tolist(), strict=True)]
+    tree.put(order.node[order.hosts], NODE_PLACE, names, ABSENT, numbers)
+    said = ({"hostname": process.host, "machine_id": process.machine} for process in hosts)
+    tree.describe(order.node[order.hosts], map(_without_empty, said))
+    tree.put(order.process, PROCESS_PLACE, [f"process {rank}" for rank in ranks.tolist()], order.node, ranks)
+    tree.describe(order.process, map(_describe_process, processes))
+
+
+def _describe_process(process: Process) -> Mapping[str, str]:
+    return {
+        "pid": str(process.pid),
+        "command": process.command,
+        "hostname": process.host,
+        "guid": process.uid if GUID.fullmatch(process.uid) else PurePath(process.uid).name,  # some make it of a path
+    }
+
+
+def _without_empty(attributes: Mapping[str, str]) -> Mapping[str, str]:
+    return {word: text for word, text in attributes.items() if text}
+
+
+def _put_groups(tree: _SystemTree, order: _Order, places: Places) -> None:
+    """Put devices, and the profiler, above the lanes that come first below them."""
+    lanes, devices = places.lanes, places.devices
+    at, device = order.above[order.groups], lanes.device[order.groups]
+    process = order.process[lanes.process[order.groups]]
+    is_device = device != ABSENT
+    known = device[is_device].tolist()
+    names = [f"{devices.kind[k]} {devices.index[k]}" for k in known]
+    tree.put(at[is_device], DEVICE_PLACE, names, process[is_device], _device_numbers(places)[known])
+    said = ({"name": devices.name[k], "label": devices.label[k]} for k in known)
+    tree.describe(at[is_device], map(_without_empty, said))
+    tree.put(at[~is_device], PROFILER_PLACE, [PROFILER] * int((~is_device).sum()), process[~is_device], 0)
 
 
 # The small tables that stand beside spans (`Traces.tables`), over all data sets.
@@ -386,20 +325,14 @@ def tables_beside(datasets: Sequence[DataSet]) -> Mapping[str, Callable[[], Tabl
 
 def _places(datasets: Sequence[DataSet]) -> Table:
     """Return the table of places of profiles; devices are numbered over all data sets."""
-    process, device = process_and_device(datasets)
-    firsts = np.cumsum([0, *(len(dataset.devices) for dataset in datasets)])
-    first = np.repeat(firsts[:-1], [len(dataset.lanes) for dataset in datasets])
-    agent = np.where(device == ABSENT, ABSENT, device + first)
-    number = _lane_numbers([lane.number for dataset in datasets for lane in dataset.lanes])
-    return Table((Column("process", process), Column("agent", agent, ABSENT), Column("number", number)))
+    lanes = Places.of(datasets).lanes
+    columns = (Column("process", lanes.process), Column("agent", lanes.device, ABSENT))
+    return Table((*columns, Column("number", _lane_numbers(lanes.number))))
 
 
-def _lane_numbers(numbers: Sequence[int]) -> Ints | Offsets:
+def _lane_numbers(numbers: Array) -> Ints | Offsets:
     """Return the numbers of lanes; where one is beyond 63 bits, all of them without a sign, as identifiers are."""
-    try:
-        return np.array(numbers, np.int64)
-    except OverflowError:
-        return _as_unsigned(numbers)
+    return as_unsigned(numbers) if numbers.dtype == object else numbers
 
 
 def _processes(datasets: Sequence[DataSet]) -> Table:

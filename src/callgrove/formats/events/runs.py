@@ -24,7 +24,7 @@ from pathlib import Path
 
 from callgrove.errors import Parameter, compose_text
 from callgrove.formats.events.dataset import UTC_CLOCK, DataSet, Process, Recorded
-from callgrove.formats.events.places import read_claimed_ranks, read_ranks_in_names
+from callgrove.formats.events.ranks import read_claimed_ranks, read_ranks_in_names
 from callgrove.model.experiment import InputWarning, Severity
 from callgrove.model.runs import Run
 

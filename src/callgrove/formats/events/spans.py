@@ -17,7 +17,16 @@ import numpy as np
 
 from callgrove.arrays import ABSENT, MISSING, Array, Ids, Ints, Names, Translation, bundles
 from callgrove.errors import Parameter, UsageError, compose_text
-from callgrove.formats.events.dataset import CounterRows, DataSet, Events, Lane, Process, Stacks
+from callgrove.formats.events.dataset import (
+    CounterRows,
+    DataSet,
+    DeviceColumns,
+    Events,
+    Lane,
+    LaneColumns,
+    Process,
+    Stacks,
+)
 from callgrove.model.experiment import Experiment, InputWarning, Severity
 from callgrove.model.table import Table
 from callgrove.model.traces.events import (
@@ -296,7 +305,7 @@ def _to_zero(dataset: DataSet) -> list[int]:
     does."""
     starts = [process.start_ns for process in dataset.processes]
     if MISSING in starts:
-        process_of = np.array([lane.process for lane in dataset.lanes], np.int64)
+        process_of = dataset.lane_columns().process
         first = np.full(len(starts), np.iinfo(np.int64).max)
         for events in dataset.events(("start_ns", "lane")):
             usable = events["start_ns"] >= 0
@@ -333,7 +342,7 @@ class Shifted:
     def __init__(self, dataset: DataSet, offsets: Sequence[int]) -> None:
         self._dataset, self._offsets = dataset, list(offsets)
         by_process = np.array(self._offsets, np.int64)
-        self._by_lane = by_process[[lane.process for lane in dataset.lanes]]
+        self._by_lane = by_process[dataset.lane_columns().process]
 
     @property
     def path(self) -> Path:
@@ -357,6 +366,12 @@ class Shifted:
     @property
     def lanes(self) -> Sequence[Lane]:
         return self._dataset.lanes
+
+    def lane_columns(self) -> LaneColumns:
+        return self._dataset.lane_columns()
+
+    def device_columns(self) -> DeviceColumns:
+        return self._dataset.device_columns()
 
     @property
     def warnings(self) -> Sequence[InputWarning]:

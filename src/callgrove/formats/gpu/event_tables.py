@@ -23,7 +23,7 @@ from callgrove.arrays import ABSENT, MISSING, Array, Bools, Ids, Ints, Names
 from callgrove.binary.sqlite.cells import Cells, Lookup, Type
 from callgrove.binary.sqlite.database import SqliteFile
 from callgrove.errors import CorruptFile
-from callgrove.formats.events.dataset import CounterRows, Events, Lane, Process, Stacks
+from callgrove.formats.events.dataset import CounterRows, DeviceColumns, Events, Lane, LaneColumns, Process, Stacks
 from callgrove.model.experiment import InputWarning, Severity
 from callgrove.model.table import Table
 from callgrove.model.traces.events import Device, SideTable, SpanKind
@@ -106,16 +106,32 @@ class TableData(ABC):
     lanes: Sequence[Lane]
     version: str
 
-    def __init__(self, file: SqliteFile, tables: Sequence[EventTable]) -> None:
-        self._file = file
-        self._tables = [table for table in tables if table.name in file.tables]
-        for table in self._tables:
+    def __init__(self, file: SqliteFile, is_checked: bool = False) -> None:
+        """Begin a data set of a file. `is_checked` says that its event tables are known to have the columns that give
+        their rows a time."""
+        self._file, self._tables_of_file = file, file.tables
+        for table in () if is_checked else self._tables:
             self.require(table.name, *table.times_needed)
         self._names = Names()
         self._warnings: list[InputWarning] = []
         self.kernel_names = ""  # `short` or `demangled`; without a word, as the profiler's own tools
         self._counted: dict[tuple[Severity, str], dict[int, int]] = {}  # what -> first row of a chunk -> how many
         self._chunk = 0
+
+    @cached_property
+    def _tables(self) -> list[EventTable]:
+        """Return the event tables that the file had when it was opened."""
+        return [table for table in self.list_event_tables() if table.name in self._tables_of_file]
+
+    @abstractmethod
+    def list_event_tables(self) -> Sequence[EventTable]:
+        """Return the event tables that files of this kind may have."""
+
+    def lane_columns(self) -> LaneColumns:
+        return LaneColumns.of(self.lanes)
+
+    def device_columns(self) -> DeviceColumns:
+        return DeviceColumns.of(self.devices)
 
     @property
     def file(self) -> SqliteFile:
@@ -198,6 +214,9 @@ class TableData(ABC):
     @cached_property
     def counts(self) -> dict[str, int]:
         """Return the number of rows of every event table."""
+        return self.count_tables()
+
+    def count_tables(self) -> dict[str, int]:
         with self._file.reading():
             return {table.name: self._count(table) for table in self._tables}
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import stat
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -16,6 +17,7 @@ from itertools import islice
 from pathlib import Path
 
 from callgrove.binary.files import open_regular
+from callgrove.binary.sqlite.schema import UNFINISHED, is_unfinished
 from callgrove.errors import InputError, UsageError
 from callgrove.formats.writing.targets import FolderKind, PendingFile, PendingFolder
 
@@ -23,8 +25,10 @@ __all__ = [
     "ENDINGS",
     "FOLDER",
     "INDEX",
+    "Listings",
     "candidates",
     "databases",
+    "find_unfinished",
     "names_of_files",
     "read_ahead",
     "write_index",
@@ -35,9 +39,31 @@ ENDINGS = (".db", ".rpd", ".sqlite", ".sqlite3")
 INDEX = "index.yaml"
 OTHERS = ("meta.db", "profile.db", "cct.db", "trace.db")  # what HPCToolkit calls its own, which may lie nearby
 OTHERS_MAGIC = b"HPCTOOLKIT"
+WORTH_LISTING = 64  # files of one folder
 MOST_LOOKED_AT = 4096  # entries of a folder that detection goes through
 _FOLDER = re.compile(r"""^\s*path:\s*["']?([^"'#]+?)["']?\s*$""", re.MULTILINE)
 _NAME = re.compile(r"""["']?([^"'#\[\],]+?\.(?:db|rpd|sqlite3?))["']?\s*(?=[,\]#]|$)""")
+
+
+class Listings:
+    """What lies in the folders of one input: each is listed once, by whoever recognises the input, and known to those
+    who read it. Another process lists them anew."""
+
+    def __init__(self) -> None:
+        self._entries: dict[str, list[os.DirEntry[str]] | None] = {}
+
+    def entries(self, folder: str) -> list[os.DirEntry[str]] | None:
+        """Return what lies in a folder; None where that may not be read."""
+        if folder not in self._entries:
+            try:
+                with os.scandir(folder or os.curdir) as found:
+                    self._entries[folder] = list(found)
+            except OSError:
+                self._entries[folder] = None
+        return self._entries[folder]
+
+    def __reduce__(self) -> tuple[type[Listings], tuple[()]]:
+        return Listings, ()
 
 
 def databases(paths: Iterable[Path]) -> list[Path]:
@@ -45,25 +71,68 @@ def databases(paths: Iterable[Path]) -> list[Path]:
     return [names[0] for names in names_of_files(paths)]
 
 
-def names_of_files(paths: Iterable[Path]) -> list[list[Path]]:
+def names_of_files(paths: Iterable[Path], listings: Listings | None = None) -> list[list[Path]]:
     """Return the files behind paths, in order, each with all the names that lead to it."""
+    listings = Listings() if listings is None else listings
     names_by_file: dict[str, list[Path]] = {}
     folders: dict[str, str] = {}  # and what they really are: many files lie in one
     for path in paths:
-        inside = _files_in_index(path) if path.name == INDEX else _inside(path) if path.is_dir() else [path]
+        mode = _mode(path)
+        is_file = stat.S_ISREG(mode) and path.name != INDEX
+        inside = [path] if is_file else _files_in_index(path) if path.name == INDEX else _list_files(path, listings)
         for file in sorted(inside):
-            names_by_file.setdefault(_real_name(file, folders), []).append(file)
+            names_by_file.setdefault(_real_name(file, folders, is_file), []).append(file)
     return list(names_by_file.values())
 
 
-def _real_name(file: Path, known_folders: dict[str, str]) -> str:
+def _mode(path: Path) -> int:
+    """Return what kind of file there is, a link as such; 0 for none."""
+    try:
+        return os.lstat(path).st_mode
+    except OSError:
+        return 0
+
+
+def _list_files(path: Path, listings: Listings) -> Iterable[Path]:
+    return _inside(path, listings) if path.is_dir() else [path]
+
+
+def _real_name(file: Path, known_folders: dict[str, str], is_no_link: bool) -> str:
     """Return the path of a file without links, which may go round in circles. A folder is looked at once."""
     folder, name = os.path.split(file)
-    if name in ("", os.curdir, os.pardir) or os.path.islink(file):  # noqa: PTH114 - many files: no objects
+    if name in ("", os.curdir, os.pardir) or (not is_no_link and os.path.islink(file)):  # noqa: PTH114 - no objects
         return os.path.realpath(file)
     if folder not in known_folders:
         known_folders[folder] = os.path.realpath(folder)
     return f"{known_folders[folder]}{os.sep}{name}"
+
+
+def find_unfinished(files: Sequence[Path], listings: Listings) -> list[bool]:
+    """Return for each file whether there is a write-ahead log or a journal beside it. A folder of many files is listed,
+    as asking for each takes long."""
+    places = [os.path.split(file) for file in files]
+    in_folder = Counter(folder for folder, _ in places)
+    listed = {folder: _list_doubtful(listings.entries(folder)) for folder, n in in_folder.items() if n >= WORTH_LISTING}
+    doubtful = {folder: names for folder, names in listed.items() if names is not None}
+    return [
+        (folder not in doubtful or name in doubtful[folder]) and is_unfinished(file)
+        for file, (folder, name) in zip(files, places, strict=True)
+    ]
+
+
+def _list_doubtful(entries: Iterable[os.DirEntry[str]] | None) -> set[str] | None:
+    """Return the names in a folder that something lies beside, and those of links, which lead elsewhere; None where it
+    could not be listed."""
+    if entries is None:
+        return None
+    out: set[str] = set()
+    for entry in entries:
+        stem, mark, end = entry.name.rpartition("-")
+        if mark + end in UNFINISHED:
+            out.add(stem)
+        if entry.is_symlink():
+            out.add(entry.name)
+    return out
 
 
 def read_ahead(paths: Iterable[Path]) -> None:
@@ -80,35 +149,36 @@ def read_ahead(paths: Iterable[Path]) -> None:
                 os.close(file)
 
 
-def candidates(folder: Path, most: int) -> list[Path]:
+def candidates(folder: Path, most: int, listings: Listings) -> list[Path]:
     """Return some files in a folder that may be databases, for detection; the search ends early in large folders."""
-    return sorted(islice(_inside(folder, MOST_LOOKED_AT), most))
+    return sorted(islice(_inside(folder, listings, MOST_LOOKED_AT), most))
 
 
-def _inside(folder: Path, most: int | None = None) -> Iterator[Path]:
+def _inside(folder: Path, listings: Listings, most: int | None = None) -> Iterator[Path]:
     index = folder / INDEX
     if index.is_file():
         yield from _files_in_index(index)
         return
-    for entry in islice(_walk(folder), most):
+    for entry in islice(_walk(folder, listings), most):
         if not entry.name.endswith(ENDINGS):  # as most: paths of thousands of files take long
             continue
         file = Path(entry.path)
         hidden = any(p.startswith(".") for p in file.parts[-2:])
-        if file.suffix in ENDINGS and file.is_file() and not hidden and not _is_of_hpctoolkit(file):
+        if file.suffix in ENDINGS and not hidden and _leads_to_file(entry, file) and not _is_of_hpctoolkit(file):
             yield file
 
 
-def _walk(folder: Path) -> Iterator[os.DirEntry[str]]:
+def _leads_to_file(entry: os.DirEntry[str], file: Path) -> bool:
+    """Return whether an entry is a file, as the listing says, or a link to one, and not in a circle."""
+    return file.is_file() if entry.is_symlink() else entry.is_file()
+
+
+def _walk(folder: Path, listings: Listings) -> Iterator[os.DirEntry[str]]:
     """Yield what lies in a folder, then what lies in its folders; links are not followed, and what may not be read is
     left out."""
     folders = [str(folder)]
     while folders:
-        try:
-            with os.scandir(folders.pop()) as found:
-                entries = list(found)
-        except OSError:
-            continue
+        entries = listings.entries(folders.pop()) or []
         yield from entries
         folders += [entry.path for entry in reversed(entries) if entry.is_dir(follow_symlinks=False)]
 

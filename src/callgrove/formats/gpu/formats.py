@@ -22,7 +22,16 @@ from callgrove.execute import IN_PROCESS
 from callgrove.formats.events.checks import find_problems
 from callgrove.formats.events.experiment import experiment_of
 from callgrove.formats.gpu.event_tables import TableData
-from callgrove.formats.gpu.files import ENDINGS, INDEX, candidates, databases, names_of_files, read_ahead
+from callgrove.formats.gpu.files import (
+    ENDINGS,
+    INDEX,
+    Listings,
+    candidates,
+    databases,
+    find_unfinished,
+    names_of_files,
+    read_ahead,
+)
 from callgrove.formats.interface import Field, Grade, Match, Problem, ReadOptions, WriteOptions
 from callgrove.model.experiment import Experiment, InputWarning, Severity
 from callgrove.model.study.series import Study
@@ -45,7 +54,8 @@ REFUSED = {  # by names of tables: what else profilers put into SQLite
 Opened = Sequence[TableData] | InputError | None
 
 
-Task = tuple["GpuFormat", SqliteCache, Sequence[tuple[Path, Path]], Sequence[Path]]
+Named = tuple[Path, Path, bool]  # where a file lies, what the user calls it, and whether it may still be written
+Task = tuple["GpuFormat", SqliteCache, Sequence[Named], Sequence[Path]]
 
 
 def _open_data_sets(task: Task) -> list[Opened]:
@@ -55,9 +65,9 @@ def _open_data_sets(task: Task) -> list[Opened]:
     format_, cache, paths, wanted_next = task
     read_ahead(wanted_next)
     out: list[SqliteFile | Opened] = []
-    for path, named in paths:
+    for path, named, live in paths:
         try:
-            file = SqliteFile.unread(named if named.exists() else path, cache)
+            file = SqliteFile.unread(named if named is path or named.exists() else path, cache, live)
             out.append(None if file.live else file)
         except InputError as error:
             out.append(error)
@@ -94,7 +104,7 @@ class GpuFormat:
         """
         has_index = (source.folder / INDEX).is_file()
         reasons, strangers, grade = [], 0, Grade.EXACT if has_index else Grade.STRONG
-        for path in candidates(source.folder, LOOKED_AT):
+        for path in candidates(source.folder, LOOKED_AT, _listings_of(source)):
             if not _is_sqlite(path):
                 strangers += 1
             elif reason := self._reason(source, path):
@@ -121,11 +131,12 @@ class GpuFormat:
     def _experiment(self, source: Source, options: ReadOptions) -> Experiment:
         datasets: list[TableData] = []
         cache = _cache_of(source)
-        names = names_of_files(source.paths)
+        names = names_of_files(source.paths, _listings_of(source))
         files = [names_of_file[0] for names_of_file in names]
         skipped = [_warn_named_again(names_of_file) for names_of_file in names if len(names_of_file) > 1]
         workers = options.workers if len(files) > 1 else IN_PROCESS
-        named = [(path.absolute(), path) for path in files]
+        absolute = [path if path.is_absolute() else path.absolute() for path in files]
+        named = list(zip(absolute, files, find_unfinished(files, _listings_of(source)), strict=True))
         sizes = [size_of(path) for path in files]
         together = bundles(sizes, BUNDLE_BYTES)
         small = [[named[k][0] for k in range(*some) if sizes[k] <= BUNDLE_BYTES] for some in together]
@@ -206,6 +217,11 @@ def _cache_of(source: Source) -> SqliteCache:
     return source.keep(SqliteCache, SqliteCache)
 
 
+def _listings_of(source: Source) -> Listings:
+    """Return what lies in the folders of a source, for all who look into them."""
+    return source.keep(Listings, Listings)
+
+
 def _warn_named_again(names: Sequence[Path]) -> InputWarning:
     """Return a warning that a file was named twice: it counts once, and the user may have meant another one."""
     others = ", ".join(dict.fromkeys(str(name) for name in names[1:] if name != names[0]))
@@ -262,7 +278,8 @@ class RocpdFormat(GpuFormat):
         from callgrove.formats.gpu.rocpd import reader as rocpd
 
         try:
-            self._refuse_others(file)
+            if not before.is_plain:
+                self._refuse_others(file)
             return rocpd.datasets(file, before)
         except InputError as error:
             return error

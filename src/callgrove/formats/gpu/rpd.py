@@ -122,8 +122,11 @@ def datasets(file: SqliteFile) -> list[RpdData]:
 class RpdData(TableData):
     """A data set of RPD: all tables of a file."""
 
+    def list_event_tables(self) -> Sequence[EventTable]:
+        return API, OP
+
     def __init__(self, file: SqliteFile) -> None:
-        super().__init__(file, (API, OP))
+        super().__init__(file)
         with file.reading():
             tags = file.table("rocpd_metadata", {"tag": TEXT, "value": TEXT})
             metadata = dict(zip(tags["tag"].tolist(), tags["value"].tolist(), strict=True))

@@ -172,7 +172,7 @@ def open_files(source: Source, builder: ExperimentBuilder, options: ReadOptions)
     the files of a folder, some at a time."""
     if not source.is_folder:
         return [OpenedFile.of(source.path)]
-    files, paths = [], measurement_files(source.path)
+    files, paths = [], _files_in(source)
     cache = SectionCache()  # of this process: a worker begins with an empty one
     batches = [(cache, batch) for batch in _batch_paths(paths)]
     opened = options.workers.map(_open_batch, batches, label="opening profiles", progress=options.progress)
@@ -185,6 +185,11 @@ def open_files(source: Source, builder: ExperimentBuilder, options: ReadOptions)
         reason = f": {builder.warnings[0].text}" if builder.warnings else ""
         raise InputError(f"{source.path}: none of {len(paths)} measurement files can be read{reason}")
     return sorted(files, key=lambda f: (f.measurement.tuple_of_identifiers(), sort_key(f.path.name)))
+
+
+def _files_in(source: Source) -> list[Path]:
+    """Return the measurement files of a folder, which is listed once by who recognises it and who reads it."""
+    return source.keep((measurement_files, source.path), lambda: measurement_files(source.path))
 
 
 FILES_AT_ONCE = 64  # that one task opens: sections that are alike in all of them are read once
@@ -513,7 +518,7 @@ class HpcrunFormat:
         if not source.is_folder:
             return _of_head(source.head(rec.START_SIZE))
         with suppress(OSError):
-            names = [path.name for path in measurement_files(source.path)]
+            names = [path.name for path in _files_in(source)]
             for name in names[:MOST_HEADS]:
                 if source.head(rec.START_SIZE, name).startswith(rec.MAGIC):
                     return Match(Grade.EXACT, f"it has {name}, a measurement file")
@@ -576,7 +581,7 @@ FORMAT = HpcrunFormat()
 
 
 def _paths(source: Source) -> list[Path]:
-    return measurement_files(source.path) if source.is_folder else [source.path]
+    return _files_in(source) if source.is_folder else [source.path]
 
 
 def _show_file(

@@ -5,7 +5,7 @@ Without our metadata the schema says little: the index of a GPU is its order, ke
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -43,8 +43,11 @@ LANE_KINDS = {kind.word: kind for kind in ProfileKind}
 class DraftLanes(TableData):
     """A data set of the draft schema, as far as its small tables tell it: processes, devices and lanes."""
 
+    def list_event_tables(self) -> Sequence[EventTable]:
+        return TABLES
+
     def __init__(self, file: SqliteFile) -> None:
-        super().__init__(file, TABLES)
+        super().__init__(file)
         with file.reading():
             tags = file.table("metadata", {"tag": TEXT, "value": TEXT})
             self.metadata = {str(t): str(v) for t, v in zip(tags["tag"], tags["value"], strict=True)}

@@ -24,7 +24,7 @@ A correlation is unique in its process. Grids are in blocks. Tables that Extra-P
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -98,8 +98,11 @@ def datasets(file: SqliteFile) -> list[NsightData]:
 class NsightData(NsightPlaces):
     """A data set of Nsight Systems: all tables of an export."""
 
+    def list_event_tables(self) -> Sequence[EventTable]:
+        return TABLES
+
     def __init__(self, file: SqliteFile) -> None:
-        super().__init__(file, TABLES)
+        super().__init__(file)
         with file.reading():
             self.version = self._read_version()
             self._read_places()

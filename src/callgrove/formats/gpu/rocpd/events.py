@@ -21,7 +21,8 @@ from callgrove.binary.sqlite.plan import Slow
 from callgrove.formats.events.dataset import Events
 from callgrove.formats.gpu.event_tables import EventTable, or_absent
 from callgrove.formats.gpu.rocpd.lookups import Lookups, OwnedTables
-from callgrove.formats.gpu.rocpd.places import RocpdPlaces, device_of
+from callgrove.formats.gpu.rocpd.place_columns import device_of
+from callgrove.formats.gpu.rocpd.places import RocpdPlaces
 from callgrove.formats.gpu.rocpd.tables import AGENT_COLUMNS, TABLES, TRACK
 from callgrove.model.experiment import Severity
 from callgrove.model.traces.events import SideTable, SpanKind

@@ -4,7 +4,6 @@ Rows come as columns, and beside them `n`: how many rows each data set has, one 
 case of a single number. Ids mean something in their data set only, so every look-up is by owner and id.
 
     OwnedTables     where columns come from: one file, in chunks; or several small files, each table at once
-    ByOwner         from an id of one of several data sets to its row
     EventRows       rows of the event table, which all other tables of events refer to
     Lookups         names, kinds, threads, devices and streams, by the ids that events have
 """
@@ -23,14 +22,14 @@ from callgrove.binary.sqlite.cells import MISSING, Type, json_object
 from callgrove.binary.sqlite.database import version_of
 from callgrove.binary.sqlite.plan import Slow
 from callgrove.errors import InputError
+from callgrove.formats.gpu.rocpd.owners import ByOwner, extremes
 from callgrove.formats.gpu.rocpd.places import RocpdPlaces
 from callgrove.formats.gpu.rocpd.tables import CATEGORIES, TABLES, TRACK_COLUMNS, kind_of_category
 
-__all__ = ["ByOwner", "EventRows", "Lookups", "OwnedTables", "Tracks", "choose_names"]
+__all__ = ["EventRows", "Lookups", "OwnedTables", "Tracks", "choose_names"]
 
 FIELD_OF_NAME = {"short": "truncated_kernel_name", "demangled": "demangled_kernel_name"}
 INTEGER, TEXT = Type.INTEGER, Type.TEXT
-LARGEST = 1 << 22  # cells of a look-up of several data sets
 MOST_KEPT = 256 << 20  # bytes of the event table: some 4 million rows, of which a column takes 4 bytes as a rule
 NOT_YET = -2
 NOTHING = np.empty(0, np.int64)
@@ -53,14 +52,9 @@ class OwnedTables:
 
     def whole(self, base: str, columns: Mapping[str, Type]) -> OwnedRows:
         """Return columns of all rows of a table."""
-        rows = None if self._joined is None else self._joined.rows(base, columns)
-        if rows is not None and not isinstance(rows, Slow):
-            return rows
-        parts = [dataset.file.table(dataset.table_name(base), columns) for dataset in self.datasets]
-        n = np.array([len(next(iter(part.values()))) for part in parts], np.int64)
-        if len(parts) == 1:
-            return OwnedRows(parts[0], n)
-        return OwnedRows({name: np.concatenate([part[name] for part in parts]) for name in columns}, n)
+        if self._joined is not None:
+            return self._joined.all_rows(base, columns)
+        return OwnedRows.join([data.file.table(data.table_name(base), columns) for data in self.datasets])
 
     def chunks(self, base: str, columns: Mapping[str, Type], between: tuple[int, int] | None) -> Iterator[OwnedRows]:
         """Yield columns of a table: of a single data set some rows at a time and between two row ids, of several all at
@@ -86,61 +80,10 @@ class OwnedTables:
 
     def columns(self, base: str) -> set[str]:
         """Return the columns that a table has in any data set."""
-        every = {d.file.tables.get(d.table_name(base), ()) for d in self.datasets}  # equal ones as a rule
+        if self._joined is not None:
+            return self._joined.columns(base)
+        every = {d.file.tables.get(d.table_name(base), ()) for d in self.datasets}
         return {name for columns in every for name in columns}
-
-
-class ByOwner:
-    """A mapping from an id of one of several data sets to its row; -1 for unknown ids. The first of equal ids
-    counts."""
-
-    def __init__(self, n: Ints, ids: Ints) -> None:
-        self._n_rows, rows = len(ids), np.arange(len(ids))
-        self._each = [Directory(ids, rows)] if len(n) == 1 else []
-        if self._each:
-            return
-        self._low, high = _extremes(n, ids)
-        ranges = zip(self._low.tolist(), high.tolist(), strict=True)
-        self._width = int(max(last - first for first, last in ranges)) + 2  # the last cell is for all other ids
-        if self._width * len(n) > LARGEST:
-            self._each = [Directory(ids[part], part) for part in np.split(rows, np.cumsum(n)[:-1])]
-            return
-        self._table = np.full(self._width * len(n), ABSENT, np.int64)
-        place = ids + np.repeat(np.arange(len(n)) * self._width - self._low, n)
-        self._table[place[::-1]] = rows[::-1]
-
-    @property
-    def is_unique(self) -> bool:
-        if self._each:
-            return all(directory.is_unique for directory in self._each)
-        return int((self._table >= 0).sum()) == self._n_rows
-
-    def __call__(self, n: Ints, ids: Ints) -> Ints:
-        """Return the rows of ids, of which n[k] belong to data set k, one data set after the other."""
-        if len(self._each) == 1:
-            return self._each[0][ids]
-        if self._each:
-            parts = np.split(ids, np.cumsum(n)[:-1])
-            return np.concatenate([directory[part] for directory, part in zip(self._each, parts, strict=True)])
-        return self._table.take(self._places(n, ids))
-
-    def _places(self, n: Ints, ids: Ints) -> Ints:
-        firsts = np.arange(len(n)) * self._width
-        least, largest = _extremes(n, ids)
-        if ((n == 0) | ((least >= self._low) & (largest < self._low + self._width))).all():
-            return ids + np.repeat(firsts - self._low, n)
-        with np.errstate(over="ignore"):
-            place = (ids - np.repeat(self._low, n)).view(np.uint64)  # what lies below wraps around to far above
-        return np.minimum(place, np.uint64(self._width - 1)).view(np.int64) + np.repeat(firsts, n)
-
-
-def _extremes(n: Ints, ids: Ints) -> tuple[Ints, Ints]:
-    """Return the least and the largest id of every owner; 0 for owners without ids."""
-    least, largest, some = np.zeros(len(n), np.int64), np.zeros(len(n), np.int64), n > 0
-    if some.any():
-        firsts = (np.cumsum(n) - n)[some]
-        least[some], largest[some] = np.minimum.reduceat(ids, firsts), np.maximum.reduceat(ids, firsts)
-    return least, largest
 
 
 # What ids lead to.
@@ -180,7 +123,7 @@ class EventRows:
             place = self._lookup(n, ids)
             outside = place < 0
             return place, outside if outside.any() else None
-        low, high = _extremes(n, ids)
+        low, high = extremes(n, ids)
         if ((n == 0) | ((low >= self._first) & (high < self._first + self._n))).all():
             return ids + np.repeat(self._starts - self._first, n), None
         first = np.repeat(self._first, n)
@@ -344,7 +287,7 @@ class Lookups:
 
     @cached_property
     def _first_lanes(self) -> Ints:
-        return _firsts([len(dataset.lanes) for dataset in self.datasets])
+        return _firsts([dataset.n_lanes for dataset in self.datasets])
 
     @cached_property
     def _threads(self) -> tuple[ByOwner, Ints]:
@@ -383,27 +326,24 @@ class Lookups:
     @cached_property
     def is_gpu(self) -> Bools:
         """Return, by the number of a device, whether it is a GPU; the last entry stands for no device."""
-        kinds = [device.kind == "GPU" for dataset in self.datasets for device in dataset.devices]
-        return np.array([*kinds, False], np.bool_)
+        return np.append(np.concatenate([dataset.are_gpus for dataset in self.datasets]), False)
 
     @cached_property
     def _streams(self) -> tuple[Directory, int, Directory]:
         """Return the numbers of streams by id, how many numbers there are, and the lanes by device and number."""
-        firsts = _firsts([len(dataset.devices) + 1 for dataset in self.datasets]).tolist()  # the first is for none
-        used = [
-            (first + 1 + device, stream, lane + first_lane)
-            for dataset, first, first_lane in zip(self.datasets, firsts, self._first_lanes.tolist(), strict=True)
-            for (device, stream), lane in dataset.streams.items()
-        ]
-        device, stream, lane = np.array(used, np.int64).reshape(-1, 3).T
-        ids, number = np.unique(stream, return_inverse=True)
+        every = [dataset.streams for dataset in self.datasets]
+        n = _lengths([streams.id for streams in every])
+        firsts = _firsts([dataset.n_devices + 1 for dataset in self.datasets])  # the first is for none
+        device = np.concatenate([streams.device for streams in every]) + np.repeat(firsts + 1, n)
+        lane = np.concatenate([streams.lane for streams in every]) + np.repeat(self._first_lanes, n)
+        ids, number = np.unique(np.concatenate([streams.id for streams in every]), return_inverse=True)
         width = len(ids) + 1  # the last is for ids that no data set has
         return Directory(ids, np.arange(len(ids))), width, Directory(device * width + number.reshape(-1), lane)
 
     def streams(self, n: Ints, devices: Ints, ids: Ints) -> Ints:
         """Return the lanes of streams, whose ids are unique on a device only; -1 for those that have none."""
         known, width, lanes = self._streams
-        owner, first = np.arange(len(n)), _firsts([len(dataset.devices) for dataset in self.datasets])
+        owner, first = np.arange(len(n)), _firsts([dataset.n_devices for dataset in self.datasets])
         place = devices + np.repeat(owner + 1, n)
         if len(devices) and int(devices.min()) < 0:
             place = np.where(devices < 0, np.repeat(first + owner, n), place)

@@ -7,22 +7,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 
 import numpy as np
 
-from callgrove.arrays import ABSENT, Array, Bools, Ids, Ints, distinct_rows
+from callgrove.arrays import ABSENT, Bools, Ids, Ints, distinct_rows
 from callgrove.binary.sqlite.batch import JoinedFiles, OwnedRows
 from callgrove.binary.sqlite.cells import MISSING, Cells, Lookup, Type, json_scalars, json_strings
 from callgrove.binary.sqlite.database import SqliteFile
 from callgrove.binary.sqlite.plan import Slow
 from callgrove.errors import UnsupportedVersion
-from callgrove.formats.events.dataset import Lane, LaneList, Process
-from callgrove.formats.gpu.event_tables import TableData
+from callgrove.formats.events.dataset import DeviceColumns, Lane, LaneColumns, Process
+from callgrove.formats.gpu.event_tables import EventTable, TableData
+from callgrove.formats.gpu.rocpd.owners import have_repeated
+from callgrove.formats.gpu.rocpd.place_columns import PlaceColumns, Streams, Tracks, UsedPlaces
 from callgrove.formats.gpu.rocpd.tables import (
-    AGENT_COLUMNS,
     AGENT_NUMBERS,
     COLUMNS,
     LISTED,
@@ -30,25 +31,15 @@ from callgrove.formats.gpu.rocpd.tables import (
     ON_DEVICE,
     ON_THREADS,
     PLACE_COLUMNS,
+    TABLES,
     TRACK,
     TRACK_COLUMNS,
     tables_of,
 )
 from callgrove.model.experiment import Severity
-from callgrove.model.profiles import ProfileKind
 from callgrove.model.traces.events import Device
 
-__all__ = [
-    "AgentWords",
-    "OnTracks",
-    "ReadBefore",
-    "RocpdPlaces",
-    "UsedPlaces",
-    "device_of",
-    "join_files",
-    "read_together",
-    "suffixes",
-]
+__all__ = ["READ", "AgentWords", "ReadBefore", "RocpdPlaces", "join_files", "read_together", "suffixes"]
 
 
 # What rocprofv3's databases say of agents, which are devices here.
@@ -87,6 +78,8 @@ METADATA = re.compile(r"rocpd_metadata([0-9A-Za-z_]*)")
 NEWEST = {3: "3.0.5", 4: "4.1.0"}  # of the schemas that are known
 VERSION = re.compile(r"\d+(\.\d+)*")
 INTEGER = Type.INTEGER
+READ = (*COLUMNS, *(base for base in NEWER if base != "info_address_range"))
+TRACK_ROWS = dict.fromkeys(("id", *TRACK_COLUMNS), INTEGER)
 
 
 def suffixes(file: SqliteFile) -> list[str]:
@@ -96,43 +89,64 @@ def suffixes(file: SqliteFile) -> list[str]:
 
 
 @dataclass(frozen=True)
-class UsedPlaces:
-    """Where the events of one set of tables happened, each place once or a few times: the columns of `PLACE_COLUMNS` of
-    what ran on devices, then the track; threads and tracks of everything else; the tracks of samples."""
+class ReadTogether:
+    """What opening takes of several sets, read at once: the tables that list things, which of these have an id twice in
+    a set, the places that they come to, and how many events each table has, where all of them can be counted."""
 
-    on_device: Sequence[Ints]
-    threads: Ints
-    tracks: Ints
+    listed: Mapping[str, OwnedRows]
+    repeated: Mapping[str, Bools]
+    places: PlaceColumns
+    n_events: Mapping[str, Ints]
 
 
 @dataclass(frozen=True)
 class ReadBefore:
-    """Tables of one set that were read before: some of the listed ones, and where events happened, if that is known."""
+    """One of several sets that were read at once; `is_plain` says that its file has nothing else."""
 
-    listed: Mapping[str, Cells]
-    used: UsedPlaces | None
+    together: ReadTogether
+    number: int
+    suffix: str
+    is_plain: bool
+
+    def has_repeated(self, base: str) -> bool:
+        """Return whether a table has an id twice."""
+        return base in self.together.repeated and bool(self.together.repeated[base][self.number])
+
+    def cells(self, base: str) -> Cells:
+        return self.together.listed[base].of_file(self.number)
 
 
 class RocpdPlaces(TableData):
     """The process, devices and lanes of one set of tables."""
 
     def __init__(self, file: SqliteFile, suffix: str, before: ReadBefore | None = None) -> None:
-        super().__init__(file, tables_of(suffix))
+        is_checked = before is not None and before.is_plain
         self.suffix = suffix
+        super().__init__(file, is_checked)
         self._checked: set[str] = set()  # small tables whose ids were looked at
-        with file.reading():
-            listed, used = ({}, None) if before is None else (before.listed, before.used)
-            tags = self._read_table("metadata", listed)
+        with file.reading() if before is None else nullcontext():
+            tags = self._read_listed("metadata", before)
             self.metadata = dict(zip(tags["tag"].tolist(), tags["value"].tolist(), strict=True))
             self.version = str(self.metadata.get("schema_version") or "3")
             self._refuse_unknown()
-            self.require(self.table_name("string"), "id", "string")
-            self.processes = self._read_processes(listed)
-            self.devices, self._agents = self._read_devices(listed)
-            self._is_gpu = np.array([device.kind == "GPU" for device in self.devices] + [False])
-            used = self._find_used_places() if used is None else used
-            self.lanes = self._read_lanes(listed, used)
-            self.has_samples = len(used.tracks) > 0
+            if not is_checked:
+                self.require(self.table_name("string"), "id", "string")
+            self.processes = self._make_processes(
+                self._read_listed("info_node", before), self._read_listed("info_process", before)
+            )
+            self._places, self._number = self._find_places(before)
+            self._n_events = {} if before is None else before.together.n_events
+
+    def list_event_tables(self) -> Sequence[EventTable]:
+        return tables_of(self.suffix)
+
+    def count_tables(self) -> dict[str, int]:
+        """Return the number of rows of every event table, as it was when the file was opened unless it was changed."""
+        if not self._n_events or not self._file.is_as_read():
+            return super().count_tables()
+        tables = self._tables_of_file
+        n = {self.table_name(base): int(n[self._number]) for base, n in self._n_events.items()}
+        return {name: n_rows for name, n_rows in n.items() if name in tables}
 
     def _refuse_unknown(self) -> None:
         numbers = list(map(int, self.version.split("."))) if VERSION.fullmatch(self.version) else [0]
@@ -161,9 +175,12 @@ class RocpdPlaces(TableData):
     def small(self, base: str, **columns: Type) -> Cells:
         return self._check_once(base, self._file.table(self.table_name(base), columns))
 
-    def _read_table(self, base: str, before: Mapping[str, Cells]) -> Cells:
+    def _read_listed(self, base: str, before: ReadBefore | None) -> Cells:
         """Return a table that opening reads, as it was read before or from the file."""
-        return self._check_once(base, before[base]) if base in before else self.small(base, **LISTED[base])
+        if before is None:
+            return self.small(base, **LISTED[base])
+        cells = before.cells(base)
+        return self._check_once(base, cells) if before.has_repeated(base) else cells
 
     def _check_once(self, base: str, cells: Cells) -> Cells:
         if "id" in cells:
@@ -176,8 +193,7 @@ class RocpdPlaces(TableData):
             self._checked.add(base)
             self.once(self.table_name(base), ids)
 
-    def _read_processes(self, before: Mapping[str, Cells]) -> tuple[Process, ...]:
-        nodes, row = self._read_table("info_node", before), self._read_table("info_process", before)
+    def _make_processes(self, nodes: Cells, row: Cells) -> tuple[Process, ...]:
         uid = str(self.metadata.get("guid") or self.suffix)
         if not len(row["pid"]):
             return (Process(uid, 0),)
@@ -196,85 +212,112 @@ class RocpdPlaces(TableData):
             ),
         )
 
-    def _read_devices(self, before: Mapping[str, Cells]) -> tuple[tuple[Device, ...], Lookup]:
-        """Read agents as devices, and the device of each agent's id."""
-        agents = self._read_table("info_agent", before)
-        seen: dict[str, int] = {}
-        devices: list[Device] = []
-        numbers = {word: agents[word].tolist() for word in AGENT_NUMBERS}
-        rows = zip(*(agents[name].tolist() for name in ("type", "type_index", "product_name", "name")), strict=True)
-        for k, (type_, index, product, model) in enumerate(rows):
-            kind, name = type_ or "GPU", product or model or ""
-            seen[kind] = seen.get(kind, -1) + 1
-            told = {word: str(of_agent[k]) for word, of_agent in numbers.items() if of_agent[k] != MISSING}
-            about = AgentWords(told, self.file, self.table_name("info_agent"), k)
-            devices.append(Device(0, kind, seen[kind] if index == MISSING else index, name, about))
-        self.agent_ids: Ints = agents["id"]
-        return tuple(devices), Lookup(agents["id"], np.arange(len(devices)))
+    # -- devices and lanes ---------------------------------------------------------------------------------------------
 
-    def _read_lanes(self, before: Mapping[str, Cells], used: UsedPlaces) -> tuple[Lane, ...]:
-        """Read the threads that are listed, then the streams that kernels and copies ran on.
+    def _find_places(self, before: ReadBefore | None) -> tuple[PlaceColumns, int]:
+        """Return the devices and lanes of this set or of several, and the number of this set among these."""
+        if before is None:
+            return self._read_places(), 0
+        places, number = before.together.places, before.number
+        for base in ("info_agent", "info_thread", "info_stream", *(["track"] if places.needs_tracks[number] else [])):
+            if before.has_repeated(base):
+                self._check_once(base, before.cells(base))
+        return places, number
 
-        A stream's number is unique on a device only; a copy belongs to the device it goes to or, if that is a CPU or
-        unknown, comes from.
-        """
-        threads = self._read_table("info_thread", before)
-        lanes = LaneList()
-        thread_lanes = [
-            lanes.add(0, ProfileKind.THREAD, id_ if tid == MISSING else tid, name or "")
-            for id_, tid, name in zip(*(threads[c].tolist() for c in ("id", "tid", "name")), strict=True)
-        ]
-        self.thread_ids: Ints = threads["id"]
-        self.thread_lanes: Ints = np.array(thread_lanes, np.int64)
-        self._threads = Lookup(self.thread_ids, self.thread_lanes)
-        streams = self._read_table("info_stream", before)
-        names = dict(zip(streams["id"].tolist(), streams["name"].tolist(), strict=True))
-        self.streams: dict[tuple[int, int], int] = {}  # (device, stream) -> lane
-        for device, stream in sorted(self._streams_used(used)):
-            name = names.get(stream) or ("" if stream == MISSING else f"stream {stream}")
-            number = lanes.add(0, ProfileKind.GPU_STREAM, max(stream, 0), name, device)
-            self.streams[device, stream] = number
-        self.unknown_lane = lanes.add_unknown(0) if self._has_homeless_rows(used) else ABSENT
-        return tuple(lanes.all)
+    def _read_places(self) -> PlaceColumns:
+        agents = OwnedRows.join([self.small("info_agent", **LISTED["info_agent"])])
+        used = UsedPlaces(
+            self._find_distinct(ON_DEVICE, (*PLACE_COLUMNS, TRACK)),
+            self._find_distinct(ON_THREADS, ("tid", TRACK)),
+            self._find_distinct(("sample",), (TRACK,)),
+        )
+        lists = {base: OwnedRows.join([self.small(base, **LISTED[base])]) for base in ("info_thread", "info_stream")}
+        return PlaceColumns({"info_agent": agents, **lists}, used, lambda: OwnedRows.join([self._read_tracks()]))
 
-    def _find_used_places(self) -> UsedPlaces:
-        on_device = [self._find_distinct(base, *PLACE_COLUMNS, TRACK) for base in ON_DEVICE]
-        threads = [self._find_distinct(base, "tid", TRACK) for base in ON_THREADS]
-        return UsedPlaces(on_device, np.concatenate(threads, axis=1), self._find_distinct("sample", TRACK)[0])
+    def _find_distinct(self, bases: Sequence[str], columns: Sequence[str]) -> OwnedRows:
+        """Return the different combinations of some columns in tables."""
+        rows = [row for base in bases for row in sorted(self._file.distinct(self.table_name(base), *columns))]
+        cells = np.array(rows, np.int64).reshape(-1, len(columns)).T
+        return OwnedRows(dict(zip(columns, cells, strict=True)), np.array([len(rows)]))
 
-    def _find_distinct(self, base: str, *columns: str) -> Ints:
-        """Return the different combinations of some columns of a table, one row for each column."""
-        rows = sorted(self._file.distinct(self.table_name(base), *columns))
-        return np.array(rows, np.int64).reshape(-1, len(columns)).T
+    def _read_tracks(self) -> Cells:
+        return self.small("track", **TRACK_ROWS)
 
-    def _streams_used(self, used: UsedPlaces) -> set[tuple[int, int]]:
-        rows = np.concatenate(used.on_device, axis=1)
-        cells, track = dict(zip(PLACE_COLUMNS, rows, strict=False)), rows[-1]
-        agents = [self._agents[cells[name]] for name in AGENT_COLUMNS]
-        streams, of_track = cells["stream_id"], None
-        if (track != MISSING).any():
-            of_track = self._agents[self.tracks.column("agent_id", track)]
-            streams = self.tracks.complete("stream_id", streams, track)
-        return set(zip(device_of(agents, self._is_gpu, of_track).tolist(), streams.tolist(), strict=True))
+    @property
+    def n_lanes(self) -> int:
+        return int(self._places.n_lanes[self._number])
 
-    def _has_homeless_rows(self, used: UsedPlaces) -> bool:
-        """Return whether there are rows whose thread is not listed."""
-        threads, track = used.threads
-        if (track != MISSING).any():
-            threads = self.tracks.complete("tid", threads, track)
-        if (self._threads[threads] < 0).any():
-            return True
-        return len(used.tracks) > 0 and bool((self._track_lanes[used.tracks] < 0).any())
+    @property
+    def n_devices(self) -> int:
+        return int(self._places.n_devices[self._number])
+
+    def lane_columns(self) -> LaneColumns:
+        return self._places.lanes_of(self._number)
+
+    def device_columns(self) -> DeviceColumns:
+        return self._places.devices_of(self._number)
+
+    @property
+    def lanes(self) -> tuple[Lane, ...]:  # type: ignore[override]
+        return self.lane_columns().lanes()
 
     @cached_property
-    def tracks(self) -> OnTracks:
-        """Return what tracks say of the events on them."""
-        return OnTracks(self.small("track", id=INTEGER, **dict.fromkeys(TRACK_COLUMNS, INTEGER)))
+    def devices(self) -> tuple[Device, ...]:  # type: ignore[override]
+        """Return agents as devices."""
+        columns, first = self.device_columns(), self._places.rows_of_devices(self._number).start
+        table = self.table_name("info_agent")
+        words = [AgentWords(self._places.agent_numbers(first + k), self.file, table, k) for k in range(len(columns))]
+        named = zip(columns.kind, columns.index.tolist(), columns.name, words, strict=True)
+        return tuple(Device(0, kind, index, name, about) for kind, index, name, about in named)
+
+    @property
+    def agent_ids(self) -> Ints:
+        return self._places.agent_ids[self._places.rows_of_devices(self._number)]
+
+    @property
+    def are_gpus(self) -> Bools:
+        """Return for every device whether it is a GPU."""
+        return self._places.is_gpu[self._places.rows_of_devices(self._number)]
+
+    @property
+    def thread_ids(self) -> Ints:
+        """Return the ids of the threads that are listed."""
+        return self._places.thread_ids[self._places.rows_of_threads(self._number)]
+
+    @property
+    def thread_lanes(self) -> Ints:
+        """Return the lanes of the threads that are listed."""
+        return self._places.thread_lanes[self._places.rows_of_threads(self._number)]
+
+    @property
+    def streams(self) -> Streams:
+        return self._places.streams_of(self._number)
+
+    @property
+    def unknown_lane(self) -> int:
+        """Return the lane of events whose thread is not listed; -1 where there are none."""
+        return int(self._places.unknown_lanes[self._number])
+
+    @property
+    def has_samples(self) -> bool:
+        return bool(self._places.has_samples[self._number])
+
+    @cached_property
+    def _agents(self) -> Lookup:
+        return Lookup(self.agent_ids, np.arange(self.n_devices))
+
+    @cached_property
+    def _tracks(self) -> Tracks:
+        return Tracks(OwnedRows.join([self._read_tracks()]))
 
     @cached_property
     def _track_lanes(self) -> Lookup:
         rows = self.small("track", id=INTEGER, tid=INTEGER)
-        return Lookup(rows["id"], self._threads[rows["tid"]])
+        return Lookup(rows["id"], Lookup(self.thread_ids, self.thread_lanes)[rows["tid"]])
+
+    def column_of_tracks(self, name: str, ids: Ints) -> Ints:
+        """Return what tracks say of the events on them; absent where there is no such track."""
+        return self._tracks.column(name, np.array([len(ids)]), ids)
 
     def devices_of(self, ids: Ints) -> Ids:
         """Return numbers of devices by ids of agents."""
@@ -285,36 +328,9 @@ class RocpdPlaces(TableData):
         return np.where(lane >= 0, lane, self.unknown_lane).astype(np.int32)
 
 
-class OnTracks:
-    """What the rows of the track table say of the events that name them."""
-
-    def __init__(self, rows: Cells) -> None:
-        self._rows = Lookup(rows["id"], np.arange(len(rows["id"])))
-        self._columns = {name: np.append(rows[name], MISSING) for name in TRACK_COLUMNS}
-
-    def column(self, name: str, tracks: Ints) -> Ints:
-        """Return a column for tracks by id; absent where there is no such track."""
-        return self._columns[name][self._rows[tracks]]
-
-    def complete(self, name: str, cells: Ints, tracks: Ints) -> Ints:
-        """Return a column of events with what their tracks say where they say nothing themselves."""
-        return np.where(cells == MISSING, self.column(name, tracks), cells)
-
-
-def device_of(agents: Sequence[Array], is_gpu: Bools, of_track: Array | None = None) -> Array:
-    """Return the device that events ran on, from those of `AGENT_COLUMNS`: the agent's, or for copies the GPU at either
-    end, or else that of the track. `is_gpu` has an entry for every device, and a last one for no device, which is
-    -1."""
-    agent, to, origin = agents
-    if len(agent) and int(agent.min()) >= 0:
-        return agent
-    otherwise = to if of_track is None else np.where(of_track >= 0, of_track, to)
-    return np.where(agent >= 0, agent, np.where(is_gpu[to], to, np.where(is_gpu[origin], origin, otherwise)))
-
-
 # What opening takes, of many small rocpd databases at once: the tables that list things, and where events happened.
 #
-# Whatever is not plain is left out, and each database reads it by itself.
+# Whatever is not plain is read from each database by itself.
 
 
 SMALL = (*LISTED, "sample", "memory_allocate")  # as a rule
@@ -322,60 +338,77 @@ SMALL = (*LISTED, "sample", "memory_allocate")  # as a rule
 
 def join_files(files: Sequence[SqliteFile], keeps: bool = False) -> JoinedFiles:
     """Join databases of one set of tables each; see `JoinedFiles`."""
-    known: dict[int, str] = {}
+    known: list[str] = []
 
     def table_name(base: str, k: int) -> str:
-        if k not in known:
-            (known[k],) = suffixes(files[k])
+        if not known:
+            known.extend(suffix for (suffix,) in _suffixes_of_files(files))
         return f"rocpd_{base}{known[k]}"
 
     return JoinedFiles(files, table_name, keeps)
 
 
+def _suffixes_of_files(files: Sequence[SqliteFile]) -> list[list[str]]:
+    """Return what `suffixes` gives for every file; files that declare the same are looked at once."""
+    known: dict[int, list[str]] = {}
+    out = []
+    for file in files:
+        schema, key = file.schema, id(file.schema.declarations)
+        if key not in known:
+            known[key] = list(map(schema.marked, suffixes(file)))
+        out.append(list(map(schema.named, known[key])))
+    return out
+
+
+def is_plain(file: SqliteFile, suffix: str) -> bool:
+    """Return whether a file has one set of tables, with the columns that are needed, and nothing else."""
+    tables, known = file.tables, {f"rocpd_{base}{suffix}" for base in READ}
+    if suffixes(file) != [suffix] or file.schema.views or any(name not in known for name in tables):
+        return False
+    needed = {table.name: table.times_needed for table in tables_of(suffix)}
+    needed[f"rocpd_string{suffix}"] = ["id", "string"]
+    is_ours = any(f"rocpd_{base}{suffix}" in tables for base in ("info_node", "kernel_dispatch"))
+    return is_ours and all(file.has(name, *columns) for name, columns in needed.items() if name in tables)
+
+
 def read_together(joined: JoinedFiles) -> list[ReadBefore]:
     """Read the small tables of all files at once; empty if that cannot be done, or if a file has several sets of
-    tables."""
-    if isinstance(joined.pages, Slow) or any(len(suffixes(file)) != 1 for file in joined.files):
+    tables. Of a table that is not plain, the rows of every file are read by themselves."""
+    if isinstance(joined.pages, Slow):
+        return []
+    every = _suffixes_of_files(joined.files)
+    if any(len(some) != 1 for some in every):
         return []
     joined.read(SMALL)
-    cells: list[dict[str, Cells]] = [{} for _ in joined.files]
-    for base, columns in LISTED.items():
-        rows = joined.rows(base, columns)
-        if not isinstance(rows, Slow):
-            for listed, part in zip(cells, _split(rows), strict=True):
-                listed[base] = part
-    return [ReadBefore(listed, places) for listed, places in zip(cells, _read_used_places(joined), strict=True)]
+    listed = {base: joined.all_rows(base, columns) for base, columns in LISTED.items()}
+    used = UsedPlaces(
+        _read_distinct(joined, ON_DEVICE, (*PLACE_COLUMNS, TRACK)),
+        _read_distinct(joined, ON_THREADS, ("tid", TRACK)),
+        _read_distinct(joined, ("sample",), (TRACK,)),
+    )
+    if used.need_tracks.any():
+        listed["track"] = joined.all_rows("track", TRACK_ROWS)
+    repeated = {base: have_repeated(rows.n, rows.cells["id"]) for base, rows in listed.items() if "id" in rows.cells}
+    places = PlaceColumns(listed, used, lambda: listed["track"])
+    counted = {base: joined.n_rows(base) for base in TABLES}
+    n_events = {base: n for base, n in counted.items() if not isinstance(n, Slow)}
+    together = ReadTogether(listed, repeated, places, n_events if len(n_events) == len(TABLES) else {})
+    firsts = {k: is_plain(joined.files[k], every[k][0]) for k in dict.fromkeys(joined.first_alike)}
+    plain = [firsts[k] for k in joined.first_alike]
+    return [ReadBefore(together, number, suffix, plain[number]) for number, (suffix,) in enumerate(every)]
 
 
-def _split(rows: OwnedRows) -> list[Cells]:
-    """Divide columns of all rows into those of each file."""
-    bounds = [0, *np.cumsum(rows.n).tolist()]
-    return [{name: column[first:end] for name, column in rows.cells.items()} for first, end in pairwise(bounds)]
-
-
-def _read_used_places(joined: JoinedFiles) -> Sequence[UsedPlaces | None]:
-    """Read where the events of each file happened; None where each file has to be read by itself."""
-    wanted = {
-        **dict.fromkeys(ON_DEVICE, (*PLACE_COLUMNS, TRACK)),
-        **dict.fromkeys(ON_THREADS, ("tid", TRACK)),
-        "sample": (TRACK,),
-    }
-    used: dict[str, list[Ints]] = {}
-    for base, columns in wanted.items():
-        rows = joined.rows(base, dict.fromkeys(columns, INTEGER))
-        if isinstance(rows, Slow):
-            return [None] * len(joined.files)
-        owner = np.repeat(np.arange(len(rows.n)), rows.n)
-        stored = [name for name in columns if joined.has(base, name)]  # an absent column has one value
-        distinct, _ = distinct_rows(owner, *(rows.cells[name] for name in stored))
-        cells = dict(zip(stored, distinct[1:], strict=True))
-        every = np.stack([cells.get(name, np.full(distinct.shape[1], MISSING)) for name in columns])
-        used[base] = np.split(every, np.searchsorted(distinct[0], np.arange(1, len(rows.n))), axis=1)
-    return [
-        UsedPlaces(
-            [used[base][k] for base in ON_DEVICE],
-            np.concatenate([used[base][k] for base in ON_THREADS], axis=1),
-            used["sample"][k][0],
-        )
-        for k in range(len(joined.files))
-    ]
+def _read_distinct(joined: JoinedFiles, bases: Sequence[str], columns: Sequence[str]) -> OwnedRows:
+    """Return the different combinations of some columns in tables of each file."""
+    parts = []
+    for base in bases:
+        known = joined.columns(base)
+        stored = [name for name in columns if name in known]  # an absent column has one value
+        rows = joined.all_rows(base, dict.fromkeys(stored or columns, INTEGER))
+        different, _ = distinct_rows(rows.owner, *(rows.cells[name] for name in stored))
+        cells = dict(zip(stored, different[1:], strict=True))
+        parts.append(np.stack([different[0], *(cells.get(name, different[0] * 0 + MISSING) for name in columns)]))
+    owner, *cells_of_all = np.concatenate(parts, axis=1)
+    order = np.argsort(owner, kind="stable")
+    n = np.bincount(owner, minlength=len(joined.files))
+    return OwnedRows({name: column[order] for name, column in zip(columns, cells_of_all, strict=True)}, n)

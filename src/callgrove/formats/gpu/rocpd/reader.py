@@ -31,7 +31,7 @@ from callgrove.formats.events.dataset import CounterRows, DataSet, Events
 from callgrove.formats.gpu.event_tables import EventTable, Extra
 from callgrove.formats.gpu.rocpd.events import EventChunk, RocpdEvents
 from callgrove.formats.gpu.rocpd.lookups import Lookups, OwnedTables, choose_names
-from callgrove.formats.gpu.rocpd.places import ReadBefore, RocpdPlaces, suffixes
+from callgrove.formats.gpu.rocpd.places import READ, ReadBefore, RocpdPlaces, suffixes
 from callgrove.formats.gpu.rocpd.span_attributes import (
     FROM_EVENTS,
     OF_EVENTS,
@@ -42,7 +42,7 @@ from callgrove.formats.gpu.rocpd.span_attributes import (
     side_table,
     unusual_phases,
 )
-from callgrove.formats.gpu.rocpd.tables import COLUMNS, INFO_TABLES, NEWER, info_table, known_columns
+from callgrove.formats.gpu.rocpd.tables import INFO_TABLES, info_table, known_columns
 from callgrove.model.experiment import Severity
 from callgrove.model.table import Table
 from callgrove.model.traces.events import SideTable
@@ -51,7 +51,6 @@ __all__ = ["RocpdData", "datasets"]
 
 
 STRAY = re.compile(r"rocpd_(region|kernel_dispatch|memory_copy|memory_allocate|sample|info_\w+?)")
-READ = (*COLUMNS, *(base for base in NEWER if base != "info_address_range"))
 UNREAD = {
     "info_address_range": "ranges of addresses",
     "graph_launch": "launches of graphs",
@@ -65,6 +64,8 @@ MADE_OF_ROWS = ("_lookups", "_made", "_span_of_event")  # what a data set keeps 
 def datasets(file: SqliteFile, before: ReadBefore | None = None) -> list[RocpdData]:
     """Return the data set of every process of a file. Tables whose suffix no metadata table has are left out with a
     warning. `before` is what was read already; it is used where there is one process."""
+    if before is not None and before.is_plain:
+        return [RocpdData(file, before.suffix, before)]
     known = suffixes(file)
     read = {f"rocpd_{base}{suffix}" for suffix in known for base in READ}
     others = [name for name in file.tables if name not in read]

@@ -145,7 +145,7 @@ def _with_tracks(data: RocpdData, table: SideTable) -> SideTable:
     tracks = cells.pop(TRACK)
     for name, raw in PLACES.items():
         if name in cells:
-            cells[name] = np.where(cells[name] == ABSENT, or_absent(data.tracks.column(raw, tracks)), cells[name])
+            cells[name] = np.where(cells[name] == ABSENT, or_absent(data.column_of_tracks(raw, tracks)), cells[name])
     return SideTable(table.span, cells)
 
 
