@@ -64,6 +64,16 @@ def test_moments_are_what_was_innermost_of_what_was_read(data: st.DataObject) ->
     assert preview.moments(names).window == (min(s for _, s, _, _ in spans), max(e for _, _, e, _ in spans))
 
 
+def test_what_takes_no_time_adds_none_to_what_was_read() -> None:
+    preview, names = Preview(2), names_of(1)
+    for span in ((0, 7, 7, 0), (0, 3, 4, 0), (0, 9, 9, 0)):
+        preview.add_spans(columns([span]))
+    assert preview.moments(names).window == (3, 9)
+    preview = Preview(2)
+    preview.add_spans(columns([(0, 7, 7, 0)]))
+    assert preview.moments(names).window == (7, 8)
+
+
 def test_moments_of_samples() -> None:
     preview = Preview(1)
     start, end, names = (np.array(column) for column in ((100, 400, 1_000), (400, 1_000, 1_000), (4, 5)))

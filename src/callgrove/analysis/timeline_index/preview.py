@@ -121,9 +121,9 @@ class Preview:
 
     def _fit(self, low: int, high: int) -> None:
         """Make moments cover a time as well."""
-        self._low, self._high = min(self._low, low), max(self._high, high, low + 1)
+        self._low, self._high = min(self._low, low), max(self._high, high)
         shift = self._shift
-        while ((self._high - 1) >> shift) - (self._low >> shift) >= MOMENTS:
+        while ((self._window[1] - 1) >> shift) - (self._low >> shift) >= MOMENTS:
             shift += 1
         first = self._low >> shift
         if (first, shift) == (self._first, self._shift):
@@ -136,12 +136,17 @@ class Preview:
         )
         self._first, self._shift = first, shift
 
+    @property
+    def _window(self) -> Window:
+        """Return from when to when there are moments: a nanosecond at the least, also where nothing takes any time."""
+        return self._low, max(self._high, self._low + 1)
+
     def moments(self, names: NameNumbers) -> Moments:
         """Return what is there by now, with the names so far."""
         with self._guard:
             n = len(self._numbers)
             profile, kind = np.array(list(self._numbers), np.int64).reshape(-1, 2).T
             kinds = np.array([*KIND_OF_TRACK, LineKind.SAMPLES], np.int64)[kind]  # -1, the last: samples
-            window = (self._low, self._high) if n else (0, 1)
+            window = self._window if n else (0, 1)
             name, first, shift = self._name[:n].copy(), self._first, self._shift
         return Moments(profile, kinds, name, first, shift, window, NameTable(*names.tables))
