@@ -251,7 +251,7 @@ class Pages(PagesInMemory):
             n = max(1, int(np.searchsorted(np.cumsum(n_cells), BATCH_ROWS, side="right")))
             batch = some.rows(pages[:n], begin[:n], n_cells[:n])
             first += len(pages[:n])
-            most = min(n + n // 8 + 1, largest)  # what is read without need is read twice
+            most = min(n + n // 32 + 1, largest)  # what is read without need is read twice
             if not len(batch):
                 continue
             check(int(batch.rowid[0]) >= before, "row ids that do not rise")
