@@ -19,7 +19,7 @@ import os
 import stat
 import weakref
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
@@ -241,10 +241,12 @@ class ReadableBytes(FileBytes):
     used again and again, it takes much less time than to map each page for the first time."""
 
     def __init__(self, path: Path) -> None:
-        with _opening(path), open_regular(path, 0) as file:
-            self._view(path, _map(file.fileno()))
-            self._file = os.dup(file.fileno())
-        weakref.finalize(self, os.close, self._file).atexit = False
+        try:
+            self._file, _ = open_number(path)
+            weakref.finalize(self, os.close, self._file).atexit = False
+            self._view(path, _map(self._file))
+        except (OSError, ValueError) as error:
+            raise cannot_be_read(path, error) from error
 
     @property
     def can_read(self) -> bool:
@@ -310,15 +312,6 @@ def _open(path: Path) -> Buffer:
             return os.read(file, size) if size <= SMALL else _map(file)
         finally:
             os.close(file)
-    except (OSError, ValueError) as error:
-        raise cannot_be_read(path, error) from error
-
-
-@contextmanager
-def _opening(path: Path) -> Iterator[None]:
-    """Raise what goes wrong while a file is opened as an error that names it."""
-    try:
-        yield
     except (OSError, ValueError) as error:
         raise cannot_be_read(path, error) from error
 
