@@ -183,6 +183,15 @@ def test_cells_of_one_database_after_the_other_are_not_held_twice() -> None:
     assert peak < 3 * 16 * most
 
 
+def test_many_short_events_do_not_make_bins_wider() -> None:
+    """Each of them lies in one bin: however many there are, the work for one stays the same."""
+    cells_ = Cells(0, 10_000, 1000, most_pairs=100)
+    for first in range(0, 10_000, 100):
+        cells_.add(events_of([(0, 0, 0, at, 5) for at in range(first, first + 100, 10)]))
+    assert cells_.n_bins == 1000
+    assert cells_.tally().ns.tolist() == [5] * 1000
+
+
 # -- what is largest ---------------------------------------------------------------------------------------------------
 
 

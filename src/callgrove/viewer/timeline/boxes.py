@@ -49,7 +49,7 @@ __all__ = [
 
 MOST_CELLS = 4_000_000
 PAIRS_AT_ONCE = 1 << 18  # of events and bins
-MOST_PAIRS = 60_000_000
+MOST_PAIRS = 60_000_000  # beyond one for each event, between two times that bins are made wider
 CELLS_AT_ONCE = 1 << 17
 LARGEST_KEY = 1 << 62
 LOOSE = 1.25  # times as many cells as there may be, of which some are to be added up
@@ -179,7 +179,7 @@ class Cells:
         keys = np.repeat(base, n_bins) + np.arange(len(ns)) * self._n_called
         self._chunks.append(_sum_by_key(keys, ns))
         self._n_loose += len(self._chunks[-1][0])
-        self._n_pairs += len(ns)
+        self._n_pairs += len(ns) - len(row)
         if self._n_loose > LOOSE * self._most:
             self._compact()
         if self._n_pairs > self._most_pairs:
