@@ -328,7 +328,7 @@ class SpanBackend(Protocol):
 
     def parts(self) -> Sequence[Ints]:
         """Return the profiles of every part that can be read by itself, such as one file of many; chunks never mix
-        parts."""
+        parts, and come in their order."""
 
 
 @runtime_checkable
