@@ -142,7 +142,7 @@ def test_numbers_in_data_are_not_rounded(capsys: Capture, runs: Callable[..., li
         (["L", "R", "--assume-noise", "3%"], "--assume-noise needs repetitions"),
         (["L", "R", "--format", "junit"], "--format junit needs repetitions"),
         (["L", "R", "--by", "function"], "--by function needs --left and --right"),
-        ([], "name a PATH, or repetitions"),
+        ([], "PATH is missing, or repetitions"),
         (["--left", "L", "--right", "R", "--fail-above", "3"], "'3' would be 300 %; say 3% if that is meant"),
         (["--left", "L", "--right", "R", "--fail-above=-3%"], "'-3%' is not a share"),
         (["--left", "L", "--right", "R", "--fail-above", "nan"], "'nan' is not a share"),

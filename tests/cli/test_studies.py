@@ -134,7 +134,7 @@ def test_inclusive_values(runs: Path, capsys: Capture) -> None:
 
 
 def test_wrong_usage(runs: Path, capsys: Capture) -> None:
-    assert "name a PATH" in said(capsys, "export", "--table", "series", code=2)
+    assert "PATH is missing" in said(capsys, "export", "--table", "series", code=2)
     assert "not both" in said(capsys, "export", runs, "--point", "p=1", runs, "--table", "series", code=2)
     assert "is no point" in said(capsys, "export", "--point", "p", runs, "--table", "series", code=2)
     both = ("--point", "p=1", runs / "app.p4.r1")

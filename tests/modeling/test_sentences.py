@@ -136,4 +136,4 @@ def test_reports_have_the_same_sentences(study: Path) -> None:
 def test_no_total_is_said_where_no_model_says_any(tmp_path: Path) -> None:
     infinite = cg.open(write_study(tmp_path, {"main": lambda p: float("inf")}))
     first = str(infinite.explain()).splitlines()[0]
-    assert first == f"No model of time is to be trusted at p = {FAR}, so nothing is said about its total."
+    assert first == f"No model of time can be trusted at p = {FAR}, so nothing is said about its total."

@@ -76,7 +76,7 @@ class _Whole:
         except NotEvaluated as error:
             self.told.append(compose_text(error))
         except UsageError as error:
-            self.told.append(compose_text(f"{metric.name} has no value: ", error))
+            self.told.append(compose_text(error))
         return NO_VALUE
 
     def base(self, root: _Node) -> float:

@@ -19,7 +19,7 @@ from callgrove.analysis.costs import Costs, costs
 from callgrove.cli.messages import note
 from callgrove.cli.opening import say_added_up
 from callgrove.cli.options import CostOptions, InputOptions
-from callgrove.errors import InputError, UsageError
+from callgrove.errors import InputError, UsageError, count_of
 from callgrove.execute import IN_PROCESS, Workers
 from callgrove.model.experiment import Experiment, Severity
 from callgrove.model.table import UNCOUNTED, Column, Table, first_rows, visible
@@ -472,7 +472,8 @@ def _format_all_metrics(table: Table, options: CostOptions) -> Table:
     used = [column for column in costs if any(column.plain())]
     columns += [Amounts(_head(column), _format_cells(column, options)) for column in used]
     if len(used) < len(costs):
-        note(f"{len(costs) - len(used)} columns without any value in these rows were left out")
+        left_out = count_of(len(costs) - len(used), "column")
+        note(f"{left_out} without any value in these rows left out")
     places = zip(cells["file"], cells["line"], cells["module"], strict=True)
     columns.append(Column("where", [format_place(*place) for place in places]))
     return Table(tuple(columns), table.left)

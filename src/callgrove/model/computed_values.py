@@ -177,8 +177,8 @@ def recipe(metrics: Metrics, quantity: str, scope: Scope) -> Recipe:
             return Recipe(index, metrics[index], scope)
     if metrics.first(quantity).derivation is not None:
         raise UsageError(f"{quantity} is computed from sums and does not add up itself: it has no stored values")
-    stored = ", ".join(s.word or "a value without scope" for s in metrics.scopes(quantity)) or "nothing"
-    raise UsageError(f"{quantity} has no {scope.word} values and none they could be computed from; there is {stored}")
+    stored = ", ".join(s.word or "unknown scope" for s in metrics.scopes(quantity)) or "nothing"
+    raise UsageError(f"{quantity} has no {scope.word} values, nor any to compute them from (stored: {stored})")
 
 
 # -- quantities in a scope as matrices, contexts x profiles ------------------------------------------------------------

@@ -24,6 +24,7 @@ from callgrove.analysis.views import Folded, describe_contexts, fold_lines, grow
 from callgrove.arrays import Bools, Floats, Ints, combine_upwards
 from callgrove.errors import UsageError
 from callgrove.model.table import Table
+from callgrove.render.cost_texts import shorten_place
 from callgrove.render.svg import (
     LESS,
     MORE,
@@ -36,7 +37,6 @@ from callgrove.render.svg import (
     fit_name,
     ink_on,
     mix,
-    shorten_place,
     titled,
 )
 from callgrove.render.units import amount, percent

@@ -18,8 +18,9 @@ from callgrove.analysis.costs import Costs
 from callgrove.analysis.spread.imbalance import Imbalance, Question, imbalance
 from callgrove.arrays import Floats
 from callgrove.errors import UsageError
+from callgrove.render.cost_texts import shorten_place
 from callgrove.render.plots import Axis, axis_for
-from callgrove.render.svg import INK, LINE, MUTED, Picture, draw_text, fit_name, mix, shorten_place, titled
+from callgrove.render.svg import INK, LINE, MUTED, Picture, draw_text, fit_name, mix, titled
 from callgrove.render.units import amount
 
 __all__ = ["SpreadOptions", "draw_spread"]

@@ -24,7 +24,6 @@ __all__ = [
     "fit_name",
     "ink_on",
     "mix",
-    "shorten_place",
     "titled",
 ]
 
@@ -35,8 +34,6 @@ CATEGORIES = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", 
 DARK_INK, EVEN = "#16191d", 0.205  # luminance at which dark ink and white have about the same contrast
 WIDE_LETTER = 0.62  # of the size of a font: letters of sans-serif fonts are less wide on average
 FULL_WIDTH = 1.05  # the same of letters that take a square
-PLACES = ("line", "loop", "instruction", "call", "file", "module")  # kinds that are named after a path
-LOOP_AT = "loop at "
 
 
 @dataclass(frozen=True)
@@ -114,14 +111,6 @@ def fit_name(name: str, width: float, size: float) -> str:
     if len(text) <= room:
         return text
     return text[: int(room) - 1].rstrip() + "…" if room >= 3 else ""
-
-
-def shorten_place(name: str, kind: str | None) -> str:
-    """Return a name that is a path without its folders: there is little room, and the end tells it from others."""
-    if kind not in PLACES:
-        return name
-    what = LOOP_AT if name.startswith(LOOP_AT) else ""
-    return what + name.removeprefix(what).rpartition("/")[2]
 
 
 # -- colours -----------------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from callgrove.analysis.metric_tree import metric_tree
 from callgrove.analysis.summary import summarise, tables
 from callgrove.analysis.summary_sections import Summary
 from callgrove.arrays import Floats, Ints
-from callgrove.errors import CallgroveError, UsageError, compose_text
+from callgrove.errors import CallgroveError, UsageError, compose_text, count_of
 from callgrove.model.experiment import Experiment
 from callgrove.model.profiles import choose_profiles
 from callgrove.model.study.fill_missing_points import fill_missing_points
@@ -174,7 +174,7 @@ class GpuMaker:
         if len(summary.damage) > MOST_DAMAGE:
             yield f"{len(summary.damage) - MOST_DAMAGE:,} more parts are damaged; `callgrove check` lists them."
         if summary.n_unlinked:
-            yield f"{summary.n_unlinked:,} operations have no launching call."
+            yield f"{count_of(summary.n_unlinked, 'operation has', 'operations have')} no launching call."
 
 
 def _section(table: Table) -> dict[str, Any]:

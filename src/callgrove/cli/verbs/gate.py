@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from callgrove.cli.options import TABLE_FORMATS, UNSAID, InputOptions, SelectionOptions, TableOutput
 from callgrove.cli.output import amounts_of, choose_rows, emit, emit_text
 from callgrove.cli.results import open_all, resolve_links
-from callgrove.errors import IncompleteResult, UsageError
+from callgrove.errors import IncompleteResult, UsageError, count_of
 from callgrove.render.cost_texts import amount_of
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def check_sides(options: GateOptions) -> None:
     """Refuse what only one of the two ways of comparing has."""
     if not options.has_sides:
         if len(options.paths) < 1:
-            raise UsageError("name a PATH, or repetitions with --left and --right; see --help")
+            raise UsageError("PATH is missing, or repetitions with --left and --right; see 'callgrove diff --help'")
         if options.by in GROUPINGS:
             raise UsageError(f"--by {options.by} needs --left and --right; --flat compares functions of two inputs")
         given = (
@@ -149,7 +149,7 @@ def _refuse_twice(options: GateOptions) -> None:
     if both := {*map(resolve_links, options.left)} & {*map(resolve_links, options.right)}:
         from callgrove.cli.messages import note
 
-        paths = "1 path is" if len(both) == 1 else f"{len(both)} paths are"
+        paths = count_of(len(both), "path is", "paths are")
         note(f"warning: {paths} on both sides, so that these sides are not independent runs")
 
 

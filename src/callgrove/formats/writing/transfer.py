@@ -11,7 +11,7 @@ from typing import Unpack
 import numpy as np
 
 from callgrove.arrays import Bools
-from callgrove.errors import UsageError
+from callgrove.errors import UsageError, count_of
 from callgrove.execute import Progress, silent
 from callgrove.formats.interface import (
     HoldsOnlyTraces,
@@ -90,7 +90,7 @@ def transfer(experiment: Experiment, writer: Writer, progress: Progress = silent
         for loss in _losses_beside_traces(experiment, writer):
             report.add(loss)
         for name, count in left_out.items():
-            report.add(f"{count} values of {name} that nobody measured: counters that went below zero")
+            report.add(f"{count_of(count, 'value')} of {name} that nobody measured: counters that went below zero")
     except BaseException:
         writer.abort()
         raise

@@ -15,6 +15,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
+from callgrove.errors import count_of
 from callgrove.model.cubepl.derivation import CubePl, Formula, InitBlock, Program
 from callgrove.model.cubepl.nodes import (
     Call,
@@ -225,7 +226,7 @@ class _Compiler:
     def _notes(self, program: Program) -> Iterable[str]:
         if self.problems:
             first = next(d.row.name for d in self.definitions if d.row.name in self.problems)
-            few = "1 derived metric" if len(self.problems) == 1 else f"{len(self.problems)} derived metrics"
+            few = count_of(len(self.problems), "derived metric")
             yield f"{few} cannot be evaluated; the first is {first}: {self.problems[first]}"
         for block in program.inits:
             if block.problem:

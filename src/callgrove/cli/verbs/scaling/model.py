@@ -595,7 +595,7 @@ def _save(models: Models, target: str, options: ModelVerbOptions) -> None:
     format_ = writer_of(format_for_target(target, series=True))
     lost = write_experiment(study, format_, Path(target), WriteOptions(overwrite=options.force))
     if n_lost := len(models) - sum(model.name == name for model in study.models):
-        note(f"lost: {n_lost} series without a model")
+        note(f"lost: {n_lost:,} without a model")
     for loss in lost.lines:
         note(compose_text("lost: ", loss))
 
