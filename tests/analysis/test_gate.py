@@ -202,10 +202,10 @@ def test_functions_that_some_runs_do_not_reach_are_named() -> None:
 def test_nothing_is_promised_of_rows_that_were_not_tested() -> None:
     steady = [1.0, 1.001, 0.999, 1.002, 1.0]
     report = gate(make_runs({"a": steady, "gone": steady}), make_runs({"a": steady, "gone": [0.0] * 5}))
-    assert report.sentence.startswith("not slower: a change of 3 % would have been seen in the 1 of 2 rows that could")
+    assert report.sentence.startswith("not slower: a change of 3% would have been seen in the 1 of 2 rows that could")
     report = gate(make_runs({"a": steady}), make_runs({"b": steady}))
     assert report.verdict == "unclear"
-    assert report.sentence.startswith("undecided: none of 2 rows can be told to 3 %")
+    assert report.sentence.startswith("undecided: none of 2 rows can be told to 3%")
 
 
 def test_rows_below_the_least_share_are_left_out() -> None:
@@ -252,7 +252,7 @@ def test_too_few_repetitions_are_unclear_and_say_so() -> None:
     assert row_of(report, "a").p is None
     assert report.verdict == "unclear"
     assert with_flags(report.notes[0]) == (
-        "3 and 3 repetitions cannot tell: 20 orders, none rarer than 5 %; "
+        "3 and 3 repetitions cannot tell: 20 orders, none rarer than 5%; "
         "at least 5 repetitions of each side are needed (or --assume-noise 1%)"
     )
     assert gate(left, right, alpha=0.05).verdict == "slower", "one in 20 is enough"
@@ -273,7 +273,7 @@ def test_an_assumed_noise_by_hand() -> None:
     assert {row.path: row.verdict for row in report.rows} == {"a": "slower", "b": "unclear", "c": "unclear"}
     reach = (-NormalDist().inv_cdf(0.005 / 3) + NormalDist().inv_cdf(0.95)) * 0.01 * sqrt(2)
     assert row_of(report, "c").detectable == pytest.approx(exp(reach) - 1)
-    assert "1 % was assumed and not measured" in report.notes[0]
+    assert "1% was assumed and not measured" in report.notes[0]
 
 
 def test_an_assumed_noise_is_not_used_where_it_can_be_measured() -> None:
@@ -342,8 +342,8 @@ def test_the_whole_program_is_tested_where_every_function_has_another_name() -> 
 
 
 def test_the_whole_program_is_a_row_where_no_function_alone_is_slower() -> None:
-    """Thirty functions that scatter by 3 % grow by 2 % each: none of them can be told. Their sum, which reads 2.3 %,
-    can: that is 3 % but for its error."""
+    """Thirty functions that scatter by 3% grow by 2% each: none of them can be told. Their sum, which reads 2.3%,
+    can: that is 3% but for its error."""
     y = noisy(1, 30, 20, s=0.03)
     y[:, 10:] += 0.015
     small = decided(y, 10).whole

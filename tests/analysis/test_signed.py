@@ -108,7 +108,7 @@ def test_a_difference_is_told_as_one() -> None:
     assert (seen.name, seen.exclusive, seen.total, seen.gain, seen.loss) == ("solve", -3.0, -2.5, 0.5, -3.0)
     assert seen.percent == pytest.approx(-100 * 3.0 / 3.5)
     told = dict(facts_of(overview(made)))["changed"]
-    assert told == "solve: -3 s (85.7 % of all changes of time, 500 ms more and 3 s less)"
+    assert told == "solve: -3 s (85.7% of all changes of time, 500 ms more and 3 s less)"
 
 
 def test_changes_have_two_colours_and_a_sign_without_any() -> None:

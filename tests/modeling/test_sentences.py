@@ -48,7 +48,7 @@ def test_what_grows_is_named_with_what_it_will_be(study: Path) -> None:
     assert isclose(growing[0].number.value, 0.5 * FAR, rel_tol=1e-6)
     assert isclose(growing[0].weight, (0.5 * FAR - 0.5 * 4) / total, rel_tol=1e-6)
     text = str(explanation)
-    assert "gather will not scale: it grows with O(p), from 2.00 at p = 4 to 128 (64 times), 88 % of all" in text
+    assert "gather will not scale: it grows with O(p), from 2.00 at p = 4 to 128 (64 times), 88% of all" in text
 
 
 def test_where_costs_cross_is_said(study: Path) -> None:

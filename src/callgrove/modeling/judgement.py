@@ -1,6 +1,6 @@
 """How far a model is to be trusted at a point: its interval, what nearly equal functions say there, noise and distance.
 
-    good   the interval of 90 % stays within 12 % of the prediction, and functions that fit nearly as well agree
+    good   the interval of 90% stays within 12% of the prediction, and functions that fit nearly as well agree
     fair   it stays within a factor of 2; few points without repetitions, which may fit by luck
     poor   it does not, or there is a reason to expect nothing of the model
 
@@ -98,7 +98,7 @@ class Judgements:
 
     at: Floats
     prediction: Floats
-    low: Floats  # interval of 90 %; NaN: there is none
+    low: Floats  # interval of 90%; NaN: there is none
     high: Floats
     spread_low: Floats  # least and largest prediction of functions that fit nearly as well
     spread_high: Floats
@@ -125,7 +125,7 @@ class Judgements:
             case Reason.NOT_ABOVE_ZERO:
                 return "no interval is known of values below 0"
             case Reason.POOR_FIT:
-                return f"misses its measurements by {self.smape[number]:.0f} %"
+                return f"misses its measurements by {self.smape[number]:.0f}%"
             case Reason.UNPREDICTABLE:
                 return f"not predictable: anything from {low:.3g} to {high:.3g}"
             case Reason.OUTSIDE:

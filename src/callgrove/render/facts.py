@@ -128,9 +128,9 @@ def _find_hottest(h: Hottest) -> tuple[str, str]:
     """Return the costliest function; of differences, the one that changed most."""
     write = amount(h.unit)
     if h.loss and h.percent is not None:
-        of = f"{abs(h.percent):.1f} % of all changes of {h.metric}, {write(h.gain)} more and {write(-h.loss)} less"
+        of = f"{abs(h.percent):.1f}% of all changes of {h.metric}, {write(h.gain)} more and {write(-h.loss)} less"
         return "changed", f"{h.name}: {write(h.exclusive)} ({of})"
-    share = f" of {write(h.total)} {h.metric} ({h.percent:.1f} %)" if h.percent is not None else f" {h.metric}"
+    share = f" of {write(h.total)} {h.metric} ({h.percent:.1f}%)" if h.percent is not None else f" {h.metric}"
     return "hottest", f"{h.name}: {write(h.exclusive)}{share}"
 
 

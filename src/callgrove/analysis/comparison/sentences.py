@@ -1,4 +1,4 @@
-"""What a comparison comes to, in words: "after.d is 24 % slower: 81 % of it in solve/kernel".
+"""What a comparison comes to, in words: "after.d is 24% slower: 81% of it in solve/kernel".
 
 Only what runs of one size spend in time makes one of them slower: where the numbers of processes or profiles differ, or
 two clocks were read, and of all other metrics, a run has more or less. The call paths that are named are those with the
@@ -215,8 +215,8 @@ def _percent(share: float, whole: bool = False) -> str:
     """Return a share of 1 in percent: three digits at most, and nothing that rounds to 0."""
     percent = 100 * share
     if percent < 0.1:
-        return "less than 0.1 %"
+        return "less than 0.1%"
     if whole or percent >= 10:
         text = f"{percent:,.0f}" if percent >= 1 else f"{percent:.1f}"
-        return "almost 100 %" if text == "100" and share < 1 else f"{text} %"
-    return f"{percent:.1f} %"
+        return "almost 100%" if text == "100" and share < 1 else f"{text}%"
+    return f"{percent:.1f}%"

@@ -181,7 +181,7 @@ def gate(
 
     left, right    experiments, each of one run or more; every run is a repetition
     metric         what is compared; it must add up (default: the first one that is a time)
-    fail_above     the change that matters: 0.03 is 3 %
+    fail_above     the change that matters: 0.03 is 3%
     alpha          how many reports without any change may be wrong, of slower and of faster functions each
     min_share      leave out what has less of the cost of all runs
     by             "function", or "path" for call paths

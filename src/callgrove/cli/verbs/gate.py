@@ -64,7 +64,7 @@ def share(text: str) -> float:
     if rest.strip() or not 0 <= value < float("inf"):
         raise argparse.ArgumentTypeError(f"{text!r} is not a share like 3% or 0.03")
     if value > 1 and not sign:
-        raise argparse.ArgumentTypeError(f"{text!r} would be {100 * value:g} %; say {text.strip()}% if that is meant")
+        raise argparse.ArgumentTypeError(f"{text!r} would be {100 * value:g}%; say {text.strip()}% if that is meant")
     return value
 
 
@@ -204,7 +204,7 @@ def _exit_code(made: Gate, options: GateOptions) -> int:
     if made.verdict == "slower":
         return SLOWER
     if options.strict and made.verdict == "unclear":
-        raise IncompleteResult(f"these repetitions do not decide about {100 * options.fail_above:g} %")
+        raise IncompleteResult(f"these repetitions do not decide about {100 * options.fail_above:g}%")
     return 0
 
 

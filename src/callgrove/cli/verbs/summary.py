@@ -274,7 +274,7 @@ def _describe_quality(summary: Summary, experiment: Experiment, is_part: bool) -
     if summary.n_flagged > MUCH_DAMAGE * summary.n_read:
         share = 100 * summary.n_flagged / summary.n_read
         notes.append(
-            f"data quality: {share:.1f} % of the spans end before they start, or have times that no clock shows; "
+            f"data quality: {share:.1f}% of the spans end before they start, or have times that no clock shows; "
             "they are in no sum"
         )
     return notes

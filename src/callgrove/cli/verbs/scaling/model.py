@@ -471,7 +471,7 @@ def format_judgement(table: Table) -> list[Column]:
     for name, factor in (("noise", 100.0), ("run_share", 1.0)):
         if name in table.names and any(value is not None for value in table.column(name).plain()):
             shares = table.column(name).plain()
-            columns.append(Whole(name, ["" if v is None else f"{v * factor:.3g} %" for v in shares]))
+            columns.append(Whole(name, ["" if v is None else f"{v * factor:.3g}%" for v in shares]))
     if "trust" in table.names:
         columns.append(grade_trust("trust", table["trust"]))
         columns.append(Whole("reason", table["reason"]))
@@ -659,7 +659,7 @@ def say_apart(table: Table, noise_floor: float | None) -> None:
     apart = table["apart"]
     noise, untrusted = apart.count("noise"), apart.count("not trusted")
     if noise:
-        floor = "the noise floor" if noise_floor is None else f"{noise_floor:g} % of the run"
+        floor = "the noise floor" if noise_floor is None else f"{noise_floor:g}% of the run"
         note(f"{noise} of {len(apart)} rows are set apart: they stay below {floor}")
     if untrusted:
         note(f"{untrusted} of {len(apart)} rows are set apart, after the others and without a share: not to be trusted")
