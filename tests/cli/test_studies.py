@@ -76,7 +76,7 @@ def test_check_and_dump(tmp_path: Path, capsys: Capture) -> None:
 
 def test_strict(tmp_path: Path, capsys: Capture) -> None:
     (tmp_path / "x").write_text("PARAMETER p\nPOINTS 1 2\nREGION f\nDATA 1\n")
-    assert "1 of 1 series lack" in _stderr(capsys, "export", tmp_path / "x", "--table", "series")
+    assert "1 of 1 series lacks" in _stderr(capsys, "export", tmp_path / "x", "--table", "series")
     assert "--strict refuses" in said(capsys, "export", tmp_path / "x", "--table", "series", "--strict", code=3)
 
 

@@ -219,7 +219,7 @@ def _open_input(
 ) -> Experiment | Study:
     paths, points = options.paths, options.points
     if bool(points) == bool(paths):
-        wrong = "PATH and --point exclude each other: name one of them" if points else "PATH is missing"
+        wrong = "PATH and --point are both given: name one of them, not both" if points else "PATH is missing"
         raise UsageError(f"{wrong}; see 'callgrove --help'")
     if "-" in options.inputs:
         raise UsageError("-: inputs cannot be read from a pipe, as they are not read in order; save this one to a file")

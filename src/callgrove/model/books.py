@@ -431,7 +431,7 @@ class Books:
             n_taken = None if self.metrics[row].composite is not None else self.n_taken  # readings may be zero
             if n_taken is not None and (m := int(n_taken[row])) != given.n_values[row]:
                 many = count_of(given.n_values[row], "value was", "values were")
-                yield f"{self.metrics[row].label}: {many} given, {m:,} passed on"
+                yield f"{self.metrics[row].label}: {many} given, {m:,} were passed on"
                 continue
             for place in places:
                 yield from self._of_row(row, place)
@@ -443,7 +443,7 @@ class Books:
             yield f"{self.metrics[row].label}: {before:g} was given, {after:g} was passed on"
             return
         if self.one_to_one and (n := given.n_values[row]) != (m := passed.n_values[place]):
-            yield f"{self.metrics[row].label}: {count_of(n, 'value was', 'values were')} given, {m:,} passed on"
+            yield f"{self.metrics[row].label}: {count_of(n, 'value was', 'values were')} given, {m:,} were passed on"
 
     def _of_spans(self) -> Iterator[str]:
         given, passed = self.given, self.passed

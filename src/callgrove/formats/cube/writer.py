@@ -302,7 +302,7 @@ def _rest(experiment: Experiment) -> Iterator[str]:
         yield f"damaged parts of the input: {len(experiment.damage)}, the first is {experiment.damage[0].text}"
     traces = experiment.traces
     if traces.n_samples:
-        yield f"samples: {traces.n_samples} are left out"
+        yield f"samples: {traces.n_samples:,} are left out"
     yield from losses_of_events(traces)
     if experiment.sources.n_present:
         yield f"copies of {experiment.sources.n_present} source files"

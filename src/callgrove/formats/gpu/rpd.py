@@ -446,7 +446,8 @@ class RpdData(TableData):
             rows = self._file.table("rocpd_monitor", columns)
         known = ~np.isnan(rows["value"]) & (rows["start"] != MISSING)
         if skipped := int((~known).sum()):
-            self.warn(Severity.NOTE, f"rocpd_monitor: {count_of(skipped, 'value')} left out: no numbers")
+            said = count_of(skipped, "value is not a number", "values are not numbers")
+            self.warn(Severity.NOTE, f"rocpd_monitor: {said}, and left out")
         if not known.any():
             return None
         names = np.array(
