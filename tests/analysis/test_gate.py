@@ -14,7 +14,13 @@ import callgrove
 from bench.cases.gate import NOISES, Program, count_alarms, count_detected, count_seen
 from callgrove.analysis.gate import Gate, GateRow
 from callgrove.analysis.gate.decision import WHOLE, Limits, decide, gate
-from callgrove.analysis.gate.orders import Sides, compare_orders, count_orders, pooled_deviations, trimmed_means
+from callgrove.analysis.gate.orders import (
+    Sides,
+    compare_orders,
+    count_orders,
+    pool_deviations,
+    trim_means,
+)
 from callgrove.analysis.gate.wording import least_repetitions
 from callgrove.cli.messages import with_flags
 from callgrove.errors import UsageError
@@ -55,8 +61,8 @@ def test_trimming_and_the_standard_error_by_hand() -> None:
     extremes = compare_orders(y, y[0], 5)
     s0 = 0.25 * sqrt(100 / 8) * sqrt(2 / 5)
     error = sqrt(2 * 6.8 / 12) + s0
-    assert trimmed_means(left[None]).tolist() == [1.5]
-    assert pooled_deviations(y, 5) == pytest.approx(sqrt(100 / 8))
+    assert trim_means(left[None]).tolist() == [1.5]
+    assert pool_deviations(y, 5) == pytest.approx(sqrt(100 / 8))
     assert extremes.error == pytest.approx([error, error])
     assert extremes.t == pytest.approx([4 / error, 4 / error])
     assert extremes.n_orders == 252
@@ -94,7 +100,7 @@ def test_detectable_and_what_is_needed_follow_from_the_error() -> None:
     assert row.detectable == pytest.approx(exp(reach) - 1)
     assert row.needs == int(np.ceil(6 * (reach / log(1.03)) ** 2))
     assert row.verdict == "unclear"
-    assert row.noise == pytest.approx(pooled_deviations(y, 6)[0])
+    assert row.noise == pytest.approx(pool_deviations(y, 6)[0])
     assert row.left == pytest.approx(exp(np.sort(y[0, :6])[:5].mean()))
 
 

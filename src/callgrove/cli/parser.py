@@ -57,9 +57,9 @@ class Parser(argparse.ArgumentParser):
 
     def complete_usage(self) -> None:
         """Make the usage line of the arguments, where the verb has none of its own."""
-        self.usage = self.usage or " ".join([self.prog, "[options]", *self._required_arguments()])
+        self.usage = self.usage or " ".join([self.prog, "[options]", *self._list_required_arguments()])
 
-    def _required_arguments(self) -> list[str]:
+    def _list_required_arguments(self) -> list[str]:
         """Return the arguments that the usage line names; the help lists options one by one, in groups."""
         options = [a for a in self._actions if a.option_strings and a.required]
         needed = [f"{action.option_strings[0]} {action.metavar or action.dest.upper()}" for action in options]

@@ -18,13 +18,13 @@ __all__ = [
     "MUTED",
     "OTHER",
     "Picture",
+    "add_title",
     "colour_of",
     "draw_rect",
     "draw_text",
     "fit_name",
     "ink_on",
     "mix",
-    "titled",
 ]
 
 
@@ -99,7 +99,7 @@ def draw_rect(x: float, y: float, width: float, height: float, fill: str) -> str
     return f'<rect x="{x:.3f}" y="{y:.1f}" width="{width:.3f}" height="{height:.1f}" fill="{fill}"/>'
 
 
-def titled(title: str, *elements: str) -> str:
+def add_title(title: str, *elements: str) -> str:
     """Return elements with a text that is shown where the mouse is."""
     return f"<g><title>{escape_text(title)}</title>{''.join(elements)}</g>"
 

@@ -176,12 +176,12 @@ def _name_paths(change: Change, paths: list[int]) -> list[str]:
     so."""
     chains = [change.paths.steps(path) for path in paths]
     return [
-        f"{short_path(chain, _needed(chain, chains))}{_say_alone(change, path)}"
+        f"{short_path(chain, _count_needed(chain, chains))}{_say_alone(change, path)}"
         for chain, path in zip(chains, paths, strict=True)
     ]
 
 
-def _needed(chain: list[str], others: list[list[str]]) -> int:
+def _count_needed(chain: list[str], others: list[list[str]]) -> int:
     """Return how many of its last names tell a call path apart from others."""
     length = 2
     while sum(other[-length:] == chain[-length:] for other in others) > 1:

@@ -185,10 +185,10 @@ def run_gate(options: GateOptions) -> int:
 
 def _refuse_unused(made: Gate, runs: Sequence[Experiment], options: GateOptions) -> None:
     """Refuse metrics of --derive that the table does not show."""
-    from callgrove.model.definitions import defined_name
+    from callgrove.model.definitions import find_defined_name
 
     used = {name for run in runs for name in run.metrics.with_operands([made.metric.name])}
-    if unused := [name for name in map(defined_name, options.derive) if name not in used]:
+    if unused := [name for name in map(find_defined_name, options.derive) if name not in used]:
         raise UsageError(f"--derive: {unused[0]} is not in this table, which compares {made.metric.name}; use -m")
 
 

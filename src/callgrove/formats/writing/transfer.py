@@ -32,7 +32,7 @@ from callgrove.formats.interface import (
 from callgrove.formats.registry import check_dialect, format_for_target, writer_of
 from callgrove.formats.writing.writer import NoPlace, some
 from callgrove.model.books import Books, KeepsBooks
-from callgrove.model.derived import when_computed
+from callgrove.model.derived import tell_when_computed
 from callgrove.model.experiment import Experiment, replace_metrics
 from callgrove.model.materialised import is_storable, materialise
 from callgrove.model.metrics import Aggregation, Metric, Metrics, Scope
@@ -204,7 +204,9 @@ def _prepare_formulas(experiment: Experiment, writer: Writer) -> Experiment:
 
 def _refuse(metric: Metric) -> Metric:
     """Return a derived metric that the target has no place for."""
-    return replace(metric, derivation=NoPlace(metric.formula, when_computed(metric), "the target has no place for it"))
+    return replace(
+        metric, derivation=NoPlace(metric.formula, tell_when_computed(metric), "the target has no place for it")
+    )
 
 
 def _losses_beside_traces(experiment: Experiment, writer: Writer) -> Iterator[str]:

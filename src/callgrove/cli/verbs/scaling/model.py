@@ -80,9 +80,13 @@ class ScalingOptions(InputOptions, MetricNames):
 
     def name_metric(self, known: Sequence[str]) -> str | None:
         """Return what -m names: one that is known, or the one that it defines."""
-        from callgrove.model.definitions import defined_name
+        from callgrove.model.definitions import find_defined_name
 
-        return self.metric if self.metric is None or self.metric in known else defined_name(self.metric) or self.metric
+        return (
+            self.metric
+            if self.metric is None or self.metric in known
+            else find_defined_name(self.metric) or self.metric
+        )
 
     def model_options(self) -> ModelOptions:
         """Return what the modeller takes."""
@@ -521,13 +525,13 @@ def _plot(models: Models, target: str, options: ModelVerbOptions) -> int:
 
 def _plot_ranking(models: Models, numbers: Sequence[int], at: Floats, options: ModelVerbOptions) -> None:
     """Draw what did not scale: curves, or of two parameters a map of what costs most where."""
-    from callgrove.modeling.ranking import ranked_curves
+    from callgrove.modeling.ranking import make_ranked_curves
     from callgrove.modeling.surfaces import dominance_of
     from callgrove.render.plots import model_plot
     from callgrove.render.surface_plots import draw_dominance
 
     if options.chart == "curves":
-        _write_picture(model_plot(ranked_curves(models, numbers, at)), options.plot or "")
+        _write_picture(model_plot(make_ranked_curves(models, numbers, at)), options.plot or "")
     else:
         _write_picture(draw_dominance(dominance_of(models, numbers[:N_RANKED], at)), options.plot or "")
 
