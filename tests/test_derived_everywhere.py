@@ -427,7 +427,7 @@ def test_what_does_not_add_up_is_not_added_to_a_caller(tmp_path: Path) -> None:
     assert {"x", "y"} <= set(series.metrics), "formulas of the user are wanted"
     assert series.ratios == ("x",)
     assert series.find("main->foo", "x") is None
-    assert any("1 series lack points and were left out: main->foo (x)" in one.text for one in series.warnings)
+    assert any("1 series lacks points and was left out: main->foo (x)" in one.text for one in series.warnings)
     same(series.mean[series.find("main", "x")], [11 / (1 - 30), 15 / (1 - 30)])
     same(series.mean[series.find("main->foo", "y")], 2 * series.mean[series.find("main->foo", "time")])
     with pytest.raises(UsageError, match="x does not add up: a subtree has no sum"):

@@ -26,6 +26,7 @@ are spelled by whoever prints them.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,6 +51,7 @@ __all__ = [
     "UsageError",
     "Wording",
     "compose_text",
+    "count_of",
     "spell",
 ]
 
@@ -97,6 +99,17 @@ class Wording(str):
         """Return the text without a beginning that names no parameter."""
         first, *rest = self.parts
         return Wording(first.removeprefix(prefix) if isinstance(first, str) else first, *rest)
+
+
+def count_of(n: SupportsIndex, singular: str, plural: str = "") -> str:
+    """Return a number with its noun, as messages say it: `1 row`, `1,200 rows`, `0 entries`.
+
+    `plural` is for nouns that do not simply take an s, and for verbs that follow: `("row is", "rows are")`.
+    """
+    n = operator.index(n)
+    if n == 1:
+        return f"1 {singular}"
+    return f"{n:,} {plural or (f'{singular[:-1]}ies' if singular.endswith('y') else f'{singular}s')}"
 
 
 def compose_text(*parts: object) -> str:

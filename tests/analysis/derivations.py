@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from callgrove.arrays import Floats
-from callgrove.model.derived import Cells, Derivation, Unavailable, When, derived_metric
+from callgrove.model.derived import Cells, Derivation, Unavailable, When, derive_metric
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Metric, Scope
 
@@ -40,7 +40,7 @@ class Formula(Derivation):
 def add_formulas(experiment: Experiment, formulas: dict[str, Derivation], unit: str = "") -> Experiment:
     """The experiment with derived metrics behind its own ones."""
     row = Metric("", Scope.NONE, unit=unit)
-    more = tuple(derived_metric(name, formula, row, adds_up=True) for name, formula in formulas.items())
+    more = tuple(derive_metric(name, formula, row, adds_up=True) for name, formula in formulas.items())
     metrics = replace(experiment.metrics, rows=(*experiment.metrics.rows, *more))
     return replace(experiment, metrics=metrics, values=replace(experiment.values, metrics=metrics))
 

@@ -222,12 +222,12 @@ def say(a: Experiment, b: Experiment, **how: Any) -> str:
 
 
 def test_the_sentence_names_where_the_change_is() -> None:
-    """16 % of 224 s: kernel grows by 30 s and by 4.8 s below the inner solve."""
+    """16% of 224 s: kernel grows by 30 s and by 4.8 s below the inner solve."""
     slow = program(T, "slow", {"kernel": 1.3})
-    assert say(program(T, "t"), slow) == "slow is 16 % slower: 86 % of it in solve/kernel"
-    assert say(slow, program(T, "t")) == "t is 13 % faster: 86 % of it in solve/kernel"
+    assert say(program(T, "t"), slow) == "slow is 16% slower: 86% of it in solve/kernel"
+    assert say(slow, program(T, "t")) == "t is 13% faster: 86% of it in solve/kernel"
     assert say(program(T, "t"), slow, scope=INCLUSIVE) == say(program(T, "t"), slow)
-    assert say(program(T, "t"), slow, flat=True) == "slow is 16 % slower: 100 % of it in kernel"
+    assert say(program(T, "t"), slow, flat=True) == "slow is 16% slower: 100% of it in kernel"
     three = compare([program(T, "t"), slow, program(T, "u")])
     assert three.sentences[1] == "u has the same time as t, at every call path"
 
@@ -253,7 +253,7 @@ def test_a_function_that_two_loops_call_is_one_in_sentences() -> None:
     builder.add_values(0, np.arange(5), 0, np.array([1.0, 1, 2, 1, 3]))
     run = builder.build()
     twice = replace(run + run, path="y")
-    assert say(run, twice) == "y is 100 % slower: 62 % of it in main/f, 38 % in main"
+    assert say(run, twice) == "y is 100% slower: 62% of it in main/f, 38% in main"
     rows = rows_of(compare([run, twice]))
     assert rows["main->loop at x.c:1->f"]["right"] == 4
 
@@ -262,7 +262,7 @@ def test_changes_that_cancel_out_are_amounts() -> None:
     """Paths that end alike are told apart."""
     mixed = program(T, "mixed", {"kernel": 1.3, "MPI_Allreduce": 0.5})
     where = "main/solve/kernel 30 sec more, solve/MPI_Allreduce 16 sec less, solve/solve/kernel 4.8 sec more"
-    assert say(program(T, "t"), mixed) == f"mixed is 6.6 % slower: {where}"
+    assert say(program(T, "t"), mixed) == f"mixed is 6.6% slower: {where}"
     moved = program([row for row in T if row[1] != "fwrite"], "moved", {"write": 1.5})
     where = "main/write 4 sec more, write/fwrite (only in t) 4 sec less"
     assert say(program(T, "t"), moved) == f"moved has the same time as t, but not in the same places: {where}"
@@ -271,17 +271,15 @@ def test_changes_that_cancel_out_are_amounts() -> None:
 def test_runs_of_another_size_are_not_slower() -> None:
     said = say(program(S, "s"), program(T, "t"))
     assert said.startswith(
-        "t has 29 % more time in all, with 4 processes instead of 2: 48 % of it in solve/MPI_Allreduce"
+        "t has 29% more time in all, with 4 processes instead of 2: 48% of it in solve/MPI_Allreduce"
     )
     cycles = program(T, "b", {"kernel": 2.0}, metric="cycles", unit="occ")
-    assert say(program(T, "a", metric="cycles", unit="occ"), cycles).startswith(
-        "b has 52 % more cycles in all: 86 % of"
-    )
+    assert say(program(T, "a", metric="cycles", unit="occ"), cycles).startswith("b has 52% more cycles in all: 86% of")
     clock = program(T, "b", {"kernel": 2.0}, metric="CPUTIME")
-    assert say(program(T, "a"), clock, metric="time=CPUTIME").startswith("b has 52 % more time in all: 86 %")
+    assert say(program(T, "a"), clock, metric="time=CPUTIME").startswith("b has 52% more time in all: 86%")
     for metric in ("time", "tim"):  # each side has its own name for it
-        assert say(clock, program(T, "a"), metric=metric).startswith("a has 34 % less CPUTIME in all: 86 %")
-        assert say(program(T, "a"), clock, metric=metric).startswith("b has 52 % more time in all: 86 %")
+        assert say(clock, program(T, "a"), metric=metric).startswith("a has 34% less CPUTIME in all: 86%")
+        assert say(program(T, "a"), clock, metric=metric).startswith("b has 52% more time in all: 86%")
 
 
 def test_a_side_without_costs_is_said_to_have_none() -> None:
@@ -290,7 +288,7 @@ def test_a_side_without_costs_is_said_to_have_none() -> None:
     assert say(nothing, program(T, "t")) == "empty has no time"
     assert say(nothing, nothing) == "neither empty nor empty has any time"
     less = program(T, "t") - program(T, "slow", {"kernel": 1.3})
-    assert say(less, program(T, "t"), flat=True).startswith("t has 258.8 sec more time: 58 % of it in kernel, ")
+    assert say(less, program(T, "t"), flat=True).startswith("t has 258.8 sec more time: 58% of it in kernel, ")
 
 
 @pytest.mark.parametrize(
@@ -450,7 +448,7 @@ def test_one_program_measured_by_two_profilers(shared: Path) -> None:
     found = cube.compare(database, flat=True)
     both = {row["path"] for row in found.table() if row["present"] == "both"}
     assert both == {"main", "solve", "smooth", "kernel_axpy", "kernel_trig"}
-    assert "has 6.6 % less time in all, with 16 profiles instead of 8: MPI_Init (only in" in found.sentence
+    assert "has 6.6% less time in all, with 16 profiles instead of 8: MPI_Init (only in" in found.sentence
     matched = cube.compare(
         database, flat=True, match={"!$omp parallel @mpiomp.c:17": "main._omp_fn.0"}, scope="inclusive"
     )

@@ -87,13 +87,13 @@ def test_a_change_in_many_places_is_said_to_be_spread() -> None:
         builder.add_values(0, np.arange(1, n + 1), row, np.full(n, seconds))
         inputs.append(builder.build())
     sentence = compare(inputs, Question("time")).sentence
-    assert sentence.endswith(" is 100 % slower: it is spread over 400 call paths, with 0.2 % of it in the largest")
+    assert sentence.endswith(" is 100% slower: it is spread over 400 call paths, with 0.2% of it in the largest")
 
 
 def test_extremes_are_more_or_less_and_have_no_parts() -> None:
     found = compare([A, B], Question("hi"))
     assert found.totals == (24.0, 200.0)
-    assert found.sentence == "B.cubex has 733 % more hi"
+    assert found.sentence == "B.cubex has 733% more hi"
     assert found.count_only(1)["right"][0] == 1
     assert np.isnan(found.count_only(1)["right"][1])
 

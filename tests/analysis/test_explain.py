@@ -81,7 +81,7 @@ def test_a_slower_kernel_in_words() -> None:
 def test_counts_are_had_and_not_taken() -> None:
     left, right = CpuRun(calls=100).make(1), CpuRun(calls=150).make(2)
     table = why(left, right, "visits").table()
-    assert table["sentence"][0].startswith("run.d costs 10 % more than run.d: ")
+    assert table["sentence"][0].startswith("run.d costs 10% more than run.d: ")
     assert table["sentence"][1] == "solve has 50 more on each rank: 150 instead of 100."
     assert table["command"][1] == "callgrove diff run.d run.d --name solve -m visits"
 
@@ -120,7 +120,7 @@ def test_parts_of_devices_add_up_to_the_run() -> None:
 
 @pytest.mark.parametrize("run", [GpuRun(), CpuRun()])
 def test_what_differs_least_is_said_with_its_amount(run: GpuRun | CpuRun) -> None:
-    left, right = run.make(1), run.make(2)  # noise of 1 %
+    left, right = run.make(1), run.make(2)  # noise of 1%
     explained = why(left, right)
     rest = next((one for one in explained.background if one.cause == "same"), None)
     assert len(explained.all) in SENTENCES
@@ -140,10 +140,10 @@ def test_a_run_in_words() -> None:
     explained = explain(tree_t())
     assert sentences(explained) == [
         "time is 224 s in all, on 4 ranks with 56 s each on average.",
-        "kernel has 52 % of it, 116 s in all.",
-        "The hot path is main -> solve -> kernel, with 54 % of the cost at its end.",
-        "21 % of it goes into communication and synchronisation, most of that in MPI_Allreduce.",
-        "Work is uneven: rank 3 has 6 s more of it than the mean rank, 11 % of the time of a rank, most of that in "
+        "kernel has 52% of it, 116 s in all.",
+        "The hot path is main -> solve -> kernel, with 54% of the cost at its end.",
+        "21% of it goes into communication and synchronisation, most of that in MPI_Allreduce.",
+        "Work is uneven: rank 3 has 6 s more of it than the mean rank, 11% of the time of a rank, most of that in "
         "kernel.",
     ]
 
@@ -213,7 +213,7 @@ def test_three_to_eight_sentences_of_every_sample(shared: Path, sample: str) -> 
 def test_a_single_function_is_told_with_what_is_not_known() -> None:
     assert sentences(explain(_alone("solve"))) == [
         "time is 1 s in all.",
-        "solve has 100 % of it, 1 s in all.",
+        "solve has 100% of it, 1 s in all.",
         "No other function has any of it.",
     ]
 
@@ -222,7 +222,7 @@ def test_more_ranks_are_said() -> None:
     left, right = CpuRun(n_ranks=4).make(1), CpuRun(n_ranks=8).make(2)
     explained = why(left, right)
     assert "costs" in sentences(explained)[0]
-    assert any("8 ranks instead of 4: an efficiency of 50 %" in text for text in sentences(explained))
+    assert any("8 ranks instead of 4: an efficiency of 50%" in text for text in sentences(explained))
 
 
 def test_what_cannot_be_explained_is_refused() -> None:
@@ -301,7 +301,7 @@ def test_formats_and_refusals(files: tuple[str, str], capsys: pytest.CaptureFixt
     assert f"\n  `callgrove summary '{files[0]}'`\n" in text
     assert text == opened(files[0]).explain().to_markdown()
     assert main(["why", files[0]]) == 2
-    assert "two inputs are compared, and 1 are named" in capsys.readouterr().err
+    assert "two inputs are compared, before and after, and 1 is named" in capsys.readouterr().err
 
 
 def test_reports_have_the_same_sentences(files: tuple[str, str], tmp_path: Path) -> None:

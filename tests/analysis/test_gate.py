@@ -14,7 +14,13 @@ import callgrove
 from bench.cases.gate import NOISES, Program, count_alarms, count_detected, count_seen
 from callgrove.analysis.gate import Gate, GateRow
 from callgrove.analysis.gate.decision import WHOLE, Limits, decide, gate
-from callgrove.analysis.gate.orders import Sides, compare_orders, count_orders, pooled_deviations, trimmed_means
+from callgrove.analysis.gate.orders import (
+    Sides,
+    compare_orders,
+    count_orders,
+    pool_deviations,
+    trim_means,
+)
 from callgrove.analysis.gate.wording import least_repetitions
 from callgrove.cli.messages import with_flags
 from callgrove.errors import UsageError
@@ -55,8 +61,8 @@ def test_trimming_and_the_standard_error_by_hand() -> None:
     extremes = compare_orders(y, y[0], 5)
     s0 = 0.25 * sqrt(100 / 8) * sqrt(2 / 5)
     error = sqrt(2 * 6.8 / 12) + s0
-    assert trimmed_means(left[None]).tolist() == [1.5]
-    assert pooled_deviations(y, 5) == pytest.approx(sqrt(100 / 8))
+    assert trim_means(left[None]).tolist() == [1.5]
+    assert pool_deviations(y, 5) == pytest.approx(sqrt(100 / 8))
     assert extremes.error == pytest.approx([error, error])
     assert extremes.t == pytest.approx([4 / error, 4 / error])
     assert extremes.n_orders == 252
@@ -94,7 +100,7 @@ def test_detectable_and_what_is_needed_follow_from_the_error() -> None:
     assert row.detectable == pytest.approx(exp(reach) - 1)
     assert row.needs == int(np.ceil(6 * (reach / log(1.03)) ** 2))
     assert row.verdict == "unclear"
-    assert row.noise == pytest.approx(pooled_deviations(y, 6)[0])
+    assert row.noise == pytest.approx(pool_deviations(y, 6)[0])
     assert row.left == pytest.approx(exp(np.sort(y[0, :6])[:5].mean()))
 
 
@@ -202,10 +208,10 @@ def test_functions_that_some_runs_do_not_reach_are_named() -> None:
 def test_nothing_is_promised_of_rows_that_were_not_tested() -> None:
     steady = [1.0, 1.001, 0.999, 1.002, 1.0]
     report = gate(make_runs({"a": steady, "gone": steady}), make_runs({"a": steady, "gone": [0.0] * 5}))
-    assert report.sentence.startswith("not slower: a change of 3 % would have been seen in the 1 of 2 rows that could")
+    assert report.sentence.startswith("not slower: a change of 3% would have been seen in the 1 of 2 rows that could")
     report = gate(make_runs({"a": steady}), make_runs({"b": steady}))
     assert report.verdict == "unclear"
-    assert report.sentence.startswith("undecided: none of 2 rows can be told to 3 %")
+    assert report.sentence.startswith("undecided: none of 2 rows can be told to 3%")
 
 
 def test_rows_below_the_least_share_are_left_out() -> None:
@@ -262,7 +268,7 @@ def test_too_few_repetitions_are_unclear_and_say_so() -> None:
     assert row_of(report, "a").p is None
     assert report.verdict == "unclear"
     assert with_flags(report.notes[0]) == (
-        "3 and 3 repetitions cannot tell: 20 orders, none rarer than 5 %; "
+        "3 and 3 repetitions cannot tell: 20 orders, none rarer than 5%; "
         "at least 5 repetitions of each side are needed (or --assume-noise 1%)"
     )
     assert gate(left, right, alpha=0.05).verdict == "slower", "one in 20 is enough"
@@ -283,7 +289,7 @@ def test_an_assumed_noise_by_hand() -> None:
     assert {row.path: row.verdict for row in report.rows} == {"a": "slower", "b": "unclear", "c": "unclear"}
     reach = (-NormalDist().inv_cdf(0.005 / 3) + NormalDist().inv_cdf(0.95)) * 0.01 * sqrt(2)
     assert row_of(report, "c").detectable == pytest.approx(exp(reach) - 1)
-    assert "1 % was assumed and not measured" in report.notes[0]
+    assert "1% was assumed and not measured" in report.notes[0]
 
 
 def test_an_assumed_noise_is_not_used_where_it_can_be_measured() -> None:
@@ -352,8 +358,8 @@ def test_the_whole_program_is_tested_where_every_function_has_another_name() -> 
 
 
 def test_the_whole_program_is_a_row_where_no_function_alone_is_slower() -> None:
-    """Thirty functions that scatter by 3 % grow by 2 % each: none of them can be told. Their sum, which reads 2.3 %,
-    can: that is 3 % but for its error."""
+    """Thirty functions that scatter by 3% grow by 2% each: none of them can be told. Their sum, which reads 2.3%,
+    can: that is 3% but for its error."""
     y = noisy(1, 30, 20, s=0.03)
     y[:, 10:] += 0.015
     small = decided(y, 10).whole

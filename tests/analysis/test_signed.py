@@ -22,7 +22,7 @@ from callgrove.model.table import Column, Table
 from callgrove.render.facts import facts_of
 from callgrove.render.text_formats import Signed
 from callgrove.render.text_table import Look, text_table
-from callgrove.render.units import percent, signed_bar
+from callgrove.render.units import draw_signed_bar, percent
 from tests.analysis.trees import costly_trees
 
 
@@ -108,7 +108,7 @@ def test_a_difference_is_told_as_one() -> None:
     assert (seen.name, seen.exclusive, seen.total, seen.gain, seen.loss) == ("solve", -3.0, -2.5, 0.5, -3.0)
     assert seen.percent == pytest.approx(-100 * 3.0 / 3.5)
     told = dict(facts_of(overview(made)))["changed"]
-    assert told == "solve: -3 s (85.7 % of all changes of time, 500 ms more and 3 s less)"
+    assert told == "solve: -3 s (85.7% of all changes of time, 500 ms more and 3 s less)"
 
 
 def test_changes_have_two_colours_and_a_sign_without_any() -> None:
@@ -117,5 +117,5 @@ def test_changes_have_two_colours_and_a_sign_without_any() -> None:
     colours = [re.findall(r"\x1b\[(\d+)m", line) for line in lines]
     assert colours == [["32", "0"], ["31", "0"]]
     assert "\x1b" not in "".join(text_table([table], Look(colour=False)))
-    assert [signed_bar(share, 2) for share in (-1.0, 0.5, 0.0)] == ["-██", "+█ ", "   "]
+    assert [draw_signed_bar(share, 2) for share in (-1.0, 0.5, 0.0)] == ["-██", "+█ ", "   "]
     assert [percent(share) for share in (-0.5, -0.0001, 0.0001, 0.0)] == ["-50.0%", "-<0.1%", "<0.1%", "0.0%"]

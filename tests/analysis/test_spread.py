@@ -253,7 +253,7 @@ def test_gpu_streams_are_no_threads() -> None:
     assert names == {"rank": ("rank 0",), "thread": ("rank 0 thread 0",), "gpu": ("rank 0 gpu 0",)}
     table = STREAMS.imbalance(over="gpu")
     check(row_of(table, name="main"), {"sum": 5.0, "n": 1})
-    assert "left out: 1 sec in 1 profile without a gpu (16.7 % of all)" in table.notes
+    assert "left out: 1 sec in 1 profile without a gpu (16.7% of all)" in table.notes
     assert STREAMS.imbalance(over="device")["sum"] == [5.0], "the other word for it"
 
 

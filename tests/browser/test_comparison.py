@@ -72,7 +72,7 @@ def names_along(page: Page, level: int, middles: list[float]) -> list[str]:
 def test_the_overview_says_what_the_change_comes_to(small: Page, screenshot: Screenshot) -> None:
     screenshot(small, "comparison-overview")
     sentence = small.locator(".sentence").inner_text().replace("\u00a0", " ")
-    assert sentence.startswith("after is 33 % slower")
+    assert sentence.startswith("after is 33% slower")
     tiles = [text.split("\n") for text in small.locator(".tile").all_inner_texts()]
     assert tiles == [
         ["12 s", "before: time"],
@@ -141,7 +141,7 @@ def test_two_colours_say_which_side_has_more(small: Page) -> None:
     assert colours[0][0] > colours[0][2], "orange: solve takes longer"
     assert colours[1][2] > colours[1][0], "blue: write takes less"
     legend = shown_panel(small).locator(".legend").inner_text()
-    for text in ("only in before", "only in after", "more in after", "less in after", "the same within 1 %"):
+    for text in ("only in before", "only in after", "more in after", "less in after", "the same within 1%"):
         assert text in legend
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import FloatRect, Locator, Page, Route, expect
 
+from bench.gpu_databases import GpuShape, make_gpu_database
 from callgrove.analysis.timeline.statistics import Question, measure
 from callgrove.cli.main import main
 from callgrove.examples import example, gpu_example
@@ -18,9 +19,9 @@ from callgrove.model.traces.events import Window
 from tests.browser.conftest import OpenView, Screenshot
 from tests.browser.made import EVIL, counted, slow_spans, spans_of
 from tests.browser.reading import downloaded, open_tab, shown_panel, tooltip, wait_for_picture
-from tests.viewer.serving import made_input
+from tests.viewer.serving import made_input, path_input
 
-GUTTER, AXIS = 168, 26
+GUTTER, AXIS = 200, 26
 
 
 def drawn(page: Page) -> Locator:
@@ -399,3 +400,11 @@ def test_script_in_names_stays_text(open_view: OpenView) -> None:
     drag(page, canvas, 0.1, 0.9)
     expect(page.get_by_label("Range", exact=True).first.locator(".row").first).to_contain_text("onerror")
     assert page.locator("img").count() == 0
+
+
+def test_rows_of_streams_differ_in_what_is_shown_of_their_names(open_view: OpenView, tmp_path: Path) -> None:
+    page = open_view(path_input(make_gpu_database(tmp_path / "gpu.db", GpuShape(n_events=20000))))
+    drawn(page)
+    saved = downloaded(page, shown_panel(page).get_by_role("button", name="SVG"), tmp_path).read_text("utf-8")
+    assert "gpu 0 Stream 0 lane 1<" in saved
+    assert "gpu 1 Stream 3 lane 1<" in saved

@@ -238,7 +238,12 @@ NAMELESS = """() => [...document.querySelectorAll('button, input, select, textar
     .map((one) => one.outerHTML.slice(0, 120))"""
 
 
-@pytest.mark.parametrize("size", [(1280, 720), (1920, 1080)])
+CUT = """() => [...document.querySelectorAll('.top > *, .tabbar > *, .lookbar > *, .toolbar > *, .panes > *')]
+    .filter((one) => one.checkVisibility() && one.getBoundingClientRect().right > innerWidth)
+    .map((one) => one.outerHTML.slice(0, 120))"""
+
+
+@pytest.mark.parametrize("size", [(800, 600), (1280, 720), (1920, 1080)])
 def test_everything_has_a_name_and_fits(open_view: OpenView, size: tuple[int, int]) -> None:
     width, height = size
     page = open_view(made_input(example()), made_input(example()), size={"width": width, "height": height})
@@ -248,6 +253,7 @@ def test_everything_has_a_name_and_fits(open_view: OpenView, size: tuple[int, in
         expect(shown_panel(page).locator("canvas, .table, .card, table").first).to_be_visible()
         assert page.evaluate(NAMELESS) == []
         assert page.evaluate("() => document.documentElement.scrollWidth - innerWidth") <= 0, tab
+        assert page.evaluate(CUT) == [], tab
 
 
 # -- notebooks ---------------------------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from callgrove.viewer.report import Input, report
 from tests.browser.conftest import OpenPage, Screenshot
 from tests.browser.reading import open_tab, picked, shown_panel, tooltip
 
-GUTTER, AXIS = 168, 26  # pixels of the picture beside and above the rows
+GUTTER, AXIS = 200, 26  # pixels of the picture beside and above the rows
 CALLS = {"main": "", "init": "main", "compute": "main", "gemm": "compute", "exchange": "main", "pack": "exchange"}
 CALLS |= {"MPI_Waitall": "exchange", "progress": "MPI_Waitall"}
 PERIOD_NS = 1_000_000

@@ -27,7 +27,7 @@ from tests.browser.genuine import genuine_page
 from tests.browser.made import EVIL, spans_of
 from tests.browser.reading import downloaded, open_tab, shown_panel, tooltip, wait_for_picture
 
-GUTTER, AXIS = 168, 26  # pixels of the picture beside and above the rows
+GUTTER, AXIS = 200, 26  # pixels of the picture beside and above the rows
 
 
 def page_of(tmp_path: Path, experiment: Experiment, limits: Limits | None = None) -> Path:

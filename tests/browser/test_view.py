@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
@@ -230,6 +231,21 @@ def test_a_composed_unit_is_written_alike_everywhere(open_view: OpenView, tmp_pa
     expect(cell).to_have_text(re.compile(r"^1\.1428e-07 sec/occ$"))
     for place in (cell, page.get_by_title("Show long")):
         assert place.evaluate("one => one.scrollWidth <= one.clientWidth"), "nothing is cut off"
+
+
+def test_long_labels_of_an_axis_have_room(open_view: OpenView, tmp_path: Path) -> None:
+    page = open_view(path_input(r1().write(tmp_path / "r1.cubex")))
+    typed(page, "Define", "long = time / visits / 7.0001e6")
+    open_tab(page, "Explore")
+    page.get_by_title("Show long").click()
+    expect(shown_panel(page).locator(".metric.chosen span")).to_have_text(re.compile("sec/occ$"))
+    saved = downloaded(page, page.get_by_label("System").get_by_role("button", name="SVG"), tmp_path)
+    labels = [
+        one for one in ET.parse(saved).iter() if one.get("text-anchor") == "end" and "sec/occ" in (one.text or "")
+    ]
+    assert len(labels) == 3
+    for label in labels:
+        assert float(label.get("x", "0")) > 4.5 * len(label.text or "")  # letters of 11 pixels are wider than that
 
 
 def test_a_search_opens_the_way_to_what_it_finds(open_view: OpenView) -> None:

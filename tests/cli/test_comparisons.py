@@ -33,7 +33,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_sentences_are_said_beside_data(here: Path, capsys: Capture) -> None:
     for format_ in ("json", "csv", "markdown", "table"):
         told = notes(capsys, "diff", "t.cubex", "slow.cubex", "--format", format_)
-        assert "slow.cubex is 6.6 % slower: main/solve/kernel 30 s more, solve/MPI_Allreduce 16 s less, " in told
+        assert "slow.cubex is 6.6% slower: main/solve/kernel 30 s more, solve/MPI_Allreduce 16 s less, " in told
     out = run(capsys, "diff", "t.cubex", "slow.cubex", "--format", "json")
     assert json.loads(out)[0]["difference"] == -30
 

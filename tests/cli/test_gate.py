@@ -67,7 +67,7 @@ def test_a_slower_function_has_an_exit_code_of_its_own(capsys: Capture, runs: Ca
     left, right = runs("left", 6, 1), runs("slow", 6, 2, kernel=1.2)
     code, out, err = asked(capsys, left, right, *FAIL)
     assert code == 5
-    assert re.search(r"slower +12\.0 s +14\.4 s +\+\d+\.\d % +0\.0011 .* 6\+6 +kernel", out)
+    assert re.search(r"slower +12\.0 s +14\.4 s +\+\d+\.\d% +0\.0011 .* 6\+6 +kernel", out)
     assert "slower: kernel +" in err
     assert "6 and 6 repetitions: changes above" in err
     assert asked(capsys, left, right)[0] == 0, "nothing fails unless it is told when"
@@ -82,8 +82,8 @@ def test_no_change_and_no_decision(capsys: Capture, runs: Callable[..., list[str
     assert asked(capsys, *noisy, *FAIL)[0] == 0
     code, _, err = asked(capsys, *noisy, *FAIL, "--strict")
     assert code == 4
-    assert err.splitlines()[-1] == "callgrove: these repetitions do not decide about 3 %"
-    assert re.search(r"3 rows are too noisy for 3 %: kernel \(needs \d+ repetitions\)", err)
+    assert err.splitlines()[-1] == "callgrove: these repetitions do not decide about 3%"
+    assert re.search(r"3 rows are too noisy for 3%: kernel \(needs \d+ repetitions\)", err)
     assert asked(capsys, *noisy, "--fail-above", "300%", "--strict")[0] == 0
 
 
@@ -92,11 +92,11 @@ def test_too_few_repetitions(capsys: Capture, runs: Callable[..., list[str]]) ->
     code, out, err = asked(capsys, left, right, *FAIL, "--format", "json")
     rows: list[dict[str, Any]] = json.loads(out)
     assert (code, {row["verdict"] for row in rows}, {row["p"] for row in rows}) == (0, {"unclear"}, {None})
-    assert "3 and 3 repetitions cannot tell: 20 orders, none rarer than 5 %; at least 5 repetitions" in err
+    assert "3 and 3 repetitions cannot tell: 20 orders, none rarer than 5%; at least 5 repetitions" in err
     assert asked(capsys, left, right, *FAIL, "--strict")[0] == 4
     code, _, err = asked(capsys, left, right, *FAIL, "--assume-noise", "1%")
     assert code == 5
-    assert "a noise of 1 % was assumed and not measured" in err
+    assert "a noise of 1% was assumed and not measured" in err
 
 
 def test_one_run_of_each_side(capsys: Capture, runs: Callable[..., list[str]]) -> None:
@@ -142,8 +142,8 @@ def test_numbers_in_data_are_not_rounded(capsys: Capture, runs: Callable[..., li
         (["L", "R", "--assume-noise", "3%"], "--assume-noise needs repetitions"),
         (["L", "R", "--format", "junit"], "--format junit needs repetitions"),
         (["L", "R", "--by", "function"], "--by function needs --left and --right"),
-        ([], "name a PATH, or repetitions"),
-        (["--left", "L", "--right", "R", "--fail-above", "3"], "'3' would be 300 %; say 3% if that is meant"),
+        ([], "PATH is missing, or repetitions"),
+        (["--left", "L", "--right", "R", "--fail-above", "3"], "'3' would be 300%; say 3% if that is meant"),
         (["--left", "L", "--right", "R", "--fail-above=-3%"], "'-3%' is not a share"),
         (["--left", "L", "--right", "R", "--fail-above", "nan"], "'nan' is not a share"),
         (["--left", "L", "--right", "R", "--fail-above", "x%"], "'x%' is not a share"),
@@ -171,7 +171,7 @@ def test_paths_beside_the_sides_are_refused(capsys: Capture, runs: Callable[...,
     assert "is an input" in said(capsys, "diff", "--left", *left, "--right", *right, "-o", right[2], code=2)
 
 
-@pytest.mark.parametrize(("text", "value"), [("3%", 0.03), ("0.03", 0.03), ("0.5 %", 0.005), ("120%", 1.2), ("1", 1.0)])
+@pytest.mark.parametrize(("text", "value"), [("3%", 0.03), ("0.03", 0.03), ("0.5%", 0.005), ("120%", 1.2), ("1", 1.0)])
 def test_shares(text: str, value: float) -> None:
     assert share(text) == pytest.approx(value)
 
@@ -239,7 +239,7 @@ def test_junit(capsys: Capture, runs: Callable[..., list[str]]) -> None:
     assert (suite.get("errors"), suite.get("skipped")) == ("0", "0")
     failure = suite.find("testcase[@name='kernel']/failure")
     assert failure is not None
-    assert re.fullmatch(r"kernel: 12\.0 s -> 14\.4 s \(\+\d+\.\d %, p 0\.0011\)", failure.get("message", ""))
+    assert re.fullmatch(r"kernel: 12\.0 s -> 14\.4 s \(\+\d+\.\d%, p 0\.0011\)", failure.get("message", ""))
 
 
 # What the schema that Jenkins and GitLab read allows: attributes by element, and what may be inside.
@@ -310,7 +310,7 @@ def test_output_by_the_ending_of_a_file(capsys: Capture, runs: Callable[..., lis
     target = tmp_path / "gate.md"
     code, out, err = asked(capsys, runs("left", 6, 1), runs("same", 6, 3), *FAIL, "-o", str(target))
     assert (code, out) == (0, "")
-    assert "not slower: a change of 3 % would have been seen in all 3 rows" in err
+    assert "not slower: a change of 3% would have been seen in all 3 rows" in err
     assert target.read_text("utf-8").startswith("## time: not slower\n")
 
 

@@ -74,7 +74,7 @@ def test_options_and_paths_in_any_order(capsys: pytest.CaptureFixture[str]) -> N
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("top",), "the following arguments are required: PATH; see 'callgrove top --help'"),
+        (("top",), "PATH is missing; see 'callgrove top --help'"),
         (
             ("top", "a", "--limt", "3"),
             "unknown argument '--limt' (did you mean '--limit'?); see 'callgrove top --help'",

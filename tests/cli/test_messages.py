@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from shutil import copytree
+from tempfile import TemporaryDirectory
 
 import pytest
 
 from callgrove.cli import output as viewing
 from callgrove.cli.main import main
+from callgrove.errors import count_of
 from callgrove.examples import example
 from callgrove.formats.interface import WriteOptions
 from callgrove.formats.registry import writer_of
@@ -19,6 +21,7 @@ from callgrove.render.text_table import Look, shorten
 from callgrove.render.units import si
 from tests.formats.cube.raw_cubes import r1
 from tests.formats.samples import CORPUS
+from tests.permissions import as_nobody
 
 DATABASE = CORPUS / "hpctoolkit" / "release" / "pth4.d"
 Capture = pytest.CaptureFixture[str]
@@ -121,3 +124,62 @@ def test_convert_never_replaces_its_input(capsys: Capture, tmp_path: Path) -> No
 def test_choices_of_values_are_refused_for_other_tables(words: list[str], capsys: Capture) -> None:
     assert main(["export", "anything", *words]) == 2
     assert "choose values" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("n", "words", "text"),
+    [
+        (1, ("row",), "1 row"),
+        (0, ("entry",), "0 entries"),
+        (1200, ("value is", "values are"), "1,200 values are"),
+        (1, ("value is", "values are"), "1 value is"),
+        (1, ("series", "series"), "1 series"),
+    ],
+)
+def test_a_number_has_its_noun(n: int, words: tuple[str, ...], text: str) -> None:
+    assert count_of(n, *words) == text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("info",), "PATH is missing; see 'callgrove --help'"),
+        (("convert", "run.d"), "needs one input or more and an OUT, found run.d"),
+        (("convert", "run.d", "--force"), "needs one input or more and an OUT, found run.d"),
+        (("why", "run.d"), "two inputs are compared, before and after, and 1 is named"),
+        (("top", "run.d", "--run", "3"), "run.d: there is no run 3; there is 1 run: 0 "),
+        (("tree", "run.d", "--depth", "3"), "unknown argument '--depth'; see 'callgrove tree --help'"),
+        (("watch", "nowhere"), "nowhere: no such folder"),
+        (("watch", "run.d/meta.db"), "run.d/meta.db: is no folder; name the one that the job writes to"),
+        (("dump", "run.d", "--section", "nosuch"), "run.d: no section has 'nosuch' in its name; there are header, "),
+    ],
+)
+def test_wrong_calls_are_answered_with_what_to_do(
+    arguments: tuple[str, ...], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    copytree(DATABASE, tmp_path / "run.d")
+    monkeypatch.chdir(tmp_path)
+    assert main(list(arguments)) in (2, 3)
+    assert capsys.readouterr().err.startswith(f"callgrove: {said}")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["run.d"]
+    assert (tmp_path / "run.d" / "meta.db").is_file()
+
+
+def test_a_folder_whose_files_may_not_be_read_says_so(capsys: Capture) -> None:
+    with TemporaryDirectory() as folder:  # the folders above pytest's are closed to others
+        for name in ("a.txt", "b.db"):
+            (Path(folder) / name).write_text("some notes")
+        (Path(folder) / "b.db").chmod(0)
+        Path(folder).chmod(0o755)
+        with as_nobody():
+            assert main(["info", folder]) == 3
+    assert "in this folder: it holds a.txt, b.db; you may not read b.db; see" in capsys.readouterr().err
+
+
+def test_the_end_of_a_hot_path_is_named_as_in_the_table(tmp_path: Path, capsys: Capture) -> None:
+    example().write(tmp_path / "run.d")
+    capsys.readouterr()
+    assert main(["hot", str(tmp_path / "run.d")]) == 0
+    out, err = capsys.readouterr()
+    last = out.rstrip().splitlines()[-1].split("  ")
+    assert f"no call of {next(word for word in last if word)} has 50%" in err

@@ -76,7 +76,7 @@ def test_check_and_dump(tmp_path: Path, capsys: Capture) -> None:
 
 def test_strict(tmp_path: Path, capsys: Capture) -> None:
     (tmp_path / "x").write_text("PARAMETER p\nPOINTS 1 2\nREGION f\nDATA 1\n")
-    assert "1 of 1 series lack" in _stderr(capsys, "export", tmp_path / "x", "--table", "series")
+    assert "1 of 1 series lacks" in _stderr(capsys, "export", tmp_path / "x", "--table", "series")
     assert "--strict refuses" in said(capsys, "export", tmp_path / "x", "--table", "series", "--strict", code=3)
 
 
@@ -134,7 +134,7 @@ def test_inclusive_values(runs: Path, capsys: Capture) -> None:
 
 
 def test_wrong_usage(runs: Path, capsys: Capture) -> None:
-    assert "name a PATH" in said(capsys, "export", "--table", "series", code=2)
+    assert "PATH is missing" in said(capsys, "export", "--table", "series", code=2)
     assert "not both" in said(capsys, "export", runs, "--point", "p=1", runs, "--table", "series", code=2)
     assert "is no point" in said(capsys, "export", "--point", "p", runs, "--table", "series", code=2)
     both = ("--point", "p=1", runs / "app.p4.r1")

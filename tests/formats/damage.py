@@ -245,7 +245,7 @@ VERBS = (
 )
 
 
-NO_COST = ("no metric", "none they could be computed from", "is a derived metric")
+NO_COST = ("no metric", "nor any to compute them from", "is a derived metric")
 COSTS = ("top", "tree", "hot")
 
 

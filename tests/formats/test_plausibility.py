@@ -64,7 +64,7 @@ def test_sound_experiments_are_plausible(make: Any) -> None:
         (first(1e-200), "have a size that nothing measured has"),
         (first(1e9), "times larger than all others together"),
         (first(-1.0), "are negative"),
-        (first(1e-9), "contexts cost less than what they contain"),
+        (first(1e-9), "1 context costs less than what it contains"),
     ],
 )
 def test_strange_values(change: Any, words: str) -> None:
@@ -113,7 +113,7 @@ def test_bytes_that_are_not_text_are_told(tmp_path: Path) -> None:
 
 
 def repeated(*odd: list[float], usual: float = 1.0) -> Study:
-    """Twelve measurements of three repetitions that scatter by 1 %, and odd ones."""
+    """Twelve measurements of three repetitions that scatter by 1%, and odd ones."""
     cells = [*([[x * usual, 1.01 * x * usual, 0.99 * x * usual] for x in range(1, 13)]), *odd]
     points = [(x,) for x in range(len(cells))]
     return Study.from_values(["p"], points, [("main", "time", point, cell) for point, cell in enumerate(cells)])

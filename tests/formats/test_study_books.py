@@ -85,7 +85,7 @@ def test_statistics_without_values_are_written_whole(to: str) -> None:
     study = Study.from_statistics(["p"], [[1], [2], [3]], [("f", "t", k, one) for k, one in enumerate(known)])
     report = write(study, to)
     assert report.unexplained == []
-    said = "1 measurements without values and a mean: they are written as NaN"
+    said = "1 measurement without values and a mean, written as NaN"
     assert (said in report.losses) == (to in PLAIN)
 
 
@@ -149,11 +149,11 @@ def test_any_study_is_written_whole(to: str, data: st.DataObject) -> None:
 # -- what is left out is said ------------------------------------------------------------------------------------------
 
 LEFT_OUT = {
-    "extrap-json": {"1 points at which nothing was measured"},
-    "extrap-json-old": {"1 series that were measured nowhere"},
-    "extrap-jsonl": {"1 series that were measured nowhere", "1 points at which nothing was measured"},
-    "extrap-talpas": {"1 series that were measured nowhere", "1 points at which nothing was measured"},
-    "extrap-experiment": {"1 points at which nothing was measured"},
+    "extrap-json": {"1 point at which nothing was measured"},
+    "extrap-json-old": {"1 series that was measured nowhere"},
+    "extrap-jsonl": {"1 series that was measured nowhere", "1 point at which nothing was measured"},
+    "extrap-talpas": {"1 series that was measured nowhere", "1 point at which nothing was measured"},
+    "extrap-experiment": {"1 point at which nothing was measured"},
     "callgrove": set(),
 }
 
@@ -167,8 +167,8 @@ def test_what_was_measured_nowhere_is_kept_or_said(to: str, tmp_path: Path) -> N
     callgrove.write(study, tmp_path / "out", to)
     again = open_path(tmp_path / "out")
     assert isinstance(again, Study)
-    assert len(again) == 3 - ("1 series that were measured nowhere" in report.losses)
-    assert again.n_points == 3 - ("1 points at which nothing was measured" in report.losses)
+    assert len(again) == 3 - ("1 series that was measured nowhere" in report.losses)
+    assert again.n_points == 3 - ("1 point at which nothing was measured" in report.losses)
 
 
 @pytest.mark.parametrize("to", [*PLAIN, "extrap-experiment"])
@@ -181,7 +181,7 @@ def test_statistics_that_values_contradict_are_said() -> None:
     builder.add_values("f", "t", builder.point([1]), [1.0, 3.0])
     builder.add_statistics("f", "t", 0, Statistics(2.0, 2.5, 1.0, 3.0, 1.0, 2))
     study = builder.build()
-    text = "stored statistics of 1 measurements, which are not those of their raw values"
+    text = "stored statistics of 1 measurement, which are not those of the raw values"
     for to in WRITERS:
         assert (text in write(study, to).losses) == (to in PLAIN), to
     builder = StudyBuilder(["p"])
@@ -194,7 +194,7 @@ def test_models_that_share_a_series_are_said() -> None:
     study = plain_study()
     twice = replace(study, models=(StoredModel("main", "time", "1", 1.0), StoredModel("main", "time", "2", 2.0)))
     report = write(twice, "extrap-experiment")
-    assert (report.losses, report.unexplained) == (["1 models of series that have another one in the same set"], [])
+    assert (report.losses, report.unexplained) == (["1 model of series that have another one in the same set"], [])
 
 
 @pytest.mark.parametrize("to", ["extrap-json", "extrap-jsonl", "extrap-talpas"])

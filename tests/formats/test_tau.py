@@ -162,7 +162,7 @@ def test_throttled_functions_and_parameters(tmp_path: Path) -> None:
     regions = experiment.contexts.regions
     assert (regions.files.paths, regions.line[0]) == (("/a/f.c",), 3)
     notes = " ".join(str(warning.text) for warning in experiment.warnings)
-    assert "1 functions were throttled" in notes
+    assert "1 function was throttled" in notes
     assert "1 entries for values of parameters" in notes
     assert experiment.damage == ()
 

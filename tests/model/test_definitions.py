@@ -18,11 +18,11 @@ from callgrove.model.definitions import (
     Names,
     UserFormula,
     define,
-    defined_name,
+    find_defined_name,
     read_formula,
     with_metric,
 )
-from callgrove.model.derived import STATISTICS, Unavailable, When, derived_metric
+from callgrove.model.derived import STATISTICS, Unavailable, When, derive_metric
 from callgrove.model.formulas import (
     MAX_NESTING,
     MAX_TEXT,
@@ -258,7 +258,7 @@ def test_a_label_is_the_unit() -> None:
 )
 def test_errors_point_at_the_character(text: str, message: str) -> None:
     with pytest.raises(DefinitionError) as error:
-        define(METRICS, text, [defined_name(text)])
+        define(METRICS, text, [find_defined_name(text)])
     assert str(error.value).startswith(message)
     assert str(pickle.loads(pickle.dumps(error.value))) == str(error.value)
     assert error.value.exit_code == 2
@@ -290,7 +290,7 @@ def test_metrics_may_use_earlier_ones_only() -> None:
 
 
 def test_formulas_that_nothing_evaluates_are_no_operands() -> None:
-    broken = derived_metric("bad", Unavailable("?", When.AFTER, "line 1: no such thing"), METRICS[0], adds_up=False)
+    broken = derive_metric("bad", Unavailable("?", When.AFTER, "line 1: no such thing"), METRICS[0], adds_up=False)
     metrics = replace(METRICS, rows=(*METRICS.rows, broken))
     with pytest.raises(NotEvaluated, match=r"bad is a derived metric \(postderived\): line 1: no such thing: \?"):
         define(metrics, "a = bad + 1")

@@ -21,7 +21,7 @@ from callgrove.model import derived
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.contexts import ContextKind, Relation
 from callgrove.model.definitions import UserFormula, with_metric
-from callgrove.model.derived import ProfileCells, TotalCells, Unavailable, When, derived_metric, over_batches
+from callgrove.model.derived import ProfileCells, TotalCells, Unavailable, When, derive_metric, over_batches
 from callgrove.model.experiment import Experiment
 from callgrove.model.formulas import Call, Expression, Number, Operand, OverProfiles, Total, fold, render
 from callgrove.model.metrics import Aggregation, Metric, Scope
@@ -411,7 +411,7 @@ def test_a_summary_without_profiles_has_none_of_each() -> None:
 
 def test_what_cannot_be_evaluated_says_why_wherever_it_is_asked_for() -> None:
     experiment = r1()
-    broken = derived_metric("bad", Unavailable("a ~ b", When.EACH, "line 1, column 3: no '~'"), SUM, adds_up=False)
+    broken = derive_metric("bad", Unavailable("a ~ b", When.EACH, "line 1, column 3: no '~'"), SUM, adds_up=False)
     metrics = type(experiment.metrics)((*experiment.metrics.rows, broken))
     made = replace(experiment, metrics=metrics, values=replace(experiment.values, metrics=metrics))
     assert made.metrics.unavailable == ("bad",)

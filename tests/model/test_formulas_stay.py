@@ -10,7 +10,7 @@ import pytest
 import callgrove
 from callgrove import Scope
 from callgrove.errors import NotEvaluated
-from callgrove.model.derived import derived_blocks, mark_orphans
+from callgrove.model.derived import derive_blocks, mark_orphans
 from callgrove.model.experiment import Experiment
 from callgrove.model.materialised import is_storable, materialise
 from tests.formats.cube.raw_cubes import R1_TIME, R1_TREE, R1_VISITS, Cube, RawMetric
@@ -124,7 +124,7 @@ def test_values_of_one_profile_know_of_all_profiles(tmp_path: Path) -> None:
     whole = made(tmp_path / "r1.cubex").with_metric("most = each(time / profiles.max(time))")
     row = whole.metrics.quantities.index("most")
     every = whole.profiles.measured
-    alone = [next(derived_blocks(whole.values, np.array([p]), np.array([row]), every)).matrix for p in every.tolist()]
+    alone = [next(derive_blocks(whole.values, np.array([p]), np.array([row]), every)).matrix for p in every.tolist()]
     np.testing.assert_array_equal(np.concatenate(alone, axis=1), whole.matrix("most", Scope.EXCLUSIVE))
     stored = materialise(whole, {"most"})
     np.testing.assert_array_equal(stored.values.profile(1).value, stored.values.profile(1).value)

@@ -77,7 +77,7 @@ def test_there_is_no_interval_where_none_is_known() -> None:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("generator", [1, 2])
 def test_intervals_cover_the_true_curve(generator: int, kind: str) -> None:
-    """About 92 % of them do in larger simulations (`bench trust`), which 150 series cannot tell that exactly."""
+    """About 92% of them do in larger simulations (`bench trust`), which 150 series cannot tell that exactly."""
     rng = np.random.default_rng(71)
     at = np.array([128.0, 1024.0])
     covered = []
@@ -121,7 +121,7 @@ def test_series_of_few_repetitions_say_nothing_of_the_noise_of_others() -> None:
     assert pooled.n_series.tolist() == [0]
     pooled.add(known(1.0, 4), np.zeros(8, np.int64))
     assert pooled.n_series.tolist() == [8]
-    assert pooled.means() == pytest.approx([np.sqrt(4 / 3)])  # 1 % and 1 % below the mean, of 4 repetitions
+    assert pooled.means() == pytest.approx([np.sqrt(4 / 3)])  # 1% and 1% below the mean, of 4 repetitions
 
 
 def test_the_errors_of_two_parameters_are_those_of_the_function() -> None:

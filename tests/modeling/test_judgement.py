@@ -25,7 +25,7 @@ AT = np.array([256.0])
 
 @pytest.mark.parametrize("noise", [0.01, 0.05, 0.2])
 def test_what_is_called_good_predicts_well(noise: float) -> None:
-    """At four times the largest scale 95 % are within 20 %, on seeds that the rule was not set on."""
+    """At four times the largest scale 95% are within 20%, on seeds that the rule was not set on."""
     rng = np.random.default_rng(2718)
     good, right = 0, 0
     for generator in (1, 2):
@@ -40,8 +40,8 @@ def test_what_is_called_good_predicts_well(noise: float) -> None:
 
 
 def test_what_is_called_good_without_repetitions_predicts_well() -> None:
-    """Of series of five points that were called good without this rule, 83 % were right at 20 % noise; now
-    98 % of 149 are (docs/modeling.md), which a dozen shows less exactly."""
+    """Of series of five points that were called good without this rule, 83% were right at 20% noise; now
+    98% of 149 are (docs/modeling.md), which a dozen shows less exactly."""
     rng = np.random.default_rng(2719)
     good, right = 0, 0
     for generator in (1, 2):
@@ -66,7 +66,7 @@ def test_a_series_that_was_never_measured_has_no_model() -> None:
 
 
 def test_a_close_fit_may_be_luck_without_repetitions() -> None:
-    values = [10.1, 10.0, 9.7, 10.2, 9.9]  # a constant, but steep terms may hide in 1.5 %
+    values = [10.1, 10.0, 9.7, 10.2, 9.9]  # a constant, but steep terms may hide in 1.5%
     assert judge(model_study(study_of(values)), AT).text(0) == "fair: 5 points without repetitions may fit by luck"
     repeated = [[value * e for e in (0.99, 1.0, 1.01)] for value in (10.02, 10.0, 9.99, 10.01, 10.0)]
     assert judge(model_study(study_of(repeated)), AT).trust[0] == Trust.GOOD
@@ -186,7 +186,7 @@ def test_reasons(values: list[float | None], word: str, reason: str) -> None:
 
 
 def test_two_values_say_nothing_of_a_third() -> None:
-    """Of simulated series at two points, half of the predictions at four times the scale missed by more than 20 %."""
+    """Of simulated series at two points, half of the predictions at four times the scale missed by more than 20%."""
     two = model_study(study_of([[1.0, 1.1], [2.0, 2.1]]))
     assert judge(two, AT).text(0) == "poor: fewer than 3 values to go beyond: any function fits them"
     assert judge(two, np.array([6.0])).text(0) == "fair: only 2 points"

@@ -10,7 +10,7 @@ from callgrove.errors import UsageError
 from callgrove.model.study.series import Study
 from callgrove.modeling.fitting import model_study
 from callgrove.modeling.prediction import target_of
-from callgrove.modeling.ranking import RANKINGS, find_crossings, rank, ranked_curves, tell_apart, whole_run
+from callgrove.modeling.ranking import RANKINGS, find_crossings, make_ranked_curves, rank, tell_apart, whole_run
 from tests.modeling.series import X
 
 COSTS: dict[str, Callable[[float], float]] = {
@@ -68,7 +68,7 @@ def test_the_whole_run_and_its_curves() -> None:
     assert metric == "time"
     assert base == pytest.approx(40 + 0.04 + 3, rel=1e-3)
     assert at == pytest.approx(40 + 2.56 + 17, rel=1e-3)
-    curves = ranked_curves(models, [0, 1], target.at)
+    curves = make_ranked_curves(models, [0, 1], target.at)
     assert [curve.label for curve in curves.curves] == ["solve", "MPI_Allreduce"]
 
 

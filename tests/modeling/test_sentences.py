@@ -48,7 +48,7 @@ def test_what_grows_is_named_with_what_it_will_be(study: Path) -> None:
     assert isclose(growing[0].number.value, 0.5 * FAR, rel_tol=1e-6)
     assert isclose(growing[0].weight, (0.5 * FAR - 0.5 * 4) / total, rel_tol=1e-6)
     text = str(explanation)
-    assert "gather will not scale: it grows with O(p), from 2.00 at p = 4 to 128 (64 times), 88 % of all" in text
+    assert "gather will not scale: it grows with O(p), from 2.00 at p = 4 to 128 (64 times), 88% of all" in text
 
 
 def test_where_costs_cross_is_said(study: Path) -> None:
@@ -136,4 +136,4 @@ def test_reports_have_the_same_sentences(study: Path) -> None:
 def test_no_total_is_said_where_no_model_says_any(tmp_path: Path) -> None:
     infinite = cg.open(write_study(tmp_path, {"main": lambda p: float("inf")}))
     first = str(infinite.explain()).splitlines()[0]
-    assert first == f"No model of time is to be trusted at p = {FAR}, so nothing is said about its total."
+    assert first == f"No model of time can be trusted at p = {FAR}, so nothing is said about its total."

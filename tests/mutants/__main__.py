@@ -89,7 +89,7 @@ def _print_table(counts: Counter[tuple[str, str]]) -> None:
     _say("|---" * (len(OUTCOMES) + 2) + "|")
     for part in (*sorted({part for part, _ in counts}), "all"):
         n = [sum(n for (name, end), n in counts.items() if end == one and part in (name, "all")) for one in OUTCOMES]
-        score = f"{100 * sum(n[:2]) / sum(n[:3]):.0f} %" if sum(n[:3]) else "-"
+        score = f"{100 * sum(n[:2]) / sum(n[:3]):.0f}%" if sum(n[:3]) else "-"
         _say(f"| {part} | {' | '.join(map(str, n))} | {score} |")
 
 

@@ -418,7 +418,7 @@ def test_sqlite_formats_as_before() -> None:
     for text in (
         "printf('%,d|%5.2f|%-5s|%c|%%|%q|%Q|%w|%x', 1234567, 2.5, 'a', 'bc', 'it''s', 'it''s', 'a\"b', 255)",
         "printf('%n|%*d|%-*d|%.*s|%lld', 5, 1, -6, 2, 2, 'abcdef', 3000000000)",
-        "printf('%d 100000000 %', 1000000000)",
+        "printf('%d 100000000%', 1000000000)",
         "printf('%s|%s', NULL, x'61')",
         "printf(NULL)",
         "printf('%65536d', 1)",

@@ -238,7 +238,7 @@ def test_the_smallest_are_folded_first_and_the_page_says_below_which_share() -> 
     assert panel.data["tree"]["more"].tolist() == [98]
     assert inclusive_of(panel.data["tree"], 0).tolist() == [1098, 1000, 98]
     assert "98 of 100 contexts" in panel.notes[0]
-    assert f"at most {100 / 1098:.3g} %" in panel.notes[0]
+    assert f"at most {100 / 1098:.3g}%" in panel.notes[0]
 
 
 def test_many_profiles_are_grouped_and_the_page_says_so() -> None:

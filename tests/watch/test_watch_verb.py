@@ -99,7 +99,7 @@ def test_it_ends_by_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 
 def test_what_cannot_be_watched_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["watch", str(tmp_path / "nothing"), "--once"]) == 3
-    assert "is not a folder that could be watched" in capsys.readouterr().err
+    assert "nothing: no such folder" in capsys.readouterr().err
     assert main(["watch", str(tmp_path), "--every", "soon"]) == 2
     assert "not a time like 2s" in capsys.readouterr().err
 

@@ -34,7 +34,7 @@ from callgrove.errors import Parameter, UsageError, compose_text
 from callgrove.model.activities import ACTIVITIES, activities_below, find_activities
 from callgrove.model.contexts import ContextTree
 from callgrove.model.cubepl import Definition, Specification, Surroundings, compile_metrics
-from callgrove.model.derived import Cells, Derivation, When, derived_metric
+from callgrove.model.derived import Cells, Derivation, When, derive_metric
 from callgrove.model.experiment import Experiment, InputWarning, Severity
 from callgrove.model.metrics import NOT_MEASURED, Aggregation, Metric, Metrics, Scope
 
@@ -270,7 +270,7 @@ def _list_rows(
     divided, not_theirs = [], IDLE_THREADS if idle else ""
     for name in names:
         row = Metric(name, Scope.EXCLUSIVE, unit, dtype, parent=numbers[parents[name]])
-        divided.append(NewRow(derived_metric(name, ActivityTime(name, time, not_theirs, known), row, adds_up=True)))
+        divided.append(NewRow(derive_metric(name, ActivityTime(name, time, not_theirs, known), row, adds_up=True)))
     places = {"": 0, **{name: len(first) + len(names) + k for k, name in enumerate(idle)}}
     below = [
         NewRow(

@@ -97,7 +97,7 @@ class Statistics:
     def _cells(self) -> TotalCells:
         return self.cells or TotalCells(self.experiment.values, Scope.EXCLUSIVE, self.profiles)
 
-    def _derived(self, quantity: Quantity, rows: Rows) -> Floats:
+    def _compute_derived(self, quantity: Quantity, rows: Rows) -> Floats:
         """Return a derived metric of the rows; what does not add up has no value of all roots."""
         cells = RowCells(self._cells, quantity.scope, rows)
         adds_up = self.experiment.metrics.first(quantity.name).aggregation != Aggregation.NONE
@@ -105,7 +105,7 @@ class Statistics:
 
     def _sum(self, quantity: Quantity, rows: Rows) -> Floats:
         if self.experiment.is_computed(quantity.name):
-            return self._derived(quantity, rows)
+            return self._compute_derived(quantity, rows)
         way = self._recipe(quantity, rows)
         if way is None:
             return np.full(rows.n + 1, np.nan)

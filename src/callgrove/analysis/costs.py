@@ -15,7 +15,7 @@ import numpy as np
 
 from callgrove.arrays import Array, Bools, Floats, Ids, Ints, combine_upwards, depths, levels, sort_stably
 from callgrove.errors import Parameter, UsageError
-from callgrove.model.computed_values import demand_operands, measured_operands, recipe
+from callgrove.model.computed_values import demand_operands, find_operands, recipe
 from callgrove.model.contexts import ContextKind, ContextTree, Relation
 from callgrove.model.derived import ProfileCells, TotalCells, When, evaluate, over_batches, without_infinite
 from callgrove.model.experiment import Experiment
@@ -153,7 +153,7 @@ class Costs:
         """What chooses among contexts where a formula does not add up: the name and the inclusive costs of the first
         metric it is computed from that does, else of the default one."""
         metrics, n = self.experiment.metrics, self.tree.n_listed
-        operands = (metrics.first(name) for name in measured_operands(metrics, self.metric.name))
+        operands = (metrics.first(name) for name in find_operands(metrics, self.metric.name))
         additive = (row.name for row in operands if row.aggregation == Aggregation.SUM and row.composite is None)
         name = next(additive, "") or self.experiment.default_metric
         return name, np.abs(np.nan_to_num(self.cells.of(name, Scope.INCLUSIVE)[:n]))

@@ -3,11 +3,11 @@
 A metric's value contains those of its children, so that a tree of metrics divides its root as a call tree does:
 
     name              value  without_children  percent
-    time              128 s               0 s    100 %
-      execution       128 s               0 s    100 %
-        comp           86 s              86 s   67.2 %
-        mpi            42 s              16 s   32.8 %
-          p2p          26 s              26 s   20.3 %
+    time              128 s               0 s    100%
+      execution       128 s               0 s    100%
+        comp           86 s              86 s   67.2%
+        mpi            42 s              16 s   32.8%
+          p2p          26 s              26 s   20.3%
 
 Percent is of the root above, where both add up and have one unit. A formula over sums is computed once, of sums over
 the whole call tree; it has no share. A metric that nobody measured is empty, and its kind says so. What cannot be
@@ -76,7 +76,7 @@ class _Whole:
         except NotEvaluated as error:
             self.told.append(compose_text(error))
         except UsageError as error:
-            self.told.append(compose_text(f"{metric.name} has no value: ", error))
+            self.told.append(compose_text(error))
         return NO_VALUE
 
     def base(self, root: _Node) -> float:

@@ -92,7 +92,7 @@ class Question:
             self._admitted[word] = self.session.folders.admit(self.asked[word])
         return self._admitted[word]
 
-    def opened(self, word: str = "path") -> Opened:
+    def open(self, word: str = "path") -> Opened:
         return self.session.inputs.open(self.path(word), self.report)
 
     def experiment(self, word: str = "path") -> Experiment:
@@ -160,7 +160,7 @@ def answer_open(question: Question) -> Answer:
         return _list_entries(folders.roots, folders)
     path = question.path()
     try:
-        opened = question.opened()
+        opened = question.open()
     except NotRecognised:
         if not path.is_dir():
             raise
@@ -211,7 +211,7 @@ def _recognise(place: Path, folders: Folders) -> str:
 
 def answer_info(question: Question) -> Answer:
     """Say all that is known without reading values."""
-    opened = question.opened()
+    opened = question.open()
     facts = describe_study(opened) if isinstance(opened, Study) else describe_experiment(opened)
     for name in ("damage", "warnings"):
         facts[name] = [spell_parameters(one if isinstance(one, str) else one["text"]) for one in facts[name]]
@@ -291,7 +291,7 @@ def answer_imbalance(question: Question) -> Answer:
 def answer_compare(question: Question) -> Answer:
     """Show what differs between two inputs, call path by call path."""
     asked = question.asked
-    left, right = question.opened(), question.opened("other")
+    left, right = question.open(), question.open("other")
     if isinstance(left, Study) != isinstance(right, Study):
         raise UsageError("an execution cannot be compared with series over parameters; name two of the same kind")
     if isinstance(left, Study):
@@ -373,7 +373,7 @@ def answer_predict(question: Question) -> Answer:
 
 def answer_sql(question: Question) -> Answer:
     """Answer one SELECT over the tables of an input, or list these tables."""
-    asked, opened, path = question.asked, question.opened(), question.path()
+    asked, opened, path = question.asked, question.open(), question.path()
     facts: Document = {"input": name_input(opened)}
     if not asked["query"]:
         listed = opened.sql_tables()
@@ -395,7 +395,7 @@ def answer_sql(question: Question) -> Answer:
 
 def answer_explain(question: Question) -> Answer:
     """Say in sentences what dominates, is uneven, waits, will not scale; of two inputs, why one takes longer."""
-    asked, opened = question.asked, question.opened()
+    asked, opened = question.asked, question.open()
     paths = [question.path()]
     if asked["other"] is None:
         made: Explanation = opened.explain(asked["metric"])

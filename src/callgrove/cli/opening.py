@@ -219,8 +219,8 @@ def _open_input(
 ) -> Experiment | Study:
     paths, points = options.paths, options.points
     if bool(points) == bool(paths):
-        wanted = "either PATH or --point, not both" if points else "a PATH"
-        raise UsageError(f"name {wanted}; see --help")
+        wrong = "PATH and --point are both given: name one of them, not both" if points else "PATH is missing"
+        raise UsageError(f"{wrong}; see 'callgrove --help'")
     if "-" in options.inputs:
         raise UsageError("-: inputs cannot be read from a pipe, as they are not read in order; save this one to a file")
     with progress() as shown, _workers(options, workers) as ready:

@@ -19,14 +19,14 @@ from callgrove.analysis.costs import Costs, costs
 from callgrove.cli.messages import note
 from callgrove.cli.opening import say_added_up
 from callgrove.cli.options import CostOptions, InputOptions
-from callgrove.errors import InputError, UsageError
+from callgrove.errors import InputError, UsageError, count_of
 from callgrove.execute import IN_PROCESS, Workers
 from callgrove.model.experiment import Experiment, Severity
 from callgrove.model.table import UNCOUNTED, Column, Table, first_rows, visible
 from callgrove.render import PLAIN, Look, render
 from callgrove.render.cost_texts import amount_of, format_place, indent_name, write_unit
 from callgrove.render.text_formats import Amounts, Graded, Signed, Whole, align_right, csv_text, reading_float
-from callgrove.render.units import amount, bar, percent, printf, signed_bar
+from callgrove.render.units import amount, bar, draw_signed_bar, percent, printf
 
 if TYPE_CHECKING:
     from callgrove.analysis.columns import CostColumn, ShownColumns
@@ -389,9 +389,9 @@ def choose_columns(costs: Costs, options: CostOptions, scope: Scope) -> ShownCol
     if not options.derive and not options.all_metrics:
         return None
     from callgrove.analysis.columns import Quantity, ShownColumns, columns_to_show
-    from callgrove.model.definitions import defined_name
+    from callgrove.model.definitions import find_defined_name
 
-    names = [name for name in map(defined_name, options.derive) if name != costs.metric.name]
+    names = [name for name in map(find_defined_name, options.derive) if name != costs.metric.name]
     if not names and not options.all_metrics:
         return None
     if not options.all_metrics:
@@ -418,7 +418,7 @@ def format_table(table: Table, costs: Costs, options: CostOptions) -> Table:
     write, none = amount_of(costs.metric.unit, costs.metric.is_derived), mark_missing(costs.metric.is_derived, options)
     look = stdout_look()
     narrow = look.width is not None and look.width < WIDE_ENOUGH and not options.output
-    kind, draw = (Signed, signed_bar) if costs.is_signed else (Whole, bar)
+    kind, draw = (Signed, draw_signed_bar) if costs.is_signed else (Whole, bar)
     depths = cells.get("depth", [0] * len(table))
     columns = [
         Column("name", [indent_name(*row) for row in zip(cells["name"], cells["kind"], depths, strict=True)]),
@@ -472,7 +472,8 @@ def _format_all_metrics(table: Table, options: CostOptions) -> Table:
     used = [column for column in costs if any(column.plain())]
     columns += [Amounts(_head(column), _format_cells(column, options)) for column in used]
     if len(used) < len(costs):
-        note(f"{len(costs) - len(used)} columns without any value in these rows were left out")
+        left_out = count_of(len(costs) - len(used), "column")
+        note(f"{left_out} without any value in these rows left out")
     places = zip(cells["file"], cells["line"], cells["module"], strict=True)
     columns.append(Column("where", [format_place(*place) for place in places]))
     return Table(tuple(columns), table.left)

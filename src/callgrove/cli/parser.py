@@ -57,9 +57,9 @@ class Parser(argparse.ArgumentParser):
 
     def complete_usage(self) -> None:
         """Make the usage line of the arguments, where the verb has none of its own."""
-        self.usage = self.usage or " ".join([self.prog, "[options]", *self._required_arguments()])
+        self.usage = self.usage or " ".join([self.prog, "[options]", *self._list_required_arguments()])
 
-    def _required_arguments(self) -> list[str]:
+    def _list_required_arguments(self) -> list[str]:
         """Return the arguments that the usage line names; the help lists options one by one, in groups."""
         options = [a for a in self._actions if a.option_strings and a.required]
         needed = [f"{action.option_strings[0]} {action.metavar or action.dest.upper()}" for action in options]
@@ -69,6 +69,9 @@ class Parser(argparse.ArgumentParser):
         return needed
 
     def error(self, message: str) -> NoReturn:
+        missing = message.removeprefix("the following arguments are required: ")
+        if missing != message:
+            message = f"{missing} {'are' if ', ' in missing else 'is'} missing"
         raise UsageError(f"{message}; see '{self.prog} --help'")
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
@@ -90,7 +93,10 @@ class Parser(argparse.ArgumentParser):
     def _suggestion(self, unknown: str) -> str:
         if unknown[0] == "-" and os.path.lexists(unknown):
             return f" (the file of that name is ./{unknown})"
-        return did_you_mean(unknown.partition("=")[0], self._option_string_actions) if unknown[0] == "-" else ""
+        if unknown[0] != "-":
+            return ""
+        options = {option.lstrip("-"): option for option in self._option_string_actions}
+        return did_you_mean(unknown.partition("=")[0].lstrip("-"), options, shown=options.__getitem__)
 
 
 class JoinValues(argparse.Action):
@@ -131,12 +137,12 @@ def _unmark(value: object) -> object:
     return [_unmark(one) for one in value] if isinstance(value, list) else value
 
 
-def did_you_mean(word: str, choices: Iterable[str]) -> str:
-    """Return ` (did you mean 'top'?)`, or nothing where no choice is near."""
+def did_you_mean(word: str, choices: Iterable[str], *, shown: Callable[[str], str] = str) -> str:
+    """Return ` (did you mean 'top'?)`, or nothing where no choice is near; `shown` spells a choice."""
     from difflib import get_close_matches
 
-    near = get_close_matches(word, list(choices), n=1, cutoff=0.5)
-    return f" (did you mean {near[0]!r}?)" if near else ""
+    near = get_close_matches(word, list(choices), n=1, cutoff=0.55)
+    return f" (did you mean {shown(near[0])!r}?)" if near else ""
 
 
 # What one may type, verb by verb: the end of each `--help`. Names are those that `callgrove demo --keep .` leaves.

@@ -36,7 +36,7 @@ def keep_freed_memory() -> None:
     Work on columns makes and drops arrays all the time. Beyond a limit, glibc gives their pages back and asks for them
     again, and the system clears each one; the limit follows the largest block that was freed so far. This block is
     never written to, so it takes no memory. Where the C library has other rules, nothing happens. What it saves is
-    in `bench/RESULTS.md` (`freed memory`): 3 to 12 % of the time that GPU databases take.
+    in `bench/RESULTS.md` (`freed memory`): 3 to 12% of the time that GPU databases take.
     """
     np.empty(LARGEST_KEPT, np.uint8)
 

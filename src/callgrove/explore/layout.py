@@ -20,7 +20,7 @@ from callgrove.model.table import visible
 from callgrove.render.cost_texts import shorten_place, write_unit
 from callgrove.render.text_formats import reading_float
 from callgrove.render.text_table import display_width, shorten
-from callgrove.render.units import amount, bar, percent, signed_bar
+from callgrove.render.units import amount, bar, draw_signed_bar, percent
 
 __all__ = ["Layout", "Line"]
 
@@ -135,10 +135,10 @@ class Layout:
             return [" " * (self.width - self.name_width - self._room(self.columns))] * n
         measures = self.listing.view.measures
         if not measures.is_difference:
-            draw = signed_bar if measures.first.is_signed else bar
+            draw = draw_signed_bar if measures.first.is_signed else bar
             room = self.bar_width - measures.first.is_signed
             return ["  " + draw(share / 100, room, unicode=self.unicode) for share in cells["percent"].tolist()]
         sizes = np.abs(self.listing.view.cells(self.listing.nodes[:1], self.listing.scope)["difference"])
         largest = float(np.nanmax(np.append(np.abs(cells["difference"]), sizes), initial=0.0)) or 1.0
         shares = np.nan_to_num(cells["difference"] / largest).tolist()
-        return ["  " + signed_bar(share, self.bar_width, unicode=self.unicode) for share in shares]
+        return ["  " + draw_signed_bar(share, self.bar_width, unicode=self.unicode) for share in shares]

@@ -67,7 +67,7 @@ class Measures:
     def cells(self, pairs: Pairs, scope: Scope) -> dict[str, Floats]:
         """Return every column of some rows. `scope` is what percentages and differences are of."""
         known = [
-            (self._known(costs, exclusive) * factor, self._known(costs, inclusive) * factor)
+            (self._as_floats(costs, exclusive) * factor, self._as_floats(costs, inclusive) * factor)
             for costs, factor, (exclusive, inclusive) in zip(self.sides, self.factors, pairs, strict=True)
         ]
         place = 1 if scope == Scope.INCLUSIVE else 0
@@ -79,7 +79,7 @@ class Measures:
         return {"left": left, "right": right, "difference": difference, "ratio": ratio}
 
     @staticmethod
-    def _known(costs: Costs, values: Array) -> Floats:
+    def _as_floats(costs: Costs, values: Array) -> Floats:
         """Return costs as numbers; what is absent or missing is NaN."""
         numbers: Floats = values.astype(np.float64)
         return np.where(costs.has(values), numbers, np.nan) if costs.neutral else numbers

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import zlib
 from collections.abc import Callable, Sequence
@@ -105,7 +106,10 @@ def _explain_unrecognised(source: Source) -> str:
     if source.is_folder:
         names = _readable(source.path, lambda: sorted(p.name for p in source.path.iterdir())[:5])
         inside = f"it holds {', '.join(names)}" + (", ..." if len(names) == 5 else "") if names else "it is empty"
-        return f"{source.path}: no performance data was recognised in this folder: {inside}"
+        effective = os.access in os.supports_effective_ids
+        closed = [name for name in names if not os.access(source.path / name, os.R_OK, effective_ids=effective)]
+        denied = f"; you may not read {', '.join(closed)}" if closed else ""
+        return f"{source.path}: no performance data was recognised in this folder: {inside}{denied}"
     _readable(source.path, lambda: open_regular(source.path).close())
     head = source.head(16)
     begins = f"it begins with {repr(head).removeprefix('b')}" if head else "it is empty"

@@ -26,7 +26,7 @@ import numpy as np
 from callgrove.arrays import Floats
 from callgrove.binary.files import Source
 from callgrove.binary.msgpack import read_value
-from callgrove.errors import CorruptFile, InputError
+from callgrove.errors import CorruptFile, InputError, count_of
 from callgrove.formats.interface import Field, Grade, Match, ReadOptions
 from callgrove.formats.text_profiles import CheckedByReading, ContextsByPath
 from callgrove.model.builder import ExperimentBuilder
@@ -261,7 +261,8 @@ class _Collector:
             self._builder.warn(Severity.NOTE, f"{metric}: {text}")
         if self._n_unknown:
             text = (
-                f"{self._n_unknown} nodes are of a type or have flags that are not known; such types count as functions"
+                f"{count_of(self._n_unknown, 'node is of a type or has', 'nodes are of a type or have')} flags "
+                "that are not known; such types count as functions"
             )
             self._builder.warn(Severity.NOTE, text)
 

@@ -22,7 +22,7 @@ import numpy as np
 
 from callgrove.arrays import ABSENT, Array, Floats
 from callgrove.binary.files import walk_folder
-from callgrove.errors import UsageError
+from callgrove.errors import UsageError, count_of
 from callgrove.formats.interface import Problem
 from callgrove.model.experiment import Experiment, Severity
 from callgrove.model.metrics import Aggregation, Metric, Scope
@@ -127,7 +127,7 @@ def _look_at_sums(experiment: Experiment, row: int, metric: Metric) -> Iterator[
     inside = parent != ABSENT
     np.add.at(below, parent[inside], totals[inside])
     if n := int((below > totals * (1 + TOLERANCE) + LEAST).sum()):
-        yield f"{n} contexts cost less than what they contain"
+        yield count_of(n, "context costs less than what it contains", "contexts cost less than what they contain")
 
 
 # -- studies -----------------------------------------------------------------------------------------------------------

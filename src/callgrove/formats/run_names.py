@@ -208,7 +208,7 @@ def agree_on_parameters(runs: Sequence[NamedRun], strict: bool) -> tuple[list[Na
         text = f"{first.name} and {swapped.name} name their parameters in different orders"
         if strict:
             raise InputError(f"{text}, and ", Parameter("strict", True), " refuses that")
-        notes.append(f"{text}; those of the first count")
+        notes.append(f"{text}; the order of the first is used")
     varying = [name for name in names if len({run.parameters[name] for run in runs}) > 1] or names
     if dropped := [name for name in names if name not in varying]:
         one = len(dropped) == 1

@@ -38,7 +38,7 @@ import numpy as np
 
 from callgrove.arrays import ABSENT, Array
 from callgrove.binary.files import Source
-from callgrove.errors import InputError
+from callgrove.errors import InputError, count_of
 from callgrove.formats.interface import Field, Grade, Match, ReadOptions
 from callgrove.formats.text_profiles import (
     LONGEST_NAME,
@@ -383,7 +383,8 @@ class TauExperiment:
             self._builder.warn(Severity.NOTE, f"{_name_files(self._cut)}: {text}")
         if n := len(self._throttled):
             first = min(self._throttled)[:60]
-            text = f"{n:,} functions were throttled, the first is {first!r}: later calls count to their callers"
+            many = count_of(n, "function was", "functions were")
+            text = f"{many} throttled, such as {first!r}: later calls count to their callers"
             self._builder.warn(Severity.NOTE, text)
 
 

@@ -42,7 +42,7 @@ __all__ = [
     "choose_metrics",
     "context_columns",
     "differ",
-    "known_profiles",
+    "list_known_profiles",
     "mark_present",
     "name_columns",
     "neutral_of",
@@ -123,7 +123,7 @@ def choose_metrics(experiment: Experiment, asked: Sequence[str] | None) -> list[
     return names
 
 
-def known_profiles(experiment: Experiment) -> Ints:
+def list_known_profiles(experiment: Experiment) -> Ints:
     """Return the profiles whose values are known: all that were measured, unless an aggregate holds those of others."""
     return experiment.values.known
 
@@ -208,7 +208,7 @@ def read_bands(
 ) -> Iterator[Band]:
     """Yield the costs of all known profiles, some profiles at a time. `unfit` gets the formulas that cannot be
     evaluated; those that are in it already are not tried. With one scope, it is both of a pair."""
-    chosen, n = known_profiles(experiment), len(experiment.contexts)
+    chosen, n = list_known_profiles(experiment), len(experiment.contexts)
     across: list[TotalCells] = []
     room = max(1, MOST_CELLS // max(1, 2 * len(metrics) * n))
     derived = [name for name in metrics if experiment.metrics.first(name).derivation is not None]
@@ -332,7 +332,7 @@ def read_costs(experiment: Experiment, asked: Sequence[str] | None = None) -> Co
 
 def _require_room(experiment: Experiment, metrics: Sequence[str], unfit: dict[str, UsageError]) -> None:
     """Raise an error where there are too many rows. They are counted only where there may be too many."""
-    if experiment.contexts.n_listed * len(known_profiles(experiment)) <= MOST_ROWS:
+    if experiment.contexts.n_listed * len(list_known_profiles(experiment)) <= MOST_ROWS:
         return
     n = 0
     for band in read_bands(experiment, metrics, unfit):
@@ -353,7 +353,7 @@ def profile_columns(experiment: Experiment, profile: Ints) -> dict[str, Numbers]
         values, present = profiles.identity(identity)
         fits = not len(values) or int(values.max()) < 2**63
         every[name] = Numbers(values.astype(np.int64) if fits else values, present)
-    known = known_profiles(experiment)
+    known = list_known_profiles(experiment)
     keys = [array[known].astype(np.uint64) for one in every.values() for array in (one.values, one.present)]
     if len(known) and np.unique(np.stack(keys), axis=1).shape[1] < len(known):
         every["profile"] = Numbers.everywhere(np.arange(len(profiles)))
@@ -367,16 +367,16 @@ def context_columns(tree: ContextTree, contexts: Ints) -> dict[str, Numbers | Wo
     files, lines, modules = (tree.column(name)[contexts].astype(np.int64) for name in ("file", "line", "module"))
     return {
         "name": _names(tree, contexts, _name),
-        "kind": _used(tree.kind[contexts], kinds),
-        "file": _used(files, regions.files.paths),
+        "kind": _pick_words(tree.kind[contexts], kinds),
+        "file": _pick_words(files, regions.files.paths),
         "line": Numbers(lines, lines >= 0),
-        "module": _used(modules, regions.modules),
+        "module": _pick_words(modules, regions.modules),
         "path": _paths(tree, contexts),
         "depth": Numbers.everywhere(tree.depth[contexts].astype(np.int64)),
     }
 
 
-def _used(codes: Array, words: Sequence[str]) -> Words:
+def _pick_words(codes: Array, words: Sequence[str]) -> Words:
     """Return the column of numbers of words, with the words that are used."""
     used = np.unique(codes)
     known = Words.of([words[code] if code >= 0 else None for code in used.tolist()])
@@ -404,7 +404,7 @@ def _paths(tree: ContextTree, contexts: Ints) -> Words:
     The middle of very long ones is cut, which is done for each."""
     n = tree.n_listed
     if len(tree.levels) > LONGEST_PATH:
-        return _used(np.arange(n)[contexts], list(islice(context_paths(tree), n)))
+        return _pick_words(np.arange(n)[contexts], list(islice(context_paths(tree), n)))
     labels = _names(tree, np.arange(n), ContextTree.label)
     codes, n_words = np.zeros(n, np.int64), max(1, len(labels.words))
     texts: list[str] = []
@@ -414,4 +414,4 @@ def _paths(tree: ContextTree, contexts: Ints) -> Words:
         codes[level] = len(texts) + of_context.reshape(-1)
         above = [texts[key // n_words] + "->" if depth else "" for key in different.tolist()]
         texts += [up + labels.words[key % n_words] for up, key in zip(above, different.tolist(), strict=True)]
-    return _used(codes[contexts], texts)
+    return _pick_words(codes[contexts], texts)

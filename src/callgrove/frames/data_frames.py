@@ -29,7 +29,7 @@ from callgrove.frames.costs import (
     choose_metrics,
     context_columns,
     differ,
-    known_profiles,
+    list_known_profiles,
     mark_present,
     name_columns,
     neutral_of,
@@ -163,7 +163,11 @@ def _polars_column(name: str, column: Numbers | Words, polars: ModuleType) -> An
 
 def _wide(experiment: Experiment, asked: Sequence[str] | None, pandas: Any) -> Any:
     """Return contexts x profiles of every metric, side by side."""
-    names, profiles, n = choose_metrics(experiment, asked), known_profiles(experiment), experiment.contexts.n_listed
+    names, profiles, n = (
+        choose_metrics(experiment, asked),
+        list_known_profiles(experiment),
+        experiment.contexts.n_listed,
+    )
     if n * len(profiles) * len(names) > MOST_ROWS:
         raise refuse_size(experiment, n * len(profiles) * len(names), "cells of contexts, profiles and metrics")
     blocks, unfit = _read_blocks(experiment, names)
@@ -195,7 +199,7 @@ def _wide_part(experiment: Experiment, name: str, block: Array, index: Any, pand
     numbers = block.astype(NULLABLE[block.dtype.kind], copy=False)
     if neutral:
         numbers = np.where(numbers == neutral, np.nan, numbers.astype(np.float64))
-    unknown = lacks_operand(experiment.values, name, known_profiles(experiment))
+    unknown = lacks_operand(experiment.values, name, list_known_profiles(experiment))
     if not unknown.any():
         return pandas.DataFrame(numbers, index=index)
     columns = [Numbers(numbers[:, k], np.full(len(index), not lacks)) for k, lacks in enumerate(unknown.tolist())]

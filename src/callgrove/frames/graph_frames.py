@@ -29,7 +29,7 @@ from callgrove.frames.costs import (
     Words,
     choose_metrics,
     context_columns,
-    known_profiles,
+    list_known_profiles,
     name_columns,
     profile_columns,
     read_costs,
@@ -133,7 +133,7 @@ def to_hatchet(experiment: Experiment, metrics: Sequence[str] | None = None) -> 
     hatchet, pandas = _import_hatchet(), import_pandas()
     costs = read_costs(experiment, metrics)
     tree, contexts = experiment.contexts, np.unique(costs.context)
-    places, profiles = _index_levels(experiment, known_profiles(experiment))
+    places, profiles = _index_levels(experiment, list_known_profiles(experiment))
     if len(contexts) * len(profiles) > MOST_ROWS:
         raise refuse_size(experiment, len(contexts) * len(profiles), "nodes in all profiles")
     if not len(contexts):
@@ -244,7 +244,7 @@ def to_thicket(experiment: Experiment, metrics: Sequence[str] | None = None) -> 
 
 def _costs_of_runs(experiment: Experiment, metrics: Sequence[str] | None) -> dict[str, Numbers]:
     """Return the costs of every context in every run, over all its profiles: contexts x runs."""
-    profiles, run = known_profiles(experiment), experiment.profiles.run
+    profiles, run = list_known_profiles(experiment), experiment.profiles.run
     parts = [total_columns(experiment, metrics, profiles[run[profiles] == k])[0] for k in range(len(experiment.runs))]
     shown = [name for name in parts[0] if all(name in part for part in parts)]
     return {

@@ -23,6 +23,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from callgrove.arrays import Array, Bools, Floats, Ids, Ints
+from callgrove.errors import count_of
 from callgrove.model.contexts import ContextTree
 from callgrove.model.metrics import Aggregation, Metric, Metrics, Scope
 from callgrove.model.traces.events import SideTable, SpanChunk, SpanKind
@@ -429,7 +430,8 @@ class Books:
                 continue
             n_taken = None if self.metrics[row].composite is not None else self.n_taken  # readings may be zero
             if n_taken is not None and (m := int(n_taken[row])) != given.n_values[row]:
-                yield f"{self.metrics[row].label}: {given.n_values[row]:,} values were given, {m:,} were passed on"
+                many = count_of(given.n_values[row], "value was", "values were")
+                yield f"{self.metrics[row].label}: {many} given, {m:,} were passed on"
                 continue
             for place in places:
                 yield from self._of_row(row, place)
@@ -441,7 +443,7 @@ class Books:
             yield f"{self.metrics[row].label}: {before:g} was given, {after:g} was passed on"
             return
         if self.one_to_one and (n := given.n_values[row]) != (m := passed.n_values[place]):
-            yield f"{self.metrics[row].label}: {n:,} values were given, {m:,} were passed on"
+            yield f"{self.metrics[row].label}: {count_of(n, 'value was', 'values were')} given, {m:,} were passed on"
 
     def _of_spans(self) -> Iterator[str]:
         given, passed = self.given, self.passed

@@ -30,7 +30,7 @@ from callgrove.arrays import (
 )
 from callgrove.errors import InvalidExperiment
 from callgrove.model.contexts import MANGLED, ContextKind, ContextTree, Regions, Relation, SourceFiles
-from callgrove.model.derived import Refused, when_computed
+from callgrove.model.derived import Refused, tell_when_computed
 from callgrove.model.experiment import (
     Attachment,
     Experiment,
@@ -568,7 +568,7 @@ class ExperimentBuilder(ContextBuilder):
 
     def refuse_formula(self, row: int, derived: Metric, why: str) -> None:
         """Make a metric a derived one that is not computed, with the formula of one that is."""
-        refused = Refused(derived.formula, when_computed(derived), why)
+        refused = Refused(derived.formula, tell_when_computed(derived), why)
         self._metrics[row] = replace(self._metrics[row], formula=derived.formula, derivation=refused)
 
     def mark_measured(self, row: int) -> None:

@@ -44,10 +44,10 @@ __all__ = [
     "Link",
     "Recipe",
     "demand_operands",
+    "find_operands",
     "in_memory",
     "lacks_operand",
     "matrices",
-    "measured_operands",
     "recipe",
 ]
 
@@ -177,8 +177,8 @@ def recipe(metrics: Metrics, quantity: str, scope: Scope) -> Recipe:
             return Recipe(index, metrics[index], scope)
     if metrics.first(quantity).derivation is not None:
         raise UsageError(f"{quantity} is computed from sums and does not add up itself: it has no stored values")
-    stored = ", ".join(s.word or "a value without scope" for s in metrics.scopes(quantity)) or "nothing"
-    raise UsageError(f"{quantity} has no {scope.word} values and none they could be computed from; there is {stored}")
+    stored = ", ".join(s.word or "unknown scope" for s in metrics.scopes(quantity)) or "nothing"
+    raise UsageError(f"{quantity} has no {scope.word} values, nor any to compute them from (stored: {stored})")
 
 
 # -- quantities in a scope as matrices, contexts x profiles ------------------------------------------------------------
@@ -245,7 +245,7 @@ def _fill(
 # So what a formula over it has in one profile of such a run is missing, and what it has over several is refused.
 
 
-def measured_operands(metrics: Metrics, quantity: str) -> list[str]:
+def find_operands(metrics: Metrics, quantity: str) -> list[str]:
     """Return the metrics with stored values that a derived one is computed from, through others too, each once."""
     return list(dict.fromkeys(_visit_operands(metrics, quantity, set())))
 
@@ -266,7 +266,7 @@ def lacks_operand(values: Values, quantity: str, profiles: Ints) -> Bools:
     unmeasured = values.profiles.unmeasured
     if unmeasured is None:
         return np.zeros(len(profiles), np.bool_)
-    needed = set(measured_operands(values.metrics, quantity))
+    needed = set(find_operands(values.metrics, quantity))
     lacks = np.array([not needed.isdisjoint(one.metrics) for one in unmeasured.table], np.bool_)
     return lacks[unmeasured.codes[profiles]]
 
@@ -279,7 +279,7 @@ def demand_operands(values: Values, quantity: str, profiles: Ints | None) -> Non
     if len(lacking) and values.profiles.unmeasured is not None:
         first = int(lacking[0])
         gap = values.profiles.unmeasured[first]
-        operand = next(name for name in measured_operands(values.metrics, quantity) if name in gap.metrics)
+        operand = next(name for name in find_operands(values.metrics, quantity) if name in gap.metrics)
         raise NotMeasuredInRun(quantity, f"{values.profiles.run[first]} {gap.run}".rstrip(), operand)
 
 

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from callgrove.arrays import Floats
 from callgrove.errors import UsageError
-from callgrove.model.derived import STATISTICS, Cells, Derivation, When, derived_metric
+from callgrove.model.derived import STATISTICS, Cells, Derivation, When, derive_metric
 from callgrove.model.formulas import (
     ARITIES,
     MAX_TEXT,
@@ -62,7 +62,7 @@ __all__ = [
     "Formula",
     "UserFormula",
     "define",
-    "defined_name",
+    "find_defined_name",
     "is_definition",
     "read_formula",
     "show_excerpt",
@@ -429,7 +429,7 @@ def is_definition(metrics: Metrics, text: str) -> bool:
     return "=" in text and text not in metrics.quantities
 
 
-def defined_name(text: str) -> str:
+def find_defined_name(text: str) -> str:
     """Return the name that a definition gives to its metric; empty where it gives none."""
     head = HEAD.match(text[:MAX_TEXT])
     if head is None or text[head.end() : head.end() + 1] != "=":
@@ -471,7 +471,7 @@ def define(metrics: Metrics, text: str, later: Collection[str] = ()) -> Metric:
     if is_too_deep(metrics, formula.derivation.operands):
         raise reader.fail(f"formulas over formulas are more than {MOST_LEVELS} levels deep", at)
     unit = formula.unit if head["unit"] is None else head["unit"].strip()
-    return derived_metric(name, formula.derivation, Metric(name, Scope.NONE, unit), formula.adds_up)
+    return derive_metric(name, formula.derivation, Metric(name, Scope.NONE, unit), formula.adds_up)
 
 
 def _find_captured(names: Names, name: str) -> str:
@@ -491,7 +491,7 @@ def with_metric(experiment: Experiment, *definitions: str) -> Experiment:
     for text in definitions:
         if not isinstance(text, str):
             raise UsageError(f"a metric is defined by a text like 'ipc = instructions / cycles', not by {text!r:.80}")
-    metrics, names = experiment.metrics, [defined_name(text) for text in definitions]
+    metrics, names = experiment.metrics, [find_defined_name(text) for text in definitions]
     for number, text in enumerate(definitions):
         metrics = replace(metrics, rows=(*metrics.rows, define(metrics, text, names[number:])))
     return replace_metrics(experiment, metrics)

@@ -6,7 +6,7 @@ When a formula is computed decides what it means (`metrics.When`):
     EACH              for every context and profile, of exclusive values; the results add up as measured values do
     EACH_INCLUSIVE    the same of inclusive values; exclusive is what is left without the children
 
-    derived_metric(name, derivation) -> Metric           derivation: a formula of any language (`Derivation`)
+    derive_metric(name, derivation) -> Metric           derivation: a formula of any language (`Derivation`)
     metric.derivation.evaluate(cells) -> numbers         cells: what the formula can ask for
 
 Cells come in three kinds, which answer for the same quantities in different shapes:
@@ -51,8 +51,8 @@ __all__ = [
     "TotalCells",
     "Unavailable",
     "When",
-    "derived_blocks",
-    "derived_metric",
+    "derive_blocks",
+    "derive_metric",
     "evaluate",
     "formula_identity",
     "is_linear",
@@ -60,7 +60,7 @@ __all__ = [
     "number_cells",
     "over_batches",
     "require_scope",
-    "when_computed",
+    "tell_when_computed",
     "without_infinite",
 ]
 
@@ -206,7 +206,7 @@ class Refused(Unavailable):
     it."""
 
 
-def derived_metric(name: str, derivation: Derivation, row: Metric, adds_up: bool) -> Metric:
+def derive_metric(name: str, derivation: Derivation, row: Metric, adds_up: bool) -> Metric:
     """Return the row of a derived metric with what else is known of it. `adds_up`: all its operands are additive, so
     that a linear formula is additive as well."""
     scopes = {When.EACH: Scope.EXCLUSIVE, When.EACH_INCLUSIVE: Scope.INCLUSIVE}
@@ -248,7 +248,7 @@ def _mark_orphan(metric: Metric, gone: set[str]) -> Metric:
     return replace(metric, derivation=Refused(formula.text, formula.when, f"there is no {lacking[0]} any more"))
 
 
-def when_computed(metric: Metric) -> When:
+def tell_when_computed(metric: Metric) -> When:
     """Return when a derived metric is computed, also where nothing evaluates its formula."""
     if metric.derivation is not None:
         return metric.derivation.when
@@ -301,7 +301,7 @@ class ProfileCells:
     def _read(self, quantity: str, scope: Scope) -> Floats:
         metric = self.values.metrics.first(quantity)
         if metric.derivation is None:
-            return number_cells(metric, self._stored(quantity, scope))
+            return number_cells(metric, self._read_stored(quantity, scope))
         require_scope(metric, scope)
         if metric.derivation.when == When.AFTER:
             return evaluate(metric, replace(self, scope=scope), self._shape)
@@ -314,7 +314,7 @@ class ProfileCells:
     def _shape(self) -> tuple[int, ...]:
         return len(self.tree), len(self.profiles)
 
-    def _stored(self, quantity: str, scope: Scope) -> Array:
+    def _read_stored(self, quantity: str, scope: Scope) -> Array:
         way = recipe(self.values.metrics, quantity, scope)
         matrix = matrices(self.values, self.tree, [way], self.profiles).get(way.stored)
         return np.full(self._shape, way.metric.aggregation.neutral) if matrix is None else matrix
@@ -521,7 +521,7 @@ def _add_roots(metric: Metric, inclusive: Floats, tree: ContextTree) -> Floats:
     return np.where(out == rule.neutral, np.nan, out)
 
 
-def derived_blocks(
+def derive_blocks(
     values: Values,
     profiles: Ints,
     rows: Ints,

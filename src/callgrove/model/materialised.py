@@ -16,7 +16,7 @@ import numpy as np
 from callgrove.arrays import Ints
 from callgrove.errors import CallgroveError, UsageError
 from callgrove.model.books import KeepsBooks
-from callgrove.model.derived import TotalCells, derived_blocks
+from callgrove.model.derived import TotalCells, derive_blocks
 from callgrove.model.experiment import Experiment, replace_metrics
 from callgrove.model.metrics import FORMULA, Aggregation, Metric, Scope
 from callgrove.model.values import Block, SparseBlock, Values, blocks_without_fillers, has_fillers
@@ -39,7 +39,7 @@ def _has_values(experiment: Experiment, quantity: str) -> bool:
     scope, measured = experiment.metrics.first(quantity).scope, experiment.profiles.measured
     row = experiment.metrics.find(quantity, scope)
     try:
-        next(derived_blocks(experiment.values, measured[:1], np.array([row]), measured), None)
+        next(derive_blocks(experiment.values, measured[:1], np.array([row]), measured), None)
     except UsageError:
         return False
     return True
@@ -52,14 +52,14 @@ def materialise(experiment: Experiment, quantities: Collection[str]) -> Experime
     if not len(rows):
         return experiment
     chosen = set(rows.tolist())
-    measured = tuple(_measured(m) if row in chosen else m for row, m in enumerate(metrics))
+    measured = tuple(_as_measured(m) if row in chosen else m for row, m in enumerate(metrics))
     backend = ComputedValues(experiment.values, rows)
     whole = None if experiment.whole is None else materialise(experiment.whole, quantities)
     made = replace_metrics(replace(experiment, whole=None), replace(metrics, rows=measured))
     return replace(made, values=replace(made.values, backend=backend), whole=whole)
 
 
-def _measured(metric: Metric) -> Metric:
+def _as_measured(metric: Metric) -> Metric:
     said = (*(pair for pair in metric.attributes if pair[0] != FORMULA), (FORMULA, metric.formula))
     return replace(metric, formula="", derivation=None, dtype=_spell_double(metric.dtype), attributes=said)
 
@@ -134,4 +134,4 @@ class ComputedValues:
         rows = self._rows if metrics is None else np.intersect1d(metrics, self._rows)
         if not len(rows) or not len(chosen):
             return iter(())
-        return derived_blocks(self._values, chosen, rows, known.measured, self._across)
+        return derive_blocks(self._values, chosen, rows, known.measured, self._across)

@@ -350,9 +350,9 @@ class Metrics:
         if asked in names:
             return asked
         if "=" in asked:
-            from callgrove.model.definitions import defined_name  # which knows metrics
+            from callgrove.model.definitions import find_defined_name  # which knows metrics
 
-            if (name := defined_name(asked)) in self.derived:
+            if (name := find_defined_name(asked)) in self.derived:
                 return name
         close = [name for name in names if asked.lower() in name.lower()]
         starts = [name for name in close if name.lower().startswith(asked.lower())]

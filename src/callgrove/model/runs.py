@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
-from callgrove.errors import UsageError
+from callgrove.errors import UsageError, count_of
 
 __all__ = ["PARAMETERS_DIFFER", "IntSet", "Numbers", "Run", "Unmeasured", "choose_runs", "describe_runs", "numbers_in"]
 
@@ -147,8 +147,8 @@ def choose_runs(runs: Sequence[Run], wanted: Numbers) -> tuple[int, ...]:
         chosen = numbers_in(wanted)
         numbers = [k for k in range(len(runs)) if k in chosen]
     if not numbers:
-        there = "1 run" if len(runs) == 1 else f"{len(runs)} runs"
-        raise UsageError(f"there is no run {wanted}; there are {there}: {describe_runs(runs)}")
+        there = "is" if len(runs) == 1 else "are"
+        raise UsageError(f"there is no run {wanted}; there {there} {count_of(len(runs), 'run')}: {describe_runs(runs)}")
     return tuple(numbers)
 
 

@@ -341,11 +341,11 @@ class Values:
     def _with_derived(self, read: ReadBlocks, profiles: Ints, metrics: Ints | None) -> Iterator[Block]:
         if metrics is None or not self.metrics.derived:
             return read(profiles, metrics)
-        from callgrove.model.derived import derived_blocks
+        from callgrove.model.derived import derive_blocks
 
         is_derived = np.array([self.metrics[row].derivation is not None for row in metrics.tolist()], np.bool_)
         stored = read(profiles, metrics[~is_derived]) if not is_derived.all() else iter(())
-        return chain(stored, derived_blocks(self, profiles, metrics[is_derived]))
+        return chain(stored, derive_blocks(self, profiles, metrics[is_derived]))
 
     def dense(self, profile: int, metric: int) -> Array:
         """Return one metric of one profile over all contexts; absent is neutral."""

@@ -193,9 +193,7 @@ def _imagine(state: _State, candidate: Candidate, noise: Floats, rng: np.random.
     return state.add(candidate, values, noise)
 
 
-def _expected_widths(
-    state: _State, candidate: Candidate, at: Floats, noise: Floats, rng: np.random.Generator
-) -> Floats:
+def _predict_widths(state: _State, candidate: Candidate, at: Floats, noise: Floats, rng: np.random.Generator) -> Floats:
     """Return the mean over draws of the width of each series after a measurement at the candidate."""
     n = N_DRAWS[state.points.shape[1]]
     after = _imagine(state.repeat(n), candidate, np.repeat(noise, n), rng).widths(at).reshape(-1, n)
@@ -353,7 +351,7 @@ def _compare(
     before = state.widths(at)
     advices = []
     for candidate in candidates:
-        after = _expected_widths(state, candidate, at, noise, rng)
+        after = _predict_widths(state, candidate, at, noise, rng)
         known = np.isfinite(before) & np.isfinite(after)
         if known.any():
             widths = (float(np.exp(width[known].mean())) for width in (before, after))

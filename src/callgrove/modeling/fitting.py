@@ -15,7 +15,13 @@ from callgrove.model.study.from_runs import note_values
 from callgrove.model.study.series import Study
 from callgrove.model.table import Table, first_rows
 from callgrove.modeling.functions import Factor, FunctionBuilder, Functions, Piece, join_functions, logs_are_possible
-from callgrove.modeling.improved.series import can_weigh, fit_improved, match_points, observe_series, pooled_skew
+from callgrove.modeling.improved.series import (
+    can_weigh,
+    fit_improved,
+    match_points,
+    observe_series,
+    pool_skew,
+)
 from callgrove.modeling.least_squares import Costs
 from callgrove.modeling.multi import ParameterFits, combine
 from callgrove.modeling.options import DETECTED, ModelOptions
@@ -164,7 +170,7 @@ def model_study(
     chosen = np.arange(len(study)) if series is None else np.asarray(series, np.int64)
     if len(chosen) and not (0 <= chosen.min() and chosen.max() < len(study)):
         raise UsageError(f"there are series 0 to {len(study) - 1}, not {chosen.min()} to {chosen.max()}")
-    skew = pooled_skew(study) if options.measure == DETECTED else None
+    skew = pool_skew(study) if options.measure == DETECTED else None
     bounds = range(0, max(len(chosen), 1), SERIES_AT_ONCE)  # always the same blocks: sums of others differ in a bit
     blocks = [_Block(study, options, chosen[first : first + SERIES_AT_ONCE], skew) for first in bounds]
     if len(blocks) > 1 and workers.are_elsewhere:

@@ -31,7 +31,7 @@ __all__ = [
     "Piece",
     "TermOf",
     "candidates",
-    "improved_terms",
+    "list_improved_terms",
     "logs_are_possible",
     "term_values",
     "usual_terms",
@@ -103,7 +103,7 @@ def usual_terms(x: Floats) -> tuple[Exponents, ...]:
     return _usual(bool((x >= 1).all()), False)
 
 
-def improved_terms(x: Floats) -> tuple[Exponents, ...]:
+def list_improved_terms(x: Floats) -> tuple[Exponents, ...]:
     """Return the terms that the improved method weighs: the usual ones, and plain powers that fall."""
     return usual_terms(x) + tuple(Exponents(-power, log) for power, log in _usual(False, False))
 

@@ -1,6 +1,6 @@
 """How far a model is to be trusted at a point: its interval, what nearly equal functions say there, noise and distance.
 
-    good   the interval of 90 % stays within 12 % of the prediction, and functions that fit nearly as well agree
+    good   the interval of 90% stays within 12% of the prediction, and functions that fit nearly as well agree
     fair   it stays within a factor of 2; few points without repetitions, which may fit by luck
     poor   it does not, or there is a reason to expect nothing of the model
 
@@ -28,12 +28,12 @@ __all__ = [
     "Apart",
     "Judgements",
     "Trust",
+    "compute_measured_shares",
     "default_floors",
     "far_target",
     "intervals_at",
     "judge",
     "judge_at",
-    "measured_shares",
     "misfit_floors",
     "noise_floors",
     "set_apart",
@@ -98,7 +98,7 @@ class Judgements:
 
     at: Floats
     prediction: Floats
-    low: Floats  # interval of 90 %; NaN: there is none
+    low: Floats  # interval of 90%; NaN: there is none
     high: Floats
     spread_low: Floats  # least and largest prediction of functions that fit nearly as well
     spread_high: Floats
@@ -125,7 +125,7 @@ class Judgements:
             case Reason.NOT_ABOVE_ZERO:
                 return "no interval is known of values below 0"
             case Reason.POOR_FIT:
-                return f"misses its measurements by {self.smape[number]:.0f} %"
+                return f"misses its measurements by {self.smape[number]:.0f}%"
             case Reason.UNPREDICTABLE:
                 return f"not predictable: anything from {low:.3g} to {high:.3g}"
             case Reason.OUTSIDE:
@@ -158,7 +158,7 @@ def judge_at(models: Models, points: Floats) -> list[Judgements]:
     predictions = models.functions.evaluate(points)
     bounds = intervals_at(models, points)
     spread = np.stack(_spread(models, points))
-    share = measured_shares(models.study)[models.series]
+    share = compute_measured_shares(models.study)[models.series]
     judgements = [
         _judge_point(models, at, predictions[:, k], bounds[:, :, k], spread[:, :, k], share)
         for k, at in enumerate(points)
@@ -340,7 +340,7 @@ def _sum_by_metric(study: Study, values: Floats) -> Floats:
     return total
 
 
-def measured_shares(study: Study) -> Floats:
+def compute_measured_shares(study: Study) -> Floats:
     """Return the percent that each series makes up of its metric at the largest point; NaN where it was not measured
     there, or where the metric does not add up."""
     with np.errstate(over="ignore"):  # what is infinite is the largest, in the order of its parameters
@@ -418,7 +418,7 @@ def set_apart_at(
     if floor is not None:
         floors = np.full(len(models.study.metrics), floor)
     below = below_floor(models.study, models.series, default_floors(models) if floors is None else floors)
-    return [np.where(_is_noise(models, one, below, floor), int(Apart.NOISE), _untrusted(one)) for one in judgements]
+    return [np.where(_is_noise(models, one, below, floor), int(Apart.NOISE), _find_doubtful(one)) for one in judgements]
 
 
 def default_floors(models: Models) -> Floats:
@@ -433,5 +433,5 @@ def _is_noise(models: Models, judgements: Judgements, below: Bools, floor: float
     return below if floor is not None else below & ((judgements.trust < Trust.GOOD) | (models.noise > NOISY))
 
 
-def _untrusted(judgements: Judgements) -> Ints:
+def _find_doubtful(judgements: Judgements) -> Ints:
     return np.where(judgements.trust == Trust.POOR, int(Apart.UNTRUSTED), int(Apart.NO))

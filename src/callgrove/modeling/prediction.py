@@ -111,7 +111,7 @@ def predict(
     noise_floor: float | None = None,
     beside: Models | None = None,
 ) -> Table:
-    """Return all models at a target, the largest first: prediction with its interval of 90 %, share of the metric's
+    """Return all models at a target, the largest first: prediction with its interval of 90%, share of the metric's
     total, growth since the base point, speed-up and efficiency (where a parameter counts processes), order, function,
     and how far to trust it. What is not to be trusted, or is noise, comes last, by what was measured of it, and has no
     share. What does not add up is not a share of anything, and neither quick nor efficient. `beside` are models of
@@ -315,7 +315,7 @@ class Curve:
     measured_y: Floats
     low: Floats
     high: Floats
-    band_low: Floats  # interval of 90 % at x; NaN where there is none
+    band_low: Floats  # interval of 90% at x; NaN where there is none
     band_high: Floats
     repeated_x: Floats  # every value that is known
     repeated_y: Floats

@@ -16,7 +16,7 @@ from callgrove.modeling.fitting import Models
 from callgrove.modeling.prediction import Curves, Target, curves_of, predict
 from callgrove.modeling.scaling import process_parameter
 
-__all__ = ["RANKINGS", "Crossing", "find_crossings", "rank", "ranked_curves", "tell_apart", "whole_run"]
+__all__ = ["RANKINGS", "Crossing", "find_crossings", "make_ranked_curves", "rank", "tell_apart", "whole_run"]
 
 RANKINGS = ("growth", "share", "loss")
 N_CURVES = 6
@@ -163,7 +163,7 @@ def tell_apart(callpaths: Sequence[str]) -> list[str]:
         lengths = [n + more for n, more in zip(lengths, longer, strict=True)]
 
 
-def ranked_curves(models: Models, numbers: Sequence[int], at: Floats) -> Curves:
+def make_ranked_curves(models: Models, numbers: Sequence[int], at: Floats) -> Curves:
     """Return the curves of several models in one plot, over the first parameter with the others as in the target."""
     from dataclasses import replace
 

@@ -136,7 +136,7 @@ def _say_total(outlook: _Outlook) -> Finding:
     command = outlook.command("predict", "--at", outlook.point(",", "="))
     if not outlook.trusted:
         n = len(outlook.table)
-        nothing = f"No model of {name} is to be trusted at {outlook.point()}, so nothing is said about its total."
+        nothing = f"No model of {name} can be trusted at {outlook.point()}, so nothing is said about its total."
         return Finding("total", name, 1.0, (nothing,), Amount(float(n), ""), command)
     said: Sentence = (f"By its models, {name} will be ", at, f" in all at {outlook.point()}")
     if base > 0:
@@ -204,7 +204,7 @@ def _judge_trust(outlook: _Outlook) -> Iterator[Finding]:
     n = len(outlook.table)
     command = outlook.command("model", "--at", outlook.point(",", "="))
     if not apart:
-        told = f"All {n:,} models are to be trusted there." if n > 1 else "The model is to be trusted there."
+        told = f"All {n:,} models can be trusted there." if n > 1 else "The model can be trusted there."
         yield Finding("trust", outlook.metric, LEAST, (told,), Amount(float(n), ""), command)
         return
     shares = np.nan_to_num(np.array([_number(row["run_share"]) for row in apart])) / 100

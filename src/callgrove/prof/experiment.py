@@ -266,7 +266,7 @@ class _Preparation:
         """Add source files that are here to the experiment."""
         if not self.attribution.copies_sources:
             return
-        named, of_program = self._named_folders(), self._program_folders()
+        named, of_program = self._list_named_folders(), self._program_folders()
         copies, elsewhere = {}, []
         for path in list(self.builder.files):
             where = self.inputs.locate(path) if path.startswith("/") else None
@@ -284,7 +284,7 @@ class _Preparation:
         self.builder.sources = Sources(Path("/"))
         self._say_what_lies_elsewhere(elsewhere)
 
-    def _named_folders(self) -> list[Path]:
+    def _list_named_folders(self) -> list[Path]:
         """Return the folders that the user named: the measurements, where paths are looked for, those of sources."""
         rules = [Path(rule.to) for rule in self.inputs.rules if rule.to]
         return [Path(os.path.realpath(f)) for f in (*self.inputs.folders, *rules, *self.attribution.source_dirs)]

@@ -109,7 +109,7 @@ def _values(inputs: Sequence[Opened], ids: dict[str, str], tell: Callable[[str],
         "stored_values", "profile, context, metric: a value", fields, partial(_export_values, "stored", tell)
     )
     return [
-        Relation("values", 'the same; to be written "values"', fields, stored.read),
+        Relation("values", 'the same as stored_values; SQL wants quotes: "values"', fields, stored.read),
         stored,
         *(
             Relation(

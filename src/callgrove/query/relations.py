@@ -333,7 +333,7 @@ SIDES = (
         "name:t value:r sample_id xcc shader_engine instance shader_array wgp",
     ),
     Side("arguments", "argument", "of calls: arguments", "position type:t name:t value:t"),
-    Side("extras", "extra", "columns of the file's tables of events that nobody knows", "name:t value:t"),
+    Side("extras", "extra", "unknown columns of the file's event tables", "name:t value:t"),
 )
 
 

@@ -333,7 +333,7 @@ VIEWS = (
     ),
     View(
         "scratch_memory",
-        "the same, of scratch memory only",
+        "what was allocated and freed of scratch memory",
         (*FIRST, *span("operation:t=name"), *ALLOCATED, *SCRATCH),
         (SpanKind.ALLOC,),
         "alloc",

@@ -42,8 +42,8 @@ def indent_name(name: str, kind: str, depth: int) -> str:
     return " " * INDENT * depth + short
 
 
-def shorten_place(name: str, kind: str) -> str:
-    """Return a name without the folders, where it is a place."""
+def shorten_place(name: str, kind: str | None) -> str:
+    """Return a name without the folders, where it is a place: the end tells it from others."""
     if kind not in PLACES:
         return name
     what = LOOP_AT if name.startswith(LOOP_AT) else ""

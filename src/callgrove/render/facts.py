@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from callgrove.analysis.overview import Hottest, Overview
+from callgrove.errors import count_of
 from callgrove.model.system import Topology
 from callgrove.model.table import Table
 from callgrove.render.units import amount, duration_ns
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from callgrove.model.study.series import Study
 
 __all__ = [
-    "count_of",
     "facts_of",
     "next_commands",
     "quote_word",
@@ -63,7 +63,7 @@ def facts_of(facts: Overview) -> Iterator[tuple[str, str]]:
     yield "format", f"{facts.format} {facts.version}".rstrip()
     if facts.n_runs > 1 or facts.parameters:
         yield "runs", f"{facts.n_runs:,}" + (f" over {', '.join(facts.parameters)}" if facts.parameters else "")
-    places = [f"{n} {word}" for n, word in ((facts.n_nodes, "nodes"), (facts.n_ranks, "ranks")) if n > 1]
+    places = [f"{n:,} {word}" for n, word in ((facts.n_nodes, "nodes"), (facts.n_ranks, "ranks")) if n > 1]
     yield "profiles", ", ".join([*_counts(facts.profiles), *places]) or "none"
     for topology in facts.topologies[:MOST_TOPOLOGIES]:
         yield "topology", _describe_topology(topology)
@@ -128,25 +128,14 @@ def _find_hottest(h: Hottest) -> tuple[str, str]:
     """Return the costliest function; of differences, the one that changed most."""
     write = amount(h.unit)
     if h.loss and h.percent is not None:
-        of = f"{abs(h.percent):.1f} % of all changes of {h.metric}, {write(h.gain)} more and {write(-h.loss)} less"
+        of = f"{abs(h.percent):.1f}% of all changes of {h.metric}, {write(h.gain)} more and {write(-h.loss)} less"
         return "changed", f"{h.name}: {write(h.exclusive)} ({of})"
-    share = f" of {write(h.total)} {h.metric} ({h.percent:.1f} %)" if h.percent is not None else f" {h.metric}"
+    share = f" of {write(h.total)} {h.metric} ({h.percent:.1f}%)" if h.percent is not None else f" {h.metric}"
     return "hottest", f"{h.name}: {write(h.exclusive)}{share}"
 
 
 def _counts(numbers: dict[str, int]) -> list[str]:
-    return [count_of(n, word) for word, n in numbers.items()]
-
-
-def count_of(n: int, word: str) -> str:
-    """Return `1 metric`, `1,200 metrics`."""
-    return f"{n:,} {_plural(word, n)}"
-
-
-def _plural(word: str, n: int) -> str:
-    if n == 1 or word in ADJECTIVES:
-        return word
-    return f"{word.removesuffix('y')}ies" if word.endswith("y") else f"{word}s"
+    return [count_of(n, word, word if word in ADJECTIVES else "") for word, n in numbers.items()]
 
 
 def next_commands(facts: Overview, path: str, options: Sequence[str] = ()) -> Iterator[str]:

@@ -24,20 +24,20 @@ from callgrove.analysis.views import Folded, describe_contexts, fold_lines, grow
 from callgrove.arrays import Bools, Floats, Ints, combine_upwards
 from callgrove.errors import UsageError
 from callgrove.model.table import Table
+from callgrove.render.cost_texts import shorten_place
 from callgrove.render.svg import (
     LESS,
     MORE,
     MUTED,
     OTHER,
     Picture,
+    add_title,
     colour_of,
     draw_rect,
     draw_text,
     fit_name,
     ink_on,
     mix,
-    shorten_place,
-    titled,
 )
 from callgrove.render.units import amount, percent
 
@@ -267,7 +267,7 @@ class _Drawing:
         if name := fit_name(box.name, width - 6, FONT):
             look = f'font-size="{FONT}" fill="{ink_on(fill)}"'
             elements.append(draw_text(x + 3, y + LEVEL - 6, name, more=look))
-        return titled(self._tell(box), *elements)
+        return add_title(self._tell(box), *elements)
 
     def _colour(self, box: Box) -> str:
         if box.n_calls:

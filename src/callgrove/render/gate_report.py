@@ -124,7 +124,7 @@ OUTCOMES = {"failure": "slower", "skipped": "unclear"}
 
 
 def _say(row: GateRow, write: Write) -> str:
-    """Return kernel: 12.1 s -> 14.5 s (+19.6 %, p 0.001)."""
+    """Return kernel: 12.1 s -> 14.5 s (+19.6%, p 0.001)."""
     known = [_share(row.change, signed=True)] if row.change is not None else []
     known += [f"p {p_text(row.p)}"] if row.p is not None else []
     known += [f"would be seen above {percent(row.detectable)}"] if row.detectable and row.verdict == "unclear" else []

@@ -114,7 +114,7 @@ def model_plot(plot: Curves) -> str:
         parts += _curve(curve, x, y, COLOURS[number % len(COLOURS)])
     parts += _legend(curves)
     if any(np.isfinite(curve.band_low).any() for curve in curves):
-        parts.append(label(RIGHT, TOP - 8, "shaded: where the curve lies, about 90 %", "end", 'fill="#777"'))
+        parts.append(label(RIGHT, TOP - 8, "shaded: where the curve lies, about 90%", "end", 'fill="#777"'))
     return "\n".join([*parts, "</svg>", ""])
 
 

@@ -18,8 +18,9 @@ from callgrove.analysis.costs import Costs
 from callgrove.analysis.spread.imbalance import Imbalance, Question, imbalance
 from callgrove.arrays import Floats
 from callgrove.errors import UsageError
+from callgrove.render.cost_texts import shorten_place
 from callgrove.render.plots import Axis, axis_for
-from callgrove.render.svg import INK, LINE, MUTED, Picture, draw_text, fit_name, mix, shorten_place, titled
+from callgrove.render.svg import INK, LINE, MUTED, Picture, add_title, draw_text, fit_name, mix
 from callgrove.render.units import amount
 
 __all__ = ["SpreadOptions", "draw_spread"]
@@ -96,7 +97,7 @@ class _Plot:
             slowest = "all equal" if row["min"] == row["max"] and row["n"] > 1 else row["slowest"] or ""
             told = fit_name(slowest, self._width - at - 2, 11)
             elements.append(draw_text(at, middle + 4, told, more=f'fill="{WORST}" font-size="11"'))
-        yield titled(self._tell(row), *elements)
+        yield add_title(self._tell(row), *elements)
 
     def _strip(self, number: int, row: dict[str, object], middle: float) -> Iterator[str]:
         places = {name: self._axis.place(float(row[name])) for name in STATISTICS if _is_number(row.get(name))}  # type: ignore[arg-type]

@@ -18,14 +18,13 @@ __all__ = [
     "MUTED",
     "OTHER",
     "Picture",
+    "add_title",
     "colour_of",
     "draw_rect",
     "draw_text",
     "fit_name",
     "ink_on",
     "mix",
-    "shorten_place",
-    "titled",
 ]
 
 
@@ -35,8 +34,6 @@ CATEGORIES = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", 
 DARK_INK, EVEN = "#16191d", 0.205  # luminance at which dark ink and white have about the same contrast
 WIDE_LETTER = 0.62  # of the size of a font: letters of sans-serif fonts are less wide on average
 FULL_WIDTH = 1.05  # the same of letters that take a square
-PLACES = ("line", "loop", "instruction", "call", "file", "module")  # kinds that are named after a path
-LOOP_AT = "loop at "
 
 
 @dataclass(frozen=True)
@@ -102,7 +99,7 @@ def draw_rect(x: float, y: float, width: float, height: float, fill: str) -> str
     return f'<rect x="{x:.3f}" y="{y:.1f}" width="{width:.3f}" height="{height:.1f}" fill="{fill}"/>'
 
 
-def titled(title: str, *elements: str) -> str:
+def add_title(title: str, *elements: str) -> str:
     """Return elements with a text that is shown where the mouse is."""
     return f"<g><title>{escape_text(title)}</title>{''.join(elements)}</g>"
 
@@ -114,14 +111,6 @@ def fit_name(name: str, width: float, size: float) -> str:
     if len(text) <= room:
         return text
     return text[: int(room) - 1].rstrip() + "…" if room >= 3 else ""
-
-
-def shorten_place(name: str, kind: str | None) -> str:
-    """Return a name that is a path without its folders: there is little room, and the end tells it from others."""
-    if kind not in PLACES:
-        return name
-    what = LOOP_AT if name.startswith(LOOP_AT) else ""
-    return what + name.removeprefix(what).rpartition("/")[2]
 
 
 # -- colours -----------------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from math import floor, isfinite, log10
 
 from callgrove.model.metrics import time_unit, unit_factor
 
-__all__ = ["amount", "bar", "duration_ns", "heat", "percent", "printf", "si", "signed_bar"]
+__all__ = ["amount", "bar", "draw_signed_bar", "duration_ns", "heat", "percent", "printf", "si"]
 
 
 _PREFIXES = {-4: "p", -3: "n", -2: "u", -1: "m", 0: "", 1: "k", 2: "M", 3: "G", 4: "T", 5: "P", 6: "E"}
@@ -107,7 +107,7 @@ def amount(unit: str) -> Callable[[float], str]:
 # -- bars --------------------------------------------------------------------------------------------------------------
 # bar(0.55, 4)                  ██▏
 # bar(0.55, 4, unicode=False)   ##
-# signed_bar(-0.55, 4)          -██▏
+# draw_signed_bar(-0.55, 4)          -██▏
 
 
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
@@ -126,7 +126,7 @@ def bar(share: float, width: int = 10, *, unicode: bool = True) -> str:
     return (glyphs[-1] * whole + (glyphs[part] if part else "")).ljust(width)
 
 
-def signed_bar(share: float, width: int = 10, *, unicode: bool = True) -> str:
+def draw_signed_bar(share: float, width: int = 10, *, unicode: bool = True) -> str:
     """Return the size of a share as a bar behind its sign; nothing has none."""
     sign = "+" if share > 0 else "-" if share < 0 else " "
     return sign + bar(abs(share), width, unicode=unicode)

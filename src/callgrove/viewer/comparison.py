@@ -364,7 +364,7 @@ class ComparisonMaker:
             if n := len(cut.dropped):
                 yield (
                     f"To keep this page small, {n:,} of {len(cut.kept):,} {what} are folded into rows that say how "
-                    f"many they stand for: each has at most {100 * cut.share:.3g} % of the cost of either side, in "
+                    f"many they stand for: each has at most {100 * cut.share:.3g}% of the cost of either side, in "
                     "every metric. Both sides of such a row are sums over all that it stands for."
                 )
         if self._left_out:

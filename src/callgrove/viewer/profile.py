@@ -548,4 +548,4 @@ class ProfileMaker:
 
 
 def _percent(share: float) -> str:
-    return f"{100 * share:.3g} %"
+    return f"{100 * share:.3g}%"

@@ -15,7 +15,7 @@ from callgrove.analysis.metric_tree import metric_tree
 from callgrove.analysis.summary import summarise, tables
 from callgrove.analysis.summary_sections import Summary
 from callgrove.arrays import Floats, Ints
-from callgrove.errors import CallgroveError, UsageError, compose_text
+from callgrove.errors import CallgroveError, UsageError, compose_text, count_of
 from callgrove.model.experiment import Experiment
 from callgrove.model.profiles import choose_profiles
 from callgrove.model.study.fill_missing_points import fill_missing_points
@@ -174,7 +174,7 @@ class GpuMaker:
         if len(summary.damage) > MOST_DAMAGE:
             yield f"{len(summary.damage) - MOST_DAMAGE:,} more parts are damaged; `callgrove check` lists them."
         if summary.n_unlinked:
-            yield f"{summary.n_unlinked:,} operations have no launching call."
+            yield f"{count_of(summary.n_unlinked, 'operation has', 'operations have')} no launching call."
 
 
 def _section(table: Table) -> dict[str, Any]:
@@ -309,7 +309,7 @@ class ScalingMaker:
         self._floors = default_floors(models)
 
     def panels(self, detail: Detail) -> Iterator[Panel]:
-        rows = self._shown(detail)
+        rows = self._choose_shown(detail)
         data = self._data(rows)
         yield Panel("growth", "Overview", data)
         yield Panel("scaling", TITLE, data, tuple(self._notes(len(rows))))
@@ -366,7 +366,7 @@ class ScalingMaker:
 
     def answer(self, at: Floats, detailed: Sequence[int], detail: Detail) -> dict[str, Any]:
         """Return judgements of the models of a page at any point, and more about some of them."""
-        models = self.models.take(self._shown(detail))
+        models = self.models.take(self._choose_shown(detail))
         numbers = np.array(detailed, np.int64)
         near, repeated = describe_near_equals(models, numbers), describe_repetitions(models, numbers)
         judged = describe_judgements(models, [judge(models, at)], self._floors)
@@ -374,7 +374,7 @@ class ScalingMaker:
 
     def bands(self, number: int, points: Floats, detail: Detail) -> dict[str, Any]:
         """Return the interval of one model of a page at some points."""
-        models = self.models.take(self._shown(detail)[[number]])
+        models = self.models.take(self._choose_shown(detail)[[number]])
         low, high = intervals_at(models, points)[:, 0]
         return {"low": low, "high": high}
 
@@ -385,9 +385,9 @@ class ScalingMaker:
 
     def n_shown(self, detail: Detail) -> int:
         """Return how many models a page has."""
-        return len(self._shown(detail))
+        return len(self._choose_shown(detail))
 
-    def _shown(self, detail: Detail) -> Ints:
+    def _choose_shown(self, detail: Detail) -> Ints:
         return np.sort(self._ranked[: detail.of(len(self.models), self._most, LEAST_MODELS)])
 
     def _rest(self, rows: Ints) -> Floats:

@@ -112,7 +112,8 @@ class Watch:
         self._began = start if self._began is None else self._began
         states = look_at_files([str(self.folder)], LEVELS, MOST_FILES)
         if not self.folder.is_dir():
-            raise InputError(f"{self.folder}: is not a folder that could be watched")
+            wrong = "is no folder; name the one that the job writes to" if self.folder.exists() else "no such folder"
+            raise InputError(f"{self.folder}: {wrong}")
         events = [*self._note_removed(states), *self._note_changes(states)]
         events += self._read_settled(start + seconds_to_read)
         return self._sum_up(start - self._began, events, len(states) >= MOST_FILES, most_functions)

@@ -134,7 +134,7 @@ def test_folders_that_keep_them_say_so_too_when_they_are_converted(tmp_path: Pat
 def test_only_those_of_chosen_profiles_count(tmp_path: Path) -> None:
     chosen = part(opened(tmp_path / "wrapped.cubex", SMALL), profiles={1, 3})
     losses = callgrove.write(chosen, tmp_path / "out.d", "hpctoolkit-release")
-    assert "1 values of cycles that nobody measured: counters that went below zero" in losses
+    assert "1 value of cycles that nobody measured: counters that went below zero" in losses
 
 
 def test_values_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

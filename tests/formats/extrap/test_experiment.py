@@ -105,7 +105,7 @@ def test_model_sets_of_one_name_and_models_of_nothing(tmp_path: Path) -> None:
     study = read(archive(tmp_path / "x", content(modelers=sets)))
     assert list(study.modelers) == ["m", "m #2"]
     assert len(study.models) == 1
-    assert "1 models of series that are not there" in study.warnings[0].text
+    assert "1 model of series that do not exist" in study.warnings[0].text
 
 
 def test_a_segmented_term_without_segments_is_refused(tmp_path: Path) -> None:

@@ -86,7 +86,7 @@ def test_without_a_metric_its_name_is_empty(tmp_path: Path) -> None:
         ("PARAMETER a b c d e\nPOINTS (1 1 1 1 1)\nREGION f\nDATA 1\n", "at most 4"),
         (HEAD + BLOCK + BLOCK, "again"),
         ("PARAMETER p\nPOINTS 1 1\n" + BLOCK, "there already"),
-        (HEAD + "REGION f\nDATA 1\n", "1 of 1 series lack"),
+        (HEAD + "REGION f\nDATA 1\n", "1 of 1 series lacks some"),
     ],
 )
 def test_what_only_strict_refuses(text: str, word: str, tmp_path: Path) -> None:

@@ -153,7 +153,7 @@ def test_without_ranges_and_chains_calls_stand_alone_with_a_note(tmp_path: Path)
     found = study(twice(small("N2"), tmp_path))
     assert values(found)["cudaLaunchKernel_v7000->gemm", "time"] == [50]
     assert any("calls alone" in warning.text for warning in found.warnings)
-    assert any("1 kernels belong to no call path" in warning.text for warning in found.warnings)
+    assert any("1 kernel of no call path left out" in warning.text for warning in found.warnings)
 
 
 def test_copies_and_sets(tmp_path: Path) -> None:
@@ -323,7 +323,7 @@ def test_series_without_all_points_are_left_out_unless_extra_p_keeps_them(tmp_pa
         export.write(tmp_path / f"app.s{number}" / "profile.sqlite")
     found = study(tmp_path)
     assert not {"main->twice", "main->once"} & set(found.callpaths)
-    assert any("2 series are left out" in warning.text for warning in found.warnings)
+    assert any("2 series were not measured at every point and left out" in warning.text for warning in found.warnings)
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ def test_monitored_values_are_counters_and_texts_are_counted(tmp_path: Path) -> 
     assert counters is not None
     assert counters.names == ("gpu sclk",)
     assert (counters.time_ns.tolist(), counters.value.tolist()) == ([5, 20], [1500.0, 1700.5])
-    assert any("1 values are not numbers" in w.text for w in experiment.warnings)
+    assert any("1 value is not a number, and left out" in w.text for w in experiment.warnings)
 
 
 def test_a_size_that_was_lost_is_absent_not_zero(tmp_path: Path) -> None:

@@ -341,7 +341,7 @@ def test_a_file_that_goes_away_is_a_problem_and_no_more(tmp_path: Path) -> None:
         (GOOD.changed(values=((18, ((0, float("nan")),)),)), "values that are not finite"),
         (GOOD.changed(nodes=(*GOOD.nodes, node(40, 0, 1, 5))), "there are 2 roots"),
         (GOOD.changed(modules=((2, "/lib/libm.so"), (1, "/bin/app"))), "the ids of modules are not 1, 2, ..."),
-        (old(nodes=(RawNode(2, 0, 0, 0, (0, 0.0)), RawNode(4, 2, 1, 1, (0, 0.0)))), "1 nodes have the sign"),
+        (old(nodes=(RawNode(2, 0, 0, 0, (0, 0.0)), RawNode(4, 2, 1, 1, (0, 0.0)))), "1 node has the sign"),
     ],
     ids=["padding", "not finite", "two roots", "module ids", "signs"],
 )

@@ -211,7 +211,7 @@ def test_check_names_what_contradicts_itself(tmp_path: Path) -> None:
     problems = list(FORMAT.check(Source.of(path), ReadOptions()))
     assert {p.severity.value for p in problems} == {"note"}
     assert sorted(p.text for p in problems) == [
-        "1 calls lead to addresses that are not a procedure's entry",
+        "1 call leads to addresses where no procedure begins",
         "1 procedures begin at the address of an earlier one",
         "1 procedures have no address",
         "1 ranges are empty or end before they begin",

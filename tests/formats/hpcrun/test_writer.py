@@ -90,7 +90,7 @@ def test_single_files_keep_their_values_in_every_dialect(name: str, dialect: str
         want["<unknown module>+0x537472616e676501", "CPUTIME (sec)"] = want.pop(("Strange\\01", "CPUTIME (sec)"))
         assert [text.partition(":")[0] for text in lost] == [
             "1 placeholders",
-            "that the callers of 1 contexts are not known",
+            "that the callers of 1 context are not known",
         ]
         lost = []
     assert values_by_label(again) == want
@@ -258,7 +258,7 @@ def test_contexts_without_a_place_go_into_those_above(tmp_path: Path) -> None:
     assert [again.contexts.label(c) for c in line.context.tolist()] == ["/bin/p+0x20", "<no activity>"]
     assert line.time_ns.tolist() == [5, 1_234_567]
     assert set(lost) == {
-        "1 contexts that are not an address (function): their cost is in those above them",
+        "1 context that is not an address (function): the cost is in those above",
         "names, files and lines of contexts: only module and offset are stored",
         "roots: they are put below one that was added",
         "scopes of t: exclusive values are stored",

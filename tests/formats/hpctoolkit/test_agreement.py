@@ -48,7 +48,7 @@ def test_another_value_in_the_other_order(written: tuple[Path, str]) -> None:
     at = first_value(found, int(found.contexts.source_id[1]))
     old, new = change(path / "cct.db", at, f"{order}d", lambda value: value * 1.5)
     [text] = damage(path)
-    assert "1 contexts have other values here than in profile.db" in text
+    assert "1 context has other values here than in profile.db" in text
     assert f"{new:g} here, {old:g} there" in text
 
 
@@ -80,7 +80,7 @@ def test_another_sum_in_the_summary(written: tuple[Path, str], factor: float, is
     layout = blocks.layout.value
     at = int(blocks.values_at[0]) + n_root * layout.itemsize + int(layout.fields["value"][1])
     change(path / "profile.db", at, f"{order}d", lambda value: value * factor)
-    assert any("differ from the threads" in text for text in damage(path)) is is_damage
+    assert any("1 context differs from the threads" in text for text in damage(path)) is is_damage
 
 
 def test_a_sample_on_a_context_that_cannot_be(written: tuple[Path, str]) -> None:

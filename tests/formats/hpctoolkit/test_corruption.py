@@ -233,7 +233,7 @@ def test_values_that_differ_between_the_files(generation: str, tmp_path: Path) -
     assert rows(open_database(path)) == rows(open_database(corpus(generation)))
     code, out, _ = run("check", str(path), "--format", "csv")
     assert code == 3
-    assert "1 contexts have other values here than in profile.db, which is believed" in out
+    assert "1 context has other values here than in profile.db, which is believed" in out
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), -float("inf"), 1e308])

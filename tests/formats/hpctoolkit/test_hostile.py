@@ -287,4 +287,4 @@ def test_a_profile_just_beyond_the_table_is_left_out(tmp_path: Path) -> None:
     e = open_database(folder)
     block = e.values.context(listed)
     assert len(block) < len(before.values.context(listed))
-    assert any("1 values with an unknown profile id, which are left out" in str(p) for p in e.values.problems)
+    assert any("1 value with an unknown profile id, left out" in str(p) for p in e.values.problems)

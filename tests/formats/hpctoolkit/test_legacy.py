@@ -257,7 +257,7 @@ def test_a_text_that_breaks_off_is_salvaged(tmp_path: Path) -> None:
         ('i="6" ', 'i="3" ', "node id 3 is used twice"),
         ('n="1" v="0.25"', 'n="7" v="0.25"', "metric 7 has values, but is in no table"),
         ('n="1"><S', 'n="8"><S', "procedure 8 is in no table"),
-        ('<M n="1" v="2"/>', '<M n="1" v="2"/><M n="1" v="3"/>', "1 values are given twice"),
+        ('<M n="1" v="2"/>', '<M n="1" v="2"/><M n="1" v="3"/>', "1 value is given twice"),
     ],
 )
 def test_what_contradicts_itself_is_said(old: str, new: str, says: str, tmp_path: Path) -> None:

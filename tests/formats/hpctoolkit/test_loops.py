@@ -24,7 +24,7 @@ from callgrove.model.metrics import Aggregation, Metric, Scope
 from callgrove.model.profiles import ProfileKind
 from tests.exhaustive import try_examples
 from tests.formats.written import PRERELEASE, RELEASE, damage, read, write
-from tests.requirements import SHARED
+from tests.requirements import SHARED, each_of_shared
 
 NAME = "CPUTIME (sec)"
 SCOPES = (Scope.POINT, Scope.FUNCTION, Scope.LEXICAL, Scope.INCLUSIVE)
@@ -204,13 +204,13 @@ def test_check_compares_loops_of_the_summary(stored: float, found: int, tmp_path
     path.write_bytes(data[:at] + struct.pack("<Hd", id_, stored) + data[at + 10 :])
     problems = damage(tmp_path / "a.d")
     assert len(problems) == found
-    assert all(f"{NAME} (lexical): 1 contexts differ" in text and "context 5" in text for text in problems)
+    assert all(f"{NAME} (lexical): 1 context differs" in text and "context 5" in text for text in problems)
     if stored == 330.0:
         assert problems[0].endswith("330 is stored, 30 is right")
 
 
-@pytest.mark.parametrize("path", sorted(SHARED.glob("data/public/hpctoolkit/dbase/loops-*.d")), ids=lambda p: p.name)
-def test_loops_of_genuine_summaries_survive(path: Path, tmp_path: Path) -> None:
+@each_of_shared("path", sorted(SHARED.glob("data/public/hpctoolkit/dbase/loops-*.d")), ids=lambda p: p.name)
+def test_loops_of_genuine_summaries_survive(shared: Path, path: Path, tmp_path: Path) -> None:
     old = read(path)
     write(old, tmp_path / "a.d")
     new = read(tmp_path / "a.d")

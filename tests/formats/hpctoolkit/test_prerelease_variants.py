@@ -223,7 +223,7 @@ def test_a_wrong_summary_is_damage(tmp_path: Path, capsys: pytest.CaptureFixture
             block.setdefault(context, []).append((metric, value * (1.5 if context == 27 else 1)))
     replace_summary(path / "profile.db", block)
     assert main(["check", str(path), "--format", "csv"]) == 3
-    assert "differ from the threads, e.g. context 27" in capsys.readouterr().out
+    assert "1 context differs from the threads, e.g. context 27" in capsys.readouterr().out
 
 
 def test_inlined_frames_as_pr(tmp_path: Path) -> None:

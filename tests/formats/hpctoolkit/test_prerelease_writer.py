@@ -170,7 +170,7 @@ def test_what_a_line_calls_hangs_beside_it(tmp_path: Path) -> None:
         (5, own): 5.0,
         (5, all_): 5.0,
     }
-    assert "inclusive values of 1 lines: what they call hangs beside them" in report.losses
+    assert "inclusive values of 1 line: what is called from there stands beside them" in report.losses
     new = read(tmp_path / "new.d")
     assert new.totals("time", Scope.EXCLUSIVE).sum() == 7
     assert damage(tmp_path / "new.d") == []

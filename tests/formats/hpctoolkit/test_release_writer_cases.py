@@ -139,7 +139,7 @@ def test_what_does_not_fit_is_reported(tmp_path: Path) -> None:
     losses = write(made.build(), tmp_path / "new.d").losses
     assert losses == [
         "kinds of 2 contexts: call is stored as instruction, kernel is stored as function",
-        "parameters of 1 contexts",
+        "parameters of 1 context",
         "statistics of the stored summary: median",
         "metrics low (inclusive): left out, minima and maxima cannot be added up over threads",
         "metrics ratio (no scope): left out",

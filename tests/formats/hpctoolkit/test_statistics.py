@@ -74,7 +74,7 @@ ALL = ("count", "sum of squares", "min", "max")
 @pytest.mark.parametrize("to", [RELEASE, PRERELEASE])
 def test_statistics_are_what_their_names_say(to: str, statistics: tuple[str, ...], tmp_path: Path) -> None:
     assert write(made(*statistics), tmp_path / "a.d", to).losses == [
-        *(["kinds of 1 contexts: entry is stored as placeholder"] if to == PRERELEASE else []),
+        *(["kinds of 1 context: entry is stored as placeholder"] if to == PRERELEASE else []),
     ]
     new = read(tmp_path / "a.d")
     assert summary(new) == expected(statistics)

@@ -26,7 +26,7 @@ def test_values_add_up() -> None:
     assert found.std.tolist() == [[math.hypot(1, 3), 0]]
     assert found.repetitions.tolist() == [[2, 2]]
     assert [found.values(0, p).tolist() for p in (0, 1)] == [[], [5, 5]]
-    assert "1 series lack points and were added to the call path above them: a->b->c (t)" in found.warnings[0].text
+    assert "1 series lacks points and was added to the call path above them: a->b->c (t)" in found.warnings[0].text
     assert found.validate() == []
 
 

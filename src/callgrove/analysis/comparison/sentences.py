@@ -1,4 +1,4 @@
-"""What a comparison comes to, in words: "after.d is 24 % slower: 81 % of it in solve/kernel".
+"""What a comparison comes to, in words: "after.d is 24% slower: 81% of it in solve/kernel".
 
 Only what runs of one size spend in time makes one of them slower: where the numbers of processes or profiles differ, or
 two clocks were read, and of all other metrics, a run has more or less. The call paths that are named are those with the
@@ -176,12 +176,12 @@ def _name_paths(change: Change, paths: list[int]) -> list[str]:
     so."""
     chains = [change.paths.steps(path) for path in paths]
     return [
-        f"{short_path(chain, _needed(chain, chains))}{_say_alone(change, path)}"
+        f"{short_path(chain, _count_needed(chain, chains))}{_say_alone(change, path)}"
         for chain, path in zip(chains, paths, strict=True)
     ]
 
 
-def _needed(chain: list[str], others: list[list[str]]) -> int:
+def _count_needed(chain: list[str], others: list[list[str]]) -> int:
     """Return how many of its last names tell a call path apart from others."""
     length = 2
     while sum(other[-length:] == chain[-length:] for other in others) > 1:
@@ -215,8 +215,8 @@ def _percent(share: float, whole: bool = False) -> str:
     """Return a share of 1 in percent: three digits at most, and nothing that rounds to 0."""
     percent = 100 * share
     if percent < 0.1:
-        return "less than 0.1 %"
+        return "less than 0.1%"
     if whole or percent >= 10:
         text = f"{percent:,.0f}" if percent >= 1 else f"{percent:.1f}"
-        return "almost 100 %" if text == "100" and share < 1 else f"{text} %"
-    return f"{percent:.1f} %"
+        return "almost 100%" if text == "100" and share < 1 else f"{text}%"
+    return f"{percent:.1f}%"

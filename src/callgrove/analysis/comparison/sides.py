@@ -20,7 +20,7 @@ from callgrove.analysis.views import fold_lines
 from callgrove.arrays import ABSENT, Array, Bools, Ids, Ints, Names
 from callgrove.errors import Parameter, UsageError, compose_text
 from callgrove.model.contexts import ContextKind, ContextTree, Relation
-from callgrove.model.definitions import defined_name
+from callgrove.model.definitions import find_defined_name
 from callgrove.model.derived import require_scope
 from callgrove.model.experiment import Experiment
 from callgrove.model.joining import ROOT
@@ -165,7 +165,7 @@ def _metrics_named(experiments: Sequence[Experiment], text: str) -> list[str]:
     left, equals, right = text.partition("=")
     first = experiments[0].metrics
     names_two = any(right.strip() in other.metrics.quantities for other in experiments[1:])
-    defines = defined_name(text) in first.derived and not names_two
+    defines = find_defined_name(text) in first.derived and not names_two
     if not equals or any(text in name for name in first.quantities) or defines:
         left = right = text
     names = [experiments[0].metrics.resolve(left.strip())]

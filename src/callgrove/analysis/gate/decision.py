@@ -26,8 +26,8 @@ from callgrove.analysis.gate.orders import (
     Sides,
     compare_orders,
     count_orders,
-    pooled_deviations,
-    trimmed_means,
+    pool_deviations,
+    trim_means,
 )
 from callgrove.analysis.gate.wording import say_power, say_untested, say_verdict
 from callgrove.arrays import Floats, Ints
@@ -182,7 +182,7 @@ def gate(
 
     left, right    experiments, each of one run or more; every run is a repetition
     metric         what is compared; it must add up (default: the first one that is a time)
-    fail_above     the change that matters: 0.03 is 3 %
+    fail_above     the change that matters: 0.03 is 3%
     alpha          how many reports without any change may be wrong, of slower and of faster functions each
     min_share      leave out what has less of the cost of all runs
     by             "function", or "path" for call paths
@@ -296,7 +296,7 @@ def decide(
         chosen = [*([rows[k] for k in tested] or [total]), total]  # the whole alone, where no row can be tested
         y = np.log(np.vstack([costs[tested] if tested else whole[None], whole]))
         if sides.n_left + sides.n_right > 2:
-            noises = pooled_deviations(y, sides.n_left).tolist()
+            noises = pool_deviations(y, sides.n_left).tolist()
             chosen = [replace(row, noise=noise) for row, noise in zip(chosen, noises, strict=True)]
         if is_tested:
             chosen = _test(chosen, y, sides, limits, n_drawn)
@@ -320,8 +320,8 @@ def _compare_sides(name: str, values: Floats, sides: Sides) -> GateRow:
 def _mean(costs: Floats) -> float:
     """Return the geometric mean without the largest fifth; the arithmetic one where a cost is not above 0."""
     if np.all(costs > 0):
-        return exp(float(trimmed_means(np.log(costs)[None])[0]))
-    return float(trimmed_means(costs[None])[0])
+        return exp(float(trim_means(np.log(costs)[None])[0]))
+    return float(trim_means(costs[None])[0])
 
 
 # -- tests -------------------------------------------------------------------------------------------------------------

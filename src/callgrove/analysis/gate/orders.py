@@ -26,7 +26,15 @@ import numpy as np
 
 from callgrove.arrays import Array, Bools, Floats
 
-__all__ = ["N_DRAWN", "Extremes", "Sides", "compare_orders", "count_orders", "pooled_deviations", "trimmed_means"]
+__all__ = [
+    "N_DRAWN",
+    "Extremes",
+    "Sides",
+    "compare_orders",
+    "count_orders",
+    "pool_deviations",
+    "trim_means",
+]
 
 MOST_ORDERS = 20_000  # all of them are looked at, up to so many
 N_DRAWN = 9_999  # else so many are drawn, and the measured one is added
@@ -200,14 +208,14 @@ def _multiply(rows: Floats, columns: Floats) -> Floats:
     return product
 
 
-def trimmed_means(values: Floats) -> Floats:
+def trim_means(values: Floats) -> Floats:
     """Return the mean of each row without its largest fifth."""
     n_kept = values.shape[1] - values.shape[1] // 5
     means: Floats = np.sort(values, axis=1)[:, :n_kept].mean(axis=1)
     return means
 
 
-def pooled_deviations(y: Floats, n_left: int) -> Floats:
+def pool_deviations(y: Floats, n_left: int) -> Floats:
     """Return the standard deviation of each function within sides."""
     sides = Sides(n_left, y.shape[1] - n_left)
     centred = y - y.mean(axis=1, keepdims=True)

@@ -18,13 +18,13 @@ MOST_NAMED = 3
 
 
 def percent(share: float, signed: bool = False) -> str:
-    """Return a measured share in percent: 2.1 %, or with its sign +19.6 %."""
-    return f"{100 * share:+.1f} %" if signed else f"{100 * share:.1f} %"
+    """Return a measured share in percent: 2.1%, or with its sign +19.6%."""
+    return f"{100 * share:+.1f}%" if signed else f"{100 * share:.1f}%"
 
 
 def limit(share: float) -> str:
-    """Return a share that somebody chose in percent, with the digits that it has: 3 %, 0.5 %."""
-    return f"{100 * share:.4g} %"
+    """Return a share that somebody chose in percent, with the digits that it has: 3%, 0.5%."""
+    return f"{100 * share:.4g}%"
 
 
 def p_text(p: float) -> str:
@@ -41,7 +41,7 @@ def least_repetitions(alpha: float) -> int:
 
 
 def say_row(row: GateRow) -> str:
-    """Return the change of a row and how sure it is: +19.6 % (p 0.001)."""
+    """Return the change of a row and how sure it is: +19.6% (p 0.001)."""
     change = "no left cost" if row.change is None else percent(row.change, signed=True)
     return f"{change} (p {p_text(row.p)})" if row.p is not None else change
 

@@ -236,7 +236,7 @@ def _say_left_out(costs: Costs, entities: Entities, unmeasured: Bools) -> Iterat
         yield f"left out, as {costs.metric.name} was not measured there: {some}"
     is_known = costs.is_additive and costs.metric.derivation is None
     if len(entities.outside) and is_known and (cost := _add_roots(costs, entities.outside)):
-        share = f" ({100 * cost / costs.total:.3g} % of all)" if costs.total else ""
+        share = f" ({100 * cost / costs.total:.3g}% of all)" if costs.total else ""
         where = f"{count(len(entities.outside), 'profile')} without a {entities.over}"
         yield f"left out: {cost:,.6g} {costs.metric.unit} in {where}{share}"
 

@@ -99,7 +99,7 @@ def choose_window(
     write_duration: Callable[[float], str],
     words: str = "the window",
 ) -> Window | None:
-    """Return the window that a caller means, as everywhere; None is all of the traces. A text that ends with 100 % ends
+    """Return the window that a caller means, as everywhere; None is all of the traces. A text that ends with 100% ends
     with the last moment here: nothing lasts any longer."""
     text = TimeWindow.parse(asked) if isinstance(asked, str) else asked
     window = choose_window_of_traces(experiment, text, "", "", write_duration, words)

@@ -31,8 +31,8 @@ from callgrove.analysis.timeline_index.sources import (
     NameNumbers,
     SampledProfile,
     SampleNames,
+    list_sampled_profiles,
     sample_ends,
-    sampled_profiles,
     spans_by_track,
 )
 from callgrove.analysis.timeline_index.spool import Spool, TrackSpans
@@ -186,7 +186,7 @@ class _Build:
         profiles = []
         self._first, self._last = 2**62, 0
         self._sample_names = SampleNames(self._experiment, self._options.depth, self._names)
-        for line in sampled_profiles(self._experiment):
+        for line in list_sampled_profiles(self._experiment):
             self._leave_out(line.n_left_out)
             if not len(line.samples):
                 continue
@@ -235,7 +235,7 @@ class _Build:
     def _build_samples(self) -> None:
         waiting: list[SampledProfile] = []
         n_waiting = 0
-        for line in sampled_profiles(self._experiment):
+        for line in list_sampled_profiles(self._experiment):
             if not len(line.samples):
                 continue
             if waiting and n_waiting + len(line.samples) > BATCH:

@@ -30,7 +30,7 @@ class DetailReader:
         """Return what touches a window, by line and start."""
         n = len(line)
         blocks = self._items.blocks(line, np.full(n, low), np.full(n, high))
-        crossed = [self._items.outlasted(int(one), low, high) for one in line.tolist()]
+        crossed = [self._items.find_outlasted(int(one), low, high) for one in line.tolist()]
         parts: list[SpanRows] = []
         n_given = total = 0
         for place in range(n):

@@ -27,8 +27,8 @@ __all__ = [
     "NameNumbers",
     "SampleNames",
     "SampledProfile",
+    "list_sampled_profiles",
     "sample_ends",
-    "sampled_profiles",
     "spans_by_track",
 ]
 
@@ -118,7 +118,7 @@ class SampledProfile:
     n_left_out: int = 0
 
 
-def sampled_profiles(experiment: Experiment) -> Iterator[SampledProfile]:
+def list_sampled_profiles(experiment: Experiment) -> Iterator[SampledProfile]:
     """Yield the profiles that have samples."""
     for profile, samples in Plan(experiment).lines():
         kept = (samples.time_ns >= 0) & (samples.time_ns <= LATEST)

@@ -204,7 +204,7 @@ class ItemReader:
         out: Bools = self._kind[line] == LineKind.CALLS
         return out
 
-    def outlasted(self, line: int, low: int, high: int) -> WindowItems:
+    def find_outlasted(self, line: int, low: int, high: int) -> WindowItems:
         """Return the items of a line that are outlasted by a later one, as far as they touch a window really."""
         empty = np.empty(0, np.int64)
         if not self.n_blocks[line] or self._kind[line] != LineKind.CALLS:

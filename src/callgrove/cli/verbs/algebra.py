@@ -27,6 +27,7 @@ from callgrove.cli.results import (
     write_result,
 )
 from callgrove.cli.verbs import convert
+from callgrove.errors import count_of
 
 if TYPE_CHECKING:
     from callgrove.algebra.anonymizing import Replacements
@@ -105,7 +106,8 @@ def _write_index(options: MergeOptions, paths: list[str], target: str) -> int:
             f"{source.path}: --index is for formats in which one run has many databases, not for {format_.name}"
         )
     n_files = format_.write_index(source, Path(target), WriteOptions(overwrite=options.force))
-    note(f"{target}: lists {n_files} databases, which open as one; do not move them")
+    databases = count_of(n_files, "database; do not move it", "databases, which open as one; do not move them")
+    note(f"{target}: lists {databases}")
     return 0
 
 

@@ -227,8 +227,11 @@ def _change_nothing(opened: Experiment | Study) -> Experiment | Study:
 
 def run(options: Options, change: Change = _change_nothing) -> int:
     """Convert the input; what the target cannot hold is said on stderr, one line each."""
+    from callgrove.errors import UsageError
     from callgrove.formats.registry import formats_for_target
 
+    if not options.inputs:
+        raise UsageError(f"needs one input or more and an OUT, found {options.target}")
     say_ignored(options)
     names = [options.to] if options.to else formats_for_target(options.target)
     _refuse_unused(options, names)

@@ -361,14 +361,14 @@ def _refuse_unused(comparison: Comparison, sides: list[Experiment], options: Opt
     """Refuse metrics of --derive that the table does not show: it has one metric, and those that are computed from
     others."""
     from callgrove.errors import UsageError
-    from callgrove.model.definitions import defined_name
+    from callgrove.model.definitions import find_defined_name
 
     used = {
         name
         for side, metric in zip(sides, comparison.metrics, strict=True)
         for name in side.metrics.with_operands([metric])
     }
-    if unused := [name for name in map(defined_name, options.derive) if name not in used]:
+    if unused := [name for name in map(find_defined_name, options.derive) if name not in used]:
         shown = comparison.metrics[0]
         raise UsageError(f"--derive: {unused[0]} is not in this table, which compares {shown}; choose it with -m")
 

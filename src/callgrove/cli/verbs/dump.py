@@ -20,7 +20,7 @@ from callgrove.cli.options import (
 )
 from callgrove.cli.output import emit, emit_text
 from callgrove.cli.parser import Command
-from callgrove.errors import CallgroveError
+from callgrove.errors import CallgroveError, count_of
 
 if TYPE_CHECKING:
     from callgrove.binary.files import Source
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 
 CHUNK = 4096
+MOST_NAMED = 12  # sections that an error lists
 # text: the table, where a format has no text
 FORMATS = ("text", "table", "csv", "jsonl", "json", "markdown", "latex", "html")
 FIELD_COLUMNS = ("file", "offset", "section", "index", "field", "value")
@@ -70,8 +71,10 @@ def run_dump(options: DumpOptions) -> int:
         emit_text(_yield_until_damage(pieces, damage), options.output)
     else:
         shown = replace(options, given_format="table") if options.format == "text" else options
-        wanted = (f for f in _yield_until_damage(chosen.dump(source), damage) if options.section in f.section)
-        emit(_make_tables(wanted), shown)
+        emit(
+            _make_tables(_choose_section(_yield_until_damage(chosen.dump(source), damage), path, options.section)),
+            shown,
+        )
     if damage:
         raise damage[0]
     return 0
@@ -119,6 +122,22 @@ def _yield_until_damage(parts: Iterator[T], damage: list[CallgroveError]) -> Ite
         yield from parts
     except CallgroveError as error:
         damage.append(error)
+
+
+def _choose_section(fields: Iterator[Field], path: str, section: str) -> Iterator[Field]:
+    """Yield the fields of sections whose name contains a text; none at all is an error that names the sections."""
+    from callgrove.errors import UsageError
+
+    passed, n_chosen = dict[str, None](), 0
+    for f in fields:
+        if section in f.section:
+            n_chosen += 1
+            yield f
+        elif not n_chosen and len(passed) < MOST_NAMED:
+            passed[f.section] = None
+    if not n_chosen and passed:
+        there = f"{', '.join(passed)}{', ...' if len(passed) == MOST_NAMED else ''}"
+        raise UsageError(f"{path}: no section has {section!r} in its name; there are {there}")
 
 
 def _make_tables(fields: Iterable[Field]) -> Iterator[Table]:
@@ -185,7 +204,7 @@ def run_check(options: CheckOptions) -> int:
     if rows or not options.is_printed_table:  # for people, no problem is not a table
         emit(Table((*table.columns[:-1], Prose("problem", table.columns[-1].values))), options)
     damage = sum(p.severity == Severity.DAMAGE for p in problems)
-    places = "1 damaged place" if damage == 1 else f"{damage} damaged places"
+    places = count_of(damage, "damaged place")
     note(f"{path}: {places}" if damage else f"{path}: sound ({chosen.title})")
     if options.record:
         _record_digests(path, options.record, damage)
@@ -217,7 +236,8 @@ def _record_digests(path: str, manifest: str, damage: int) -> None:
     digests = take_digests(Path(path))
     with replacing(Path(manifest)) as place:
         write_manifest(digests, place)
-    note(f"{manifest}: digests of {len(digests)} files, {sum(one.size for one in digests.values()):,} bytes")
+    size = sum(one.size for one in digests.values())
+    note(f"{manifest}: digests of {count_of(len(digests), 'file')}, {size:,} bytes")
 
 
 CHECK = Command(CheckOptions, add_check_arguments, run_check)

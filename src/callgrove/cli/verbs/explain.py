@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from callgrove.cli.options import InputOptions, MetricNames, TableOutput, add_format, add_input, add_output, add_run
 from callgrove.cli.output import emit, emit_text
 from callgrove.cli.parser import Command
-from callgrove.errors import UsageError
+from callgrove.errors import UsageError, count_of
 
 if TYPE_CHECKING:
     from callgrove.analysis.explain import Explanation
@@ -56,7 +56,8 @@ def run_why(options: Options) -> int:
     from callgrove.cli.results import open_all
 
     if len(options.paths) != N_COMPARED:
-        raise UsageError(f"two inputs are compared, and {len(options.paths)} are named: before and after")
+        named = count_of(len(options.paths), "is named", "are named")
+        raise UsageError(f"two inputs are compared, before and after, and {named}; `callgrove explain` says about one")
     left, right = open_all(options, options.paths)
     return _show(why(left, right, options.metric), [left, right], options)
 

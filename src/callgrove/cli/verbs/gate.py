@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from callgrove.cli.options import TABLE_FORMATS, UNSAID, InputOptions, SelectionOptions, TableOutput
 from callgrove.cli.output import amounts_of, choose_rows, emit, emit_text
 from callgrove.cli.results import open_all, resolve_links
-from callgrove.errors import IncompleteResult, UsageError
+from callgrove.errors import IncompleteResult, UsageError, count_of
 from callgrove.render.cost_texts import amount_of
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def share(text: str) -> float:
     if rest.strip() or not 0 <= value < float("inf"):
         raise argparse.ArgumentTypeError(f"{text!r} is not a share like 3% or 0.03")
     if value > 1 and not sign:
-        raise argparse.ArgumentTypeError(f"{text!r} would be {100 * value:g} %; say {text.strip()}% if that is meant")
+        raise argparse.ArgumentTypeError(f"{text!r} would be {100 * value:g}%; say {text.strip()}% if that is meant")
     return value
 
 
@@ -115,7 +115,7 @@ def check_sides(options: GateOptions) -> None:
     """Refuse what only one of the two ways of comparing has."""
     if not options.has_sides:
         if len(options.paths) < 1:
-            raise UsageError("name a PATH, or repetitions with --left and --right; see --help")
+            raise UsageError("PATH is missing, or repetitions with --left and --right; see 'callgrove diff --help'")
         if options.by in GROUPINGS:
             raise UsageError(f"--by {options.by} needs --left and --right; --flat compares functions of two inputs")
         given = (
@@ -149,7 +149,7 @@ def _refuse_twice(options: GateOptions) -> None:
     if both := {*map(resolve_links, options.left)} & {*map(resolve_links, options.right)}:
         from callgrove.cli.messages import note
 
-        paths = "1 path is" if len(both) == 1 else f"{len(both)} paths are"
+        paths = count_of(len(both), "path is", "paths are")
         note(f"warning: {paths} on both sides, so that these sides are not independent runs")
 
 
@@ -185,10 +185,10 @@ def run_gate(options: GateOptions) -> int:
 
 def _refuse_unused(made: Gate, runs: Sequence[Experiment], options: GateOptions) -> None:
     """Refuse metrics of --derive that the table does not show."""
-    from callgrove.model.definitions import defined_name
+    from callgrove.model.definitions import find_defined_name
 
     used = {name for run in runs for name in run.metrics.with_operands([made.metric.name])}
-    if unused := [name for name in map(defined_name, options.derive) if name not in used]:
+    if unused := [name for name in map(find_defined_name, options.derive) if name not in used]:
         raise UsageError(f"--derive: {unused[0]} is not in this table, which compares {made.metric.name}; use -m")
 
 
@@ -204,7 +204,7 @@ def _exit_code(made: Gate, options: GateOptions) -> int:
     if made.verdict == "slower":
         return SLOWER
     if options.strict and made.verdict == "unclear":
-        raise IncompleteResult(f"these repetitions do not decide about {100 * options.fail_above:g} %")
+        raise IncompleteResult(f"these repetitions do not decide about {100 * options.fail_above:g}%")
     return 0
 
 

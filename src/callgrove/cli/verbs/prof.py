@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from callgrove.cli.options import ExecutionOptions, add_execution, workers_for
 from callgrove.cli.parser import Command
-from callgrove.errors import compose_text
+from callgrove.errors import compose_text, count_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -154,9 +154,9 @@ def _convert(options: Options, workers: Workers) -> int:
     if len(options.paths) == 1:
         note(f"note: the database is {target}")
     if done.n_samples:
-        note(f"left out: {done.n_samples} samples of traces on nodes that their profiles do not have")
+        note(f"left out: {count_of(done.n_samples, 'sample')} of traces, on nodes that their profiles do not have")
     if done.n_values:
-        note(f"left out: {done.n_values} values at the root, which belongs to no call path")
+        note(f"left out: {count_of(done.n_values, 'value')} at the root, which belongs to no call path")
     say_losses(done.losses, str(target), strict=options.strict)
     if options.strict and ready.experiment.damage:
         raise IncompleteResult(f"{target}: was written without what is damaged in the measurements")

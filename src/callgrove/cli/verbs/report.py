@@ -313,7 +313,7 @@ def _list_view_inputs(options: ViewOptions) -> Iterator[ServedInput]:
     from callgrove.viewer.server.inputs import Input, Wanted
 
     if not options.inputs:
-        raise UsageError("name a PATH; see --help")
+        raise UsageError("PATH is missing; see 'callgrove view --help'")
     for part in _split_options(options):
         how = replace(part, port=0, browser=False, idle=0.0, hosts=[], metric=None)
         yield Input(Wanted(tuple(part.inputs), _opener(part), _choice(part), repr(how)), with_flags)

@@ -22,6 +22,7 @@ from callgrove.cli.options import (
 )
 from callgrove.cli.output import emit, emit_each, filter_rows
 from callgrove.cli.parser import Command
+from callgrove.errors import count_of
 
 if TYPE_CHECKING:
     from callgrove.analysis.summary_sections import By, Summary
@@ -267,13 +268,13 @@ def _describe_quality(summary: Summary, experiment: Experiment, is_part: bool) -
             return [f"{experiment.path}: holds several runs, and a summary shows the events of one; {which}"]
         nothing = "has no events with a start and an end, which a summary is made of; `callgrove info` says what it has"
         return [f"{experiment.path}: {nothing}"]
-    counts = f"{summary.n_read:,} spans read, {summary.n_shown:,} shown, {summary.n_flagged:,} flagged"
+    counts = f"{count_of(summary.n_read, 'span')} read, {summary.n_shown:,} shown, {summary.n_flagged:,} flagged"
     calls = "calls that launched operations only where they were chosen"
     notes = [f"{counts}, {calls if is_part else f'{summary.n_unlinked:,} operations without a launching call'}"]
     if summary.n_flagged > MUCH_DAMAGE * summary.n_read:
         share = 100 * summary.n_flagged / summary.n_read
         notes.append(
-            f"data quality: {share:.1f} % of the spans end before they start, or have times that no clock shows; "
+            f"data quality: {share:.1f}% of the spans end before they start, or have times that no clock shows; "
             "they are in no sum"
         )
     return notes

@@ -22,7 +22,7 @@ from callgrove.cli.options import (
 )
 from callgrove.cli.output import emit, emit_drawn, filter_rows, stdout_look
 from callgrove.cli.parser import Command
-from callgrove.errors import UsageError
+from callgrove.errors import UsageError, count_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -248,7 +248,7 @@ def _describe(timeline: Timeline) -> str:
     survey = timeline.survey
     shares = ", ".join(f"{word} {percent(share)}" for word, share in timeline.describe_shares())
     n = int(survey.has_trace.sum())
-    whose = f"{n:,} profiles" if n > 1 else "1 profile"
+    whose = count_of(n, "profile")
     return f"{duration_ns(timeline.length_ns)} from @{timeline.window[0]} on, {whose}: {shares or 'no time'}"
 
 

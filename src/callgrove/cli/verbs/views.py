@@ -258,16 +258,18 @@ def _say_why_it_ends(path: Table, to_the_leaf: Table, costs: Costs, share: float
     from math import floor
 
     from callgrove.cli.messages import note
+    from callgrove.render.cost_texts import shorten_place
 
     n = len(path)
     if not 0 < n < len(to_the_leaf):
         return
-    contexts, names = (to_the_leaf.column(name).plain() for name in ("context", "name"))
+    contexts, names, kinds = (to_the_leaf.column(name).plain() for name in ("context", "name", "kind"))
     part = float(costs.weights[contexts[n]] / costs.weights[contexts[n - 1]])
     if 0.005 <= part < share:
         further = floor(100 * part) / 100
-        ends = f"no call of {names[n - 1]} has {share:.0%} of its {'changes' if costs.is_signed else 'cost'}"
-        note(f"{ends}; {names[n]} has {part:.0%}: --share {further:g} goes on")
+        last, callee = (shorten_place(names[k], kinds[k]) for k in (n - 1, n))
+        ends = f"no call of {last} has {share:.0%} of its {'changes' if costs.is_signed else 'cost'}"
+        note(f"{ends}; {callee} has {part:.0%}: --share {further:g} goes on")
 
 
 HOT = Command(HotOptions, add_hot_arguments, run_hot)

@@ -15,7 +15,7 @@ import numpy as np
 from callgrove.arrays import Array, Floats, cycles
 from callgrove.formats.columnar.folder import Folder, Group, StoredTable
 from callgrove.formats.columnar.schema import Cells
-from callgrove.formats.columnar.stored_formulas import StoredFormula, cubepl_formulas, stored_formula
+from callgrove.formats.columnar.stored_formulas import StoredFormula, cubepl_formulas, make_stored_formula
 from callgrove.model.derived import When
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Aggregation, Column, Composite, Metric, Metrics, Scope, composite_named
@@ -138,7 +138,7 @@ def _common_cells(rows: tuple[Metric, ...] | tuple[Column, ...]) -> dict[str, Ce
 
 def _formula_cells(rows: tuple[Metric, ...]) -> dict[str, Cells]:
     """Return what is said of formulas beside their texts."""
-    stored = [stored_formula(row) for row in rows]
+    stored = [make_stored_formula(row) for row in rows]
     return {
         "formula_language": [None if said is None else said.language or None for said in stored],
         "formula_when": [None if said is None else said.when.value for said in stored],

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from callgrove.arrays import ABSENT, Array, Bools, Floats, Ids, Ints
-from callgrove.errors import CallgroveError, CorruptFile
+from callgrove.errors import CallgroveError, CorruptFile, count_of
 from callgrove.formats.columnar.experiment_tables import read_contexts, read_profiles, read_runs, read_system
 from callgrove.formats.columnar.folder import REMEDY, Folder, Group, Manifest, StoredTable, warnings_from
 from callgrove.formats.columnar.metric_tables import Attributes, dtype_of, read_metrics, read_stored_formulas
@@ -262,7 +262,7 @@ class FolderValues:
                     one.table.damage(
                         f"row group {group}",
                         f"{what} ids below {n}",
-                        f"{int(wrong.sum())} values with others, which are left out",
+                        f"{count_of(int(wrong.sum()), 'value')} with others, left out",
                     )
                 )
             unknown |= wrong

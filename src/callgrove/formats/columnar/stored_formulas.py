@@ -1,6 +1,6 @@
 """Formulas of derived metrics as files hold them, and back: a text, its language, when it is computed.
 
-    stored_formula(metric) -> StoredFormula                  what to store of a derived metric
+    make_stored_formula(metric) -> StoredFormula                  what to store of a derived metric
     read_formulas(experiment, stored) -> Experiment          metrics with formulas that evaluate
 
 A language reads its formulas here, whatever file holds them. What cannot be read is unavailable, with the reason. What
@@ -15,11 +15,11 @@ from dataclasses import dataclass, replace
 from callgrove.errors import UsageError
 from callgrove.model.cubepl import KINDS, Definition, Surroundings, compile_metrics
 from callgrove.model.definitions import UserFormula, read_formula
-from callgrove.model.derived import Refused, Unavailable, When, derived_metric, when_computed
+from callgrove.model.derived import Refused, Unavailable, When, derive_metric, tell_when_computed
 from callgrove.model.experiment import Experiment, replace_metrics
 from callgrove.model.metrics import Metric, Metrics
 
-__all__ = ["StoredFormula", "cubepl_formulas", "is_read_again", "read_formulas", "stored_formula"]
+__all__ = ["StoredFormula", "cubepl_formulas", "is_read_again", "make_stored_formula", "read_formulas"]
 
 USER, CUBEPL = UserFormula.language, "cubepl"
 PREFIX, RULE = "cube: ", "cubeplaggr "  # of attributes
@@ -35,7 +35,7 @@ class StoredFormula:
     reason: str = ""
 
 
-def stored_formula(metric: Metric) -> StoredFormula | None:
+def make_stored_formula(metric: Metric) -> StoredFormula | None:
     """Return what to store of a derived metric; None where its formula is in a language that nobody here knows."""
     formula = metric.derivation
     if formula is None:
@@ -46,7 +46,7 @@ def stored_formula(metric: Metric) -> StoredFormula | None:
 
 def is_read_again(metric: Metric) -> bool:
     """Return whether a formula is in a language that is read here, or cannot be evaluated anyway."""
-    stored = stored_formula(metric)
+    stored = make_stored_formula(metric)
     return stored is None or bool(stored.reason) or stored.language in READERS
 
 
@@ -87,7 +87,7 @@ def _refuse(metric: Metric, said: StoredFormula) -> Metric:
 def _mark(metric: Metric, reason: str) -> Metric:
     """Return a metric that was not evaluated where it was stored, and is not evaluated here."""
     operands = () if metric.derivation is None else metric.derivation.operands
-    return replace(metric, derivation=Unavailable(metric.formula, when_computed(metric), reason, operands))
+    return replace(metric, derivation=Unavailable(metric.formula, tell_when_computed(metric), reason, operands))
 
 
 def _with_rows(metrics: Metrics, rows: Mapping[int, Metric]) -> Metrics:
@@ -121,7 +121,7 @@ def _read_user_formulas(experiment: Experiment, metrics: Metrics, rows: list[int
 def _read_user_formula(metrics: Metrics, row: int) -> Metric:
     metric = metrics[row]
     formula = read_formula(metrics, metric.formula)
-    made = derived_metric(metric.name, formula.derivation, metric, formula.adds_up)
+    made = derive_metric(metric.name, formula.derivation, metric, formula.adds_up)
     return replace(made, show_percent=metric.show_percent)
 
 

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from callgrove.arrays import ABSENT, Array, Bools, Ids, Ints, Names
-from callgrove.errors import CallgroveError, CorruptFile, UsageError
+from callgrove.errors import CallgroveError, CorruptFile, UsageError, count_of
 from callgrove.formats.columnar.folder import REMEDY, Folder, Group, StoredTable
 from callgrove.formats.columnar.row_groups import GroupWriter, TableIndex
 from callgrove.formats.columnar.schema import EXPERIMENT, MANIFEST, SIDE, Cells, unescape_texts
@@ -479,7 +479,7 @@ class FolderSamples:
     def _check(self, line: int, samples: Samples) -> Samples:
         unknown = (samples.context < ABSENT) | (samples.context >= self._n_contexts)
         if unknown.any():
-            found = f"{int(unknown.sum())} samples of others, which are left out"
+            found = f"{count_of(int(unknown.sum()), 'sample')} of others, left out"
             self._record_problem(self._table.damage(f"line {line}", f"context ids below {self._n_contexts}", found))
             samples = Samples(samples.time_ns[~unknown], samples.context[~unknown])
         if (np.diff(samples.time_ns) < 0).any():

@@ -12,7 +12,7 @@ import numpy as np
 
 from callgrove.binary.archives import BLOCK, HEADER, Archive, Member, gunzip_head, headers, is_archive
 from callgrove.binary.files import FileBytes, Source
-from callgrove.errors import CallgroveError, CorruptFile, NotRecognised, UnsupportedVersion
+from callgrove.errors import CallgroveError, CorruptFile, NotRecognised, UnsupportedVersion, count_of
 from callgrove.execute import Progress
 from callgrove.formats.cube.anchor import Anchor, read_anchor
 from callgrove.formats.cube.reading import ANCHOR, GZIP_MAGIC, WRAPPED, anchor_text, open_archive, read_experiment
@@ -54,7 +54,8 @@ def problems(experiment: Experiment, progress: Progress) -> Iterator[Problem]:
         yield Problem(Severity.DAMAGE, experiment.path, getattr(error, "section", "values"), str(error))
     for metric, count in wrapped.items():
         if count:
-            text = f"{count} values are 2^63 or more: counters that went below zero; computed views leave them out"
+            many = count_of(count, "value is", "values are")
+            text = f"{many} 2^63 or more: counters that went below zero; computed views leave them out"
             yield Problem(Severity.NOTE, experiment.path, experiment.metrics[metric].name, text)
     yield from _negative(experiment)
 
@@ -67,7 +68,7 @@ def _negative(experiment: Experiment) -> Iterator[Problem]:
                 continue
             n_contexts = int(np.count_nonzero(experiment.totals(metric.name, Scope.EXCLUSIVE) < 0))
             if n_contexts:
-                who = "1 context has" if n_contexts == 1 else f"{n_contexts} contexts have"
+                who = count_of(n_contexts, "context has", "contexts have")
                 text = f"{who} less than what it calls: the exclusive value is negative"
                 yield Problem(Severity.NOTE, experiment.path, metric.name, text)
 

@@ -21,7 +21,7 @@ import numpy as np
 from callgrove.arrays import Array, Bools, Ints, distinct
 from callgrove.binary.archives import Member, inflate
 from callgrove.binary.files import FileBytes
-from callgrove.errors import CorruptFile
+from callgrove.errors import CorruptFile, count_of
 from callgrove.formats.cube.vocabulary import ValueType
 
 __all__ = [
@@ -212,7 +212,8 @@ def _check_positions(file: FileBytes, member: Member, position: Ints, n_cnodes: 
 def _check_rest(file: FileBytes, member: Member, at: int, end: int, notes: list[str]) -> None:
     """Check the bytes after the last one that means something: zeros are filling."""
     if end > at and file.array(np.uint8, min(end - at, 1 << 16), at, member.name).any():
-        notes.append(f"{file.path}: {member.name}: {end - at} bytes at its end belong to nothing")
+        rest = count_of(end - at, "byte at its end belongs", "bytes at its end belong")
+        notes.append(f"{file.path}: {member.name}: {rest} to nothing")
 
 
 def _plain(file: FileBytes, data: Member, type_: ValueType, index: _Index, widths: tuple[int, ...]) -> StoredRows:

@@ -20,7 +20,7 @@ import numpy as np
 
 from callgrove.arrays import NO_OFFSET, Array, Bools, Ids, Ints, distinct, new_numbers
 from callgrove.binary.archives import BLOCK
-from callgrove.errors import CallgroveError, UsageError
+from callgrove.errors import CallgroveError, UsageError, count_of
 from callgrove.formats.cube.anchor import Level
 from callgrove.formats.cube.anchor_writer import NOT_XML, anchor_pieces
 from callgrove.formats.cube.formula_writer import may_become_zero
@@ -276,7 +276,8 @@ def _system(experiment: Experiment, places: Places) -> Iterator[str]:
     if len(profiles.summaries):
         yield "stored summaries: they are left out, as readers compute them"
     if places.n_added:
-        yield f"{places.n_added} places of the system are added, as profiles need a machine, a node and a process"
+        added = count_of(places.n_added, "place")
+        yield f"system: {added} added, as profiles need a machine, a node and a process"
     odd = {
         profiles.identifiers.name(kind)
         for kind in np.unique(profiles.identifiers.kind).tolist()
@@ -301,7 +302,7 @@ def _rest(experiment: Experiment) -> Iterator[str]:
         yield f"damaged parts of the input: {len(experiment.damage)}, the first is {experiment.damage[0].text}"
     traces = experiment.traces
     if traces.n_samples:
-        yield f"samples: {traces.n_samples} are left out"
+        yield f"samples: {traces.n_samples:,} are left out"
     yield from losses_of_events(traces)
     if experiment.sources.n_present:
         yield f"copies of {experiment.sources.n_present} source files"

@@ -17,7 +17,7 @@ import numpy as np
 
 from callgrove.arrays import ABSENT, MISSING, Array, Ids, Ints, Names, bundles
 from callgrove.binary.files import size_of
-from callgrove.errors import UsageError
+from callgrove.errors import UsageError, count_of
 from callgrove.execute import IN_PROCESS
 from callgrove.formats.events.columns import RegionFacts
 from callgrove.formats.events.dataset import DataSet, Events, Process, Stacks
@@ -435,7 +435,7 @@ def _again(datasets: Sequence[DataSet]) -> list[InputWarning]:
     twice = [paths for paths in files.values() if len(paths) > 1]
     if not twice:
         return []
-    many = "1 process is" if len(twice) == 1 else f"{len(twice)} processes are"
+    many = count_of(len(twice), "process is", "processes are")
     text = f"{many} in several databases, such as {twice[0][0]} and {twice[0][1]}: what they did counts more than once"
     return [InputWarning(Severity.NOTE, f"{text}; name only one of these")]
 

@@ -22,7 +22,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 
-from callgrove.errors import Parameter, compose_text
+from callgrove.errors import Parameter, compose_text, count_of
 from callgrove.formats.events.dataset import UTC_CLOCK, DataSet, Process, Recorded
 from callgrove.formats.events.ranks import read_claimed_ranks, read_ranks_in_names
 from callgrove.model.experiment import InputWarning, Severity
@@ -297,8 +297,8 @@ def _describe(part: Sessions, parts: list[Sessions]) -> str:
     n_files, n_processes = len({session.file for session in part}), sum(len(session.processes) for session in part)
     told = _job_name(_job_of(part)(part[0]))
     words = [f"job {told}"] if told else []
-    words += [_count(n_files, "file", "files")]
-    words += [_count(n_processes, "process", "processes")] if n_processes != n_files else []
+    words += [count_of(n_files, "file")]
+    words += [count_of(n_processes, "process", "processes")] if n_processes != n_files else []
     return ", ".join([*words, *_describe_time(_window_of(part), _window_of(parts[0]))])
 
 
@@ -319,7 +319,3 @@ def _seconds(time_ns: int) -> str:
         return f"{time_ns // 10**9:,} s"
     size, unit = next((entry for entry in UNITS if time_ns >= entry[0]), UNITS[-1])
     return f"{time_ns / size:.3g} {unit}"
-
-
-def _count(n: int, singular: str, plural: str) -> str:
-    return f"1 {singular}" if n == 1 else f"{n:,} {plural}"

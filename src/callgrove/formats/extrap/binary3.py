@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from callgrove.binary.files import FileBytes, Source
-from callgrove.errors import CorruptFile
+from callgrove.errors import CorruptFile, count_of
 from callgrove.formats.extrap.models import exponent_text, function_text
 from callgrove.formats.extrap.study_format import StudyFormat, finish_study
 from callgrove.formats.interface import Field, ReadOptions
@@ -449,5 +449,5 @@ class _Contents:
                 )
             )
         if lost:
-            text = f"{self.source.path}: {lost} models of series or generators that are not there"
+            text = f"{self.source.path}: {count_of(lost, 'model')} of series or generators that do not exist"
             builder.warn(Severity.MISSING, text)

@@ -27,7 +27,7 @@ import numpy as np
 
 from callgrove.arrays import Array
 from callgrove.binary.files import Source
-from callgrove.errors import CallgroveError, CorruptFile, InputError, RefusedInput
+from callgrove.errors import CallgroveError, CorruptFile, InputError, RefusedInput, count_of
 from callgrove.formats.extrap.json import json_fields, parameter_names
 from callgrove.formats.extrap.models import measurement, model_sets, number_of, read_model_sets
 from callgrove.formats.extrap.study_format import Node, StudyFormat, finish_study, lost_with_the_unmeasured, parse_json
@@ -254,7 +254,7 @@ def write_experiment(study: Study, target: Path, options: WriteOptions) -> LossR
     books = StudyBooks(study, has_statistics=True)
     lost_with_the_unmeasured(books, report, series=False)
     if n := len(study.models) - len({(model.name, model.callpath, model.metric) for model in study.models}):
-        report.add(f"{n} models of series that have another one in the same set")
+        report.add(f"{count_of(n, 'model')} of series that have another one in the same set")
         books.excuse(MODELS)
     pending = PendingFile(target, options.overwrite)
     with pending.or_nothing():
@@ -465,7 +465,7 @@ class _Reader:
             severity = Severity.NOTE if harmless else Severity.DAMAGE
             self.builder.warn(severity, f"{self.path}: raw values: {text}{often}" + ("" if harmless else "; left out"))
         if self.contradicting:
-            text = f"raw values of {self.contradicting} measurements contradict their mean; left out"
+            text = f"raw values of {count_of(self.contradicting, 'measurement')} contradict the mean; left out"
             self.builder.warn(Severity.NOTE, f"{self.path}: {text}")
 
     def _models(self) -> None:
@@ -475,7 +475,8 @@ class _Reader:
             self.builder.models += known
             if len(known) < len(one.models):
                 n = len(one.models) - len(known)
-                self.builder.warn(Severity.MISSING, f"{self.path}: {one.name}: {n} models of series that are not there")
+                lost = f"{count_of(n, 'model')} of series that do not exist"
+                self.builder.warn(Severity.MISSING, f"{self.path}: {one.name}: {lost}")
             for text in dict.fromkeys(one.left_out):
                 self.builder.warn(Severity.NOTE, f"{self.path}: {one.name}: left out: {text}")
 

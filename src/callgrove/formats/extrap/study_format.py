@@ -18,7 +18,7 @@ import numpy as np
 
 from callgrove.arrays import Bools, Ints
 from callgrove.binary.files import Source, open_regular
-from callgrove.errors import CorruptFile, InputError, InvalidExperiment, Parameter, RefusedInput, UsageError
+from callgrove.errors import CorruptFile, InputError, InvalidExperiment, Parameter, RefusedInput, UsageError, count_of
 from callgrove.formats.interface import Grade, LossReport, Match, Problem, ReadOptions, WriteOptions
 from callgrove.formats.writing.targets import PendingFile
 from callgrove.model.experiment import InputWarning, Severity
@@ -436,7 +436,8 @@ def _check(study: Study, path: Path, strict: bool) -> Study:
     ]
     more = ", ..." if len(lacking) > NAMED else ""
     text = (
-        f"{path}: {len(lacking)} of {len(study)} series lack some of the {study.n_points} points: "
+        f"{path}: {len(lacking)} of {len(study)} series {'lacks' if len(lacking) == 1 else 'lack'} some of the "
+        f"{study.n_points} points: "
         f"{', '.join(named)}{more}"
     )
     if strict:
@@ -479,7 +480,7 @@ class Cells:
         """Return the series that have every point; the others are left out, and that is said."""
         whole = np.asarray(self.study.present.all(axis=1))
         if n := int((~whole).sum()):
-            self.report.add(f"{n} series that lack points: this format holds complete ones only")
+            self.report.add(f"{count_of(n, 'series', 'series')} without some points: the format needs all")
             self.books.leave_out(series=~whole)
         return [int(s) for s in np.flatnonzero(whole)]
 
@@ -515,7 +516,7 @@ class Cells:
 def lost_with_series(study: Study, report: LossReport) -> None:
     """Report what none of the formats of plain series can hold."""
     if study.models:
-        report.add(f"{len(study.models)} models")
+        report.add(count_of(len(study.models), "model"))
     if study.scaling:
         report.add(f"the scaling ({study.scaling})")
     if any(study.callpath_tags.values()) or any(study.metric_tags.values()):
@@ -533,10 +534,10 @@ def lost_with_the_unmeasured(
     present: Bools = books.study.present
     measured, used = np.asarray(present.any(axis=1)), np.asarray(present.any(axis=0))
     if series and (n := int((~measured).sum())):
-        report.add(f"{n} series that were measured nowhere")
+        report.add(f"{count_of(n, 'series that was', 'series that were')} measured nowhere")
         books.leave_out(series=~measured)
     if points and (n := int((~used).sum())):
-        report.add(f"{n} points at which nothing was measured")
+        report.add(f"{count_of(n, 'point')} at which nothing was measured")
         books.leave_out(points=~used)
 
 
@@ -546,9 +547,9 @@ def _lost_statistics(study: Study, report: LossReport) -> None:
     if study.raw is not None:
         n_values = np.diff(study.raw.repetition_bounds[study.raw.cell_bounds])
         if n := 0 if study.raw.makes_statistics else _n_contradicted(study, study.raw, n_values):
-            report.add(f"stored statistics of {n} measurements, which are not those of their raw values")
+            report.add(f"stored statistics of {count_of(n, 'measurement')}, which are not those of the raw values")
     if n := int((np.isnan(study.mean) & study.present & (n_values == 0).reshape(study.present.shape)).sum()):
-        report.add(f"{n} measurements without values and a mean: they are written as NaN")
+        report.add(f"{count_of(n, 'measurement')} without values and a mean, written as NaN")
 
 
 def _n_contradicted(study: Study, raw: RawValues, n_values: Ints) -> int:

@@ -36,6 +36,7 @@ import numpy as np
 from callgrove.arrays import ABSENT, Array, Bools, Ids, Ints
 from callgrove.binary.sqlite.cells import MISSING, Cells, Lookup, Type
 from callgrove.binary.sqlite.database import SqliteFile
+from callgrove.errors import count_of
 from callgrove.formats.events.dataset import OVERHEAD, CounterRows, LaneList, Process, Recorded
 from callgrove.formats.gpu.event_tables import EventTable, TableData, or_absent
 from callgrove.model.experiment import Severity
@@ -445,7 +446,8 @@ class RpdData(TableData):
             rows = self._file.table("rocpd_monitor", columns)
         known = ~np.isnan(rows["value"]) & (rows["start"] != MISSING)
         if skipped := int((~known).sum()):
-            self.warn(Severity.NOTE, f"rocpd_monitor: {skipped} values are not numbers; they are left out")
+            said = count_of(skipped, "value is not a number", "values are not numbers")
+            self.warn(Severity.NOTE, f"rocpd_monitor: {said}, and left out")
         if not known.any():
             return None
         names = np.array(

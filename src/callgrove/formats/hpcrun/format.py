@@ -19,7 +19,7 @@ import numpy as np
 
 from callgrove.arrays import ABSENT, Array, Ids, Ints, distinct
 from callgrove.binary.files import FileBytes, IdMap, Source
-from callgrove.errors import CallgroveError, CorruptFile, InputError, InvalidExperiment
+from callgrove.errors import CallgroveError, CorruptFile, InputError, InvalidExperiment, count_of
 from callgrove.execute import IN_PROCESS, Workers
 from callgrove.formats.hpcrun import primitives as rec
 from callgrove.formats.hpcrun import regions as placeholders
@@ -475,7 +475,7 @@ def _epoch(epoch: Epoch, is_old: bool) -> Iterator[tuple[Severity, str]]:
     if len(nodes) and (len(roots) != 1 or nodes.lm[roots[0]] != 0 or int(nodes.ip[roots[0]]) != code):
         yield Severity.NOTE, f"there are {len(roots)} roots, or one that is not the usual root"
     if nodes.is_leaf is not None and (wrong := int((nodes.is_leaf == nodes.has_children).sum())):
-        yield Severity.NOTE, f"{wrong} nodes have the sign of a leaf and children, or neither"
+        yield Severity.NOTE, f"{count_of(wrong, 'node has', 'nodes have')} the sign of a leaf and children, or neither"
     stored = epoch.values.list_stored(nodes.positions)
     known = stored.metric < len(epoch.metrics)
     is_real = np.array([metric.is_real for metric in epoch.metrics] or [False], np.bool_)

@@ -29,7 +29,15 @@ import numpy as np
 from callgrove.arrays import ABSENT, NO_OFFSET, Array, Bools, Ids, Ints, Offsets, depths
 from callgrove.binary.files import HEAD_BUDGET, Source
 from callgrove.binary.xml import new_parser, parse, pieces, readable
-from callgrove.errors import CallgroveError, CorruptFile, NotRecognised, Parameter, UnsupportedVersion, compose_text
+from callgrove.errors import (
+    CallgroveError,
+    CorruptFile,
+    NotRecognised,
+    Parameter,
+    UnsupportedVersion,
+    compose_text,
+    count_of,
+)
 from callgrove.formats.interface import Field, Grade, Match, Problem, ReadOptions
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.contexts import ContextKind, Relation
@@ -592,4 +600,4 @@ def _doubts(structure: Structure) -> Iterator[str]:
     calls = (scopes.kind == ScopeKind.CALL) & (scopes.target != NO_OFFSET)
     targets = zip(scopes.module[calls].tolist(), scopes.target[calls].tolist(), strict=True)
     if lost := sum(target not in structure.entries for target in targets):
-        yield f"{lost:,} calls lead to addresses that are not a procedure's entry"
+        yield f"{count_of(lost, 'call leads', 'calls lead')} to addresses where no procedure begins"

@@ -15,7 +15,7 @@ from functools import cached_property
 import numpy as np
 
 from callgrove.arrays import ABSENT, NO_OFFSET, Array, Bools, Floats, Ids, Ints, Offsets, depths, distinct, levels
-from callgrove.errors import UsageError
+from callgrove.errors import UsageError, count_of
 from callgrove.formats.hpcrun import primitives as rec
 from callgrove.formats.hpcrun import regions as placeholders
 from callgrove.formats.hpcrun.measurement import Nodes, Positions
@@ -144,7 +144,8 @@ class NodePlan:
             yield from self._old_losses()
         if folded := int((~self.is_node[:n]).sum()):
             kinds = sorted({ContextKind(k).word for k in tree.kind[:n][~self.is_node[:n]].tolist()})
-            yield f"{folded} contexts that are not an address ({', '.join(kinds)}): their cost is in those above them"
+            many = count_of(folded, "context that is not", "contexts that are not")
+            yield f"{many} an address ({', '.join(kinds)}): the cost is in those above"
         if n < len(tree):
             yield f"{len(tree) - n} contexts that the tree does not list"
         here = np.flatnonzero(self.is_node[:n])
@@ -164,7 +165,7 @@ class NodePlan:
             yield f"{strange} placeholders: 02.00 shows them as addresses in no known module"
         blind = sum(words.get("unwound") == "no" for words in self.tree.attributes.values())
         if blind:
-            yield f"that the callers of {blind} contexts are not known: 02.00 has no flags of nodes"
+            yield f"that the callers of {count_of(blind, 'context')} are not known: 02.00 has no flags of nodes"
 
 
 def _places(tree: ContextTree) -> tuple[Ids, Offsets, Bools]:

@@ -19,7 +19,7 @@ import numpy as np
 
 from callgrove.arrays import Bools, Floats, Ints, Offsets
 from callgrove.binary.files import Source
-from callgrove.errors import CallgroveError, CorruptFile
+from callgrove.errors import CallgroveError, CorruptFile, count_of
 from callgrove.execute import Progress, silent
 from callgrove.formats.hpctoolkit.values import DatabaseSamples, DatabaseValues, SparseBlocks
 from callgrove.formats.interface import Problem
@@ -168,7 +168,7 @@ def _report_wrong(
     what = f"{metric.name} ({', '.join(filter(None, (metric.scope.word, metric.statistic)))})"
     stored, right = pair_text(float(have[at]), float(want[at]))
     example = f"context {id_}: {stored} is stored, {right} is right"
-    text = f"{what}: {len(wrong)} contexts differ from the threads, e.g. {example}"
+    text = f"{what}: {count_of(len(wrong), 'context differs', 'contexts differ')} from the threads, e.g. {example}"
     assert values.by_profile is not None
     yield Problem(
         Severity.NOTE if defect else Severity.DAMAGE,
@@ -237,7 +237,7 @@ def _check_lone_summary(experiment: Experiment, values: DatabaseValues) -> Itera
     """Yield a problem where the summary has values although no thread has any."""
     if not values.summary_is_alone or values.by_profile is None or len(values.by_profile) < 2:
         return
-    text = f"the summary has {int(values.by_profile.n_values[0])} values, and no thread has any"
+    text = f"the summary has {count_of(int(values.by_profile.n_values[0]), 'value')}, and no thread has any"
     yield Problem(Severity.DAMAGE, str(values.by_profile.file.path), "profile 0", text)
 
 
@@ -296,7 +296,8 @@ def _contexts(experiment: Experiment, values: DatabaseValues) -> Iterator[Proble
             different.append(context)
     if different and values.by_profile is not None:
         example = _first_difference(experiment, values.context(different[0]), values.in_profiles(different[0]))
-        yield _differs(blocks, int(ids[different[0]]), f"{len(different)} contexts have other values", example)
+        many = count_of(len(different), "context has", "contexts have")
+        yield _differs(blocks, int(ids[different[0]]), f"{many} other values", example)
     if values.by_profile is not None and len(blocks) and not blocks.broken[0]:
         here, there = values.root_by_context(), values.root_by_profile(experiment.profiles.measured)
         if len(here) != len(there) or _sum_of_fingerprints(here) != _sum_of_fingerprints(there):
@@ -429,7 +430,7 @@ def problems_of_samples(
 ) -> Iterator[Problem]:
     """Yield samples on contexts that are not there, and before or after the times that the database announces."""
     if n_unknown:
-        text = f"{n_unknown} samples are on contexts that nothing names; they count as idle"
+        text = f"{count_of(n_unknown, 'sample')} on unknown contexts, read as idle"
         yield Problem(Severity.NOTE, experiment.path, "traces", text)
     said = experiment.traces.time_range
     if time_range is not None and said is not None and not (said[0] <= time_range[0] and time_range[1] <= said[1]):

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 
 from callgrove.errors import UsageError
 from callgrove.model.definitions import UserFormula, read_formula
-from callgrove.model.derived import When, derived_metric
+from callgrove.model.derived import When, derive_metric
 from callgrove.model.formulas import (
     Call,
     Expression,
@@ -201,7 +201,7 @@ def _derive(metrics: Metrics, columns: Mapping[Scope, Column], stored: Mapping[i
     except (FormulaError, KeyError, UsageError):
         return None
     row = Metric(first.name, Scope.NONE, formula.unit, description=first.description)
-    made = derived_metric(first.name, formula.derivation, row, formula.adds_up)
+    made = derive_metric(first.name, formula.derivation, row, formula.adds_up)
     return replace(made, visible=first.visible, number_format=first.number_format)
 
 

@@ -21,7 +21,7 @@ from itertools import accumulate
 import numpy as np
 
 from callgrove.arrays import ABSENT, Bools, Ids, Ints, distinct
-from callgrove.errors import CallgroveError
+from callgrove.errors import CallgroveError, count_of
 from callgrove.formats.hpctoolkit.column_formulas import formula_columns, held_formulas
 from callgrove.formats.hpctoolkit.database import GPU_KINDS, unit_of
 from callgrove.formats.hpctoolkit.release.files import (
@@ -405,17 +405,18 @@ def _contexts(contexts: ContextTree, kind_as_read: Ids, around: Ids, keeps_ids: 
     pairs = np.unique(np.stack([contexts.kind[changed], kind_as_read[changed]], axis=1), axis=0)
     words = [f"{ContextKind(a).word} is stored as {ContextKind(b).word}" for a, b in pairs.tolist()]
     if words:
-        yield f"kinds of {len(changed)} contexts: {some(sorted(words))}"
+        yield f"kinds of {count_of(len(changed), 'context')}: {some(sorted(words))}"
     if not keeps_ids and (contexts.source_id >= 0).any():
         yield "ids of contexts: they are numbered anew"
     if contexts.parameters:
-        yield f"parameters of {len(contexts.parameters)} contexts"
+        yield f"parameters of {count_of(len(contexts.parameters), 'context')}"
     if contexts.attributes:
-        yield f"attributes of {len(contexts.attributes)} contexts"
+        yield f"attributes of {count_of(len(contexts.attributes), 'context')}"
     stays: Bools = contexts.listed & (kind_as_read != ContextKind.ELIDED)
     elsewhere = (contexts.within != np.where(around >= 0, around, -1)) & stays
     if elsewhere.any():
-        yield f"nesting: {int(elsewhere.sum())} contexts belong to another one than their parent"
+        many = count_of(int(elsewhere.sum()), "context belongs", "contexts belong")
+        yield f"nesting: {many} to another one than the parent"
 
 
 def _regions(contexts: ContextTree) -> Iterator[str]:
@@ -425,7 +426,8 @@ def _regions(contexts: ContextTree) -> Iterator[str]:
         if (getattr(regions, column)[used] >= 0).any():
             yield f"{column.replace('_', ' ')}s of regions"
     if regions.details:
-        yield f"details of {len(regions.details)} regions: {some(key for d in regions.details.values() for key in d)}"
+        details = some(key for d in regions.details.values() for key in d)
+        yield f"details of {count_of(len(regions.details), 'region')}: {details}"
 
 
 def _metrics(metrics: Metrics, plan: MetricPlan) -> Iterator[str]:
@@ -478,7 +480,7 @@ def _profiles(profiles: Profiles) -> Iterator[str]:
     identifiers, measured = profiles.identifiers, profiles.measured
     named = [p for p in profiles.named.tolist() if profiles.name[p] != profiles.describe(p)]
     if named:
-        yield f"names of {len(named)} profiles"
+        yield f"names of {count_of(len(named), 'profile')}"
     streams = np.zeros(len(profiles), np.bool_)
     for name in GPU_KINDS:
         streams |= identifiers.pick(name, "logical")[1]

@@ -19,7 +19,7 @@ import numpy as np
 
 from callgrove.arrays import Array, Bools, Ids, Ints, Offsets, fill_runs
 from callgrove.binary.files import FileBytes, IdMap
-from callgrove.errors import CallgroveError, CorruptFile
+from callgrove.errors import CallgroveError, CorruptFile, count_of
 from callgrove.model.traces.events import Samples, Window
 from callgrove.model.values import Block, SparseBlock
 
@@ -626,7 +626,7 @@ class DatabaseValues:
         for what, ids in (("profile", block.profile), ("context", block.context), ("metric", block.metric)):
             if len(ids) and int(ids.min()) < 0:
                 kept = (block.profile >= 0) & (block.context >= 0) & (block.metric >= 0)
-                found = f"{int((~kept).sum())} values with an unknown {what} id, which are left out"
+                found = f"{count_of(int((~kept).sum()), 'value')} with an unknown {what} id, left out"
                 assert blocks is not None
                 self._record_problem(
                     CorruptFile(blocks.file.path, section, expected=f"{what} ids that a table names", found=found)

@@ -3,7 +3,7 @@
 Specification: the DOT language; attributes of Graphviz. The dialect `graph` has a node for each function and an edge
 for each pair of a caller and what it calls, `tree` a node for each call path.
 
-    "f0" [label="kernel\\n116 sec (51.8 %)\\nof 136 sec (60.7 %)", exclusive="116.0", inclusive="136.0", ...]
+    "f0" [label="kernel\\n116 sec (51.8%)\\nof 136 sec (60.7%)", exclusive="116.0", inclusive="136.0", ...]
     "f1" -> "f0" [label="136 sec", cost="136.0", ...]
 
 Only the largest nodes are written, by inclusive cost. An edge between two of them that leads through others is dashed.
@@ -205,7 +205,7 @@ def _amount(value: float, unit: str) -> str:
 
 
 def _percent(value: float, whole: float) -> str:
-    return f"{100 * value / whole if whole else 0.0:.1f} %"
+    return f"{100 * value / whole if whole else 0.0:.1f}%"
 
 
 def _quote(text: str) -> str:

@@ -137,19 +137,19 @@ class SpeedscopeWriter(StackWriter):
         profiles = choose_profiles(tables, report)
         several = len(tables.profiles.measured) != 1
         first = f"{name}, all profiles" if several else self._names[int(tables.profiles.measured[0])]
-        yield from self._sampled(first, name, stacks, costs, unit)
+        yield from self._write_sampled(first, name, stacks, costs, unit)
         for batch in batches(tables, profiles if several else profiles[:0]):
             matrix = tables.matrix(name, Scope.EXCLUSIVE, batch)[: tree.n_listed]
             for column, profile in enumerate(batch.tolist()):
                 numbers = self._without_negative(tables, name, make_finite(matrix[:, column], name, report))
-                yield from self._sampled(self._names[profile], f"{name} by profile", stacks, numbers, unit)
+                yield from self._write_sampled(self._names[profile], f"{name} by profile", stacks, numbers, unit)
         report.hint(unit.say(name) if unit.unit != "none" else f"numbers are those of {name}")
         self._say_metrics(tables, name)
         if tree.folded.any():
             report.add("source lines, call sites and instructions: costs are those of their functions and loops")
         report.add("modules: frames have names, files and lines")
 
-    def _sampled(self, title: str, what: str, stacks: Frames, costs: Array, unit: Scale) -> Iterator[bytes]:
+    def _write_sampled(self, title: str, what: str, stacks: Frames, costs: Array, unit: Scale) -> Iterator[bytes]:
         """Yield one profile: all stacks that cost anything."""
         self._give(what, costs)
         weights = stacks.add_up(costs)
@@ -188,7 +188,7 @@ class SpeedscopeWriter(StackWriter):
             passed.n_samples += _put_samples(
                 lane, Samples(line.time_ns[kept], line.context[kept], line.until_ns), stacks, [*frame, elided], origin
             )
-            yield from self._evented(f"{self._names[profile]} over time", lane)
+            yield from self._write_evented(f"{self._names[profile]} over time", lane)
 
     def _leave_out_samples(self, metric: int, n: int) -> None:
         if metric >= 0:
@@ -238,9 +238,9 @@ class SpeedscopeWriter(StackWriter):
     def _close_lanes(self, profile: int, lanes: _SpanLanes) -> Iterator[bytes]:
         for number, lane in enumerate(lanes.all):
             more = f", lane {number + 1}" if number else ""
-            yield from self._evented(f"{self._names[profile]}{more} over time", lane)
+            yield from self._write_evented(f"{self._names[profile]}{more} over time", lane)
 
-    def _evented(self, title: str, lane: _Lane) -> Iterator[bytes]:
+    def _write_evented(self, title: str, lane: _Lane) -> Iterator[bytes]:
         lane.finish()
         yield self._open_profile("evented", title, "nanoseconds", lane.start, lane.end).encode()
         yield b', "events": ['

@@ -11,7 +11,7 @@ from typing import Unpack
 import numpy as np
 
 from callgrove.arrays import Bools
-from callgrove.errors import UsageError
+from callgrove.errors import UsageError, count_of
 from callgrove.execute import Progress, silent
 from callgrove.formats.interface import (
     HoldsOnlyTraces,
@@ -32,7 +32,7 @@ from callgrove.formats.interface import (
 from callgrove.formats.registry import check_dialect, format_for_target, writer_of
 from callgrove.formats.writing.writer import NoPlace, some
 from callgrove.model.books import Books, KeepsBooks
-from callgrove.model.derived import when_computed
+from callgrove.model.derived import tell_when_computed
 from callgrove.model.experiment import Experiment, replace_metrics
 from callgrove.model.materialised import is_storable, materialise
 from callgrove.model.metrics import Aggregation, Metric, Metrics, Scope
@@ -90,7 +90,7 @@ def transfer(experiment: Experiment, writer: Writer, progress: Progress = silent
         for loss in _losses_beside_traces(experiment, writer):
             report.add(loss)
         for name, count in left_out.items():
-            report.add(f"{count} values of {name} that nobody measured: counters that went below zero")
+            report.add(f"{count_of(count, 'value')} of {name} that nobody measured: counters that went below zero")
     except BaseException:
         writer.abort()
         raise
@@ -204,7 +204,9 @@ def _prepare_formulas(experiment: Experiment, writer: Writer) -> Experiment:
 
 def _refuse(metric: Metric) -> Metric:
     """Return a derived metric that the target has no place for."""
-    return replace(metric, derivation=NoPlace(metric.formula, when_computed(metric), "the target has no place for it"))
+    return replace(
+        metric, derivation=NoPlace(metric.formula, tell_when_computed(metric), "the target has no place for it")
+    )
 
 
 def _losses_beside_traces(experiment: Experiment, writer: Writer) -> Iterator[str]:

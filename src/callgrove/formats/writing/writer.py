@@ -294,9 +294,9 @@ class NoPlace(Refused):
 def losses_of_events(traces: Traces) -> Iterator[str]:
     """Yield losses of formats that hold neither spans nor quantities over time."""
     if traces.n_spans:
-        yield f"spans: {traces.n_spans} are left out"
+        yield f"spans: {traces.n_spans:,} are left out"
     if traces.counters is not None and len(traces.counters):
-        yield f"counters over time: {len(traces.counters)} values are left out"
+        yield f"counters over time: {len(traces.counters):,} values are left out"
 
 
 SIDES = {  # side tables, as a sentence names their rows

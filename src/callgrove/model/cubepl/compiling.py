@@ -15,6 +15,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
+from callgrove.errors import count_of
 from callgrove.model.cubepl.derivation import CubePl, Formula, InitBlock, Program
 from callgrove.model.cubepl.nodes import (
     Call,
@@ -32,7 +33,7 @@ from callgrove.model.cubepl.nodes import (
 )
 from callgrove.model.cubepl.reserved import UNSUPPORTED, Surroundings
 from callgrove.model.cubepl.syntax import parse
-from callgrove.model.derived import Derivation, Unavailable, When, derived_metric
+from callgrove.model.derived import Derivation, Unavailable, When, derive_metric
 from callgrove.model.metrics import Aggregation, Metric
 
 __all__ = ["KINDS", "Compiled", "Definition", "Specification", "compile_metrics", "mark_void"]
@@ -141,7 +142,7 @@ class _Compiler:
 
     # -- formulas that need one another ------------------------------------------------------------------------------
 
-    def _needed(self, program: Program, name: str) -> list[Reference]:
+    def _list_needed(self, program: Program, name: str) -> list[Reference]:
         """Return the references of a formula to other formulas; VOID metrics are not evaluated."""
         there = self.formulas.get(name)
         references = () if there is None else there.references
@@ -158,7 +159,7 @@ class _Compiler:
                 name, is_done = stack.pop()
                 if is_done:
                     del path[name]
-                    below = [depth[r.metric] for r in self._needed(program, name) if r.metric in depth]
+                    below = [depth[r.metric] for r in self._list_needed(program, name) if r.metric in depth]
                     depth[name] = 1 + max(below, default=0)
                     if depth[name] > LONGEST_CHAIN:
                         self._blame(name, 0, f"more than {LONGEST_CHAIN} formulas need one another")
@@ -167,7 +168,7 @@ class _Compiler:
                     continue
                 path[name] = None
                 stack.append((name, True))
-                for reference in reversed(self._needed(program, name)):
+                for reference in reversed(self._list_needed(program, name)):
                     if reference.metric in path:
                         self._blame_circle(list(path) if len(path) <= SHOWN_CIRCLE else [name], reference)
                     elif reference.metric not in depth:
@@ -205,7 +206,7 @@ class _Compiler:
         for name in (*order, *(name for name in kinds if name not in self.formulas)):
             derivation = self._derive(program, name, rows[name], kinds[name])
             adds_up = all(rows[operand].aggregation == Aggregation.SUM for operand in derivation.operands)
-            rows[name] = derived_metric(name, derivation, rows[name], adds_up)
+            rows[name] = derive_metric(name, derivation, rows[name], adds_up)
         return tuple(rows[d.row.name] for d in self.definitions)
 
     def _derive(self, program: Program, name: str, row: Metric, when: When) -> Derivation:
@@ -225,7 +226,7 @@ class _Compiler:
     def _notes(self, program: Program) -> Iterable[str]:
         if self.problems:
             first = next(d.row.name for d in self.definitions if d.row.name in self.problems)
-            few = "1 derived metric" if len(self.problems) == 1 else f"{len(self.problems)} derived metrics"
+            few = count_of(len(self.problems), "derived metric")
             yield f"{few} cannot be evaluated; the first is {first}: {self.problems[first]}"
         for block in program.inits:
             if block.problem:

@@ -157,7 +157,7 @@ class TreeNames:
         parent = self.metric_parents()
         return np.bincount(parent[parent >= 0], minlength=len(parent))
 
-    def shown_names(self) -> list[str]:
+    def list_shown_names(self) -> list[str]:
         return [said or metric.name for said, metric in zip(self.said("disp_name"), self.metrics, strict=True)]
 
     # -- the system --------------------------------------------------------------------------------------------------
@@ -246,7 +246,7 @@ NAMES: dict[str, Maker] = {
     "cube::#root::callpaths": lambda names: len(names.tree.roots),
     "cube::#rootstns": lambda names: names.n_roots_of_system(),
     "cube::metric::uniq::name": lambda names: names.of_metrics(lambda metric: metric.name),
-    "cube::metric::disp::name": lambda names: names.shown_names(),
+    "cube::metric::disp::name": lambda names: names.list_shown_names(),
     "cube::metric::url": lambda names: names.of_metrics(lambda metric: metric.url),
     "cube::metric::description": lambda names: names.of_metrics(lambda metric: metric.description),
     "cube::metric::dtype": lambda names: names.of_metrics(lambda metric: metric.dtype),

@@ -203,7 +203,7 @@ class _Parser:
             self.depth -= 1
             return Call(at, "abs", (value_of(node),)) if word == "|" else node
         if kind == "word":
-            return self.call(at, word) if word in FUNCTIONS or word == "not" else self.named(at, word)
+            return self.call(at, word) if word in FUNCTIONS or word == "not" else self.parse_named(at, word)
         if kind == "variable":
             self.advance()
             return self.element(at, word)
@@ -242,7 +242,7 @@ class _Parser:
             raise CubePlError(args[-1].at, f"{word} takes {FUNCTIONS[word]} arguments, not {len(args)}")
         return Call(at, word, tuple(map(value_of, args)))
 
-    def named(self, at: int, word: str) -> Node:
+    def parse_named(self, at: int, word: str) -> Node:
         """Take a word that is a value, a condition, or a function of a name."""
         if word not in (*OF_NAMES, *self.words, "true", "false"):
             raise CubePlError(at, f"there is no function or value {word[:40]!r}")

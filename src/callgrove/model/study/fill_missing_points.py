@@ -16,7 +16,7 @@ from dataclasses import replace
 import numpy as np
 
 from callgrove.arrays import Bools, Floats, Ids, Ints, freeze
-from callgrove.errors import InputError
+from callgrove.errors import InputError, count_of
 from callgrove.model.books import is_equal
 from callgrove.model.experiment import Experiment, InputWarning, Severity
 from callgrove.model.metrics import Scope
@@ -173,7 +173,8 @@ class _Work:
             if series:
                 named = [self._name(s) for s in series[:NAMED]]
                 more = ", ..." if len(series) > NAMED else ""
-                text = f"{len(series)} series lack points and were {what}: {', '.join(named)}{more}"
+                many = count_of(len(series), "series lacks points and was", "series lack points and were")
+                text = f"{many} {what}: {', '.join(named)}{more}"
                 notes.append(InputWarning(Severity.NOTE, text))
         return notes
 

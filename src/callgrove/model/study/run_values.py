@@ -20,7 +20,7 @@ import numpy as np
 from callgrove.arrays import ABSENT, Array, Bools, Floats, Ints, combine_upwards, distinct_rows, summable
 from callgrove.errors import Parameter, UsageError
 from callgrove.model.books import Totals
-from callgrove.model.computed_values import Recipe, lacks_operand, measured_operands, recipe
+from callgrove.model.computed_values import Recipe, find_operands, lacks_operand, recipe
 from callgrove.model.contexts import ContextTree
 from callgrove.model.derived import ProfileCells, TotalCells
 from callgrove.model.experiment import Experiment
@@ -334,7 +334,7 @@ def _evaluate_run(how: Measure, metric: Metric, run: int) -> Part:
     if lacks_operand(experiment.values, metric.name, profiles).any():
         return Part(np.full((n_paths, 1), np.nan), np.arange(n_paths), nowhere, nowhere, may_lack_values=True)
     cost = _add_up_formula(TotalCells(experiment.values, how.scope, profiles), metric)
-    ways = [recipe(experiment.metrics, name, how.scope) for name in measured_operands(experiment.metrics, metric.name)]
+    ways = [recipe(experiment.metrics, name, how.scope) for name in find_operands(experiment.metrics, metric.name)]
     stored = [_Stored.of(experiment, way, profiles, how.counted) for way in ways]
     carriers = np.unique(np.concatenate([one.carriers for one in stored])) if stored else profiles
     cells = list(_cells_of(how, profiles, carriers))

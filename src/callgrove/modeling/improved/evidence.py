@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from callgrove.arrays import Bools, Floats, Ints
-from callgrove.modeling.functions import Exponents, improved_terms, term_values
+from callgrove.modeling.functions import Exponents, list_improved_terms, term_values
 from callgrove.modeling.improved.repetitions import Observations
 
 __all__ = ["AFFINE", "CONSTANT", "PURE", "SIGNED", "Evidence", "Winners", "choose_winners", "fit_affine", "weigh"]
@@ -80,7 +80,7 @@ class _Shapes:
 
 
 def _prepare(x: Floats) -> _Shapes:
-    terms = improved_terms(x)
+    terms = list_improved_terms(x)
     t = term_values(terms, x)
     usable: Bools = np.asarray(np.isfinite(t).all(axis=1))
     terms, t = tuple(term for term, ok in zip(terms, usable.tolist(), strict=True) if ok), t[usable]

@@ -30,7 +30,7 @@ __all__ = [
     "mixture_quantiles",
 ]
 
-BOUNDS = (0.05, 0.95)  # quantiles: an interval of 90 %
+BOUNDS = (0.05, 0.95)  # quantiles: an interval of 90%
 UNPREDICTABLE = 4.0  # upper by lower bound, beyond which nothing is predicted
 WIDENING, LARGEST_SD = 1.25, 3.0  # of standard errors: found by looking at coverage, and a cap
 N_NODES = 21  # of each hypothesis

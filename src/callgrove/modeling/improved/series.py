@@ -21,7 +21,15 @@ from callgrove.modeling.improved.repetitions import Observations, PooledSkew, Re
 from callgrove.modeling.least_squares import Costs, constant_costs, multi_costs
 from callgrove.modeling.options import DETECTED
 
-__all__ = ["ImprovedFits", "can_weigh", "fit_improved", "match_points", "observe_series", "pooled_skew", "quantiles_at"]
+__all__ = [
+    "ImprovedFits",
+    "can_weigh",
+    "fit_improved",
+    "match_points",
+    "observe_series",
+    "pool_skew",
+    "quantiles_at",
+]
 
 SERIES_AT_ONCE = 8_192
 FEWEST_POINTS = 3
@@ -40,7 +48,7 @@ def match_points(study: Study, points: Floats) -> Ints:
     return np.array([number[tuple(point)] for point in points.tolist()], np.int64)
 
 
-def pooled_skew(study: Study) -> Floats:
+def pool_skew(study: Study) -> Floats:
     """Return for each metric how one-sided the noise of all its series is; NaN where too few were repeated."""
     pool = PooledSkew.empty(len(study.metrics))
     for start in range(0, len(study), SERIES_AT_ONCE):
@@ -148,7 +156,7 @@ def quantiles_at(
     """Return quantiles of the curves of series at points (levels x series x points); NaN where there are none.
     `observe_as` may change what is known of the noise."""
     out = np.full((len(levels), len(series), len(points)), np.nan)
-    skew = pooled_skew(study) if measure == DETECTED else None
+    skew = pool_skew(study) if measure == DETECTED else None
     if not (points > 0).all():
         return out
     for start in range(0, len(series), SERIES_AT_ONCE):

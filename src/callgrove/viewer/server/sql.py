@@ -28,14 +28,14 @@ MOST_ROWS = 5_000  # of an answer
 Document = dict[str, Any]
 
 
-def _opened(looks: Looks, look: Look) -> Experiment | Study:
+def _open_looked_at(looks: Looks, look: Look) -> Experiment | Study:
     """Return what is asked: with the metrics that were typed, and all call paths."""
     return looks.opened if isinstance(looks.opened, Study) else looks.experiment(Look(derive=look.derive))
 
 
 def make_sql(looks: Looks, look: Look) -> list[Panel]:
     """Return the panel with the tables that can be asked, and queries to begin with."""
-    listed = table_list([_opened(looks, look)])
+    listed = table_list([_open_looked_at(looks, look)])
     tables: dict[str, Document] = {}
     for name, kind, column, type_, meaning in listed.rows():
         table = tables.setdefault(name, {"name": name, "kind": kind, "meaning": meaning, "columns": []})
@@ -65,7 +65,7 @@ EXAMPLES = (
 
 def answer_sql(looks: Looks, look: Look, parameters: Parameters) -> Document:
     """Return the first rows of the answer to a query; cells as `sql --format csv` writes them, and as numbers."""
-    with sql(_opened(looks, look), parameters.text("query"), seconds=SECONDS) as answer:
+    with sql(_open_looked_at(looks, look), parameters.text("query"), seconds=SECONDS) as answer:
         rows = list(islice(answer.rows(), MOST_ROWS + 1))
         table = Table.from_rows(answer.names, rows[:MOST_ROWS])
         notes = list(answer.left_out)

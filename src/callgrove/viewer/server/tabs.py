@@ -124,7 +124,7 @@ def _overview(looks: Looks, look: Look) -> Iterator[Panel]:
     rest = replace(look, metric="")
     for make, fits in ((gpu_maker, _has_spans), (scaling_maker, _has_points)):
         if fits(looks):
-            yield from _named(_made(make, looks, look if make is scaling_maker else rest), OVERVIEW)
+            yield from _give_titles(_made(make, looks, look if make is scaling_maker else rest), OVERVIEW)
 
 
 def _spread(looks: Looks, look: Look) -> Iterator[Panel]:
@@ -135,17 +135,17 @@ def _spread(looks: Looks, look: Look) -> Iterator[Panel]:
 
 def _of(make: Make, *titles: str, has_metric: bool = False) -> Callable[[Looks, Look], Iterable[Panel]]:
     def panels(looks: Looks, look: Look) -> Iterable[Panel]:
-        return _named(_made(make, looks, look if has_metric else replace(look, metric="")), *titles)
+        return _give_titles(_made(make, looks, look if has_metric else replace(look, metric="")), *titles)
 
     return panels
 
 
 def _efficiency(looks: Looks, look: Look) -> Iterable[Panel]:
     make = gpu_maker if _has_spans(looks) else efficiency_maker
-    return _named(_made(make, looks, replace(look, metric="")), "Efficiency")
+    return _give_titles(_made(make, looks, replace(look, metric="")), "Efficiency")
 
 
-def _named(panels: Iterable[Panel], *titles: str) -> Iterator[Panel]:
+def _give_titles(panels: Iterable[Panel], *titles: str) -> Iterator[Panel]:
     return (panel for panel in panels if panel.title in titles)
 
 

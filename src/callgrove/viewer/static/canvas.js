@@ -213,7 +213,7 @@ class SvgSurface {
     [part.width, part.height] = [Math.max(width, 1), Math.max(height, 1)];
     context2d(part).drawImage(image, x, y, width, height, 0, 0, part.width, part.height);
     const attributes = { x: left, y: top, width: Math.max(wide, 0), height: Math.max(tall, 0) };
-    const how = { preserveAspectRatio: "none", style: "image-rendering: pixelated", href: part.toDataURL("image/png") };
+    const how = { preserveAspectRatio: "none", "image-rendering": "pixelated", href: part.toDataURL("image/png") };
     this.#add("image", { ...attributes, ...how });
   }
 

@@ -120,7 +120,7 @@ function byDifference(tree, metric, scope, [left, right]) {
     names: [
       [`more in ${right}`, shade(0.5)],
       [`less in ${right}`, shade(-0.5)],
-      ["the same within 1 %", SAME],
+      ["the same within 1%", SAME],
     ],
     ramp: Array.from({ length: STEPS }, (_, k) => shade((2 * k) / (STEPS - 1) - 1)),
     meaning: `${scope} difference: stronger the more it is of the larger side`,

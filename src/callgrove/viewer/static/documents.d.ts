@@ -765,7 +765,7 @@ export interface Piece {
   terms: [coefficient: number, power: number, logarithm: number][];
 }
 
-/** What to think of models at points: their intervals of 90 %, how far to trust them and why, what stands apart. */
+/** What to think of models at points: their intervals of 90%, how far to trust them and why, what stands apart. */
 export interface Judgements {
   low: Numbers;
   high: Numbers;
@@ -835,7 +835,7 @@ export interface ScalingData {
   apart: Numbers | boolean[];
   /** Percent of the metric at the largest point measured. */
   run_share: Numbers;
-  /** Where the curve lies at the target, with a probability of 90 %; not a number where that is unknown. */
+  /** Where the curve lies at the target, with a probability of 90%; not a number where that is unknown. */
   interval_low: Numbers;
   interval_high: Numbers;
   /** How curves and surfaces are drawn (modeling/surfaces.py). */

@@ -40,7 +40,7 @@ import { inkOn, mixed, parsed } from "./colours.js";
 import { shortName } from "./format.js";
 import { ticksOf } from "./ticks.js";
 
-export const GUTTER = 168;
+export const GUTTER = 200;
 export const AXIS = 26;
 const GROUP = 72;
 const THICKEST = 26;

@@ -13,7 +13,7 @@
  * @property {string} colour
  * @property {Point[]} line
  * @property {Point[][]} near  lines of functions that fit nearly as well
- * @property {Band[]} band  where the curve lies, with a probability of 90 %, at the places where that is known
+ * @property {Band[]} band  where the curve lies, with a probability of 90%, at the places where that is known
  * @property {Band[]} bandLine  how it is drawn between them
  * @property {Measured[]} points
  * @property {{ x: number, y: number, text: string } | null} target
@@ -291,7 +291,7 @@ function drawCurve(surface, { colour, line, near }, [first, last], { x, y, botto
 }
 
 /**
- * Where a curve lies with a probability of 90 %; dots are the places at which that is known.
+ * Where a curve lies with a probability of 90%; dots are the places at which that is known.
  * @param {Surface} surface
  * @param {PlotCurve} curve
  * @param {Frame} frame

@@ -9,7 +9,7 @@
  * @import { Store } from "./store.js"
  *
  * @typedef {Object} Judgement  of one model at one point
- * @property {number} low  of the interval of 90 %, not a number where there is none
+ * @property {number} low  of the interval of 90%, not a number where there is none
  * @property {number} high
  * @property {string} trust
  * @property {string} reason
@@ -146,7 +146,7 @@ export class Models {
   }
 
   /**
-   * Where the curve of a model lies along a parameter, with a probability of 90 %: at the points where it is known.
+   * Where the curve of a model lies along a parameter, with a probability of 90%: at the points where it is known.
    * @param {number} m
    * @param {number} along
    * @param {number[]} fixed  the others

@@ -121,7 +121,7 @@ export class ModelTable {
       },
       {
         key: "interval",
-        title: "90 % interval",
+        title: "90% interval",
         width: "minmax(140px, 0.5fr)",
         numeric: true,
         text: (m) => this.#intervalOf(m),

@@ -75,7 +75,7 @@ function detailsAt({ models, chosen, near, amount }, point) {
     const known = one && Number.isFinite(one.low) && Number.isFinite(one.high);
     /** @type {Fact[]} */
     const facts = [[name, amount(models.valueAt(m, point))]];
-    if (known) facts.push(["interval of 90 %", `${amount(one.low)} to ${amount(one.high)}`]);
+    if (known) facts.push(["interval of 90%", `${amount(one.low)} to ${amount(one.high)}`]);
     if (one) facts.push(["trust", `${one.trust}: ${one.reason}`]);
     if (near && chosen.length === 1)
       for (const other of models.near(m)) facts.push([notation(other.short), amount(other.at(point))]);

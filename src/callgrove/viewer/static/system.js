@@ -43,6 +43,11 @@ class Axis {
     this.bottom = bottom;
   }
 
+  /** The values that are marked. */
+  get marks() {
+    return [this.low, (this.low + this.high) / 2, this.high];
+  }
+
   /** @param {number} value */
   y(value) {
     return this.bottom - ((value - this.low) / (this.high - this.low)) * (this.bottom - this.top);
@@ -63,6 +68,7 @@ export class SystemPane {
   /** @type {TopologyData | null} */
   topology = null;
   cursor = -1; // the cell that the keyboard is at
+  left = LEFT; // pixels beside the bars
   asked = new AbortController();
   title = element("h2", { text: "" });
   facts = element("p", { class: "match", attributes: { role: "status" } });
@@ -204,12 +210,27 @@ export class SystemPane {
     if (!this.data?.statistics) return;
     if (this.way === "map" || this.way === "topology") this.drawMap(surface, width, height);
     else {
+      this.left = this.roomForAxis(surface, width);
       const axis = this.drawAxis(surface, width, height);
       if (this.way === "bars") this.drawBars(surface, width, axis);
       else this.drawBox(surface, width, axis);
     }
     const at = this.cellMap(width, height).cells[this.cursor];
     if (at) surface.rect(at.x, at.y, Math.max(at.width, 2), Math.max(at.height, 2), "", themeColours().ink);
+  }
+
+  /**
+   * Pixels beside bars, as many as the longest label of the axis needs.
+   * @param {Surface} surface
+   * @param {number} width
+   * @returns {number}
+   */
+  roomForAxis(surface, width) {
+    const { statistics, metric } = /** @type {EntitiesData} */ (this.data);
+    const amount = amountOf(metric.unit, metric.derived !== "");
+    const labels = new Axis(statistics?.min ?? 0, statistics?.max ?? 1, 0, 1).marks.map(amount);
+    const longest = Math.max(...labels.map((label) => surface.measure(label, { size: 11 })));
+    return Math.min(Math.max(Math.ceil(longest) + 8, LEFT), 0.45 * width);
   }
 
   /**
@@ -222,15 +243,16 @@ export class SystemPane {
     const theme = themeColours();
     const axis = new Axis(statistics?.min ?? 0, statistics?.max ?? 1, 8, height - BELOW);
     const amount = amountOf(metric.unit, metric.derived !== "");
-    for (const value of [axis.low, (axis.low + axis.high) / 2, axis.high]) {
+    for (const value of axis.marks) {
       surface.line(
         [
-          [LEFT, axis.y(value)],
+          [this.left, axis.y(value)],
           [width, axis.y(value)],
         ],
         theme.faint,
       );
-      surface.text(LEFT - 6, axis.y(value), amount(value), { fill: theme.muted, size: 11, anchor: "end" });
+      const label = fitting(surface, amount(value), this.left - 8, { size: 11 });
+      surface.text(this.left - 6, axis.y(value), label, { fill: theme.muted, size: 11, anchor: "end" });
     }
     return axis;
   }
@@ -243,10 +265,10 @@ export class SystemPane {
   drawBars(surface, width, axis) {
     const { mean, low, high, name, n_joined } = /** @type {EntitiesData} */ (this.data);
     const theme = themeColours();
-    const step = (width - LEFT) / mean.length;
+    const step = (width - this.left) / mean.length;
     for (let i = 0; i < mean.length; i++) {
       if (!Number.isFinite(mean[i])) continue;
-      const [x, wide] = [LEFT + i * step, Math.max(Math.min(step - (step > 3 ? 1 : 0), 60), 0.5)];
+      const [x, wide] = [this.left + i * step, Math.max(Math.min(step - (step > 3 ? 1 : 0), 60), 0.5)];
       const [from, to] = [axis.y(0), axis.y(mean[i])];
       surface.rect(x, Math.min(from, to), wide, Math.max(Math.abs(from - to), 0.5), CATEGORIES[0]);
       const at = x + wide / 2;
@@ -254,7 +276,7 @@ export class SystemPane {
     }
     const ends = mean.length > 1 ? [0, mean.length - 1] : [0];
     for (const i of ends)
-      surface.text(i ? width - 2 : LEFT, axis.bottom + 11, name[i], {
+      surface.text(i ? width - 2 : this.left, axis.bottom + 11, name[i], {
         fill: theme.muted,
         size: 11,
         anchor: i ? "end" : "start",
@@ -271,7 +293,7 @@ export class SystemPane {
     if (!statistics) return;
     const theme = themeColours();
     const { min, p25, median, p75, max, mean } = statistics;
-    const middle = LEFT + (width - LEFT) / 2;
+    const middle = this.left + (width - this.left) / 2;
     const [left, wide] = [middle - 45, 90];
     surface.line([[middle, axis.y(min ?? 0)], [middle, axis.y(max ?? 0)]], theme.muted); // prettier-ignore
     for (const end of [min ?? 0, max ?? 0])
@@ -361,9 +383,18 @@ export class SystemPane {
     if (this.way === "topology" && this.topology) return topologyMap(this.topology, width, height);
     if (this.way !== "bars" || !this.data) return { cells: [], marks: [] };
     const { mean, low, high, name, n_joined } = this.data;
-    const step = (width - LEFT) / mean.length;
+    const step = (width - this.left) / mean.length;
     const cells = Array.from(mean, (_, i) => ({
-      ...{ x: LEFT + i * step, y: 0, width: step, height, title: name[i], mean: mean[i], low: low[i], high: high[i] },
+      ...{
+        x: this.left + i * step,
+        y: 0,
+        width: step,
+        height,
+        title: name[i],
+        mean: mean[i],
+        low: low[i],
+        high: high[i],
+      },
       many: n_joined > 1,
     }));
     return { cells, marks: [] };

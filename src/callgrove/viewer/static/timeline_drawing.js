@@ -37,7 +37,7 @@ import { inkOn, mixed } from "./colours.js";
 import { ticksOf } from "./ticks.js";
 import { busyOf, cellOf, shareOf, within } from "./timeline_layers.js";
 
-export const GUTTER = 168;
+export const GUTTER = 200;
 export const AXIS = 26;
 const GROUP = 72; // pixels of a group's name, at the most
 export const LEVEL = 15; // height of a level where all are shown

@@ -341,7 +341,7 @@ def sample_events(
     met = np.zeros(len(experiment.contexts), np.bool_)
     for samples in _busy_samples(experiment, rows):
         lasting = [samples.into(window) for window in windows]
-        for contexts in samples.unknown(met, lasting):
+        for contexts in samples.find_unknown(met, lasting):
             meet(contexts)
             met[contexts] = True
         for number, chosen in enumerate(lasting):
@@ -365,7 +365,7 @@ class _BusySamples:
         lasts = (self.time >= window[0]) | (~self.is_last & (self.end >= window[0]))
         return np.flatnonzero(lasts & (self.time < window[1]) & self.busy)
 
-    def unknown(self, met: Bools, lasting: Sequence[Ints]) -> Iterator[Ids]:
+    def find_unknown(self, met: Bools, lasting: Sequence[Ints]) -> Iterator[Ids]:
         """Yield the contexts of one line after the other, as long as any of them was not met before."""
         new = [chosen[~met[self.context[chosen]]] for chosen in lasting]
         while any(map(len, new)):

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from callgrove.arrays import Bools, Ints
+from callgrove.errors import count_of
 from callgrove.model.experiment import Experiment
 from callgrove.model.profiles import choose_profiles
 from callgrove.model.study.series import Study
@@ -170,7 +171,7 @@ class TimelineMaker:
             yield f"The profiler worked for another {duration_ns(cut)} before or after the application: not shown."
         if overview.n_flagged:
             why = "they end before they start, or at times that no clock shows"
-            yield f"{overview.n_flagged:,} spans are left out: {why}."
+            yield f"{count_of(overview.n_flagged, 'span is', 'spans are')} left out: {why}."
 
     def _steps(self, layers: list[Layer]) -> str:
         """Return what is in a page that does not hold every event."""

@@ -80,9 +80,13 @@ class ScalingOptions(InputOptions, MetricNames):
 
     def name_metric(self, known: Sequence[str]) -> str | None:
         """Return what -m names: one that is known, or the one that it defines."""
-        from callgrove.model.definitions import defined_name
+        from callgrove.model.definitions import find_defined_name
 
-        return self.metric if self.metric is None or self.metric in known else defined_name(self.metric) or self.metric
+        return (
+            self.metric
+            if self.metric is None or self.metric in known
+            else find_defined_name(self.metric) or self.metric
+        )
 
     def model_options(self) -> ModelOptions:
         """Return what the modeller takes."""
@@ -471,7 +475,7 @@ def format_judgement(table: Table) -> list[Column]:
     for name, factor in (("noise", 100.0), ("run_share", 1.0)):
         if name in table.names and any(value is not None for value in table.column(name).plain()):
             shares = table.column(name).plain()
-            columns.append(Whole(name, ["" if v is None else f"{v * factor:.3g} %" for v in shares]))
+            columns.append(Whole(name, ["" if v is None else f"{v * factor:.3g}%" for v in shares]))
     if "trust" in table.names:
         columns.append(grade_trust("trust", table["trust"]))
         columns.append(Whole("reason", table["reason"]))
@@ -521,13 +525,13 @@ def _plot(models: Models, target: str, options: ModelVerbOptions) -> int:
 
 def _plot_ranking(models: Models, numbers: Sequence[int], at: Floats, options: ModelVerbOptions) -> None:
     """Draw what did not scale: curves, or of two parameters a map of what costs most where."""
-    from callgrove.modeling.ranking import ranked_curves
+    from callgrove.modeling.ranking import make_ranked_curves
     from callgrove.modeling.surfaces import dominance_of
     from callgrove.render.plots import model_plot
     from callgrove.render.surface_plots import draw_dominance
 
     if options.chart == "curves":
-        _write_picture(model_plot(ranked_curves(models, numbers, at)), options.plot or "")
+        _write_picture(model_plot(make_ranked_curves(models, numbers, at)), options.plot or "")
     else:
         _write_picture(draw_dominance(dominance_of(models, numbers[:N_RANKED], at)), options.plot or "")
 
@@ -595,7 +599,7 @@ def _save(models: Models, target: str, options: ModelVerbOptions) -> None:
     format_ = writer_of(format_for_target(target, series=True))
     lost = write_experiment(study, format_, Path(target), WriteOptions(overwrite=options.force))
     if n_lost := len(models) - sum(model.name == name for model in study.models):
-        note(f"lost: {n_lost} series without a model")
+        note(f"lost: {n_lost:,} without a model")
     for loss in lost.lines:
         note(compose_text("lost: ", loss))
 
@@ -659,7 +663,7 @@ def say_apart(table: Table, noise_floor: float | None) -> None:
     apart = table["apart"]
     noise, untrusted = apart.count("noise"), apart.count("not trusted")
     if noise:
-        floor = "the noise floor" if noise_floor is None else f"{noise_floor:g} % of the run"
+        floor = "the noise floor" if noise_floor is None else f"{noise_floor:g}% of the run"
         note(f"{noise} of {len(apart)} rows are set apart: they stay below {floor}")
     if untrusted:
         note(f"{untrusted} of {len(apart)} rows are set apart, after the others and without a share: not to be trusted")

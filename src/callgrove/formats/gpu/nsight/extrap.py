@@ -24,7 +24,7 @@ from callgrove.arrays import Ints, distinct
 from callgrove.binary.files import Source
 from callgrove.binary.sqlite.cells import MISSING, Cells, Type
 from callgrove.binary.sqlite.database import SqliteFile
-from callgrove.errors import InputError, NotRecognised, Parameter, UsageError, compose_text
+from callgrove.errors import InputError, NotRecognised, Parameter, UsageError, compose_text, count_of
 from callgrove.formats.gpu.nsight.extrap_activities import (
     BYTES,
     TIME,
@@ -378,7 +378,7 @@ def _read(builder: StudyBuilder, runs: Sequence[Run], options: ReadOptions) -> N
                 else:
                     dropped.add((measured.callpath, measured.metric))
     if dropped:
-        some = f"{len(dropped)} series are left out, which were not measured at every point"
+        some = f"{count_of(len(dropped), 'series was', 'series were')} not measured at every point and left out"
         builder.warn(Severity.NOTE, f"{builder.path}: {some}, such as {min(dropped)[0]}")
     if not builder.has_values:
         raise InputError(f"{builder.path}: Extra-P makes no series of these exports: they have no CUDA calls in common")
@@ -392,5 +392,5 @@ def _series(builder: StudyBuilder, path: Path) -> list[Measured]:
     for note in series.paths.notes:
         builder.warn(Severity.NOTE, f"{path}: {note}")
     if unlinked := series.unlinked:
-        builder.warn(Severity.NOTE, f"{path}: {unlinked} kernels belong to no call path and are left out")
+        builder.warn(Severity.NOTE, f"{path}: {count_of(unlinked, 'kernel')} of no call path left out")
     return list(series)

@@ -22,7 +22,7 @@ import numpy as np
 
 from callgrove.arrays import ABSENT, Array, Bools, Floats, Ids, Ints
 from callgrove.binary.files import FileBytes, IdMap, Source, open_regular
-from callgrove.errors import CallgroveError, CorruptFile, InvalidExperiment
+from callgrove.errors import CallgroveError, CorruptFile, InvalidExperiment, count_of
 from callgrove.execute import Progress, silent
 from callgrove.formats.hpctoolkit.check import problems_of_samples
 from callgrove.formats.hpctoolkit.dump import Dumper, plain, xml_fields
@@ -137,7 +137,8 @@ class LegacyDatabase:
         first = np.unique(np.stack([where, row]), axis=1, return_index=True)[1]
         if len(first) < len(row):
             self.record_damage(
-                f"{self.builder.path}: {len(row) - len(first)} values are given twice; the first one counts"
+                f"{self.builder.path}: {count_of(len(row) - len(first), 'value is', 'values are')} given twice; "
+                "the first one counts"
             )
         first = np.sort(first)
         return SparseBlock(np.zeros(len(first), np.int32), where[first], row[first], value[kept][first])
@@ -338,12 +339,10 @@ def _summary(experiment: Experiment, values: LegacyValues) -> Iterator[Problem]:
             wrong = np.flatnonzero(~_close(said, threads))
             if len(wrong):
                 metric, at = experiment.metrics[row], int(wrong[0])
-                where = (
-                    f"node {int(experiment.contexts.source_id[at])}: {said[at]:g} in the XML, {threads[at]:g} in all"
-                )
-                text = (
-                    f"{metric.name} ({metric.scope.word}): {len(wrong)} nodes differ from their threads, e.g. {where}"
-                )
+                node = int(experiment.contexts.source_id[at])
+                where = f"node {node}: {said[at]:g} in the XML, {threads[at]:g} in all"
+                many = count_of(len(wrong), "node differs", "nodes differ")
+                text = f"{metric.name} ({metric.scope.word}): {many} from the threads, e.g. {where}"
                 yield Problem(Severity.DAMAGE, experiment.path, "summary", text)
 
 
@@ -362,7 +361,8 @@ def _check_inclusive(experiment: Experiment, row: int) -> Iterator[Problem]:
     if len(wrong):
         at, metric = int(wrong[0]), experiment.metrics[row]
         where = f"node {int(tree.source_id[at])}: {totals[at]:g}, its children have {below[at]:g}"
-        text = f"{metric.name}: {len(wrong)} nodes have other inclusive cost than their children, e.g. {where}"
+        many = count_of(len(wrong), "node has", "nodes have")
+        text = f"{metric.name}: {many} other inclusive cost than the children, e.g. {where}"
         yield Problem(Severity.NOTE, experiment.path, "tree", text)
 
 

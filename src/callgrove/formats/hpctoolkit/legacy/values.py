@@ -16,7 +16,7 @@ import numpy as np
 
 from callgrove.arrays import ABSENT, Array, Floats, Ids, Ints
 from callgrove.binary.files import FileBytes, IdMap
-from callgrove.errors import CallgroveError, CorruptFile, UnsupportedVersion
+from callgrove.errors import CallgroveError, CorruptFile, UnsupportedVersion, count_of
 from callgrove.formats.hpctoolkit.legacy.experiment_xml import ROOT_ID
 from callgrove.model.profiles import DEFAULT_ID_NAMES, Identifier, Interpretation
 from callgrove.model.traces.events import Samples, Window
@@ -237,7 +237,7 @@ class LegacyValues:
         node, column, context = node[kept], column[kept], self._contexts[ids[kept]]
         known = context >= 0
         if not known.all():
-            expected, found = "nodes that the XML has", f"{int((~known).sum())} values of others, which are left out"
+            expected, found = "nodes that the XML has", f"{count_of(int((~known).sum()), 'value')} of others, left out"
             self._record_problem(CorruptFile(file.path, "values", expected=expected, found=found))
         node, column, context = node[known], column[known], context[known]
         profiles = np.full(len(node), profile, np.int32)

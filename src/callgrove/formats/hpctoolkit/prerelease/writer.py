@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from callgrove.arrays import NO_OFFSET, Array, Ids, Ints
+from callgrove.errors import count_of
 from callgrove.formats.hpctoolkit.database_writer import Written
 from callgrove.formats.hpctoolkit.metric_plan import DESCRIPTION, MetricPlan, Slots, losses_of_both, view_columns
 from callgrove.formats.hpctoolkit.prerelease import files as rec
@@ -158,14 +159,14 @@ def losses_of(experiment: Experiment, tree: TagTree, plan: MetricPlan) -> Iterat
 def _nesting(tree: TagTree) -> Iterator[str]:
     contexts, n = tree.contexts, len(tree.contexts)
     if n_lines := int(tree.flattened.sum()):
-        yield f"inclusive values of {n_lines} lines: what they call hangs beside them"
+        yield f"inclusive values of {count_of(n_lines, 'line')}: what is called from there stands beside them"
     called = (contexts.call_line >= 0) & (contexts.relation != Relation.INLINED)
     if n_called := int(called.sum()):
-        yield f"call sites: where {n_called} contexts were called from"
+        yield f"call sites: where {count_of(n_called, 'context was', 'contexts were')} called from"
     sites = (tree.shape[:n] == Shape.SITE) & (contexts.relation != Relation.LEXICAL)
     inner = np.isin(tree.shape[:n], (Shape.LINE, Shape.LOOP, Shape.POINT)) & (contexts.relation != Relation.LEXICAL)
     if n_related := int((sites | inner).sum()):
-        yield f"relations of {n_related} contexts: loops, lines and instructions are nested in their parents"
+        yield f"relations of {count_of(n_related, 'context')}: loops, lines, instructions are nested in their parents"
 
 
 def _describe_lost_places(tree: TagTree) -> Iterator[str]:

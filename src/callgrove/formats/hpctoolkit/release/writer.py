@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from callgrove.arrays import Array, Ids, Ints
+from callgrove.errors import count_of
 from callgrove.formats.hpctoolkit.database_writer import Written
 from callgrove.formats.hpctoolkit.metric_plan import (
     DESCRIPTION,
@@ -174,7 +175,7 @@ def losses_of(experiment: Experiment, tree: FileTree, plan: MetricPlan) -> Itera
 def _contexts(contexts: ContextTree, tree: FileTree) -> Iterator[str]:
     n, regions = len(contexts), contexts.regions
     if called := int(((contexts.call_line >= 0) & (tree.moved_to[:n] == NOWHERE)).sum()):
-        yield f"call sites: where {called} contexts were called from"
+        yield f"call sites: where {count_of(called, 'context was', 'contexts were')} called from"
     if left_out := int(tree.emptied.sum()):
         yield f"call sites: {left_out} whose instruction is not known are left out, their lines call instead"
     entries = tree.region[tree.entries]
@@ -411,7 +412,7 @@ class Released:
         path.parent.mkdir()
         path.write_bytes(text.encode())
         if n_nowhere := self._nowhere(written.n_per_context):
-            yield f"samples on {n_nowhere} contexts without place in the tree and values: they read as idle"
+            yield f"samples on {count_of(n_nowhere, 'context')} without values or a place in the tree: read as idle"
 
     def _nowhere(self, n_per_context: Ints) -> int:
         """Return how many contexts have samples, but neither a place in the tree nor values: nothing keeps their id."""
