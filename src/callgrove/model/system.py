@@ -76,6 +76,10 @@ class System:
             out.append(above)
         return out
 
+    def is_part_of(self, node: int, kind: str) -> bool:
+        """Return whether a node, or one above it, is of a kind; -1 is no node."""
+        return node >= 0 and any(self.kind[place] == kind for place in self.path(node))
+
     def above(self, nodes: Ints | Ids) -> Bools:
         """Return True for these nodes and everything above them."""
         out = np.zeros(len(self), np.bool_)

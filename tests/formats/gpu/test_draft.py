@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sqlite3
 import subprocess
@@ -353,6 +354,20 @@ def test_times_of_processes_that_nobody_knows_are_not_made_up(tmp_path: Path) ->
     database = sqlite3.connect(tmp_path / "draft.db")
     assert database.execute("SELECT start_time, end_time FROM process").fetchall() == [(None, None)] * 4
     database.close()
+
+
+def test_what_a_profiler_tells_of_itself_is_no_time_of_the_program(tmp_path: Path, capsys: Capture) -> None:
+    """An operator of 2 us, while PyTorch's profiler recorded for 10 us."""
+    events = [
+        {"ph": "X", "cat": "cpu_op", "name": "add", "pid": 1, "tid": 1, "ts": 0, "dur": 2},
+        {"ph": "X", "cat": "Trace", "name": "PyTorch Profiler", "pid": "Spans", "tid": "it", "ts": 0, "dur": 10},
+    ]
+    trace, database = tmp_path / "trace.json", tmp_path / "trace.db"
+    trace.write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
+    run(capsys, "convert", trace, database, "--to", "rocpd-draft")
+    for path in (trace, database):
+        assert opened(path).root_total("host_time") == pytest.approx(2e-6)
+        assert opened(path).root_total("host_calls") == 1
 
 
 def test_lanes_that_look_alike_stay_apart(tmp_path: Path) -> None:

@@ -199,6 +199,23 @@ def test_kinds_and_frees_that_our_files_tell_come_back(tmp_path: Path) -> None:
     assert list(table.columns["bytes"]) == [64]
 
 
+def test_kinds_that_a_category_of_chrome_does_not_tell_are_written(tmp_path: Path) -> None:
+    """Here `overhead` is Kineto's, which is no kind of its own, and `sync`, `alloc`, `api` and `ompt` say nothing."""
+    told = [
+        (SpanKind.OVERHEAD, "overhead"),
+        (SpanKind.SYNC, "sync"),
+        (SpanKind.ALLOC, "alloc"),
+        (SpanKind.API, "ompt"),
+        (SpanKind.API, "api"),
+        (SpanKind.REGION, "nvtx"),
+    ]
+    events = [event("X", k, "a", dur=1, cat=cat, args={"kind": kind.word}) for k, (kind, cat) in enumerate(told)]
+    once = read(written(tmp_path / "once.json", events))
+    transfer(once, load_writer("chrome-json").open_writer(tmp_path / "again.json", WriteOptions()))
+    for experiment in (once, read(tmp_path / "again.json")):
+        assert [(SpanKind(s["kind"]), s["category"]) for s in spans(experiment)] == told
+
+
 def test_counters_have_a_series_per_key(tmp_path: Path) -> None:
     events = [event("C", 1, "memory", args={"used": 3, "free": "5"}), event("C", 2, "memory", args={"used": None})]
     counters = read(written(tmp_path / "c.json", events)).traces.counters

@@ -70,6 +70,20 @@ def test_reached_without_cost_is_zero_and_never_reached_is_absent() -> None:
     assert study.series("m->f", "time").point.tolist() == [0], "run 1 never called f"
 
 
+def test_what_some_repetitions_lack_is_said() -> None:
+    """At p = 2 the first run has 10 in f, the second none, and 30 in g: means of 10 and 30 make more than the 20 that a
+    run has in the mean."""
+    builder = runs({"p": 2}, {"p": 2}, {"p": 4})
+    builder.add_values([0, 6], [1, 1], 0, [10.0, 1.0])
+    builder.add_values([3, 6], [3, 3], 0, [30.0, 1.0])
+    study = fold(builder.build())
+    assert [study.series(path, "time").mean[0] for path in ("m->f", "m->g")] == [10, 30]
+    notes = [warning.text for warning in study.warnings if "repetitions" in warning.text]
+    assert len(notes) == 1
+    assert notes[0].startswith("2 series were reached by some repetitions of a point alone: m->f (time), m->g (time);")
+    assert not any("repetitions" in warning.text for warning in fold(three_runs().build()).warnings)
+
+
 def test_inclusive_cost() -> None:
     study = three_runs().build().study(scope=I)
     assert study.series("m", "time").values[0].tolist() == [8, 10]

@@ -6,7 +6,7 @@ Specification: more-inputs.md 5; words of rocprofv3, rocprof-sys, Kokkos, Kineto
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -37,10 +37,10 @@ def kind_of_category(category: str) -> SpanKind:
     return next((kind for kind, rule in RULES if re.fullmatch(rule, word)), SpanKind.REGION)
 
 
-def kinds_of_categories(category: Ids, strings: Sequence[str]) -> Ids:
-    """Return the kinds of spans whose categories number some texts; -1 is none."""
+def kinds_of_categories(category: Ids, strings: Sequence[str], kind_of: Callable[[str], int] = kind_of_category) -> Ids:
+    """Return the kinds of spans whose categories number some texts; -1 is none. `kind_of` is the vocabulary."""
     used = np.unique(category)
     kinds = np.full(len(strings) + 1, SpanKind.REGION, np.int32)
     for number in used[used >= 0].tolist():
-        kinds[number] = kind_of_category(strings[number])
+        kinds[number] = kind_of(strings[number])
     return kinds[category]

@@ -10,7 +10,7 @@ which. Readers take the whole file into memory: above some hundred megabytes Per
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +33,7 @@ from callgrove.binary.text_rows import (
 )
 from callgrove.errors import Parameter, compose_text
 from callgrove.formats.interface import Field, LossReport, Match, Problem, ReadOptions, WriteOptions
+from callgrove.formats.timeline.chrome.categories import kind_of_event_category
 from callgrove.formats.timeline.content import CounterPoints, Note, ProcessTracks, Slices, Track, TrackKind, Value
 from callgrove.formats.timeline.writer import TimelineWriter
 from callgrove.formats.writing.outputs import Data, FileOutput
@@ -361,6 +362,10 @@ class ChromeWriter(TimelineWriter):
         output = _Closed(target, options.overwrite, options.keep_partial, in_place=options.in_place)
         super().__init__(target, options, ChromeEncoder(), output)
         self._lasts_too_long = False
+
+    @property
+    def kind_of(self) -> Callable[[str], int]:
+        return kind_of_event_category
 
     def _begin(self, tables: Experiment) -> None:
         bounds = time_bounds(tables.traces)

@@ -305,8 +305,7 @@ class _Making:
         return not self._on_device(profile) and self._tables.profiles.kind[profile] != ProfileKind.OTHER
 
     def _is_profiler(self, profile: int) -> bool:
-        system, leaf = self._tables.system, int(self._tables.profiles.system[profile])
-        return leaf >= 0 and any(system.kind[place] == PROFILER for place in system.path(leaf))
+        return self._tables.system.is_part_of(int(self._tables.profiles.system[profile]), PROFILER)
 
     def _real_tids(self, process: Process, threads: Sequence[int]) -> list[int]:
         """Return what the system called threads; those that it did not tell apart, or whose ids cannot be written, get

@@ -15,7 +15,7 @@ from functools import cached_property
 import numpy as np
 
 from callgrove.arrays import ABSENT, Array, Bools, Floats, Ids, Ints, Names, distinct_rows
-from callgrove.formats.events.kinds import kinds_of_categories
+from callgrove.formats.events.kinds import kind_of_category, kinds_of_categories
 from callgrove.formats.timeline.content import INSTANCES, OF_LOST, OF_OTHERS, Losses, Note, Places, Value, clean
 from callgrove.formats.timeline.source import IS_OPERATION, Annotations, side_of, sizes_of
 from callgrove.model.books import COUNTED
@@ -59,10 +59,12 @@ class NoteMaker:
         levels: Names,
         *,
         says_counters: bool = True,
+        kind_of: Callable[[str], int] = kind_of_category,
     ) -> None:
         self._traces, self._part, self._places, self._level, self._wanted = traces, part, places, level, wanted
         self._losses, self._levels, self._says_counters = losses, levels, says_counters
         self._devices = [device.label_by(places.agents) for device in traces.devices(part)]
+        self._kind_of, self._of_word = kind_of, np.array([kind_of(kind.word) for kind in SpanKind], np.int32)
 
     def of(self, rows: SpanChunk) -> list[Note]:
         notes = (
@@ -87,9 +89,9 @@ class NoteMaker:
         if (
             self._level is not Annotations.ALL and self._traces.spans_backend is not None
         ):  # of `all`, every span says it
-            told = kinds_of_categories(rows["category"], self._traces.spans_backend.strings)
-            untold = (rows["category"] >= 0) & (told != rows["kind"])  # without a category, the kind is written as one
-            yield _texts("kind", untold, rows["kind"], lambda kind: SpanKind(kind).word)
+            told = kinds_of_categories(rows["category"], self._traces.spans_backend.strings, self._kind_of)
+            told = np.where(rows["category"] >= 0, told, self._of_word[rows["kind"]])  # the kind is written as one
+            yield _texts("kind", told != rows["kind"], rows["kind"], lambda kind: SpanKind(kind).word)
 
     def _operations(self, rows: SpanChunk) -> Iterator[Note]:
         on_device = IS_OPERATION[rows["kind"]]

@@ -12,6 +12,7 @@ from functools import partial
 import numpy as np
 
 from callgrove.arrays import ABSENT, Array, Bools, Ids, Ints, distinct_rows
+from callgrove.formats.events.kinds import kind_of_category
 from callgrove.formats.timeline.content import (
     ARGUMENTS,
     DEVICE_FACTS,
@@ -66,13 +67,15 @@ OPERATIONS = (SpanKind.KERNEL, SpanKind.COPY, SpanKind.MEMSET)
 @dataclass(frozen=True)
 class SliceOptions:
     """What slices should say, and where operations of devices should lie. `left_out` are side tables that the format
-    has no place for, but for the columns that are `kept`."""
+    has no place for, but for the columns that are `kept`. `kind_of` is how readers of the format understand categories:
+    where one says another kind, the slice says its own."""
 
     annotations: Annotations = Annotations.DEFAULT
     by_queue: bool = False
     kernel_rename: bool = False
     left_out: tuple[str, ...] = ()
     kept: Mapping[str, Collection[str]] = field(default_factory=dict)
+    kind_of: Callable[[str], int] = kind_of_category
 
 
 class SliceMaker:
@@ -99,7 +102,8 @@ class SliceMaker:
         if traces.has_side("argument", part):
             losses.add(ARGUMENTS)
         about = options.annotations, self.wanted, losses, self.source.levels
-        self._notes = NoteMaker(traces, part, places, *about, says_counters="counter" not in options.left_out)
+        says_counters = "counter" not in options.left_out
+        self._notes = NoteMaker(traces, part, places, *about, says_counters=says_counters, kind_of=options.kind_of)
         self._devices = [device.label_by(places.agents) for device in traces.devices(part)]
 
     def _count_left_out(self) -> None:

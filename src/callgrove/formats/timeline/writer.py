@@ -13,7 +13,7 @@ the work. Within a process, the order is: spans by time, then what is known only
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar, Protocol
@@ -23,6 +23,7 @@ import numpy as np
 from callgrove.arrays import Ints
 from callgrove.errors import Parameter, UsageError, compose_text
 from callgrove.execute import Progress, silent
+from callgrove.formats.events.kinds import kind_of_category
 from callgrove.formats.interface import Chunk, SampleChunk, WriteOptions
 from callgrove.formats.registry import find_entry
 from callgrove.formats.timeline.content import (
@@ -157,7 +158,7 @@ class TimelineWriter(TargetWriter[Output, Experiment]):
         self._encoder, self._options = encoder, options
         annotations = Annotations(options.annotations)
         self._slice_options = SliceOptions(
-            annotations, options.by_queue, options.kernel_rename, self.left_out, self.kept
+            annotations, options.by_queue, options.kernel_rename, self.left_out, self.kept, self.kind_of
         )
         self.columns = (*COLUMNS, PARENT) if annotations is Annotations.ALL else COLUMNS
         self._losses = Losses()
@@ -167,6 +168,11 @@ class TimelineWriter(TargetWriter[Output, Experiment]):
         self._part_of: Ints = np.empty(0, np.int64)
         self._pushed: tuple[int, SliceMaker] | None = None  # the part that is written chunk by chunk, and its slices
         self._sampled: tuple[int, PartEncoder] | None = None  # the process whose samples were written last
+
+    @property
+    def kind_of(self) -> Callable[[str], int]:
+        """How readers of the format understand categories."""
+        return kind_of_category
 
     def _begin(self, tables: Experiment) -> None:
         traces = tables.traces

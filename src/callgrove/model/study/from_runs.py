@@ -16,7 +16,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from callgrove.arrays import Bools
+from callgrove.arrays import Array, Bools
 from callgrove.errors import InputError, Parameter, UsageError, compose_text
 from callgrove.model.books import Totals, is_equal, select_counted_contexts
 from callgrove.model.experiment import Experiment, Severity
@@ -128,6 +128,7 @@ def fold(
     counted = Totals(tuple(experiment.metrics), None, select_counted_contexts(experiment.contexts))
     measure = Measure(experiment, scope, combination, paths, counted)
     costs: dict[str, Cost] = {}
+    partly: list[str] = []  # series that some runs of a point lack, by name
     unlisted: list[str] = []  # metrics that some files list at fewer call paths than have an inclusive value
     if metrics is None and (others := _list_derived_not_chosen(experiment.metrics, derived)):
         quantities = tuple(name for name in quantities if name not in others)
@@ -155,6 +156,8 @@ def fold(
         ever = np.logical_or.reduce([part.find_used_paths(len(paths.texts)) for part in parts])
         for point, part in zip(points, parts, strict=True):
             _add(builder, name, point, part, part.reached & ever, paths, combination)
+        reached = np.array([part.reached & ever for part in parts])
+        partly += [f"{paths.texts[path]} ({name})" for path in _find_partly_reached(points, reached)]
         if metric.derivation is not None and not ever.any():
             left_out.setdefault(NO_SERIES, []).append(name)
         if n := sum(part.n_negative for part in parts):
@@ -162,6 +165,8 @@ def fold(
             builder.warn(Severity.NOTE, f"{name}: {text}, as in Extra-P")
     for text in _explain_left_out(left_out, unlisted, derived):
         builder.warn(Severity.NOTE, text)
+    if partly:
+        builder.warn(Severity.NOTE, _say_partly(partly))
     if not builder.has_values:
         where = experiment.path or experiment.title
         why = [part for reason in _explain_left_out(left_out, unlisted, derived) for part in ("; ", reason)]
@@ -172,6 +177,27 @@ def fold(
     return replace(study, unexplained=tuple(_differences(study, costs, roots)))
 
 
+def _find_partly_reached(points: Sequence[int], reached: Array) -> list[int]:
+    """Return the call paths that some runs of a point reached and others did not; `reached` has a row for each run."""
+    of_point = np.array(points, np.int64)
+    found = np.zeros(reached.shape[1], np.bool_)
+    for point in np.unique(of_point):
+        runs = reached[of_point == point]
+        found |= runs.any(axis=0) & ~runs.all(axis=0)
+    return np.flatnonzero(found).tolist()
+
+
+def _say_partly(names: Sequence[str]) -> str:
+    """Say which series some runs of a point lack, and what that means."""
+    more = ", ..." if len(names) > NAMED else ""
+    series = "series was" if len(names) == 1 else "series were"
+    return (
+        f"{len(names)} {series} reached by some repetitions of a point alone: {', '.join(names[:NAMED])}{more}; "
+        "statistics are over these, so that means of all series may add up to more than a run"
+    )
+
+
+NAMED = 3  # series that a note names
 NO_VALUES = (
     "no metric has values of call paths that can be combined over ranks as was asked (mean, sum, maximum, ...); "
     "choose another, or leave it out; `callgrove info` lists the metrics"

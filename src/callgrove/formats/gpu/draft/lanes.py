@@ -160,7 +160,8 @@ class DraftLanes(TableData):
             kind = LANE_KINDS.get(str(item.get("kind")), ProfileKind.OTHER)
             device = int(self._gpu[np.array([whole_number(item.get("gpu"))])][0])
             number = max(whole_number(item.get("number")), 0)
-            yield lanes.append(Lane(self._owner(item), kind, number, str(item.get("name") or ""), device))
+            name, of_profiler = str(item.get("name") or ""), item.get("profiler") is True
+            yield lanes.append(Lane(self._owner(item), kind, number, name, device, of_profiler))
 
     def _processes_with_homeless_rows(self) -> set[int]:
         """Return the processes that have rows without a thread or queue; these rows get a lane of their own."""

@@ -18,7 +18,7 @@ from callgrove.arrays import ABSENT, Array, Ints
 from callgrove.formats.gpu.draft.schema import SIDE_DEVICES, SIDE_TEXTS, VERSION, insert
 from callgrove.model.books import COPIED, COUNTED, Books
 from callgrove.model.experiment import Experiment
-from callgrove.model.profiles import ProfileKind
+from callgrove.model.profiles import PROFILER, ProfileKind
 from callgrove.model.traces.events import (
     LABEL,
     PARENT,
@@ -150,12 +150,14 @@ class DraftPlaces:
             return
         stream = self._identity["gpu_stream"][profile]
         self.lane[profile], self.queue[profile] = len(self._lists["lanes"]), ABSENT if stream is None else stream
-        lane = {
+        lane: dict[str, object] = {
             "process": process,
             "kind": kind.word,
             "number": stream or 0,
             "name": self._tables.profiles.name[profile],
         }
+        if self._tables.system.is_part_of(int(self._tables.profiles.system[profile]), PROFILER):
+            lane["profiler"] = True  # what it tells of itself is no time of the program
         self._lists["lanes"].append(lane | ({"gpu": int(self.gpu[profile])} if device is not None else {}))
 
     def _about(self, profile: int, kind: str) -> Mapping[str, str]:

@@ -23,6 +23,7 @@ __all__ = [
     "copy_columns",
     "describe_copy",
     "kernel_columns",
+    "kind_of_event_category",
     "read_memory",
     "read_source_place",
 ]
@@ -52,6 +53,11 @@ SIZES = ("bytes", "size")
 GRID, BLOCK = "grid", "block"
 UNKNOWN = (ABSENT, ABSENT, ABSENT)
 Args = Mapping[str, Any]
+
+
+def kind_of_event_category(category: str) -> int:
+    """Return the kind of spans of a category; a region where it says nothing."""
+    return KindOfCategory()[category]
 
 
 class KindOfCategory(dict[object, int]):
