@@ -330,6 +330,11 @@ def test_drawn_records_are_read_as_by_lines(text: str, tmp_path_factory: pytest.
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(alike, "FEWEST", fewest)
             out.append((numbers_by_path(path), read_file(path).left_out.counts))
+    # a number with a fraction makes doubles of all that are read with it, and these need not be the same ones
+    doubles = {key[0] for numbers, _ in out for key, values in numbers.items() if {float} & set(map(type, values))}
+    for numbers, _ in out:
+        for key in numbers:
+            numbers[key] = list(map(float, numbers[key])) if key[0] in doubles else numbers[key]
     assert out[0] == out[1]
 
 
