@@ -46,6 +46,7 @@ __all__ = [
     "new_numbers",
     "pack_columns",
     "preorder",
+    "rows_where",
     "sort_stably",
     "subtract_children",
     "subtree_ends",
@@ -224,6 +225,14 @@ def _rows_by_key(keys: Ints) -> Ints | None:
     rows[keys] = np.arange(len(keys))
     rows = rows[rows >= 0]
     return rows if len(rows) == len(keys) else None
+
+
+def rows_where(mask: Bools) -> Ints | slice:
+    """Return the rows that a mask chooses: as a slice, which copies nothing, where they follow each other, as those of
+    one table do."""
+    n = int(np.count_nonzero(mask))
+    first = int(mask.argmax()) if n else 0
+    return slice(first, first + n) if mask[first : first + n].all() else np.flatnonzero(mask)
 
 
 def have_equal_rows(*columns: Array) -> bool:

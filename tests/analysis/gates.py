@@ -15,7 +15,7 @@ from callgrove.model.metrics import Metric, Scope
 from callgrove.model.profiles import DEFAULT_ID_NAMES, Interpretation, ProfileKind
 from callgrove.model.runs import Run
 
-__all__ = ["all_orders", "critical_t", "make_run", "make_runs", "p_of", "t_of"]
+__all__ = ["all_orders", "critical_t", "make_run", "make_runs", "make_sums", "p_of", "t_of"]
 
 RANK = DEFAULT_ID_NAMES.index("RANK")
 
@@ -37,6 +37,18 @@ def make_run(
             place = (RANK, rank, rank, Interpretation.SINGLE)
             profile = builder.add_profile(ProfileKind.THREAD, [place], run=run_number)
             builder.add_values(profile, contexts, number, [float(cost) for cost in costs.values()])
+    return builder.build()
+
+
+def make_sums(costs: Mapping[str, float], n_processes: int, path: str = "run") -> Experiment:
+    """One run of which only the sums over its processes are known, as Caliper's reports have it."""
+    builder = ExperimentBuilder("run", title=path, path=path)
+    builder.add_run(Run(path, {"p": n_processes}))
+    number = builder.add_metric(Metric("time", Scope.EXCLUSIVE, "sec"))
+    profile = builder.add_profile(ProfileKind.AGGREGATE)
+    for name, cost in costs.items():
+        place = builder.add_context(-1, ContextKind.FUNCTION, builder.region(ContextKind.FUNCTION, name))
+        builder.add_values(profile, [place], number, [float(cost)])
     return builder.build()
 
 

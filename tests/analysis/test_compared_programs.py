@@ -16,6 +16,7 @@ from callgrove.algebra.cutting import part
 from callgrove.analysis.comparison import Comparison, Question, compare
 from callgrove.analysis.comparison.call_paths import NameMatching, match_plain_names, plain_name
 from callgrove.analysis.comparison.sentences import short_names
+from callgrove.analysis.explain.two_runs import why
 from callgrove.errors import UsageError
 from callgrove.examples import example
 from callgrove.formats.registry import open_path
@@ -24,7 +25,9 @@ from callgrove.model.contexts import ContextKind, Relation
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Metric, Scope
 from callgrove.model.profiles import ProfileKind
+from callgrove.model.runs import Run
 from tests.algebra.consistent import consistent
+from tests.analysis.gates import make_sums
 from tests.analysis.programs import S, T, program, renamed
 from tests.exhaustive import try_examples
 
@@ -91,6 +94,26 @@ def test_numbers_of_processes_that_nobody_knows_are_asked_for() -> None:
     found = compare(pair, Question("time", INCLUSIVE, scaling="weak", processes=(2, 4)))
     assert rows_of(found)["main"]["loss"] == pytest.approx(100 * (56 - 87) / 56)
     assert not compare(pair).processes.differ()  # one of them is unknown
+
+
+def test_sums_over_more_processes_are_not_slower() -> None:
+    """27 processes with 10 s each and 343 with 11 s each: 270 s and 3,773 s in all, and nothing took 14 times as
+    long."""
+    few, many = make_sums({"a": 270}, 27, "few"), make_sums({"a": 343 * 11}, 343, "many")
+    found = compare([few, many], Question(scaling="weak"))
+    assert found.processes.counts == (27, 343)
+    assert found.sentence.startswith("many has 1,297 % more time in all, with 343 processes instead of 27")
+    assert rows_of(found)["a"]["speedup"] == pytest.approx(10 / 11)
+    said = why(few, many).table()["sentence"]
+    assert said[0].startswith("many costs 1297 % more than few: ")
+    assert said[0].endswith(", with 343 processes instead of 27.")
+    assert "longer over all processes: " in said[1]
+
+
+def test_parameters_that_count_no_processes_are_not_asked() -> None:
+    few, many = make_sums({"a": 270}, 1, "few"), make_sums({"a": 3773}, 1, "many")
+    other = [replace(one, runs=(Run("r", {"n": n}),)) for one, n in ((few, 27), (many, 343))]
+    assert compare(other).processes.counts == (None, None)
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Aggregation, Metric, Scope
 from callgrove.model.profiles import ProfileKind
 from callgrove.model.runs import Run
+from tests.analysis.gates import make_run
 from tests.analysis.planted import PAIRS, CpuRun, GpuRun, Pair
 from tests.analysis.spread_trees import tree_t
 from tests.exhaustive import exhaustive
@@ -145,6 +146,14 @@ def test_a_run_in_words() -> None:
         "Work is uneven: rank 3 has 6 s more of it than the mean rank, 11% of the time of a rank, most of that in "
         "kernel.",
     ]
+
+
+@pytest.mark.parametrize("costs", [(40, 35, 25), (30, 30, 30)])
+def test_the_costliest_function_is_said_before_those_that_follow(costs: tuple[int, ...]) -> None:
+    """Together the others have more than the first one."""
+    said = sentences(explain(make_run(dict(zip("abc", costs, strict=True)))))
+    first = next(k for k, text in enumerate(said) if text.startswith("a has "))
+    assert said[first + 1].startswith("Then come b with ")
 
 
 def test_devices_in_words() -> None:

@@ -27,7 +27,7 @@ from callgrove.errors import UsageError
 from callgrove.model.metrics import Aggregation, Metric, Scope
 from callgrove.model.runs import Run
 from callgrove.model.traces.events import Traces
-from tests.analysis.gates import critical_t, make_run, make_runs, p_of, t_of
+from tests.analysis.gates import critical_t, make_run, make_runs, make_sums, p_of, t_of
 
 TIME = Metric("time", Scope.EXCLUSIVE, "sec")
 MIRRORED = {"slower": "faster", "faster": "slower", "new": "gone", "gone": "new"}
@@ -228,6 +228,16 @@ def test_costs_are_those_of_a_rank() -> None:
     assert report.verdict == "same"
     assert "from 2 to 4 ranks" in report.notes[-1]
     assert row_of(gate(make_runs(left, 2), make_runs(right, 4), ranks=0), "b").right == pytest.approx(1)
+
+
+def test_sums_over_processes_are_divided_by_their_number() -> None:
+    """5 repetitions of 2 processes with 3 s each, and of 8 with 3 s each."""
+    few, many = [make_sums({"a": 6}, 2) for _ in range(5)], [make_sums({"a": 24}, 8) for _ in range(5)]
+    report = gate(few, many)
+    assert row_of(report, "a").left == pytest.approx(3)
+    assert row_of(report, "a").right == pytest.approx(3)
+    assert report.verdict == "same"
+    assert "from 2 to 8 ranks" in report.notes[-1]
 
 
 def test_one_input_may_hold_the_runs() -> None:

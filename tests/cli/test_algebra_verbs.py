@@ -86,6 +86,23 @@ def test_parts_and_their_merge(demo: Path, capsys: Capture) -> None:
     assert run(capsys, "export", "whole.d", "--table", "samples") == run(capsys, "export", demo, "--table", "samples")
 
 
+REPORT = """{"data": [[%s, 0]], "columns": ["sum#time", "path"], "nodes": [{"label": "main", "column": "path"}],
+"column_metadata": [{"is_value": true}, {"is_value": false}], "mpi.world.size": %d}"""
+
+
+def test_files_that_open_as_one_are_matched_where_that_is_asked(
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two reports of Caliper, with 2 and with 3.5 of a cost."""
+    monkeypatch.chdir(tmp_path)
+    for name, cost, n_processes in (("few.json", 2, 4), ("many.json", 3.5, 8)):
+        (tmp_path / name).write_text(REPORT % (cost, n_processes))
+    for words, n_profiles in (([], 2), (["--system", "collapse"], 1)):
+        run(capsys, "merge", "few.json", "many.json", "out.cgrove", "--force", *words)
+        assert total(capsys, "out.cgrove") == 2 + 3.5
+        assert len(rows(capsys, "export", "out.cgrove", "--table", "profiles")) == n_profiles
+
+
 def test_losses_are_said(demo: Path, capsys: Capture) -> None:
     from callgrove.cli.main import main
 

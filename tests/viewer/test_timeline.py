@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -20,7 +23,8 @@ from callgrove.model.contexts import ContextKind, Relation
 from callgrove.model.experiment import Experiment
 from callgrove.model.profiles import ProfileKind
 from callgrove.model.traces import events as traces
-from callgrove.model.traces.events import LABEL, ArraySamples, ArraySpans, Samples, SpanKind, Window
+from callgrove.model.traces.events import LABEL, ArraySamples, ArraySpans, Samples, SpanChunk, SpanKind, Window
+from callgrove.model.traces.span_order import SpanOrder
 from callgrove.viewer.page import Choice, Detail, Limits, Panel, encode
 from callgrove.viewer.timeline import boxes as cells
 from callgrove.viewer.timeline import events
@@ -157,6 +161,35 @@ def test_events_that_cover_everything_make_bins_wider_instead_of_taking_forever(
         cells.add(events_of([(0, 0, name, 0, 10_000) for name in range(first, first + 10)]))
     assert cells.n_bins <= 32
     assert int(cells.tally().ns.sum()) == 500 * 10_000
+
+
+def test_cells_of_one_database_after_the_other_are_not_held_twice() -> None:
+    """A cell is a key and a sum, 16 bytes: to add up what has come takes no second copy of all of it."""
+    most, n_rows, n = 200_000, 60, 5_000
+    cells_ = Cells(0, 10 * n, n, most)
+    tracemalloc.start()
+    try:
+        for row in range(n_rows):
+            start = 10 * np.arange(n)
+            for name in (0, 1):
+                same = np.zeros(n, np.int64)
+                cells_.add(Events(same + row, same, same + name, start, start + 5))
+        tally = cells_.tally()
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert most / 2 < len(tally) <= most
+    assert int(tally.ns.sum()) == n_rows * n * 2 * 5
+    assert peak < 3 * 16 * most
+
+
+def test_many_short_events_do_not_make_bins_wider() -> None:
+    """Each of them lies in one bin: however many there are, the work for one stays the same."""
+    cells_ = Cells(0, 10_000, 1000, most_pairs=100)
+    for first in range(0, 10_000, 100):
+        cells_.add(events_of([(0, 0, 0, at, 5) for at in range(first, first + 100, 10)]))
+    assert cells_.n_bins == 1000
+    assert cells_.tally().ns.tolist() == [5] * 1000
 
 
 # -- what is largest ---------------------------------------------------------------------------------------------------
@@ -558,6 +591,55 @@ class ReadAsTheyCome:
 
     def parts(self) -> Sequence[Ints]:
         return self._spans.parts()
+
+
+class InParts(ArraySpans):
+    """Spans of which those of each profile are a part, as of databases, and come one part after the other."""
+
+    def chunks(self, columns: Sequence[str], window: Window | None, profiles: Ints | None) -> Iterator[Any]:
+        for part in self.parts():
+            yield from super().chunks(columns, window, part if profiles is None else np.intersect1d(part, profiles))
+
+    def parts(self) -> Sequence[Ints]:
+        return [np.array([profile]) for profile in np.unique(self.columns["profile"]).tolist()]
+
+
+def in_parts(experiment: Experiment) -> Experiment:
+    """The same spans, which can be read part by part."""
+    backend = experiment.traces.spans_backend
+    assert isinstance(backend, ArraySpans)
+    parts = InParts(backend.columns, backend.strings, chunk_rows=backend.chunk_rows)
+    return replace(experiment, traces=replace(experiment.traces, spans_backend=parts))
+
+
+@pytest.mark.parametrize("limits", [Limits(), Limits(events=0, bins=256)], ids=["one by one", "in bins"])
+@pytest.mark.parametrize("n_waiting", [1, 8, 100, 1 << 17])
+def test_spans_in_parts_give_the_picture_of_spans_at_once(limits: Limits, n_waiting: int) -> None:
+    chance = np.random.default_rng(n_waiting)
+    start = chance.integers(0, 5_000, 400)
+    rows = sorted(
+        zip(chance.integers(0, 9, 400).tolist(), chance.integers(0, 9, 400).tolist(), start.tolist(), strict=True)
+    )
+    spans: list[Span] = [(rank, name, at, at + 1 + 7 * name**2, 0) for rank, name, at in rows]
+    whole = traced(spans, 9)
+    expected = panel_of(whole, limits=limits)
+    sizes: list[int] = []
+
+    class Counts(SpanOrder):
+        def __init__(self, group: Ints) -> None:
+            super().__init__(group, rows=n_waiting, block=2)
+            sizes.append(0)
+
+        def add(self, chunk: SpanChunk) -> None:
+            sizes[-1] += len(chunk["span"])
+            super().add(chunk)
+
+    with mock.patch.object(events, "SpanOrder", Counts):
+        found = panel_of(in_parts(whole), limits=limits)
+    assert (encode(found.data), found.notes) == (encode(expected.data), expected.notes)
+    largest = max(Counter(rank for rank, _, _ in rows).values())
+    assert max(sizes) <= max(largest, n_waiting // 2 + largest), "parts are sorted some at a time"
+    assert max(sizes) < len(spans) or n_waiting > len(spans)
 
 
 def drawn_spans(spans: Sequence[Drawn]) -> Experiment:

@@ -264,6 +264,8 @@ def _once_per_input(cells: Cells, metric: Metric) -> Cells:
 
 def _combine_numbers(cells: Cells, metric: Metric) -> Array:
     if metric.composite is None:
+        if metric.aggregation == Aggregation.NONE and (cells.counts > 1).any():
+            raise UsageError(f"metric {metric.name}: several values would become one, and they cannot be combined")
         return combine_cells(cells, metric.aggregation)[0]
     return _combine_composites(cells, metric.composite)
 

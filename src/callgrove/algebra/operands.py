@@ -279,6 +279,7 @@ COMPUTED = (Scope.EXCLUSIVE, Scope.INCLUSIVE)
 NESTED = (Scope.FUNCTION, Scope.LEXICAL)
 FROM_EXCLUSIVE = (Scope.EXCLUSIVE, Scope.INCLUSIVE, Scope.FUNCTION)  # what follows from exclusive values and the tree
 SHOWN = 5  # names in one sentence
+UNCOMBINED = "what several profiles have of it cannot be made one value"
 
 
 @dataclass(frozen=True)
@@ -286,7 +287,8 @@ class Demands:
     """What an operation asks of metrics.
 
     `chooses`: it chooses among cells, so contested quantities go through their exclusive values. `reads_scalars`: it
-    cannot combine composite values, and takes their scalar reading. `dtype` spells the type of the result.
+    cannot combine composite values, and takes their scalar reading. `dtype` spells the type of the result. `adds_up`:
+    it makes one value of those that several inputs have in one place.
     """
 
     word: str
@@ -295,6 +297,7 @@ class Demands:
     dtype: str = ""  # "", "double" or "signed"
     any_unit: bool = False
     same_nesting: bool = True
+    adds_up: bool = False
 
 
 @dataclass
@@ -325,6 +328,7 @@ def plan_metrics(settled: Settled, profiles: MatchedProfiles, demands: Demands) 
     lost = {name for names in settled.lost.values() for name in names}
     parents: dict[int, str] = {}
     lacking: dict[tuple[str, ...], list[str]] = {}
+    uncombined: list[str] = []
     for name in dict.fromkeys(name for e in experiments for name in e.metrics.quantities):
         holders = {k: e for k, e in enumerate(experiments) if name in e.metrics.quantities}
         measured = {k: e for k, e in holders.items() if name not in e.metrics.missing}
@@ -335,6 +339,9 @@ def plan_metrics(settled: Settled, profiles: MatchedProfiles, demands: Demands) 
             added = iter([plan.add(replace(next(iter(holders.values())).metrics.first(name), source_id=None), False)])
         else:
             _demand_one_kind(name, list(holders.values()), demands)
+            if not _can_be_combined(name, holders, profiles, demands):
+                uncombined.append(name)
+                continue
             if len(holders) < len(experiments):
                 absent = tuple(e.path for k, e in enumerate(experiments) if k not in holders)
                 lacking.setdefault(absent, []).append(name)
@@ -347,6 +354,8 @@ def plan_metrics(settled: Settled, profiles: MatchedProfiles, demands: Demands) 
     for absent, names in lacking.items():
         what = f"metric {names[0]}: is" if len(names) == 1 else f"metrics {some(names)}: are"
         plan.notes.append(f"{what} not in {some(absent)}")
+    if uncombined:
+        plan.notes.append(f"lost: metric{'s' * (len(uncombined) > 1)} {some(uncombined)}: {UNCOMBINED}")
     plan.metrics = mark_orphans(plan.metrics, (name for e in experiments for name in e.metrics.quantities))
     rows = {metric.name: row for row, metric in reversed(list(enumerate(plan.metrics)))}
     for row, parent in parents.items():
@@ -361,6 +370,16 @@ def _say_settled(settled: Settled) -> Iterator[str]:
         yield f"lost: {words[0]} of {some(names)}: {why}; {words[1]} values are combined instead"
     for why, names in settled.lost.items():
         yield f"lost: metric{'s' * (len(names) > 1)} {some(names)}: {why}"
+
+
+def _can_be_combined(name: str, holders: Mapping[int, Experiment], profiles: MatchedProfiles, demands: Demands) -> bool:
+    """Return whether values of a quantity, such as means that a file stores, need not be combined, or can be."""
+    model = next(iter(holders.values())).metrics.first(name)
+    if model.aggregation != Aggregation.NONE or model.composite is not None:
+        return True
+    if profiles.collapsed and any(len(e.profiles.measured) > 1 for e in holders.values()):
+        return False
+    return not (demands.adds_up and _share_profiles(holders, profiles))
 
 
 def _demand_one_kind(name: str, holders: Sequence[Experiment], demands: Demands) -> None:

@@ -305,7 +305,8 @@ def diff(
 
 def join_experiments(experiments: Sequence[Experiment], matching: Matching, rule: cells.Rule, word: str) -> Experiment:
     """Return all that the inputs have; the rule decides where two have a value in one place."""
-    demands = Demands(word, rule in (cells.first, cells.last), any_unit="unit" in matching.ignore)
+    chooses = rule in (cells.first, cells.last)
+    demands = Demands(word, chooses, any_unit="unit" in matching.ignore, adds_up=rule is cells.combine_cells)
     operation = Operation(rule, demands, everywhere=False, keeps_traces=True, keeps_elided=True)
     return combine(experiments, matching, operation, _join_titles(experiments))
 

@@ -213,7 +213,7 @@ def _add_up(experiment: Experiment, quantity: str, profiles: Ints | None) -> Cos
     if experiment.is_computed(quantity):
         exclusive, inclusive = (cells.of(quantity, scope)[:n] for scope in scopes)
     else:
-        exclusive, inclusive = (experiment.totals(quantity, scope, profiles)[:n] for scope in scopes)
+        exclusive, inclusive = (values[:n] for values in experiment.totals_in(scopes, quantity, profiles))
     adds_up = row.aggregation != Aggregation.NONE
     total = row.aggregation.combine_all(inclusive[experiment.contexts.roots]) if adds_up else np.nan
     total = np.nan if row.derivation is not None and np.isinf(total) else total

@@ -24,12 +24,21 @@ from callgrove.analysis.summary_sections import (
     Summary,
     WindowMode,
 )
-from callgrove.arrays import ABSENT, Array, Bools, Directory, Ids, Ints, distinct_rows
+from callgrove.arrays import ABSENT, Array, Bools, Ids, Ints, distinct_rows, rows_where
 from callgrove.model.activities import is_collective
 from callgrove.model.experiment import Severity
-from callgrove.model.traces.events import LABEL, FindsLater, SideTable, SpanKind, Traces, Window, touch_window
+from callgrove.model.traces.events import (
+    LABEL,
+    FindsLater,
+    SideTable,
+    SpanKind,
+    Traces,
+    Window,
+    find_rows,
+    touch_window,
+)
 from callgrove.model.traces.intervals import enclosing, usable
-from callgrove.model.traces.pairing import launch_calls
+from callgrove.model.traces.pairing import calls_of_operations
 
 __all__ = ["Task", "of_part"]
 
@@ -107,14 +116,6 @@ def _among(kind: Ids, kinds: Sequence[SpanKind]) -> Bools:
     return out
 
 
-def _rows_where(mask: Bools) -> Ints | slice:
-    """Return the rows that a mask chooses: as a slice, which copies nothing, where they follow each other, as those of
-    one table do."""
-    n = int(np.count_nonzero(mask))
-    first = int(mask.argmax()) if n else 0
-    return slice(first, first + n) if mask[first : first + n].all() else np.flatnonzero(mask)
-
-
 def _read(task: Task, summary: Summary) -> tuple[_Spans, Array] | None:
     """Return all spans, and which of them can be measured. Calls and markers are looked for among all: they may lie
     outside of the window."""
@@ -126,7 +127,8 @@ def _read(task: Task, summary: Summary) -> tuple[_Spans, Array] | None:
     valid = usable(start, end)
     summary.n_read, summary.n_flagged = len(start), int((~valid).sum())
     on_device = _among(columns["kind"], ON_DEVICE)
-    calls = _find_calls(columns, valid, on_device, task.places)
+    host = rows_where(_among(columns["kind"], LAUNCHING) & valid)
+    calls = calls_of_operations(columns, task.places.process, rows_where(on_device), host)
     nothing: Array = np.broadcast_to(np.int32(ABSENT), len(start))
     spans = _Spans(
         columns["profile"],
@@ -182,28 +184,6 @@ def _spans_in_window(spans: _Spans, valid: Array, task: Task, summary: Summary) 
     return _Spans(**{name: times.get(name, getattr(shown, name)) for name in shown.__dataclass_fields__})
 
 
-def _find_calls(columns: dict[str, Array], valid: Array, on_device: Bools, places: Places) -> Array:
-    """Return for each span the row of the host call that launched it; -1 for host spans and where no call is known."""
-    kind, correlation, start = columns["kind"], columns["correlation"], columns["start_ns"]
-    rows, api = _rows_where(on_device), _rows_where(_among(kind, LAUNCHING) & valid)
-    out = np.full(len(kind), ABSENT, np.int32 if len(kind) < 2**31 else np.int64)
-    process, theirs = (_processes(columns["profile"][some], places) for some in (rows, api))
-    call = launch_calls(correlation[rows], process, correlation[api], theirs, start[api], start[rows])
-    if isinstance(api, slice):
-        out[rows] = call if api.start == 0 else np.where(call >= 0, call + api.start, ABSENT)
-    else:
-        out[rows] = np.append(api, ABSENT)[call]
-    return out
-
-
-def _processes(profile: Ids, places: Places) -> Ints:
-    """Return the process of each span, given its profile."""
-    process = places.process
-    if len(process) and (process == process[0]).all():
-        return np.broadcast_to(np.int64(process[0]), len(profile))
-    return process.take(profile).astype(np.int64)
-
-
 def _markers(columns: dict[str, Array], valid: Array, on_device: Bools, calls: Array) -> Ints:
     """Return the name of the innermost marker around a span's call, or around a host span itself."""
     outer = np.flatnonzero((columns["kind"] == SpanKind.MARKER) & valid)
@@ -227,7 +207,8 @@ def _add_durations(summary: Summary, task: Task, spans: _Spans, strings: Sequenc
         return
     columns = [_divide(by, spans, task.places, strings) for by in summary.by]
     groups, number = distinct_rows(spans.kind, spans.name, *columns)
-    keys = np.array([_key(summary, task, group, strings) for group in groups.T.tolist()], np.int64)[number]
+    keys = np.array([_key(summary, task, group, strings) for group in groups.T.tolist()], np.int64).take(number)
+    del number
     summary.durations.add(keys, spans.end_ns - spans.start_ns)
     for side in ("copy", "alloc"):
         _add_sizes(summary, task.traces.side(side, task.side), spans, keys)
@@ -277,7 +258,7 @@ def _name(text: str, task: Task) -> str:
 def _add_sizes(summary: Summary, table: SideTable | None, spans: _Spans, keys_of_spans: Ints) -> None:
     if table is None or "bytes" not in table.columns:
         return
-    row = _rows_of(spans.span, table.span)
+    row = find_rows(spans.span, table.span)
     sizes = np.asarray(table.columns["bytes"]).astype(np.int64)
     here = np.flatnonzero((row >= 0) & (sizes >= 0))
     here = here[~spans.is_cut[row[here]]]
@@ -290,20 +271,12 @@ def _add_sizes(summary: Summary, table: SideTable | None, spans: _Spans, keys_of
         summary.add_sizes(key, Sizes(*known))
 
 
-def _rows_of(span: Ints, asked: Ints) -> Ints:
-    """Return the row of every span that is asked for; -1 where it is not there. One part's spans rise as a rule."""
-    if not len(span) or (span[1:] <= span[:-1]).any():
-        return Directory(span, np.arange(len(span)))[asked]
-    row = np.minimum(np.searchsorted(span, asked), len(span) - 1)
-    return np.where(span[row] == asked, row, ABSENT)
-
-
 # -- devices -----------------------------------------------------------------------------------------------------------
 
 
 def _add_devices(summary: Summary, task: Task, spans: _Spans, strings: Sequence[str], every: _Spans) -> None:
     """Add the use of devices; `every` are the spans among which calls are looked for."""
-    operations = spans.take(_rows_where(spans.on_device))
+    operations = spans.take(rows_where(spans.on_device))
     if not len(operations):
         return
     places = task.places

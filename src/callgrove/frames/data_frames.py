@@ -273,7 +273,7 @@ def total_columns(
     for name, names in name_columns(metrics).items():
         metric = experiment.metrics.first(name)
         try:
-            pair = [experiment.totals(name, scope, profiles)[:n] for scope in (Scope.EXCLUSIVE, Scope.INCLUSIVE)]
+            pair = [v[:n] for v in experiment.totals_in((Scope.EXCLUSIVE, Scope.INCLUSIVE), name, profiles)]
         except UsageError:
             if asked is not None or metric.derivation is None:
                 raise

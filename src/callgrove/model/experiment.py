@@ -170,10 +170,26 @@ class Experiment(ViewMethods, TraceMethods, PartMethods, ExportMethods, SharedMe
 
         Exclusive and inclusive are computed where they are not stored.
         """
+        return self.totals_in((scope,), quantity, profiles)[0]
+
+    def totals_in(self, scopes: Sequence[Scope], quantity: str, profiles: Ints | None = None) -> list[Array]:
+        """Return what `totals` does in several scopes; values that more than one of them is made of are read once."""
         if self.is_computed(quantity):
-            return TotalCells(self.values, scope, profiles).of(quantity)
-        way = recipe(self.metrics, quantity, scope)
-        return way.apply(self.values.totals(way.stored, profiles), self.contexts)
+            return [TotalCells(self.values, scope, profiles).of(quantity) for scope in scopes]
+        ways = [recipe(self.metrics, quantity, scope) for scope in scopes]
+        stored = {row: self._read_totals(row, profiles) for row in dict.fromkeys(way.stored for way in ways)}
+        return [way.apply(stored[way.stored], self.contexts) for way in ways]
+
+    def _read_totals(self, row: int, profiles: Ints | None) -> Array:
+        """Return stored values over all contexts: once those that the choice of the default metric has read."""
+        known = self._totals_of_default.pop(row, None) if profiles is None else None
+        return self.values.totals(row, profiles) if known is None else known
+
+    @cached_property
+    def _totals_of_default(self) -> dict[int, Array]:
+        """Stored totals of the default metric over all measured profiles, until somebody asks for them: views do so
+        next, and to read the values of thousands of files again takes as long as the first time."""
+        return {}
 
     def matrix(self, quantity: str, scope: Scope, profiles: Ints | None = None) -> Array:
         """Return a quantity in a scope as a matrix, contexts x profiles, of the measured profiles or those given."""
@@ -221,8 +237,17 @@ class Experiment(ViewMethods, TraceMethods, PartMethods, ExportMethods, SharedMe
         """Return whether a metric has any cost that a view could show; composite values have none."""
         try:
             metric = self.metrics.first(quantity)
+            if metric.composite is not None:
+                return False
             neutral = metric.aggregation.neutral
-            return metric.composite is None and bool(np.any(self.totals(quantity, Scope.INCLUSIVE) != neutral))
+            if self.is_computed(quantity):
+                return bool(np.any(self.totals(quantity, Scope.INCLUSIVE) != neutral))
+            way = recipe(self.metrics, quantity, Scope.INCLUSIVE)
+            stored = self.values.totals(way.stored)
+            has_cost = bool(np.any(way.apply(stored, self.contexts) != neutral))
+            if has_cost:
+                self._totals_of_default[way.stored] = stored
+            return has_cost
         except UsageError:
             return False
 

@@ -15,7 +15,8 @@ from callgrove.binary.files import Source
 from callgrove.binary.sqlite.schema import is_unfinished
 from callgrove.cli.main import main
 from callgrove.errors import UsageError
-from callgrove.formats.gpu.files import WORTH_LISTING, Listings, find_unfinished, names_of_files
+from callgrove.formats.gpu import formats
+from callgrove.formats.gpu.files import WORTH_LISTING, Listings, find_begun, find_unfinished, names_of_files
 from callgrove.formats.interface import LossReport, ReadOptions, WriteOptions
 from callgrove.formats.registry import load, open_path
 from callgrove.formats.writing.transfer import write_experiment
@@ -430,8 +431,10 @@ def test_what_lies_beside_the_files_of_a_large_folder(tmp_path: Path) -> None:
     (folder / "3.db-journal").touch()
     (folder / "5.db-wal").touch()
     (folder / "7.db-other").touch()
-    for some in (files, files[:10], [*files, elsewhere / "open.db"]):
-        assert find_unfinished(some, Listings()) == [is_unfinished(file) for file in some]
+    expected: list[bool | None] = [is_unfinished(file) for file in files]
+    assert find_unfinished(files, Listings()) == expected
+    assert find_unfinished([*files, elsewhere / "open.db"], Listings()) == [*expected, None]
+    assert find_unfinished(files[:10], Listings()) == [None] * 10, "asked one by one when they are opened"
     assert [k for k, unfinished in enumerate(find_unfinished(files, Listings())) if unfinished] == [
         3,
         5,
@@ -447,10 +450,59 @@ def test_a_folder_that_cannot_be_listed(tmp_path: Path, monkeypatch: pytest.Monk
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(os, "scandir", refuse)
-    assert [k for k, unfinished in enumerate(find_unfinished(files, Listings())) if unfinished] == [3]
+    assert find_unfinished(files, Listings()) == [None] * len(files)
+    assert find_begun(files, [False] * len(files)) == [3]
+
+
+class Writer:
+    """A process that goes on with a database when it is called: one that deletes all calls, and keeps it in the log."""
+
+    def __init__(self, path: Path, own: Run) -> None:
+        self._path, self._own = path, own
+        self._open: list[sqlite3.Connection] = []
+
+    def begin(self) -> None:
+        if not self._open:
+            self._open.append(sqlite3.connect(self._path, isolation_level=None))
+            self._open[0].execute("PRAGMA wal_autocheckpoint=0")
+            self._open[0].execute(f"DELETE FROM rocpd_region{suffix_of(self._own)}")
+
+    def close(self) -> None:
+        for connection in self._open:
+            connection.close()
+
+
+@pytest.mark.parametrize("moment", ["read_ahead", "find_begun"], ids=["before it is opened", "after it was opened"])
+@pytest.mark.parametrize("n", [WORTH_LISTING + 1, 5])
+def test_a_writer_that_begins_while_databases_are_opened(
+    n: int, moment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its log is read; of few databases it is that of the moment in which each was opened."""
+    runs = folder_of(tmp_path, n)
+    execute(tmp_path / "out_3x.db", "PRAGMA journal_mode=WAL")
+    assert not is_unfinished(tmp_path / "out_3x.db")
+    writer = Writer(tmp_path / "out_3x.db", runs[3])
+    then = getattr(formats, moment)
+
+    def begin_then(*given: Any) -> Any:
+        writer.begin()
+        return then(*given)
+
+    monkeypatch.setattr(formats, moment, begin_then)
+    is_late = n < WORTH_LISTING and moment == "find_begun"
+    try:
+        experiment = opened(tmp_path)
+        left = [event for event in runs[3].events if event.kind not in ("api", "marker") or is_late]
+        others = [event for k, own in enumerate(runs) if k != 3 for event in own.events]
+        assert len(left) < len(runs[3].events) or is_late
+        assert experiment.traces.n_spans == len(others) + len(left)
+        assert any("live database" in warning.text for warning in experiment.warnings) != is_late
+    finally:
+        writer.close()
 
 
 def test_a_folder_is_listed_once_by_all_who_look_into_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And again when everything is open: a writer may have begun meanwhile."""
     for k in range(3):
         write_rocpd(tmp_path / f"{k}.db", [Run.random(k, 4)])
     listed: list[str] = []
@@ -465,6 +517,7 @@ def test_a_folder_is_listed_once_by_all_who_look_into_it(tmp_path: Path, monkeyp
     listed.clear()
     for name in ("rocpd", "rocpd-draft", "rpd", "nsight"):
         load(name).match(source)
-    load("rocpd").read(source, ReadOptions())
     assert listed == [str(tmp_path)]
+    load("rocpd").read(source, ReadOptions())
+    assert listed == [str(tmp_path)] * 2
     assert pickle.loads(pickle.dumps(source.keep(Listings, Listings))).entries(str(tmp_path))

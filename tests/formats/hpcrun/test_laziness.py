@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -62,6 +63,33 @@ def test_one_profile_reads_its_own_file_only(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(FileBytes, "__init__", noted)
     experiment.values.profile(7)
     assert names == ["app-000007-000-0000007f-1-0.hpcrun"]
+
+
+def test_top_reads_every_file_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once to open it, and once for the values, of which the choice of the metric, exclusive and inclusive cost are
+    made."""
+    folder = tmp_path / "m"
+    folder.mkdir()
+    many(folder)
+    names: Counter[str] = Counter()
+    bytes_read: Counter[str] = Counter()
+    really, reads = FileBytes.__init__, FileBytes.check
+
+    def noted(self: FileBytes, path: Path) -> None:
+        names[path.name] += 1
+        really(self, path)
+
+    def asked(self: FileBytes, offset: int, size: int, section: str) -> None:
+        bytes_read[self.path.name] += size
+        reads(self, offset, size, section)
+
+    monkeypatch.setattr(FileBytes, "__init__", noted)
+    monkeypatch.setattr(FileBytes, "check", asked)
+    top = opened(folder).top()
+    assert sum(top["exclusive"]) == 0.75 * N_FILES
+    files = [path for path in folder.iterdir() if path.suffix == ".hpcrun"]
+    assert [names[path.name] for path in files] == [2] * N_FILES
+    assert all(0 < bytes_read[path.name] <= 2 * path.stat().st_size for path in files)
 
 
 def test_opening_leaves_values_in_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from collections import Counter
 from pathlib import Path
 
@@ -132,6 +133,18 @@ def test_other_texts_are_not_folded(text: str, tmp_path: Path, capsys: Capture) 
     (tmp_path / "data").write_text(text)
     assert load("folded").match(Source.of(tmp_path / "data")) is None
     said(capsys, "info", tmp_path / "data", code=3)
+
+
+@pytest.mark.parametrize("name", ["flat.folded", "flat.folded.gz"])
+def test_stacks_of_one_frame_are_known_by_the_name_of_the_file(name: str, tmp_path: Path) -> None:
+    """Nothing was called by another: what `convert` writes of a profile without call paths opens again."""
+    text = b"int main(int, char **) C 132\nMPI_Init() 2093\n"
+    (tmp_path / name).write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
+    found = open_path(tmp_path / name)
+    assert isinstance(found, Experiment)
+    assert found.root_total("samples") == 132 + 2093
+    (tmp_path / "notes.folded").write_text("The answer is 42\nthat is all\n")
+    assert load("folded").match(Source.of(tmp_path / "notes.folded")) is None
 
 
 def test_folded_is_the_weakest_claim(tmp_path: Path) -> None:

@@ -242,6 +242,18 @@ def test_following_a_stack_gives_the_same_nesting(rows: list[tuple[int, int, int
     assert few.parent.tolist() == many.parent.tolist()
 
 
+@given(TRACKED)
+def test_some_tracks_at_a_time_give_the_same_nesting(rows: list[tuple[int, int, int]]) -> None:
+    start, end, tracks = [a for a, _, _ in rows], [b for _, b, _ in rows], [t for _, _, t in rows]
+    together = nesting(start, end, tracks)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(intervals, "MOST_TOGETHER", 2)
+        apart = nesting(start, end, tracks)
+    assert apart.parent.tolist() == together.parent.tolist()
+    assert apart.depth.tolist() == together.depth.tolist()
+    assert (apart.crossings, apart.excluded) == (together.crossings, together.excluded)
+
+
 @pytest.mark.parametrize("shape", ["nested", "in a row", "nested, then in a row", "staircase", "random"])
 def test_large_inputs_take_time_in_proportion(shape: str) -> None:
     assert_linear(lambda n: _nesting_of(shape, n), 25_000)

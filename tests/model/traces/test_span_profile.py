@@ -9,14 +9,14 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callgrove.arrays import ABSENT, Array, Ints
+from callgrove.arrays import ABSENT, Array, Ints, rows_where
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Scope
 from callgrove.model.profiles import ProfileKind
-from callgrove.model.traces.events import ArraySpans, SideRows, SideTable, SpanBackend, SpanKind, Traces
+from callgrove.model.traces.events import ArraySpans, SideRows, SideTable, SpanBackend, SpanKind, Traces, find_rows
 from callgrove.model.traces.intervals import usable
-from callgrove.model.traces.pairing import launch_calls
+from callgrove.model.traces.pairing import calls_of_operations, launch_calls
 from callgrove.model.traces.profile_from_spans import Folding, Part, fold
 
 NAMES = ("a", "b", "c", "k1", "k2")
@@ -190,6 +190,41 @@ def test_launching_calls_against_all_pairs(calls: list[tuple[int, int, int]], op
             starts = [calls[k][2] for k in fitting]
             assert calls[call][2] == max(starts)
             assert calls[before][2] == max((t for t in starts if t <= op[2]), default=min(starts))
+
+
+LINKED = st.lists(st.tuples(st.booleans(), st.integers(-1, 4), st.integers(0, 2)), max_size=12)
+
+
+@given(LINKED, st.sampled_from([(0, 0, 0), (7, 7, 9)]))
+def test_calls_of_operations_by_row(spans: list[tuple[bool, int, int]], process: tuple[int, ...]) -> None:
+    """Masks and slices choose rows alike; an operation finds the last call of its process with its correlation."""
+    is_operation = np.array([span[0] for span in spans], np.bool_)
+    columns: dict[str, Array] = {
+        "correlation": np.array([span[1] for span in spans], np.int64),
+        "profile": np.array([span[2] for span in spans], np.int32),
+        "start_ns": np.arange(len(spans)),
+    }
+    expected = []
+    for number, (launched, correlation, profile) in enumerate(spans):
+        fitting = [
+            row
+            for row, (other_launched, other, where) in enumerate(spans)
+            if not other_launched and other == correlation != -1 and process[where] == process[profile]
+        ]
+        before = [row for row in fitting if row < number]
+        expected.append((max(before) if before else min(fitting)) if launched and fitting else -1)
+    operations, calls = np.flatnonzero(is_operation), np.flatnonzero(~is_operation)
+    found = calls_of_operations(columns, np.array(process), operations, calls)
+    assert found.tolist() == expected
+    found = calls_of_operations(columns, np.array(process), rows_where(is_operation), rows_where(~is_operation))
+    assert found.tolist() == expected
+
+
+@given(st.lists(st.integers(0, 9), max_size=9), st.lists(st.integers(-1, 10), max_size=9), st.booleans())
+def test_rows_of_wanted_spans(span: list[int], wanted: list[int], is_rising: bool) -> None:
+    span = sorted(set(span)) if is_rising else span
+    found = find_rows(np.array(span, np.int64), np.array(wanted, np.int64))
+    assert found.tolist() == [span.index(one) if one in span else -1 for one in wanted]
 
 
 @given(st.lists(st.integers(0, 30), max_size=10), st.integers(1, 4))

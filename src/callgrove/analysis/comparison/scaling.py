@@ -11,7 +11,8 @@ Loss is excess work: 0 where scaling is perfect, below 0 where it is better than
 the losses of what a context calls and its exclusive loss add up to its inclusive one. Speed-up and efficiency are of
 call paths that both runs have; where one has none, there is nothing to divide.
 
-A process is a rank. How many there are is read off the profiles that were chosen, or said.
+A process is a rank. How many there are is read off the profiles that were chosen, or said. Where the only profile of a
+run holds the sums over all of its processes, their number is the parameter that counts them.
 """
 
 from __future__ import annotations
@@ -24,15 +25,17 @@ import numpy as np
 from callgrove.arrays import Array, Bools, Floats, Ints
 from callgrove.errors import Parameter, UsageError
 from callgrove.model.experiment import Experiment
+from callgrove.model.profiles import ProfileKind
 
-__all__ = ["SCALINGS", "Processes", "scaling_figures"]
+__all__ = ["SCALINGS", "Processes", "count_processes", "scaling_figures"]
 
 SCALINGS = ("weak", "strong")
+PROCESS_PARAMETERS = ("p", "procs", "processes", "ranks", "nprocs", "np", "tasks")
 
 
 @dataclass(frozen=True)
 class Processes:
-    """How many processes and profiles each of several inputs has; None where no profile says its rank."""
+    """How many processes and profiles each of several inputs has; None where nothing says it."""
 
     counts: tuple[int | None, ...]
     profiles: tuple[int, ...]
@@ -46,7 +49,7 @@ class Processes:
     ) -> Processes:
         """Count the ranks of the profiles that were chosen (None: all), unless somebody says how many there are."""
         used = [e.profiles.measured if ids is None else ids for e, ids in zip(experiments, chosen, strict=True)]
-        counts: Sequence[int | None] = said or [_count_ranks(e, ids) for e, ids in zip(experiments, used, strict=True)]
+        counts: Sequence[int | None] = said or list(map(count_processes, experiments, used))
         runs = [len(np.unique(e.profiles.run[ids])) for e, ids in zip(experiments, used, strict=True)]
         names = tuple(e.path or e.title for e in experiments)
         return cls(tuple(counts), tuple(map(len, used)), tuple(runs), names, said is not None)
@@ -80,12 +83,19 @@ class Processes:
         return f"processes{'' if self.is_said else ' (ranks)'}: {', '.join(parts)}"
 
 
-def _count_ranks(experiment: Experiment, profiles: Ints) -> int | None:
-    """Return how many ranks some profiles are of; None where one of them has none."""
-    ranks, present = (column[profiles] for column in experiment.profiles.identity("rank"))
-    if not len(profiles) or not present.all():
+def count_processes(experiment: Experiment, profiles: Ints) -> int | None:
+    """Return how many ranks some profiles are of, or how many processes one that holds all of them stands for; None
+    where that is not known."""
+    if not len(profiles):
         return None
-    return len(np.unique(ranks))
+    ranks, present = (column[profiles] for column in experiment.profiles.identity("rank"))
+    if present.all():
+        return len(np.unique(ranks))
+    if len(profiles) > 1 or experiment.profiles.kind[profiles[0]] != ProfileKind.AGGREGATE:
+        return None
+    parameters = experiment.runs[experiment.profiles.run[profiles[0]]].parameters
+    counts = [value for name, value in parameters.items() if name.lower() in PROCESS_PARAMETERS]
+    return int(counts[0]) if len(counts) == 1 and counts[0] >= 1 and counts[0] % 1 == 0 else None
 
 
 def scaling_figures(

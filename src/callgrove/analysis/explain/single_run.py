@@ -113,7 +113,8 @@ def _find_dominant(program: Program) -> Iterator[Finding]:
             parts += [label(program.names[row]), " with ", percent(float(shares[row])), " and "]
         share = float(shares[next_ones].sum())
         name = program.names[next_ones[0]]
-        yield Finding("function", name, share, (*parts[:-1], "."), percent(share), program.command("top"))
+        weight = float(np.nextafter(shares[next_ones[0]], 0.0))  # said after the first, if more together
+        yield Finding("function", name, weight, (*parts[:-1], "."), percent(share), program.command("top"))
 
 
 def _find_hot_path(program: Program) -> Iterator[Finding]:

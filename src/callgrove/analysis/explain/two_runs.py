@@ -20,6 +20,7 @@ from functools import cached_property
 import numpy as np
 
 from callgrove.analysis.comparison import Question, compare
+from callgrove.analysis.comparison.scaling import count_processes
 from callgrove.analysis.comparison.sentences import short_names
 from callgrove.analysis.explain.findings import (
     LEAST_WEIGHT,
@@ -144,7 +145,7 @@ class _ProgramChange:
     def explain(self) -> Explanation:
         unit = self.left.metric.unit
         before, after = Amount(self.left.total, unit), Amount(self.right.total * self.factor, unit)
-        verb, what = "takes" if self._is_alike else "costs", f"of {self.left.metric.name} in all"
+        verb, what = "takes" if self._is_alike else "costs", f"of {self.left.metric.name} in all{self._say_sizes()}"
         headline = _say_total(self._inputs, verb, before, after, what, *self._chosen)
         findings = [*self._functions(), *self._imbalance(), *self._waiting(), *self._scaling()]
         return Explanation.of(headline, findings, self.notes, self._compare_most(findings))
@@ -163,7 +164,18 @@ class _ProgramChange:
     @property
     def _is_alike(self) -> bool:
         """Whether both are times of as many ranks or threads."""
-        return self.left.metric.is_time and len(self.left.entities) == len(self.right.entities)
+        one_size = len(self.left.entities) == len(self.right.entities) and not self._sizes
+        return self.left.metric.is_time and one_size
+
+    @cached_property
+    def _sizes(self) -> tuple[int, int] | None:
+        """On how many processes the runs were, whose costs are known as sums over all of them; None if as many."""
+        one, other = (count_processes(e, e.profiles.measured) for e in (self.left.experiment, self.right.experiment))
+        several = max(len(self.left.entities), len(self.right.entities)) > 1
+        return None if several or one == other or one is None or other is None else (one, other)
+
+    def _say_sizes(self) -> str:
+        return f", with {self._sizes[1]:,} processes instead of {self._sizes[0]:,}" if self._sizes else ""
 
     @property
     def _sign(self) -> float:
@@ -182,6 +194,8 @@ class _ProgramChange:
 
     @property
     def _where(self) -> str:
+        if self._sizes:
+            return " over all processes"
         return f" on each {self.right.over}" if len(self.right.entities) > 1 else ""
 
     def _weigh(self, change: float) -> float:

@@ -20,6 +20,7 @@ from statistics import NormalDist
 import numpy as np
 
 from callgrove.analysis.comparison import Comparison, Question, compare
+from callgrove.analysis.comparison.scaling import count_processes
 from callgrove.analysis.gate.orders import (
     N_DRAWN,
     Sides,
@@ -240,6 +241,8 @@ def _count_ranks(experiment: Experiment, ranks: Numbers | None, threads: Numbers
     values, present = experiment.profiles.identity("rank")
     if chosen is not None:
         values, present = values[chosen], present[chosen]
+    if not present.any():
+        return count_processes(experiment, experiment.profiles.measured if chosen is None else chosen) or 1
     return max(1, len(np.unique(values[present])))
 
 

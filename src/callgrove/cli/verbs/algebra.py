@@ -49,6 +49,11 @@ class MergeOptions(ResultOptions, MatchingOptions):
     conflict: str
     index: bool
 
+    @property
+    def says_how(self) -> bool:
+        """Whether it is said what is the same in two inputs, or what becomes of that."""
+        return bool(self.ignore) or (self.conflict, self.by, self.system) != ("error", "place", "union")
+
 
 def add_merge_arguments(parser: argparse.ArgumentParser) -> None:
     add_inputs(parser, *SEVERAL)
@@ -73,7 +78,7 @@ def run_merge(options: MergeOptions) -> int:
     if options.index:
         return _write_index(options, paths, target)
     refuse_result(target, paths, options)
-    if (whole := _open_as_one(options, paths, target)) is not None:
+    if not options.says_how and (whole := _open_as_one(options, paths, target)) is not None:
         return write_result(whole, [whole], target, options)
     split_target(options, least=2)
     inputs = open_all(options, paths)

@@ -28,6 +28,7 @@ __all__ = [
     "Listings",
     "candidates",
     "databases",
+    "find_begun",
     "find_unfinished",
     "names_of_files",
     "read_ahead",
@@ -46,7 +47,7 @@ _NAME = re.compile(r"""["']?([^"'#\[\],]+?\.(?:db|rpd|sqlite3?))["']?\s*(?=[,\]#
 
 
 class Listings:
-    """What lies in the folders of one input: each is listed once, by whoever recognises the input, and known to those
+    """What lay in the folders of one input: each is listed once, by whoever recognises the input, and known to those
     who read it. Another process lists them anew."""
 
     def __init__(self) -> None:
@@ -107,16 +108,36 @@ def _real_name(file: Path, known_folders: dict[str, str], is_no_link: bool) -> s
     return f"{known_folders[folder]}{os.sep}{name}"
 
 
-def find_unfinished(files: Sequence[Path], listings: Listings) -> list[bool]:
-    """Return for each file whether there is a write-ahead log or a journal beside it. A folder of many files is listed,
-    as asking for each takes long."""
+# A database with a write-ahead log or a journal beside it may still be written: what is committed is not all in the
+# file. Asking the system for each of thousands of files takes long, so a folder of many is listed, twice: before its
+# databases are opened, and when all are open. A file that got its log in between is opened again. A log that comes
+# later has rows of later; what was opened stays as it was then, or is found to be changed.
+
+
+def find_unfinished(files: Sequence[Path], listings: Listings) -> list[bool | None]:
+    """Return for each file whether there is a write-ahead log or a journal beside it, as far as a listing tells: None
+    for files of folders with few of them, which are to be asked when they are opened."""
     places = [os.path.split(file) for file in files]
     in_folder = Counter(folder for folder, _ in places)
     listed = {folder: _list_doubtful(listings.entries(folder)) for folder, n in in_folder.items() if n >= WORTH_LISTING}
     doubtful = {folder: names for folder, names in listed.items() if names is not None}
     return [
-        (folder not in doubtful or name in doubtful[folder]) and is_unfinished(file)
+        name in doubtful[folder] and is_unfinished(file) if folder in doubtful else None
         for file, (folder, name) in zip(files, places, strict=True)
+    ]
+
+
+def find_begun(files: Sequence[Path], known: Sequence[bool | None]) -> list[int]:
+    """Return the numbers of files that had neither log nor journal when their folder was listed, and have one now."""
+    places = {number: os.path.split(files[number]) for number, unfinished in enumerate(known) if unfinished is False}
+    listings = Listings()
+    doubtful = {
+        folder: _list_doubtful(listings.entries(folder)) for folder in {folder for folder, _ in places.values()}
+    }
+    return [
+        number
+        for number, (folder, name) in places.items()
+        if ((names := doubtful[folder]) is None or name in names) and is_unfinished(files[number])
     ]
 
 

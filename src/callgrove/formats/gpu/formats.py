@@ -28,6 +28,7 @@ from callgrove.formats.gpu.files import (
     Listings,
     candidates,
     databases,
+    find_begun,
     find_unfinished,
     names_of_files,
     read_ahead,
@@ -54,7 +55,7 @@ REFUSED = {  # by names of tables: what else profilers put into SQLite
 Opened = Sequence[TableData] | InputError | None
 
 
-Named = tuple[Path, Path, bool]  # where a file lies, what the user calls it, and whether it may still be written
+Named = tuple[Path, Path, bool | None]  # where a file lies, what the user calls it, and whether it may still be written
 Task = tuple["GpuFormat", SqliteCache, Sequence[Named], Sequence[Path]]
 
 
@@ -136,7 +137,8 @@ class GpuFormat:
         skipped = [_warn_named_again(names_of_file) for names_of_file in names if len(names_of_file) > 1]
         workers = options.workers if len(files) > 1 else IN_PROCESS
         absolute = [path if path.is_absolute() else path.absolute() for path in files]
-        named = list(zip(absolute, files, find_unfinished(files, _listings_of(source)), strict=True))
+        unfinished = find_unfinished(files, _listings_of(source))
+        named = list(zip(absolute, files, unfinished, strict=True))
         sizes = [size_of(path) for path in files]
         together = bundles(sizes, BUNDLE_BYTES)
         small = [[named[k][0] for k in range(*some) if sizes[k] <= BUNDLE_BYTES] for some in together]
@@ -144,7 +146,10 @@ class GpuFormat:
             (self, cache, named[slice(*some)], after) for some, after in zip(together, [*small[1:], []], strict=True)
         ]
         opened = workers.map(_open_data_sets, tasks, label="opening databases", progress=options.progress)
-        for path, result in zip(files, chain.from_iterable(opened), strict=True):
+        results = list(chain.from_iterable(opened))
+        for number in find_begun(files, unfinished):
+            results[number] = None
+        for path, result in zip(files, results, strict=True):
             if isinstance(result, InputError):
                 if len(files) == 1:
                     raise result

@@ -54,7 +54,9 @@ __all__ = [
 #     several files, epochs   equal call paths are one context; `source_id` is a node's id only where the epochs of one
 #                             file agree on it
 #
-# Files are read one after the other and closed again; values and samples are read from them when asked for.
+# Files are read one after the other and closed again; values and samples are read from them when asked for. So a view
+# reads each of them twice: what its nodes are called is known when the trees of all of them are one, and to keep the
+# values until then would take as much memory as there are values.
 
 
 # -- traces beside measurement files -----------------------------------------------------------------------------------

@@ -53,6 +53,7 @@ __all__ = ["FORMAT", "FoldedWriter"]
 
 
 NUMBER = re.compile(rb"[+-]?(?:(\d{1,18})|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)")
+ENDING = re.compile(r"\.folded(\.(gz|zst|xz|bz2))?\Z", re.IGNORECASE)
 TOLERATED = 10  # one line in so many may be broken, and the file is still recognised
 MOST_NUMBERS = 1 << 16  # texts of numbers that are remembered
 COMMENT = ord("#")
@@ -205,6 +206,12 @@ def _look_folded(lines: list[bytes]) -> bool:
     return n_paths > 0 if not n_others else TOLERATED * n_others <= len(split) and 2 * n_paths >= len(stacks)
 
 
+def _all_have_numbers(lines: list[bytes]) -> bool:
+    """Return whether all lines are a text with a number, comments aside, as where nothing was called by another."""
+    split = [line.rsplit(None, 1) for line in lines if line.strip() and not line.startswith(b"#")]
+    return bool(split) and all(len(parts) == 2 and parse_number(parts[1]) is not None for parts in split)
+
+
 # -- writing -----------------------------------------------------------------------------------------------------------
 
 
@@ -263,8 +270,11 @@ class FoldedFormat(CheckedByReading):
     title = "folded call stacks (a;b;c 12) of flamegraph.pl, inferno, speedscope"
 
     def match(self, source: Source) -> Match | None:
-        if _look_folded(head_lines(source)):
+        lines = head_lines(source)
+        if _look_folded(lines):
             return Match(Grade.WEAK, "its lines are stacks, frames joined by ;, with a number each")
+        if ENDING.search(source.path.name) and _all_have_numbers(lines):
+            return Match(Grade.WEAK, "its name ends in .folded, and its lines in a number each")
         return None
 
     def read(self, source: Source, options: ReadOptions) -> Experiment:

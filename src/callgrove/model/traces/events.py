@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 
-from callgrove.arrays import ABSENT, Array, Bools, Ids, Ints, bundles
+from callgrove.arrays import ABSENT, Array, Bools, Directory, Ids, Ints, bundles
 from callgrove.errors import CallgroveError, UsageError
 from callgrove.model.table import Table
 
@@ -56,6 +56,7 @@ __all__ = [
     "StreamsSides",
     "Traces",
     "Window",
+    "find_rows",
     "labels_by_title",
     "separate_flows",
     "touch_window",
@@ -128,6 +129,15 @@ def touch_window(start: Ints, end: Ints, window: Window) -> Bools:
     low, high = window
     touching: Bools = (start < high) & ((end > low) | (start >= low))
     return touching
+
+
+def find_rows(span: Ints, wanted: Ints) -> Ints:
+    """Return the row of each wanted span, given the span of every row; -1 for those that are not there. As a rule spans
+    rise."""
+    if not len(span) or (span[1:] <= span[:-1]).any():
+        return Directory(span, np.arange(len(span)))[wanted]
+    row = np.minimum(np.searchsorted(span, wanted), len(span) - 1)
+    return np.where(span[row] == wanted, row, ABSENT)
 
 
 SPAN_COLUMNS = ("profile", "kind", "category", "name", "start_ns", "end_ns", "depth", "correlation", "context")
@@ -318,7 +328,7 @@ class SpanBackend(Protocol):
 
     def parts(self) -> Sequence[Ints]:
         """Return the profiles of every part that can be read by itself, such as one file of many; chunks never mix
-        parts."""
+        parts, and come in their order."""
 
 
 @runtime_checkable

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import heapq
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -41,6 +42,8 @@ __all__ = [
     "usable",
 ]
 
+MOST_TOGETHER = 1 << 20  # intervals of several tracks that are looked at together
+MOST_GROUPS = 16
 JUMPS = 64  # rounds of jumping after which deep nesting is cheaper to follow with a stack
 Pair = tuple[ArrayLike, ArrayLike]  # starts and ends of any intervals
 
@@ -170,7 +173,34 @@ def nesting(start: ArrayLike, end: ArrayLike, track: ArrayLike | None = None) ->
     Of intervals that start together the longer is outside, of equal ones the first.
     """
     begins, ends = _arrays(start, end)
-    order, first = _by_start(begins, ends, track)
+    tracks = _track(track, len(begins))
+    groups = _divide_tracks(tracks)
+    if len(groups) == 1:
+        return _nest(begins, ends, tracks)
+    parent, depth = np.full(len(begins), ABSENT, np.int64), np.empty(len(begins), np.int32)
+    crossings = excluded = 0
+    for rows in map(np.flatnonzero, groups):
+        part = _nest(begins[rows], ends[rows], tracks[rows])
+        parent[rows], depth[rows] = np.append(rows, ABSENT)[part.parent], part.depth
+        crossings, excluded = crossings + part.crossings, excluded + part.excluded
+    return Nesting(parent, depth, crossings, excluded)
+
+
+def _divide_tracks(track: Ints) -> list[Bools]:
+    """Return masks of intervals: of some tracks each, so that columns of those that are looked at together stay small.
+    One mask where there are few intervals, or where numbers of tracks lie far apart."""
+    lowest, highest = (int(track.min()), int(track.max())) if len(track) else (0, 0)
+    if len(track) <= MOST_TOGETHER or highest - lowest > len(track):
+        return [np.ones(len(track), np.bool_)]
+    number = np.bincount(track - lowest)
+    group = (np.cumsum(number) - number) // max(MOST_TOGETHER, len(track) // MOST_GROUPS)
+    firsts = np.flatnonzero(np.append(True, np.diff(group) > 0)) + lowest
+    return [(track >= first) & (track < end) for first, end in pairwise([*firsts.tolist(), highest + 1])]
+
+
+def _nest(begins: Ints, ends: Ints, tracks: Ints) -> Nesting:
+    """Return what `nesting` does, for all intervals at once."""
+    order, first = _by_start(begins, ends, tracks)
     starts, stops = begins[order], ends[order]
     link = _links(stops, stops == starts, first)
     parent = np.full(len(begins), ABSENT, np.int64)
@@ -380,8 +410,11 @@ def _crossings(start: Ints, end: Ints, link: Ints, first: Bools) -> int:
     n = len(start)
     group = np.where(link >= 0, link, n + np.cumsum(first))  # outermost intervals are siblings on their track
     siblings = np.argsort(group, kind="stable")
+    group = group[siblings]
+    before = np.flatnonzero(group[1:] == group[:-1])
+    if not (end[siblings[before]] > start[siblings[before + 1]]).any():
+        return 0  # every one has ended when the next begins
     ends, rank = np.unique(end[siblings], return_inverse=True)
-    number = np.cumsum(np.append(True, np.diff(group[siblings]) != 0)[:n])
+    number = np.cumsum(np.append(True, np.diff(group) != 0)[:n])
     latest = np.maximum.accumulate(number * n + rank) - number * n  # the latest end so far, inside each group
-    before = np.flatnonzero(np.diff(number) == 0)
     return int((ends[latest[before]] > start[siblings[before + 1]]).sum())

@@ -12,7 +12,7 @@ import numpy as np
 from callgrove.arrays import ABSENT, Array, Directory, Ids, Ints, Names, Translation, distinct_rows, pack_columns
 from callgrove.model.traces.events import LABEL, SpanChunk, SpanKind, Traces
 
-__all__ = ["MemoryInUse", "RegionNames", "launch_calls", "strip_version"]
+__all__ = ["MemoryInUse", "RegionNames", "calls_of_operations", "launch_calls", "strip_version"]
 
 VERSIONED = re.compile(r"_v\d+$")
 
@@ -48,6 +48,26 @@ def launch_calls(
     else:
         number_of = number[asked]
     return np.where(correlation != ABSENT, number_of, ABSENT)
+
+
+def calls_of_operations(spans: SpanChunk, process: Array, operations: Ints | slice, calls: Ints | slice) -> Array:
+    """Return for every span the row of the call that launched it: for those in `operations`, one of `calls`; -1 for all
+    others, and where no call is known. `process` has the process of each profile."""
+    correlation, start, profile = spans["correlation"], spans["start_ns"], spans["profile"]
+    is_single = len(process) > 0 and _is(process, int(process[0]))
+    processes = [
+        np.broadcast_to(np.int64(process[0]), len(some)) if is_single else process[some].astype(np.int64)
+        for some in (profile[operations], profile[calls])
+    ]
+    call = launch_calls(
+        correlation[operations], processes[0], correlation[calls], processes[1], start[calls], start[operations]
+    )
+    out = np.full(len(start), ABSENT, np.int32 if len(start) < 2**31 else np.int64)
+    if isinstance(calls, slice):
+        out[operations] = call if calls.start == 0 else np.where(call >= 0, call + calls.start, ABSENT)
+    else:
+        out[operations] = np.append(calls, ABSENT)[call]
+    return out
 
 
 def _is(column: Ints, value: int) -> bool:

@@ -22,19 +22,31 @@ occurred.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import chain
 
 import numpy as np
 
-from callgrove.arrays import ABSENT, Array, Bools, Floats, Ids, Ints, distinct_rows
+from callgrove.arrays import ABSENT, Array, Bools, Floats, Ids, Ints, distinct_rows, rows_where
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.contexts import ContextKind
 from callgrove.model.experiment import InputWarning
 from callgrove.model.metrics import Metric, Scope
-from callgrove.model.traces.events import FLOW, LABEL, FindsLater, FlowDirection, SpanBackend, SpanKind, Traces, Window
+from callgrove.model.traces.events import (
+    FLOW,
+    LABEL,
+    FindsLater,
+    FlowDirection,
+    SpanBackend,
+    SpanKind,
+    Traces,
+    Window,
+    find_rows,
+)
 from callgrove.model.traces.intervals import Nesting, exclusive_length, fair_share, nesting, usable
-from callgrove.model.traces.pairing import launch_calls, strip_version
+from callgrove.model.traces.pairing import calls_of_operations, launch_calls, strip_version
 
 __all__ = ["Folded", "Folding", "Part", "fold"]
 
@@ -86,6 +98,7 @@ class Part:
 
 
 Node = tuple[int, ContextKind, str]  # parent, which comes before, or -1
+Measurement = tuple[str, Ints, Array]  # metric, some spans, and a number for each of these
 
 
 @dataclass(frozen=True)
@@ -169,35 +182,15 @@ class _Tree:
         self._stacks: dict[tuple[object, ...], int] = {}  # frames -> context of the innermost one
 
     def fold(self, spans: _Spans) -> Folded:
-        calls, host = self._calls(spans), np.flatnonzero(~spans.is_device)
+        host = np.flatnonzero(~spans.is_device)
+        named = rows_where(~spans.is_device & (spans.correlation != ABSENT))
+        calls = calls_of_operations(vars(spans), self._part.process, rows_where(spans.is_device), named)
         nest = nesting(spans.start_ns[host], spans.end_ns[host], spans.profile[host])
         context = self._place(spans, calls, host, nest)
-        measured = self._measure(spans, calls, host, nest) + self._sizes(spans)
-        if self._part.window is not None:
-            inside = self._measure(spans.clip(self._part.window), calls, host, nest)
-            begins = spans.begin_in(self._part.window)
-            times = [one for one in inside if one[0] in DURATIONS]
-            counts = [
-                (name, rows[begins[rows]], n[begins[rows]]) for name, rows, n in measured if name not in DURATIONS
-            ]
-            measured = times + counts
-        return self._sum(spans, context, measured)
-
-    def _calls(self, part: _Spans) -> Ints:
-        """Return the call that launched each operation; -1 elsewhere."""
-        ops = np.flatnonzero(part.is_device)
-        api = np.flatnonzero(~part.is_device & (part.correlation != ABSENT))
-        out = np.full(len(part), ABSENT, np.int64)
-        call = launch_calls(
-            part.correlation[ops],
-            self._part.process[part.profile[ops]],
-            part.correlation[api],
-            self._part.process[part.profile[api]],
-            part.start_ns[api],
-            part.start_ns[ops],
-        )
-        out[ops] = np.append(api, ABSENT)[call]
-        return out
+        cells, number = distinct_rows(spans.profile, context)
+        cell = number.astype(np.int32)
+        del context, number
+        return self._sum(cells, cell, self._measure_window(spans, calls, host, nest))
 
     # -- the tree ----------------------------------------------------------------------------------------------------
 
@@ -286,25 +279,37 @@ class _Tree:
 
     # -- the values --------------------------------------------------------------------------------------------------
 
-    def _measure(self, part: _Spans, calls: Ints, host: Ints, nest: Nesting) -> list[tuple[str, Ints, Array]]:
-        """Return (metric, rows, a number for each of these rows)."""
+    def _measure_window(self, spans: _Spans, calls: Ints, host: Ints, nest: Nesting) -> Iterator[Measurement]:
+        """Yield what is measured: without a window of whole spans; else times inside of it, and counts of what begins
+        there."""
+        whole = chain(self._measure(spans, calls, host, nest), self._sizes(spans))
+        window = self._part.window
+        if window is None:
+            yield from whole
+            return
+        inside = self._measure(spans.clip(window), calls, host, nest)
+        yield from (one for one in inside if one[0] in DURATIONS)
+        begins = spans.begin_in(window)
+        yield from ((name, rows[begins[rows]], n[begins[rows]]) for name, rows, n in whole if name not in DURATIONS)
+
+    def _measure(self, part: _Spans, calls: Ints, host: Ints, nest: Nesting) -> Iterator[Measurement]:
+        """Yield the metrics one after the other: columns of all of them together would be large."""
         ops = np.flatnonzero(part.is_device)
+        forward = ops[part.end_ns[ops] >= part.start_ns[ops]]
+        yield "gpu_time", forward, (part.end_ns[forward] - part.start_ns[forward]) * NS
+        linked = forward[calls[forward] >= 0]
+        linked = linked[part.end_ns[calls[linked]] >= part.start_ns[calls[linked]]]
+        yield "launch_delay", linked, (part.start_ns[linked] - part.start_ns[calls[linked]]) * NS
+        del forward, linked
+        yield "gpu_ops", ops, np.ones(len(ops))
+        for rows in self._by_device(part, ops):
+            yield "gpu_busy", rows, fair_share(part.start_ns[rows], part.end_ns[rows]) * NS
         length = exclusive_length(part.start_ns[host], part.end_ns[host], part.profile[host], nest)
         host, length = (column[self._part.is_program[part.profile[host]]] for column in (host, length))
         is_program = part.kind[host] != SpanKind.OVERHEAD
-        forward = ops[part.end_ns[ops] >= part.start_ns[ops]]
-        linked = forward[calls[forward] >= 0]
-        linked = linked[part.end_ns[calls[linked]] >= part.start_ns[calls[linked]]]
-        out: list[tuple[str, Ints, Array]] = [
-            ("gpu_time", forward, (part.end_ns[forward] - part.start_ns[forward]) * NS),
-            ("gpu_ops", ops, np.ones(len(ops))),
-            ("host_time", host[is_program], length[is_program] * NS),
-            ("host_calls", host[is_program], np.ones(int(is_program.sum()))),
-            ("overhead_time", host[~is_program], length[~is_program] * NS),
-            ("launch_delay", linked, (part.start_ns[linked] - part.start_ns[calls[linked]]) * NS),
-        ]
-        busy = [(rows, fair_share(part.start_ns[rows], part.end_ns[rows])) for rows in self._by_device(part, ops)]
-        return out + [("gpu_busy", rows, share * NS) for rows, share in busy]
+        yield "overhead_time", host[~is_program], length[~is_program] * NS
+        yield "host_time", host[is_program], length[is_program] * NS
+        yield "host_calls", host[is_program], np.ones(int(is_program.sum()))
 
     def _by_device(self, part: _Spans, ops: Ints) -> list[Ints]:
         """Return operations of one device after the other."""
@@ -315,31 +320,28 @@ class _Tree:
         order = np.argsort(device, kind="stable")
         return np.split(ops[order], np.flatnonzero(np.diff(device[order])) + 1)
 
-    def _sizes(self, part: _Spans) -> list[tuple[str, Ints, Array]]:
+    def _sizes(self, part: _Spans) -> Iterator[Measurement]:
         table = self._spans.side("copy")
         if table is None:
-            return []
+            return
         row, here = part.rows(table.span)
         sizes = np.asarray(table.columns["bytes"], np.int64)[here]
-        return [("bytes", row[sizes >= 0], sizes[sizes >= 0])]
+        yield "bytes", row[sizes >= 0], sizes[sizes >= 0]
 
-    def _sum(self, part: _Spans, context: Ids, measured: Sequence[tuple[str, Ints, Array]]) -> Folded:
-        """Return one value per (profile, context, metric), in this order."""
-        cells: list[Ints] = []
-        values: list[Array] = []
-        for name in dict.fromkeys(name for name, _, _ in measured):  # one after the other: together they are large
-            some = [(rows, numbers) for other, rows, numbers in measured if other == name]
-            rows = np.concatenate([rows for rows, _ in some])
-            value = np.concatenate([numbers.astype(np.float64, copy=False) for _, numbers in some])
-            different, number = distinct_rows(part.profile[rows], context[rows])
-            sums = np.bincount(number, value, different.shape[1])
-            kept = np.flatnonzero(sums)
-            cells.append(np.stack([*different[:, kept], np.full(len(kept), NUMBER[name])]))
-            values.append(sums[kept])
-        together = np.concatenate(cells, axis=1)
+    def _sum(self, cells: Ints, cell: Ids, measured: Iterable[Measurement]) -> Folded:
+        """Return one value per (profile, context, metric), in this order. `cells` are the different pairs of a profile
+        and a context, and `cell` has the one of each span."""
+        sums: dict[str, Array] = {}
+        for name, rows, numbers in measured:
+            total: Array = np.bincount(cell[rows], numbers.astype(np.float64, copy=False), cells.shape[1])
+            sums[name] = sums[name] + total if name in sums else total
+        kept = {name: np.flatnonzero(values) for name, values in sums.items()}
+        places = [np.stack([*cells[:, some], np.full(len(some), NUMBER[name])]) for name, some in kept.items()]
+        together = np.concatenate(places, axis=1)
+        values = np.concatenate([sums[name][some] for name, some in kept.items()])
         order = np.lexsort(together[::-1])
         profile, where, metric = together[:, order].astype(np.int32)
-        return Folded(tuple(self._nodes), self._part.profile[profile], where, metric, np.concatenate(values)[order])
+        return Folded(tuple(self._nodes), self._part.profile[profile], where, metric, values[order])
 
 
 @dataclass(frozen=True)
@@ -357,8 +359,8 @@ class _Spans:
     def __len__(self) -> int:
         return len(self.span)
 
-    @property
-    def is_device(self) -> Array:
+    @cached_property
+    def is_device(self) -> Bools:
         return np.isin(self.kind, ON_DEVICE)
 
     @property
@@ -389,11 +391,9 @@ class _Spans:
 
     def rows(self, span: Ints) -> tuple[Ints, Ints]:
         """Return the rows of spans that are here, and which of the given ones these are."""
-        order = np.argsort(self.span, kind="stable")
-        place = np.searchsorted(self.span[order], span)
-        here = np.flatnonzero(place < len(order))
-        here = here[self.span[order][place[here]] == span[here]]
-        return order[place[here]], here
+        row = find_rows(self.span, span)
+        here = np.flatnonzero(row >= 0)
+        return row[here], here
 
     def take(self, kept: Bools) -> _Spans:
         """Return some of the spans."""

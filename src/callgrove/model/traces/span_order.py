@@ -61,6 +61,12 @@ class SpanOrder:
         if self._n_waiting >= self._rows:
             self._spool()
 
+    @property
+    def is_filled(self) -> bool:
+        """Whether there is so much that to sort more with it saves nothing, where the rest need not be in one order
+        with it."""
+        return bool(self._runs) or self._n_waiting >= self._rows // 2
+
     def chunks(self) -> Iterator[SpanChunk]:
         """Yield everything that was added, once; each chunk is of one group."""
         if not self._runs:

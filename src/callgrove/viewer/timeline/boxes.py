@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from callgrove.arrays import ABSENT, Array, Bools, Ids, Ints, distinct_rows, pack_columns
+from callgrove.arrays import ABSENT, Array, Bools, Ids, Ints, distinct, distinct_rows, pack_columns
 from callgrove.model.traces.intervals import lanes, nesting
 from callgrove.viewer.timeline.events import MOST_LEVELS, Events, Names, Stacks
 
@@ -49,10 +49,10 @@ __all__ = [
 
 MOST_CELLS = 4_000_000
 PAIRS_AT_ONCE = 1 << 18  # of events and bins
-MOST_PAIRS = 60_000_000
+MOST_PAIRS = 60_000_000  # beyond one for each event, between two times that bins are made wider
 CELLS_AT_ONCE = 1 << 17
 LARGEST_KEY = 1 << 62
-LOOSE = 1.5  # times as many cells as there may be, of which some are to be added up
+LOOSE = 1.25  # times as many cells as there may be, of which some are to be added up
 
 Chunk = tuple[Ints, Ints]  # keys in order, and sums
 
@@ -72,6 +72,17 @@ class Tally:
 
     def take(self, chosen: Array | slice) -> Tally:
         return Tally(*(getattr(self, name)[chosen] for name in self.__dataclass_fields__))
+
+    @classmethod
+    def make_room(cls, n: int) -> Tally:
+        """Return a tally of so many cells that are to be put into it."""
+        row, name, bins = (np.empty(n, np.int32) for _ in range(3))
+        return cls(row, np.empty(n, np.int8), name, bins, np.empty(n, np.int64))
+
+    def put(self, at: int, some: Tally) -> None:
+        """Put cells into the room that was made for them."""
+        for name in self.__dataclass_fields__:
+            getattr(self, name)[at : at + len(some)] = getattr(some, name)
 
     def widen(self, factor: int) -> Tally:
         """Return the tally in bins that are so many times as wide; cells of one bin and name may occur again."""
@@ -168,7 +179,7 @@ class Cells:
         keys = np.repeat(base, n_bins) + np.arange(len(ns)) * self._n_called
         self._chunks.append(_sum_by_key(keys, ns))
         self._n_loose += len(self._chunks[-1][0])
-        self._n_pairs += len(ns)
+        self._n_pairs += len(ns) - len(row)
         if self._n_loose > LOOSE * self._most:
             self._compact()
         if self._n_pairs > self._most_pairs:
@@ -184,12 +195,8 @@ class Cells:
 
     def _sum_up(self) -> None:
         """Add up cells of different chunks; none has a row of another afterwards."""
-        row = self._radix * self._n_called
-        if all(int(a[-1]) // row < int(b[0]) // row for (a, _), (b, _) in pairwise(self._chunks)):
-            return
-        keys, sums = _sum_by_key(*(np.concatenate(columns) for columns in zip(*self._chunks, strict=True)))
-        self._chunks = [(keys[part], sums[part]) for part in slices_of_rows(keys // row)]
-        self._n_loose = len(keys)
+        self._chunks = list(_merge_chunks(self._chunks, self._radix * self._n_called))
+        self._n_loose = sum(len(keys) for keys, _ in self._chunks)
 
     def _change(self, changed: Callable[[Ints], Ints]) -> None:
         """Give all cells other keys, in the same rows."""
@@ -222,19 +229,29 @@ class Cells:
 
         self._change(widen_keys)
 
+    def settle(self) -> None:
+        """Add up what can be, when nothing more is to come for now: until then there may be more cells than asked
+        for."""
+        if self._tally is None:
+            self._compact()
+
     def tally(self) -> Tally:
         """Return all cells, in the order of their keys."""
         if self._tally is None:
             self._compact()
-            self._tally = Tally.concatenate([self._columns(*chunk) for chunk in self._chunks])
-            self._chunks = []
+            chunks, self._chunks = self._chunks[::-1], []
+            tally, at = Tally.make_room(self._n_loose), 0
+            while chunks:  # memory is given back chunk by chunk
+                keys, sums = chunks.pop()
+                tally.put(at, self._columns(keys, sums))
+                at += len(keys)
+            self._tally = tally
         return self._tally
 
     def _columns(self, keys: Ints, sums: Ints) -> Tally:
-        """Return cells in columns of small types."""
+        """Return cells in columns."""
         row, bins, level, name = self._parts(keys)
-        small = row.astype(np.int32), level.astype(np.int8), name.astype(np.int32), bins.astype(np.int32)
-        return Tally(*small, sums)
+        return Tally(row, level, name, bins, sums)
 
 
 def _take_whole_rows(row: Array, first: int, n: int) -> slice:
@@ -253,6 +270,37 @@ def slices_of_rows(row: Array) -> list[slice]:
     if len(row) > CELLS_AT_ONCE and (row[1:] >= row[:-1]).all():
         edges += np.searchsorted(row, row[CELLS_AT_ONCE::CELLS_AT_ONCE]).tolist()
     return [slice(*part) for part in pairwise(sorted(set(edges)))]
+
+
+def _merge_chunks(chunks: Sequence[Chunk], row: int) -> Iterator[Chunk]:
+    """Yield chunks by row, none of which has a row of another; `row` is how many keys a row has. Those that share no
+    row with any other stay as they are: what was added of one database after the other is not sorted again."""
+    waiting: list[Chunk] = []
+    last = ABSENT
+    for chunk in sorted(chunks, key=lambda chunk: int(chunk[0][0])):
+        if waiting and int(chunk[0][0]) // row > last:
+            yield from _merge_rows(waiting, row)
+            waiting = []
+        waiting.append(chunk)
+        last = max(last, int(chunk[0][-1]) // row)
+    if waiting:
+        yield from _merge_rows(waiting, row)
+
+
+def _merge_rows(chunks: Sequence[Chunk], row: int) -> Iterator[Chunk]:
+    """Yield the sums of some chunks, a bounded number of cells at a time: memory need not hold all of them twice."""
+    if len(chunks) == 1:
+        yield chunks[0]
+        return
+    step = max(1, CELLS_AT_ONCE >> 10)  # looked at one in so many cells, to find rows that divide them about evenly
+    rows = np.sort(np.concatenate([keys[::step] for keys, _ in chunks])) // row
+    edges = distinct(rows[CELLS_AT_ONCE // step :: CELLS_AT_ONCE // step]) * row
+    bounds = [[0, *np.searchsorted(keys, edges).tolist(), len(keys)] for keys, _ in chunks]
+    for number in range(len(edges) + 1):
+        parts = [slice(*bound[number : number + 2]) for bound in bounds]
+        keys, sums = (np.concatenate([c[k][part] for c, part in zip(chunks, parts, strict=True)]) for k in (0, 1))
+        if len(keys):
+            yield _sum_by_key(keys, sums)
 
 
 def _divide(numbers: Ints, by: int) -> tuple[Ints, Ints]:

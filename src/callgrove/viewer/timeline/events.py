@@ -27,7 +27,7 @@ from callgrove.arrays import ABSENT, Array, Bools, Encoded, Ids, Ints, distinct,
 from callgrove.model.contexts import ContextKind, ContextTree
 from callgrove.model.experiment import Experiment
 from callgrove.model.profiles import Profiles
-from callgrove.model.traces.events import LABEL, SpanKind, Window
+from callgrove.model.traces.events import LABEL, SpanChunk, SpanKind, Window
 from callgrove.model.traces.intervals import innermost, nesting, usable
 from callgrove.model.traces.span_order import SpanOrder
 from callgrove.viewer.page import Texts, process_numbers
@@ -415,30 +415,56 @@ def _straighten(time: Ints, bounds: Ints) -> Ints:
 
 
 def span_events(experiment: Experiment, overview: Survey, window: Window, names: Names) -> Iterator[Part]:
-    """Yield the spans that touch the window, in the order of time, on the levels of their nesting. What the profiler
-    did before and after the application is cut off."""
-    rows, (origin, end) = overview.rows, overview.window
-    order = SpanOrder(np.zeros(len(rows), np.int64))
+    """Yield the spans that touch the window, on the levels of their nesting, in the order of time on each row. What the
+    profiler did before and after the application is cut off.
+
+    Nothing nests across parts of a trace, such as databases: a few of them are sorted at a time, so that neither memory
+    nor the temporary file grows with their number."""
+    parts = _number_parts(experiment)
+    order, reached = _new_order(overview.rows), ABSENT
     for chunk in experiment.traces.spans(COLUMNS, window):
-        overhead = chunk["kind"] == SpanKind.OVERHEAD
-        row = np.where(overhead, rows.of_overhead[chunk["profile"]], rows.of_spans[chunk["profile"]])
-        inside = (chunk["start_ns"] <= end) & (chunk["end_ns"] >= origin)
-        kept = np.flatnonzero((row >= 0) & inside & usable(chunk["start_ns"], chunk["end_ns"]))
-        if not len(kept):
-            continue
-        kind = chunk["kind"][kept].astype(np.int64)
-        text = np.maximum(chunk[LABEL][kept].astype(np.int64), ABSENT) + 1
-        order.add(
-            {
-                "span": chunk["span"][kept].astype(np.int64),
-                "profile": row[kept].astype(np.int64),
-                "start_ns": np.maximum(chunk["start_ns"][kept].astype(np.int64), origin) - origin,
-                "end_ns": np.minimum(chunk["end_ns"][kept].astype(np.int64), end) - origin,
-                "name": names.of(text * N_KINDS + kind),
-                "calls": ~np.isin(kind, ALONE),
-            }
-        )
+        part = parts[chunk["profile"]]
+        if order.is_filled and int(part.min()) > reached:
+            yield from _divide_chunks(order)
+            order = _new_order(overview.rows)
+        reached = max(reached, int(part.max()))
+        if (prepared := _prepare(chunk, overview, names)) is not None:
+            order.add(prepared)
     yield from _divide_chunks(order)
+
+
+def _number_parts(experiment: Experiment) -> Ids:
+    """Return the part of the trace that each profile is in, the last one where there are several."""
+    out = np.full(len(experiment.profiles), ABSENT, np.int32)
+    for number, profiles in enumerate(experiment.traces.parts()):
+        out[profiles] = number
+    return out
+
+
+def _new_order(rows: Rows) -> SpanOrder:
+    return SpanOrder(np.zeros(len(rows), np.int64))
+
+
+def _prepare(chunk: SpanChunk, overview: Survey, names: Names) -> SpanChunk | None:
+    """Return the spans of a chunk that have a row and usable times, with times since the beginning; None without
+    any."""
+    rows, (origin, end) = overview.rows, overview.window
+    overhead = chunk["kind"] == SpanKind.OVERHEAD
+    row = np.where(overhead, rows.of_overhead[chunk["profile"]], rows.of_spans[chunk["profile"]])
+    inside = (chunk["start_ns"] <= end) & (chunk["end_ns"] >= origin)
+    kept = np.flatnonzero((row >= 0) & inside & usable(chunk["start_ns"], chunk["end_ns"]))
+    if not len(kept):
+        return None
+    kind = chunk["kind"][kept].astype(np.int64)
+    text = np.maximum(chunk[LABEL][kept].astype(np.int64), ABSENT) + 1
+    return {
+        "span": chunk["span"][kept].astype(np.int64),
+        "profile": row[kept].astype(np.int64),
+        "start_ns": np.maximum(chunk["start_ns"][kept].astype(np.int64), origin) - origin,
+        "end_ns": np.minimum(chunk["end_ns"][kept].astype(np.int64), end) - origin,
+        "name": names.of(text * N_KINDS + kind),
+        "calls": ~np.isin(kind, ALONE),
+    }
 
 
 def _divide_chunks(order: SpanOrder) -> Iterator[Part]:

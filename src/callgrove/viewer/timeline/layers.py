@@ -11,16 +11,27 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property, partial
+from itertools import pairwise
 from math import ceil, log2
 from typing import Any
 
 import numpy as np
 
-from callgrove.arrays import ABSENT, Array, Ids, Ints
+from callgrove.arrays import ABSENT, Array, Ids, Ints, distinct
 from callgrove.model.experiment import Experiment
 from callgrove.model.traces.events import Window
 from callgrove.viewer.page import Limits
-from callgrove.viewer.timeline.boxes import INNERMOST, LINES, Boxes, Cells, Tally, dominant, runs_of_frames, span_boxes
+from callgrove.viewer.timeline.boxes import (
+    INNERMOST,
+    LINES,
+    Boxes,
+    Cells,
+    Tally,
+    dominant,
+    runs_of_frames,
+    slices_of_rows,
+    span_boxes,
+)
 from callgrove.viewer.timeline.events import (
     MOST_LEVELS,
     Events,
@@ -54,12 +65,13 @@ class Levels(ABC):
         """Return the width of the bins of a track."""
         return self._innermost_ns if track == INNERMOST else max(self._innermost_ns, self._whole_ns)
 
-    def tally(self, track: int) -> Tally:
-        """Return the cells of a level, or of a line: own times of what is less deep, and whole times where it is
-        cut."""
+    def tallies(self, track: int) -> Iterator[Tally]:
+        """Yield the cells of a level, or of a line: own times of what is less deep, and whole times where it is cut.
+        They come some rows at a time: a line of all rows has more cells than memory should hold at once."""
         if track == INNERMOST:
-            return self.innermost
-        return self._level(track) if track < LINES else self._line(track - LINES)
+            yield from (self.innermost.take(part) for part in slices_of_rows(self.innermost.row))
+        else:
+            yield from self._levels(track) if track < LINES else self._lines(track - LINES)
 
     def is_level(self, track: int) -> bool:
         """Return whether this is a line that shows what its level shows, since no call is less deep."""
@@ -83,10 +95,10 @@ class Levels(ABC):
         """The least level of an innermost call."""
 
     @abstractmethod
-    def _level(self, level: int) -> Tally: ...
+    def _levels(self, level: int) -> Iterator[Tally]: ...
 
     @abstractmethod
-    def _line(self, level: int) -> Tally: ...
+    def _lines(self, level: int) -> Iterator[Tally]: ...
 
     @abstractmethod
     def _time_by_name(self, level: int) -> Array:
@@ -105,13 +117,27 @@ class SpanLevels(Levels):
     def _least_depth(self) -> int:
         return int(self.innermost.level.min(initial=LINES))
 
-    def _level(self, level: int) -> Tally:
-        cells = self.whole.take(self.whole.level == level)
-        return cells.widen(self.bin_ns(level) // self._whole_ns)
+    def _levels(self, level: int) -> Iterator[Tally]:
+        yield from (self._level(self.whole.take(part), level) for part in slices_of_rows(self.whole.row))
 
-    def _line(self, level: int) -> Tally:
-        above = self.innermost.take(self.innermost.level < level).widen(self.bin_ns(level) // self._innermost_ns)
-        return Tally.concatenate([above, self._level(level)])
+    def _lines(self, level: int) -> Iterator[Tally]:
+        for whole, innermost in self._same_rows:
+            above = self.innermost.take(innermost)
+            above = above.take(above.level < level).widen(self.bin_ns(level) // self._innermost_ns)
+            yield Tally.concatenate([above, self._level(self.whole.take(whole), level)])
+
+    @cached_property
+    def _same_rows(self) -> list[tuple[slice, slice]]:
+        """The cells of some rows at a time: of whole, and of own times."""
+        both = self.whole.row, self.innermost.row
+        ends = distinct(*(row[[part.stop - 1 for part in slices_of_rows(row)]] for row in both))
+        bounds = ([0, *np.searchsorted(row, ends, side="right").tolist()] for row in both)
+        of_whole, of_innermost = ([slice(*part) for part in pairwise(bound)] for bound in bounds)
+        return list(zip(of_whole, of_innermost, strict=True))
+
+    def _level(self, cells: Tally, level: int) -> Tally:
+        """Return those of some cells that are on a level, in its bins."""
+        return cells.take(cells.level == level).widen(self.bin_ns(level) // self._whole_ns)
 
     def _time_by_name(self, level: int) -> Array:
         there = self.whole.level == level
@@ -137,11 +163,11 @@ class SampleLevels(Levels):
     def _least_depth(self) -> int:
         return int(self._stacks.depth(self._used).min(initial=LINES))
 
-    def _level(self, level: int) -> Tally:
-        return self._rename_cells(self._stacks.at(self._used, level), level)
+    def _levels(self, level: int) -> Iterator[Tally]:
+        yield self._rename_cells(self._stacks.at(self._used, level), level)
 
-    def _line(self, level: int) -> Tally:
-        return self._rename_cells(self._stacks.cut(self._used, level), level)
+    def _lines(self, level: int) -> Iterator[Tally]:
+        yield self._rename_cells(self._stacks.cut(self._used, level), level)
 
     def _rename_cells(self, frame: Ids | Ints, level: int) -> Tally:
         """Return the cells of contexts that have a frame, under the name of this one."""
@@ -234,6 +260,10 @@ class _Source:
             self.whole.add(part.events)
             self.innermost.add(part.innermost)
 
+    def settle(self) -> None:
+        for cells in (self.whole, self.innermost):
+            cells.settle()
+
     def cells(self) -> tuple[Cells, Cells]:
         """Return all events as cells: whole times, and own times."""
         self._put_away(self.parts or [])
@@ -265,6 +295,7 @@ def gather(
             one.add_spans(part)
             if times is not None:
                 times.add_spans(part)
+        one.settle()
     return gathered
 
 
@@ -302,6 +333,11 @@ class Gathered:
     def _join(self, events: Events) -> Events:
         """Return events on the lines of the picture."""
         return replace(events, row=self._rows.line[events.row]) if self._rows.are_joined else events
+
+    def settle(self) -> None:
+        """Give back memory that is only of use while something is added."""
+        self._samples.settle()
+        self._spans.settle()
 
     @property
     def n_events(self) -> int:
@@ -414,7 +450,12 @@ class Gathered:
                 made = self._boxes(kind, track - LINES, tick_ns).on(track)
             else:
                 n_joined = self._rows.n_joined
-                made = dominant(levels.tally(track), track, bin_ns, self.length, tick_ns // bin_ns, n_joined)
+                made = Boxes.concatenate(
+                    [
+                        dominant(tally, track, bin_ns, self.length, tick_ns // bin_ns, n_joined)
+                        for tally in levels.tallies(track)
+                    ]
+                )
             self._made[kind, track] = tick_ns, made
             self._n_made[kind, track, tick_ns] = len(made)
         return made
