@@ -45,7 +45,7 @@ from bench.cases import (
     view,
     windows,
 )
-from bench.conditions import ROOT, Conditions, conditions
+from bench.conditions import ROOT, Conditions, conditions, run_alone
 from bench.results import Finding, as_markdown, as_text, surroundings
 
 BENCHES: dict[str, Callable[[Conditions], Iterator[Finding]]] = {
@@ -94,7 +94,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with conditions(args.scale, args.keep) as where:
         for name in args.names or BENCHES:
             print(f"{name} ...", file=sys.stderr)
-            findings += BENCHES[name](where)
+            findings += run_alone(BENCHES[name], where)
         shape = where.sparse_rows.with_profiles(where.largest)
     print(as_text(findings))
     if args.json:

@@ -2,23 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from bench.generate import Shape, generate
+from bench.results import Finding
 from bench.timing import Work
 from callgrove.formats.registry import open_path
 from callgrove.model.experiment import Experiment
 from callgrove.model.values import SparseBlock
 
-__all__ = ["ROOT", "Conditions", "columns_from_open", "columns_from_path", "columns_of", "conditions", "opened"]
+__all__ = [
+    "ROOT",
+    "Conditions",
+    "columns_from_open",
+    "columns_from_path",
+    "columns_of",
+    "conditions",
+    "opened",
+    "run_alone",
+]
 
 ROOT = Path(__file__).resolve().parent.parent
+Bench = Callable[["Conditions"], Iterator[Finding]]
 SPARSE_ROWS = Shape()
 FULL_ROWS = Shape(full_rows=True)
 
@@ -51,6 +64,17 @@ def conditions(scales: tuple[Fraction, ...], keep: Path | None) -> Iterator[Cond
         return
     with TemporaryDirectory(prefix="callgrove-bench-") as folder:
         yield Conditions(Path(folder), tuple(sorted(scales)))
+
+
+def run_alone(bench: Bench, where: Conditions) -> list[Finding]:
+    """Run a bench in a process of its own. In one that has freed large arrays before, the C library keeps memory for
+    the next ones, and reading the bytes of a file takes a fraction of the time that it takes elsewhere."""
+    with ProcessPoolExecutor(1, get_context("spawn")) as process:
+        return process.submit(_run, bench, where).result()
+
+
+def _run(bench: Bench, where: Conditions) -> list[Finding]:
+    return list(bench(where))
 
 
 def opened(folder: Path) -> Experiment:
