@@ -102,10 +102,10 @@ def test_sums_over_more_processes_are_not_slower() -> None:
     few, many = make_sums({"a": 270}, 27, "few"), make_sums({"a": 343 * 11}, 343, "many")
     found = compare([few, many], Question(scaling="weak"))
     assert found.processes.counts == (27, 343)
-    assert found.sentence.startswith("many has 1,297 % more time in all, with 343 processes instead of 27")
+    assert found.sentence.startswith("many has 1,297% more time in all, with 343 processes instead of 27")
     assert rows_of(found)["a"]["speedup"] == pytest.approx(10 / 11)
     said = why(few, many).table()["sentence"]
-    assert said[0].startswith("many costs 1297 % more than few: ")
+    assert said[0].startswith("many costs 1,297% more than few: ")
     assert said[0].endswith(", with 343 processes instead of 27.")
     assert "longer over all processes: " in said[1]
 

@@ -205,7 +205,7 @@ def test_diff_says_the_totals(demo: Path, capsys: Capture) -> None:
     error = capsys.readouterr().err
     assert re.search(r"CPUTIME \(sec\): [\d.]+ s in r0.d, [\d.]+ s in stencil.d: difference -[\d.]+ s\n", error)
     assert re.search(
-        r"stencil.d has \d+ % more CPUTIME \(sec\) in all, with 4 processes instead of 1: \d+ % of it in", error
+        r"stencil.d has \d+% more CPUTIME \(sec\) in all, with 4 processes instead of 1: \d+% of it in", error
     )
 
 

@@ -25,6 +25,7 @@ from tests.permissions import as_nobody
 
 DATABASE = CORPUS / "hpctoolkit" / "release" / "pth4.d"
 Capture = pytest.CaptureFixture[str]
+PARTS = (("small", 0.1), ("big", 0.3))  # what a process more costs
 
 
 def test_several_inputs_are_one_table(capsys: Capture) -> None:
@@ -183,3 +184,25 @@ def test_the_end_of_a_hot_path_is_named_as_in_the_table(tmp_path: Path, capsys: 
     out, err = capsys.readouterr()
     last = out.rstrip().splitlines()[-1].split("  ")
     assert f"no call of {next(word for word in last if word)} has 50%" in err
+
+
+def test_a_dash_is_stdout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["top", str(DATABASE), "--format", "csv"]) == 0
+    expected = capsys.readouterr().out
+    assert main(["top", str(DATABASE), "--format", "csv", "-o", "-"]) == 0
+    assert capsys.readouterr().out == expected
+    assert main(["report", str(DATABASE), "-o", "-"]) == 2
+    assert capsys.readouterr().err == "callgrove: -: a page is written to a file; name it like report.html\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_shares_of_predictions_are_percentages(tmp_path: Path, capsys: Capture) -> None:
+    """0.1 * p and 0.3 * p: a quarter and three quarters."""
+    values = "".join(f"REGION {name}\n" + "".join(f"DATA {k * p:g}\n" for p in (2, 4, 8, 16, 32)) for name, k in PARTS)
+    (tmp_path / "scaling.txt").write_text(f"PARAMETER p\nPOINTS 2 4 8 16 32\nMETRIC time\n{values}")
+    assert main(["predict", str(tmp_path / "scaling.txt"), "--at", "p=64"]) == 0
+    rows = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in rows[2:]] == ["big", "small"]
+    assert " 75% " in rows[2]
+    assert " 25% " in rows[3]

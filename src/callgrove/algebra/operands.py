@@ -55,7 +55,7 @@ class TiledValues(ABC):
     def __init__(
         self, sources: Sequence[ValueBackend], metrics: Sequence[Metric], n_profiles: int, n_cells: int
     ) -> None:
-        """`n_cells` is the most that one profile can hold: contexts x metric rows."""
+        """Take the most cells that one profile can hold, `n_cells`: contexts x metric rows."""
         self._sources = tuple(sources)
         self._metrics = tuple(metrics)
         self._n_profiles = n_profiles

@@ -140,7 +140,7 @@ def _choose_runs(
 
 
 def _remap(opened: Experiment | Study, options: InputOptions) -> Experiment | Study:
-    """Return an input with the tree of metrics that --remap and its like ask for."""
+    """Return an input with the tree of metrics that --remap and similar options ask for."""
     if not (options.remap or options.spec or options.idle_threads):
         return opened
     if not isinstance(opened, Experiment):

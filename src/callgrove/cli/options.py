@@ -500,8 +500,15 @@ def add_format(group: argparse._ActionsContainer, formats: Sequence[str] = TABLE
     group.set_defaults(formats=tuple(formats))
 
 
+def _name_output(text: str) -> str | None:
+    """Return the name of a file, or None for stdout; a file of the name `-` is `./-`."""
+    return None if text == "-" else text
+
+
 def add_output(group: argparse._ActionsContainer) -> None:
-    group.add_argument("-o", "--output", metavar="FILE", help="write to this file instead of stdout")
+    group.add_argument(
+        "-o", "--output", type=_name_output, metavar="FILE", help="write to this file instead of stdout (-)"
+    )
 
 
 def add_table_output(

@@ -45,7 +45,7 @@ class Workers:
     """Those who do the work: the tasks of an executor, or this process where there is none."""
 
     def __init__(self, pool: Executor | None, n_workers: int, are_near: bool = False) -> None:
-        """`are_near`: are they on this machine, so that what one writes into a file is there for all others?"""
+        """Take the executor; `are_near` says that all are on this machine, so that each sees files of the others."""
         self._pool, self.n_workers, self.are_near = pool, n_workers, are_near
 
     @property

@@ -96,7 +96,7 @@ def strongest(source: Source, ours: Sequence[Claim], missing: Sequence[str], the
 
 
 def _refuse_unsupported(source: Source, *, packed: bool) -> None:
-    """Raise an error that says what an input is that no format reads; `packed` ones may be read by who unpacks them."""
+    """Raise an error that says what an unsupported input is; `packed` ones may be read once they are unpacked."""
 
     if other := _readable(source.path, lambda: describe_unsupported(source, packed=packed)):
         raise NotRecognised(f"{source.path}: {other}")

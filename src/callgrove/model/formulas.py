@@ -233,7 +233,7 @@ def renumber(expression: Expression, ids: Mapping[int, int]) -> Expression:
 
 
 def render(expression: Expression) -> str:
-    """Text that parses back to an equal tree, with as few brackets as that allows."""
+    """Return text that parses back to an equal tree, with as few brackets as that allows."""
     return fold(expression, _render_node)[0]
 
 

@@ -11,8 +11,8 @@ A quantity (`CPUTIME (sec)`) has a row for each scope in which a file stores it.
 Values may be composite (a tuple, a histogram): a structured dtype with a scalar reading.
 
 A derived metric is a formula over others: of a user, or in the language of a tool. `Metric.derivation` evaluates it
-where its values are asked for; a formula that nothing evaluates is kept, listed and written again, and who asks for its
-values is told so (`Metrics.require_values`). Nothing shows such a metric as zero. The same holds of a metric that has
+where its values are asked for; a formula that nothing evaluates is kept, listed and written again, and asking for its
+values is an error (`Metrics.require_values`). Nothing shows such a metric as zero. The same holds of a metric that has
 its place in a tree of metrics, and that nobody measured (`Metric.is_missing`).
 """
 

@@ -204,7 +204,7 @@ class Structures:
     those that cannot be read."""
 
     def __init__(self, files: Sequence[Path], named: Sequence[Path], modules: Mapping[str, Sequence[str]]) -> None:
-        """`modules` maps the measured path of a module to all spellings that structure files may have for it."""
+        """Take `modules`: the measured path of a module, and all spellings that structure files may have for it."""
         self.notes: list[str] = []
         self.damage: list[str] = []
         self._of_module: dict[str, Described] = {}

@@ -36,7 +36,7 @@ def _write(number: Amount) -> str:
 def _write_percent(value: float) -> str:
     if 0 < abs(value) < 0.1:
         return "less than 0.1%"
-    return f"{value:.0f}%" if abs(value) >= 10 else f"{value:.1f}%"
+    return f"{value:,.0f}%" if abs(value) >= 10 else f"{value:.1f}%"
 
 
 def explanation_table(explanation: Explanation) -> Table:

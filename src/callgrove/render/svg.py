@@ -105,7 +105,7 @@ def add_title(title: str, *elements: str) -> str:
 
 
 def fit_name(name: str, width: float, size: float) -> str:
-    """Return as much of a name as fits into a width, of fonts that nobody knows; empty where that is nothing."""
+    """Return as much of a name as fits into a width, of unknown fonts; empty where that is nothing."""
     text = visible(name)
     room = width / (size * (WIDE_LETTER if text.isascii() else FULL_WIDTH))
     if len(text) <= room:

@@ -67,6 +67,9 @@ def check_page(path: str) -> None:
     """Refuse names of files that are not pages."""
     from pathlib import PurePath
 
+    if path == "-":
+        raise UsageError("-: a page is written to a file; name it like report.html")
+
     target = PurePath(path)
     if target.suffix.lower() in OTHER_ENDINGS:
         raise UsageError(f"{path}: a report is a page of HTML; name it like {target.stem}.html")

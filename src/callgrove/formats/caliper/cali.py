@@ -190,7 +190,7 @@ class CaliReader:
     """Reads the lines of one file into records."""
 
     def __init__(self, records: Records, dialect: Dialect | None = None) -> None:
-        """`records` are those of the dialect's vocabulary, where one is given."""
+        """Take the `records` of the dialect's vocabulary, where one is given."""
         self.records = records
         self._dialect = dialect or Dialect(records.vocabulary)
         self._nodes: dict[int, Node] = dict.fromkeys(range(POINTER + 1), (ABSENT, ()))

@@ -50,7 +50,7 @@ class PartedText:
 
     @classmethod
     def of(cls, data: bytes) -> PartedText | None:
-        """Part a text; None where that is not worth it."""
+        """Divide a text into parts; None where that is not worth it."""
         if len(data) > LARGEST or b"\r" in data or not data.endswith(b"\n"):
             return None
         pieces = VALUE.split(data)

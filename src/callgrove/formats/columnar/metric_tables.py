@@ -1,7 +1,7 @@
 """Metrics, the columns that a file asks to show, and attributes of everything, as tables, and back.
 
-Composite values are known by the name of their type; of a type with other fields than that name says, or with a name
-that nobody knows, the fields are kept and its first one is the scalar reading.
+Composite values are known by the name of their type; of a type with other fields than that name says, or with an
+unknown name, the fields are kept and the first one is the scalar reading.
 """
 
 from __future__ import annotations
@@ -277,7 +277,7 @@ def _composite(name: str, dtype: np.dtype[Any]) -> Composite:
 
 
 class _FirstField:
-    """The scalar reading of a type that nobody knows."""
+    """The scalar reading of an unknown type."""
 
     def __init__(self, dtype: np.dtype[Any]) -> None:
         self._name = (dtype.names or ("",))[0]

@@ -259,7 +259,7 @@ def device_columns(traces: Traces) -> Mapping[str, Cells]:
 
 
 class StoredDevices:
-    """The devices of parts; the JSON of their attributes is parsed for who asks."""
+    """The devices of parts; the JSON of their attributes is parsed when it is asked for."""
 
     def __init__(self, folder: Folder, n_parts: int) -> None:
         self._table = folder.table("devices")

@@ -313,7 +313,7 @@ class TableData(ABC):
         index, place = np.array(gpus, np.int64).reshape(-1, 2).T
         return Lookup(index, place)[numbers]
 
-    # -- columns that nobody knows -----------------------------------------------------------------------------------
+    # -- unknown columns -----------------------------------------------------------------------------------------------
 
     def find_known_columns(self, table: EventTable) -> Collection[str]:
         """Return the columns of an event table that the reader uses or that the specification lists."""

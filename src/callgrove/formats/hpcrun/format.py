@@ -190,7 +190,7 @@ def open_files(source: Source, builder: ExperimentBuilder, options: ReadOptions)
 
 
 def _files_in(source: Source) -> list[Path]:
-    """Return the measurement files of a folder, which is listed once by who recognises it and who reads it."""
+    """Return the measurement files of a folder, which is listed once for recognising and reading it."""
     return source.keep((measurement_files, source.path), lambda: measurement_files(source.path))
 
 

@@ -562,7 +562,7 @@ def _ignore(name: str, table: SideTable) -> None:
 
 
 class SideRows:
-    """A side table chunk by chunk, for who streams spans: memory holds the table of one part."""
+    """A side table chunk by chunk, for callers that stream spans: memory holds the table of one part."""
 
     def __init__(self, traces: Traces, name: str, seen: Seen = _ignore) -> None:
         self._traces, self._name, self._seen = traces, name, seen

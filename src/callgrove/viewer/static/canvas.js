@@ -24,7 +24,7 @@
  *
  * @typedef {Object} PictureOptions
  * @property {string} name  of saved files
- * @property {string} label  for who cannot see it
+ * @property {string} label  for readers who cannot see it
  * @property {(surface: Surface, width: number, height: number) => void} draw
  * @property {(width: number) => number} [height]  without it, that of the element around it
  * @property {(tall: number) => number} [used]  how much of its height has anything on it; the rest is not saved

@@ -63,8 +63,8 @@ def run(options: AdviseOptions) -> int:
             "how much they help is not known"
         )
     elif advices:
-        order = "chosen one after the other" if options.budget else "the most for its cost first"
-        note(f"narrow: what narrows the interval of 90% at {point}, {order}; widths are upper by lower bound")
+        order = "chosen one after the other" if options.budget else "the best for its cost first"
+        note(f"narrow: points that narrow the 90% interval at {point}, {order}; widths are upper by lower bound")
     else:
         note(f"no point that was considered narrows the interval at {point} by 2% or more")
     emit_of_study(advice_table(advices, study), study, options)

@@ -599,7 +599,7 @@ def _save(models: Models, target: str, options: ModelVerbOptions) -> None:
     format_ = writer_of(format_for_target(target, series=True))
     lost = write_experiment(study, format_, Path(target), WriteOptions(overwrite=options.force))
     if n_lost := len(models) - sum(model.name == name for model in study.models):
-        note(f"lost: {n_lost:,} without a model")
+        note(f"lost: {n_lost:,} series without a model")
     for loss in lost.lines:
         note(compose_text("lost: ", loss))
 
@@ -664,21 +664,26 @@ def say_apart(table: Table, noise_floor: float | None) -> None:
     noise, untrusted = apart.count("noise"), apart.count("not trusted")
     if noise:
         floor = "the noise floor" if noise_floor is None else f"{noise_floor:g}% of the run"
-        note(f"{noise} of {len(apart)} rows are set apart: they stay below {floor}")
+        note(f"{noise} of {len(apart)} rows come last: they stay below {floor}")
     if untrusted:
-        note(f"{untrusted} of {len(apart)} rows are set apart, after the others and without a share: not to be trusted")
+        note(f"{untrusted} of {len(apart)} rows come last, without a share: not to be trusted")
 
 
 def format_predictions(table: Table) -> Table:
     """Return, for people, the table without the columns that repeat."""
+    from math import isnan
+
     from callgrove.model.table import Column, Table
     from callgrove.render.text_formats import Whole
 
-    names = ("prediction", "low", "high", "prediction_extrap", "share", "growth", "speedup", "efficiency")
+    names = ("prediction", "low", "high", "prediction_extrap")
+    shares = ["" if share is None or isnan(share) else f"{share:.3g}%" for share in table.column("share").plain()]
     columns = [
         Column("callpath", table.column("callpath").values),
         Column("metric", [name or "<default>" for name in table.column("metric").plain()]),
         *(table.column(name) for name in names if name in table.names),
+        Whole("share", shares),
+        *(table.column(name) for name in ("growth", "speedup", "efficiency") if name in table.names),
         Whole("order", table.column("order").values),
         *format_judgement(table),
     ]

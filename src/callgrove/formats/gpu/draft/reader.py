@@ -51,7 +51,7 @@ __all__ = ["DraftData", "addresses", "datasets", "stacks_of", "symbol_of"]
 #
 # Specification: gpu-traces.md 2.3. Rows that share process, thread and time are the frames of one sample. The document
 # does not say which end of a stack is depth 0: where rows name their callers, these do. Depths that are missing in
-# between are frames that nobody knows. A row of ours with `{"idle": true}` is a sample in which nothing ran.
+# between are unknown frames. A row of ours with `{"idle": true}` is a sample in which nothing ran.
 
 
 MOST_UNKNOWN = 1024  # frames that a hole in the depths may stand for
