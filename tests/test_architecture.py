@@ -186,7 +186,7 @@ NAMING_FLAGS = {
         "analysis/explain/two_runs.py",
         "modeling/sentences.py",
     ),
-    *("assistant/commands.py", "assistant/tools.py"),
+    *("assistant/commands.py", "assistant/tools.py", "viewer/commands.py"),
 }
 
 

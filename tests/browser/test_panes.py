@@ -243,6 +243,12 @@ CUT = """() => [...document.querySelectorAll('.top > *, .tabbar > *, .lookbar > 
     .map((one) => one.outerHTML.slice(0, 120))"""
 
 
+OUTSIDE = """() => [...document.querySelectorAll('button, input, select, textarea')]
+    .filter((one) => one.checkVisibility() && !one.closest('.table'))
+    .filter((one) => one.getBoundingClientRect().right > innerWidth + 1)
+    .map((one) => one.outerHTML.slice(0, 120))"""
+
+
 @pytest.mark.parametrize("size", [(800, 600), (1280, 720), (1920, 1080)])
 def test_everything_has_a_name_and_fits(open_view: OpenView, size: tuple[int, int]) -> None:
     width, height = size
@@ -254,6 +260,7 @@ def test_everything_has_a_name_and_fits(open_view: OpenView, size: tuple[int, in
         assert page.evaluate(NAMELESS) == []
         assert page.evaluate("() => document.documentElement.scrollWidth - innerWidth") <= 0, tab
         assert page.evaluate(CUT) == [], tab
+        assert page.evaluate(OUTSIDE) == [], "what is to the right of the page cannot be reached"
 
 
 # -- notebooks ---------------------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ import time
 from collections.abc import Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from threading import Event
 from typing import Any, NamedTuple, TypeVar
@@ -21,6 +22,7 @@ from typing import Any, NamedTuple, TypeVar
 import pytest
 
 from callgrove.examples import example, study_example
+from callgrove.explore.layout import compose_title
 from callgrove.explore.session import Session
 from tests.cli.commands import Capture, said
 from tests.requirements import need_module
@@ -68,6 +70,32 @@ def press(app: ExploreApp, *keys: str, size: tuple[int, int] = (80, 24)) -> Seen
 
 def app_of(*seeds: int) -> ExploreApp:
     return ExploreApp(Session.of([example(seed) for seed in seeds]))
+
+
+HEADLINE = "time: left 1.53 s in all, right 2.66 s in all"
+
+
+@pytest.mark.parametrize("room", [30, 44, 60, 66, 90, 200])
+@pytest.mark.parametrize("query", ["", "main -> ** -> MPI_*"])
+def test_what_inputs_cost_is_not_cut(room: int, query: str) -> None:
+    """`right 2.` would be another number than `right 2.66 s`."""
+    title = compose_title("mpi4/profile.cubex and mpi8/profile.cubex", HEADLINE, query, room)
+    assert len(title) <= room
+    assert "right 2.66 s in all" in title or (query and room < len(HEADLINE) + 18), "but where only its end has room"
+    assert "right 2.66" not in title or "right 2.66 s in all" in title
+    assert ("filter:" in title) == bool(query)
+    if room == 200:
+        assert title.startswith("mpi4/profile.cubex and mpi8/profile.cubex  time: left 1.53 s")
+
+
+def test_two_inputs_of_one_name_are_told_apart() -> None:
+    inputs = [replace(example(seed), path=f"{folder}/profile.cubex") for seed, folder in enumerate(("before", "after"))]
+    lines = press(ExploreApp(Session.of(inputs)), size=(130, 24)).lines
+    assert lines[0].startswith(
+        "before/profile.cubex and after/profile.cubex  CPUTIME (sec): left 6.16 s in all, right "
+    )
+    narrow = press(ExploreApp(Session.of(inputs)), size=(80, 24)).lines[0]
+    assert re.search(r"left 6\.16 s in all, right [\d.]+ s in all +1 of ", narrow)
 
 
 @pytest.mark.parametrize("width", [80, 100])

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from threading import Event
+from time import sleep
 from urllib.parse import quote
 
 import pytest
@@ -457,6 +458,29 @@ def test_it_ends_when_nothing_could_be_opened() -> None:
     failing.inputs[0].start()
     failing.run()
     assert failing.has_all_failed
+
+
+def test_it_goes_on_when_a_file_is_gone_for_a_while(written: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that was removed may come back: the page that shows it can open it again, however often that fails."""
+    import callgrove.viewer.server.inputs as inputs
+
+    monkeypatch.setattr(inputs, "LOOK_AGAIN_S", 0.0)
+    monkeypatch.setattr(running, "LOOK_S", 0.01)
+    one = path_input(written)
+    with serving(one) as viewer:
+        before = written.read_bytes()
+        written.unlink()
+        assert "put it back" in ask(viewer, "tab", tab="Overview")[1]["error"]
+        ours = {"Origin": f"http://127.0.0.1:{viewer.address.port}"}
+        ask_raw(viewer, "/api/open?input=0", ours, method="POST")
+        assert one.settled.wait(HANG_SEC)
+        assert one.error is not None
+        sleep(0.2)  # it looks twenty times whether to end
+        assert ask(viewer, "outline")[1]["sections"][0]["warnings"][0][0] == "damage"
+        written.write_bytes(before)
+        ask_raw(viewer, "/api/open?input=0", ours, method="POST")
+        assert one.settled.wait(HANG_SEC)
+        assert ask(viewer, "tab", tab="Overview")[0] == 200
 
 
 def test_only_loopback_is_bound_and_a_taken_port_is_named() -> None:

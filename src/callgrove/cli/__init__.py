@@ -8,6 +8,7 @@ belong to each other.
     contexts.py   the options that choose contexts and places
     selecting.py  which part of an experiment is wanted
     results.py    what verbs share that write: inputs, how these are matched, targets refused before anything is read
+    pages.py      what was given to see an input, for the commands that pages tell
     output.py     tables to stdout or a file, and how tables of costs look
     spread_tables.py  tables over ranks, threads, ...: what fits on a terminal, and heat strips
     comparing.py  how comparisons are told: sentences, tables of what both sides have and of what one has alone

@@ -23,6 +23,14 @@ class Command(NamedTuple, Generic[T]):
     add_arguments: Callable[[argparse.ArgumentParser], None]
     run: Callable[[T], int]
 
+    @property
+    def flags(self) -> frozenset[str]:
+        """The options that it takes, as they are typed."""
+        parser = Parser("")
+        self.add_arguments(parser)
+        actions = (action for action in parser._actions if not isinstance(action, RefuseOption))
+        return frozenset(flag for action in actions for flag in action.option_strings)
+
 
 # Options that choose a part of an experiment, which some verbs do not take: docs/selecting.md has the table.
 SELECTING = {

@@ -26,8 +26,10 @@ from textual.timer import Timer
 from textual.widgets import Input, Static
 from textual.worker import Worker, WorkerState
 
+from callgrove.analysis.comparison.sentences import short_names
 from callgrove.errors import CallgroveError
 from callgrove.explore.details import read_source, spread_of, write_spread
+from callgrove.explore.layout import compose_title
 from callgrove.explore.listing import Listing
 from callgrove.explore.searching import Search, search
 from callgrove.explore.session import Session
@@ -36,6 +38,7 @@ from callgrove.explore.widgets import HelpScreen, MetricScreen, RowsWidget
 from callgrove.model.metrics import Scope
 from callgrove.model.table import visible
 from callgrove.patterns.syntax import PatternError
+from callgrove.render.text_table import display_width
 
 __all__ = ["ExploreApp"]
 
@@ -118,11 +121,13 @@ class ExploreApp(App[None]):
     def on_rows_widget_moved(self) -> None:
         rows, width = self.rows, self.size.width
         place = f"{rows.row + 1:,} of {len(rows.listing):,} rows"
-        names = " and ".join(visible(name.rstrip("/").rpartition("/")[2]) for name in self.session.names)
-        filtered = f"  filter: {self.session.query}" if self.session.query else ""
-        text = f"{names}  {self.session.headline()}{filtered}"
+        names = " and ".join(map(visible, short_names(self.session.names)))
         room = width - len(place) - 2
-        self._set_text("title", f"{text[:room]:<{room}}  {place}")
+        unicode = rows.layout_of_rows.unicode
+        title = compose_title(
+            names, visible(self.session.headline()), visible(self.session.query), room, unicode=unicode
+        )
+        self._set_text("title", f"{title}{' ' * (room - display_width(title))}  {place}")
         self._set_text("header", rows.layout_of_rows.header().text)
         self._show_panel()
 

@@ -22,13 +22,29 @@ from callgrove.render.text_formats import reading_float
 from callgrove.render.text_table import display_width, shorten
 from callgrove.render.units import amount, bar, draw_signed_bar, percent
 
-__all__ = ["Layout", "Line"]
+__all__ = ["Layout", "Line", "compose_title"]
 
 WIDTHS = {"percent": 9, "ratio": 8, "difference": 13}
 COST = 11  # cells of a column of costs, a space included
 BAR = 10
 LEAST_NAME = 24  # cells; where names have less, bars and columns are left out
+LEAST_INPUT, LEAST_FILTER = 8, 16  # cells of names of inputs, and of a filter, above the rows
 GIVES_WAY = ("exclusive", "right")  # the column that is left out first
+
+
+def compose_title(names: str, headline: str, query: str, room: int, *, unicode: bool = True) -> str:
+    """Return the line above the rows: inputs, what they cost, the filter. Numbers are never cut from the right, where
+    what is left would be another number; the filter gives way, then names."""
+    ellipsis = "…" if unicode else "..."
+    least = min(LEAST_INPUT, display_width(names)) + 2
+    said = headline
+    if query:
+        beside = room - display_width(headline) - 2 - least
+        said += f"  {shorten(f'filter: {query}', max(beside, LEAST_FILTER), ellipsis)}"
+    beside = room - display_width(said) - 2
+    if beside + 2 >= least:
+        return f"{shorten(names, beside, ellipsis)}  {said}"
+    return said if display_width(said) <= room else ellipsis + said[len(said) - max(room - len(ellipsis), 0) :]
 
 
 @dataclass(frozen=True)

@@ -74,7 +74,7 @@ class Session:
         usable = [
             name
             for name in metrics.quantities
-            if name not in metrics.missing and name not in metrics.unavailable and metrics.first(name).composite is None
+            if name not in metrics.missing and name not in metrics.unavailable and metrics.first(name).is_combined
         ]
         return sorted(usable, key=lambda name: name not in metrics.shown)
 

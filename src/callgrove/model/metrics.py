@@ -174,6 +174,11 @@ class Metric:
         return self.is_time or (not self.unit and CALLED_TIME.search(self.name) is not None)
 
     @property
+    def is_combined(self) -> bool:
+        """False where no rule makes one number of several values, as for means that a profiler stored."""
+        return self.composite is None and (self.aggregation != Aggregation.NONE or self.derivation is not None)
+
+    @property
     def is_derived(self) -> bool:
         """True for a formula over other metrics. Summaries have formulas too, but also values."""
         return bool(self.formula) and not self.statistic

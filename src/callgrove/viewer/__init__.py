@@ -6,6 +6,7 @@ The modules, in the order to read them:
     page.py          panels and how much detail they have; script, style and data as one HTML file
     profile.py       flame graph, hot path, spread over profiles
     profile_tree.py  the call tree of a page, its smallest subtrees folded
+    commands.py      commands that show the same as a page
     chains.py        flame graphs of functions: with their callers, or with what they call
     comparison.py    two experiments side by side: call paths, functions, timelines
     timeline/        what profiles did over time, in a bounded number of boxes

@@ -7,7 +7,7 @@ tables end sooner, profiles are grouped. Each panel says so.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import Any
 
@@ -21,6 +21,7 @@ from callgrove.model.study.series import Study
 from callgrove.modeling.sentences import explain_study
 from callgrove.render.facts import facts_of, next_commands, study_facts, study_next
 from callgrove.render.findings import say_finding
+from callgrove.viewer.commands import Given
 from callgrove.viewer.comparison import ComparisonMaker, Pair, TimelinesMaker, comparing_commands, pairs_of
 from callgrove.viewer.page import (
     DEFAULT_SIZE,
@@ -45,7 +46,7 @@ from callgrove.viewer.summaries import (
 )
 from callgrove.viewer.timeline.maker import timeline_maker
 
-__all__ = ["DEFAULT_SIZE", "MAKERS", "Input", "Summary", "report", "report_comparison", "summary_of"]
+__all__ = ["DEFAULT_SIZE", "MAKERS", "Input", "Summary", "explain_input", "report", "report_comparison", "summary_of"]
 
 
 # -- first panel: what was opened --------------------------------------------------------------------------------------
@@ -66,6 +67,7 @@ class Summary:
     warnings: tuple[tuple[str, str], ...]
     commands: tuple[str, ...]
     explained: tuple[tuple[str, str], ...] = ()
+    part: str = ""  # the options that chose a part of the input
 
     @property
     def data(self) -> dict[str, Any]:
@@ -74,11 +76,14 @@ class Summary:
             "warnings": self.warnings,
             "commands": self.commands,
             "explained": self.explained,
+            "part": self.part,
         }
 
 
-def summary_of(opened: Experiment | Study, paths: Sequence[str]) -> Summary:
-    """Return the words that `info` says, and the damage that was met since: to be asked when everything was read."""
+def summary_of(opened: Experiment | Study, paths: Sequence[str], given: Given | None = None) -> Summary:
+    """Return the words that `info` says, and the damage that was met since: to be asked when everything was read.
+    `given` tells that a part of the input was chosen, and what commands need to show the same."""
+    given = given or Given()
     path = paths[0] if len(paths) == 1 else None
     if isinstance(opened, Study):
         lines, commands = list(study_facts(opened)), list(study_next(opened, path))
@@ -90,13 +95,18 @@ def summary_of(opened: Experiment | Study, paths: Sequence[str]) -> Summary:
     opened_from = [("opened", path) for path in paths[:1]]
     if len(paths) > 1:
         opened_from.append(("and", f"{len(paths) - 1:,} more files"))
-    warnings = (*_list_damage_met(opened), *((word, text) for word, text in lines if word in _WARNINGS))
-    others = tuple(command for command in commands if not command.startswith("callgrove report "))
-    return Summary(_title(opened.title, paths), (*opened_from, *facts), warnings, others)
+    part = (("note", f"this is a part of the input: {given.part}"),) if given.part else ()
+    warnings = (*part, *_list_damage_met(opened), *((word, text) for word, text in lines if word in _WARNINGS))
+    others = tuple(given.complete(one) for one in commands if not one.startswith("callgrove report "))
+    return Summary(_title(opened.title, paths), (*opened_from, *facts), warnings, others, part=given.part)
 
 
 def explain_input(
-    opened: Experiment | Study, choice: Choice, makers: Sequence[PanelMaker]
+    opened: Experiment | Study,
+    choice: Choice,
+    makers: Sequence[PanelMaker],
+    paths: Sequence[str] = (),
+    given: Given | None = None,
 ) -> tuple[tuple[str, str], ...]:
     """Return what `explain` says of an input, with the commands that show more; nothing of some ranks or threads, and
     where nothing adds up. The summary of a trace and the models that panels show are not made again."""
@@ -106,10 +116,13 @@ def explain_input(
     models = next((maker.models for maker in makers if isinstance(maker, ScalingMaker)), None)
     try:
         if isinstance(opened, Study):
-            return tuple(map(say_finding, explain_study(opened, choice.metric, models).all)) if models else ()
-        return tuple(map(say_finding, explain(opened, choice.metric, summary).all))
+            explained = explain_study(opened, choice.metric, models) if models else None
+        else:
+            explained = explain(opened, choice.metric, summary)
     except UsageError:
         return ()
+    said = map(say_finding, explained.naming(paths).all) if explained else ()
+    return tuple((sentence, (given or Given()).complete(command)) for sentence, command in said)
 
 
 def explain_pair(pair: Pair) -> tuple[tuple[str, str], ...]:
@@ -165,10 +178,11 @@ MAKERS: tuple[Callable[[Opened, Choice, Limits], PanelMaker | None], ...] = (
 
 @dataclass(frozen=True)
 class Input:
-    """Something opened, and the paths that it was opened from."""
+    """Something opened, the paths that it was opened from, and what else was given to see it."""
 
     opened: Opened
     paths: Sequence[str]
+    given: Given = field(default_factory=Given)
 
 
 @dataclass(frozen=True)
@@ -223,8 +237,8 @@ def report(
     for number, one in enumerate(inputs):
         progress("reading what is shown", number, None)
         makers = [maker for make in MAKERS if (maker := make(one.opened, choice or Choice(), limits)) is not None]
-        explained = explain_input(one.opened, choice or Choice(), makers)
-        summary = replace(summary_of(one.opened, one.paths), explained=explained)
+        explained = explain_input(one.opened, choice or Choice(), makers, one.paths, one.given)
+        summary = replace(summary_of(one.opened, one.paths, one.given), explained=explained)
         sections.append(_Section(summary, tuple(makers), wording))
         for maker in makers:
             if isinstance(maker, Unavailable):

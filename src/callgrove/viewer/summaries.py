@@ -86,7 +86,8 @@ class MetricTreeMaker:
         shown = self._table.head(detail.of(len(self._table), len(self._table), LEAST_METRICS))
         texts = {name: Texts([text or "" for text in shown[name]]) for name in ("name", "unit", "kind")}
         numbers = {name: _values(shown.column(name)) for name in ("depth", "value", "without_children", "percent")}
-        left = (f"{shown.left:,} more metrics are 0, or not in the page.",) if shown.left else ()
+        rest = f"{shown.left:,} more metrics are 0, hidden or left out; `callgrove info --metrics` lists all of them."
+        left = (rest,) if shown.left else ()
         yield Panel("metrictree", "Metrics", {**texts, **numbers}, (*self._table.notes, *left))
 
 

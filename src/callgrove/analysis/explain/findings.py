@@ -8,9 +8,10 @@ as well, so that there are three sentences: what a reader would ask next.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from itertools import islice
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, islice
+from pathlib import PurePath
 
 from callgrove.model.experiment import Experiment
 from callgrove.model.methods.shared import ExplanationMethods
@@ -27,6 +28,7 @@ __all__ = [
     "find_small",
     "input_of",
     "label",
+    "name_inputs",
     "percent",
     "times",
 ]
@@ -35,6 +37,7 @@ PERCENT, TIMES, NS = "percent", "times", "ns"
 MOST = 7  # findings beside the first sentence
 FEWEST = 2  # sentences beside the first one, as far as there is anything to say
 LONGEST_NAME = 80  # of a function in a sentence
+MOST_NAMED = 16  # paths of one input in a command
 LEAST_WEIGHT = 0.01  # of the time of the run: what is less is not worth a sentence
 
 
@@ -104,6 +107,21 @@ class Explanation(ExplanationMethods):
         chosen = tuple(ordered[:MOST])
         return cls(headline, chosen, tuple(notes), tuple(islice(background, max(0, FEWEST - len(chosen)))))
 
+    def naming(self, paths: Sequence[str]) -> Explanation:
+        """Return the same of an input that was opened from several paths: commands name all of them, not only the
+        first, which would show something else."""
+        if len(paths) < 2:
+            return self
+
+        inputs, first = name_inputs(paths), PurePath(paths[0])
+
+        def named(finding: Finding) -> Finding:
+            words = [inputs if PurePath(word) == first else (word,) for word in finding.command]
+            return replace(finding, command=tuple(chain.from_iterable(words)))
+
+        findings, background = (tuple(map(named, part)) for part in (self.findings, self.background))
+        return replace(self, headline=named(self.headline), findings=findings, background=background)
+
     @property
     def all(self) -> tuple[Finding, ...]:
         """The headline, the findings and the background."""
@@ -127,3 +145,9 @@ def label(name: str) -> str:
 def input_of(experiment: Experiment) -> str:
     """Return what a command calls an experiment."""
     return experiment.path or "PATH"
+
+
+def name_inputs(paths: Sequence[str]) -> tuple[str, ...]:
+    """Return what a command calls an input that was opened from these paths: all of them, or dots between the first and
+    the last of very many."""
+    return tuple(paths) if len(paths) <= MOST_NAMED else (paths[0], "...", paths[-1])

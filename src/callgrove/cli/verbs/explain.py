@@ -47,7 +47,7 @@ def run_explain(options: Options) -> int:
     from callgrove.cli.opening import open_any
 
     opened = open_any(options)
-    return _show(opened.explain(options.metric), [opened], options)
+    return _show(opened.explain(options.metric).naming(options.paths), [opened], options)
 
 
 def run_why(options: Options) -> int:

@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, TypeVar
 
-from callgrove.cli.options import FileOutput, InputOptions, SelectionOptions, add_remap, add_selection, add_study_input
+from callgrove.cli.options import FileOutput, InputOptions, add_remap, add_selection, add_study_input
+from callgrove.cli.pages import PageOptions, describe_input
 from callgrove.cli.parser import Command
 from callgrove.errors import MissingExtra, UsageError
 
@@ -35,7 +36,7 @@ SIZES = {"": 1, "k": 1_000, "M": 1_000_000, "G": 1_000_000_000}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(InputOptions, SelectionOptions, FileOutput):
+class Options(PageOptions, FileOutput):
     output: str
     title: str
     max_size: int
@@ -199,7 +200,7 @@ def _open_inputs(options: Options) -> Iterator[Input]:
     from callgrove.viewer.report import Input
 
     for part in _split_options(options):
-        yield Input(open_any(part), part.inputs)
+        yield Input(open_any(part), part.inputs, describe_input(part))
 
 
 def _split_options(options: InputsAsked) -> list[InputsAsked]:
@@ -225,7 +226,7 @@ GRACE_S = 1.0  # an input that cannot be opened mostly says so at once: then the
 
 
 @dataclass(frozen=True, kw_only=True)
-class ViewOptions(InputOptions, SelectionOptions):
+class ViewOptions(PageOptions):
     port: int
     browser: bool
     idle: float
@@ -305,7 +306,7 @@ def run_view(options: ViewOptions) -> int:
 
 def _demand_any(inputs: list[ServedInput]) -> None:
     """Raise the first error where no input could be opened."""
-    errors = [one.error for one in inputs if one.settled.is_set() and one.error is not None]
+    errors = [one.error for one in inputs if one.has_failed and one.error is not None]
     if len(errors) == len(inputs):
         raise errors[0]
 
@@ -319,7 +320,8 @@ def _list_view_inputs(options: ViewOptions) -> Iterator[ServedInput]:
         raise UsageError("PATH is missing; see 'callgrove view --help'")
     for part in _split_options(options):
         how = replace(part, port=0, browser=False, idle=0.0, hosts=[], metric=None)
-        yield Input(Wanted(tuple(part.inputs), _opener(part), _choice(part), repr(how)), with_flags)
+        given = describe_input(part)
+        yield Input(Wanted(tuple(part.inputs), _opener(part), _choice(part), repr(how), given), with_flags)
 
 
 def _choice(options: ViewOptions) -> Choice:

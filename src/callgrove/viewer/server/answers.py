@@ -28,7 +28,15 @@ from callgrove.viewer.server.rows import NODE, answer_path, answer_rows, answer_
 from callgrove.viewer.server.span_details import answer_links, answer_span
 from callgrove.viewer.server.sql import answer_sql
 from callgrove.viewer.server.system import answer_grid, answer_source, answer_spread, answer_topology
-from callgrove.viewer.server.tabs import DETAIL, OVERVIEW, make_tab, maker_of, outline_section, panel_document
+from callgrove.viewer.server.tabs import (
+    DETAIL,
+    OVERVIEW,
+    explain_look,
+    make_tab,
+    maker_of,
+    outline_section,
+    panel_document,
+)
 from callgrove.viewer.server.timeline_answers import (
     ROWS,
     answer_curves,
@@ -75,6 +83,11 @@ def _answer_tab(looks: Looks, look: Look, parameters: Parameters) -> Document:
         return {"panels": [panel_document(Panel("compare", COMPARE_TAB, {"parts": PARTS}), looks.spell)]}
     panels = make_tab(looks, look, parameters.text("tab"))
     return {"panels": [panel_document(panel, looks.spell) for panel in panels]}
+
+
+def _answer_explained(looks: Looks, look: Look, parameters: Parameters) -> Document:
+    """Return what `explain` says of a look."""
+    return {"explained": explain_look(looks, look)}
 
 
 # -- models at any point -----------------------------------------------------------------------------------------------
@@ -125,6 +138,7 @@ def _point(maker: ScalingMaker, parameters: Parameters) -> Floats:
 ANSWERS: Mapping[str, Answer] = {
     "look": Answer(_answer_look),
     "tab": Answer(_answer_tab, ("tab",)),
+    "explained": Answer(_answer_explained),
     "rows": Answer(answer_rows, (*NODE, "sort", "down", "first", "count", "columns")),
     "path": Answer(answer_path, ("node",)),
     "search": Answer(answer_search, ("text",)),
@@ -222,8 +236,8 @@ def save_report(inputs: Sequence[Input], parameters: Parameters) -> str:
     with one.lock:
         looks = one.demand().in_window(look.window)
         opened = looks.opened if isinstance(looks.opened, Study) else looks.experiment(look)
-        choice = replace(looks.choice, metric=look.metric or looks.choice.metric)
-        return report([ReportInput(opened, looks.paths)], choice, wording=looks.spell)
+        given = looks.given.looked_at(look.derive, look.filter)
+        return report([ReportInput(opened, looks.paths, given)], looks.choice_of(look), wording=looks.spell)
 
 
 def outline(inputs: Sequence[Input], version: str) -> Document:
@@ -240,7 +254,7 @@ def outline(inputs: Sequence[Input], version: str) -> Document:
 def _outline_input(one: Input) -> Document:
     try:
         with one.lock:
-            return outline_section(one.demand())
+            return {**outline_section(one.demand()), **_name_input(one)}
     except CallgroveError as error:
         reason = one.spell(compose_text(error))
         return {
@@ -248,8 +262,17 @@ def _outline_input(one: Input) -> Document:
             "facts": [("opened", path) for path in one.wanted.paths[:1]],
             "warnings": [("damage", reason)],
             "commands": [],
+            "explained": [],
+            "part": one.wanted.given.part,
             "tabs": [{"title": OVERVIEW, "has_metric": False}],
             "metrics": [],
             "first_metric": "",
             "has_contexts": False,
+            **_name_input(one),
         }
+
+
+def _name_input(one: Input) -> Document:
+    """Return the words with which commands see the same input."""
+    given = one.wanted.given
+    return {"inputs": given.name_input(one.wanted.paths), **given.data}

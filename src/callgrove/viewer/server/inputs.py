@@ -17,6 +17,7 @@ from callgrove.binary.file_states import FileStates, look_at_files
 from callgrove.errors import CallgroveError, InputError, compose_text
 from callgrove.model.experiment import Experiment
 from callgrove.model.study.series import Study
+from callgrove.viewer.commands import Given
 from callgrove.viewer.page import Choice
 from callgrove.viewer.server.looks import Looks
 from callgrove.viewer.server.timelines import Timelines
@@ -25,6 +26,8 @@ __all__ = ["Input", "Progress", "StaleInput", "Wanted"]
 
 LOOK_AGAIN_S = 1.0
 RECENT_S = 10.0  # a file that changed so lately is probably still written
+
+OF_NEITHER = "numbers would be those of neither file, so open it again"
 
 Opened = Experiment | Study
 Progress = Callable[[str, int, int | None], None]
@@ -42,23 +45,25 @@ class Wanted:
     open: Callable[[Progress], Opened]
     choice: Choice = field(default_factory=Choice)
     reading: str = ""  # how: an index of a timeline is that of files and of how they are read
+    given: Given = field(default_factory=Given)  # what commands need to see the same of it
 
 
 # -- files as they were ------------------------------------------------------------------------------------------------
 
 
 def say_difference(before: FileStates, now: FileStates, since: float) -> str:
-    """Return what happened to files; empty where nothing did. `since` is the time of now in seconds."""
+    """Return what happened to files, and what to do about it; empty where nothing did. `since` is the time of now in
+    seconds."""
     for path, state in before.items():
         if path not in now:
-            return f"{path}: was removed since it was opened"
+            return f"{path}: was removed since it was opened; put it back, then open it again"
         if now[path] != state:
             if now[path][0] != state[0]:
-                return f"{path}: was replaced since it was opened"
+                return f"{path}: was replaced since it was opened; {OF_NEITHER}"
             recent = since - now[path][2] / 1e9 < RECENT_S
-            return f"{path}: {'is still being written' if recent else 'was changed since it was opened'}"
+            return f"{path}: {'is still being written' if recent else 'was changed since it was opened'}; {OF_NEITHER}"
     if added := now.keys() - before.keys():
-        return f"{min(added)}: was added since the input was opened"
+        return f"{min(added)}: was added since the input was opened; open it again to see it"
     return ""
 
 
@@ -76,6 +81,7 @@ class Input:
     settled: Event = field(default_factory=Event)
     error: CallgroveError | None = None
     looks: Looks | None = None
+    was_open: bool = False  # once at least: what cannot be opened again may come back
     _progress: tuple[str, int, int | None] = ("opening", 0, None)
     _files: FileStates = field(default_factory=dict)
     _looked: float = 0.0
@@ -94,7 +100,9 @@ class Input:
                 self._files = look_at_files(self.wanted.paths)
                 opened = self.wanted.open(self._report)
                 timelines = self._make_timelines(opened)
-                self.looks = Looks(opened, self.wanted.paths, self.spell, self.wanted.choice, timelines)
+                wanted = self.wanted
+                self.looks = Looks(opened, wanted.paths, self.spell, wanted.choice, timelines, wanted.given)
+                self.was_open = True
             except CallgroveError as error:
                 self.error = error
             except Exception as error:  # of a thread: whoever asks hears of it
@@ -130,6 +138,11 @@ class Input:
         return f"{Path(first).name} and {len(more)} more" if more else Path(first).name
 
     @property
+    def has_failed(self) -> bool:
+        """Whether it could not be opened even once."""
+        return self.settled.is_set() and self.error is not None and not self.was_open
+
+    @property
     def status(self) -> dict[str, object]:
         """How far opening is, for the page to show."""
         label, done, total = self._progress
@@ -160,4 +173,4 @@ class Input:
             self._difference = say_difference(self._files, look_at_files(self.wanted.paths), time())
             self._looked = monotonic()
         if self._difference:
-            raise StaleInput(f"{self._difference}; numbers would be those of neither file, so open it again")
+            raise StaleInput(self._difference)

@@ -23,6 +23,7 @@ from callgrove.model.study.series import Study
 from callgrove.patterns.hatchet import is_hatchet_query
 from callgrove.patterns.syntax import PatternError, parse_pattern
 from callgrove.render.units import duration_ns
+from callgrove.viewer.commands import Given
 from callgrove.viewer.page import Choice
 from callgrove.viewer.server.parameters import Parameters
 from callgrove.viewer.server.timelines import Timelines
@@ -99,6 +100,7 @@ class Looks:
     spell: Callable[[str], str] = str
     choice: Choice = field(default_factory=Choice)
     timelines: Timelines | None = None
+    given: Given = field(default_factory=Given)
     _experiments: Recent = field(default_factory=lambda: Recent(KEPT_EXPERIMENTS))
     _costs: Recent = field(default_factory=lambda: Recent(KEPT_COSTS))
     _windows: Recent = field(default_factory=lambda: Recent(KEPT_WINDOWS))
@@ -116,7 +118,8 @@ class Looks:
             raise UsageError("a study of series has no traces")
         times = choose_window(self.opened, window, "", "", duration_ns)
         assert times is not None
-        return Looks(costs_in_window(self.opened, times), self.paths, self.spell, replace(self.choice, metric=None))
+        choice = replace(self.choice, metric=None)
+        return Looks(costs_in_window(self.opened, times), self.paths, self.spell, choice, given=self.given)
 
     def metrics(self, look: Look) -> list[str]:
         """Return the metrics that can be shown: those that the profiler shows first, then the others."""
@@ -124,7 +127,7 @@ class Looks:
         usable = [
             name
             for name in metrics.quantities
-            if name not in metrics.missing and name not in metrics.unavailable and metrics.first(name).composite is None
+            if name not in metrics.missing and name not in metrics.unavailable and metrics.first(name).is_combined
         ]
         return sorted(usable, key=lambda name: name not in metrics.shown)
 
@@ -138,6 +141,12 @@ class Looks:
             return self.opened.metrics.resolve(metric) if metric else self.opened.default_metric
         except UsageError:
             return ""
+
+    def choice_of(self, look: Look) -> Choice:
+        """Return what a report of a look is asked for. The metric that is shown first need not be asked for: sentences
+        are about what matters most then, as those of `explain` are."""
+        metric = "" if look.metric == self.first_metric else look.metric
+        return replace(self.choice, metric=metric or self.choice.metric)
 
     def experiment(self, look: Look) -> Experiment:
         """Return the experiment with the metrics that were typed, and with the call paths that the pattern matches."""

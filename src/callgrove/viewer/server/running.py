@@ -161,7 +161,7 @@ class Viewer:
             await asyncio.sleep(min(LOOK_S, self.idle_s))
             if self.work.n_waiting:
                 self._touch()
-            self.has_all_failed = all(one.settled.is_set() and one.error is not None for one in self.inputs)
+            self.has_all_failed = all(one.has_failed for one in self.inputs)
             if monotonic() - self._asked > self.idle_s or self.has_all_failed:
                 self._server.should_exit = True
 

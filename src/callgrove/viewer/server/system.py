@@ -16,7 +16,7 @@ from callgrove.analysis.spread.entities import ENTITIES, Entities, entities_of
 from callgrove.analysis.spread.imbalance import choose_compared, spread_statistics
 from callgrove.analysis.spread.values import EntityCosts, demand_spread, everything
 from callgrove.arrays import Array, Floats, Ints
-from callgrove.errors import UsageError
+from callgrove.errors import UsageError, compose_text
 from callgrove.explore.details import read_source, read_values
 from callgrove.explore.views import ABOVE, CallTree, FlatView, View
 from callgrove.model.experiment import Experiment
@@ -44,16 +44,20 @@ Document = dict[str, Any]
 
 
 def answer_spread(looks: Looks, look: Look, parameters: Parameters) -> Document:
-    """Return the cost of a row, or of everything, in each rank, thread, ..."""
+    """Return the cost of a row, or of everything, in each rank, thread, ...; or why nobody knows it."""
     view = read_view(looks, look, parameters)
     node, costs = find_node(view, parameters.text("node", "")), view.measures.first
     over = parameters.choice("over", (*ENTITIES, ""), "")
     entities = choose_compared(costs, over or _find_kind(looks, look, costs))
     several = {kind for kind in ENTITIES if len(entities_of(costs.experiment, kind, costs.profiles)) > 1}
     kinds = [kind for kind in ENTITIES if kind in several | {entities.over}]
-    values = _read(view, node, entities)
+    try:
+        values, reason = _read(view, node, entities), ""
+    except UsageError as error:  # of minima, and where single profiles are not known
+        values, reason = np.full(len(entities), np.nan), looks.spell(compose_text(error))
     known = values[~np.isnan(values)]
     return {
+        "reason": reason,
         "over": entities.over,
         "kinds": kinds,
         "n": len(entities),

@@ -10,12 +10,14 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from callgrove.analysis.efficiency import Question, pop
 from callgrove.analysis.metric_tree import metric_tree
+from callgrove.errors import UsageError, compose_text
 from callgrove.model.experiment import Experiment
 from callgrove.model.study.series import Study
 from callgrove.viewer.page import Choice, Detail, Limits, Panel, PanelMaker
 from callgrove.viewer.profile import profile_maker
-from callgrove.viewer.report import MAKERS, summary_of
+from callgrove.viewer.report import MAKERS, explain_input, summary_of
 from callgrove.viewer.server.flame import make_flame, profile_of
 from callgrove.viewer.server.looks import Look, Looks, Opened
 from callgrove.viewer.server.sql import make_sql
@@ -36,6 +38,7 @@ __all__ = ["DETAIL", "make_tab", "maker_of", "outline_section", "panel_document"
 LIMITS = Limits()
 DETAIL = Detail()
 OVERVIEW = "Overview"
+KEPT = (gpu_maker, scaling_maker)  # makers that are asked again
 Make = Callable[[Opened, Choice, Limits], PanelMaker | None]
 
 
@@ -99,13 +102,28 @@ def _has_points(looks: Looks) -> bool:
 
 
 def maker_of(make: Make, looks: Looks, look: Look) -> PanelMaker | None:
-    """Return a maker of the report for a look. That of models is kept: further requests are answered by it."""
+    """Return a maker of the report for a look. Those of models and of summaries are kept: further requests are answered
+    by them."""
 
     def maker() -> PanelMaker | None:
         opened = looks.experiment(look) if isinstance(looks.opened, Experiment) else looks.opened
         return make(opened, replace(looks.choice, metric=look.metric or looks.choice.metric), LIMITS)
 
-    return looks.others.get(("maker", make, look), maker) if make is scaling_maker else maker()
+    return looks.others.get(("maker", make, look), maker) if make in KEPT else maker()
+
+
+def explain_look(looks: Looks, look: Look) -> tuple[tuple[str, str], ...]:
+    """Return what `explain` says of a look, with the commands that show more, as a report has it."""
+    opened = looks.experiment(look) if isinstance(looks.opened, Experiment) else looks.opened
+    wanted = [(gpu_maker, _has_spans, replace(look, metric="")), (scaling_maker, _has_points, look)]
+    makers = [maker_of(make, looks, part) for make, fits, part in wanted if fits(looks)]
+
+    def sentences() -> tuple[tuple[str, str], ...]:
+        known = [one for one in makers if one is not None]
+        given = looks.given.looked_at(look.derive, look.filter)
+        return explain_input(opened, looks.choice_of(look), known, looks.paths, given)
+
+    return looks.others.get(("explained", look), sentences)
 
 
 def _made(make: Make, looks: Looks, look: Look) -> list[Panel]:
@@ -142,7 +160,19 @@ def _of(make: Make, *titles: str, has_metric: bool = False) -> Callable[[Looks, 
 
 def _efficiency(looks: Looks, look: Look) -> Iterable[Panel]:
     make = gpu_maker if _has_spans(looks) else efficiency_maker
-    return _give_titles(_made(make, looks, replace(look, metric="")), "Efficiency")
+    panels = list(_give_titles(_made(make, looks, replace(look, metric="")), "Efficiency"))
+    return panels or _say_why_none(looks, look)
+
+
+def _say_why_none(looks: Looks, look: Look) -> list[Panel]:
+    """Return a panel that says why there are no efficiencies, as `pop` does; of a trace it would be summed up again."""
+    if _has_spans(looks):
+        return []
+    try:
+        pop([looks.experiment(look)], Question())
+    except UsageError as error:
+        return [Panel("unavailable", "Efficiency", {"reason": compose_text(error)})]
+    return []
 
 
 def _give_titles(panels: Iterable[Panel], *titles: str) -> Iterator[Panel]:
@@ -192,7 +222,7 @@ def _tabs(looks: Looks) -> Iterator[_Tab]:
 
 def outline_section(looks: Looks) -> dict[str, Any]:
     """Return the words about an input, and the names of its tabs."""
-    summary = summary_of(looks.opened, looks.paths)
+    summary = summary_of(looks.opened, looks.paths, looks.given)
     tabs = list(_tabs(looks))
     if isinstance(looks.opened, Study):
         metrics, first = list(looks.opened.metrics), looks.opened.metrics[0] if looks.opened.metrics else ""

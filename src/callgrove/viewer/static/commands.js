@@ -1,7 +1,7 @@
 /**
  * Commands that print what is seen.
  *
- * @import { Look } from "./documents.js"
+ * @import { Look, SectionOutline } from "./documents.js"
  * @import { TimeView } from "./store.js"
  *
  * @typedef {Object} Seen  where in a view somebody is
@@ -24,29 +24,34 @@ const VERBS = {
   SQL: "sql",
   Compare: "diff",
 };
-const PLAIN = ["pop", "summary"]; // verbs that take no filter here
+const IN_FULL = "# the page counts operations that overlap on a stream in full";
+const WITHOUT_METRIC = ["info", "timeline", "sql"];
 
 /** @param {string} text */
 const quoted = (text) => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'"'"'`)}'`);
 
 /**
- * The command that prints what a tab shows.
+ * The command that prints what a tab shows. What its verb cannot be told stands behind it as a remark.
  * @param {string} tab
- * @param {string[]} paths  of the input, and of those that it is compared with
+ * @param {SectionOutline} section
+ * @param {SectionOutline[]} others  those that it is compared with
  * @param {Look} look
  * @param {Seen} seen
  */
-export function commandOf(tab, paths, look, { at, time, named }) {
+export function commandOf(tab, section, others, look, { at, time, named }) {
   const [verb, ...more] = verbOf(tab, at, named);
-  const words = ["callgrove", verb, ...paths.map(quoted)];
-  if (verb === "timeline") return [...words, ...timelineWords(time, look.filter)].join(" ");
-  const defined = look.derive.flatMap((text) => ["--derive", quoted(text)]);
-  if (verb === "sql") return [...words, ...(at.query ? [quoted(at.query)] : ["--tables"]), ...defined].join(" ");
-  if (PLAIN.includes(verb) || verb === "info") return words.join(" ");
-  if (look.metric) words.push("-m", quoted(look.metric));
-  if (verb === "model" || verb === "predict") return [...words, ...more].join(" ");
-  if (look.filter) defined.push("--query", quoted(look.filter));
-  return [...words, ...more, ...defined].join(" ");
+  const words = ["callgrove", verb, ...[section, ...others].flatMap((one) => one.inputs.map(quoted))];
+  if (verb === "timeline") words.push(...timelineWords(time));
+  else if (verb === "sql") words.push(at.query ? quoted(at.query) : "--tables");
+  if (look.metric && !WITHOUT_METRIC.includes(verb)) words.push("-m", quoted(look.metric));
+  const typed = [...look.derive.map((text) => ["--derive", text]), ...(look.filter ? [["--query", look.filter]] : [])];
+  const refused = section.refused[verb] ?? [];
+  const told = [...(section.options[verb] ?? []), ...typed.filter(([flag]) => !refused.includes(flag))];
+  words.push(...more, ...told.flatMap(([flag, text]) => [flag, ...(text ? [quoted(text)] : [])]));
+  const untold = refused.filter((flag) => flag !== "--derive" && (flag !== "--query" || look.filter));
+  if (verb === "timeline" && section.tabs.some(({ title }) => title === "GPU")) words.push(IN_FULL);
+  if (untold.length) words.push(`# of everything: ${verb} has no ${untold.join(" and no ")}`);
+  return words.join(" ");
 }
 
 /**
@@ -69,13 +74,11 @@ function verbOf(tab, { shows = "", shape = "", part = "", point = "" }, name) {
 /**
  * The options with which `timeline` prints the sums of what is selected, or in sight.
  * @param {TimeView | null} time
- * @param {string} filter
  */
-function timelineWords(time, filter) {
+function timelineWords(time) {
   const words = ["--exclusive", "--by", "name", "--by", "kind"];
   const window = time?.range ?? time?.window;
   if (window) words.push("--window", window.map((ns) => `@${BigInt(time?.origin ?? "0") + BigInt(ns)}`).join(":"));
   if (time?.depth) words.push("--depth", String(time.depth));
-  if (filter) words.push("--query", quoted(filter));
   return words;
 }

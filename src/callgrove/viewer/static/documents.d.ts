@@ -26,6 +26,8 @@ export interface Section {
   commands: string[];
   /** What `explain` or `why` says: sentences, each with the command that shows more. */
   explained: Fact[];
+  /** The options that chose a part of the input; empty where all of it is seen. */
+  part: string;
   panels: Panel[];
 }
 
@@ -46,6 +48,11 @@ export interface SectionOutline extends Omit<Section, "panels"> {
   /** Names of the metrics to choose from, and the one shown first. */
   metrics: string[];
   first_metric: string;
+  /** How commands see the same: what they call the input, and options with their values by verb. */
+  inputs: string[];
+  options: Record<string, Fact[]>;
+  /** Of each verb, the flags that it does not take. */
+  refused: Record<string, string[]>;
   /** Whether formulas and patterns can be typed. */
   has_contexts: boolean;
 }
@@ -71,6 +78,8 @@ export interface Requests {
   /** Whether a look makes sense, and the metrics that it has. */
   look: { parameters: Look; answer: { metrics: string[] } };
   tab: { parameters: Look & { tab: string }; answer: { panels: Panel[] } };
+  /** What `explain` says of a look. */
+  explained: { parameters: Look; answer: { explained: Fact[] } };
   /** Rows right below one, in order; the empty node stands above all. */
   rows: {
     parameters: Look &
@@ -300,6 +309,8 @@ export interface HitsData extends RowsData {
 
 /** Costs by rank, thread, ...; those of neighbours together where there are too many. NaN is no value. */
 export interface EntitiesData {
+  /** Why nobody knows them; empty where they are known. */
+  reason: string;
   over: string;
   /** Of which there are several. */
   kinds: string[];

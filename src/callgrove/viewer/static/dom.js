@@ -32,6 +32,19 @@ export function element(tag, properties = {}, children = []) {
 }
 
 /**
+ * A text that may go on in a new line behind certain characters, so that it is not cut within words.
+ * @param {string} text
+ * @param {RegExp} behind  where it may: an empty place behind a character
+ * @returns {Node[]}
+ */
+export function breakable(text, behind) {
+  return text
+    .split(behind)
+    .flatMap((part) => [document.createTextNode(part), element("wbr")])
+    .slice(0, -1);
+}
+
+/**
  * A button that says what it does.
  * @param {string} text
  * @param {string} title

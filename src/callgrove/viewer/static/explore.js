@@ -9,7 +9,7 @@
  * @import { Column } from "./table.js"
  */
 
-import { button, choice, element, switches } from "./dom.js";
+import { breakable, button, choice, element, switches } from "./dom.js";
 import { LazyRows } from "./explore_rows.js";
 import { amountOf, count, countRows, isFormula, percent, shortName, whereabouts, widthOf } from "./format.js";
 import { csv, save } from "./saving.js";
@@ -180,7 +180,9 @@ class Explore {
       const amount = known ? amountOf(unit[i], isFormula(kind[i]))(value[i]) : "–";
       const exact = known ? `${value[i]} ${unit[i]}`.trim() : "no value";
       const line = button(text, `Show ${text}`, () => this.view.set("metric", text));
+      line.replaceChildren(...breakable(text, /(?<=[_#:./])/));
       line.setAttribute("role", "option");
+      line.disabled = !this.view.get("metrics").includes(text); // such as a mean, which has no sum to show
       line.setAttribute("aria-selected", String(is));
       line.style.paddingLeft = `${8 + Math.min(depth[i], 12) * 12}px`;
       const box = element("input", { attributes: { type: "checkbox", "aria-label": `Column of ${text}` } });

@@ -4,7 +4,9 @@
  * @import { Fact, SectionOutline } from "./documents.js"
  */
 
-import { button, element } from "./dom.js";
+import { breakable, button, element } from "./dom.js";
+
+const BEHIND_FOLDERS = /(?<=\S\/)/;
 
 /**
  * @param {HTMLElement} place
@@ -13,7 +15,7 @@ import { button, element } from "./dom.js";
 export function drawFacts(place, section) {
   const rows = section.facts.flatMap(([word, text]) => [
     element("dt", { text: word }),
-    element("dd", { attributes: { title: text } }, pathParts(text)),
+    element("dd", { attributes: { title: text } }, breakable(text, BEHIND_FOLDERS)),
   ]);
   if (section.explained.length) place.append(explanation(section.explained));
   place.append(
@@ -37,7 +39,7 @@ export function drawFacts(place, section) {
  * Sentences, each with the command that shows more.
  * @param {Fact[]} explained
  */
-function explanation(explained) {
+export function explanation(explained) {
   const items = explained.map(([sentence, more]) =>
     element("li", {}, [element("p", { text: sentence }), command(more)]),
   );
@@ -65,16 +67,5 @@ function command(text) {
       copy.textContent = "select it"; // pages from disk may not write to the clipboard
     }
   });
-  return element("div", { class: "command" }, [element("code", {}, pathParts(text)), copy]);
-}
-
-/**
- * A text that may go on in a new line behind every slash, so that paths are not cut within words.
- * @param {string} text
- */
-function pathParts(text) {
-  return text
-    .split(/(?<=\/)/)
-    .flatMap((part) => [document.createTextNode(part), element("wbr")])
-    .slice(0, -1);
+  return element("div", { class: "command" }, [element("code", {}, breakable(text, BEHIND_FOLDERS)), copy]);
 }

@@ -10,6 +10,7 @@
 import { commandOf } from "./commands.js";
 import { SIDE_BY_SIDE } from "./compare_pane.js";
 import { button, element } from "./dom.js";
+import { OVERVIEW } from "./provider.js";
 import { save } from "./saving.js";
 import { Refused } from "./served.js";
 
@@ -103,7 +104,10 @@ class LookBar {
 
   /** @param {string} text */
   async defineNow(text) {
-    if (!text) return;
+    if (!text) {
+      this.forgive(this.formula.input);
+      return;
+    }
     const { view } = this.section;
     const derive = [...view.get("derive"), text];
     const metrics = await this.checked(this.formula.input, derive, view.get("filter"));
@@ -133,11 +137,10 @@ class LookBar {
   async checked(input, derive, filter) {
     try {
       const { metrics } = await this.provider.get("look", { input: this.section.input, metric: "", derive, filter });
-      this.said.textContent = "";
-      input.removeAttribute("aria-invalid");
+      this.forgive(input);
       return metrics;
     } catch (error) {
-      this.said.textContent = error instanceof Error ? error.message : String(error);
+      this.said.textContent = messageOf(error);
       input.setAttribute("aria-invalid", "true");
       if (error instanceof Refused && error.position !== null) {
         input.focus();
@@ -145,6 +148,15 @@ class LookBar {
       }
       return null;
     }
+  }
+
+  /**
+   * Say no more that a text is wrong.
+   * @param {HTMLInputElement} input
+   */
+  forgive(input) {
+    this.said.textContent = "";
+    input.removeAttribute("aria-invalid");
   }
 
   /** What every request says. */
@@ -155,18 +167,27 @@ class LookBar {
 
   async copyCommand() {
     await this.changes;
+    try {
+      const command = await this.command();
+      const copied = await copy(command);
+      this.said.textContent = "";
+      const how = element("span", { class: "match", text: copied ? "copied" : "select it to copy it" });
+      this.typed.replaceChildren(element("code", { text: command, attributes: { role: "status" } }), how);
+      setTimeout(() => this.list(), COMMAND_MS);
+    } catch (error) {
+      this.said.textContent = messageOf(error);
+    }
+  }
+
+  /** The command that prints what is seen. */
+  async command() {
     const { view, section, tabs } = this.section;
     const tab = tabs.find(({ name }) => name === view.get("tab"));
-    const look = tab?.hasMetric ? this.look() : { ...this.look(), metric: "" };
+    const look = tab?.hasMetric && section.has_contexts ? this.look() : { ...this.look(), metric: "" };
     const { sections } = await this.provider.outline();
     const seen = { at: view.get("at"), time: view.get("time"), named: view.get("named") };
-    const others = this.compared(sections).map((one) => pathOf(one));
-    const command = commandOf(view.get("tab"), [pathOf(section), ...others], look, seen);
-    await navigator.clipboard?.writeText(command).catch(() => {});
-    this.said.textContent = "";
-    this.typed.replaceChildren(element("code", { text: command, attributes: { role: "status" } }));
-    if (!this.typed.isConnected) this.said.before(this.typed);
-    setTimeout(() => this.list(), COMMAND_MS);
+    const name = view.get("tab") === OVERVIEW && !section.has_contexts ? "" : view.get("tab");
+    return commandOf(name, section, this.compared(sections), look, seen);
   }
 
   /**
@@ -192,7 +213,7 @@ class LookBar {
       save("report.html", await this.provider.report(this.look(), other && sections.indexOf(other)));
       this.said.textContent = "";
     } catch (error) {
-      this.said.textContent = error instanceof Error ? error.message : String(error);
+      this.said.textContent = messageOf(error);
     }
   }
 
@@ -205,8 +226,21 @@ class LookBar {
   }
 }
 
-/** @param {SectionOutline} section */
-const pathOf = ({ facts }) => facts.find(([word]) => word === "opened")?.[1] ?? "PATH";
+/** @param {unknown} error */
+const messageOf = (error) => (error instanceof Error ? error.message : String(error));
+
+/**
+ * Put a text into the clipboard, and tell whether it is there: browsers may refuse.
+ * @param {string} text
+ */
+async function copy(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
 
 /**
  * @param {string} label

@@ -2,7 +2,7 @@
  * The page around panels: a title, sections, tabs, and what all panels of a section agree on. What a tab shows is asked
  * for when it is first opened.
  *
- * @import { Kind, Outline, Panel, PanelData, Provider, SectionOutline, TabOutline } from "./documents.js"
+ * @import { Kind, Look, Outline, Panel, PanelData, Provider, SectionOutline, TabOutline } from "./documents.js"
  *
  * @typedef {(section: Tabs) => HTMLElement} Bar  what a section has below its tabs
  *
@@ -29,11 +29,12 @@
  */
 
 import { button, choice, element } from "./dom.js";
-import { drawFacts } from "./facts.js";
+import { drawFacts, explanation } from "./facts.js";
 import { OVERVIEW } from "./provider.js";
 import { Store } from "./store.js";
 import { tooltip } from "./tooltip.js";
 
+const WITHOUT_PICTURES = [OVERVIEW, "SQL"]; // tabs that every input has
 const WAITING_MS = 300; // until a tab that is still empty says so
 
 /**
@@ -239,6 +240,7 @@ export class Tabs {
       element("div", { class: "tabbar" }, [
         bar,
         this.damageButton(),
+        this.partButton(),
         element("span", { class: "gap" }),
         this.metric,
         section.tabs.length > 1 || section.metrics.length ? this.search : null,
@@ -255,6 +257,17 @@ export class Tabs {
       class: "damaged",
       text: "damaged input",
       attributes: { type: "button", title: damage[1] },
+      on: { click: () => this.open(0) },
+    });
+  }
+
+  partButton() {
+    const { part } = this.section;
+    if (!part) return null;
+    return element("button", {
+      class: "partial",
+      text: "part of the input",
+      attributes: { type: "button", title: part },
       on: { click: () => this.open(0) },
     });
   }
@@ -323,7 +336,9 @@ export class Tabs {
     const waiting = setTimeout(() => sayWaiting(tab.panel), WAITING_MS);
     try {
       const { panels } = await provider.get("tab", { ...look, tab: tab.name }, signal);
-      if (!signal.aborted) this.draw(tab, panels);
+      if (signal.aborted) return;
+      this.draw(tab, panels);
+      if (tab.name === OVERVIEW) this.explain(tab, look, signal);
     } catch (error) {
       if (signal.aborted) return;
       tab.drawn = "";
@@ -349,6 +364,24 @@ export class Tabs {
   }
 
   /**
+   * Say in sentences what is looked at, once pictures are there: that may take longer than they do. A report has its
+   * sentences from the beginning.
+   * @param {Tab} tab
+   * @param {Look} look
+   * @param {AbortSignal} signal
+   */
+  async explain(tab, look, signal) {
+    if (!this.provider.live) return;
+    try {
+      const { explained } = await this.provider.get("explained", look, signal);
+      if (!signal.aborted && explained.length)
+        tab.panel.querySelector(".overview-facts")?.prepend(explanation(explained));
+    } catch {
+      // the pictures stay; what is wrong with the input is said when it is asked for anything else
+    }
+  }
+
+  /**
    * @template {Kind} K
    * @param {HTMLElement} place
    * @param {Panel<K>} panel
@@ -368,8 +401,8 @@ export class Tabs {
     const side = element("div", { class: "overview-main" });
     panel.append(element("div", { class: "overview" }, [facts, side]));
     drawFacts(facts, this.section);
-    const text = "There is nothing to draw: no context has a cost, and nothing was traced.";
-    if (!panels.length && this.tabs.length === 1)
+    const text = "There is nothing to draw: no context has a cost, and no call, operation or sample was traced.";
+    if (!panels.length && this.tabs.every((one) => WITHOUT_PICTURES.includes(one.name)))
       side.append(element("section", { class: "card" }, [element("p", { class: "reason", text })]));
     return side;
   }

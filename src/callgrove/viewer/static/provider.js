@@ -46,7 +46,16 @@ function outlineOf({ panels, ...words }) {
     has_metric: panels.some((panel) => panel.title === title && hasMetrics(panel)),
   }));
   const { names, first } = metricsOf(panels);
-  return { ...words, tabs, metrics: names, first_metric: first, has_contexts: false };
+  return {
+    ...words,
+    tabs,
+    metrics: names,
+    first_metric: first,
+    inputs: [],
+    options: {},
+    refused: {},
+    has_contexts: false,
+  };
 }
 
 /**

@@ -15,6 +15,9 @@
 
 import { unpackAnswer } from "./data.js";
 
+const NO_ANSWER =
+  "The viewer does not answer: it has ended, or the connection to it is gone. " +
+  "Start the viewer or the tunnel again; a new viewer prints a new address.";
 const STALE = 409; // status of answers to questions about files that changed
 
 /** What the server answers where it gives no data; `position` is where a text that was typed is wrong. */
@@ -107,7 +110,7 @@ async function asked(address, how = {}) {
     answer = await fetch(address, { ...how, credentials: "same-origin" });
   } catch (error) {
     if (how.signal?.aborted) throw error;
-    throw new Refused("The viewer does not answer: it has ended, or the connection is gone.", 0, null);
+    throw new Refused(NO_ANSWER, 0, null);
   }
   const body = await answer.arrayBuffer();
   if (answer.ok) return body;

@@ -12,7 +12,7 @@
 import { fitting, OFTEN_ALIKE, Picture, themeColours } from "./canvas.js";
 import { CATEGORIES, scale } from "./colours.js";
 import { button, choice, element, switches, takeKey } from "./dom.js";
-import { amountOf, count, percent } from "./format.js";
+import { amountOf, count, percent, si } from "./format.js";
 import { csv, save } from "./saving.js";
 import { BELOW, BELOW_MAP, cellAt, gridMap, LEFT, nextCell, topologyMap } from "./system_cells.js";
 import { tooltip } from "./tooltip.js";
@@ -25,7 +25,10 @@ const WAYS = [
   ["box", "Box plot"],
   ["map", "Map"],
 ];
+/** @type {Record<string, string>} */
+const WORDS = { gpu: "GPU" }; // how sentences call what costs are spread over
 const HEIGHT = 190;
+const MOST_BESIDE = 0.4; // of the width, for labels of an axis
 const RAMP = 30; // steps of what colours mean
 
 /** What is drawn lies between two numbers, of which 0 is one unless costs lie on both sides of it. */
@@ -67,8 +70,8 @@ export class SystemPane {
   grid = null;
   /** @type {TopologyData | null} */
   topology = null;
+  left = LEFT; // where bars begin: as far to the right as labels need
   cursor = -1; // the cell that the keyboard is at
-  left = LEFT; // pixels beside the bars
   asked = new AbortController();
   title = element("h2", { text: "" });
   facts = element("p", { class: "match", attributes: { role: "status" } });
@@ -142,12 +145,14 @@ export class SystemPane {
   async load() {
     this.asked.abort();
     const { signal } = (this.asked = new AbortController());
+    this.root.setAttribute("aria-busy", "true"); // what is drawn is still that of another row
     try {
       const parameters = { ...this.look(), ...this.node };
       const data = await this.provider.get("spread", { ...parameters, over: this.over }, signal);
-      const grid = this.way === "map" ? await this.provider.get("grid", parameters, signal) : null;
+      const grid = this.way === "map" && !data.reason ? await this.provider.get("grid", parameters, signal) : null;
       const places = { ...parameters, topology: this.number };
-      const topology = this.way === "topology" ? await this.provider.get("topology", places, signal) : null;
+      const topology =
+        this.way === "topology" && !data.reason ? await this.provider.get("topology", places, signal) : null;
       if (signal.aborted) return;
       [this.data, this.grid, this.topology] = [data, grid, topology];
       this.say(data);
@@ -156,15 +161,16 @@ export class SystemPane {
       [this.data, this.grid, this.topology] = [null, null, null];
       this.facts.textContent = error instanceof Error ? error.message : String(error);
     }
+    this.root.removeAttribute("aria-busy");
     this.picture.redraw();
   }
 
   /** @param {EntitiesData} data */
-  say({ over, kinds, n, n_joined, metric, scope, statistics }) {
+  say({ over, kinds, n, n_joined, metric, scope, statistics, reason }) {
     this.offer(kinds, over);
     const amount = amountOf(metric.unit, metric.derived !== "");
     if (!statistics) {
-      this.facts.textContent = "nothing has a value here";
+      this.facts.textContent = reason || "nothing has a value here";
       return;
     }
     const cells = this.way === "map" ? this.grid : this.way === "topology" ? this.topology : null;
@@ -173,10 +179,11 @@ export class SystemPane {
       return;
     }
     const { min, median, mean, max, imbalance } = statistics;
+    const kind = WORDS[over] ?? over;
     const uneven = metric.additive && !metric.signed && imbalance !== null ? `, imbalance ${percent(imbalance)}` : "";
     const joined = n_joined > 1 ? `; each bar is the mean of ${n_joined} neighbours` : "";
     this.facts.textContent =
-      `${scope} ${metric.name} over ${count(n)} ${over}${n === 1 ? "" : "s"}: min ${amount(min ?? NaN)}, ` +
+      `${scope} ${metric.name} over ${count(n)} ${kind}${n === 1 ? "" : "s"}: min ${amount(min ?? NaN)}, ` +
       `median ${amount(median)}, mean ${amount(mean ?? NaN)}, max ${amount(max ?? NaN)}${uneven}${joined}`;
   }
 
@@ -210,27 +217,12 @@ export class SystemPane {
     if (!this.data?.statistics) return;
     if (this.way === "map" || this.way === "topology") this.drawMap(surface, width, height);
     else {
-      this.left = this.roomForAxis(surface, width);
       const axis = this.drawAxis(surface, width, height);
       if (this.way === "bars") this.drawBars(surface, width, axis);
       else this.drawBox(surface, width, axis);
     }
     const at = this.cellMap(width, height).cells[this.cursor];
     if (at) surface.rect(at.x, at.y, Math.max(at.width, 2), Math.max(at.height, 2), "", themeColours().ink);
-  }
-
-  /**
-   * Pixels beside bars, as many as the longest label of the axis needs.
-   * @param {Surface} surface
-   * @param {number} width
-   * @returns {number}
-   */
-  roomForAxis(surface, width) {
-    const { statistics, metric } = /** @type {EntitiesData} */ (this.data);
-    const amount = amountOf(metric.unit, metric.derived !== "");
-    const labels = new Axis(statistics?.min ?? 0, statistics?.max ?? 1, 0, 1).marks.map(amount);
-    const longest = Math.max(...labels.map((label) => surface.measure(label, { size: 11 })));
-    return Math.min(Math.max(Math.ceil(longest) + 8, LEFT), 0.45 * width);
   }
 
   /**
@@ -243,16 +235,14 @@ export class SystemPane {
     const theme = themeColours();
     const axis = new Axis(statistics?.min ?? 0, statistics?.max ?? 1, 8, height - BELOW);
     const amount = amountOf(metric.unit, metric.derived !== "");
-    for (const value of axis.marks) {
-      surface.line(
-        [
-          [this.left, axis.y(value)],
-          [width, axis.y(value)],
-        ],
-        theme.faint,
-      );
-      const label = fitting(surface, amount(value), this.left - 8, { size: 11 });
-      surface.text(this.left - 6, axis.y(value), label, { fill: theme.muted, size: 11, anchor: "end" });
+    const values = axis.marks;
+    /** @param {(value: number) => string} write */
+    const room = (write) => Math.max(...values.map((value) => surface.measure(write(value), { size: 11 }))) + 8;
+    const write = room(amount) <= MOST_BESIDE * width ? amount : si; // a long unit is said below
+    this.left = Math.max(LEFT, room(write));
+    for (const value of values) {
+      surface.line([[this.left, axis.y(value)], [width, axis.y(value)]], theme.faint); // prettier-ignore
+      surface.text(this.left - 6, axis.y(value), write(value), { fill: theme.muted, size: 11, anchor: "end" });
     }
     return axis;
   }
@@ -275,10 +265,11 @@ export class SystemPane {
       if (n_joined > 1) surface.line([[at, axis.y(low[i])], [at, axis.y(high[i])]], theme.ink); // prettier-ignore
     }
     const ends = mean.length > 1 ? [0, mean.length - 1] : [0];
+    const style = { fill: theme.muted, size: 11 };
+    const room = (width - this.left) / ends.length - 8;
     for (const i of ends)
-      surface.text(i ? width - 2 : this.left, axis.bottom + 11, name[i], {
-        fill: theme.muted,
-        size: 11,
+      surface.text(i ? width - 2 : this.left, axis.bottom + 11, fitting(surface, name[i], room, style, OFTEN_ALIKE), {
+        ...style,
         anchor: i ? "end" : "start",
       });
   }
