@@ -17,7 +17,9 @@ import pytest
 
 from callgrove.binary.sqlite import schema, tables
 from callgrove.cli.main import main
-from tests.formats.gpu.gpu_databases import Run, write_rocpd
+from callgrove.formats.gpu.rocpd.events import EventChunk
+from callgrove.formats.timeline import writer
+from tests.formats.gpu.gpu_databases import Run, execute, suffix_of, write_rocpd
 
 FEW, MANY = 4, 40
 
@@ -123,3 +125,63 @@ def test_tables_of_a_merged_file_are_looked_at_as_those_of_one_process(
             assert main(["summary", str(merged)]) == 0
     assert asked[FEW]["asked"] == asked[MANY]["asked"]
     assert asked[MANY]["measured"] / MANY <= asked[FEW]["measured"] / FEW
+
+
+# -- timelines ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("target", ["perfetto", "chrome-json"])
+def test_timelines_make_the_events_of_small_databases_at_once(
+    target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many databases fit into a bundle, the columns of each kind of table are made once."""
+    made = {}
+    for n in (FEW, MANY):
+        source, calls = make_databases(tmp_path / f"{n}", n), Counter[str]()
+        columns = EventChunk.columns
+
+        def count_columns(chunk: EventChunk, names: Any, calls: Counter[str] = calls, columns: Any = columns) -> Any:
+            calls["made"] += 1
+            return columns(chunk, names)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(EventChunk, "columns", count_columns)
+            assert main(["convert", str(source), str(tmp_path / f"{n}.out"), "--to", target]) == 0
+        made[n] = calls["made"]
+    assert made[FEW] == made[MANY] > 0
+
+
+def make_different_databases(folder: Path) -> Path:
+    """Write databases of different runs: some with two processes, with ids that lead nowhere, with one correlation for
+    all, with call stacks, or with times that end before they start."""
+    folder.mkdir()
+    runs = [replace(Run.random(k), guid=f"018f0000-0000-7000-8000-{k:012x}").without("memset") for k in range(7)]
+    paths = [write_rocpd(folder / f"{k}.db", [run]) for k, run in enumerate(runs[:5])]
+    write_rocpd(folder / "5.db", runs[5:])
+    tails = [suffix_of(run) for run in runs]
+    execute(
+        paths[1],
+        f"UPDATE rocpd_kernel_dispatch{tails[1]} SET kernel_id = 99 WHERE id % 3 = 0",
+        f"UPDATE rocpd_region{tails[1]} SET event_id = 77777 WHERE id % 4 = 0",
+    )
+    execute(paths[2], f"UPDATE rocpd_event{tails[2]} SET stack_id = 3")
+    execute(paths[3], f"""UPDATE rocpd_event{tails[3]} SET call_stack = '["a"]' WHERE id % 2 = 0""")
+    execute(paths[4], f"UPDATE rocpd_region{tails[4]} SET end = start - 5 WHERE id % 5 = 0")
+    return folder
+
+
+@pytest.mark.parametrize("options", [[], ["--annotations", "all"], ["--kernel-rename", "--group-by-queue"]])
+@pytest.mark.parametrize("target", ["perfetto", "chrome-json"])
+def test_timelines_are_equal_however_databases_are_read(
+    target: str, options: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """At once, and each by itself: the same bytes, and the same messages."""
+    source, said, written = make_different_databases(tmp_path / "runs"), [], []
+    for n_bytes in (writer.BUNDLE_BYTES, 0):
+        monkeypatch.setattr(writer, "BUNDLE_BYTES", n_bytes)
+        assert main(["convert", str(source), str(tmp_path / "out"), "--force", "--to", target, *options]) == 0
+        said.append(capsys.readouterr().err)
+        written.append((tmp_path / "out").read_bytes())
+    assert written[0] == written[1]
+    assert said[0] == said[1]
+    assert "end before they start" in said[0]
