@@ -10,6 +10,7 @@
     cells.py         any type in any cell, as numbers, times, texts or JSON
     batch.py         many small files of one run at once
     connection.py    SQLite's own way, and private copies of databases whose writer did not finish
+    empty_tables.py  a new database of very many tables, which SQLite fills
 
 No SQL text of a file is ever run: only base tables are read, by quoted names that stand in its schema.
 """

@@ -268,11 +268,12 @@ def _declare(name: str, sql: str, connect: Connect, others: KnownSchemas) -> Dec
 
 def _without_guid(name: str, sql: str) -> str:
     """Return the text without the GUID that the table's name ends with: inside of names, where an underscore precedes
-    it, and in quotes."""
+    it, and in quotes: double ones where rocprofv3 has written it, single ones where we have."""
     guid = name[-GUID_LENGTH:]
     if not GUID.fullmatch(guid.encode("ascii", "replace")):
         return sql
-    return sql.replace(guid, "\0").replace(f'"{guid[1:].replace("_", "-")}"', "\1")
+    text, told = sql.replace(guid, "\0"), guid[1:].replace("_", "-")
+    return text.replace(f'"{told}"', "\1").replace(f"'{told}'", "\2")
 
 
 def _ask_sqlite(connection: sqlite3.Connection, table: str) -> Declared:

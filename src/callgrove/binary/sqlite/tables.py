@@ -183,11 +183,12 @@ class FoundTable:
 class FoundTables(dict[int, FoundTable]):
     """Where the rows of tables of one file stand, by the root page of the table."""
 
-    _n_housed = 0
+    n_bytes = _n_housed = 0
 
-    @property
-    def n_bytes(self) -> int:
-        return sum(table.n_bytes for table in self.values())
+    def add(self, root: int, table: FoundTable) -> None:
+        """Add a table that is not there yet. A file may have tens of thousands."""
+        self[root] = table
+        self.n_bytes += table.n_bytes
 
     def fit(self, place: Room) -> bool:
         """Take room for what was added since the last call, and return whether there was enough."""
@@ -367,7 +368,7 @@ class PageTables:
             parts = None if parts is None or located is None or left < 0 else [*parts, located]
             yield records
         if parts is not None:
-            self.found_tables[root] = FoundTable(tuple(parts))
+            self.found_tables.add(root, FoundTable(tuple(parts)))
         if n_batches == 1 and records is not None and len(leaves.page) * self.pages.size <= LATEST_BYTES:
             self._latest[root] = records
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import accumulate, pairwise
@@ -137,6 +137,27 @@ class JoinedSpans(DataSetSpans):
             out.append(spans)
         return [chunk for chunk in out if len(chunk["span"])]
 
+    def divide(self, columns: Sequence[str]) -> Sequence[DataSetSpans] | None:
+        """Read columns of all data sets at once, and return the spans of each with these at hand; None where each has
+        to be read by itself."""
+        chunks = self.read_at_once(columns, None, None)
+        if chunks is None:
+            return None
+        out: list[list[SpanChunk]] = [[] for _ in self._datasets]
+        for chunk in chunks:
+            bounds = np.searchsorted(chunk["span"], self.firsts).tolist()
+            for number, (begin, end) in enumerate(pairwise(bounds)):
+                if begin < end:
+                    out[number].append({name: column[begin:end] for name, column in chunk.items()})
+        return [self._keep(number, of_part) for number, of_part in enumerate(out)]
+
+    def _keep(self, number: int, chunks: Sequence[SpanChunk]) -> DataSetSpans:
+        """Return the spans of a data set by itself, with chunks of them, whose spans and profiles are numbered anew."""
+        first, lanes = self.firsts[number], int(self._profiles[number][0]) if len(self._profiles[number]) else 0
+        kept = [{**c, "span": c["span"] - first, "profile": c["profile"] - lanes} for c in chunks]
+        missing = () if self._events is None or self._events.has_stacks else (STACK,)
+        return SpansAtHand(self._datasets[number], len(self._profiles[number]), self._names, kept, missing)
+
     def release(self) -> None:
         super().release()
         if self._events is not None:
@@ -153,6 +174,29 @@ class JoinedSpans(DataSetSpans):
         """Return whether there may be quantities over time; these belong to samples."""
         joined = self.joined
         return joined is None or joined.has_samples
+
+
+class SpansAtHand(DataSetSpans):
+    """Spans of a data set of which some columns were read, `profile` among them; others are read when asked for.
+    `missing` are side tables that it is known not to have."""
+
+    def __init__(
+        self, dataset: DataSet, n_lanes: int, names: Names, chunks: Sequence[SpanChunk], missing: Collection[str]
+    ) -> None:
+        super().__init__([dataset], [np.arange(n_lanes, dtype=np.int32)], names)
+        self._chunks, self._missing = chunks, missing
+
+    def side_chunks(self, name: str, part: int) -> Iterator[SideTable]:
+        if name not in self._missing:
+            yield from super().side_chunks(name, part)
+
+    def chunks(self, columns: Sequence[str], window: Window | None, profiles: Ints | None) -> Iterator[SpanChunk]:
+        is_at_hand = all(name in chunk for chunk in self._chunks for name in columns)
+        if not is_at_hand or window is not None or profiles is not None:
+            yield from super().chunks(columns, window, profiles)
+            return
+        for chunk in self._chunks:
+            yield {name: chunk[name] for name in ("span", *columns)}
 
 
 class BundledSpans(DataSetSpans):

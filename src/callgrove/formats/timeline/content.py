@@ -240,6 +240,9 @@ class _Making:
         parts = tables.traces.parts() if agents is not AgentIndex.TYPE_RELATIVE else []
         self._part_of = {profile: number for number, part in enumerate(parts) for profile in part.tolist()}
         self._several_runs = len(np.unique(profiles.run)) > 1
+        kinds = np.asarray(profiles.kind)
+        self._is_on_device = np.isin(kinds, ON_DEVICE)
+        self._is_of_thread = ~self._is_on_device & (kinds != ProfileKind.OTHER)
         tids, known = profiles.identifiers.pick("THREAD", "physical")
         self._tids = _numbers([t if k else None for t, k in zip(tids.tolist(), known.tolist(), strict=True)])
 
@@ -299,10 +302,10 @@ class _Making:
         return Process(index, name, 0, rank, host, real, said.get("command", ""))
 
     def _on_device(self, profile: int) -> bool:
-        return self._tables.profiles.kind[profile] in ON_DEVICE
+        return bool(self._is_on_device[profile])
 
     def _is_thread(self, profile: int) -> bool:
-        return not self._on_device(profile) and self._tables.profiles.kind[profile] != ProfileKind.OTHER
+        return bool(self._is_of_thread[profile])
 
     def _is_profiler(self, profile: int) -> bool:
         return self._tables.system.is_part_of(int(self._tables.profiles.system[profile]), PROFILER)

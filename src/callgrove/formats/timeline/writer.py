@@ -45,7 +45,7 @@ from callgrove.formats.writing.writer import NOTHING_RENAMED, TargetWriter
 from callgrove.model.books import ALLOCATED, COPIED, COUNTED, MEASURED, Books, Ledger
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Metrics
-from callgrove.model.traces.events import PARENT, AgentIndex, SpanChunk, SpanKind, Traces
+from callgrove.model.traces.events import PARENT, AgentIndex, PartsOfTraces, SpanChunk, SpanKind, Traces
 from callgrove.model.values import DenseBlock, SparseBlock
 
 __all__ = ["Encoder", "PartEncoder", "TimelineWriter"]
@@ -54,6 +54,7 @@ __all__ = ["Encoder", "PartEncoder", "TimelineWriter"]
 # -- the writer --------------------------------------------------------------------------------------------------------
 
 
+BUNDLE_BYTES = 8 << 20  # of small parts that are read at once
 LAUNCHES_OF_PARTS = "arrows lead from calls to operations that were written between the same two flushes"
 
 
@@ -78,30 +79,31 @@ class Encoder(Protocol):
 
 @dataclass(frozen=True)
 class _Task:
-    """A part to encode: by itself, so that it can be sent to another process."""
+    """Parts to encode one after the other: by themselves, so that they can be sent to another process."""
 
     encoder: Encoder
-    traces: Traces
-    part: int
-    profiles: Ints | None
-    places: Places
+    parts: PartsOfTraces
+    places: Sequence[Places]
     options: SliceOptions
-    number: int = 0  # that of the part among all of the trace
+    columns: Sequence[str]
+    number: int = 0  # that of the first part among all of the trace
     target: Path | None = None
 
-    def maker(self, losses: Losses) -> SliceMaker:
-        return SliceMaker(self.traces, self.part, self.profiles, self.places, self.options, losses, self.number)
+    def makers(self, losses: Losses) -> Iterator[SliceMaker]:
+        """Yield what makes the slices of each part, before it has read them."""
+        for k, (traces, places) in enumerate(zip(self.parts.read(self.columns), self.places, strict=True)):
+            yield SliceMaker(traces, 0, None, places, self.options, losses, self.number + k)
 
 
-def _encode_part(task: _Task) -> tuple[Path, Losses]:
-    """Encode a part into a file beside the target."""
+def _encode_parts(task: _Task) -> tuple[Path, Losses]:
+    """Encode parts into a file beside the target."""
     losses = Losses()
     assert task.target is not None
-    maker = task.maker(losses)
-    maker.read()
     with task.target.open("wb") as file:
-        for data in _bytes_of(maker, task.encoder.part(), losses):
-            file.write(data)
+        for maker in task.makers(losses):
+            maker.read()
+            for data in _bytes_of(maker, task.encoder.part(), losses):
+                file.write(data)
     return task.target, losses
 
 
@@ -222,7 +224,7 @@ class TimelineWriter(TargetWriter[Output, Experiment]):
         part = int(self._part_of[chunk["profile"][0]])
         if self._pushed is None or self._pushed[0] != part:
             self._finish_pushed()
-            self._pushed = part, self._task_of_whole(part).maker(self._losses)
+            self._pushed = part, self._maker_of_whole(part)
         self._pushed[1].add(chunk)
 
     def _finish_pushed(self) -> None:
@@ -257,7 +259,7 @@ class TimelineWriter(TargetWriter[Output, Experiment]):
             n_parts, output = len(self._parts), self._pending
             can_send = n_parts > 1 and tables.traces.split is not None and self._options.workers.are_elsewhere
             if can_send and isinstance(output, FileOutput) and output.is_file:
-                self._write_parts_elsewhere(output, n_parts, progress)
+                self._write_parts_elsewhere(output, progress)
             else:
                 self._write_parts_here(n_parts, progress)
             done, total = 0, tables.traces.n_samples
@@ -276,33 +278,39 @@ class TimelineWriter(TargetWriter[Output, Experiment]):
             if total:
                 progress("reading spans", done, total)
 
-        for number in range(n_parts):
-            maker = self._task(number).maker(self._losses)  # by itself where it can be: others are not looked at
+        for number, maker in enumerate(self._makers(n_parts)):
             maker.read(count)
             self._put(_bytes_of(maker, self._encoder.part(), self._losses))
             progress("writing parts", number + 1, n_parts)
 
-    def _write_parts_elsewhere(self, output: FileOutput, n_parts: int, progress: Progress) -> None:
-        tasks = [replace(self._task(number), target=output.place_of_part(number)) for number in range(n_parts)]
-        written_parts = self._options.workers.map(_encode_part, tasks, label="writing parts", progress=progress)
+    def _makers(self, n_parts: int) -> Iterator[SliceMaker]:
+        """Yield what makes the slices of each part: by itself where it can be, as others are not looked at then."""
+        if self._require_open().traces.split is None:
+            yield from map(self._maker_of_whole, range(n_parts))
+            return
+        for task in self._tasks():
+            yield from task.makers(self._losses)
+
+    def _write_parts_elsewhere(self, output: FileOutput, progress: Progress) -> None:
+        tasks = [replace(task, target=output.place_of_part(task.number)) for task in self._tasks()]
+        written_parts = self._options.workers.map(_encode_parts, tasks, label="writing parts", progress=progress)
         for path, losses in written_parts:
             output.append(path)
             self._losses.merge(losses)
 
-    def _task(self, number: int) -> _Task:
-        """Return a part by itself, where it can be had."""
+    def _tasks(self) -> Iterator[_Task]:
+        """Yield parts by themselves, small ones put together."""
         traces = self._require_open().traces
-        if traces.split is None:
-            return self._task_of_whole(number)
-        places = self._places.take(self._parts[number])
-        return _Task(self._encoder, traces.split(number), 0, None, places, self._slice_options, number)
+        for first, end in traces.bundles(BUNDLE_BYTES):
+            parts, places = PartsOfTraces.of(traces, first, end), map(self._places.take, self._parts[first:end])
+            yield _Task(self._encoder, parts, list(places), self._slice_options, self.columns, first)
 
-    def _task_of_whole(self, number: int) -> _Task:
-        """Return a part of all traces, whose numbers of spans and profiles are kept."""
+    def _maker_of_whole(self, number: int) -> SliceMaker:
+        """Return what makes the slices of a part of all traces, whose numbers of spans and profiles are kept."""
         profiles, several = self._parts[number], len(self._parts) > 1
-        places = self._places.only(profiles)
-        chosen = profiles if several else None
-        return _Task(self._encoder, self._require_open().traces, number, chosen, places, self._slice_options, number)
+        places, chosen = self._places.only(profiles), profiles if several else None
+        traces = self._require_open().traces
+        return SliceMaker(traces, number, chosen, places, self._slice_options, self._losses, number)
 
     # -- the end -------------------------------------------------------------------------------------------------------
 

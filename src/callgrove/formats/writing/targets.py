@@ -21,13 +21,14 @@ import secrets
 import shutil
 import sqlite3
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 from typing import NoReturn
 
+from callgrove.binary.sqlite.empty_tables import write_empty_tables
 from callgrove.errors import CallgroveError, InputError, Parameter, UsageError
 
 __all__ = [
@@ -464,10 +465,27 @@ class SqliteTarget(Pending):
             raise UsageError(f"{path}: exists already; choose another name")
         self.pending = None if in_place else PendingFile(path, overwrite)
         with self.or_nothing():
-            self.database = sqlite3.connect(self.pending.place if self.pending else path, isolation_level=None)
-            # of a pending file there is nothing to go back to; in place, readers need the log
-            for pragma in (f"journal_mode={'WAL' if in_place else 'OFF'}", "synchronous=OFF", "foreign_keys=ON"):
-                self.database.execute(f"PRAGMA {pragma}")
+            self._connect()
+
+    def _connect(self) -> None:
+        self.database = sqlite3.connect(self.pending.place if self.pending else self.target, isolation_level=None)
+        # of a pending file there is nothing to go back to; in place, readers need the log
+        for pragma in (f"journal_mode={'OFF' if self.pending else 'WAL'}", "synchronous=OFF", "foreign_keys=ON"):
+            self.database.execute(f"PRAGMA {pragma}")
+
+    def create_tables(self, tables: Iterable[tuple[str, str]]) -> None:
+        """Create the first tables, which may be very many, by their names and statements; `database` is another one
+        then. In place, where others may have opened the file, SQLite creates them."""
+        if self.pending is None:
+            self.database.execute("BEGIN")
+            for _, statement in tables:
+                self.database.execute(statement)
+            self.database.execute("COMMIT")
+            return
+        self._disconnect()
+        with self.pending.place.open("wb") as file:
+            write_empty_tables(file, tables)
+        self._connect()
 
     @contextmanager
     def or_nothing(self, before: Callable[[], None] = lambda: None) -> Iterator[None]:

@@ -10,7 +10,7 @@ Times are nanoseconds, int64, since the epoch or since the clock of the file beg
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum, StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
@@ -44,6 +44,7 @@ __all__ = [
     "LineBatch",
     "ListsDevices",
     "MessageDirection",
+    "PartsOfTraces",
     "SampleBackend",
     "Samples",
     "Seen",
@@ -415,6 +416,15 @@ class FindsLater(Protocol):
     def warnings(self) -> Sequence[InputWarning]: ...
 
 
+@runtime_checkable
+class DividesSpans(Protocol):
+    """Spans of several parts that can be read at once."""
+
+    def divide(self, columns: Sequence[str]) -> Sequence[SpanBackend] | None:
+        """Read these columns of all parts, and return the spans of each part by itself, with these at hand; None where
+        every part has to be read by itself."""
+
+
 class Split(Protocol):
     """Parts of traces by themselves."""
 
@@ -535,6 +545,34 @@ class Traces:
         """Yield the chunks of spans with the columns asked for, in file order."""
         if self.spans_backend is not None:
             yield from self.spans_backend.chunks(columns, window, profiles)
+
+
+@dataclass(frozen=True)
+class PartsOfTraces:
+    """Some parts of traces, each by itself, of which `together` has the spans; it can be sent to another process."""
+
+    alone: Sequence[Traces]
+    together: Traces | None = None
+
+    @classmethod
+    def of(cls, traces: Traces, first: int, end: int) -> PartsOfTraces:
+        """Return the parts from the first to the one before the end, of traces that can be split."""
+        assert traces.split is not None
+        together = traces.split(first, end) if end - first > 1 else None
+        return cls([traces.split(number) for number in range(first, end)], together)
+
+    def read(self, columns: Sequence[str]) -> Iterator[Traces]:
+        """Yield part after part. Where they can be read at once, these columns of their spans were read before."""
+        backend: object = None if self.together is None else self.together.spans_backend
+        divided = backend.divide(columns) if isinstance(backend, DividesSpans) else None
+        if self.together is None or divided is None:
+            yield from self.alone
+            return
+        try:
+            for part, spans in zip(self.alone, divided, strict=True):
+                yield replace(part, spans_backend=spans)
+        finally:
+            self.together.release()
 
 
 def _gather_lines(samples: SampleBackend, lines: Ints) -> tuple[Ints, Samples]:

@@ -153,7 +153,10 @@ class RocpdSpansWriter(TargetWriter[SqliteTarget, Experiment]):
 
     def __init__(self, target: Path, options: WriteOptions) -> None:
         super().__init__(SqliteTarget(target, options.overwrite, in_place=options.in_place))
-        self._database: sqlite3.Connection = self._pending.database
+
+    @property
+    def _database(self) -> sqlite3.Connection:
+        return self._pending.database
 
     def _begin(self, tables: Experiment) -> None:
         refuse_input_as(self.target, tables)
@@ -168,7 +171,6 @@ class RocpdSpansWriter(TargetWriter[SqliteTarget, Experiment]):
         self._lost: Counter[str] = Counter()
         self._become: Counter[int] = Counter()
         self._sides = {side: SideRows(tables.traces, side, self._books.given.add_side) for side in KEPT_SIDES}
-        self._database.execute("BEGIN")
         self._place_profiles(tables)
         self._report_losses(tables)
 
@@ -202,41 +204,52 @@ class RocpdSpansWriter(TargetWriter[SqliteTarget, Experiment]):
         self._process_of = np.full(n, ABSENT, np.int64)
         self._processes: list[_Process] = []
         known: dict[tuple[int, int | None, int | None], int] = {}
+        firsts: list[int] = []  # the first profile of every process
+        guids: set[str] = set()
         for profile in profiles.measured.tolist():
             key = int(profiles.run[profile]), self._identity["node"][profile], self._identity["rank"][profile]
             if key not in known:
                 known[key] = len(self._processes)
-                self._processes.append(self._new_process(profile, known[key], tables))
+                firsts.append(profile)
+                self._processes.append(self._new_process(profile, known[key], tables.title, guids))
                 self._processes[-1].first_ns, self._processes[-1].last_ns = times[profile]
             self._process_of[profile] = known[key]
+        self._pending.create_tables(_declare_tables(self._processes))
+        self._database.execute("BEGIN")
+        for process, profile in zip(self._processes, firsts, strict=True):
+            self._describe_process(process, profile, tables.title)
         parts = tables.traces.parts()
         self._part_of = {int(profile): number for number, part in enumerate(parts) for profile in part.tolist()}
         self._agents = [self._list_devices(number, part) for number, part in enumerate(parts)]
         for profile in profiles.measured.tolist():
             self._place(profile, tables)
 
-    def _new_process(self, profile: int, number: int, tables: Experiment) -> _Process:
-        about, node = self._about(profile, "process"), self._identity["node"][profile]
-        rank = self._identity["rank"][profile]
-        host = about.get("hostname") or ("" if node is None else f"node{node}")
-        machine = self._about(profile, "node").get("machine_id") or host
-        derived = str(
-            uuid.uuid5(uuid.NAMESPACE_OID, f"callgrove {tables.title} {number}")
-        )  # the same in every conversion
-        taken = {process.guid for process in self._processes}
-        guid = told if (told := about.get("guid", "")) and told not in taken and _is_guid(told) else derived
-        pid = about.get("pid", "")
-        process = _Process(guid, zlib.crc32(machine.encode()), int(pid) if pid.isdecimal() else number + 1)
-        for base in COLUMNS:
-            self._database.execute(create_table(process.table(base), base, columns_of(base), guid))
-        tags = {"schema_version": VERSION, "uuid": process.suffix, "guid": guid}
+    def _new_process(self, profile: int, number: int, title: str, guids: set[str]) -> _Process:
+        """Return a process, whose GUID is one that none of `guids` is; it joins these."""
+        about = self._about(profile, "process")
+        derived = str(uuid.uuid5(uuid.NAMESPACE_OID, f"callgrove {title} {number}"))  # the same in every conversion
+        guid = told if (told := about.get("guid", "")) and told not in guids and _is_guid(told) else derived
+        guids.add(guid)
+        pid, (machine, _) = about.get("pid", ""), self._machine(profile)
+        return _Process(guid, zlib.crc32(machine.encode()), int(pid) if pid.isdecimal() else number + 1)
+
+    def _machine(self, profile: int) -> tuple[str, str]:
+        """Return the machine that a profile is of, and its host name."""
+        node = self._identity["node"][profile]
+        host = self._about(profile, "process").get("hostname") or ("" if node is None else f"node{node}")
+        return self._about(profile, "node").get("machine_id") or host, host
+
+    def _describe_process(self, process: _Process, profile: int, title: str) -> None:
+        """Write what the schema says of a process as a whole, to which a profile belongs."""
+        rank, (machine, host) = self._identity["rank"][profile], self._machine(profile)
+        tags = {"schema_version": VERSION, "uuid": process.suffix, "guid": process.guid}
         self._insert(process, "metadata", tag=list(tags), value=list(tags.values()))
         node_row = {"machine_id": machine, "hostname": host, "hash": process.nid, "domain_name": "(none)"}
         self._insert_row(process, "info_node", {"id": process.nid, "system_name": "Linux", **node_row})
         environment = json.dumps({} if rank is None else {"PMIX_RANK": str(rank)})
-        more = {"command": about.get("command") or tables.title, "environment": environment, "extdata": "{}"}
+        command = self._about(profile, "process").get("command") or title
+        more = {"command": command, "environment": environment, "extdata": "{}"}
         self._insert_row(process, "info_process", {"id": process.pid, "nid": process.nid, "pid": process.pid, **more})
-        return process
 
     def _about(self, profile: int, kind: str) -> Mapping[str, str]:
         """Return what the system tree says about the node, process or device of a profile."""
@@ -587,6 +600,14 @@ class RocpdAnyWriter:
     def abort(self) -> None:
         if self._chosen is not None:
             self._chosen.abort()
+
+
+def _declare_tables(processes: Sequence[_Process]) -> Iterator[tuple[str, str]]:
+    """Yield name and statement of all tables, process by process."""
+    for process in processes:
+        for base in COLUMNS:
+            table = process.table(base)
+            yield table, create_table(table, base, columns_of(base), process.guid)
 
 
 def _is_guid(text: str) -> bool:

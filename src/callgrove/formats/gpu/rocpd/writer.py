@@ -16,12 +16,14 @@ from __future__ import annotations
 
 import hashlib
 import re
+import sqlite3
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import groupby
 from pathlib import Path
 
-from callgrove.binary.sqlite.database import totals_of
+from callgrove.binary.sqlite.database import SqliteFile, totals_of
 from callgrove.errors import Parameter, UsageError, compose_text
 from callgrove.formats.events.spans import DataSetSpans, refuse_input_as
 from callgrove.formats.gpu.rocpd.reader import RocpdData
@@ -367,67 +369,75 @@ class RocpdWriter(TargetWriter[SqliteTarget, Experiment]):
 
     def __init__(self, target: Path, options: WriteOptions) -> None:
         super().__init__(SqliteTarget(target, options.overwrite))
-        self._database, self._progress = self._pending.database, options.progress
+        self._progress = options.progress
+
+    @property
+    def _database(self) -> sqlite3.Connection:
+        return self._pending.database
 
     def _begin(self, tables: Experiment) -> None:
         """Copy everything: the tables are in the files that the experiment was opened from."""
         refuse_input_as(self.target, tables)
         self._open = tables
-        datasets = self._choose_data_sets(tables)
-        if any(dataset.kernel_names for dataset in datasets.values()):
+        origins = self._choose_data_sets(tables)
+        if any(origin.data.kernel_names for origin in origins.values()):
             self._report.hint(NAMES_AS_STORED)
-        self._columns = columns = _columns_of_all(datasets, self._report)
+        self._columns = columns = _columns_of_all(origins.values(), self._report)
         self._ledgers = Books(Metrics(), Ledger(), Ledger())
+        self._suffixes = list(origins)
+        self._pending.create_tables(_declare_tables(origins, columns))
         self._database.execute("BEGIN")
-        self._made: dict[str, list[str]] = {base: [] for base in columns}
-        for done, (suffix, dataset) in enumerate(datasets.items()):
-            self._progress("merging databases", done, len(datasets))
-            with dataset.file.reading():
-                self._copy_all(dataset, suffix)
-        for base, united in self._made.items():
-            self._database.execute(create_view(base, united))
-        self._write_data_views(datasets.values(), columns)
+        done = 0
+        for file, of_file in groupby(origins.items(), lambda item: item[1].file):
+            with file.reading():  # SQLite reads the schema each time it opens a file: once for all of its data sets
+                for suffix, origin in of_file:
+                    self._progress("merging databases", done, len(origins))
+                    self._copy_all(origin, suffix)
+                    done += 1
+        for base in columns:
+            self._database.execute(create_view(base, [f"rocpd_{base}{suffix}" for suffix in origins]))
+        self._write_data_views({id(origin.file): origin.file for origin in origins.values()}.values(), columns)
         self._database.execute("COMMIT")
 
-    def _write_data_views(self, datasets: Iterable[RocpdData], columns: Mapping[str, Collection[str]]) -> None:
+    def _write_data_views(self, files: Iterable[SqliteFile], columns: Mapping[str, Collection[str]]) -> None:
         """Write rocprofv3's own views, which its users query, and report other views of the inputs."""
         written = {f"rocpd_{base}" for base in columns}
         for name, statement in create_data_views(columns):
             self._database.execute(statement)
             written.add(name)
-        theirs = set().union(*(dataset.file.schema.views for dataset in datasets))
+        theirs = set().union(*(file.schema.views for file in files))
         for name in sorted(theirs - written - {f"rocpd_{CATEGORIES}"}):
             self._report.add(f"view {name}: no view of rocprofv3 that is known here; its tables are written")
 
-    def _choose_data_sets(self, tables: Experiment) -> dict[str, RocpdData]:
+    def _choose_data_sets(self, tables: Experiment) -> dict[str, _Origin]:
         """Return data sets by the suffix that their tables get; equal ones are taken once."""
         backend = tables.traces.spans_backend
         datasets = backend.datasets if isinstance(backend, DataSetSpans) else []
-        out: dict[str, RocpdData] = {}
-        for dataset in (dataset for dataset in datasets if isinstance(dataset, RocpdData)):
+        out: dict[str, _Origin] = {}
+        for origin in _find_origins([dataset for dataset in datasets if isinstance(dataset, RocpdData)]):
+            dataset = origin.data
             suffix = dataset.suffix or "_" + re.sub(r"\W", "_", dataset.processes[0].uid or "0")
             if suffix not in out:
-                out[suffix] = dataset
+                out[suffix] = origin
                 continue
-            if _fingerprint(out[suffix]) != _fingerprint(dataset):
+            same = out[suffix].data.path
+            if _fingerprint(out[suffix]) != _fingerprint(origin):
                 raise UsageError(
-                    f"{dataset.path}: its tables have the same suffix {suffix} as those of {out[suffix].path}, "
+                    f"{dataset.path}: its tables have the same suffix {suffix} as those of {same}, "
                     "but other rows; leave one out"
                 )
-            self._report.add(f"{dataset.path}: has the same rows as {out[suffix].path}, which are written once")
+            self._report.add(f"{dataset.path}: has the same rows as {same}, which are written once")
         return out
 
-    def _copy_all(self, dataset: RocpdData, suffix: str) -> None:
+    def _copy_all(self, origin: _Origin, suffix: str) -> None:
         """Copy the tables of a data set, which get this suffix."""
-        tables = _tables(dataset)
+        dataset, tables = origin.data, origin.tables
         for base, names in self._columns.items():
-            table = f"rocpd_{base}{suffix}"
-            self._database.execute(create_table(table, base, names, dataset.processes[0].uid))
-            self._made[base].append(table)
             if base in tables:
-                self._copy(dataset, tables[base], table, names)
-                known = dataset.file.tables[tables[base]]
-                add_up(partial(dataset.file.totals, tables[base]), base, known, self._ledgers.given)
+                stored = dataset.file.tables[tables[base]]
+                copied = [name for name in names if name in stored]
+                self._copy(dataset, tables[base], f"rocpd_{base}{suffix}", copied)
+                add_up(partial(dataset.file.totals, tables[base]), base, stored, self._ledgers.given)
         on_tracks = [base for base in TABLES if base in tables and dataset.file.has(tables[base], TRACK)]
         for base in on_tracks:
             self._copy_from_tracks(dataset, tables[base], base, suffix)
@@ -470,11 +480,10 @@ class RocpdWriter(TargetWriter[SqliteTarget, Experiment]):
         self._database.execute(f"UPDATE {events} SET category_id = (SELECT new FROM renamed WHERE old = category_id)")
         self._database.execute("DROP TABLE temp.renamed")
 
-    def _copy(self, dataset: RocpdData, origin: str, table: str, columns: list[str]) -> None:
-        have = [name for name in columns if dataset.file.has(origin, name)]
-        named = ", ".join(map(quote_with, have))
-        statement = f"INSERT INTO {quote_with(table)} ({named}) VALUES ({', '.join('?' * len(have))})"
-        for rows in dataset.file.rows(origin, have):
+    def _copy(self, dataset: RocpdData, origin: str, table: str, columns: Sequence[str]) -> None:
+        named = ", ".join(map(quote_with, columns))
+        statement = f"INSERT INTO {quote_with(table)} ({named}) VALUES ({', '.join('?' * len(columns))})"
+        for rows in dataset.file.rows(origin, columns):
             self._database.executemany(statement, rows)
 
     def _take(self, tables: Experiment, chunk: Chunk) -> None:
@@ -483,8 +492,8 @@ class RocpdWriter(TargetWriter[SqliteTarget, Experiment]):
     def _finish(self, tables: Experiment) -> None:
         """Add up all rows, and compare the sums with those of the inputs."""
         for base, names in self._columns.items():
-            for table in self._made[base]:
-                add_up(partial(self._totals, table), base, names, self._ledgers.passed)
+            for suffix in self._suffixes:
+                add_up(partial(self._totals, f"rocpd_{base}{suffix}"), base, names, self._ledgers.passed)
         self._report.unexplained.extend(self._ledgers.differences())
 
     def _totals(self, table: str, expressions: Sequence[str]) -> Sequence[float]:
@@ -495,12 +504,49 @@ class RocpdWriter(TargetWriter[SqliteTarget, Experiment]):
         """Do nothing: the target closes its own connection."""
 
 
-def _tables(dataset: RocpdData) -> dict[str, str]:
-    """Return the tables of a data set by base name."""
-    if not dataset.suffix:
-        return {base: f"rocpd_{base}" for base in (*COLUMNS, *NEWER) if f"rocpd_{base}" in dataset.file.tables}
-    names = [t for t in dataset.file.tables if t.startswith("rocpd_") and t.endswith(dataset.suffix)]
-    return {base: table for table in names if NAME.fullmatch(base := table[len("rocpd_") : -len(dataset.suffix)])}
+def _declare_tables(
+    origins: Mapping[str, _Origin], columns: Mapping[str, Collection[str]]
+) -> Iterator[tuple[str, str]]:
+    """Yield name and statement of all tables, data set by data set."""
+    for suffix, origin in origins.items():
+        for base, names in columns.items():
+            table = f"rocpd_{base}{suffix}"
+            yield table, create_table(table, base, names, origin.data.processes[0].uid)
+
+
+@dataclass(frozen=True)
+class _Origin:
+    """A data set that is copied, and its tables by base name."""
+
+    data: RocpdData
+    tables: Mapping[str, str]
+
+    @property
+    def file(self) -> SqliteFile:
+        return self.data.file
+
+
+def _find_origins(datasets: Sequence[RocpdData]) -> Iterator[_Origin]:
+    """Yield data sets with their tables. Those of a file, which may be very many, are gone through once."""
+    for file, of_file in groupby(datasets, lambda dataset: dataset.file):
+        members = list(of_file)
+        tables = _tables_by_suffix(file, {member.suffix for member in members})
+        yield from (_Origin(member, tables[member.suffix]) for member in members)
+
+
+def _tables_by_suffix(file: SqliteFile, suffixes: Collection[str]) -> dict[str, dict[str, str]]:
+    """Return the tables of a file by suffix and base name; of two suffixes that fit, the longer one counts."""
+    out: dict[str, dict[str, str]] = {suffix: {} for suffix in suffixes}
+    if "" in out:
+        out[""] = {base: f"rocpd_{base}" for base in (*COLUMNS, *NEWER) if f"rocpd_{base}" in file.tables}
+    lengths = sorted({len(suffix) for suffix in suffixes if suffix}, reverse=True)
+    for table in (name for name in file.tables if name.startswith("rocpd_")):
+        for n in lengths:
+            base, suffix = table[len("rocpd_") : -n], table[-n:]
+            if suffix in out and NAME.fullmatch(base):
+                out[suffix][base] = table
+                break
+    return out
 
 
 def add_up(totals: Totals, base: str, columns: Collection[str], ledger: Ledger) -> None:
@@ -520,29 +566,29 @@ def add_up(totals: Totals, base: str, columns: Collection[str], ledger: Ledger) 
             ledger.amount(quantity).enter(int(n), total, abs(total))
 
 
-def _columns_of_all(datasets: dict[str, RocpdData], report: LossReport) -> dict[str, list[str]]:
+def _columns_of_all(origins: Iterable[_Origin], report: LossReport) -> dict[str, list[str]]:
     """Return for every table the columns that any process needs, those of the schema first."""
     out: dict[str, list[str]] = {base: list(columns_of(base)) for base in COLUMNS}
-    for dataset in datasets.values():
-        for base, table in _tables(dataset).items():
+    for origin in origins:
+        for base, table in origin.tables.items():
             if base == CATEGORIES:  # they become strings
                 continue
-            known = out.setdefault(base, [])
-            later = [name for name in LATER.get(base, ()) if dataset.file.has(table, name)]
-            for name in (*later, *dataset.file.tables[table]):
+            known, stored = out.setdefault(base, []), origin.file.tables[table]
+            later = [name for name in LATER.get(base, ()) if name in stored]
+            for name in (*later, *stored):
                 if not NAME.fullmatch(name):
-                    report.add(f"column {name!r} of {table} in {dataset.path}: no name that is written")
+                    report.add(f"column {name!r} of {table} in {origin.data.path}: no name that is written")
                 elif name not in known:
                     known.append(name)
     return {base: names for base, names in out.items() if names}
 
 
-def _fingerprint(dataset: RocpdData) -> str:
+def _fingerprint(origin: _Origin) -> str:
     """Return a digest of all rows of a data set."""
     digest = hashlib.sha256()
-    for base, table in sorted(_tables(dataset).items()):
-        columns = sorted(dataset.file.tables[table])
+    for base, table in sorted(origin.tables.items()):
+        columns = sorted(origin.file.tables[table])
         digest.update(repr((base, columns)).encode())
-        for rows in dataset.file.rows(table, columns):
+        for rows in origin.file.rows(table, columns):
             digest.update(repr(rows).encode())
     return digest.hexdigest()
