@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -28,7 +29,7 @@ from tests.formats.gpu.gpu_truth import opened
 from tests.formats.samples import CORPUS
 from tests.requirements import need, need_module
 
-otf2 = need_module("otf2")
+otf2, _otf2 = need_module("otf2"), need_module("_otf2")
 N_POINTS = 2  # of the memory in use, in each process
 
 
@@ -177,6 +178,17 @@ def test_bytes_are_the_same_every_time(tmp_path: Path) -> None:
     files = sorted(path.relative_to(tmp_path / "a") for path in (tmp_path / "a").rglob("*") if path.is_file())
     assert len(files) > 3
     assert [f for f in files if (tmp_path / "a" / f).read_bytes() != (tmp_path / "b" / f).read_bytes()] == []
+
+
+def test_chunks_are_small_and_the_longest_names_fit(tmp_path: Path) -> None:
+    """The library keeps a chunk of events and one of definitions of each location: of 4 MB, if it is not asked."""
+    source, name = tmp_path / "trace.json", "n" * (1 << 17)
+    event = {"ph": "X", "pid": 1, "tid": 1, "ts": 1, "dur": 2, "name": name, "cat": "user_annotation"}
+    source.write_text(json.dumps({"traceEvents": [event], "schemaVersion": 1}))
+    assert "1 names longer than 64 KiB" in " ".join(written(source, tmp_path / "o.otf2"))
+    with otf2.reader.open(str(tmp_path / "o.otf2" / "traces.otf2")) as trace:
+        assert _otf2.Reader_GetChunkSize(trace.handle) == (1 << 18, 1 << 18)
+        assert [len(region.name.encode()) for region in trace.definitions.regions] == [1 << 16]
 
 
 # -- targets ---------------------------------------------------------------------------------------------------------

@@ -288,7 +288,7 @@ class OpenSlices:
 ARCHIVE = "traces"
 NS = 1_000_000_000
 MANY = 20_000_000  # events
-CHUNK_BYTES = 1 << 18  # of events: what the library keeps of each location
+CHUNK_BYTES = 1 << 18  # of events, and of definitions: what the library keeps of each location, and asks for at least
 CHUNK_NUMBERS = 2  # where a chunk says which events it has
 END = b"\x02\x01"  # of files
 ATTRIBUTES = ("corr", "bytes")
@@ -324,7 +324,8 @@ class Archive(Output):
                 raise CallgroveError(f"{self.target}: cannot be written: {error}; nothing was changed") from error
 
     def open(self) -> None:
-        options = {"timer_resolution": NS, "chunk_size_events": CHUNK_BYTES}
+        chunks = {"chunk_size_events": CHUNK_BYTES, "chunk_size_definitions": CHUNK_BYTES}
+        options = {"timer_resolution": NS, **chunks}
         self.trace = _quiet_writer(self.library, self._errors)(str(self._folder.place), ARCHIVE, **options)
         self._calls.Archive_SetProperty(self.trace._handle, ABSOLUTE_TIMES, "true", True)
 
