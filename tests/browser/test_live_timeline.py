@@ -135,7 +135,8 @@ def test_links_lead_back(open_view: OpenView) -> None:
     page.get_by_role("button", name="Command").click()
     origin = 10_000
     expected = f"--exclusive --by name --by kind --window @{origin + window[0]}:@{origin + window[1]}"
-    expect(page.locator(".lookbar code")).to_have_text(f"callgrove timeline 'my runs/train.db' {expected}")
+    remark = "# the page counts operations that overlap on a stream in full"
+    expect(page.locator(".lookbar code")).to_have_text(f"callgrove timeline 'my runs/train.db' {expected} {remark}")
 
 
 def test_the_command_prints_what_is_seen(

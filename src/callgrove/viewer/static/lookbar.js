@@ -173,6 +173,7 @@ class LookBar {
       this.said.textContent = "";
       const how = element("span", { class: "match", text: copied ? "copied" : "select it to copy it" });
       this.typed.replaceChildren(element("code", { text: command, attributes: { role: "status" } }), how);
+      if (!this.typed.isConnected) this.said.before(this.typed);
       setTimeout(() => this.list(), COMMAND_MS);
     } catch (error) {
       this.said.textContent = messageOf(error);
