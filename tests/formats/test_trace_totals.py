@@ -297,8 +297,8 @@ def test_facts_about_devices_are_named_as_lost(name: str, tmp_path: Path) -> Non
     report = write_experiment(
         made(tmp_path, "copy", {"bytes": 5}), writer_of(name), tmp_path / WRITERS[name][0], WriteOptions()
     )
-    (told,) = (text for text in report.losses if "names and numbers alone" in text)
-    assert told.startswith("1 devices")
+    (told,) = (text for text in report.losses if "alone, without what else" in text)
+    assert told.startswith("1 device is")
 
 
 def test_annotations_say_all_of_copies_and_allocations(tmp_path: Path) -> None:
@@ -317,6 +317,6 @@ def test_annotations_say_all_of_copies_and_allocations(tmp_path: Path) -> None:
         report = write_experiment(
             made(tmp_path, side, told), writer_of("chrome-json"), target, WriteOptions(annotations="all")
         )
-        assert all("names and numbers alone" in text for text in report.losses)
+        assert all("alone, without what else" in text for text in report.losses)
         (one,) = (e for e in json.loads(target.read_text())["traceEvents"] if e["ph"] == "X")
         assert {key: one["args"].get(key) for key in want[side]} == want[side]

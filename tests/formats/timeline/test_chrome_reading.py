@@ -138,8 +138,8 @@ def test_begins_and_ends_are_a_stack_by_time(tmp_path: Path) -> None:
         ("outer", 10_000, 30_000),
     ]
     texts = " ".join(warning.text for warning in experiment.warnings)
-    assert "1 spans have no end" in texts
-    assert "1 ends have no begin" in texts
+    assert "1 span has no end" in texts
+    assert "1 end has no begin" in texts
     assert not [problem for problem in check_path(tmp_path / "p.json")[1] if problem.severity is Severity.DAMAGE]
 
 
@@ -359,7 +359,7 @@ def test_what_is_no_json_costs_its_event_only(tmp_path: Path) -> None:
     texts[7] = texts[7].replace(":", ";", 1)
     experiment = read(written(tmp_path / "bad.json", "[" + ", ".join(texts) + "]"))
     assert [name for name, _, _ in times(experiment)] == [f"span {k}" for k in range(30) if k != 7]
-    assert any("1 pieces of text are not JSON" in warning.text for warning in experiment.warnings)
+    assert any("1 piece of text is not JSON" in warning.text for warning in experiment.warnings)
 
 
 def test_wrong_types_cost_their_event_only(tmp_path: Path) -> None:

@@ -185,7 +185,7 @@ def test_chunks_are_small_and_the_longest_names_fit(tmp_path: Path) -> None:
     source, name = tmp_path / "trace.json", "n" * (1 << 17)
     event = {"ph": "X", "pid": 1, "tid": 1, "ts": 1, "dur": 2, "name": name, "cat": "user_annotation"}
     source.write_text(json.dumps({"traceEvents": [event], "schemaVersion": 1}))
-    assert "1 names longer than 64 KiB" in " ".join(written(source, tmp_path / "o.otf2"))
+    assert "1 name longer than 64 KiB" in " ".join(written(source, tmp_path / "o.otf2"))
     with otf2.reader.open(str(tmp_path / "o.otf2" / "traces.otf2")) as trace:
         assert _otf2.Reader_GetChunkSize(trace.handle) == (1 << 18, 1 << 18)
         assert [len(region.name.encode()) for region in trace.definitions.regions] == [1 << 16]

@@ -358,10 +358,10 @@ def test_impossible_spans_are_counted_and_strange_names_written(tmp_path: Path) 
     assert wide.name.endswith("日…")
     assert unnamed.name == "<unnamed>"
     assert (latest.start, latest.end) == (2**63 - 3, 2**63 - 2)
-    assert any(text.startswith("1 spans that end before") for text in report.losses)
+    assert any(text.startswith("1 span that ends before") for text in report.losses)
     assert any(text.startswith("2 spans with times") for text in report.losses)
     assert any(text.startswith("2 names longer") for text in report.losses)
-    assert any(text.startswith("1 names with NUL") for text in report.losses)
+    assert any(text.startswith("1 name with NUL") for text in report.losses)
 
 
 def test_more_names_than_a_table_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,7 @@ from itertools import count
 import numpy as np
 
 from callgrove.arrays import ABSENT, Array, Bools, Ids, Ints
+from callgrove.errors import count_of
 from callgrove.formats.interface import LossReport
 from callgrove.formats.timeline.flows import FlowEnds
 from callgrove.model.books import Ledger
@@ -426,6 +427,22 @@ OF_LOST = "counters of spans that are left out"
 FLOWS_OF_LOST = "ends of flows on spans that are left out"
 OF_OTHERS = "counters of spans that are not kernels: only those of kernels are written"
 INSTANCES = "values of counters beside others of the same kernel, one for each instance of the hardware: they are added"
+OF_ONE = {  # what is said of a single one
+    RENAMED: "kernel under the name of a range",
+    DEVICE_FACTS: "device is shown by its name and number alone, without what else is known of it",
+    BACKWARDS: "span that ends before it starts",
+    NO_TIMES: "span with a time that no clock shows: negative, or beyond 63 bits",
+    CUT_NAMES: "name longer than 64 KiB: its first 64 KiB are written",
+    NUL_NAMES: "name with NUL characters: these are written as U+2400",
+    NO_SAMPLE_TIMES: "sample with a time that no clock shows: negative, or beyond 63 bits",
+    POINTS: "value of a counter at a time that no clock shows: negative, or beyond 63 bits",
+    NOWHERE: "value of a counter of a profile that belongs to no process",
+    OF_LOST: "counter of a span that is left out",
+    FLOWS_OF_LOST: "end of a flow on a span that is left out",
+    OF_OTHERS: "counter of a span that is not a kernel: only those of kernels are written",
+    INSTANCES: "value of a counter beside another of the same kernel, one for each instance of the hardware: "
+    "they are added",
+}
 
 
 class Losses:
@@ -448,7 +465,7 @@ class Losses:
 
     def report(self, report: LossReport) -> None:
         for what, n in sorted(self.counts.items()):
-            report.add(f"{n:,} {what}")
+            report.add(count_of(n, OF_ONE.get(what, what), what))
 
 
 def clean(text: str, losses: Losses, empty: str = UNNAMED) -> str:

@@ -18,7 +18,7 @@ import numpy as np
 from callgrove.arrays import ABSENT, Array, Ints
 from callgrove.binary.compressed import compression_of, inflate_head
 from callgrove.binary.files import HEAD_BUDGET, LEAST_HEAD, Source
-from callgrove.errors import CorruptFile, InputError, NotRecognised
+from callgrove.errors import CorruptFile, InputError, NotRecognised, count_of
 from callgrove.formats.events.columns import ColumnData, ColumnStore, RegionFacts
 from callgrove.formats.events.experiment import experiment_of
 from callgrove.formats.interface import Field, Grade, Match, ReadOptions
@@ -225,24 +225,39 @@ def _warn(decoder: Decoder, marks: PairedMarks) -> None:
     data, stream = decoder.data, decoder.stream
     if stream.cut:
         data.warn(Severity.DAMAGE, f"{stream.cut}; the events before are read")
-    for n, text in (
-        (stream.n_broken, "pieces of text are not JSON; they are left out"),
-        (stream.n_deep, "events are nested too deeply; they are left out"),
-    ):
-        if n:
-            data.warn(Severity.DAMAGE, f"{n} {text}")
-    strange = sorted(phase for phase in decoder.phases if phase not in KNOWN)
-    notes = [
-        (stream.n_others, "values among the events are not objects; they are left out"),
-        (_count_samples(decoder.header), "samples of call stacks stand beside the events; they are not read"),
-        (marks.n_open, "spans have no end; they end with the last event of their thread"),
-        (marks.n_alone, "ends have no begin; they are left out"),
-        *((n, text) for text, n in decoder.dropped.items()),
-        *((decoder.phases[phase], f"events of phase {phase!r} are kept in no table") for phase in strange),
+    damages = [
+        (stream.n_broken, "piece of text is not JSON; it is", "pieces of text are not JSON; they are"),
+        (stream.n_deep, "event is nested too deeply; it is", "events are nested too deeply; they are"),
     ]
-    for n, text in notes:
+    for n, one, many in damages:
         if n:
-            data.warn(Severity.NOTE, f"{n} {text}")
+            data.warn(Severity.DAMAGE, f"{count_of(n, one, many)} left out")
+    notes = [
+        (
+            stream.n_others,
+            "value among the events is not an object; it is left out",
+            "values among the events are not objects; they are left out",
+        ),
+        (
+            _count_samples(decoder.header),
+            "sample of call stacks stands beside the events; it is not read",
+            "samples of call stacks stand beside the events; they are not read",
+        ),
+        (
+            marks.n_open,
+            "span has no end; it ends with the last event of its thread",
+            "spans have no end; they end with the last event of their thread",
+        ),
+        (marks.n_alone, "end has no begin; it is left out", "ends have no begin; they are left out"),
+        *((n, text, text) for text, n in decoder.dropped.items()),
+    ]
+    for phase in sorted(phase for phase in decoder.phases if phase not in KNOWN):
+        of_phase = f"of phase {phase!r}"
+        one, many = f"event {of_phase} is kept in no table", f"events {of_phase} are kept in no table"
+        notes.append((decoder.phases[phase], one, many))
+    for n, one, many in notes:
+        if n:
+            data.warn(Severity.NOTE, count_of(n, one, many))
     if stream.is_open:
         data.warn(Severity.NOTE, "the array of events has no end; what is there is read")
     about = decoder.header.get("viztracer_metadata")
