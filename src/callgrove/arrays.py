@@ -29,6 +29,7 @@ __all__ = [
     "Translation",
     "absent_stays",
     "bundles",
+    "choose_rows",
     "combine_upwards",
     "cycles",
     "depths",
@@ -46,7 +47,6 @@ __all__ = [
     "new_numbers",
     "pack_columns",
     "preorder",
-    "rows_where",
     "sort_stably",
     "subtract_children",
     "subtree_ends",
@@ -227,7 +227,7 @@ def _rows_by_key(keys: Ints) -> Ints | None:
     return rows if len(rows) == len(keys) else None
 
 
-def rows_where(mask: Bools) -> Ints | slice:
+def choose_rows(mask: Bools) -> Ints | slice:
     """Return the rows that a mask chooses: as a slice, which copies nothing, where they follow each other, as those of
     one table do."""
     n = int(np.count_nonzero(mask))

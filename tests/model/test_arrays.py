@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callgrove.arrays import distinct, fill_runs, rows_where
+from callgrove.arrays import choose_rows, distinct, fill_runs
 
 NUMBERS = st.lists(st.integers(-3, 10))
 
@@ -40,6 +40,6 @@ def test_runs_are_filled_like_repeated_numbers(runs: list[tuple[int, int]], long
 def test_rows_of_a_mask(mask: list[bool]) -> None:
     """Rows that follow each other are a slice."""
     rows = [row for row, is_chosen in enumerate(mask) if is_chosen]
-    found = rows_where(np.array(mask, np.bool_))
+    found = choose_rows(np.array(mask, np.bool_))
     assert np.arange(len(mask))[found].tolist() == rows
     assert isinstance(found, slice) == (not rows or rows[-1] - rows[0] < len(rows))

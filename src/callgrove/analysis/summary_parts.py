@@ -24,7 +24,7 @@ from callgrove.analysis.summary_sections import (
     Summary,
     WindowMode,
 )
-from callgrove.arrays import ABSENT, Array, Bools, Ids, Ints, distinct_rows, rows_where
+from callgrove.arrays import ABSENT, Array, Bools, Ids, Ints, choose_rows, distinct_rows
 from callgrove.model.activities import is_collective
 from callgrove.model.experiment import Severity
 from callgrove.model.traces.events import (
@@ -38,7 +38,7 @@ from callgrove.model.traces.events import (
     touch_window,
 )
 from callgrove.model.traces.intervals import enclosing, usable
-from callgrove.model.traces.pairing import calls_of_operations
+from callgrove.model.traces.pairing import find_launching_calls
 
 __all__ = ["Task", "of_part"]
 
@@ -127,8 +127,8 @@ def _read(task: Task, summary: Summary) -> tuple[_Spans, Array] | None:
     valid = usable(start, end)
     summary.n_read, summary.n_flagged = len(start), int((~valid).sum())
     on_device = _among(columns["kind"], ON_DEVICE)
-    host = rows_where(_among(columns["kind"], LAUNCHING) & valid)
-    calls = calls_of_operations(columns, task.places.process, rows_where(on_device), host)
+    host = choose_rows(_among(columns["kind"], LAUNCHING) & valid)
+    calls = find_launching_calls(columns, task.places.process, choose_rows(on_device), host)
     nothing: Array = np.broadcast_to(np.int32(ABSENT), len(start))
     spans = _Spans(
         columns["profile"],
@@ -276,7 +276,7 @@ def _add_sizes(summary: Summary, table: SideTable | None, spans: _Spans, keys_of
 
 def _add_devices(summary: Summary, task: Task, spans: _Spans, strings: Sequence[str], every: _Spans) -> None:
     """Add the use of devices; `every` are the spans among which calls are looked for."""
-    operations = spans.take(rows_where(spans.on_device))
+    operations = spans.take(choose_rows(spans.on_device))
     if not len(operations):
         return
     places = task.places

@@ -9,14 +9,14 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callgrove.arrays import ABSENT, Array, Ints, rows_where
+from callgrove.arrays import ABSENT, Array, Ints, choose_rows
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Scope
 from callgrove.model.profiles import ProfileKind
 from callgrove.model.traces.events import ArraySpans, SideRows, SideTable, SpanBackend, SpanKind, Traces, find_rows
 from callgrove.model.traces.intervals import usable
-from callgrove.model.traces.pairing import calls_of_operations, launch_calls
+from callgrove.model.traces.pairing import find_launching_calls, launch_calls
 from callgrove.model.traces.profile_from_spans import Folding, Part, fold
 
 NAMES = ("a", "b", "c", "k1", "k2")
@@ -196,7 +196,7 @@ LINKED = st.lists(st.tuples(st.booleans(), st.integers(-1, 4), st.integers(0, 2)
 
 
 @given(LINKED, st.sampled_from([(0, 0, 0), (7, 7, 9)]))
-def test_calls_of_operations_by_row(spans: list[tuple[bool, int, int]], process: tuple[int, ...]) -> None:
+def test_calls_of_operations(spans: list[tuple[bool, int, int]], process: tuple[int, ...]) -> None:
     """Masks and slices choose rows alike; an operation finds the last call of its process with its correlation."""
     is_operation = np.array([span[0] for span in spans], np.bool_)
     columns: dict[str, Array] = {
@@ -214,9 +214,9 @@ def test_calls_of_operations_by_row(spans: list[tuple[bool, int, int]], process:
         before = [row for row in fitting if row < number]
         expected.append((max(before) if before else min(fitting)) if launched and fitting else -1)
     operations, calls = np.flatnonzero(is_operation), np.flatnonzero(~is_operation)
-    found = calls_of_operations(columns, np.array(process), operations, calls)
+    found = find_launching_calls(columns, np.array(process), operations, calls)
     assert found.tolist() == expected
-    found = calls_of_operations(columns, np.array(process), rows_where(is_operation), rows_where(~is_operation))
+    found = find_launching_calls(columns, np.array(process), choose_rows(is_operation), choose_rows(~is_operation))
     assert found.tolist() == expected
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from callgrove.arrays import ABSENT, Array, Directory, Ids, Ints, Names, Translation, distinct_rows, pack_columns
 from callgrove.model.traces.events import LABEL, SpanChunk, SpanKind, Traces
 
-__all__ = ["MemoryInUse", "RegionNames", "calls_of_operations", "launch_calls", "strip_version"]
+__all__ = ["MemoryInUse", "RegionNames", "find_launching_calls", "launch_calls", "strip_version"]
 
 VERSIONED = re.compile(r"_v\d+$")
 
@@ -50,7 +50,7 @@ def launch_calls(
     return np.where(correlation != ABSENT, number_of, ABSENT)
 
 
-def calls_of_operations(spans: SpanChunk, process: Array, operations: Ints | slice, calls: Ints | slice) -> Array:
+def find_launching_calls(spans: SpanChunk, process: Array, operations: Ints | slice, calls: Ints | slice) -> Array:
     """Return for every span the row of the call that launched it: for those in `operations`, one of `calls`; -1 for all
     others, and where no call is known. `process` has the process of each profile."""
     correlation, start, profile = spans["correlation"], spans["start_ns"], spans["profile"]

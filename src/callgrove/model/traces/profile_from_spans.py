@@ -29,7 +29,7 @@ from itertools import chain
 
 import numpy as np
 
-from callgrove.arrays import ABSENT, Array, Bools, Floats, Ids, Ints, distinct_rows, rows_where
+from callgrove.arrays import ABSENT, Array, Bools, Floats, Ids, Ints, choose_rows, distinct_rows
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.contexts import ContextKind
 from callgrove.model.experiment import InputWarning
@@ -46,7 +46,7 @@ from callgrove.model.traces.events import (
     find_rows,
 )
 from callgrove.model.traces.intervals import Nesting, exclusive_length, fair_share, nesting, usable
-from callgrove.model.traces.pairing import calls_of_operations, launch_calls, strip_version
+from callgrove.model.traces.pairing import find_launching_calls, launch_calls, strip_version
 
 __all__ = ["Folded", "Folding", "Part", "fold"]
 
@@ -183,8 +183,8 @@ class _Tree:
 
     def fold(self, spans: _Spans) -> Folded:
         host = np.flatnonzero(~spans.is_device)
-        named = rows_where(~spans.is_device & (spans.correlation != ABSENT))
-        calls = calls_of_operations(vars(spans), self._part.process, rows_where(spans.is_device), named)
+        named = choose_rows(~spans.is_device & (spans.correlation != ABSENT))
+        calls = find_launching_calls(vars(spans), self._part.process, choose_rows(spans.is_device), named)
         nest = nesting(spans.start_ns[host], spans.end_ns[host], spans.profile[host])
         context = self._place(spans, calls, host, nest)
         cells, number = distinct_rows(spans.profile, context)
