@@ -95,7 +95,7 @@ def test_versions_and_contradictions(folder: Path, tmp_path: Path) -> None:
 def test_check_records_and_compares(tmp_path: Path) -> None:
     data, file = tmp_path / "run.cubex", tmp_path / "m.json"
     example(ranks=1).write(data)
-    assert "digests of 1 files" in run("check", str(data), "--record", str(file))[2]
+    assert "digests of 1 file," in run("check", str(data), "--record", str(file))[2]
     assert "sound" in run("check", str(data), "--against", str(file))[2]
     content = data.read_bytes()
     data.write_bytes(content[:-600] + bytes([content[-600] ^ 1]) + content[-599:])  # after the last member

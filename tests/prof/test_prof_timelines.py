@@ -75,7 +75,7 @@ def test_what_is_written(to: str, jobs: str, tmp_path: Path, capsys: pytest.Capt
             write_trace(path.with_suffix(".hpctrace"), 0, [t for t, _ in samples], [node for _, node in samples])
     target = tmp_path / "made.d"
     assert main(["prof", str(tmp_path / "m"), str(target), "--to", to, "--foreign", "-j", jobs]) == 0
-    assert "left out: 2 samples of traces on nodes that their profiles do not have" in capsys.readouterr().err
+    assert "left out: 2 samples of traces, on nodes that their profiles do not have" in capsys.readouterr().err
     made = opened(target)
     assert found_in(made) == expected(samples, to == "hpctoolkit-prerelease")
     assert made.traces.samples is not None
