@@ -239,6 +239,7 @@ def test_long_labels_of_an_axis_have_room(open_view: OpenView, tmp_path: Path) -
     open_tab(page, "Explore")
     page.get_by_title("Show long").click()
     expect(shown_panel(page).locator(".metric.chosen span")).to_have_text(re.compile("sec/occ$"))
+    expect(page.get_by_label("System").locator(".match")).to_contain_text("sec/occ")  # when it is drawn
     saved = downloaded(page, page.get_by_label("System").get_by_role("button", name="SVG"), tmp_path)
     labels = [
         one for one in ET.parse(saved).iter() if one.get("text-anchor") == "end" and "sec/occ" in (one.text or "")

@@ -184,7 +184,7 @@ class LookBar {
   async command() {
     const { view, section, tabs } = this.section;
     const tab = tabs.find(({ name }) => name === view.get("tab"));
-    const look = tab?.hasMetric && section.has_contexts ? this.look() : { ...this.look(), metric: "" };
+    const look = tab?.hasMetric ? this.look() : { ...this.look(), metric: "" };
     const { sections } = await this.provider.outline();
     const seen = { at: view.get("at"), time: view.get("time"), named: view.get("named") };
     const name = view.get("tab") === OVERVIEW && !section.has_contexts ? "" : view.get("tab");
