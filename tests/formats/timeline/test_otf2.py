@@ -191,6 +191,17 @@ def test_chunks_are_small_and_the_longest_names_fit(tmp_path: Path) -> None:
         assert [len(region.name.encode()) for region in trace.definitions.regions] == [1 << 16]
 
 
+def test_names_of_processes_and_threads_have_room(tmp_path: Path) -> None:
+    source, name = tmp_path / "trace.json", "n" * 400_000
+    words = ("process_name", "thread_name")
+    marks = [{"ph": "M", "pid": 1, "tid": 1, "name": what, "args": {"name": name}} for what in words]
+    event = {"ph": "X", "pid": 1, "tid": 1, "ts": 1, "dur": 2, "name": "step"}
+    source.write_text(json.dumps({"traceEvents": [*marks, event], "schemaVersion": 1}))
+    written(source, tmp_path / "o.otf2")
+    with otf2.reader.open(str(tmp_path / "o.otf2" / "traces.otf2")) as trace:
+        assert any(name in location.name for location in trace.definitions.locations)
+
+
 # -- targets ---------------------------------------------------------------------------------------------------------
 
 

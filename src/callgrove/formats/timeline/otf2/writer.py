@@ -18,7 +18,7 @@ from __future__ import annotations
 import hashlib
 import struct
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import count, pairwise
@@ -288,7 +288,10 @@ class OpenSlices:
 ARCHIVE = "traces"
 NS = 1_000_000_000
 MANY = 20_000_000  # events
-CHUNK_BYTES = 1 << 18  # of events, and of definitions: what the library keeps of each location, and asks for at least
+CHUNK_BYTES = (
+    1 << 18
+)  # of events, and of definitions: the least that the library takes; it keeps both for each location
+LARGEST_CHUNK = 1 << 24  # of definitions; a text has to fit into one
 CHUNK_NUMBERS = 2  # where a chunk says which events it has
 END = b"\x02\x01"  # of files
 ATTRIBUTES = ("corr", "bytes")
@@ -314,6 +317,7 @@ class Archive(Output):
         self._folder = PendingFolder(target, overwrite, FOLDER)
         self.trace: Any = None
         self.n_events = 0
+        self.list_names: Callable[[], Iterable[str]] = tuple  # of processes, hosts and tracks, which may be long
 
     @contextmanager
     def or_nothing(self, before: Callable[[], None] = lambda: None) -> Iterator[None]:
@@ -324,7 +328,9 @@ class Archive(Output):
                 raise CallgroveError(f"{self.target}: cannot be written: {error}; nothing was changed") from error
 
     def open(self) -> None:
-        chunks = {"chunk_size_events": CHUNK_BYTES, "chunk_size_definitions": CHUNK_BYTES}
+        longest = max(map(len, self.list_names()), default=0)  # characters, of which each takes up to 4 bytes
+        of_definitions = min(max(CHUNK_BYTES, 1 << (8 * longest).bit_length()), LARGEST_CHUNK)
+        chunks = {"chunk_size_events": CHUNK_BYTES, "chunk_size_definitions": of_definitions}
         options = {"timer_resolution": NS, **chunks}
         self.trace = _quiet_writer(self.library, self._errors)(str(self._folder.place), ARCHIVE, **options)
         self._calls.Archive_SetProperty(self.trace._handle, ABSOLUTE_TIMES, "true", True)
@@ -543,6 +549,11 @@ class Otf2Writer(TimelineWriter):
         self._archive_encoder = Otf2Encoder(self._archive)
         self._archive_encoder.annotations = Annotations(options.annotations)
         super().__init__(target, options, self._archive_encoder, self._archive)
+        self._archive.list_names = self._list_names
+
+    def _list_names(self) -> Iterator[str]:
+        for tracks in self._places.processes.values():
+            yield from (tracks.process.name, tracks.process.host, *(track.name for track in tracks.tracks))
 
     def _begin(self, tables: Experiment) -> None:
         self._archive_encoder.paradigm = paradigm_of(tables.format, tables.version) or "HIP"
